@@ -3,7 +3,7 @@
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
 #   TOOLCHAIN=dir   newlib, libstdc++ and the ports, built once for all variants ($(BASE)/toolchain)
 
-# As many jobs as CPUs; a make within make shares those of the outer one.
+# As many jobs as CPUs; a nested make shares those of the outer one.
 ifeq ($(MAKELEVEL)$(filter -j% j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -27,8 +27,8 @@ CMDLINE ?=
 MINUTES ?= 10
 HUNTS := leaktest leaksweep leakfuzz stress load
 
-# The packages of the goals, by the groups of scripts/setup, come before everything else: `make`
-# starts again after the stamp was made.
+# Installs the packages of the goals, by the groups of scripts/setup, before everything else: `make`
+# restarts after it has made the stamp.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
   $(if $(filter run gdb guest pictures $(HUNTS) proof bench% test%,$(GOALS)),run) \

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""make bench: every figure, beside its target and those of the peers.
+"""make bench: every figure, beside its target and the figures of other kernels.
 
     bench/bench.py [--counts-only] [--write-baseline]
 
 Prints the table and writes into build/bench: figures.json, a list of objects with name, value, unit, target (null: none) and ok,
-and why where the value is null because it could not be measured;
+and why if it could not be measured (the value is null);
 cost-outstanding.svg and cost-depth.svg; untraced.txt, the instructions of an untraced pair. --counts-only leaves out the host's
-processors and whole loads; --write-baseline makes the counts, and those of the loads' short form, those that the test compares with.
-What is booted must have been built.
+processors and whole loads; --write-baseline stores the counts, with those of the short loads, as the baseline of the test. The images
+must have been built.
 """
 import argparse
 import json
@@ -20,8 +20,8 @@ import counts
 import inserts
 import loads
 
-# Name, what it is, unit, target (a number: at most; negative: at least its absolute value), Akaros, Linux 6.1 at its best.
-# The peers' figures were measured on the same work.
+# Name, description, unit, target (a number: at most; negative: at least its absolute value), Akaros, Linux 6.1 at its best.
+# The figures of the other kernels were measured with the same work.
 ROWS = [
     ("untraced", "alloc+free, 64-byte cache, never traced", "instructions", 62, "110", "158"),
     ("untraced_flag_tests", "… of which the flag tests", "instructions", 4, "6", "0"),
@@ -82,22 +82,23 @@ ROWS = [
 ]
 
 
-# A machine that has other things to do is asked again, so often. A round counts if each worker had so much of its processor.
+# The most runs on a busy machine; valid runs wanted; valid rounds in a run; the least part of its processor that each worker must have
+# in a round; seconds for a run.
 HOST_TRIES, HOST_RUNS, HOST_ROUNDS, HAD_CPU, HOST_SECONDS = 20, 5, 5, 0.97, 120
 # The benchmarks that each row of the host needs.
 HOST_NEEDS = {"host_untraced": ("untraced",), "host_traced_ratio": ("untraced", "traced"),
               "host_traced_ratio_2": ("untraced", "threads"), "host_control_ratio_2": ("untraced", "processes"),
               "host_share_of_control": ("threads", "processes")}
-# Those of whole programs move with everything in the image, and those of the host with the host.
+# Rows of whole programs change with the image, and rows of the host with the host.
 NOT_IN_BASELINE = HOST_NEEDS.keys() | set(loads.rows()) | set(inserts.rows())
 
 
 class Failed(Exception):
-    """The message says why nothing could be measured."""
+    """Nothing could be measured; the message gives the reason."""
 
 
 def host_run(program):
-    """Of one run {benchmark: [(share of its processor, nanoseconds for a pair) of each round]}."""
+    """One run: {benchmark: [(share of its processor, nanoseconds for a pair) of each round]}."""
     try:
         run = subprocess.run([str(program), "--benchmark_format=json", "--benchmark_enable_random_interleaving=true"],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=HOST_SECONDS)
@@ -116,7 +117,7 @@ def host_run(program):
 def host_figures(program):
     """({row: value}, {row: why it was not measured}).
 
-    Medians of several runs, since where memory lies makes a difference, and that is another in each.
+    Medians of several runs, since the memory layout makes a difference and varies from run to run.
     """
     runs, shares, failed = [], {}, None
     needed = {name for names in HOST_NEEDS.values() for name in names}
@@ -134,7 +135,7 @@ def host_figures(program):
     except Failed as error:
         failed = str(error)
     nanoseconds = {name: statistics.median(times) for name in needed if (times := [run[name] for run in runs if name in run])}
-    # What shares is compared with what does not in the same run.
+    # Threads, which share a cache, are compared with processes of the same run, which do not.
     both = [run["processes"] / run["threads"] for run in runs if {"processes", "threads"} <= run.keys()]
     values = {}
     if "untraced" in nanoseconds:
@@ -158,7 +159,7 @@ def host_figures(program):
 
 
 def counted(counts_only):
-    """({row: value}, {row: why it was not measured}) of what is counted in guests."""
+    """({row: value}, {row: why it was not measured}) of the counts in guests."""
     values, reasons = {}, {}
     for measure, rows in ((counts.measure, {row[0] for row in ROWS} - NOT_IN_BASELINE),
                           (loads.measure, set() if counts_only else set(loads.rows())),
@@ -186,7 +187,7 @@ def meets(value, target):
 
 
 def figures(values, reasons):
-    """The list that figures.json is. A row without a value has null, is not ok, and says why."""
+    """The list in figures.json. A row without a value has null, is not ok, and has the reason."""
     rows = []
     for name, _, unit, target, _, _ in ROWS:
         row = {"name": name, "value": None, "unit": unit, "target": None if target is None else abs(target), "ok": False}
@@ -224,7 +225,7 @@ def draw(values, folder):
         if "untraced" in values:
             axes.axhline(values["untraced"], color="green", linestyle=":", label="Stele, untraced")
 
-    # The legend stands below the axes, where no line runs.
+    # The legend is below the axes, where there are no lines.
     def finish(axes, what, name):
         axes.set_xlabel(what)
         axes.set_ylabel("instructions for a pair")
@@ -270,7 +271,7 @@ def main():
         values |= host_values
         reasons |= host_reasons
     reasons = unmeasured(values, reasons, options.counts_only)
-    # A count repeats on any machine, so one that is missing is a fault; the host's processors may be busy.
+    # A count repeats on any machine, so a missing one is an error; figures of the host may be missing on a busy machine.
     complete = reasons.keys() <= HOST_NEEDS.keys()
     if options.write_baseline and complete:
         counts.write_baseline({name: value for name, value in values.items() if name not in NOT_IN_BASELINE} | loads.measure_short(build=False))

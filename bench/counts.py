@@ -1,6 +1,6 @@
-"""The counts of instructions: how they are taken from the guest, and when one has become worse.
+"""The counts of instructions: taken from guests, and compared with the baseline.
 
-A count repeats exactly, so bench/baseline.json says what each is, and a test compares.
+A count repeats exactly, so a test compares each with its value in bench/baseline.json.
 """
 import json
 import os
@@ -11,12 +11,12 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASELINE = ROOT / "bench/baseline.json"
 TOLERANCE = 0.02
-# One event of 100,000: which one it is follows from what was allocated since boot, down to the size of the initial archive.
+# The maximum of 100,000 events: it depends on all allocations since boot, even on the size of the initial archive.
 TOLERANCES = {"longest_hook": 0.15}
-# What is added to a whole load (loads.py) is in per cent already, and small: so many points. Other amounts of memory, another length
-# of the script and another kernel around the same code moved them by 0.1.
+# Additions to a whole load (loads.py) are small per cents, so their tolerance is in points. Other amounts of memory, another length of
+# the script and another kernel around the same code changed them by 0.1.
 LOAD_ROWS, LOAD_TOLERANCE = "short_load_", 0.3
-# A program times its malloc and free, then memleak looks on, then it times them again.
+# A program times its malloc and free, first alone, then while memleak traces it.
 SCRIPT = """
 cat '#bench/rows' || exit
 cd /tmp; : > memleak; : > times
@@ -25,7 +25,7 @@ until [ -s times ]; do sleep 0.1; done
 memleak -p $(pidof alloctest) > memleak || exit
 wait; cat times
 """
-# What one CPU allocates and another frees is counted in a guest of its own: a second CPU's ticks would be in every row.
+# Objects that another CPU frees are counted in a guest of their own: the ticks of a second CPU would be in every row.
 GUESTS = ((1, SCRIPT), (2, "cat '#bench/remote'"))
 HOT_PATH = ("kmem_cache_alloc", "kmem_cache_free")
 
@@ -35,7 +35,7 @@ def build_folder():
 
 
 def parse(text):
-    """{row: value} of what #bench/rows gives."""
+    """{row: value} of the text of #bench/rows."""
     rows = {}
     for line in text.splitlines():
         name, value = line.split()
@@ -44,7 +44,7 @@ def parse(text):
 
 
 def path_of(listing):
-    """The instructions of a function as far as its first return: what is likely is compiled to follow on."""
+    """The instructions of a function up to its first return: the compiler places the likely path first."""
     path = []
     for line in listing.splitlines():
         match = re.match(r"\s*[0-9a-f]+:\s+(\S.*)", line)
@@ -57,8 +57,8 @@ def path_of(listing):
 
 
 def flag_tests(path):
-    """How many instructions of `path` test the flags of a cache: the only bits that it tests in memory, and the branches
-    behind that."""
+    """The number of instructions in `path` that test the flags of a cache: its only bit tests on memory, and the branches after
+    them."""
     tests = [place for place, instruction in enumerate(path) if re.match(r"test\w* \$0x[0-9a-f]+,.*\(%r", instruction)]
     if not tests or not all(path[place + 1].startswith("j") for place in tests):
         raise ValueError("the hot path tests the flags in another way than is looked for")
@@ -66,7 +66,7 @@ def flag_tests(path):
 
 
 def hot_path(kernel):
-    """{function: its instructions} for a pair that nobody traces."""
+    """{function: its instructions} of an untraced pair."""
     return {name: path_of(subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={name}", str(kernel)],
                                          stdout=subprocess.PIPE, text=True, check=True).stdout)
             for name in HOT_PATH}
@@ -88,12 +88,12 @@ def measure(build=True):
 
 
 def allowed(name, before):
-    """The most that a row may be if it was `before`."""
+    """The largest value of a row that was `before`."""
     return before + LOAD_TOLERANCE if name.startswith(LOAD_ROWS) else before * (1 + TOLERANCES.get(name, TOLERANCE))
 
 
 def worse(rows, baseline):
-    """What is worse than the baseline by more than the tolerance, or not to be compared, as lines of text."""
+    """Lines of text about rows that are worse than the baseline by more than the tolerance, or cannot be compared."""
     lines = [f"{name}: the baseline has no such row" for name in sorted(rows.keys() - baseline.keys())]
     for name, before in sorted(baseline.items()):
         if name not in rows:

@@ -1,6 +1,6 @@
-"""A load of a program that people use: what sqlite3's inserts cost, each a transaction of its own in a file of #tmp.
+"""The cost of inserts in sqlite3, a real program, each a transaction of its own in a file of #tmp.
 
-Counted as whole loads are (loads.py), of a guest that has the port sqlite3.
+Counted as whole loads (loads.py), in a guest with the port sqlite3.
 """
 import loads
 
@@ -10,7 +10,7 @@ STATES = ("untraced", "on", "sampled")
 
 
 def script(state, count):
-    """`count` autocommitted inserts, by one sqlite3; the database and what it is read from are there before."""
+    """`count` autocommitted inserts, by one sqlite3; the database and the input file are made before."""
     return "\n".join([
         f"sqlite3 {DATABASE} 'create table t (n integer, text)' || exit",
         f"i=0; while [ $i -lt {INSERTS} ]; do echo \"insert into t values ($i, 'the text of row $i');\"; i=$((i+1)); done > /tmp/inserts",
@@ -30,5 +30,5 @@ def measure(build=True):
 
 
 def rows():
-    """The names of what measure() gives."""
+    """The names of the rows of measure()."""
     return ["inserts", *(f"inserts_{state}" for state in STATES if state != "untraced")]

@@ -1,10 +1,10 @@
-/* A plugin of QEMU's TCG: how often each instruction of the kernel is executed.
+/* A plugin of QEMU's TCG that counts the executions of each instruction of the kernel.
  *
- * When the guest ends, the file that `out=` names gets a line `ADDRESS COUNT` for each address of
- * the upper half, hexadecimal and decimal, and one with the address 0 for all programs together.
- * Each instruction adds to a counter of its own, so one that an exception cuts a block short at is
- * not counted. Under -icount the sum is the time stamp counter's. One thread runs all CPUs then,
- * which is why nothing here is atomic.
+ * When the guest ends, it writes to the file `out=` a line `ADDRESS COUNT` for each address of the
+ * upper half, hexadecimal and decimal, and one with address 0 for all programs together. Each
+ * instruction increments a counter of its own, so instructions that are skipped by an exception
+ * inside a block are not counted. Under -icount the sum equals the time stamp counter. One thread
+ * then runs all CPUs, so nothing here is atomic.
  *
  * The interface is QEMU's, version 1 (docs/devel/tcg-plugins.rst); Debian has no header of it.
  */
@@ -36,8 +36,8 @@ void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn* instruc
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int qemu_plugin_version = 1;
 
-/* Open addressing. A counter stays where it is, since translated code adds to it; the table is far
- * larger than a kernel has instructions. */
+/* Open addressing. Counters do not move, since translated code increments them; the table is far
+ * larger than the number of a kernel's instructions. */
 enum { COUNTERS = 1 << 22 };
 static struct counter { uint64_t address, count; } * counters;
 static uint64_t of_programs;

@@ -1,16 +1,16 @@
-"""How long interrupts are off: all that tracer and probes do, and what #mem/irqoff says of it.
+"""The times with interrupts off in all operations of tracer and probes, from #mem/irqoff.
 
-Under -icount with one CPU a tick is an instruction, and a stretch is exact. It needs a kernel with IRQ_OFF_TRACE (docs/testing.md):
-`irqoff` is the default one with it.
+Under -icount with one CPU a tick is an instruction, and a stretch is exact. This needs a kernel with IRQ_OFF_TRACE (docs/testing.md),
+such as the variant `irqoff`.
 """
 import re
 
 LIMIT = 20_000  # instructions
-# While every function is probed each call in a stretch is a hit, some 250 instructions: what calls often, as a CPU that gives its
-# magazines back, is long then.
+# While every function is probed, each call in a stretch is a hit of some 250 instructions. So a stretch with many calls, as when a CPU
+# gives its magazines back, is long then.
 LIMIT_ALL_PROBED = 120_000
 
-# What is done, and what it is called. {n} is how many objects; `show` prints and begins anew.
+# The operations and their names. {n} is the number of objects; `show` prints the stretches and resets them.
 OPERATIONS = """
 show() {{ echo "== $1"; cat '#mem/irqoff'; echo reset > '#mem/irqoff'; }}
 show boot
@@ -75,17 +75,17 @@ STRETCH = re.compile(r"^(\d+) ticks cpu \d+ (?:pid \d+ \S+|task \S+)\n"
 
 
 def script(records, ranges, times):
-    """`records` objects at once, `ranges` of a process's memory, and a load `times` over."""
+    """Has `records` objects at once, `ranges` of a process's memory, and a load that runs `times` times."""
     return OPERATIONS.format(n=records, ranges=ranges, times=" ".join(map(str, range(times))))
 
 
 def steps_in(output):
-    """{what was done: what #mem/irqoff said then} of the script's output."""
+    """{operation: text of #mem/irqoff} of the script's output."""
     return {step: text for step, _, text in (part.partition("\n") for part in output.split("== ")[1:])}
 
 
 def stretches_in(text):
-    """[(ticks, where they went off, where they came on, [caller, …])]"""
+    """[(ticks, place where interrupts went off, place where they came on, [caller, …])]"""
     found = [(int(match[1]), match["off"], match["on"], re.findall(r"^\t(.+)\+0x[0-9a-f]+ \[kernel\]$", match["frames"], re.M))
              for match in STRETCH.finditer(text)]
     if len(found) != len(re.findall(r"^\d+ ticks", text, re.M)):
@@ -94,7 +94,7 @@ def stretches_in(text):
 
 
 def stops_the_world(step, off):
-    """Whether all CPUs stand still in a stretch, on purpose."""
+    """True if the kernel stops all CPUs during the stretch, so that its length does not count."""
     return step == "unreachable" and off.endswith("world_stopped")
 
 

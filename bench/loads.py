@@ -1,9 +1,9 @@
-"""Whole loads: what a shell's work costs when nobody traces, and what traces add to it.
+"""Whole loads: the cost of a shell's work, untraced, and the additional cost of traces.
 
-Counted under -icount on one CPU, in whole guests: the instructions at power-off, less those of a guest that does the same but for
-the load, so boot, the start of tracing and the shell's own start are out. Such a guest executes the same instructions each time
-(docs/testing.md). What does move a count is a change anywhere in the image: where memory begins, and with it which addresses are
-hashed; so does how the ticks of the timer fall.
+Counted under -icount on one CPU, in whole guests: the instructions at power-off, minus those of a guest that does the same without the
+load, so that boot, the start of tracing and the shell's own start do not count. Such a guest executes the same instructions each time
+(docs/testing.md). A change anywhere in the image does change a count, since it moves memory, and with it the hashed addresses, and the
+ticks of the timer.
 """
 import re
 import subprocess
@@ -13,7 +13,8 @@ from counts import LOAD_ROWS, ROOT
 
 CTL = "'#mem/kmemtrace/ctl'"
 LOADS = {"pipeline": "ls / | cat > /dev/null", "file": "echo something > /tmp/file; read line < /tmp/file"}
-# What comes before the load, after a round of each in which the shell gets what it keeps. A stopped trace has a round's records.
+# Commands that run before the load. A round of each load runs even earlier, so that the shell has allocated its permanent memory. A
+# stopped trace has the records of a round.
 ROUND = "; ".join(LOADS.values())
 STATES = {
     "untraced": "",
@@ -23,16 +24,16 @@ STATES = {
 }
 NO_FLAG_TESTS = "no_flag_tests"  # configs/
 ROUNDS = 300
-# What the test repeats, few enough for ten seconds of one processor. Its rows are others than those of the table, since fewer processes
-# leave fewer contexts to be searched.
+# The rounds of the test, few enough for ten seconds of one processor. Its rows differ from those of the table, since fewer processes
+# leave fewer contexts to search.
 SHORT_ROUNDS = {"pipeline": 60, "file": 60}
 SHORT_STATES = ("on", "stopped", "sampled")
 
 
 @dataclass(frozen=True)
 class Guest:
-    """What is booted: the build's variant ("": the configuration of `make run`), a plugin of QEMU's, memory, words on the kernel's
-    command line, CPUs, programs of user/ports; from `make` or not."""
+    """A guest: the build's variant ("": the configuration of `make run`), a QEMU plugin, memory, words on the kernel's command line,
+    CPUs, programs of user/ports; built first or not."""
 
     variant: str = ""
     plugin: str = ""
@@ -58,7 +59,7 @@ class Guest:
 
 
 def script(load, state, rounds):
-    """What the guest runs; without a load only what comes before it."""
+    """The script of the guest; without a load only the commands before it."""
     lines = [ROUND, STATES[state]]
     if load:
         lines += [f"i=0; while [ $i -lt {rounds} ]; do {LOADS[load]}; i=$((i+1)); done"]
@@ -98,16 +99,16 @@ def measure(build=True):
 
 
 def rows():
-    """The names of what measure() gives."""
+    """The names of the rows of measure()."""
     traced = [f"_{state}" for state in STATES if state != "untraced"]
     return [f"load_{load}{what}" for load in LOADS for what in ("", *traced, "_flag_tests")]
 
 
 def measure_short(build=True):
-    """{row: value} of what the test compares with the baseline."""
+    """{row: value} of the rows that the test compares with the baseline."""
     return added(instructions(Guest(build=build), ["untraced", *SHORT_STATES], SHORT_ROUNDS), LOAD_ROWS)
 
 
 def short_rows():
-    """The names of what measure_short() gives."""
+    """The names of the rows of measure_short()."""
     return [f"{LOAD_ROWS}{load}_{state}" for load in LOADS for state in SHORT_STATES]

@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""make bench-scale: whether tracing costs the same, and keeps to its memory, when there is very much of everything.
+"""make bench-scale: the cost and memory of tracing with very many objects, contexts, CPUs, processes and records.
 
     bench/scale.py [--objects N] [--contexts N] [--cpus N] [--processes N] [--records N]
 
-All is counted under -icount, so it repeats exactly. Objects: N of one CPU live at once, and a pair beside them against a pair in a nearly
-empty table. Contexts: N, each with a user stack and an object of its own; a record for which all that has to be looked up, and a pair.
-CPUs: each with a thousand objects; the pair of the dearest, and whether any of their records is in another's shard. Processes: N come
-and go with all traces on and `limit 4M`; what was lost of them, and trace memory at the end against that after the first thousand.
-Records: the longest stretch with interrupts off in whatever is done beside N of them (irq_off.py). The targets speak of ten million
-objects, whose guest has 900 MB, a million contexts, 64 CPUs, a hundred thousand processes and a million records. Prints a table and
-writes build/bench/scale.json. The image must have been built, and the kernel `irqoff`.
+All is counted under -icount, so it repeats exactly. Objects: a pair beside N live objects of one CPU, compared with a pair in a nearly
+empty table. Contexts: N, each with a user stack and an object of its own; a record that looks up all of these, and a pair. CPUs: each
+with a thousand objects; the pair of the slowest CPU, and the number of records in another CPU's shard. Processes: N start and end with
+all traces on and `limit 4M`; the lost records, and trace memory at the end compared with that after the first thousand. Records: the
+longest stretch with interrupts off in all operations of irq_off.py beside N records. The targets are for ten million objects, whose
+guest has 900 MB, a million contexts, 64 CPUs, a hundred thousand processes and a million records. Prints a table and writes
+build/bench/scale.json. The image and the kernel `irqoff` must have been built.
 """
 import argparse
 import json
@@ -24,14 +24,14 @@ import loads
 sys.path.insert(0, str(counts.ROOT / "tools"))
 from stele import dump  # noqa: E402  pylint: disable=wrong-import-position
 
-FIRST = 1000  # processes, after which trace memory is what it shall stay
+FIRST = 1000  # processes, after which trace memory should not grow
 LIMIT = "4M"
 PROCESSES_OF_ROUND = 2  # of loads.LOADS["pipeline"]
-# A tiny object and the bench's pointer to it; its share of the trace; what the trace and the guest have besides.
+# A tiny object and the bench's pointer to it; its part of the trace; the other memory of the trace and of the guest.
 OBJECT_BYTES, RECORD_BYTES, TRACE_MEMORY, OTHER_MEMORY = 28, 50, 2 << 20, 128 << 20
 CONTEXT_BYTES = 250  # of the trace, for an object with a context and a user stack of its own
 OBJECTS_OF_CPU = 1000
-# An object of debug_64 with its records, a program's ranges, and how often the load goes round (irq_off.py).
+# Bytes of an object of debug_64 with its records, ranges of a program's memory, and rounds of the load (irq_off.py).
 IRQ_OFF_BYTES, RANGES, LOAD_ROUNDS = 1400, 20_000, 300
 SECONDS = 7200
 
@@ -62,7 +62,7 @@ ROWS = [
 
 
 def run_bench(file, option, number, traced_bytes):
-    """{row: value} of a file of #bench, in a guest with memory for `number` objects, each with so many bytes of the tracer's."""
+    """{row: value} of a file of #bench, in a guest with memory for `number` objects, each with `traced_bytes` of trace memory."""
     memory = number * (OBJECT_BYTES + traced_bytes) + OTHER_MEMORY
     guest = loads.Guest(memory=f"{(memory >> 20) + 1}M", cmdline=f"{option}={number}", build=False)
     output, _ = guest.run(f"echo limit {number * traced_bytes + TRACE_MEMORY} > {loads.CTL}; cat '#bench/{file}'", SECONDS)
@@ -100,7 +100,7 @@ def of_contexts(number):
 
 
 def of_cpus(number):
-    """{row: value}. That no shard is shared is a row, too."""
+    """{row: value}. The number of records in foreign shards is a row, too."""
     counted = counts.parse(loads.Guest(cpus=number, build=False).run("cat '#bench/cpus'", SECONDS)[0])
     if (counted["cpus_shards"], counted["cpus_records"]) != (number, number * OBJECTS_OF_CPU):
         raise ValueError(f"{counted['cpus_records']:g} records in {counted['cpus_shards']:g} shards")

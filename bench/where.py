@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""make bench-where: where the instructions are that traces add to a whole load (loads.py).
+"""make bench-where: the functions whose instructions traces add to a whole load (loads.py).
 
     bench/where.py [--load NAME] [--state on|stopped|sampled] [--rounds N]
 
-A plugin of QEMU's (instructions.c) counts each instruction of the kernel, in guests with the load and without it, traced and not. The
-instructions that tracing adds to the load are summed by source file, inlined functions under their own, and by function, with the
-number of calls. Beside them stand the counters of #mem/kmemtrace/ctl. Written to build/bench/where.txt too. The image must have been
-built.
+A QEMU plugin (instructions.c) counts each instruction of the kernel, in guests with the load and without it, traced and not. The
+instructions that tracing adds to the load are summed by source file, where inlined functions count for their own file, and by function,
+with the number of calls. The output also has the counters of #mem/kmemtrace/ctl, and is written to build/bench/where.txt, too. The
+image must have been built.
 """
 import argparse
 import bisect
@@ -22,10 +22,10 @@ import loads
 sys.path.insert(0, str(counts.ROOT / "tools"))
 from stele import dump, source_lines, tracedump  # noqa: E402  pylint: disable=wrong-import-position
 
-PROGRAMS = 0  # the address that stands for all programs together
-# Functions that are inlined everywhere belong to their callers.
+PROGRAMS = 0  # the address for all programs together
+# Functions that are inlined everywhere count for their callers.
 HELPERS = re.compile(r"kern/lib/|kern/include/|kern/arch/x86_64/[a-z_]*\.h$|/c\+\+/|page_(array|directory|buffer)\.h$|linear_hash\.h$")
-LEAST = 0.001  # the smallest share of the load that is listed
+LEAST = 0.001  # the smallest listed fraction of the load
 
 
 class Kernel:
@@ -37,23 +37,23 @@ class Kernel:
         self.addresses, self.names = symbols.addresses, [name for _, name in symbols.functions]
 
     def learn(self, addresses):
-        """Reads the source files of `addresses`; return addresses are looked up at one less, so each is given as one more."""
+        """Reads the source files of `addresses`. source_lines.places looks up return addresses minus one, so each gets one added."""
         found = source_lines.places(self.elf, counts.ROOT, [address + 1 for address in addresses])
         self.places = {address - 1: place for address, place in found.items()}
 
     def function(self, address):
-        """(its name, whether `address` is its first instruction)."""
+        """(name, true if `address` is its first instruction)."""
         place = bisect.bisect_right(self.addresses, address) - 1
         return self.names[place], self.addresses[place] == address
 
     def file(self, address):
-        """That of the innermost function that is no helper."""
+        """The file of the innermost function that is no helper."""
         files = [place.rpartition(":")[0] for _, place in self.places.get(address, [])]
         return next((file for file in files if not HELPERS.search(file)), files[-1] if files else "?")
 
 
 def parse(text):
-    """{address: count} of what the plugin wrote."""
+    """{address: count} of the plugin's output."""
     return {int(address, 16): int(number) for address, number in map(str.split, text.splitlines())}
 
 
@@ -63,7 +63,7 @@ def less(counted, other):
 
 
 def profile(plugin, load, state, rounds):
-    """{address: how often `rounds` of the load execute it}."""
+    """{address: number of executions in `rounds` of the load}."""
     def executed(what):
         with tempfile.NamedTemporaryFile("r", prefix="stele-") as file:
             loads.Guest(plugin=f"{plugin},out={file.name}", build=False).run(loads.script(what, state, rounds))
@@ -72,7 +72,7 @@ def profile(plugin, load, state, rounds):
 
 
 def traced(load, state, rounds):
-    """What ctl has at the end that the load made: figures of trace memory, with allocations seen, and {trace: records}."""
+    """The load's effect on ctl: figures of trace memory, with allocations seen, and {trace: records}."""
     def at_end(what):
         output, _ = loads.Guest(build=False).run(loads.script(what, state, rounds) + f"\ncat {loads.CTL}")
         memory, traces = dump.parse_ctl(output)
@@ -83,7 +83,7 @@ def traced(load, state, rounds):
 
 
 def table(title, rows, load_total):
-    """`rows` ([(name, instructions, calls or None)]) from the most on, those that matter."""
+    """The rows ([(name, instructions, calls or None)]) that matter, largest first."""
     lines = [f"    {title:44}{'instructions':>13}{'%':>7}" + (f"{'calls':>10}" if any(calls for _, _, calls in rows) else "")]
     for name, number, calls in sorted(rows, key=lambda row: -abs(row[1])):
         if abs(number) >= LEAST * load_total:
@@ -109,7 +109,7 @@ def by_function(kernel, added):
 
 
 def report(kernel, load, state, rounds, before, after, memory, records):
-    """Lines about one load; `before` and `after` are profiles of it, `memory` and `records` what traced() gives."""
+    """Lines about one load; `before` and `after` are its profiles, `memory` and `records` the results of traced()."""
     added = less(after, before)
     kernel.learn([address for address in added if address != PROGRAMS])
     load_total, total, recorded, seen = sum(before.values()), sum(added.values()), sum(records.values()), memory.get("seen", 0)

@@ -1,10 +1,12 @@
-"""What all tests share: which are selected, which process runs them, and what is said in the end.
+"""Shared by all tests: their selection, their distribution over processes, and the last lines.
 
-Three collectors make the items: pytest's own for *_test.py, googletest.py for tests/host/*_test.cc and kernel_tests.py for
-kern/tests/*_test.cc. An item is named FILE::NAME, and `make test TESTS=word` selects those whose name contains the word.
+Three collectors make the items: pytest's own for *_test.py, googletest.py for tests/host/*_test.cc
+and kernel_tests.py for kern/tests/*_test.cc. An item is named FILE::NAME, and `make test
+TESTS=word` selects those whose name contains the word.
 
-Tests run in several processes (pytest-xdist). A guest with several CPUs has as many threads, so all tests that need one form the
-group MANY_CPUS: one process runs them, one after the other, while the other processes run tests that need one CPU.
+Tests run in several processes (pytest-xdist). A guest with several CPUs has as many threads, so all
+tests that need one form the group MANY_CPUS: one process runs them, one after the other, while the
+other processes run tests that need one CPU.
 """
 import os
 import shlex
@@ -41,7 +43,8 @@ def full_name(nodeid):
 
 
 def selected(items, words):
-    """The item of this name, which may have blanks in it; without such, those whose name contains one of the words."""
+    """The item of exactly this name, which may contain blanks; otherwise those whose name contains
+    one of the words."""
     exact = [item for item in items if item.nodeid == words]
     return exact or [item for item in items if any(word in item.nodeid for word in words.split())]
 
@@ -60,7 +63,7 @@ def group_of(item):
 
 
 def rank(item):
-    """What takes long begins first."""
+    """Long tests begin first."""
     if group_of(item) == MANY_CPUS:
         return 0
     return 1 if item.get_closest_marker("icount") else 2
@@ -85,7 +88,7 @@ def pytest_runtest_setup(item):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    # Scripts do not expect a loop beside them: what else goes wrong says nothing.
+    # Scripts do not expect a loop beside them: their other failures mean nothing.
     if guest.ask_meanwhile and call.excinfo and not call.excinfo.errisinstance(unreached.Lost):
         call.excinfo = None
     report = (yield).get_result()
@@ -95,7 +98,7 @@ def pytest_runtest_makereport(item, call):
 
 
 class Reporter:
-    """What one process does for all: the names without groups, and the last line."""
+    """The common output of all processes: names without groups, and the last line."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report):

@@ -1,7 +1,6 @@
-"""GoogleTest programs for pytest: tests/host/NAME_test.cc is build/host/NAME_test, and each of its cases is an item.
-
-A program runs once, with all of its cases that are selected, when the first of them is to run. So they share one process.
-"""
+"""GoogleTest programs for pytest: tests/host/NAME_test.cc is build/host/NAME_test, and each of its
+cases is an item. A program runs once, with all of its selected cases, when the first of them is to
+run. So they share one process."""
 import os
 import re
 import subprocess
@@ -23,7 +22,7 @@ def pytest_collect_file(file_path, parent):
 
 
 def cases_of(program):
-    """The names of a program's cases, SUITE.CASE. They are kept beside it until it is built anew."""
+    """The names of a program's cases, SUITE.CASE. They are kept beside it until it is rebuilt."""
     kept = program.with_name(program.name + ".cases")
     if not kept.exists() or kept.stat().st_mtime_ns < program.stat().st_mtime_ns:
         listing = subprocess.run([program, "--gtest_list_tests"], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -42,7 +41,7 @@ def cases_of(program):
 
 
 def outcomes_in(output, names, status):
-    """{case: Outcome} of what a program has written that was to run the cases `names`."""
+    """{case: Outcome} from the output of a program that was to run the cases `names`."""
     outcomes, running, lines = {}, None, []
     for line in output.splitlines():
         if START in line:
@@ -52,7 +51,8 @@ def outcomes_in(output, names, status):
             running, lines = None, []
         else:
             lines.append(line)
-    # A program that ends early has failed in the case that ran then, or after the last one; others may not have run at all.
+    # If a program ends early, the case that ran then, or the last one, has failed; others may not
+    # have run at all.
     ended = f"the program ended with status {status}"
     failed = any(outcome.result == "failed" for outcome in outcomes.values())
     if running or (status != 0 and not failed):

@@ -1,8 +1,10 @@
 """The kernel's own tests for pytest: each KTEST(name) in kern/tests/*_test.cc is an item.
 
-One boot of the kernel that checks the order of locks (configs/checked.config) runs all that are selected, when the first of them is
-to run. The long tests have them in the kernel with the sanitizers too (configs/sanitize.config), as NAME[sanitize], and there those of the
-sanitizers themselves. Those of coverage are in the kernel that has it (configs/break.config). Results come from the Test Anything Protocol on the console.
+One boot of the kernel that checks lock order (configs/checked.config) runs all selected tests, when
+the first of them is to run. The long tests also run them in the kernel with the sanitizers
+(configs/sanitize.config), as NAME[sanitize], and there the tests of the sanitizers themselves.
+Tests of coverage run in the kernel that has it (configs/break.config). Results come from the Test
+Anything Protocol on the console.
 """
 import re
 import subprocess
@@ -17,10 +19,11 @@ OF_SANITIZERS = "sanitizer_test.cc"
 OF_CHECKED = "irq_off_test.cc"  # CONFIG_IRQ_OFF_TRACE
 OF_COVERAGE = "coverage_test.cc"
 KTEST = re.compile(r"^KTEST\((\w+)\)", re.M)
-# A line of the log may come in the middle of the console's other output, never in the middle of a line.
+# A line of the log may come in the middle of the console's other output, but is never interrupted
+# itself.
 RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+) # (\d+) ms\r?$")
-COMMAND_LINE = 400  # bytes of names that surely fit into the kernel's command line (kern/include/core/boot.h)
-TAIL = 60  # lines of the console that are shown when the kernel has not come to its end
+COMMAND_LINE = 400  # bytes of names that fit into the kernel's command line (kern/include/core/boot.h)
+TAIL = 60  # last lines of the console, shown when the kernel did not end
 SECONDS = {USUAL: 600, SANITIZE: 2400, COVERAGE: 600}
 
 
@@ -31,8 +34,8 @@ def pytest_collect_file(file_path, parent):
 
 
 def outcomes_in(console, status):
-    """({test: Outcome} of what stands on the console, the Outcome of a test that does not). It ends with 0 or 1, or the last one that
-    has come to an end has failed."""
+    """({test: Outcome} from the console, the Outcome of a test without one). If the status is not 0
+    or 1, the last completed test has failed."""
     outcomes, since = {}, []
     lines = console.split("\n")
     for line in lines:
@@ -48,7 +51,7 @@ def outcomes_in(console, status):
 
 
 class KernelTests(pytest.File):
-    """A file with tests. All of the session run together, so what has come out of it belongs to the session."""
+    """A file with tests. All of the session run together, so their outcomes belong to the session."""
 
     def collect(self):
         of_sanitizers = self.path.name == OF_SANITIZERS

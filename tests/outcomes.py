@@ -1,4 +1,5 @@
-"""Tests that a program runs many of at once: an item for each, whose result comes from what the program has written."""
+"""Programs that run many tests at once: an item for each test, with its result from the program's
+output."""
 from typing import NamedTuple
 
 import pytest
@@ -11,11 +12,12 @@ class Outcome(NamedTuple):
 
 
 class Failed(Exception):
-    """The text of this is what the failed test has written."""
+    """The text is the output of the failed test."""
 
 
 class OutcomeItem(pytest.Item):
-    """The parent's `outcome(item)` gives an Outcome, and runs the program for the first of the items."""
+    """The parent's `outcome(item)` returns an Outcome, and runs the program for the first of the
+    items."""
 
     def runtest(self):
         outcome = self.parent.outcome(self)

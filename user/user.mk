@@ -4,7 +4,7 @@
 #
 #   sysroot    this system's side of the C library: headers, crt0.o, libstele.a
 #   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
-#   user/lib   each folder user/lib/NAME is a static library of C++ for those, and headers for C: #include "NAME/file.h"
+#   user/lib   each folder user/lib/NAME is a static library for those: #include "NAME/file.h"; of C++, and testing of C
 #   user/ports each folder with a `build` is a recipe for user/ports/port: a program, or a library for programs of our own
 #   user/etc   goes to /etc as it is
 #   docs/man   manual pages: formatted, for `man` in the guest
@@ -75,11 +75,15 @@ $(TOOLCHAIN_SYSROOT): $(SYSROOT_LIBC) $(SYSROOT_HEADERS)
 	@touch $@
 
 # What programs of our own share.
-USER_LIBRARY_OBJECTS := $(patsubst user/lib/%,$(USER_OUT)/obj/lib/%.o,$(wildcard user/lib/*/*.cc))
-$(USER_LIBRARY_OBJECTS): $(USER_OUT)/obj/lib/%.cc.o: user/lib/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS)
+USER_LIBRARY_OBJECTS := $(patsubst user/lib/%,$(USER_OUT)/obj/lib/%.o,$(wildcard user/lib/*/*.cc user/lib/*/*.c))
+$(filter %.cc.o,$(USER_LIBRARY_OBJECTS)): $(USER_OUT)/obj/lib/%.cc.o: user/lib/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $(@D)
 	@echo "  UCXX  $<"
 	@$(USER_CXX) $(USER_CXXFLAGS) -MD -MP -c -o $@ $<
+$(filter %.c.o,$(USER_LIBRARY_OBJECTS)): $(USER_OUT)/obj/lib/%.c.o: user/lib/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
+	@mkdir -p $(@D)
+	@echo "  UCC   $<"
+	@$(USER_CC) $(USER_CFLAGS) -MD -MP -c -o $@ $<
 USER_LIBRARIES := $(patsubst user/lib/%/,$(USER_OUT)/lib/lib%.a,$(wildcard user/lib/*/))
 $(USER_LIBRARIES): $(USER_OUT)/lib/lib%.a: $(USER_LIBRARY_OBJECTS)
 	@mkdir -p $(@D)
@@ -103,8 +107,10 @@ $(NCURSES): $(call port_sources,ncurses) $(SYSROOT_LIBC)
 	@touch $@
 
 # Programs of our own. One with C++ in it is linked with these and the C++ library, without those of its sections that nobody
-# calls. NAME_LIBRARIES are those of others that a program needs.
+# calls. NAME_LIBRARIES are others that a program needs.
 kmemtop_LIBRARIES := $(NCURSES)
+TEST_PROGRAMS := clonetest filetest libctest proctest sessiontest sigtest
+$(foreach program,$(TEST_PROGRAMS),$(eval $(program)_LIBRARIES := $(USER_OUT)/lib/libtesting.a))
 USER_PROGRAMS := $(patsubst user/bin/%/,%,$(wildcard user/bin/*/))
 define USER_PROGRAM
 $(USER_OUT)/obj/$(1)/%.c.o: user/bin/$(1)/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)

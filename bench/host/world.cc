@@ -37,7 +37,7 @@ namespace {
 thread_local uint64_t stack_low, stack_high;
 // Reached through GS, as in the kernel.
 thread_local Cpu this_thread{};
-// Its context is the first that there could be.
+// Its context has the first possible number.
 thread_local TaskHead this_task = [] {
   TaskHead task = {};
   task.trace_context = (uint64_t{1} << 32) + 1;
@@ -79,7 +79,7 @@ void world_become_cpu(unsigned id) {
   pthread_attr_destroy(&attributes);
   stack_low = reinterpret_cast<uint64_t>(low);
   stack_high = stack_low + size;
-  // As where a task's stack begins: the entries of recent stacks want it round.
+  // Aligned as a task's stack, as recent stacks require.
   this_thread.kernel_stack =
       reinterpret_cast<uint64_t>(__builtin_frame_address(0)) / kKernelStackSize * kKernelStackSize +
       kKernelStackSize;
@@ -97,7 +97,7 @@ void world_trace(kmem_cache* cache) {
   host_cpu.id = self;
 }
 
-// ---- What the tracer asks.
+// ---- Functions that the tracer calls.
 
 size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max) {
   uint64_t low = stack_low;
@@ -116,7 +116,7 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
 CurrentContext trace_find_context() {
   return {.id = 1, .caller = 0};
 }
-// Nobody is in a system call.
+// There are no system calls.
 uint64_t trace_walk_caller(TaskHead&, const Cpu&) {
   panic("a thread has no caller");
 }
@@ -140,7 +140,7 @@ bool slab_os_name_taken(const char* name) {
   return arena_name_taken(name) != 0;
 }
 void slab_trace_mourn(kmem_cache*, uint64_t) {}
-// Nothing lies between them: a stack begins with the allocator's caller by itself.
+// An empty range: a stack already begins with the allocator's caller.
 extern const char allocator_text_start[1] = {0}, allocator_text_end[1] = {0};
 void random_fill(void* buffer, size_t size) {
   __builtin_memset(buffer, 0x5a, size);
@@ -169,7 +169,7 @@ bool Spinlock::held() const {
   return owner_.load(std::memory_order_relaxed) != 0;
 }
 
-// No dump is open, so nobody waits for the end of one.
+// Nobody sleeps, since there are no dumps to wait for.
 Result<void> WaitQueue::sleep(Spinlock&, bool, Nanoseconds) {
   panic("nobody would end this sleep");
 }

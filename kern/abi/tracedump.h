@@ -93,7 +93,7 @@ enum abi_tracedump_source_flag { ABI_TRACEDUMP_ZOMBIE = 1 }; /* destroyed, with 
   COLD(stacks_lost)                                                                           \
   COLD(contexts_lost)                                                                         \
   COLD(truncated)                                                                             \
-  DERIVED(estimated_bytes) /* of the objects that the live records stand for; bytes and live, \
+  DERIVED(estimated_bytes) /* of the objects that the live records represent; bytes and live, \
                               unless the trace is sampled */                                  \
   DERIVED(estimated_objects)
 #define ABI_TRACEDUMP_COUNTER(name) uint64_t name;

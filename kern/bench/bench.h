@@ -1,16 +1,15 @@
-// Counts what the memory core and the tracer cost, in the system that people run: reading
-// #bench/rows runs every KBENCH but those at scale, which #bench/scale runs, and those that need
-// two CPUs, which #bench/remote runs, and gives a line `NAME VALUE` for each row, with two
-// decimals.
+// Benchmarks of the memory core and the tracer, in the production kernel. Reading #bench/rows runs
+// every KBENCH except those at scale (#bench/scale and others) and those that need two CPUs
+// (#bench/remote). It returns a line `NAME VALUE` for each row, with two decimals.
 //
 // Under `scripts/guest --icount` a tick of the time stamp counter is one instruction, so the values
-// are counts that repeat exactly; without it they are ticks, and noise. What a row counts is the
-// whole of the operation: the loop around it and the calls too. Clock ticks come in between, as in
-// life. A short operation is repeated in rounds of which the cheapest counts, and most rounds see
-// no tick; where operations differ from each other the mean of very many counts, in which the ticks
-// are less than a thousandth.
+// are counts that repeat exactly; otherwise they are noisy ticks. A row counts the whole operation,
+// including the loop around it and the calls. Timer interrupts are included, as in real use. A
+// short operation is repeated in rounds, and the cheapest round counts; most rounds have no timer
+// interrupt. For operations that differ from each other, the row is the mean of very many, in which
+// the interrupts are less than a thousandth.
 //
-// bench/bench.py knows what the rows mean, what they are to be, and what others take for the same.
+// bench/bench.py has the meaning of the rows, their targets, and the values of other kernels.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +17,14 @@
 #include "arch/x86_64/time.h"
 #include "arena.h"
 #include "core/log.h"
+#include "lib/optimizer.h"
 #include "lib/result.h"
 #include "sched/task.h"
 #include "slab.h"
 
-// Where a bench runs: in a kernel task of its own, or in the system call of the process that reads.
-// Those at scale are no part of `rows`: with many objects of one CPU, with many contexts, and on
-// all CPUs. One of two has another task on another CPU.
+// Where a bench runs: in a kernel task of its own, or in the system call of the reading process.
+// Benches at scale are not part of `rows`: with many objects of one CPU, with many contexts, and on
+// all CPUs. kTaskOfTwo needs a second CPU for another task.
 enum class BenchContext : uint8_t {
   kTask,
   kProcess,
@@ -35,7 +35,7 @@ enum class BenchContext : uint8_t {
 };
 
 struct KernelBench {
-  void (*run)(void*);  // with nullptr
+  void (*run)(void*);  // called with nullptr
   BenchContext context;
 };
 
@@ -53,13 +53,13 @@ struct Cost {
 inline Cost cost_of(uint64_t instructions, uint64_t operations) {
   return {instructions * 100 / operations};
 }
-// Puts a row out. `pattern` and what follows make its name.
+// Outputs a row; `pattern` and the further arguments format its name.
 void bench_row(Cost cost, const char* pattern, ...) __attribute__((format(printf, 2, 3)));
 
 #define BENCH_INLINE __attribute__((always_inline))
 
-// Keeps the current task on its CPU for the life of a scope: it finds the magazines there that it
-// has left. Unlike PreemptOff it lets the task sleep, as making a cache may.
+// Keeps the current task on its CPU for the life of a scope, so that it finds its magazines again.
+// Unlike PreemptOff it lets the task sleep, as when making a cache.
 class Pinned {
  public:
   Pinned() {
@@ -71,19 +71,19 @@ class Pinned {
   Pinned& operator=(const Pinned&) = delete;
 };
 
-// How many tiny objects a bench at scale has: `NAME=N` on the kernel command line, else a million.
-// `name` is objects, or contexts of which each has one. EINVAL if that is no such number, ENOMEM
-// without room for them in memory or the limit of trace memory; the error string says what is
-// needed.
+// The number of tiny objects of a bench at scale: `NAME=N` on the kernel command line, a million by
+// default. `name` is "objects", or "contexts", each of which has one. EINVAL for an invalid number,
+// ENOMEM if they do not fit in memory or the limit of trace memory; the error string gives the
+// needed amount.
 Result<unsigned> bench_many(const char* name);
-// With how few it is compared, and the size of such an object.
+// The number of objects for comparison, and the size of a tiny object.
 inline constexpr unsigned kBenchFew = 100;
 inline constexpr size_t kBenchTiny = 16;
-// Calls run(argument) in a task that stays on CPU `cpu`, or with kAnyCpu on the one on which it
-// begins, and waits for its end. ENOMEM.
+// Calls run(argument) in a task on CPU `cpu`, or with kAnyCpu on the CPU where it begins, and waits
+// for its end. ENOMEM.
 Result<void> bench_in_task(void (*run)(void*), void* argument, uint32_t cpu = kAnyCpu);
 
-// EINVAL with one CPU.
+// Checks that there are two CPUs: EINVAL.
 Result<void> bench_has_two_cpus();
 
 // The cheapest of `rounds` rounds of `operations` calls of body(i).
@@ -107,15 +107,15 @@ BENCH_INLINE inline Cost mean(unsigned operations, const Body& body) {
   return cost_of(tsc() - start, operations);
 }
 
-// How many program counters a record has of what a function allocates, by its
+// The number of program counters in the record of an allocation by a function; `frame` is its
 // __builtin_frame_address(0).
 unsigned callers_of(const void* frame);
 
 // The frames of "traced, 10 frames".
 inline constexpr unsigned kDepth = 10;
 
-// Calls body(), which must be BENCH_INLINE, where a record has `depth` program counters (or as many
-// more as the bench has by itself, which is less than kDepth).
+// Calls body(), which must be BENCH_INLINE, so deep that a record has `depth` program counters
+// (more if the bench itself is deeper, up to kDepth).
 template <typename Body>
 [[gnu::noinline]] void at_depth(unsigned depth, const Body& body) {
   if (const unsigned callers = callers_of(__builtin_frame_address(0)); callers >= depth) {
@@ -124,10 +124,10 @@ template <typename Body>
   } else {
     at_depth(depth, body);
   }
-  asm volatile("");
+  keep_frame();
 }
 
-// Calls body(), which must be BENCH_INLINE, from one of four to the power of `levels` stacks.
+// Calls body(), which must be BENCH_INLINE, from stack number `stack` of 4^`levels`.
 template <typename Body>
 [[gnu::noinline]] void on_stack(unsigned stack, unsigned levels, const Body& body) {
   if (levels == 0) {
@@ -152,14 +152,14 @@ template <typename Body>
       asm volatile("# 3");
   }
 }
-// Enough for this many.
+// kStackLevels levels are enough for kStacks stacks.
 inline constexpr unsigned kStacks = 1000, kStackLevels = 5;
 
-// Of each of as many objects: where it lies decides where its record goes, which makes a difference
-// of a few instructions.
+// The number of objects to average over: an object's address determines the place of its record,
+// which makes a difference of a few instructions.
 inline constexpr unsigned kObjects = 32;
 
-// A cache for one bench, traced on request. What is allocated from it must be free when it goes.
+// A cache for one bench. All its objects must be free at its end.
 class BenchCache {
  public:
   explicit BenchCache(size_t size)
@@ -175,7 +175,7 @@ class BenchCache {
   kmem_cache* const cache_;
 };
 
-// A cache is traced for the life of a scope.
+// Traces a cache for the life of a scope.
 class Traced {
  public:
   explicit Traced(kmem_cache* cache, const char* options = nullptr) : cache_(cache) {
@@ -192,7 +192,7 @@ class Traced {
   kmem_cache* const cache_;
 };
 
-// An array that shows in no cache.
+// An array whose memory belongs to no cache.
 template <typename T>
 class Block {
  public:
@@ -220,7 +220,7 @@ BENCH_INLINE inline void pair(kmem_cache* cache) {
   kmem_cache_free(cache, take(cache));
 }
 
-// kObjects objects that have been taken.
+// kObjects allocated objects.
 struct Objects {
   explicit Objects(kmem_cache* cache) {
     for (void*& object : taken) object = take(cache);
@@ -231,8 +231,8 @@ struct Objects {
   void* taken[kObjects];
 };
 
-// The cost of body(i), which allocates an object and frees it: the mean over `objects`, each of
-// which is freed first, so that it is the one that body gets.
+// The cost of body(i), which allocates an object and frees it: the mean over `objects`. Each of
+// these is freed first, so that body gets it.
 template <typename Body>
 BENCH_INLINE inline Cost least_of_each(kmem_cache* cache, const Objects& objects,
                                        const Body& body) {

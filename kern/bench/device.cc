@@ -1,5 +1,5 @@
-// #bench/rows, #bench/remote and those at scale: the first read of an open file runs every KBENCH
-// of the file.
+// #bench/rows, #bench/remote and the files at scale: the first read of an open file runs every
+// KBENCH of that file.
 #include <atomic>
 
 #include "arch/x86_64/frames.h"
@@ -22,7 +22,7 @@ constexpr TableEntry kTable[] = {
     {"cpus", ABI_S_IFREG | 0400, kRoot},  {"remote", ABI_S_IFREG | 0400, kRoot},
 };
 
-// One reader at a time has the benches run, also where several share an open file.
+// One reader at a time runs the benches, even if several share an open file.
 constinit std::atomic<bool> running{false};
 constinit Text* output = nullptr;
 
@@ -47,7 +47,7 @@ void do_errand(void* argument) {
   errand->done.wake_all();
 }
 
-// The open file. Its text is there when it is whole, and stays.
+// The open file. Its text is stored when it is complete, and then stays.
 struct Rows {
   explicit Rows(uint64_t file) : file(file) {}
   const uint64_t file;
@@ -93,11 +93,11 @@ Result<Text*> run_all(uint64_t file) {
   return result.error();
 }
 
-// The open file's text; the first reader has the benches run.
+// The open file's text; the first reader runs the benches.
 Result<Text*> text_of(Rows& rows) {
   if (Text* const text = rows.text) return text;
   if (running.exchange(true)) return fail(Errno::EBUSY, "somebody else reads #bench");
-  Text* const before = rows.text;  // another was quicker
+  Text* const before = rows.text;  // another reader may have been first
   Result<Text*> text = before ? Result<Text*>(before) : run_all(rows.file);
   if (text) rows.text = *text;
   running = false;

@@ -1,4 +1,4 @@
-// What the number of outstanding objects does to the cost, and what they cost themselves.
+// The effect of the number of outstanding objects on the cost, and their own memory.
 #include <algorithm>
 
 #include "arch/x86_64/interrupts.h"
@@ -37,7 +37,7 @@ class Outstanding {
   const Block<void*> objects_;
 };
 
-// A pair in which the newest object is freed, the oldest, or one by chance.
+// The cost of a pair that frees the newest object, the oldest, or a random one.
 struct Orders {
   Cost newest, oldest, random;
 };
@@ -62,7 +62,7 @@ Orders orders_of_free(kmem_cache* cache, const Outstanding& objects) {
   return orders;
 }
 
-// The cost of each operation by itself, while `kMany` objects are allocated and then freed.
+// The cost of each single operation while `kMany` objects are allocated and then freed.
 struct EachCost {
   explicit EachCost(unsigned count) : taken(count), freed(count) {}
   Block<uint32_t> taken, freed;
@@ -97,7 +97,7 @@ void free_all(kmem_cache* cache, const Block<void*>& objects, unsigned count) {
   for (unsigned i = 0; i < count; i++) kmem_cache_free(cache, objects[i]);
 }
 
-// Reads a dump to its end; read(buffer, size, offset) is the dump's.
+// Reads a dump to its end with read(buffer, size, offset).
 template <typename Read>
 void read_all(const Block<char>& buffer, size_t size, const Read& read) {
   uint64_t offset = 0;
@@ -117,8 +117,8 @@ KBENCH(orders, kTask) {
   }
 }
 
-// Without a trace the same objects go through the same magazines at the same operations: what one
-// costs more is the hook's.
+// Without a trace the same objects pass through the same magazines at the same operations, so the
+// additional cost of an operation is that of its hook.
 KBENCH(longest_hook, kTask) {
   const BenchCache cache(kSize);
   const Block<void*> objects(kMany);
@@ -137,8 +137,8 @@ KBENCH(longest_hook, kTask) {
   bench_row(cost_of(static_cast<uint64_t>(sum), kMany), "added_growing");
 }
 
-// The free alone: the object comes back before the next is freed, so that magazines stay as they
-// are.
+// Counts the free only. The object is allocated again before the next free, so that magazines do
+// not change.
 KBENCH(free_after_stop, kTask) {
   constexpr unsigned kUnrecorded = 1000;
   const BenchCache cache(kSize);
@@ -216,7 +216,7 @@ KBENCH(dumps, kTask) {
   free_all(cache, objects, kMany);
 }
 
-// All of one CPU and small, so that most of the memory is the tracer's.
+// Tiny objects of one CPU, so that the tracer has most of the memory.
 KBENCH(scale, kTaskAtScale) {
   constexpr size_t kRecordBytes = 32;
   Result<unsigned> many = bench_many("objects");

@@ -1,4 +1,4 @@
-// What a look at everything that can be reached costs for each object (reach/reach.h).
+// The cost of a search for unreachable objects, for each object (reach/reach.h).
 #include <new>
 
 #include "bench/bench.h"
@@ -16,7 +16,7 @@ struct Node {
 };
 constinit Node* first = nullptr;
 
-// Instructions of a look.
+// The instructions of a search.
 uint64_t cost_of_look(reach::Findings& findings) {
   const uint64_t start = tsc();
   const Result<void> looked = reach::look(findings);
@@ -27,8 +27,8 @@ uint64_t cost_of_look(reach::Findings& findings) {
 
 }  // namespace
 
-// The difference that a list of so many makes; with what the index of them costs, and the allocator
-// says which of them are live.
+// The difference that a list of so many nodes makes, including the index of the nodes and the
+// allocator's walk over them.
 KBENCH(reach, kTask) {
   const BenchCache cache(sizeof(Node));
   auto* const findings = new (trace_copy_alloc(sizeof(reach::Findings))) reach::Findings;

@@ -1,5 +1,5 @@
-// An object that one CPU allocates and another frees. Under -icount one thread executes all CPUs,
-// and the time stamp counter counts what any of them does: the one that has nothing to do sleeps.
+// Objects that one CPU allocates and another frees. Under -icount one thread executes all CPUs, and
+// the time stamp counter counts the instructions of all: so the CPU that has nothing to do sleeps.
 #include <algorithm>
 
 #include "bench/bench.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned kBatch = 256, kRounds = 50;
 
-// A task on another CPU, which frees what it is given.
+// A task on another CPU, which frees the objects that it is given.
 class Freer {
  public:
   Freer(kmem_cache* cache, const Block<void*>& objects) : cache_(cache), objects_(objects) {}
@@ -19,7 +19,7 @@ class Freer {
     task_start(task, (cpu_id() + 1) % cpu_count());
     return {};
   }
-  // Frees all: how many instructions that took.
+  // Frees all; returns the number of instructions.
   uint64_t free_all() {
     become(State::kFreeing);
     return taken_;
@@ -67,7 +67,7 @@ class Freer {
   uint64_t taken_ = 0;
 };
 
-// Both parts of the pair have their loop and their calls; magazines go by way of the depot.
+// Both halves of the pair include their loop and their calls; magazines pass through the depot.
 Cost remote_pairs(kmem_cache* cache, Freer& freer, const Block<void*>& objects) {
   uint64_t best = UINT64_MAX;
   for (unsigned round = 0; round < kRounds; round++) {

@@ -1,4 +1,4 @@
-// What many contexts and stacks, and many CPUs, do to the cost; and how many there are at scale.
+// The effect of many contexts and stacks, and of many CPUs, on the cost; and the sizes at scale.
 #include <algorithm>
 #include <string_view>
 
@@ -18,11 +18,11 @@
 
 namespace {
 
-// Of a tiny object its own, the bench's pointer to it, and what slabs leave over; its share of the
-// trace, at the worst; what a trace has besides.
+// Bytes for a tiny object: itself, the bench's pointer to it, and unused parts of slabs; its part
+// of the trace, at worst; and the fixed part of a trace.
 constexpr size_t kTinyBytes = 28, kTraceBytes = 50, kTraceItself = 1 << 20;
-// The trace's share of one with a context, a user stack and a pair of stacks of its own: entries of
-// 40, 72 and 32 bytes, and heads.
+// Trace bytes for an object with a context, a user stack and a pair of stacks of its own: entries
+// of 40, 72 and 32 bytes, and heads.
 constexpr size_t kContextBytes = kTraceBytes + 200;
 
 BENCH_INLINE inline Cost pair_cost(kmem_cache* cache) {
@@ -34,8 +34,8 @@ BENCH_INLINE inline Cost pair_cost(kmem_cache* cache) {
   return cost;
 }
 
-// Objects of which each is allocated by another process, in a system call from another user stack.
-// The current task, which is none, plays all of them for the life of a scope.
+// Objects that are each allocated by a different process, in a system call from a different user
+// stack. The current kernel task poses as each of these processes for the life of a scope.
 class Strangers {
  public:
   Strangers(kmem_cache* cache, unsigned count) : cache_(cache), count_(count), objects_(count) {
@@ -52,7 +52,7 @@ class Strangers {
   Strangers& operator=(const Strangers&) = delete;
 
   enum class Order : uint8_t { kAsNumbered, kRandom };
-  // Frees an object and allocates it anew, as who it is of, whom the task was not before.
+  // Frees objects and allocates each again as the process that had it, a different one each time.
   [[gnu::noinline]] Cost renew(unsigned operations, Order order) {
     uint32_t seed = 1;
     return mean(operations, [&](unsigned i) BENCH_INLINE {
@@ -66,7 +66,7 @@ class Strangers {
   }
 
  private:
-  // The number says the process's PID and program and the frames of the user stack.
+  // The number determines the process's PID and program and the frames of the user stack.
   static void become(unsigned number) {
     constexpr size_t kFrames = 6;
     Task& task = *current_task();
@@ -88,7 +88,7 @@ class Strangers {
   const Block<void*> objects_;
 };
 
-// What a CPU does with its own objects.
+// The bench of a CPU with its own objects.
 struct OnCpu {
   kmem_cache* cache;
   void** objects;
@@ -111,7 +111,7 @@ void free_on_cpu(void* argument) {
   for (unsigned i = 0; i < OnCpu::kEach; i++) kmem_cache_free(self.cache, self.objects[i]);
 }
 
-// Records of the trace, and how many of them are in the shard of another CPU than that which made
+// The number of the trace's records, and of those in another shard than that of the CPU that made
 // them.
 struct Shards {
   explicit Shards(kmem_cache* cache) {
@@ -154,9 +154,9 @@ Result<unsigned> bench_many(const char* name) {
   return static_cast<unsigned>(count);
 }
 
-// A record whose process, program, user stack and pair of stacks all have to be looked up among
-// many, and a pair beside them. Of kernel stacks one frame is recorded, so that whoever calls
-// renew() has the same one.
+// A record whose process, program, user stack and pair of stacks are all looked up among many, and
+// a pair beside them. Records one frame of kernel stacks, so that all callers of renew() have the
+// same kernel stack.
 KBENCH(contexts, kTaskOfContexts) {
   constexpr unsigned kOperations = 16'000;
   Result<unsigned> many = bench_many("contexts");
@@ -168,11 +168,11 @@ KBENCH(contexts, kTaskOfContexts) {
     const Traced traced(cache, "depth=1");
     Strangers strangers(cache, count);
     strangers.renew(count, Strangers::Order::kAsNumbered);
-    trace_sweep();  // one is due, and would come while it is counted
+    trace_sweep();  // a sweep is due, and would otherwise run during the count
     const uint32_t filled = entries();
     ASSERT(trace_contexts.size() >= count && trace_stacks.size() >= count);
     const Cost looked_up = strangers.renew(kOperations, Strangers::Order::kRandom);
-    ASSERT(entries() == filled);  // all were found
+    ASSERT(entries() == filled);  // all look-ups have found their entry
     const char* const name = count == kBenchFew ? "few" : "many";
     bench_row(looked_up, "contexts_%s_looked_up", name);
     bench_row(pair_cost(cache), "contexts_%s_pair", name);
@@ -180,7 +180,7 @@ KBENCH(contexts, kTaskOfContexts) {
   }
 }
 
-// Each CPU beside what all of them hold.
+// Pairs on each CPU, beside the objects of all CPUs.
 KBENCH(cpus, kTaskOnCpus) {
   const BenchCache cache(kBenchTiny);
   const Traced traced(cache);

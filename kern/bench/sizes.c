@@ -1,4 +1,4 @@
-/* What a trace adds to a cache's structures, which are known to C alone. */
+/* The tracer's part of a cache's structures, whose definitions are C only. */
 #include "bench/sizes.h"
 
 #include "slab_impl.h"

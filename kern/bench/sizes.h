@@ -5,7 +5,7 @@
 extern "C" {
 #endif
 
-/* Bytes of a kmem_cache, and of its part for each CPU, that are the tracer's. */
+/* The tracer's bytes in a kmem_cache, and in its part for each CPU. */
 extern const unsigned bench_cache_bytes, bench_cpu_bytes;
 
 #ifdef __cplusplus

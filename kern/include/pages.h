@@ -14,23 +14,23 @@ struct Page {
   uint32_t large_pages = 0;           // first page of a large kmalloc: its number of pages
 };
 
-// Of a user page besides the count in Page::mappings. A file has it too, so the last address space
-// does not give it back:
+// Flags of a user page, beside the count in Page::mappings.
+// A file has the page as well, so the last address space does not free it.
 inline constexpr uint32_t kPageOfFile = uint32_t{1} << 31;
-// It may differ from what the file's device keeps:
+// The page may differ from the file's content on the device.
 inline constexpr uint32_t kPageDirty = uint32_t{1} << 30;
-// It is not of the page arena: page_unmapped() gives it to the owner that page_set_owner() has
-// named.
+// The page is not from the page arena: page_unmapped() gives it to the function of
+// page_set_owner().
 inline constexpr uint32_t kPageOwned = uint32_t{1} << 29;
-// Somebody waits for it by its physical address, so it stays in memory while it is mapped:
+// A task waits on the page's physical address, so the page stays in memory while it is mapped.
 inline constexpr uint32_t kPageNamed = uint32_t{1} << 28;
 inline constexpr uint32_t kPageMappings = kPageNamed - 1;
 
-// One mapping less; nobody's page is given back.
+// Removes a mapping; frees the page if it was the last and no file has the page.
 void page_unmapped(PhysAddr page);
-// The file has it no more: the last mapping gives it back, now if there is none.
+// Removes the page from its file; frees it now, or with its last mapping.
 void page_leaves_file(PhysAddr page);
-// Names the owner of pages with kPageOwned. Once, at boot.
+// Sets the function that frees pages with kPageOwned. Once, at boot.
 void page_set_owner(void (*free)(PhysAddr page));
 
 // Takes over all usable memory: makes the descriptors, base_arena and page_arena, the slab

@@ -145,9 +145,9 @@ void kmem_cache_unused_flags(struct kmem_cache* cache, int set);
 /* Sets and clears the same bits in the flags that kmem_cache_flags returns. */
 void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear);
 struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache);
-/* The first member of struct kmem_cache; the rest is the allocator's own. */
+/* The public first member of struct kmem_cache. */
 struct kmem_cache_head {
-  struct trace_table* trace; /* atomic; the tracer's */
+  struct trace_table* trace; /* atomic; for the tracer */
 };
 /* The slot's content, in one instruction. */
 static inline struct trace_table* kmem_cache_trace(const struct kmem_cache* cache) {
@@ -216,9 +216,9 @@ enum kmem_reap_extent {
   KMEM_REAP_DEPOTS,  /* all magazines of the depots */
   KMEM_REAP_ALL,     /* the CPUs' magazines, too */
 };
-/* `reap` is called before each reap: a holder of memory that may be wanted again gives up the memory
- * that has not been used since the last reap of the surplus, or all. It takes no sleeping lock, and
- * allocates nothing. Once, at boot. */
+/* Registers a function that is called before each reap. It gives up cached memory of another
+ * holder: the memory that has not been used since the last reap of the surplus, or all. It takes no
+ * sleeping lock, and allocates nothing. Once, at boot. */
 void kmem_set_reaper(void (*reap)(enum kmem_reap_extent extent));
 /* An allocation that may sleep and finds no memory calls it with each extent, in this order, until
  * it finds some. May sleep: interrupts on, no spinlock held. */

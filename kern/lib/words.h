@@ -10,12 +10,12 @@ constexpr bool is_space(char c) {
 }
 
 // Cuts the next word off the front; empty when there is none.
-inline std::string_view next_word(std::string_view* line) {
-  while (!line->empty() && is_space(line->front())) line->remove_prefix(1);
+inline std::string_view next_word(std::string_view& line) {
+  while (!line.empty() && is_space(line.front())) line.remove_prefix(1);
   size_t length = 0;
-  while (length < line->size() && !is_space((*line)[length])) length++;
-  const std::string_view word = line->substr(0, length);
-  line->remove_prefix(length);
+  while (length < line.size() && !is_space(line[length])) length++;
+  const std::string_view word = line.substr(0, length);
+  line.remove_prefix(length);
   return word;
 }
 

@@ -95,7 +95,7 @@ struct arena* arena_next(struct arena* arena) {
   return next;
 }
 
-// Nobody changes the list while the caller walks.
+// The list does not change while the caller walks.
 struct arena* arena_walk_next(struct arena* arena) NO_THREAD_SAFETY_ANALYSIS {
   return arena ? arena->next_arena : first_arena;
 }

@@ -113,7 +113,7 @@ ALLOCATOR_TEXT void page_free(PhysAddr page) {
 namespace {
 
 void give_back_unused(PhysAddr page, uint32_t left) {
-  left &= ~(kPageNamed | kPageDirty);  // which mean nothing without mappings and file
+  left &= ~(kPageNamed | kPageDirty);  // without meaning if there are no mappings and no file
   if (left != 0 && left != kPageOwned) return;
   page_of(page)->mappings.store(0, std::memory_order_relaxed);
   left == 0 ? page_free(page) : owner_free(page);

@@ -66,7 +66,7 @@ void slab_os_lock_init(slab_os_lock* lock, slab_os_rank rank) {
   new (lock) Spinlock(rank_of(rank));
 }
 
-// C knows nothing of capabilities, so these take and give locks that the analysis has no name for.
+// Not analysed: C has no capabilities, so these locks have no name for the analysis.
 void slab_os_lock_acquire(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
   ASSERT(!this_cpu().in_nmi);
   spinlock_of(lock).lock();

@@ -17,6 +17,7 @@
 #include "core/symbols.h"
 #include "core/user_memory.h"
 #include "lib/format.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "sched/task.h"
@@ -60,7 +61,7 @@ uint64_t walked[kMaxWalk];
     return walk_kernel_stack(reinterpret_cast<uint64_t>(__builtin_frame_address(0)), walked,
                              kMaxWalk);
   const size_t n = walk_from_depth(depth - 1);
-  asm volatile("" ::: "memory");
+  keep_frame();
   return n;
 }
 

@@ -12,6 +12,7 @@
 #include "core/ktest.h"
 #include "kmalloc.h"
 #include "lib/format.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "store/page_buffer.h"
@@ -75,17 +76,17 @@ bool only_owner(TraceSource owner, const void* object, size_t size) {
 
 [[gnu::noinline]] void* ktest_leak_page() {
   Result<PhysAddr> page = page_alloc(KM_SLEEP);
-  asm volatile("");
+  keep_frame();
   return page ? direct_map(*page) : nullptr;
 }
 [[gnu::noinline]] void* ktest_leak_large() {
   void* const memory = kmalloc(kLarge, KM_SLEEP);
-  asm volatile("");
+  keep_frame();
   return memory;
 }
 [[gnu::noinline]] KernelStack ktest_leak_stack() {
   Result<KernelStack> stack = kernel_stack_alloc();
-  asm volatile("");
+  keep_frame();
   EXPECT(stack.ok());
   return stack ? *stack : KernelStack{};
 }

@@ -14,6 +14,7 @@
 #include "core/ktest.h"
 #include "core/log.h"
 #include "core/not_roots.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "lib/units.h"
 #include "lib/words.h"
@@ -48,12 +49,12 @@ void* take_by(kmem_cache* cache, uint32_t which, uint32_t levels) {
 }
 void* ktest_take_by_zero(kmem_cache* cache, uint32_t which, uint32_t levels) {
   void* const object = take_by(cache, which, levels);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 void* ktest_take_by_one(kmem_cache* cache, uint32_t which, uint32_t levels) {
   void* const object = take_by(cache, which, levels);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 

@@ -11,6 +11,7 @@
 #include "core/ktest.h"
 #include "core/probe_guard.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "probe/kernel_probes.h"
 #include "probe/probe.h"
@@ -39,12 +40,12 @@ constexpr uint64_t kConstantPart = 2 + 6 + 12 + 20 + 30;
   if (n == 0) return 1;
   const uint64_t below = factorial(n - 1);
   if (n % 2) return n * below;
-  asm volatile("");
+  keep_frame();
   return below * n;
 }
 
 [[gnu::noinline]] NOT_PROBED uint64_t not_probed(uint64_t a) {
-  asm volatile("");
+  keep_frame();
   return a;
 }
 

@@ -1,5 +1,4 @@
-// The page cache on a device of the test's own: what is shared, written back, reported and given
-// up.
+// The page cache on the test's own device: sharing, write-back, error reports and reaping.
 #include <algorithm>
 #include <atomic>
 
@@ -19,7 +18,7 @@ namespace {
 constexpr uint64_t kBase = 0x10000000, kPages = 8;
 constexpr uint32_t kReadWrite = ABI_PROT_READ | ABI_PROT_WRITE;
 
-// One file, whose bytes the test looks at, and whose writes fail as the test wants.
+// A device with one file, whose bytes the test checks, and whose writes fail on request.
 class TestDevice final : public Device, public PageSource {
  public:
   constexpr TestDevice() : Device("maptest") {}
@@ -76,7 +75,7 @@ class TestDevice final : public Device, public PageSource {
     return count;
   }
 
-  // Another file with this content, in which each byte is the number of its page.
+  // Makes another file, in which each byte is the number of its page.
   void renew() {
     number_++;
     for (size_t i = 0; i < sizeof(bytes); i++) bytes[i] = static_cast<char>(i / kPageSize);
@@ -105,7 +104,7 @@ class TestDevice final : public Device, public PageSource {
 
 constinit TestDevice device;
 
-// A space that has the file at kBase.
+// Makes a space that maps the file at kBase.
 Ref<AddressSpace> space_with(const Ref<Chan>& file, bool shared) {
   Ref<AddressSpace> space = AddressSpace::create().take();
   EXPECT(device.map(*file, shared));
@@ -121,7 +120,7 @@ char byte_in(AddressSpace& space, uint64_t at) {
   EXPECT(space.read(kBase + at, &byte, 1) == 1);
   return byte;
 }
-// As the processor does it: `write` from outside leaves no mark in the page tables.
+// Writes as the processor does: `write` from outside leaves no mark in the page tables.
 void write_in(AddressSpace& space, uint64_t at, char byte) {
   EXPECT(space.fault(kBase + at, FaultAccess::kWrite));
   const PreemptOff preempt_off;
@@ -172,7 +171,7 @@ KTEST(page_cache_one_page_for_all) {
   }
   EXPECT(device.bytes[5] == 'w');  // the maps have gone
   EXPECT(pages_cached() == before + kPages);
-  // And stay until memory is wanted.
+  // They stay until memory is wanted.
   const Ref<Chan> file = device.open_file();
   EXPECT(byte_in(*space_with(file, false), 7) == 0 && device.reads == kPages);
   kmem_reap();
@@ -189,14 +188,14 @@ KTEST(page_cache_reap_takes_what_nobody_needs) {
     for (uint64_t i = 0; i < kPages; i++) byte_in(*space, i * kPageSize);
     EXPECT(space->unmap(kBase, 4 * kPageSize));
     kmem_reap();
-    EXPECT(pages_cached() == before + kPages - 4);  // those that are mapped
+    EXPECT(pages_cached() == before + kPages - 4);  // the mapped ones
     write_in(*space, 5 * kPageSize, 'd');
     device.fails = Errno::EINTR;  // as when a killed process does not wait
     EXPECT(!sync(*file));
     device.fails = Errno{};
     AddressSpace::unmap_file_pages();
     kmem_reap();
-    EXPECT(pages_cached() == before + 1);  // that is dirty
+    EXPECT(pages_cached() == before + 1);  // the dirty one
     EXPECT(byte_in(*space, 5 * kPageSize) == 'd' && sync(*file) &&
            device.bytes[5 * kPageSize] == 'd');
     AddressSpace::unmap_file_pages();
@@ -217,13 +216,13 @@ KTEST(page_cache_tells_errors_once) {
   Result<void> synced = sync(*file);
   EXPECT(!synced && synced.error() == Errno::ENOSPC);
   EXPECT(sync(*file) && device.bytes[1] == 0);
-  // A map that goes tells nobody: the next who asks is told, by whatever channel.
+  // A map that goes reports nothing: the next caller gets the error, on any channel.
   write_in(*space, 2, 'c');
   space.reset();
   device.fails = Errno{};
   synced = sync(*other);
   EXPECT(!synced && synced.error() == Errno::ENOSPC && sync(*other));
-  // Other pages are written in spite of it, and so is this one when it changes again.
+  // Other pages are written nevertheless, and so is this one when it changes again.
   space = space_with(file, true);
   write_in(*space, 3, 'd');
   EXPECT(sync(*file) && device.bytes[3] == 'd' && device.bytes[1] == 'a');
@@ -261,7 +260,7 @@ KTEST(page_cache_sees_changes_by_others) {
     EXPECT(byte_read(*later, 0) == 'n' && byte_read(*file, 0) == 0);
   }
   {
-    // But while maps may be written to, those are the truth.
+    // While maps may be written, they are authoritative.
     const Ref<Chan> file = device.open_file();
     const Ref<AddressSpace> writer = space_with(file, true);
     write_in(*writer, 0, 'w');
@@ -289,8 +288,8 @@ KTEST(page_cache_cut) {
   kmem_reap();
 }
 
-// Maps, writes, cuts and reaps at once: each page is one that was written whole, and nothing is
-// lost.
+// Maps, writes, truncations and reaps at once: each page is one that was written completely, and
+// nothing is lost.
 KTEST(page_cache_all_at_once) {
   device.renew();
   kmem_reap();

@@ -6,6 +6,7 @@
 #include "arch/x86_64/frames.h"
 #include "arena.h"
 #include "core/probe_guard.h"
+#include "lib/optimizer.h"
 #include "sched/task.h"
 #include "store/current_context.h"
 #include "store/trace_memory.h"
@@ -50,7 +51,7 @@ void add_frame(Trail& trail, uint64_t address) {
       note_trail(__builtin_frame_address(0), request.depth, trail);                              \
       object = get(request);                                                                     \
     }                                                                                            \
-    asm volatile("" : "+r"(object)::"memory");                                                   \
+    escape(object);                                                                              \
     return object;                                                                               \
   }
 PROOF_PATH(proof_path_a)

@@ -6,6 +6,7 @@
 #include "core/ktest.h"
 #include "kmalloc.h"
 #include "lib/list.h"
+#include "lib/optimizer.h"
 #include "reach/references.h"
 #include "tests/counted.h"
 #include "tests/dump_text.h"
@@ -153,7 +154,7 @@ struct Sleeper {
 
   // Sleeps with `words` somewhere on the caller's stack.
   void sleep(const volatile void* words) {
-    asm volatile("" ::"r"(words) : "memory");
+    escape(words);
     const Guard guard(lock);
     has = true;
     queue.wait_uninterruptible(lock, [this] { return over; });

@@ -8,6 +8,7 @@
 #include "core/errstr.h"
 #include "core/ktest.h"
 #include "core/ref.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
 #include "store/page_buffer.h"
@@ -23,7 +24,7 @@ namespace {
 
 [[gnu::noinline]] Ref<Counted> ktest_takes_reference(const Ref<Counted>& ref) {
   Ref<Counted> copy(ref);
-  asm volatile("");
+  keep_frame();
   return copy;
 }
 

@@ -8,6 +8,7 @@
 #include "core/sanitizer.h"
 #include "core/user_memory.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "slab.h"
@@ -205,7 +206,7 @@ namespace {
 // Hides a value from the compiler.
 template <typename T>
 T unknown(T value) {
-  asm volatile("" : "+r"(value));
+  hide_value(value);
   return value;
 }
 

@@ -6,6 +6,7 @@
 #include "core/cpu.h"
 #include "core/ktest.h"
 #include "core/not_roots.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "sched/task.h"
 #include "store/trace_memory.h"
@@ -35,7 +36,7 @@ int fails_nth(kmem_inject_site, const void*, size_t, int) {
 
 [[gnu::noinline]] void* alloc_at_depth(kmem_cache* cache, unsigned depth) {
   void* object = depth > 0 ? alloc_at_depth(cache, depth - 1) : kmem_cache_alloc(cache, KM_ATOMIC);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "core/ktest.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
 #include "store/trace_memory.h"
@@ -53,7 +54,7 @@ class Lines {
 
 [[gnu::noinline]] void* ktest_leaks_much(kmem_cache* cache) {
   void* object = kmem_cache_alloc(cache, KM_SLEEP);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 [[gnu::noinline]] void* ktest_leaks_little(kmem_cache* cache) {

@@ -8,6 +8,7 @@
 #include "core/errstr.h"
 #include "core/ktest.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "sched/task.h"
 #include "store/trace_memory.h"
@@ -37,7 +38,7 @@ class TestCache {
 [[gnu::noinline]] void* ktest_leak_at_depth(kmem_cache* cache, unsigned depth) {
   if (depth <= 1) return kmem_cache_alloc(cache, KM_SLEEP);
   void* object = ktest_leak_at_depth(cache, depth - 1);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 

@@ -10,6 +10,7 @@
 #include "core/cpu.h"
 #include "core/ktest.h"
 #include "core/not_roots.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
 #include "store/dump_reserve.h"
@@ -27,7 +28,7 @@ constexpr size_t kRing = 100;
 
 [[gnu::noinline]] void* ktest_leak_at(kmem_cache* cache, size_t depth) {
   void* object = depth > 0 ? ktest_leak_at(cache, depth - 1) : kmem_cache_alloc(cache, KM_SLEEP);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 

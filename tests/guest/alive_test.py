@@ -1,4 +1,5 @@
-"""Why objects are alive: what gdb's commands say of all of memory, in guests that run and in cores, is what the guest says itself."""
+"""The reasons why objects are alive: gdb's answers about all of memory, in running guests and in
+cores, equal the guest's own."""
 import re
 import subprocess
 
@@ -32,7 +33,7 @@ sleep 1000
 
 @pytest.fixture(scope="module", name="looks")
 def looks_at_a_guest(tmp_path_factory):
-    """(what the guest has said, what gdb says of it while it runs, what of its core)"""
+    """(the guest's answer, gdb's answer while it runs, gdb's from its core)"""
     folder = tmp_path_factory.mktemp("alive")
     with waiting(SCRIPT, folder, *SMALL) as waits:
         nodes = [int(address, 16) for address in re.findall(r"^\t(0x[0-9a-f]+) size", waits.said["tmp_node"], re.M)]
@@ -51,7 +52,7 @@ def test_both_say_the_same(looks):
 
 
 def test_what_nobody_can_reach(looks):
-    """Word for word, but for what only the guest itself can say."""
+    """Word for word, except for the guest's own fields."""
     said, _, core = looks
     first, rest = said["unreachable"].split("\n", 1)
     first_of_gdb, rest_of_gdb = core["kmem-unreachable"].split("\n", 1)
@@ -62,7 +63,7 @@ def test_what_nobody_can_reach(looks):
 
 @pytest.mark.parametrize("name", ("ref.chan", "ref.tmp_node"))
 def test_a_dump_of_references_is_what_it_was(looks, name):
-    """With where each lies."""
+    """With the location of each."""
     said, _, core = looks
     other = re.compile(r"age ms min \d+ avg \d+ max \d+| age \d+|untracked \d+ unmatched \d+")
     before, after = (other.sub("", text) for text in (said[name], core[f"kmem-trace {name}"]))
@@ -70,7 +71,7 @@ def test_a_dump_of_references_is_what_it_was(looks, name):
 
 
 def test_who_took_references_and_where_they_lie(looks):
-    """The same references as the dump has; in the holders' own words."""
+    """The same references as in the dump; with the same locations."""
     said, _, core = looks
     text = core["kmem-refs chan"]
     live = int(re.search(r" live (\d+) ", said["ref.chan"])[1])
@@ -86,12 +87,12 @@ def test_who_took_references_and_where_they_lie(looks):
 
 
 def answers_in(text):
-    """{address: what is said of it}"""
+    """{address: explanation}"""
     return {answer.split()[0]: answer for answer in re.split(r"^(?=0x[0-9a-f]+ is )", text, flags=re.M) if answer}
 
 
 def test_the_guest_says_it_without_names(looks):
-    """The same objects point there, and lie on the path."""
+    """The same objects point there, and are on the path."""
     said, live, _ = looks
     inside, outside = answers_in(said["whatis"]), answers_in(next(part for command, part in live.items() if "whatis" in command))
     assert len(inside) == 2 and inside.keys() == outside.keys()
@@ -102,7 +103,7 @@ def test_the_guest_says_it_without_names(looks):
 
 
 def test_why_an_object_is_alive(looks):
-    """All that points to it, and the shortest path, in the names of fields."""
+    """All pointers to it, and the shortest path, with names of fields."""
     said, _, core = looks
     inner, outer = (re.search(rf"\n\t{function}\+[\s\S]*?\n\t(0x[0-9a-f]+) size", said["tmp_node"])[1] for function in ("path_open", "path_make"))
     about = answers_in(next(part for command, part in core.items() if "whatis" in command))
@@ -117,14 +118,15 @@ def test_why_an_object_is_alive(looks):
     assert pointers(inner) == {f"Chan {chan} .state", *in_its_name}
     assert pointers(outer) == {f"tmp::Entry {parent} .{field}" for field in ("node", "of_node.next", "of_node.prev")} | {
         f"tmp::Entry {name} .{field}" for field in ("directory", "in_directory.next", "in_directory.prev")}
-    # By way of the process that has it open, which is shorter than that by its directories.
+    # Through the process that has it open, which is shorter than through its directories.
     assert re.search(rf"^  path: table\[\d+\] → Process \S+ \.fds → FdTable \S+ \.chans\[0\] → Chan {chan} \.state → tmp::Node {inner}$", about[inner], re.M)
     assert re.search(rf"^  path: device\.root_\.object → tmp::Node 0x[0-9a-f]+ \.children\.head_\.(next|prev) → tmp::Entry {parent} \.node → tmp::Node {outer}$",
                      about[outer], re.M)
 
 
 def test_an_object_that_only_registers_know(tmp_path):
-    """gdb stops where an object has just been allocated that was in no use before; without the registers it is lost."""
+    """gdb stops where an object has just been allocated from unused memory; without the registers
+    it is lost."""
     scratch = ("rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11")
     with waiting("echo == ready; while :; do leakdemo leak 1; done", tmp_path, *SMALL) as waits:
         text = gdb_on(("--guest", waits.number), "tbreak leaky_open", "continue", "tbreak kmem_cache_alloc", "continue", "finish", "print/x $rax",
@@ -141,7 +143,7 @@ LOAD = "for i in 1 2 3 4; do (while :; do ls -l / | cat; : > /tmp/f$i; rm /tmp/f
 
 
 NOTHING = "unreachable objects 0 bytes 0 heads 0 live "
-# Where an object may be known to a register alone, or be on its way.
+# Functions in which only a register may have an object's address, or in which it is being moved.
 MIDDLES = ("kmem_cache_free", "page_free", "kernel_stack_free")
 
 
@@ -164,7 +166,7 @@ def test_nothing_is_lost_wherever_a_guest_is_stopped(tmp_path):
 
 @pytest.mark.cpus(4)
 def test_nothing_is_lost_in_a_panic(tmp_path):
-    """The other CPUs were stopped by an NMI, whatever they did."""
+    """The other CPUs were stopped by an NMI, at any instruction."""
     result = guest(LOAD + "echo panic > #debug/ctl", *SMALL, "--core", str(tmp_path / "core"), log=False)
     assert result.status == 134
     said = gdb(tmp_path / "core", "kmem-unreachable", "tasks")
@@ -172,7 +174,8 @@ def test_nothing_is_lost_in_a_panic(tmp_path):
 
 
 def test_planted_bugs_in_a_core(tmp_path):
-    """What is lost keeps what it holds; a reference in a list that nobody empties, and one that lies nowhere any more."""
+    """A lost object keeps its contents; a reference in a list that nobody empties, and one that is
+    nowhere any more."""
     result = guest("cd /tmp; cd /\necho == unreachable; cat '#mem/unreachable'; echo panic > '#debug/ctl'", *SMALL, "--variant", "break", "--cmdline",
                    "break=bind_spare,ref_list,ref_immortal trace=mount,ref.chan,ref.namespace", "--core", str(tmp_path / "core"), log=False, lost=["mount"])
     core = ("--kernel", str(BUILD / "variant/break/stele.elf"), "--core", str(tmp_path / "core"))
@@ -182,7 +185,7 @@ def test_planted_bugs_in_a_core(tmp_path):
     kept = re.findall(r"^\tto Chan (0x[0-9a-f]+): \+0x10 of (kmalloc_\d+ 0x[0-9a-f]+); taken by pid 2 sh ", said["kmem-refs chan"], re.M)
     assert len(kept) == 2 and "planted_directory_changed+" in said["kmem-refs chan"]
     assert re.search(r"^\tto Namespace 0x[0-9a-f]+: nowhere found; taken by pid 2 sh ", said["kmem-refs namespace"], re.M)
-    # That which the write that panicked has.
+    # The one of the write that panicked.
     assert re.search(r": at 0x[0-9a-f]+, the kernel stack of task \d+ sh, pid 2, running on CPU 0, 0x[0-9a-f]+ bytes below its top, in sys_write; taken by pid 2 sh ",
                      said["kmem-refs chan"])
     [directory, holder] = kept[0]

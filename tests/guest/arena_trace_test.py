@@ -1,4 +1,4 @@
-"""Traces of arenas as a person uses them: what is leaked from them on purpose, and what kmemstat says of them."""
+"""Traces of arenas as a person uses them: planted leaks from them, and the lines of kmemstat."""
 import re
 
 import pytest
@@ -24,7 +24,7 @@ echo reset > #mem/kmemtrace/ctl
 
 
 def leaked(dump):
-    """[(bytes, objects, first frames)] of the groups that were leaked on purpose, most bytes first."""
+    """[(bytes, objects, first frames)] of the groups of planted leaks, most bytes first."""
     groups = []
     for group in dump.groups:
         names = [frame.partition("+")[0] for frame in group.frames]

@@ -7,7 +7,7 @@ from guest import dumps_in, guest
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 
-# What people and programs write that is none of the words. All are rejected by every file that takes commands.
+# Input of people and programs that is no command. Every file that takes commands rejects all of it.
 GARBAGE = [
     "", " ", "\\n", "\\n\\n\\n", "nonsense", "START", "startx", "start depth", "start depth=", "start depth=0", "start depth=-1",
     "start depth=99999999999999999999", "start depth=4 depth", "start depth=4x", "start 4", "stop now", "mark 7", "reset all",
@@ -18,7 +18,7 @@ GARBAGE = [
     "check now", "nocheck 1", "scan\\ncheck\\nchek", "overrun", "overrun debug_64", "wrongfree debug_64", "doublefree none", "usefree debug_64 5",
     "panic now", "panicked",
 ]
-# A file that none of these words change, and one that ends the guest if one of them is taken.
+# A file that these words must not change, and one that would end the guest.
 FILES = ["#mem/kmemtrace/debug_64", "#mem/kmemtrace/ctl", "#mem/whatis", "#debug/alloc", "#debug/crime", "#debug/ctl"]
 READ_ONLY = ["#mem/kmemstat", "#mem/slab_stats", "#mem/arena_stats", "#mem/free", "#mem/ksyms", "#debug/leaky/leak", "#debug/leaky/clean"]
 
@@ -67,7 +67,7 @@ echo end
 
 @pytest.fixture(scope="module")
 def messages():
-    """The shell shows what would have been right."""
+    """The shell prints the correct form."""
     return guest("""
 echo nonsense > #mem/kmemtrace/debug_64
 echo 'start depth=0' > #mem/kmemtrace/debug_64

@@ -67,7 +67,8 @@ def test_little_memory():
 
 
 def test_an_end_without_memory():
-    """The script's shell is killed while the kernel has all memory, and takes what the shell gave back, for good."""
+    """The script's shell is killed while the kernel has all memory, and takes the freed memory for
+    good."""
     leak = """for n in 10000 1000 100 10 1; do while echo "leak debug_1024 $n" > '#debug/alloc'; do :; done; done 2> /dev/null"""
     for _ in range(5):
         result = guest(f"for cpu in 1 2 3 4; do while :; do {leak}; done & done\n{leak}\nkill -9 $$",
@@ -85,7 +86,8 @@ def test_share(tmp_path):
 @pytest.mark.icount
 @pytest.mark.parametrize("smp", ("1", "4"))
 def test_instructions_to_the_prompt(smp):
-    """From power-on, firmware and all: under --icount a tick of the time stamp counter is an instruction."""
+    """From power-on, including firmware: under --icount a tick of the time stamp counter is an
+    instruction."""
     result = guest("true", "--icount", "--smp", smp, log=False)
     assert result.status == 0, result
     [ticks] = re.findall(r"power off after (\d+) ticks", result.stderr)
@@ -104,7 +106,7 @@ def test_a_session():
         # The line can be edited.
         console.type("echo wronx\x7fg\r")
         assert "\nwrong\n" in console.read_until("# ")
-        # ^C ends what runs in the foreground, and the shell goes on.
+        # ^C ends the foreground job, and the shell goes on.
         console.type("sh -c 'echo running; sleep 1000'\r")
         console.read_until("\nrunning")
         console.type("\x03")
@@ -136,7 +138,7 @@ def test_without_a_terminal():
     run = subprocess.run([str(ROOT / "scripts/run"), "--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")],
                          input="echo $((6 * 7))", capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr
-    # The end of the input is typed ahead, so its echo may stand before the answer.
+    # The end of the input is typed ahead, so its echo may come before the answer.
     assert re.search(r"42\r?\n", run.stdout), run.stdout
 
 

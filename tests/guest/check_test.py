@@ -1,4 +1,4 @@
-"""Run-time checking as a person uses it: a word to a cache, a crime, and what the log says."""
+"""Run-time checking as a person uses it: a command to a cache, a crime, and the report in the log."""
 import re
 
 import pytest
@@ -31,7 +31,7 @@ def stack_after(report, start):
 
 
 def checked_column(output):
-    """{cache: (CHECKED, REPORTS, QUARANT)} of the last slab_stats in what was printed."""
+    """{cache: (CHECKED, REPORTS, QUARANT)} of the last slab_stats in the output."""
     return {words[0]: tuple(words[-3:]) for words in map(str.split, output.splitlines()) if len(words) > 10}
 
 
@@ -111,7 +111,8 @@ def test_counts(result):
 
 
 def test_the_trace_has_what_is_live_and_no_more(result):
-    # Four objects were allocated; one stays, since it went to the wrong cache. A refused free is none.
+    # Four objects were allocated; one stays, since it was freed to the wrong cache. A refused free
+    # does not count.
     assert re.search("seen 4 recorded 4 dropped 0 filtered 0 freed 3 cleared 0 live 1 ", result.stdout)
 
 

@@ -10,7 +10,7 @@ from guest import BUILD, ROOT
 
 
 def until_cue(name):
-    """A command for the guest, which waits until the test gives the cue."""
+    """A command for the guest that waits until the test gives the cue."""
     return f"until [ -e /host/{name} ]; do usleep 20000; done"
 
 
@@ -38,7 +38,7 @@ class Console:
         os.close(self.master)
 
     def read_until(self, text, seconds=60):
-        """What comes up to and with `text`; all that came if it does not come."""
+        """The output up to and with `text`; all output if it does not come."""
         data, end = b"", time.monotonic() + seconds
         while text.encode() not in data and time.monotonic() < end:
             if select.select([self.master], [], [], 1)[0]:
@@ -47,7 +47,7 @@ class Console:
         return data.decode("utf-8", "replace").replace("\r\r\n", "\n")
 
     def cue(self, name):
-        """What follows until_cue(name) in the guest begins."""
+        """Lets the guest continue behind until_cue(name)."""
         (self.share / name).touch()
 
     def type(self, text):

@@ -1,4 +1,4 @@
-"""Stopped guests and cores: what gdb's commands say of them is what the guest itself has said."""
+"""Stopped guests and cores: the output of gdb's commands equals the guest's own."""
 import os
 import re
 import subprocess
@@ -37,7 +37,7 @@ echo stop > #mem/kmemtrace/ctl
 
 @pytest.fixture(scope="module")
 def panicked(tmp_path_factory):
-    """(what the guest said before it panicked, its core)"""
+    """(the guest's output before it panicked, its core)"""
     core = tmp_path_factory.mktemp("core") / "core"
     result = guest(DUMPS + "echo == end; cat #mem/kmemstat; echo panic > #debug/ctl", *SMALL, "--core", str(core), log=False)
     assert result.status == 134
@@ -48,17 +48,17 @@ def panicked(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def said(panicked):
-    """What gdb says of it."""
+    """gdb's output about it."""
     return gdb(panicked[1], *(f"kmem-trace {name}" for name in TRACED), "kmem-trace kmalloc_16", "kmem-caches", "tasks", "bt sh", "bt sleep", "bt reaper")
 
 
 AGES = re.compile(r"age ms min \d+ avg \d+ max \d+|age \d+")
-# Objects from before the trace are freed after the dump too, and what is live of them is less.
+# Objects from before the trace are freed after the dump too, so fewer of them are live.
 AFTER_STOP = re.compile(r"untracked \d+ unmatched \d+")
 
 
 def later(dump):
-    """What the same dump would be at another time."""
+    """The same dump at another time."""
     return AFTER_STOP.sub("", AGES.sub("", dump))
 
 
@@ -84,7 +84,7 @@ def test_a_sampled_trace_is_estimated(said):
 
 
 def test_caches_are_those_of_kmemstat(panicked, said):
-    """The same but for what the panic's own echo and the last cat have done."""
+    """The same, except for objects of the panic's own echo and the last cat."""
     before, after = (part.splitlines() for part in (sections_of(panicked[0].stdout)["end"], said["kmem-caches"]))
     assert after[0] == before[0]
     names = [[line.split()[0] for line in part] for part in (before, after)]
@@ -94,7 +94,7 @@ def test_caches_are_those_of_kmemstat(panicked, said):
 
 
 def test_the_report_says_the_same(panicked, said):
-    """Of all objects, not only of those that a text shows."""
+    """For all objects, not only for those that a text shows."""
     run = subprocess.run([ROOT / "scripts/report", "--by", "cache", panicked[1]], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")
     found = {words[2]: (int(words[0]), int(words[1])) for words in map(str.split, run.stdout.partition("\n\n")[2].splitlines()[1:])}
@@ -119,7 +119,8 @@ def functions(backtrace):
 
 
 def test_backtraces(panicked, said):
-    """That of the task that panicked is the panic's own; that of a sleeping one leads from its sleep to where it began."""
+    """The stack of the task that panicked is the panic's own; that of a sleeping task leads from
+    its sleep to its first function."""
     running = functions(said["bt sh"])
     shown = re.findall(r"^    [0-9a-f]{16} (\S+)\+", panicked[0].stderr, re.M)
     assert running[running.index("panic") + 1:][-len(shown) + 1:] == shown[1:]
@@ -128,7 +129,7 @@ def test_backtraces(panicked, said):
     assert functions(said["bt reaper"])[-2:] == ["task_begin", "context_start"]
 
 
-NOWHERE = 0x7fff00000000  # at 0 functions begin that the linker has left out
+NOWHERE = 0x7fff00000000  # functions that the linker has left out begin at 0
 
 
 def test_where_the_caller_is():
@@ -168,7 +169,7 @@ def test_what_cannot_be_asked(panicked, tmp_path):
     assert run.stderr == f"kmem-unreachable: {tmp_path}/tools/stele-reach: No such file or directory: make builds it\n", run
 
 
-# --- What is at an address. The guest says what it is, and then waits.
+# --- Explanations of addresses. The guest prints the expected one, and then waits.
 
 KINDS = WAIT + """
 echo check > #mem/kmemtrace/debug_1024
@@ -194,7 +195,7 @@ sleep 1000
 
 
 def expected(said, log, kernel):
-    """{address: pattern of its first line} of all kinds that the guest has told."""
+    """{address: pattern of its first line} of all kinds of addresses that the guest has printed."""
     live, all_64 = set(objects_in(said["live"])), objects_in(said["all"])
     assert len(live) == 40 and len(all_64) == 160 and live <= set(all_64)
     wanted = {address: rf"the object {address:#x} of debug_64, which has 64 bytes: " + ("live" if address in live else "free, in .*") for address in all_64}
@@ -229,7 +230,7 @@ def check(answers, wanted, said):
     wrong = {f"{address:#x}": (first.get(f"{address:#x}"), pattern) for address, pattern in wanted.items()
              if not re.fullmatch(pattern, first.get(f"{address:#x}", ""))}
     assert wrong == {}
-    # As many lie in magazines as slab_stats says, and those that are live have their records.
+    # Magazines have as many as slab_stats says, and the live ones have their records.
     [words] = [line.split() for line in said["slab_stats"].splitlines() if line.startswith("debug_64 ")]
     free = [answer for answer in first.values() if "of debug_64" in answer and "bytes: free" in answer]
     assert len(free) == 120
@@ -253,7 +254,7 @@ def test_whatis_of_a_guest_that_runs_and_of_its_dump(tmp_path, variant):
     assert re.search(r"^ +\d+ +2 sleeping +\d+ sh ", text(tasks.stdout), re.M), tasks
 
 
-# --- Where cores and stopped guests come from.
+# --- Origins of cores and stopped guests.
 
 def test_leaktest_leaves_a_core(tmp_path):
     """Of the first traced run, with its trace."""
@@ -282,7 +283,8 @@ def test_a_guest_is_booted_under_gdb():
 @pytest.mark.long
 @pytest.mark.cpus(4)
 def test_a_panic_stops_under_gdb(tmp_path):
-    """Typed at the console, seen by gdb, dumped while it stands, and over when gdb lets it go on."""
+    """Typed at the console, seen by gdb, dumped while it stands still, and over when gdb lets it go
+    on."""
     commands = ["type echo panic > '#debug/ctl'", "continue", "bt sh", "kmem-caches", f"shell {ROOT}/scripts/dump {tmp_path}/core", "continue"]
     run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "4", *SMALL, "--", "-batch", *(word for command in commands for word in ("-ex", command))],
                          stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120)

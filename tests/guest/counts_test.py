@@ -1,4 +1,4 @@
-"""The counts of bench/ do not become worse unseen."""
+"""The counts of bench/ do not get worse unnoticed."""
 import pytest
 
 import counts
@@ -22,7 +22,7 @@ def test_traces_add_no_more_to_whole_loads_than_the_baseline():
 
 
 def test_one_reader_at_a_time_has_the_benches_run():
-    """Also where two share an open file: nobody gets a part of what is not yet whole."""
+    """Also if two share an open file: nobody gets part of an incomplete result."""
     result = guest("""
 reader() { until cat <&3 > /tmp/$1; do sleep 0.1; done; }
 exec 3< '#bench/rows'; reader a & reader b; wait; cat /tmp/a; echo ==; cat /tmp/b""")
@@ -51,7 +51,8 @@ def test_counts_at_scale_are_of_as_many_objects_as_wanted():
 
 @pytest.mark.icount
 def test_counts_of_contexts_and_of_each_cpu():
-    """All are found that were stored, or the kernel panics; and no CPU's records are in another's shard."""
+    """All stored ones are found, otherwise the kernel panics; and no CPU's records are in another's
+    shard."""
     result = guest("cat '#bench/contexts' '#bench/cpus'", "--icount", "--smp", "4", "--cmdline", "contexts=5000")
     rows = counts.parse(result.stdout)
     assert (rows["cpus_shards"], rows["cpus_records"], rows["cpus_strays"]) == (4, 4000, 0), rows

@@ -20,14 +20,14 @@ def assert_circle(circle, pid, result):
     size, tasks = circle
     assert len(tasks) == size and len({task for task, *_ in tasks}) == size and len({lock for _, _, _, lock, *_ in tasks}) == size, result
     for i, (_, name, process, _, rank, owner, functions) in enumerate(tasks):
-        assert owner == tasks[(i + 1) % size][0], result  # who waits for the last one's is the first
+        assert owner == tasks[(i + 1) % size][0], result  # the last one waits for the first one's
         assert rank == "kDeviceMutex", result
         assert [function for function in functions if function in ("Mutex::lock", "deadlock_dine")] == ["Mutex::lock", "deadlock_dine"], result
         assert (name, process, "sys_write" in functions) in (("deadlock", "", False), ("sh", pid, True)), result
     assert [process for _, _, process, *_ in tasks].count(pid) == 1, result
 
 
-# Waits until so many tasks wait for locks; those behind a circle are no part of it.
+# Waits until so many tasks wait for locks; those behind a circle are not part of it.
 WAITING = "until [ $(grep -c 'Mutex::lock+' '#debug/stacks') = {} ]; do :; done\n"
 
 

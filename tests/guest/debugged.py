@@ -15,12 +15,12 @@ wait_until_it_sleeps() { until read -r line < /proc/$1/stat; case "$line" in *"(
 
 
 def gdb(core, *commands):
-    """What the commands print of a core, by their text."""
+    """The output of the commands about a core, by their text."""
     return gdb_on(("--core", core), *commands)
 
 
 def gdb_on(target, *commands):
-    """The same of what scripts/gdb is told to look at."""
+    """The same for any options of scripts/gdb."""
     words = [word for command in commands for word in ("-ex", f"echo == {command}\\n", "-ex", command)]
     run = subprocess.run([ROOT / "scripts/gdb", *target, "--", "-batch", *words], capture_output=True, check=False)
     result = Result(run.returncode, text(run.stdout), text(run.stderr))
@@ -35,7 +35,7 @@ def whatis(*words):
 
 @dataclass
 class Waiting:
-    """A guest that waits, what it has said, and its number."""
+    """A guest that waits, its output, and its number."""
 
     said: dict
     log: str

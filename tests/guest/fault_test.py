@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 
 @pytest.fixture(scope="module")
 def sections():
-    """What each section of one script has written to standard output and to standard error."""
+    """The standard output and standard error of each section of one script."""
     result = guest("""
 section() { echo "== $1"; echo "== $1" >&2; }
 try() { printf "$1" > '#debug/alloc' && echo fine; }

@@ -30,7 +30,8 @@ echo x 2>&1 > /newfile; mkdir /newdir 2>&1; rm /bin/cat 2>&1; ls /bin/cat/x 2>&1
 mv /tmp/a /tmp/a/b 2>&1; rmdir /tmp/a 2>&1; mv /tmp/top /proc/top 2>&1
 """
 
-# What makes and takes away one of each kind of thing, with mistakes; the counts before and after are compared.
+# Makes and removes one of each kind of thing, with mistakes; the counts before and after are
+# compared.
 BALANCE = r"""
 work() {
   mkdir /tmp/d; echo text > /tmp/d/f; cp /tmp/d/f /tmp/d/g; mv /tmp/d/g /tmp/d/h; ls -lR /tmp; rm -r /tmp/d
@@ -44,14 +45,15 @@ for i in 1 2 3 4; do work; done; echo settle > #mem/kmemtrace/ctl; cat #mem/kmem
 COUNTED = ("chan", "fd_table", "pipe", "pipe_buffer", "tmp_node", "tmp_entry", "tmp_reader", "file_lock", "locked_file", "tmp_page", "p9_fid", "kmalloc_16", "kmalloc_32", "kmalloc_256")
 
 
-# A tree with links of both kinds, times, modes and a hole comes in and goes back.
+# A tree with links of both kinds, times, modes and a hole is copied in and back.
 TREE = r"""
 cp -a /host/tree /tmp/tree && cp -a /tmp/tree /host/back && cp -a /tmp/tree/links/absolute /host/one && cat /tmp/tree/links/relative
 """
 
 
 def tree_of(root):
-    """What each name below is: kind, mode, seconds (busybox has no finer ones), contents or target, and which names are one file."""
+    """For each name below: kind, mode, seconds (busybox has no finer ones), contents or target, and
+    the names of the same file."""
     tree, names = {}, {}
     for path in sorted(root.rglob("*")):
         status = path.lstat()
@@ -99,7 +101,7 @@ def test_nothing_is_left_behind(folder):
 
 
 def test_set_user_id_bits_stay_in_the_guest(folder):
-    """A file of the host must not get the rights of who runs the guest."""
+    """A file of the host must not get the rights of the user who runs the guest."""
     result = guest("cp /bin/sh /host/made; chmod 6755 /host/made /host/note; mkdir /host/dir; chmod 6755 /host/dir; chmod 4711 /tmp;"
                    "proctest helper modes /host/opened /host/folder; ls -l /host | cut -c1-10", "--share", str(folder))
     assert result.status == 0, result
@@ -160,7 +162,7 @@ def test_paths():
 
 
 def test_full_tmp_can_be_emptied():
-    """Enough memory is left to run rm, and what was written is there again."""
+    """Enough memory is left to run rm, and the files are usable again."""
     fill = "dd if=/dev/zero of=/tmp/big bs=64k count=2000 2>&1 | grep -c 'No space left'; rm /tmp/big"
     result = guest(f"{fill}; {fill}; ls /tmp; dd if=/dev/zero of=/tmp/x bs=64k count=300 2>/dev/null && echo room",
                    "--mem", "64M")
@@ -185,7 +187,7 @@ def test_stop_and_go_on():
         console.read_until("\\cat ")
         console.type("twice\r\x04")
         assert "twice\ntwice\n" in console.read_until("# ")
-        # ^U takes the line back.
+        # ^U erases the line.
         console.type("sh -c 'echo reading; cat'\r")
         console.read_until("\nreading")
         console.type("wrong\x15right\r\x04")
@@ -216,7 +218,8 @@ $PWD/written -c 'echo ran'; true > written; rm program written
     assert result.stderr.lower().count("text file busy") == 5, result
 
 
-# A directory's name, and the way up from it, when one above has got another name and another directory has the old.
+# A directory's name, and the path up from it, after one above was renamed and another directory has
+# the old name.
 @pytest.mark.parametrize("place", ("/tmp", "#tmp", "/host"))
 def test_a_directory_that_was_renamed_knows_where_it_is(place, folder):
     result = guest(rf"""
@@ -230,7 +233,7 @@ rmdir '{place}/other'; env pwd || echo removed
     assert result.stdout.splitlines() == [f"{place}/new/inner", "right", f"{place}/new", "right", *entries, f"{place}/other", "wrong", "removed"], result
 
 
-# No call of the host's says where a file is.
+# No system call of the host says where a file is.
 def test_an_open_file_in_a_directory_that_was_renamed_has_no_old_name(folder):
     result = guest(r"""
 for place in /tmp /host; do

@@ -1,4 +1,5 @@
-"""A system that is traced all the time: what nobody holds any more is forgotten, so trace memory does not fill up."""
+"""A system that is always traced: entries that nobody holds are forgotten, so trace memory does not
+fill up."""
 import re
 
 import pytest
@@ -11,8 +12,9 @@ pytestmark = pytest.mark.cpus(1)
 CTL = "'#mem/kmemtrace/ctl'"
 
 
-# How many processes come and go. Then something leaks. Memory in use depends on which of the CPUs have had something to do since the last
-# sweep, so it is looked at ten times in the first thousand processes, and in the last.
+# The number of processes that come and go. Then something leaks. Memory in use depends on the CPUs
+# that were active since the last sweep, so it is measured ten times in the first thousand
+# processes, and in the last.
 @pytest.mark.parametrize("cpus, limit, processes", (
     (1, "2M", 4_000),
     pytest.param(1, "4M", 100_000, marks=pytest.mark.long),
@@ -51,14 +53,15 @@ echo '== leak'; cat '#mem/kmemtrace/leaky'
 
 
 def named_in(dump):
-    """What a binary dump says of the objects of `leaky`."""
+    """The lines of a binary dump about the objects of `leaky`."""
     return [(record.object, record.size, record.mark, *(dump.stacks[number].frames for number in (record.stack, record.user_stack)),
              dump.contexts[record.context].pid, dump.contexts[record.context].name) for record in dump.source("leaky").records]
 
 
 def test_what_is_open_stays_readable(tmp_path):
-    """Dumps, the counts and the events of a session say the same after sweeps as they would have said before. A binary dump reads its
-    snapshots as it is read, and they hold what is in no table any more; a text dump has read its one when it is open."""
+    """Dumps, counts and events of a session are the same after sweeps as before. A binary dump
+    reads its snapshots as it is read, and they hold entries that are in no table any more; a text
+    dump has read its one when it is open."""
     result = guest(f"""
 sweeps() {{ for i in 1 2 3 4; do proctest forks 100; echo sweep > {CTL}; done; }}
 echo start > '#mem/kmemtrace/leaky'; echo start > '#mem/kmemtrace/chan'

@@ -1,4 +1,5 @@
-"""make leakfuzz: a short run finds nothing, planted bugs are found and shrunk, what is found can be played again."""
+"""make leakfuzz: a short run finds nothing, planted bugs are found and shrunk, and a finding can be
+replayed."""
 import os
 import re
 import subprocess
@@ -67,7 +68,7 @@ def test_a_process_that_cannot_be_killed_is_found():
     found = play("0 pipe2 B0 0; write 4 B1 10000", "--cmdline", "break=pipe_kill")
     assert found.status == 1
     assert re.search(r"^found hang process \d+ cannot be killed$", found.stdout, re.M)
-    # Where it is: #debug/stacks.
+    # With its location: #debug/stacks.
     assert re.search(r"^found hang pid \d+ leakfuzz: sleeps, no signal wakes it\n(found hang  .*\n)*?found hang  +PipeDevice::write\+", found.stdout, re.M)
 
 
@@ -105,7 +106,7 @@ def test_bad_arguments():
 
 
 def test_coverage():
-    """Places are those that the writer reaches, each once, and its children's are not among them."""
+    """The addresses are those that the writer reaches, each once, without its children's."""
     result = guest("""
         exec 3<> '#coverage/places'
         echo start >&3

@@ -1,4 +1,4 @@
-"""Under --icount a run is the same each time, to the instruction, however busy the host is."""
+"""Under --icount a run repeats to the instruction, on a busy host too."""
 import pathlib
 import subprocess
 import tempfile
@@ -42,7 +42,8 @@ def wait_for_power_off(log, run):
 
 
 def test_whoever_reads_late_is_not_seen():
-    """What the guest prints is more than a pipe holds; one reads as it comes, the other when the guest has ended."""
+    """The guest prints more than a pipe holds; one reader reads at once, the other when the guest
+    has ended."""
     seen = []
     for late in (False, True):
         with tempfile.NamedTemporaryFile() as log:

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""Pictures of kmemtop on a terminal, for the tutorial: build/report/screens/kmemtop.png and kmemtop-stacks.png.
+"""Pictures of kmemtop on a terminal, for the tutorial: build/report/screens/kmemtop.png and
+kmemtop-stacks.png.
 
-A guest in which something leaks, and a person who looks. Run by `make pictures`; the guest must have been built.
+A guest in which something leaks, and a person who watches. Run by `make pictures`; the guest must
+have been built.
 """
 import pathlib
 import sys
@@ -13,7 +15,7 @@ from stele.terminal_picture import draw
 from terminal import Terminal
 
 SCREENS = guest.BUILD / "report/screens"
-REFRESHES = 12  # that the trends show
+REFRESHES = 12  # for the trends
 
 
 def main():

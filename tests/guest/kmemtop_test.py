@@ -46,14 +46,14 @@ def tables_in(output):
 
 
 def start(terminal, command):
-    """What the terminal showed before is not there any more."""
+    """The terminal's earlier contents are gone."""
     terminal.screen.reset()
     terminal.type(command + "\n")
     terminal.wait_for(r"^NAME +T ")
 
 
 def shell_again(terminal):
-    """What is typed is shown, edited and done again."""
+    """Typed text is shown, edited and redone."""
     terminal.wait_for(r"^#\s*\Z")
     terminal.type("echo xx\x7f\x7fend$((6 * 7))\n")
     terminal.wait_for(r"^end42$")
@@ -68,7 +68,7 @@ def one_terminal(tmp_path):
 
 
 def test_a_leak_from_growth_to_stack(terminal):
-    """The issue's scene: growth is on top within two refreshes, one key starts its trace and shows who allocates."""
+    """Growth is on top within two refreshes; one key starts its trace and shows who allocates."""
     terminal.type("while :; do leakdemo leak 100; usleep 50000; done &\n")
     start(terminal, "kmemtop -d 0.5")
     terminal.wait_for(r"^leaky .* \+\d")
@@ -88,7 +88,7 @@ def test_a_leak_from_growth_to_stack(terminal):
     terminal.type("t\x1b")
     terminal.wait_for(r"^leaky .* traced$")
 
-    # In another size, of which nothing tells it but ^L. Each row is whole again.
+    # In another size, after ^L. Each row is complete again.
     for rows, columns in ((40, 120), (12, 60), (24, 80)):
         terminal.resize(rows, columns)
         terminal.type("\x0c")
@@ -130,7 +130,7 @@ def test_keys(terminal):
     terminal.type(" nG")
     terminal.wait_for(r"^vm_region ")
     terminal.wait_until(lambda: "address_space" not in names_of(terminal))
-    # The stacks of references: read once, then when Space asks for it.
+    # The stacks of references: read once, then on Space.
     terminal.type("g/ref.chan\rt")
     terminal.wait_for(r"ref\.chan  references  \d+ live")
     terminal.wait_for(r"trace running  \d+ live, 0 bytes")
@@ -171,7 +171,8 @@ def test_signals(terminal):
 
 
 def test_other_terminals(terminal):
-    """A larger one is filled; one that takes bytes for letters gets ASCII; one that does not answer has 80x24, or what LINES and COLUMNS say."""
+    """A larger one is filled; one that takes bytes for letters gets ASCII; one that does not answer
+    has 80x24, or LINES and COLUMNS."""
     terminal.resize(40, 120)
     start(terminal, "kmemtop -d 0.2")
     terminal.wait_until(lambda: len(set(names_of(terminal, 38))) == 36 and terminal.lines()[39] == KEYS)
@@ -209,7 +210,8 @@ def test_without_the_rights(terminal):
 
 
 def test_it_does_not_grow_itself(terminal):
-    """Many refreshes with stacks on the screen, and it has no more than what is read in between: malloc gives that back, or not yet."""
+    """After many refreshes with stacks on the screen it has no more memory than a single dump
+    needs: malloc may or may not have given that back."""
     terminal.type("echo start > '#mem/kmemtrace/debug_64'; echo 'leak debug_64 20' > '#debug/alloc'\n")
     look = "grep VmRSS /proc/$(pidof kmemtop)/status"
     terminal.type(f"({until_cue('first')}; {look}; {until_cue('later')}; {look}; kill $(pidof kmemtop)) > /tmp/rss &\n")

@@ -1,4 +1,5 @@
-"""kmemwatch: what grows is named and traced, what fills up or sways is not; as root and as a user."""
+"""kmemwatch: growing caches are named and traced, filling and swaying ones are not; as root and as
+a user."""
 import re
 
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from guest import dumps_in, guest, sections_of
 from watched import LOADS, accused_in, reports_in
 
-# Time is the guest's own, so that a busy host changes nothing.
+# Time is the guest's own, so a busy host changes nothing.
 pytestmark = [pytest.mark.icount, pytest.mark.cpus(1)]
 
 # Windows of 0.1 s instead of 20 s, so the first judgement comes after 2.4 s.
@@ -41,7 +42,8 @@ echo "== out"; cat /tmp/out; echo "== dump"; cat #mem/kmemtrace/leaky; echo "== 
 
 
 def test_what_does_not_grow():
-    """Filled in the first third; filled ever more slowly; filled and emptied in turn. -v shows that something was judged."""
+    """Filled in the first third; filled ever more slowly; filled and emptied in turn. -v shows that
+    there were judgements."""
     result = run(f"""
 load 100000
 (i=0; while [ $((i += 1)) -le 10 ]; do echo 'leak debug_64 10' > #debug/alloc; usleep 80000; done) & loads="$loads $!"
@@ -57,7 +59,8 @@ kmemwatch -t -v {QUICK} -T 6; status=$?; unload; cat '#debug/alloc' >&2; cat #me
 
 
 def test_growth_that_ends():
-    """Said twice: when it was found and when it had ended. Interrupted, with nothing growing any more."""
+    """Reported twice: when it was found and when it had ended. Interrupted, with nothing growing
+    any more."""
     result = run(f"""
 (i=0; while [ $((i += 1)) -le 80 ]; do echo 'leak debug_64 3' > #debug/alloc; usleep 35000; done) &
 kmemwatch {QUICK} & pid=$!; sleep 7; kill -INT $pid; wait $pid; echo "status $?" >&2""")
@@ -76,7 +79,8 @@ kmemwatch {QUICK} & pid=$!; sleep {before}; kill -{signal} $pid; wait $pid; stat
 
 
 def test_without_the_rights():
-    """A user's kmemwatch says at once that it starts no traces, and watches; root's meets traces of others and leaves them alone."""
+    """A user's kmemwatch says at once that it starts no traces, and watches; root's finds traces of
+    others and does not change them."""
     result = run(f"""
 every 30000 "printf 'leak debug_64 1\\nleak debug_1024 1\\n' > '#debug/alloc'"
 (proctest as 65534 kmemwatch -t {QUICK} -T 4 2> /tmp/err; echo "status $?") > /tmp/out &
@@ -114,7 +118,7 @@ def test_closed_output():
 
 @pytest.mark.long
 def test_it_does_not_grow_itself():
-    """Its memory is all there at the first judgement: many looks later it has no page more."""
+    """All its memory is allocated by the first judgement: many looks later it has no page more."""
     result = run("""kmemwatch -v -i 0.001 -w 2 -T 5 > /tmp/out & pid=$!; sleep 2; grep VmRSS /proc/$pid/status; sleep 2; grep VmRSS /proc/$pid/status
 wait $pid; echo $?; grep -c after /tmp/out""")
     before, after, status, reports = result.stdout.splitlines()

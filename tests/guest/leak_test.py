@@ -1,4 +1,4 @@
-"""make leaktest: what leaks is found and named, what does not leak is not accused."""
+"""make leaktest: leaks are found and named, and clean commands are not accused."""
 import json
 import os
 import re
@@ -72,7 +72,7 @@ def test_files():
 
 
 def test_what_happens_once_is_not_a_leak():
-    """A file that stays is there once, not once for each run."""
+    """A file that stays is counted once, not once for each run."""
     result = quick("[ -e /tmp/third ] && exit; [ -e /tmp/second ] && : > /tmp/third; : > /tmp/second")
     assert result.status == 0, result
     assert "not repeated (not counted)" in result.stdout
@@ -94,10 +94,10 @@ def test_status_of_the_command_is_shown_not_judged():
                                       "printf 'stop\\nreset\\nstart pid=1\\n' > '#mem/kmemtrace/chan'", "echo mark > '#mem/kmemtrace/chan'"],
                          ids=["reset", "stop", "stop and start", "filter", "mark"])
 def test_meddling_is_not_clean(meddling):
-    """Whatever the command does to the traces, once, in the second run: nothing can be said."""
+    """After any command to the traces, given once, in the second run, the verdict is unknown."""
     result = quick(f"[ -e /tmp/once ] && [ ! -e /tmp/twice ] && {{ : > /tmp/twice; {meddling}; }}; : > /tmp/once", "--repeat", "2")
     assert result.status == 2, result
-    assert "somebody else gave " in result.stdout
+    assert "another process gave " in result.stdout
     assert result.stdout.endswith("\nno leak found, but not all is known\n"), result
 
 
@@ -109,7 +109,8 @@ def test_a_leak_is_a_leak_whoever_meddles():
 
 @pytest.mark.cpus(4)
 def test_what_was_left_running_is_killed():
-    """In the background, with children that never end, stopped. A sleep that is killed early is still called sh."""
+    """In the background, with children that never end, stopped. A sleep that is killed early is
+    still called sh."""
     result = quick("sleep 100 & (while :; do (:); done) & sh -c 'kill -STOP $$' & true")
     assert result.status == 0, result
     assert re.search(r"^left running, and killed: .*sleep \([1-6] times\)", result.stdout, re.M), result
@@ -129,7 +130,7 @@ def test_a_leak_by_different_stacks():
 
 
 def test_a_leak_from_a_cache_that_the_command_has_made():
-    """In the first traced run; from it leak those after."""
+    """It is made in the first traced run and leaks in the later ones."""
     result = quick("echo x >> /tmp/n; case $(wc -l < /tmp/n) in 1) ;; 2) echo 'cache fresh 100 1' ;; *) echo 'leak fresh 1' ;; esac > '#debug/alloc'")
     assert result.status == 1, result
     assert re.search(r"^400 bytes in 4 allocations of fresh from stack\n(.*\n)*?    marks 1-4, ", result.stdout, re.M), result
@@ -137,7 +138,8 @@ def test_a_leak_from_a_cache_that_the_command_has_made():
 
 
 def test_a_leak_from_a_cache_that_each_run_makes():
-    """The caches leak as well. That before the start was not traced, the others were from their first object on."""
+    """The caches leak as well. The one from before the start was not traced, the others were from
+    their first object on."""
     result = quick("echo 'cache fresh 100 3' > '#debug/alloc'")
     assert result.status == 1, result
     assert re.search(r"^1500 bytes in 15 allocations of fresh from stack\n(.*\n)*? +leak_at_depth\+.*\n(.*\n)*?    marks 0-4, ", result.stdout, re.M), result
@@ -164,7 +166,8 @@ def test_a_command_that_is_not_utf_8():
     ("echo 'leak kmalloc 15 size=1000000' > '#debug/alloc'", "page"), ("echo 'leak debug_1024 15000' > '#debug/alloc'", "debug_1024"),
 ], ids=["large", "small"])
 def test_memory_that_runs_out(command, name):
-    """A quarter of it in each run: a leak, if it could be looked at then; or what grew most. Never nothing."""
+    """A quarter of memory in each run: a leak if it could be measured; otherwise the report of what
+    grew most. Never "no leak"."""
     result = quick(command, "--mem", "64M")
     assert result.status in (1, 2), result
     if result.status == 1:
@@ -174,7 +177,7 @@ def test_memory_that_runs_out(command, name):
 
 
 def make(command, report):
-    """Not in the folder's own report, which somebody else may be about to make."""
+    """Not in the folder's own report, which another test may be making."""
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     return subprocess.run(["make", "-s", "-C", str(ROOT), f"BASE={os.path.relpath(BUILD, ROOT)}", "leaktest",
                            "QUICK=1", f"REPORT={report}", f"CMD={command}"], capture_output=True, text=True, env=environment, check=False)
@@ -186,7 +189,8 @@ def test_make(tmp_path):
     assert run.returncode == 1, run.stderr
     assert "leaky_open" in run.stdout
     assert (tmp_path / "report.txt").read_text() == run.stdout
-    # The other forms, and where they are. Both runs of the allocator's judges count the same objects once.
+    # The other forms, and their paths. Both runs of the allocator's judges count the same objects
+    # once.
     [(size, objects)] = re.findall(r"^(\d+) bytes in (\d+) allocations of leaky from stack$", run.stdout, re.M)
     told = [line for line in run.stderr.splitlines() if line.startswith(f"leaktest: {tmp_path}")]
     assert [line.partition(": ")[2].partition(":")[0] for line in told] == \
@@ -198,7 +202,7 @@ def test_make(tmp_path):
 
 @pytest.mark.cpus(4)
 def test_make_gives_the_command_as_it_was_typed(tmp_path):
-    """What make would take for variables of its own, quotes, and more than one line."""
+    """A command that make would take for variables of its own, quotes, and more than one line."""
     command = """i=0; while [ $i -lt 3 ]; do i=$((i + 1)); done\necho "<$i> '$(echo a b)' $$" | sed 's/[0-9]*$/pid/'; exit $i"""
     run = make(command, tmp_path / "report.txt")
     assert run.returncode == 0, run.stderr
@@ -212,19 +216,20 @@ def test_make_gives_the_command_as_it_was_typed(tmp_path):
     ("exit_files", "true", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
 ], ids=["pipe_close", "walk_error", "exit_files"])
 def test_a_planted_bug_is_found_and_named(bug, command, cache, place):
-    """Each of kern/include/core/planted.h that the stacks of five runs show."""
+    """The bugs of kern/include/core/planted.h that the stacks of five runs show."""
     result = quick(command, "--variant", "break", "--cmdline", f"break={bug}")
     assert result.status == 1, result
     assert re.search(rf"of {cache} from stack\n(.*\n)*? +{place}:\d+\n", result.stdout), result
 
 
-# Some of its 17 allocations fail in turn; of these the last ones are made when the child has its address space.
+# Some of its 17 allocations fail in turn; the last of these are made when the child has its address
+# space.
 FORK_FAILS = "for i in $(seq 13 18); do sh -c \"echo 'failnext 1 after=$i' > '#debug/alloc'; (:); :\"; done 2> /dev/null; true"
 IN_A_FILE = "cp /etc/profile /tmp/x.$$; chmod +x /tmp/x.$$; /tmp/x.$$ > /dev/null 2>&1; rm /tmp/x.$$"
 
 
-# References that are not put, or are kept for good: how each is run, of what class, what the stack begins with that took it, and where it lies
-# when all is over (None: nowhere, the error path has lost it).
+# References that are not put, or are kept for good: the command, the class, the beginning of the
+# stack that took it, and its location at the end (None: nowhere, the error path has lost it).
 TAKEN = {
     "walk_error": ("ls /etc/nothing", "chan", r"Walk::step\S*.*  kern/src/ns/walk\.cc", None),
     "exec_format": (IN_A_FILE, "chan", r"program_load\S*  kern/src/proc/exec\.cc", None),
@@ -239,7 +244,8 @@ TAKEN = {
     "ref_static": ("cat /proc/self/cmdline", "address_space", r"planted_space_read\S*  kern/src/proc/ref_planted\.cc", r"spaces_read"),
     "ref_immortal": ("cd /tmp", "namespace", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", None),
 }
-# Objects that stay anyway, or whose cache has another name than the class: the references stand alone.
+# Objects that stay anyway, or whose cache has another name than the class: the references are
+# listed alone.
 ALONE = ("ref_immortal", "coverage_again")
 IN_SHORT = ("walk_error", "exec_format", "ref_list", "ref_timer", "ref_immortal")
 
@@ -276,7 +282,8 @@ def test_planted_bugs_sleep():
     assert result.status == 0, result
 
 
-# Kinds of leaks that the stacks of some runs do not show: how each is run, what is accused, and what names it.
+# Kinds of leaks that the stacks of some runs do not show: the command, the accused cache, and the
+# function that names it.
 PIPELINE = "ls / | cat"
 HIDDEN_KINDS = {
     "five_stacks": (PIPELINE, "kmalloc_96", "planted_lose"),
@@ -318,12 +325,13 @@ def test_a_kind_that_no_trace_sees(tmp_path):
     check_hidden_kind("kept_stack", tmp_path, "--runs", "32")
 
 
-# What nobody can reach: one object is enough.
+# Unreachable objects: one is enough.
 LOST_ONCE = "echo x >> /tmp/n; [ $(wc -l < /tmp/n) = 3 ] && leakdemo leak 1; true"
 
 
 def check_unreachable(report, command, *options):
-    """That the leak test finds something that nobody can reach. Of the JSON report: the first of it that has a stack, and the verdict's other judges."""
+    """The leak test finds an unreachable object. Returns from the JSON report the first one with a
+    stack, and the verdict's other judges."""
     result = leaktest(command, *options, "--report", report)
     assert result.status == 1, result
     [found] = json.loads(report.with_suffix(".json").read_text())["commands"]
@@ -335,7 +343,7 @@ def check_unreachable(report, command, *options):
 
 
 def test_an_object_that_is_lost_once_is_a_leak(tmp_path):
-    """In one of five runs: no other judge accuses it. What it keeps is said."""
+    """In one of five runs: no other judge accuses it. The report has what it keeps."""
     named, found = check_unreachable(tmp_path / "report", LOST_ONCE, "--quick")
     assert (named["name"], named["objects"], named["stack"][0], found["leaks"]) == ("leaky", 1, "leaky_open", []), found
     assert "leaky" not in [group["name"] for group in found["not_repeated"]], found
@@ -366,11 +374,12 @@ def test_an_object_that_is_lost_in_one_run_of_ten_is_found_ten_times(tmp_path):
         check_one_in_ten(tmp_path / "report")
 
 
-# For those who use it every day.
+# For daily use.
 
 
 def test_a_list_in_one_guest(tmp_path):
-    """What leaks is named, what does not is not accused for it; and the reports for programs."""
+    """The leaking command is named, and the clean ones are not accused for it; and the reports for
+    programs."""
     commands = tmp_path / "commands"
     commands.write_text("# comment\nls /\nleakdemo leak 1\n\nleakdemo clean\n")
     report = tmp_path / "report.txt"
@@ -381,7 +390,7 @@ def test_a_list_in_one_guest(tmp_path):
     assert [one["status"] for one in json.loads(report.with_suffix(".json").read_text())["commands"]] == ["clean", "leak", "clean"]
     suite = ElementTree.parse(report.with_suffix(".xml")).getroot()
     assert [(case.get("name"), len(case)) for case in suite] == [("ls /", 0), ("leakdemo leak 1", 1), ("leakdemo clean", 0)]
-    # Known by now; what is new is not.
+    # Known leaks are not accused; new ones are.
     baseline = ["--baseline", report.with_suffix(".json")]
     result = quick("leakdemo leak 2", *baseline)
     assert (result.status, "10 objects, 1920 bytes from 1 stacks: in the baseline" in result.stdout) == (0, True), result
@@ -405,7 +414,8 @@ def test_objects_that_the_kernel_declares_to_stay():
 
 
 def test_page_tables_of_the_kernel_stay():
-    """More kernel stacks at a time than ever before, in each run: tables of their addresses are kept for the next."""
+    """In each run more kernel stacks at a time than ever before: tables of their addresses are kept
+    for the next."""
     result = quick("echo x >> /tmp/n; n=$(($(wc -l < /tmp/n) * 150)); printf 'leak kernel_stack %d\\nfree kernel_stack %d\\n' $n $n > '#debug/alloc'")
     assert result.status == 0, result
     assert re.search(r"^    \d+ objects, \d+ bytes from \d+ stacks: declared by the kernel to stay", result.stdout, re.M), result

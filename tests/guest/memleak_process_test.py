@@ -1,4 +1,5 @@
-"""memleak -p and -c, run as its readers would: what a process leaks is reported with exactly its bytes, by who has leaked it."""
+"""memleak -p and -c, as their users run them: a process's leaks are reported with the exact bytes,
+by the leaking function."""
 import re
 
 import pytest
@@ -11,8 +12,9 @@ pytestmark = pytest.mark.cpus(1)
 KINDS = ["malloc", "calloc", "realloc", "reallocarray", "reallocf", "posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc", "strdup",
          "new", "new_array", "new_nothrow", "new_aligned", "new_array_aligned", "failing", "before_fork", "before_kill"]
 
-# begin ARGUMENTS -- ALLOCTEST'S: starts alloctest, which waits, and memleak on it; $test and $leak are their processes. Then `go` lets the
-# one allocate and waits until it has; next_reports waits for a report that began after that; finish ends alloctest, and shows what memleak wrote.
+# begin ARGUMENTS -- ALLOCTEST'S: starts alloctest, which waits, and memleak on it; $test and $leak
+# are their processes. Then `go` lets alloctest allocate and waits until it has; next_reports waits
+# for a report that began after that; finish ends alloctest, and prints memleak's output.
 PRELUDE = """
 mkdir /tmp/t; cd /tmp/t
 wait_for() { until grep -q "$1" $2 2> /dev/null; do sleep 0.1; done; }
@@ -37,7 +39,8 @@ class Report:
         self.shown, self.groups, self.addresses, self.left_out, self.process = shown, [], [], None, None
 
     def by(self, function):
-        """(bytes, allocations) of stacks whose first line is in this function, but that strdup has a name of its own."""
+        """(bytes, allocations) of stacks whose first line is in this function; for strdup, in its
+        inner function."""
         found = [group for group in self.groups if ([frame for frame in group[2] if not re.match("_?strdup", frame)] or [""])[0].startswith(function + "+")]
         return sum(group[0] for group in found), sum(group[1] for group in found)
 
@@ -104,7 +107,7 @@ def test_all_of_a_process_that_runs():
 
 
 def test_mmap():
-    """What was asked for, not whole pages. A part that is given back is no longer there."""
+    """The requested size, not whole pages. An unmapped part does not count."""
     output = run_guest("memleak -c 'alloctest --leak 30000 mmap'; memleak -c 'alloctest --leak 4096000 mmap part_of_mmap'"
                        "; memleak -c 'alloctest --leak 30000 part_of_mmap'")
     [first, second, third], _ = reports_in(output)
@@ -132,7 +135,7 @@ memleak --symbols-prefix nosuch_ -c 'alloctest malloc'; echo $?
 
 
 def test_from_now_on():
-    """What was there before is not known; that the program frees it is no error."""
+    """Earlier allocations are not known; freeing them is no error."""
     output = run_guest("begin -o 0 1 -- --leak 2000 malloc free_old; go; next_reports; finish")
     reports, [*_, status] = reports_in(output)
     assert (reports[-1].by("leak_malloc"), reports[-1].left_out["unmatched"]) == ((2000, 2), 1), output
@@ -149,7 +152,7 @@ def test_allocations_sizes_and_order():
 
 
 def test_age():
-    """Until the process has ended: then all is leaked that is left."""
+    """Until the process has ended: then everything left is leaked."""
     output = run_guest("begin -o 600000 1 -- malloc; go; next_reports; finish")
     *_, before, last = reports_in(output)[0]
     assert (before.groups, before.left_out["younger"]) == ([], 30), output
@@ -181,7 +184,7 @@ def test_samples_stand_for_all():
 
 
 def test_folded():
-    """Of a command: when it ends. Nothing else is on standard output."""
+    """For a command: when it ends. Standard output has nothing else."""
     output = run_guest("memleak -f -c 'alloctest malloc new' 2> err; memleak -f --sort count -c 'alloctest malloc' 2> /dev/null; cat err >&2",
                        mock_any)
     lines = [line for line in output.splitlines() if ";leak_" in line]
@@ -207,7 +210,7 @@ EVENT = re.compile(r"\(b'(\S+)', (\d+), (\d+), b'(.{4})', (\d+\.\d{6}), b'(.*)'\
 
 
 def test_no_memory():
-    """What there is no memory to record is counted, and what has been recorded is right."""
+    """Losses for lack of memory are counted, and the records are right."""
     output = run_guest("echo 'limit 1M' > '#mem/kmemtrace/ctl'; memleak -c 'alloctest --leak 60000000 malloc'; memleak -c 'alloctest malloc'")
     [report, after], _ = reports_in(output)
     size, objects = report.by("leak_malloc")
@@ -225,7 +228,7 @@ def test_long_paths():
 
 
 def test_events():
-    """Each allocation and each free, in the format of the original; all of what the program does."""
+    """Each allocation and each free, in the format of the original; all actions of the program."""
     output = run_guest("memleak -t -c 'alloctest --leak 3000 malloc mmap'; echo $?")
     *lines, status = output.splitlines()[2:]
     assert status == "0"
@@ -249,7 +252,7 @@ def test_events():
 
 @pytest.mark.cpus(4)
 def test_a_burst():
-    """None of what a loop does quicker than it can be printed is lost, unseen or seen."""
+    """When a loop is faster than the output, every event is printed or counted as lost."""
     output = run_guest("memleak -t -c 'alloctest --leak 20000 one_by_one' > out; grep -c 'alloc exited, size = 64,' out; "
                        "grep -c 'free entered.* size = 64' out; grep '^lost' out; true")
     assert output == "20000\n20000\n"
@@ -261,7 +264,7 @@ def test_ends_by_a_signal():
 
 
 def test_exec():
-    """What the process was is gone: of the same program it goes on, another is not followed."""
+    """The process's memory is gone: the same program is followed further, another is not."""
     output = run_guest("memleak -c 'alloctest before_exec'; memleak -c 'alloctest before_other_program' > out 2> err; echo $?; cat err")
     [report], [*_, status, message] = reports_in(output)
     assert (report.by("leak_before_exec"), report.by("leak_calloc")) == ((0, 0), (2000, 2)), output
@@ -270,7 +273,7 @@ def test_exec():
 
 
 def test_script():
-    """The process of a script is its interpreter. What a command starts is not followed."""
+    """The process of a script is its interpreter. Processes that a command starts are not followed."""
     output = run_guest("""
 printf '#!/bin/sh\\nx=$(seq 1000)\\nalloctest malloc\\n:\\n' > script; chmod +x script
 memleak -T 100 -c ./script; memleak -c "sh script"
@@ -286,7 +289,7 @@ memleak -T 100 -c ./script; memleak -c "sh script"
 
 @pytest.mark.cpus(4)
 def test_nothing_stays_probed():
-    """However memleak ends; and the process does not notice."""
+    """At any end of memleak the process notices nothing."""
     output = run_guest("""
 for signal in INT TERM KILL; do
     begin 1 -- malloc; wait_for Top out; kill -$signal $leak; wait $leak 2> /dev/null
@@ -307,7 +310,7 @@ def test_two_at_once():
 
 
 def test_the_command_is_run_as_it_is():
-    """Its input, output and status, and its words are what blanks separate."""
+    """Its input, output and status; blanks separate its words."""
     output = run_guest("""echo line | memleak -c 'cat' > out; grep -x line out
 memleak -c "  echo 'a   b'  " 2> /dev/null | head -n 2 | tail -n 1
 memleak -c 'sh -c exit' | tail -n 1; memleak -c 'cat /nosuch' 2> /dev/null | tail -n 1""")

@@ -1,4 +1,5 @@
-"""memleak, run as its readers would: what leaks is reported with exactly its bytes, and nothing stays traced behind it."""
+"""memleak, as its users run it: leaks are reported with their exact bytes, and nothing stays traced
+behind it."""
 import re
 import subprocess
 
@@ -8,8 +9,9 @@ from guest import BUILD, ctl_in, guest
 
 pytestmark = pytest.mark.cpus(1)
 
-# begin ARGUMENTS: starts memleak and waits for its first report, before which all traces run. next_reports: waits for one that began
-# after the call. finish SIGNAL: ends it, and shows what it wrote.
+# begin ARGUMENTS: starts memleak and waits for its first report, before which all traces run.
+# next_reports: waits for one that began after the call. finish SIGNAL: ends it, and prints its
+# output.
 PRELUDE = """
 ctl='#mem/kmemtrace/ctl'
 reports() { grep -c '\\] Top' /tmp/out; }
@@ -29,12 +31,12 @@ class Report:
         self.shown, self.groups, self.addresses, self.left_out, self.traces = shown, [], [], None, None
 
     def leaked(self):
-        """[(bytes, allocations)] of what was leaked on purpose, as printed."""
+        """[(bytes, allocations)] of the planted leaks, as printed."""
         return [group[:2] for group in self.groups if group[2] and group[2][0].startswith("leak_at_depth+")]
 
 
 def reports_in(output):
-    """Every line but the first must be what the format knows."""
+    """Every line but the first must match the format."""
     first, *lines = output.splitlines()
     if first != "Attaching to kernel allocators, Ctrl+C to quit.":
         raise AssertionError(output)
@@ -103,7 +105,7 @@ echo ===; echo status $1, $((${2%.*} - before >= 5)); cat "$ctl"
 
 
 def test_however_it_ends():
-    """SIGTERM, closed output, and SIGKILL: then the next one finds what it has left."""
+    """SIGTERM, closed output, and SIGKILL: then the next one finds its traces."""
     output = run_guest("""
 begin 1; finish TERM > /dev/null; cat "$ctl"; echo ===
 memleak 1 2> /tmp/err | head -n 1; cat "$ctl"; echo ===; cat /tmp/err; echo ===
@@ -120,7 +122,8 @@ memleak --source debug_64 1 1 > /dev/null; cat "$ctl"
 
 @pytest.mark.cpus(4)
 def test_several_at_once():
-    """The one that ends first leaves the other's traces alone; somebody else's trace is looked at and left as it is."""
+    """The one that ends first does not end the other's traces; another program's trace is read and
+    not changed."""
     output = run_guest("""
 echo 'start depth=3' > '#mem/kmemtrace/debug_1024'
 echo 'leak debug_1024 3' > '#debug/alloc'
@@ -172,7 +175,7 @@ echo mark > '#mem/kmemtrace/debug_64'; echo 'leak debug_64 7 depth=3' > '#debug/
 memleak --since-mark --source debug_64 -o 0 1 1
 """, "status 0\n")
     changes, marked = output.split("===\n")
-    # A report may come between the two commands, so it is the sum that counts.
+    # A report may come between the two commands, so their sum counts.
     sums = {}
     *_, last = reports = reports_in(changes)
     for report in reports:
@@ -210,7 +213,7 @@ memleak -f -o 0 --source debug_64 1 2> /tmp/err; memleak -f --sort count -o 0 --
 
 
 def test_user_stacks():
-    """By function; a program whose file is another by now has addresses."""
+    """By function; a program whose file was replaced has addresses."""
     output = run_guest("""
 cp /bin/leakdemo /tmp/demo
 echo start > '#mem/kmemtrace/leaky'; leakdemo leak 30; /tmp/demo leak 20; cat /bin/cxxtest > /tmp/demo

@@ -14,7 +14,8 @@ MANY_LINES = {"description", "arguments", "script", "stdin", "perl-setup", "env-
               "expected-stderr", "expected-stderr-pattern", "category"}
 CHOPPED = {"arguments", "env-setup"}  # without the last line's end
 
-# What mksh's Build.sh gives check.pl for a build such as ours, and what check.pl adds.
+# The values that mksh's Build.sh gives check.pl for a build such as ours, and those that check.pl
+# adds.
 CATEGORIES = {"shell:legacy-no", "int:32", "shell:textmode-no", "shell:binmode-yes", "stdout-ed", "no-stderr-ed", "shell:ebcdic-no",
               "shell:ascii-yes"}
 
@@ -39,7 +40,7 @@ class Case:
         return self.name
 
     def fits(self, categories):
-        """Whether check.pl would run it for a shell of these categories."""
+        """Would check.pl run it for a shell of these categories?"""
         if "category" not in self.fields:
             return True
         fits = False
@@ -53,7 +54,7 @@ class Case:
         return fits
 
     def _list(self, field):
-        """A list whose first character stands between its elements."""
+        """A list; its first character separates its elements."""
         value = self.fields.get(field, "")
         return value[1:-1].split(value[0]) if value else []
 
@@ -61,12 +62,12 @@ class Case:
         return self._list("arguments")
 
     def environment(self):
-        """(what is set, what is unset)"""
+        """(variables to set, variables to unset)"""
         words = [word.replace("@utflocale@", "C.UTF-8") for word in self._list("env-setup") if word]
         return [word for word in words if "=" in word], [word for word in words if "=" not in word]
 
     def faults(self, outcome):
-        """What of the outcome is not as expected, in words; nothing if all is."""
+        """The differences between outcome and expectation, as text; empty if there are none."""
         faults = []
         expected = self.fields.get("expected-exit", "0")
         if expected.isdigit():
@@ -119,7 +120,8 @@ def parse(path):
 
 
 def _set_up(value, where):
-    """The commands that make a file, and what it holds. `value`: kind, permissions, quoted name, content."""
+    """The commands that make a file, and its contents. `value`: kind, permissions, quoted name,
+    content."""
     kind, mode, rest = re.match(r"\s*(\S+)\s+(\S+)\s+(.*)", value, re.DOTALL).groups()
     name, _, content = rest[1:].partition(rest[0])
     name = shlex.quote(name)
@@ -131,7 +133,8 @@ def _set_up(value, where):
 
 
 class Run:
-    """A run of cases: a folder with all that it needs, `all.sh` in it the script, and what came of each."""
+    """A run of cases: a folder with everything that it needs, the script `all.sh` in it, and the
+    outcome of each."""
 
     BOUNDARY = "\n--- 3c1d1f6e mksh case "
 
@@ -140,7 +143,7 @@ class Run:
         command that kills another one after the seconds that follow."""
         self.cases = cases
         self.folder = pathlib.Path(folder)
-        self.seen_as, self.shell, self.timeout = seen_as, shell, timeout
+        self.seen_as, self.shell, self.timeout = seen_as, str(shell), timeout
         boundary = self.BOUNDARY.replace("\n", "\\n")
         script = [f"mkdir {work}; umask 022; cd {work}; printf '{boundary}errors\\n' >errors"]
         for number, case in enumerate(cases):
@@ -151,12 +154,12 @@ class Run:
         (self.folder / "all.sh").write_text("\n".join(script), encoding="latin-1", newline="")
 
     def _give(self, name, content):
-        """A file for the script; its path there."""
+        """Makes a file for the script; returns its path there."""
         (self.folder / name).write_text(content, encoding="latin-1", newline="")
         return f"{self.seen_as}/{name}"
 
     def _commands(self, number, case):
-        """What a case runs in a folder of its own; the last one is the shell."""
+        """The command of a case in a folder of its own; the last word is the shell."""
         commands = []
         for i, value in enumerate(case.setups):
             command, content = _set_up(value, f"{self.seen_as}/{number}.file{i}")
@@ -177,7 +180,7 @@ class Run:
         return [*commands, f"{shlex.join(command)} <{stdin} >../{number}.out 2>../{number}.err"]
 
     def outcomes(self, output):
-        """{case: what came of it} of what the script printed (bytes); a case that did not run is missing."""
+        """{case: outcome} from the script's output (bytes); a case that did not run is missing."""
         outcomes = {}
         parts = output.decode("latin-1").split(self.BOUNDARY)[1:]
         for first, second in zip(parts[::2], parts[1::2]):

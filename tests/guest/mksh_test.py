@@ -8,7 +8,7 @@ import termios
 import pytest
 
 import mksh_cases
-from guest import BUILD, guest
+from guest import BUILD, guest, leaktest
 from terminal import Terminal
 
 pytestmark = pytest.mark.cpus(1)
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.cpus(1)
 CHECK_T = BUILD / "user/ports/mksh/out/check.t"
 NATIVE = BUILD / "ports/native/mksh/mksh"
 EVERY = 12  # of the cases are in the short form
+LEAK_EVERY = 4  # are the load of the leak test
 
 # Cases that are not run. Those of other systems and other builds of mksh are left out by their categories.
 SKIPPED = dict.fromkeys(("utf8bom-2", "fd-cloexec-1", "fd-cloexec-2"), "runs Perl, which is not there")
@@ -46,26 +47,44 @@ def outcomes_here(cases, folder):
 
 
 def wrong(cases, outcomes):
-    """{case: what is wrong}"""
+    """{case: error}"""
     faults = {case.name: case.faults(outcomes[case]) if case in outcomes else ["did not run"] for case in cases}
     return {name: found for name, found in faults.items() if found}
 
 
+def quick_cases():
+    return [case for case in cases_for("stele") if "sleep" not in case.fields.get("stdin", "")]
+
+
 def test_some_cases(tmp_path):
-    cases = [case for case in cases_for("stele") if "sleep" not in case.fields.get("stdin", "")][::EVERY]
+    cases = quick_cases()[::EVERY]
     assert len(cases) > 40
     assert wrong(cases, outcomes_in_guest(cases, tmp_path, 120)) == {}
 
 
 @pytest.mark.long
 def test_all_cases(tmp_path):
-    """The same pass in the guest and here; each that is left out has its reason."""
+    """The same cases pass in the guest and on the host; each skipped one has its reason."""
     here, there = tmp_path / "here", tmp_path / "guest"
     here.mkdir()
     there.mkdir()
     cases = cases_for("stele")
     assert wrong(cases, outcomes_here(cases, here)) == {}
     assert wrong(cases, outcomes_in_guest(cases, there, 900)) == {}
+
+
+# To its end, then killed in the middle with all that it started.
+LEAK_LOAD = """sh /host/all.sh > /dev/null 2>&1
+setsid sh /host/all.sh > /dev/null 2>&1 < /dev/null & sleep 0.5; kill -9 -$! || kill -9 $!; wait
+rm -rf /tmp/check"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+def test_leaves_nothing_behind(tmp_path, number):
+    mksh_cases.Run(quick_cases()[::LEAK_EVERY], tmp_path, "/host", "/bin/mksh", "/tmp/check")
+    result = leaktest(LEAK_LOAD, "--share", str(tmp_path), "--runs", "8", "--repeat", "3", "--timeout", "3600")
+    assert result.status == 0, result
 
 
 @pytest.fixture(name="terminal")
@@ -92,7 +111,7 @@ def test_history_and_completion(terminal):
     terminal.wait_for(r"^# cat #mem/kmemstat\s*\Z")
     terminal.type("| grep -c NAME\r")
     terminal.wait_for(r"^1\n#$")
-    # What begins the same is listed.
+    # Names with the same beginning are listed.
     terminal.type("ls #mem/kmem\t")
     terminal.wait_for(r"^kmemstat +kmemtrace/\n# ls #mem/kmem\s*\Z")
 
@@ -113,7 +132,8 @@ def test_job_control(terminal):
 
 
 def test_devices(terminal):
-    """What the rule for #name/ is for; the reason of a failed write; a device is a root of its own."""
+    """The purpose of the rule for #name/; the reason of a failed write; a device is a root of its
+    own."""
     terminal.type("echo start > #mem/kmemtrace/pipe; ls | cat > /dev/null; echo stop > #mem/kmemtrace/pipe\r")
     terminal.wait_for(r"\n#$")
     terminal.type("head -n 1 #mem/kmemtrace/pipe\r")

@@ -1,8 +1,10 @@
-"""The C library's names: user/libc/posix.list has what programs may ask for, docs/posix.md what of that is absent and why.
+"""The C library's names: user/libc/posix.list has the names that programs may ask for,
+docs/posix.md the absent ones with reasons.
 
-Programs ask in two ways, and both must give the same answer: configure links a function that it declares itself, and a source includes
-the header. So each name is looked for in its header and in the libraries, each header is compiled alone, and each function that a header
-declares must be there. All this is done by the cross compiler on the host; no guest runs.
+Programs ask in two ways, and both must give the same answer: configure links a function that it
+declares itself, and a source includes the header. So each name is looked up in its header and in
+the libraries, each header is compiled alone, and each function that a header declares must exist.
+The cross compiler does all this on the host; no guest runs.
 """
 import concurrent.futures
 import fnmatch
@@ -19,10 +21,10 @@ TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
 SYSROOT = BUILD / "sysroot"
 INCLUDES = [SYSROOT / "include", SYSROOT / "newlib/include"]
 OURS, NEWLIB = [SYSROOT / "lib/libstele.a"], [SYSROOT / "newlib/lib/libc.a", SYSROOT / "newlib/lib/libm.a"]
-# What only other headers include, and what is not the C library's.
+# Headers for other headers only, and headers that are not the C library's.
 NOT_ALONE = re.compile(r"(machine|ssp|abi|bits)/|(sys/)?_")
 C = ["-std=gnu17", "-D_GNU_SOURCE", "-w"]
-# What headers declare as a macro, under another name at link time.
+# Names that headers declare as a macro, with another name at link time.
 RENAMED = {"__xpg_basename", "__xpg_strerror_r"}
 
 
@@ -50,7 +52,8 @@ def listed():
 
 
 def documented():
-    """What docs/posix.md says is absent: headers, names and patterns of names, from the first column of its tables."""
+    """The absent headers, names and patterns of names, from the first column of the tables in
+    docs/posix.md."""
     rows = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs/posix.md").read_text(), re.MULTILINE)
     return [word for row in rows for word in re.findall(r"`([^`]+)`", row)]
 
@@ -75,7 +78,7 @@ test_that_declares.__test__ = False
 
 
 def undeclared(folder, header, names):
-    """Those of the names that the header does not declare."""
+    """The names that the header does not declare."""
     if find(header) is None:
         return set(names)
     source = folder / (header.replace("/", "_") + ".names.c")
@@ -89,7 +92,8 @@ def undeclared(folder, header, names):
 
 
 def undefined(folder, functions):
-    """Those of the functions that the libraries do not have. All are linked at once, so none may be there twice."""
+    """The functions that the libraries do not have. All are linked at once, so none may be there
+    twice."""
     source = folder / "functions.c"
     source.write_text("".join(f"extern char {name}[];\n" for name in functions) + "const void* const table[] = {" + ", ".join(functions) +
                       "};\nint main(void) { return 0; }\n")
@@ -129,19 +133,20 @@ def all_headers():
 
 
 def symbols(libraries):
-    """What these libraries define for a program."""
+    """The names that these libraries define for a program."""
     listing = subprocess.run(["nm", "-g", "--defined-only", *libraries], text=True, capture_output=True, check=True).stdout
     return set(re.findall(r"^[0-9a-f]+ \w (\S+)$", listing, re.MULTILINE))
 
 
 def test_nothing_is_there_twice():
-    """Which one a program gets would depend on the rest of it; newlib's goes (user/libc/newlib/build)."""
+    """The rest of the program would decide which one it gets; newlib's is removed
+    (user/libc/newlib/build)."""
     assert symbols(OURS) & symbols(NEWLIB) == set()
 
 
 @pytest.fixture(name="declared", scope="module")
 def _declared(tmp_path_factory):
-    """What each header declares when it is included alone: header to {(function, file)}."""
+    """The declarations of each header that is included alone: header to {(function, file)}."""
     folder = tmp_path_factory.mktemp("headers")
 
     def declarations(header):
@@ -160,7 +165,8 @@ def _declared(tmp_path_factory):
 def test_each_header_compiles_alone(declared):
     folder, headers = declared
     assert len(headers) > 100
-    # In C++, and in C as a program that asks for POSIX alone. One compiler for many files takes less time.
+    # In C++, and in C as a program that asks for POSIX alone. One compiler for many files takes
+    # less time.
     sources = [folder / (header.replace("/", "_") + ".c") for header in headers]
     half = len(sources) // 2
     runs = [("g++", "-x", "c++", "-std=c++17"), ("gcc", "-std=c11", "-D_POSIX_C_SOURCE=200809L")]
@@ -179,7 +185,7 @@ def test_no_header_declares_what_is_not_there(declared):
 
 @pytest.mark.shares
 def test_functions_have_c_linkage_in_cxx(declared):
-    """Each of our headers that declares functions says so."""
+    """Each of our headers that declares functions has C linkage for C++."""
     files = {pathlib.Path(file) for functions in declared[1].values() for _, file in functions}
     ours = [file for file in files if file.is_relative_to(INCLUDES[0])]
     assert len(ours) > 20

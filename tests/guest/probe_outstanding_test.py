@@ -1,4 +1,4 @@
-"""What #probe/N/outstanding has: the objects of a program that are live, by who allocated them."""
+"""#probe/N/outstanding: the live objects of a program, by allocating stack."""
 import re
 
 import pytest

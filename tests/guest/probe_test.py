@@ -73,7 +73,8 @@ def test_depth():
 
 
 def test_more_text_than_memory():
-    """Lines are made when they are read: what fits into the session's memory can be read, all of it, whatever that takes as text."""
+    """Lines are made when they are read: everything that fits into the session's memory can be
+    read, however long its text is."""
     output = run_guest(f"""echo limit 8M > '#mem/kmemtrace/ctl'; exec 3<>#probe/clone; read n <&3
 echo 'count *
 stacks both
@@ -361,7 +362,8 @@ echo stop >&3; head -n 2 #probe/1/counts; grep '^limit' #mem/kmemtrace/ctl; exec
 
 @pytest.mark.cpus(4)
 def test_counts_in_little_memory():
-    """They fit where memory is little, for several readers at once and in small pieces, and each copy agrees with itself."""
+    """They fit when memory is short, for several readers at once and in small pieces, and each copy
+    agrees with itself."""
     agrees = "awk '/^hits/ { counted = $4; rows = $12 } /^count/ { n += $2; m++ } END { print n == counted, m == rows, (m > 1000) }'"
     output = run_guest(f"""while :; do echo a | cat; done > /dev/null & load=$!
 exec 3<>#probe/clone; read n <&3
@@ -392,7 +394,8 @@ done; done""" + ENDS)
 
 
 def test_a_return_is_one_that_the_program_names():
-    """The byte of a `ret` within another instruction is none: a probe there would change what the program does."""
+    """The byte of a `ret` within another instruction is refused: a probe there would change the
+    program."""
     program = Program("heaptest")
     address, size = program.functions["main"]
     listing = subprocess.run(["objdump", "-d", "-w", PROGRAMS / "heaptest"], check=True, capture_output=True, text=True).stdout

@@ -1,4 +1,4 @@
-"""What the tests of #probe share: functions of programs, as its commands name them, and what its files say."""
+"""Shared by the tests of #probe: functions of programs, as its commands name them, and its files."""
 import re
 import subprocess
 
@@ -6,7 +6,7 @@ from guest import BUILD, ctl_in, guest
 from stele.returns import SECTION, decode
 
 PROGRAMS = BUILD / "user/bin"
-# What a script says last, so that check_nothing_left sees what is still probed.
+# The last line of a script, so that check_nothing_left sees functions that are still probed.
 ENDS = '\nls "#probe"; cat #mem/kmemtrace/ctl'
 
 
@@ -38,7 +38,7 @@ class Program:
         return f"{text}:{','.join(inside)}"
 
     def allocators(self):
-        """Commands that follow all that newlib's allocator does."""
+        """Commands for all functions of newlib's allocator."""
         rules = [("_malloc_r", "size=2"), ("_calloc_r", "size=2*3"), ("_realloc_r", "size=3 old=2"),
                  ("posix_memalign", "size=3 result=*1")]
         lines = [f"alloc {self.at(name, True)} {rule}" for name, rule in rules if name in self.functions]
@@ -46,7 +46,7 @@ class Program:
 
 
 class Counts:
-    """What `counts` says."""
+    """The contents of `counts`."""
 
     def __init__(self, text):
         lines = text.splitlines()

@@ -28,7 +28,8 @@ def test_an_episode_repeats_from_its_seed(smp, rounds):
 @pytest.mark.long
 @pytest.mark.parametrize("bug", ("sweep_forgets_root", "sweep_no_second_look", "sweep_early_reuse"))
 def test_what_is_forgotten_too_soon_is_found(bug):
-    """By a record with another's stack or process, or by the sweep itself, which is asked to keep what it has forgotten."""
+    """By a record with another's stack or process, or by the sweep itself, which is asked to keep a
+    forgotten entry."""
     run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "break", "--icount", "--smp", "8", "--timeout", "3000",
                           "--ktest=trace_proof", "--cmdline", f"rounds=1000 break={bug}"], capture_output=True, check=False)
     text = run.stderr.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""`reap` in #mem/kmemtrace/ctl: all memory that idles goes back, and what is live stays."""
+"""`reap` in #mem/kmemtrace/ctl: all idle memory is freed, and live objects stay."""
 import pytest
 
 from guest import guest

@@ -1,4 +1,4 @@
-"""Where traced references lie: in the dump of a kind and in #mem/references."""
+"""Locations of traced references: in the dump of a kind and in #mem/references."""
 import re
 
 from guest import guest, sections_of

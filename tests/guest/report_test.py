@@ -1,4 +1,5 @@
-"""scripts/report on what a guest has written: two dumps, ten leaks apart, and what its own tools say of the same leaks."""
+"""scripts/report on a guest's output: two dumps, ten leaks apart, and its own tools' reports of the
+same leaks."""
 import os
 import re
 import subprocess
@@ -19,8 +20,8 @@ def report(*words):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """The folder with what the guest has written. The kernel keeps the path of an open file: paths of one length make dumps that differ in
-    nothing but the leaks."""
+    """The folder with the guest's files. The kernel keeps the path of an open file: paths of equal
+    length make dumps that differ only in the leaks."""
     folder = tmp_path_factory.mktemp("written")
     result = guest("""
 echo start > '#mem/kmemtrace/ctl'
@@ -39,7 +40,8 @@ wait
 
 
 def test_ten_leaks_apart(written):
-    """Just the ten, though the shell was elsewhere in its own recursion when it made the second dump."""
+    """Only the ten, though the shell was elsewhere in its own recursion when it made the second
+    dump."""
     result = report("--base", written / "first", written / "later")
     assert (result.status, result.stderr) == (0, ""), result
     assert result.stdout.splitlines()[1] == f"+{10 * SIZE} bytes in +10 objects from 1 stacks of 1 sources"

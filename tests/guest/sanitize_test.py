@@ -1,4 +1,5 @@
-"""The sanitizers end the machine and say why (variant sanitize). What they find: kern/tests/sanitizer_test.cc."""
+"""The sanitizers panic with a report (variant sanitize). Their findings:
+kern/tests/sanitizer_test.cc."""
 import re
 
 import pytest
@@ -38,7 +39,8 @@ def test_other_kernels_refuse():
 
 
 def test_sessions_without_functions_and_with_all():
-    """A session that only watches memory has no rules; one on everything sorts all functions on its stack."""
+    """A session that only watches memory has no rules; one on all functions sorts them all on its
+    stack."""
     result = guest("""
         for word in 'watch memory' 'count *' 'event+return *'; do
           exec 3<>#probe/clone; echo "$word" >&3 && echo start >&3 && ls / | cat > /dev/null; echo $?; exec 3>&-

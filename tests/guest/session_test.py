@@ -15,7 +15,8 @@ def test_every_check_of_sessiontest(cpus):
 
 
 def test_a_shell_ends():
-    """The console hangs up for what it leaves: jobs that go on cannot write there any more, those that are stopped are ended."""
+    """The console hangs up for the processes that it leaves: running jobs cannot write there any
+    more, stopped jobs are ended."""
     with Console() as console:
         assert console.PROMPT in console.read_until(console.PROMPT)
         console.type("(trap '' HUP; while [ -d /proc/$$ ]; do usleep 1000; done; /bin/echo unseen; echo status $? > /tmp/status) &\r")

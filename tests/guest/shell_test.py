@@ -1,4 +1,4 @@
-"""The shell, programs and what the kernel does with programs that go wrong."""
+"""The shell, programs, and the kernel's treatment of programs that go wrong."""
 import pytest
 
 from guest import guest, sections_of
@@ -98,7 +98,7 @@ def test_usual_tools():
     result = guest(USUAL_TOOLS)
     assert (result.status, result.stderr) == (0, ""), result
     expected, got = USUAL_TOOLS_SAY.splitlines(), result.stdout.splitlines()
-    # The folder that `cd -` names is where the script began.
+    # The folder of `cd -` is where the script began.
     assert [line for i, line in enumerate(got) if i != 21] == [line for i, line in enumerate(expected) if i != 21]
 
 

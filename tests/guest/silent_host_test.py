@@ -1,12 +1,13 @@
-"""A host that does not answer: QEMU holds back what the guest reads of its folder. Who waits can be killed, and nobody waits for ever."""
+"""A host that does not answer: QEMU holds back the guest's reads of its folder. Waiting processes
+can be killed, and no wait is endless."""
 import pytest
 
 from guest import guest, sections_of
 
 pytestmark = pytest.mark.cpus(1)
 
-# The first read takes what the host gives in a quarter of an hour, so all others wait. Four requests can be on their way; the rest wait
-# for those.
+# The first read takes what the host gives in a quarter of an hour, so all others wait. Four
+# requests can be in flight; the rest wait for those.
 SILENCE = r"""
 readers=
 for i in 1 2 3 4 5 6 7; do cat /host/blob > /dev/null & readers="$readers $!"; done

@@ -1,7 +1,8 @@
-"""sqlite3 in #tmp: many processes write one database and are killed in the middle of it.
+"""sqlite3 in #tmp: many processes write one database and are killed in the middle.
 
-Locks, journals and recovery are sqlite's; what it needs of the system is that locks exclude, end with their process, and that what one process
-wrote is there for the next. The rest of its tests are in user/ports/sqlite3/tests.
+Locks, journals and recovery are sqlite's. It needs of the system that locks exclude, that they end
+with their process, and that the next process sees the writes of the previous one. The rest of its
+tests are in user/ports/sqlite3/tests.
 """
 import random
 

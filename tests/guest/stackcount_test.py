@@ -1,4 +1,5 @@
-"""stackcount, run as its readers would: counts are those of an account kept by the test, and nothing stays probed behind it."""
+"""stackcount, as its users run it: counts equal those of the test's own account, and nothing stays
+probed behind it."""
 import re
 
 import pytest
@@ -8,8 +9,8 @@ from guest import guest
 
 pytestmark = pytest.mark.cpus(1)
 
-# begin ARGUMENTS: starts stackcount and waits until its probes are on. finish SIGNAL: ends it, and shows what it wrote.
-# probed: the functions that are probed.
+# begin ARGUMENTS: starts stackcount and waits until its probes are on. finish SIGNAL: ends it, and
+# prints its output. probed: the functions that are probed.
 PRELUDE = """
 begin() { : > /tmp/out; stackcount "$@" > /tmp/out & pid=$!; until grep -q '^Tracing' /tmp/out; do sleep 0.1; done; }
 finish() { kill -"$1" $pid; wait $pid; echo "status $?" >&2; cat /tmp/out; }
@@ -26,7 +27,7 @@ class Stack:
 
 
 class Output:
-    """What stackcount has written: every line must be what the format knows."""
+    """The output of stackcount: every line must match the format."""
 
     def __init__(self, text):
         lines = text.splitlines()
@@ -81,7 +82,8 @@ begin -K 'PipeDevice::write'; dd if=/dev/zero bs=1 count=321 2> /dev/null | cat 
 
 
 def test_both_stacks_of_two_processes():
-    """Without -K and -U the program's stack follows the kernel's, and processes are told apart; -p counts one and does not name it."""
+    """Without -K and -U the program's stack follows the kernel's, and counts are separated by
+    process; -p counts one and leaves out its name."""
     text = run_guest("""
 begin -d PipeDevice::write
 dd if=/dev/zero bs=1 count=100 2> /dev/null | cat > /dev/null; dd if=/dev/zero bs=1 count=200 2> /dev/null | cat > /dev/null; finish TERM; echo ===
@@ -132,7 +134,7 @@ cp /bin/leakdemo /tmp/demo; begin -U path_open; leakdemo clean; /tmp/demo clean;
 
 
 def test_intervals():
-    """Each shows what has come since the one before, and they sum up to everything."""
+    """Each shows the calls since the previous one, and they add up to everything."""
     text = run_guest("""
 begin -K -T -i 1 -D 3 PipeDevice::write; n=0
 while kill -0 $pid 2> /dev/null && [ $n -lt 2000 ]; do echo x > /tmp/x; n=$((n + 1)); done; wait $pid; cat /tmp/out; echo ===
@@ -191,7 +193,7 @@ kill $load; wait $load 2> /dev/null; probed; echo 1 | cat
 
 @pytest.mark.cpus(4)
 def test_all_functions_with_both_stacks_in_little_memory():
-    """What cannot be had is counted, and said."""
+    """Losses are counted, and reported."""
     text = run_guest("""
 for i in 1 2 3; do while :; do echo a | cat; done > /dev/null & load="$load $!"; done
 begin '*'; sleep 0.5; kill $load; wait $load 2> /dev/null; kill -INT $pid; wait $pid; echo $?
@@ -232,7 +234,7 @@ def test_interrupted_at_the_console():
 
 
 def test_what_cannot_be():
-    """Bad arguments are 2, what is not there is 1, no match is what the original says."""
+    """Bad arguments are 2, missing things are 1, no match is as in the original."""
     bad = ["", "-x f", "-p x f", "-p 0 f", "-i 0 f", "-i x f", "-D 0 f", "-c -1 f", "f g", "-K -U f", "--nosuch f", "-i"]
     script = "".join(f"stackcount {arguments} > /tmp/out 2> /tmp/err; echo $? $(wc -c < /tmp/out) $(grep -c '^usage: stackcount' /tmp/err) "
                      "$(grep stackcount: /tmp/err | tail -n 1)\n" for arguments in bad)

@@ -1,4 +1,5 @@
-"""Everything at once, at random (scripts/stress, the program stress): under the debug builds nothing is found, and what is planted is."""
+"""Everything at once, at random (scripts/stress, the program stress): the debug builds find
+nothing, except planted bugs."""
 import subprocess
 
 import pytest

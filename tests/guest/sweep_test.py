@@ -23,7 +23,7 @@ def check_clean(command, *options):
 
 @pytest.fixture(scope="module")
 def orders():
-    """What each section of one script has written."""
+    """The output of each section of one script."""
     result = guest("""
 section() { echo "== $1"; echo "== $1" >&2; }
 sweep() { sh -c "echo 'failnext $1' > '#debug/alloc' && { $2; }"; grep sweep '#debug/alloc'; }
@@ -77,11 +77,12 @@ def test_bad_orders(orders):
 
 
 def test_one_command_is_clean():
-    """The short form of those below."""
+    """The short form of the tests below."""
     check_clean(": > /tmp/d")
 
 
-# Which command comes by, in which function an allocation fails, what has risen then, and where it was allocated.
+# For each bug: the command that reaches it, the function in which an allocation fails, the counts
+# that rise then, and the function that allocated the objects.
 PLANTED = {
     "fork_error": ("(:); :", "task_create", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
     "load_error": ("true; :", "AddressSpace::add_region", "address_space", r"AddressSpace::create\+0x[0-9a-f]+  kern/src/proc/address_space\.cc"),
@@ -93,7 +94,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("bug", [pytest.param(bug, marks=[pytest.mark.long] * (bug != "create_error")) for bug in PLANTED])
 def test_a_broken_error_path_is_found_and_named(bug):
-    """Each of kern/include/core/planted.h that needs a failure."""
+    """The bugs of kern/include/core/planted.h that need a failure."""
     command, function, name, place = PLANTED[bug]
     result = leaksweep(command, "--variant", "break", "--cmdline", f"break={bug}")
     assert result.status == 1, result
@@ -118,16 +119,17 @@ def test_a_run_that_does_not_end_is_killed():
     """A failed open is followed by a sleep without end."""
     result = leaksweep("true < /etc/profile || sleep 100000", "--limit", "1")
     assert result.status == 0, result
-    assert re.search(r"^did not end, and were killed \(not counted\): with allocation \d+.* of process 1$", result.stdout, re.M), result
+    assert re.search(r"^hung and were killed \(not counted\): at allocation \d+.* of process 1$", result.stdout, re.M), result
 
 
 @pytest.mark.long
 def test_what_does_not_end_without_a_failure_either_is_doubted():
-    """What a failure left makes each later run wait: neither is the leak seen again, nor the second process at all."""
+    """The leftovers of a failure make each later run wait: then neither the leak is seen again, nor
+    the second process at all."""
     result = leaksweep("[ -e /tmp/stuck ] && exec sleep 100000; (:) || : > /tmp/stuck; :", "--jobs", "1", "--limit", "1")
     assert result.status == 2, result
-    assert re.search(r"^    the failure could not be repeated that left .* of tmp_node.*: allocation \d+ of process 2$", result.stdout, re.M), result
-    assert re.search(r"^    the command no longer ended without a failure, after that of allocation \d+.* of process 2", result.stdout, re.M), result
+    assert re.search(r"^    could not repeat the failure that left .* of tmp_node.*: allocation \d+ of process 2$", result.stdout, re.M), result
+    assert re.search(r"^    the command hung even without a failure, after the failure of allocation \d+.* of process 2", result.stdout, re.M), result
     assert re.search(r"^    process 2 was killed before its allocation \d+ came: it may make more$", result.stdout, re.M), result
 
 

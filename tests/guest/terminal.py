@@ -1,4 +1,4 @@
-"""A person at a terminal that knows what its screen shows: the guest's console, emulated by pyte."""
+"""A person at a terminal with a known screen: the guest's console, emulated by pyte."""
 import codecs
 import os
 import re
@@ -11,7 +11,7 @@ from console import Console
 
 
 class Answering(pyte.Screen):
-    """A screen that answers where its cursor is, as terminals do."""
+    """A screen that answers with its cursor's position, as terminals do."""
 
     def __init__(self, columns, rows, answer):
         super().__init__(columns, rows)
@@ -32,7 +32,7 @@ class Terminal(Console):
         self.take_for("utf-8")
 
     def take_for(self, encoding):
-        """How it understands bytes from now on."""
+        """The encoding of bytes from now on."""
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
 
     def _answer(self, data):
@@ -46,18 +46,20 @@ class Terminal(Console):
         return "\n".join(self.lines())
 
     def resize(self, rows, columns):
-        """As dragging a window's corner: nobody is told."""
+        """As by dragging a window's corner: the program is not told."""
         self.screen.resize(rows, columns)
 
     def read(self, seconds):
-        """Something of what comes within that time is shown, little enough that no picture is missed; whether anything came."""
+        """Shows part of the output that comes within that time, little enough that no picture is
+        missed; returns whether any came."""
         if not select.select([self.master], [], [], seconds)[0]:
             return False
         self._stream.feed(self._decoder.decode(os.read(self.master, 1024)))
         return True
 
     def wait_until(self, holds, seconds=60):
-        """Until `holds()` is true of the screen, which may be drawn half; what it returned. It may also assert."""
+        """Waits until `holds()` is true of the screen, which may be half drawn, and returns its
+        result. It may also assert."""
         end = time.monotonic() + seconds
         while True:
             try:
@@ -70,9 +72,9 @@ class Terminal(Console):
             self.read(0.5)
 
     def wait_for(self, pattern, seconds=60):
-        """Until the screen shows the regular expression `pattern`; the match."""
+        """Waits until the screen matches the regular expression `pattern`; returns the match."""
         return self.wait_until(lambda: re.search(pattern, self.text(), re.MULTILINE), seconds)
 
     def wait_while(self, pattern, seconds=60):
-        """Until the screen does not show it any more."""
+        """Waits until the screen does not show it any more."""
         self.wait_until(lambda: not re.search(pattern, self.text(), re.MULTILINE), seconds)

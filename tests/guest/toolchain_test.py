@@ -1,4 +1,5 @@
-"""The compilers as other programs' makefiles call them: what they give runs, or is refused in a line."""
+"""The compilers as other programs' makefiles call them: the result runs, or the call is refused in
+a line."""
 import concurrent.futures
 import os
 import pathlib
@@ -200,7 +201,7 @@ def test_other_flags_are_refused_in_a_line(sources):
 
 
 def test_nothing_of_the_host_is_seen(sources):
-    """Its libraries are not linked, its headers not included."""
+    """The host's libraries are not linked, its headers not included."""
     run = compile_with(GCC, sources[0], "-lz", sources[0].parent / "out")
     assert run.returncode != 0
     assert re.fullmatch(r"(?s).*cannot find -lz.*", run.stderr), run.stderr

@@ -1,4 +1,4 @@
-"""The commands to a trace, and what they say."""
+"""The commands to a trace, and its messages."""
 import re
 
 import pytest
@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 
 @pytest.fixture(scope="module")
 def section():
-    """One boot: {name: what each part of the script has written}."""
+    """One boot: {name: output of each part of the script}."""
     result = guest("""
 t='#mem/kmemtrace/debug_64'
 section() { echo "== $1"; }
@@ -123,7 +123,7 @@ def test_a_start_of_all_holds_for_what_is_made_later(section):
 
 
 def test_the_next_cache_of_the_name_is_another(section):
-    """Beside the one that there is, and after it has gone."""
+    """Beside the existing one, and after it has gone."""
     beside, after = dumps_in(section["next_of_the_name"])
     assert (beside.name, beside.counters["live"], beside.counters["bytes"], beside.counters["untracked"]) == ("fresh.2", 1, 60, 0)
     assert (after.name, after.counters["live"], after.counters["bytes"], after.counters["untracked"]) == ("fresh", 2, 140, 0)
@@ -154,12 +154,13 @@ def test_all_from_boot_on():
     memory, traces = ctl_in("limit " + states)
     assert "\nlater all depth 32\n" in states
     assert memory["untraced"] == 0
-    # The caches of the memory core alone are older than the tracer.
+    # Only the caches of the memory core are older than the tracer.
     assert {trace.name for trace in traces if trace.counters["untracked"] > 0} == {"kmem_cache"}, result
 
 
 def test_named_ones_from_boot_on():
-    """Each item with its options; what does not exist yet when it is made; what is wrong in the log, and the rest goes on."""
+    """Each item with its options; caches that do not exist yet, when they are made; invalid items
+    in the log, and the rest holds."""
     items = "debug_64,debug_1024:depth=16:sample=512K,fresh:depth=3,nope:dpeth=1,,kmem_slab:,chan"
     result = guest("""
 cat #mem/kmemtrace/ctl
@@ -186,7 +187,7 @@ printf 'stop\\nreset' > #mem/kmemtrace/ctl; echo 'cache fresh 100 2' > #debug/al
 
 @pytest.mark.cpus(4)
 def test_all_cpus_trace_from_boot_on():
-    """Those that are started after the traces: what they allocate is recorded too."""
+    """CPUs that are started after the traces: their allocations are recorded too."""
     result = guest("for i in 1 2 3 4 5 6 7 8; do ls / | cat > /dev/null & done; wait; cat #mem/kmemtrace/ctl", "--cmdline", "trace=pipe_buffer,kmalloc_16,task")
     _, traces = ctl_in(result.stdout)
     assert len(traces) == 3

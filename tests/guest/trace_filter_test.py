@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 
 @pytest.fixture(scope="module")
 def section():
-    """One boot: {name: what each part of the script has written}."""
+    """One boot: {name: output of each part of the script}."""
     result = guest("""
 ctl='#mem/kmemtrace/ctl'
 t='#mem/kmemtrace/debug_64'

@@ -33,7 +33,7 @@ def check(cache, size, n, options, context):
     assert ("debug_interrupt" if "irq" in options else "debug_alloc_write") in names
     assert all(frame.endswith(" [kernel]") for frame in group.frames), result
     assert re.search(context, group.summary)
-    # What was interrupted is not to blame.
+    # The interrupted process is not to blame.
     assert [stack.objects for stack in group.user_stacks] == ([] if "irq" in options else [n]), result
     assert (freed.counters["live"], freed.groups) == (0, [])
     assert freed.counters["freed"] == n
@@ -46,7 +46,7 @@ def test_100_objects():
 
 def test_100_objects_from_an_interrupt():
     names = check("debug_64", 64, 100, "depth=8 irq", r"contexts irq \w+$")
-    assert "debug_alloc_write" not in names  # what was interrupted is not to blame
+    assert "debug_alloc_write" not in names  # the interrupted process is not to blame
 
 
 def test_30000_objects():
@@ -136,7 +136,7 @@ def test_children_and_their_programs_are_told_apart():
     assert dd.build_id == build_id(BUILD / "user/bin/busybox")
     shells = [stack for stack in stacks if stack is not dd]
     assert {stack.build_id for stack in shells} == {build_id(BUILD / "user/bin/dash")}, result
-    # The subshell is another process; where it began to be one shows in its stack.
+    # The subshell is another process; the fork shows in its stack.
     assert ({name for stack in shells for name in functions_of([f.replace("/bin/sh", "/bin/dash") for f in stack.frames], "dash")}
             & {"main", "_start"}) == {"main", "_start"}
 
@@ -158,7 +158,7 @@ def test_a_page_that_a_fault_brought_is_traced_to_the_program():
 
 
 def test_the_program_is_the_file_that_runs():
-    """Of a script its interpreter; a build id that is broken or missing keeps no program from running."""
+    """For a script, its interpreter; a broken or missing build id keeps no program from running."""
     notes = subprocess.run(["readelf", "-lW", str(BUILD / "user/bin/leakdemo")], capture_output=True, text=True, check=True).stdout
     offset = next(int(line.split()[1], 16) for line in notes.splitlines() if line.split()[:1] == ["NOTE"])
     result = guest(f"""
@@ -239,7 +239,8 @@ printf 'stop\nreset\n' > "$t"; cat '#mem/kmemtrace/ctl'
     lost = stacks.counters["stacks_lost"]
     assert lost > 10
     assert [group.objects for group in stacks.groups if group.frames == ["the stack was not recorded"]] == [lost]
-    # The kernel's stack is an old one; only that in the new program is lost, and who it was is still known.
+    # The kernel's stack is an old one; only the stack in the new program is lost, and the process
+    # is still known.
     assert (user_stack.counters["stacks_lost"], user_stack.counters["contexts_lost"]) == (lost + 1, 0)
     assert re.search(r"(?m)contexts .*pid \d+ dd$", "\n".join(group.summary for group in user_stack.groups))
     assert not [stack for group in user_stack.groups for stack in group.user_stacks if stack.owner.endswith(" dd")]
@@ -336,7 +337,7 @@ settled
     assert (result.status, result.stderr) == (0, ""), result
     assert "kmemtrace" not in result.stdout
     before, after = live_counts(result.stdout)
-    # The allocator's own, and the pages that caches are made of, follow what is cached, not what is in use.
+    # The allocator's own, and the pages of caches, depend on cached objects, not on those in use.
     changed = {cache: (before[cache], after[cache]) for cache in before
                if before[cache] != after[cache] and not cache.startswith(("kmem_", "page", "base", "trace", "kernel_virtual"))}
     assert changed == {}

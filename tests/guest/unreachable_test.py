@@ -1,4 +1,4 @@
-"""#mem/unreachable: what nobody can reach any more, and nothing else."""
+"""#mem/unreachable: exactly the unreachable objects."""
 import re
 import subprocess
 
@@ -11,7 +11,7 @@ GROUP = re.compile(r"^(\d+) bytes in (\d+) objects of (\S+)(?: keeps (\d+) bytes
 
 
 def totals(text):
-    """[(objects, bytes, heads)] of each report in what was printed."""
+    """[(objects, bytes, heads)] of each report in the output."""
     return [tuple(map(int, match.groups()[:3])) for match in FIRST.finditer(text)]
 
 
@@ -23,12 +23,12 @@ def groups_in(text):
 
 
 def assert_found(text, lost, result):
-    """That of {cache: bytes} nearly all is in a report, and nothing else: a word from before that was never written over may hide an
+    """A report has nearly all objects of {cache: bytes}, and nothing else: a stale word may hide an
     object or two."""
     found = {}
     for name, _, bytes_, _, _, lines in groups_in(text):
         found[name] = found.get(name, 0) + bytes_
-        for line in lines:  # or stand under one that holds it
+        for line in lines:  # or be listed under one that holds it
             if kept := re.match(r"\tkeeps (\d+) bytes in \d+ objects of (\S+)$", line):
                 found[kept[2]] = found.get(kept[2], 0) + int(kept[1])
     assert sum(found.values()) == totals(text)[0][1], result
@@ -36,7 +36,8 @@ def assert_found(text, lost, result):
     assert sum(found.values()) > 0.7 * sum(lost.values()), result
 
 
-# What loses is a process of its own, since words on the stack of a shell that waits may hide what it has just lost.
+# A process of its own loses objects, since words on the stack of a waiting shell may hide its
+# latest losses.
 LEAKS = """
 echo == clean; cat '#mem/unreachable'
 (echo start > #mem/kmemtrace/debug_64
@@ -79,7 +80,7 @@ def test_what_is_lost_is_listed_and_nothing_else(count):
     assert_found(parts["checked"], {"debug_64": 2 * 64, **lost}, result)
 
 
-# Each runs beside looks at what can be reached; what it does to the allocator is of all kinds.
+# Each runs beside searches; its actions on the allocator are of all kinds.
 LOADS = {
     "pipelines": "ls -lR / 2> /dev/null | grep a | sort | head -n 3; seq 500 | sort -r | uniq | wc",
     "files": "mkdir /tmp/d; cp /bin/ls /tmp/d; cat /tmp/d/ls | wc; rm -r /tmp/d; cat /host/tracer.md",
@@ -137,7 +138,7 @@ ls -l '#mem' | grep unreachable
     assert "-rw-------" in parts["killed"], result
 
 
-# Bugs of the kernel `break`, and what they lose: heads and what they keep.
+# Bugs of the kernel `break`, and their losses: heads and the objects that they keep.
 PLANTED = {
     "exec_format": ({"chan": 1}, {"kmalloc_16": 1}),  # the name of a file is its channel's
     "pipe_close": ({"pipe_buffer": 2}, {}),
@@ -147,7 +148,7 @@ PLANTED = {
     "dup_range": ({"chan": 1}, {"kmalloc_16": 1}),
     "load_error": ({"address_space": 2}, {"page": 2, "vm_region": 1, "chan": 1, "kmalloc_16": 1}),  # where an allocation of execve fails
 }
-# What two of them need.
+# Preparations for two of them.
 AWAKENED = {
     "dup_range": "leakfuzz run '0 open P24 0 0; fcntl 3 0 100; close 3' > /dev/null",
     "load_error": """i=0; while [ $((i += 1)) -lt 80 ]; do sh -c "echo 'failnext 1 after=$i' > '#debug/alloc'; exec true" 2> /dev/null; done""",
@@ -161,7 +162,8 @@ cat '#mem/unreachable'
 
 @pytest.mark.parametrize("bug", ("exec_format", *(pytest.param(bug, marks=pytest.mark.long) for bug in list(PLANTED)[1:])))
 def test_planted_bugs(bug):
-    """Of each at least so many are lost, and nothing of another kind; and what was lost keeps what it led to."""
+    """At least so many of each are lost, and nothing of another kind; and lost objects keep their
+    contents."""
     result = guest(AWAKENED.get(bug, "") + SHOWN, "--variant", "break", "--cmdline", f"break={bug}", lost=PLANTED[bug][0])
     heads, kept = PLANTED[bug]
     found, keeps = {}, {}
@@ -186,7 +188,7 @@ def test_a_script_that_loses_something_fails_its_test():
 @pytest.mark.cpus(8)
 @pytest.mark.parametrize("count", (1, 8))
 def test_no_script_loses_anything_while_it_runs(count, tmp_path):
-    """Those of all short tests, each beside a loop that asks."""
+    """Those of all short tests, each beside a loop that reads the file."""
     reports = tmp_path / "reports"
     run = subprocess.run(["pytest-3", "--numprocesses", "2", "--dist", "loadgroup", "--ask-meanwhile", reports, "--ask-cpus", str(count), "-m", "not long",
                           ROOT / "tests/guest"], cwd=ROOT, capture_output=True, check=False)

@@ -35,7 +35,7 @@ class Program:
         return text + (":" + ",".join(f"{place:x}" for place in inside) if with_returns and inside else "")
 
     def probes_on_all(self):
-        """All that can be probed, each place once, with returns."""
+        """All that can be probed, each function once, with returns."""
         code = self.file.read_bytes()
         listing = subprocess.run(["readelf", "-lW", str(self.file)], stdout=subprocess.PIPE, text=True, check=True).stdout
         offset, address = next((int(m[1], 16), int(m[2], 16)) for m in re.finditer(r"LOAD +(\w+) (\w+) .* R E", listing))
@@ -52,7 +52,7 @@ def session(commands, body):
 
 
 def counts(output):
-    """{innermost frame: calls} of what `counts` has, and the counters above."""
+    """{innermost frame: calls} of `counts`, and the counters above."""
     calls = {}
     for number, frame in re.findall(r"(?m)^count (\d+) user ([0-9a-f]+)", output):
         calls[int(frame, 16)] = calls.get(int(frame, 16), 0) + int(number)
@@ -105,7 +105,8 @@ def test_file_with_several_names():
 
 
 def test_file_that_is_removed_and_made_again(program):
-    """Who runs the file that is gone goes on being probed; the file that has its name now is another one."""
+    """Processes that run the removed file stay probed; the file that has its name now is another
+    one."""
     leaf, outer = (program.probe(name, path="/tmp/p") for name in ("probetest_leaf", "probetest_outer"))
     hits = 'hits() { read a b; read a hits rest; echo $hits; }; now() { hits <"#probe/$n/counts"; }; '
     body = (hits + "rm /tmp/p; before=$(now); while [ $(now) = $before ]; do sleep 0.01; done; "
@@ -127,7 +128,8 @@ def test_program_on_the_host_that_is_replaced(program):
 
 
 def test_every_function_of_a_program():
-    """cxxtest throws through, forks with, and catches signals in functions that all have probes, on their returns too."""
+    """cxxtest throws, forks and catches signals in functions that are all probed, their returns
+    too."""
     program = Program("cxxtest")
     probes = program.probes_on_all()
     assert len(probes) > 1000

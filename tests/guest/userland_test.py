@@ -1,4 +1,4 @@
-"""The shell and the tools as somebody else wrote them, with what this system changes in them; and the C library."""
+"""The shell and the tools of other authors, with this system's changes; and the C library."""
 import re
 
 import pytest
@@ -7,7 +7,7 @@ from guest import guest
 
 pytestmark = pytest.mark.cpus(1)
 
-# What a shell reads, and what it makes of every `#` in it: a comment, or a path of a device.
+# A shell's input, and its reading of every `#` in it: a comment, or a path of a device.
 WORDS = r"""
 p() { for a in "$@"; do printf '<%s>' "$a"; done; echo; }
 # a comment

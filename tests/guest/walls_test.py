@@ -13,10 +13,10 @@ DEVICES = sorted(name for source in [*(ROOT / "kern/drivers/dev").glob("*.cc"), 
 # Below directories that are root's, where no listing leads to them.
 HIDDEN = ["#mem/kmemtrace/ctl", "#mem/kmemtrace/chan", "#mem/kmemtrace/debug_64", "#probe/1", "#probe/1/ctl", "#probe/1/counts", "#probe/1/events",
           "#probe/1/outstanding", "#debug/leaky/clean", "#debug/leaky/leak", "/tmp/closed/file", "/proc/1/ctl", "/proc/none", "#nothing", "#mem.x"]
-# What is everyone's to write.
+# Writable for everybody.
 HIS = re.compile(r"wrote (#cons|#null|(#root)?/dev)/(cons|console|null|zero)|(wrote|set terminal) (#pty|(#root)?/dev)/ptmx|made a (file|directory) in (#tmp|(#root)?/tmp)")
 
-# What root sees, and what must not change.
+# Root's view, which must not change.
 STATE = r"""
 state() {
   echo == state
@@ -46,7 +46,8 @@ def folder(tmp_path):
 
 
 def walk(command, folder):
-    """What `command PATH…` says of everything; what root sees of it is the same afterwards, and nothing says a kernel address."""
+    """The output of `command PATH…` about everything; root's view of it is the same afterwards, and
+    no output contains a kernel address."""
     assert len(DEVICES) >= 13
     paths = [f"#{name}" for name in DEVICES] + HIDDEN + ["/dev", "/proc", "/tmp", "/host"]
     names = " ".join(f"'{path}'" for path in paths)

@@ -1,4 +1,5 @@
-"""#mem/whatis: what an address is, what points to it, and the shortest path to it from a root."""
+"""#mem/whatis: the object at an address, the pointers to it, and the shortest path to it from a
+root."""
 import re
 
 import pytest
@@ -44,7 +45,7 @@ echo == nobody; proctest walk 65534 '#mem/whatis'; ls -l '#mem' | grep whatis
 
 @pytest.mark.cpus(1)
 def test_an_open_file_is_alive_by_its_process():
-    """By the shortest path, which names each object and where the next one stands in it."""
+    """By the shortest path, which names each object and the offset of the next one's address."""
     result = guest(ASK + """
 echo start > '#mem/kmemtrace/chan'
 exec 5< '#mem/free'
@@ -64,7 +65,8 @@ for object in $(objects_of chan); do ask $object; done
 
 @pytest.mark.cpus(1)
 def test_the_list_that_keeps_a_file():
-    """A planted bug: the reference lies in a list that nobody empties, and nothing else leads to the file."""
+    """A planted bug: the reference is in a list that nobody empties, and nothing else leads to the
+    file."""
     result = guest(ASK + """
 cd /tmp; cd /
 for object in $(sed -n 's/^ref.chan \\(0x[0-9a-f]*\\) .* of kmalloc_.*/\\1/p' '#mem/references'); do ask $object; done
@@ -110,7 +112,8 @@ sleep 1000
 
 
 def description(lines):
-    """Without what only one of them says: lines of the source, functions that were inlined, holders; and without ages."""
+    """Without the parts that only one of them has: source lines, inlined functions, holders; and
+    without ages."""
     plain = [re.sub(r" kern/\S+:\d+$", "", line) for line in lines if not re.match(r" +inlined |  (pointed to by|path:|no path|… \d+ more)", line)]
     return [re.sub(r" \d+ ms ago", " N ms ago", line) for line in plain]
 
@@ -151,7 +154,8 @@ echo == killed; ask 1; cat '#mem/unreachable'
     assert re.match(r"0x1 is an address of user space\nunreachable objects [0-3] bytes ", killed), result
     assert set(re.findall(r"objects of (\w+)", killed)) <= {"debug_64"}, result
     assert answers.count(" of debug_64, which has 64 bytes: live\n") == 16, result
-    # Unless the address is left on the stack of one that has asked, or in the page of that stack, which the stack of its maker names.
+    # Unless the address is stale on the stack of an asker, or in the page of that stack, which its
+    # maker's stack names.
     stack, page = r"0x[0-9a-f]+, the kernel stack of task [^→]*", r"page 0x[0-9a-f]+ \+0x[0-9a-f]+"
     why = re.findall(r"^  (no path .*|path: .*|pointed to by .*)$", answers, re.M)
     right = rf"no path from a root leads to it|path: {stack} → (?:{page} → )?debug_64 0x[0-9a-f]+|pointed to by (?:{stack}|{page})"

@@ -31,7 +31,7 @@ class World : public testing::Environment {
 };
 const auto* const world = testing::AddGlobalTestEnvironment(new World);
 
-// Addresses at which nothing is mapped: an arena that touches what it hands out dies.
+// Unmapped addresses: an arena that touches the memory that it hands out dies.
 constexpr uintptr_t kBase = 0x10000;
 
 struct arena_stats stats_of(arena* arena) {
@@ -44,7 +44,7 @@ void* no_import(arena*, size_t, int) {
   return nullptr;
 }
 
-// What is allocated: start → size. Spans the same.
+// Allocated segments: start → size. Spans in the same form.
 struct Model {
   std::map<uintptr_t, size_t> live, spans;
 
@@ -60,7 +60,7 @@ struct Model {
     ASSERT_LE(start + size, span->first + span->second);
     live[start] = size;
   }
-  // The gaps in each span, which the arena must hold as one free segment each.
+  // The gaps in each span; the arena must hold each as one free segment.
   std::vector<size_t> gaps() const {
     std::vector<size_t> result;
     for (const auto& [start, size] : spans) {
@@ -165,9 +165,8 @@ void give_back(arena* source, void* base, size_t size) {
   arena_free(source, base, size);
 }
 
-// Who asks before each allocation finds that none of them has anything else to do: neither a page
-// of tags nor memory for the hash is got by one. This is the first test: later there are tags that
-// others have given back.
+// An allocator that prepares before each allocation never has to fetch a page of tags or memory for
+// the hash during one. This is the first test, since later there are tags that others have freed.
 TEST(Arena, WhatIsDoneBesidesCanBeDoneBefore) {
   std::vector<void*> pages;
   unsigned times = 0;
@@ -232,7 +231,7 @@ TEST(Arena, CanBeUsedToTheLastQuantum) {
   EXPECT_EQ(all, reinterpret_cast<void*>(kBase));
   EXPECT_EQ(arena_alloc(arena, 1, KM_ATOMIC), nullptr);
   arena_free(arena, all, 1000);
-  // 999 is on the list of 512 to 1023, whose first segment need not be large enough, yet this one
+  // 999 is on the list of 512 to 1023, whose first segment need not be large enough, but this one
   // is.
   void* const most = arena_alloc(arena, 999, KM_ATOMIC);
   ASSERT_NE(most, nullptr);
@@ -306,7 +305,7 @@ TEST(Arena, BaseArenaCanBeUsedUpAndComesBack) {
   EXPECT_GT(pages.size() * 4096, (before.total_bytes - before.allocated_bytes) * 95 / 100);
   EXPECT_EQ(arena_create("none", kBase, 100, 1, nullptr, nullptr, nullptr, 16, KM_ATOMIC), nullptr);
   for (void* page : pages) arena_free(base_arena, page, 4096);
-  // Once more, to see that what the tags keep is kept once.
+  // Once more, to check that the tags' pages stay the same.
   const uint64_t kept = stats_of(base_arena).allocated_bytes;
   for (void*& page : pages) ASSERT_NE(page = arena_alloc(base_arena, 4096, KM_ATOMIC), nullptr);
   for (void* page : pages) arena_free(base_arena, page, 4096);
@@ -363,7 +362,7 @@ TEST(Arena, ListShowsTheTree) {
 struct Shared {
   arena* arenas[3];
   std::array<std::atomic<uint64_t>, 512> slots{};  // number of the arena, size, address, packed
-  std::array<std::atomic<bool>, 1 << 16> taken{};  // quanta of the arena that hands out numbers
+  std::array<std::atomic<bool>, 1 << 16> taken{};  // quanta of the arena of numbers
   std::atomic<int> overlaps{0};
 
   static uint64_t pack(uint64_t which, uint64_t size, void* address) {

@@ -47,7 +47,7 @@ struct Request {
     return reinterpret_cast<uintptr_t>(
         arena_xalloc(arena, size, align, phase, nocross, min, max, flags));
   }
-  // By the words of the contract, `size` in whole quanta.
+  // By the contract, with `size` in whole quanta.
   bool allows(uintptr_t address, size_t rounded) const {
     return address % align == phase && address >= min && address + rounded - 1 <= max &&
            (nocross == 0 || address / nocross == (address + rounded - 1) / nocross);
@@ -58,7 +58,7 @@ std::ostream& operator<<(std::ostream& out, const Request& request) {
              << " nocross " << request.nocross << " min " << request.min << " max " << request.max;
 }
 
-// An arena of one span, and which of its quanta are taken. What xalloc must answer is found by
+// An arena of one span, with the state of its quanta. The expected answers of xalloc come from
 // trying all addresses.
 class Shadow {
  public:
@@ -76,7 +76,7 @@ class Shadow {
   Shadow(const Shadow&) = delete;
   Shadow& operator=(const Shadow&) = delete;
 
-  // Asks for it, and compares with what must come. The address, 0 for none.
+  // Allocates, and compares with the expected answer. Returns the address, 0 for none.
   uintptr_t expect(const Request& request, int policy) {
     const size_t rounded = (request.size + quantum_ - 1) / quantum_ * quantum_;
     const std::set<uintptr_t> fits = all_fits(request, rounded);
@@ -159,7 +159,7 @@ TEST_P(XallocSmall, FindsAFitWheneverThereIsOne) {
     Shadow shadow(base, kQuanta, quantum);
     for (size_t i = 0; i < kQuanta; i++) {
       const uintptr_t at = base + i * quantum;
-      // An exact address: no other will do.
+      // An exact address: no other is accepted.
       if (state >> i & 1) {
         ASSERT_EQ(shadow.expect({1, quantum, 0, 0, at, at + quantum - 1}, KM_ATOMIC), at);
       }
@@ -340,7 +340,7 @@ TEST(Xalloc, ImportsWhatItsConstraintsNeed) {
                     std::prev(next)->first + std::prev(next)->second <= address);
         live[address] = request.size;
       } else if (!source_state.fails && room) {
-        // Only what no address can meet fails.
+        // It fails only if no address fits.
         ASSERT_TRUE(request.nocross &&
                     (request.phase % request.nocross) + rounded > request.nocross)
             << request;
@@ -455,7 +455,7 @@ TEST(Xalloc, WithoutMemoryItFailsAndCounts) {
     pages.push_back(page);
   const uint64_t failures = stats_of(base_arena).failures;
   EXPECT_GT(failures, 0u);
-  kmem_reap();  // so that nothing idles that the last one could have
+  kmem_reap();  // so that no memory idles that the last one could have
   std::vector<void*> others;
   while (void* const page = arena_alloc(base_arena, 4096, KM_ATOMIC)) others.push_back(page);
   EXPECT_GT(others.size(), pages.size() * 9 / 10);

@@ -1,4 +1,4 @@
-"""bench/: what is read from the guest and from a listing, and when a count is worse."""
+"""bench/: parsing of the guest's output and of a listing, and the comparison of counts."""
 import json
 
 import pytest
@@ -52,7 +52,7 @@ def test_a_load_may_get_worse_by_a_few_tenths_of_a_point():
 
 
 def load_program(folder, text):
-    """What boots, in the place of scripts/guest: it says how many characters its script has, as ticks."""
+    """Plays scripts/guest: prints the length of its script as ticks."""
     path = folder / "scripts/guest"
     path.parent.mkdir()
     path.write_text("#!/bin/sh\nfor script; do :; done\n" + text)
@@ -132,7 +132,7 @@ def test_a_row_that_was_not_measured_says_why():
 
 
 def rounds(**had_cpu):
-    """What pairs_bench prints: for each benchmark the rounds' shares of their processor."""
+    """Like the output of pairs_bench: for each benchmark the rounds' shares of their processor."""
     return json.dumps({"benchmarks": [{"name": f"{name}/iterations:1", "run_type": "iteration", "had_cpu": share, "real_time": 10.0}
                                       for name, shares in had_cpu.items() for share in shares]})
 

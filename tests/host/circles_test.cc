@@ -12,7 +12,7 @@ using namespace reach;
 
 namespace {
 
-// Circles as they were told: tasks in order.
+// Reported circles: tasks in order.
 struct Told {
   std::vector<std::vector<uint64_t>> circles;
   size_t expected = 0;  // members of the last one that are still to come
@@ -28,7 +28,7 @@ struct Told {
   }
 };
 
-using Owners = std::map<uint64_t, uint64_t>;  // of what each task waits for
+using Owners = std::map<uint64_t, uint64_t>;  // the lock that each task waits for, or its owner
 
 Told search(const Owners& owners) {
   std::vector<Wait> waits;
@@ -42,7 +42,7 @@ Told search(const Owners& owners) {
   return told;
 }
 
-// By the definition: who comes back to itself. Sets of tasks.
+// By the definition: the tasks that lead back to themselves. Sets of tasks.
 std::set<std::set<uint64_t>> circles_of(const Owners& owners) {
   std::set<std::set<uint64_t>> circles;
   for (const auto& [task, first] : owners) {
@@ -80,7 +80,7 @@ TEST(Circles, AChainIsNone) {
   Owners chain;
   for (uint64_t i = 1; i < 10'000; i++) chain[i * 8] = (i + 1) * 8;  // the last owner does not wait
   EXPECT_TRUE(search(chain).circles.empty());
-  chain[10'000 * 8] = 0;  // or waits for what is free by now
+  chain[10'000 * 8] = 0;  // or waits for a lock that is free by now
   EXPECT_TRUE(search(chain).circles.empty());
 }
 
@@ -106,7 +106,7 @@ TEST(Circles, RandomOnes) {
   std::mt19937_64 random(seed);
   size_t circles = 0;
   for (unsigned round = 0; round < 2000; round++) {
-    // Of some tasks some wait; some owners are among the tasks, the address of others is between.
+    // Some of the tasks wait; some owners are among the tasks, other addresses lie between.
     const uint64_t tasks = 1 + random() % 40, spread = 1 + random() % 60;
     Owners owners;
     for (uint64_t i = 1; i <= tasks; i++) {

@@ -1,4 +1,5 @@
-"""What the collectors make of a program that ends as it should not: no test is lost, and none passes that has not run."""
+"""The collectors' handling of programs that end badly: no test is lost, and none passes that has
+not run."""
 import conftest
 import googletest
 import kernel_tests

@@ -58,7 +58,8 @@ TEST(ContextTableTest, ProcessesShareTheirProgram) {
   }
   EXPECT_EQ(table.size(), 1004u);
   EXPECT_EQ(program->build_id_size, 3);
-  // What 1,004 processes of five programs take: heads, directory, and 40 bytes for each process.
+  // The memory of 1,004 processes of five programs: heads, directory, and 40 bytes for each
+  // process.
   EXPECT_EQ(TraceWorld::pages_out(), 2 + 1004 * 40 / kPageSize + 1);
   EXPECT_EQ(table.fill().bytes_held, TraceWorld::pages_out() * kPageSize);
   const std::string longest(500, 'x');
@@ -79,7 +80,7 @@ TEST(ContextTableTest, AtTheLimitWhatIsThereIsFound) {
   while (table.intern(ContextKind::kProcess, pid, "sh") != 0) pid++;
   EXPECT_GT(pid, 100u) << "the page was begun";
   EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), first);
-  // A program that comes now is kept, but no process with it.
+  // A later program is stored, but no process with it.
   EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "cat"), 0u);
   TraceWorld::fail_pages(0);
   EXPECT_NE(table.intern(ContextKind::kProcess, pid, "sh"), 0u);

@@ -1,4 +1,5 @@
-"""Bugs planted in the sweep of stacks and contexts are found by CPUs that are stopped again and again (forget_test.cc)."""
+"""Bugs planted in the sweep of stacks and contexts are found by CPUs that are stopped again and
+again (forget_test.cc)."""
 import os
 import subprocess
 

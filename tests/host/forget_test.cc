@@ -1,5 +1,5 @@
-// Stacks and contexts that are forgotten: step by step, and while CPUs record that are stopped
-// again and again wherever they are, as the host of a virtual machine may do.
+// Sweeps of stacks and contexts: step by step, and while CPUs record that are stopped again and
+// again at any instruction, as the host of a virtual machine may do.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -86,7 +86,7 @@ TEST_F(ForgetTest, APairKeepsItsStacksAndAContextItsProgram) {
   EXPECT_EQ(contexts_.fill().entries, 0u);
 }
 
-// Marked or looked up, added, before or after what is swept.
+// Marked or looked up, added, before or after the sweep.
 TEST_F(ForgetTest, WhatIsWantedWhileTheSweepIsUnderWayStays) {
   const uint32_t first = kernel(1), second = kernel(2), pair = stacks_.intern_pair({first, second});
   const uint32_t third = kernel(3), other = stacks_.intern_pair({first, third});
@@ -127,7 +127,7 @@ TEST_F(ForgetTest, NoPlaceIsUsedAgainBeforeItMayBe) {
       << "three are the other table's";
 }
 
-// What is held keeps its number, and nothing that is different has it too.
+// A held entry keeps its number, and no other entry has that number.
 TEST_F(ForgetTest, ThousandsOfEpochsLaterEachNumberHasItsMeaningAndMemoryIsWhatItWas) {
   using Key = std::pair<bool, std::pair<uint64_t, size_t>>;  // user, number and depth
   std::mt19937_64 random(1);
@@ -157,12 +157,12 @@ TEST_F(ForgetTest, ThousandsOfEpochsLaterEachNumberHasItsMeaningAndMemoryIsWhatI
   EXPECT_LE(TraceWorld::pages_out(), pages_after_hundreds + 2);
 }
 
-// Also without a lock, but for those whose chain nobody has split yet.
+// Also without a lock, except for entries whose chain nobody has split yet.
 TEST_F(ForgetTest, HeadsGrowWithTheEntriesAndAllAreFound) {
   constexpr uint32_t kStacks = 60'000;
   std::vector<uint32_t> pairs;
   const uint32_t stack = kernel(1);
-  // In a row they would be spread so evenly that each head is split before there are more.
+  // Consecutive keys would be spread so evenly that each head is split before there are more.
   std::vector<uint32_t> users(kStacks);
   std::iota(users.begin(), users.end(), 1);
   std::shuffle(users.begin(), users.end(), std::mt19937(1));
@@ -175,7 +175,7 @@ TEST_F(ForgetTest, HeadsGrowWithTheEntriesAndAllAreFound) {
   EXPECT_EQ(std::set<uint32_t>(pairs.begin(), pairs.end()).size(), kStacks);
 }
 
-// Long chains, but all that was there is found, and what places there are are used.
+// Long chains, but all entries are found, and free slots are reused.
 TEST_F(ForgetTest, WithoutMemoryLargerPlacesAreDivided) {
   std::vector<uint32_t> deep;
   for (uint64_t i = 0; i < 500; i++) deep.push_back(kernel(i, 60));
@@ -225,7 +225,7 @@ TEST(ForgetCpus, WhereverTheyAreStoppedNoNumberChangesItsMeaning) {
   EXPECT_EQ(TraceWorld::pages_out(), 0u);
 }
 
-// Takes long: forget_bugs_test.py has it run.
+// A long test; forget_bugs_test.py runs it.
 class ForgetDeathTest : public testing::TestWithParam<Planted> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ForgetDeathTest);
 

@@ -1,4 +1,4 @@
-// Stacks and contexts that are forgotten while CPUs record, under ThreadSanitizer.
+// Sweeps of stacks and contexts while CPUs record, under ThreadSanitizer.
 
 #include <gtest/gtest.h>
 
@@ -20,12 +20,12 @@ void run(uint32_t different, uint32_t hooks, unsigned epochs, uint64_t most_held
   EXPECT_EQ(TraceWorld::pages_out(), 0u);
 }
 
-// Nearly all that is dead is wanted again.
+// Nearly every dead entry is wanted again.
 TEST(ForgetThreads, FewThatComeAndGo) {
   run(32, 1000, 40, 64 * 1024);
 }
 
-// Were nothing forgotten, they would take megabytes.
+// Without sweeps they would take megabytes.
 TEST(ForgetThreads, ManyThatComeAndGo) {
   run(8000, 100, 60, 384 * 1024);
 }

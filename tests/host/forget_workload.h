@@ -1,10 +1,10 @@
 // CPUs that record, while a task sweeps the tables of stacks and contexts.
 //
-// A thread for each CPU, and one for the task. A hook holds the lock of its CPU, as interrupts are
-// off in it; a round takes the lock of one CPU after the other. As in the kernel, numbers are used
-// without a look-up: those that a CPU has met lately, until the next round, and what a task
-// remembers of its context and of the caller. Each record names stack, or pair, and context by
-// their numbers, and beside them what they are.
+// A thread plays each CPU, and one the task. A hook holds the lock of its CPU, since interrupts are
+// off in it; a round takes the lock of one CPU after the other. As in the kernel, cached numbers
+// are used without a look-up: recent ones of a CPU, until the next round, and a task's numbers of
+// its context and of the caller. Each record names stack, or pair, and context by their numbers,
+// and has a copy of their contents.
 #pragma once
 
 #include <pthread.h>
@@ -30,8 +30,8 @@ class ForgetWorkload {
  public:
   static constexpr unsigned kCpus = 4;
 
-  // There are so many kernel stacks, and a quarter of each of user stacks and of processes. A CPU
-  // has so many hooks between two rounds at most.
+  // The number of kernel stacks; there are a quarter as many user stacks and processes. A CPU has
+  // at most this many hooks between two rounds.
   explicit ForgetWorkload(uint32_t different, uint32_t hooks)
       : different_(different), hooks_(hooks) {
     for (unsigned i = 0; i < kCpus; i++) cpus_[i].random.seed(i + 1);
@@ -42,8 +42,8 @@ class ForgetWorkload {
     contexts_.clear();
   }
 
-  // Aborts at the first thing that is wrong. Meanwhile disturb() runs in a thread of its own, and
-  // gets those of the CPUs and, last, of the task.
+  // Aborts at the first error. Meanwhile disturb() runs in a thread of its own, and gets the
+  // threads of the CPUs and, last, of the task.
   using Disturb = void (*)(const ForgetWorkload& workload, const std::vector<pthread_t>& threads);
   bool done() const { return done_; }
   bool sweeping() const { return sweeping_; }
@@ -108,7 +108,8 @@ class ForgetWorkload {
     }
   }
 
-  // At rest: what the records and tasks name is there, each under one number, and nothing else.
+  // At rest: the entries that records and tasks name are there, each under one number, and nothing
+  // else.
   void check_at_rest() {
     for (int i = 0; i < 2; i++) sweep();
     std::set<uint32_t> stacks, pairs, contexts;
@@ -135,7 +136,7 @@ class ForgetWorkload {
 
  private:
   static constexpr uint32_t kRecords = 32, kRecent = 8;
-  // A number, and in the upper half what it is of.
+  // A number, and in the upper half its contents.
   using Named = std::atomic<uint64_t>;
   static uint32_t id_of(uint64_t named) { return static_cast<uint32_t>(named); }
   static uint32_t what_of(uint64_t named) { return static_cast<uint32_t>(named >> 32); }
@@ -146,7 +147,7 @@ class ForgetWorkload {
   };
   struct Cpu {
     std::mutex lock;
-    std::atomic<bool> interrupted{false};  // who locks next is a round
+    std::atomic<bool> interrupted{false};  // the next to lock is a round
     std::atomic<uint32_t> hooks{0};        // until the next round
     std::atomic<bool> worked{false};       // since the last sweep
     std::minstd_rand random;

@@ -1,4 +1,5 @@
-"""The verdicts of make leaktest and its like (hunts.mk), in a folder where a script that runs its command plays each of them."""
+"""The verdicts of make leaktest and the other hunts (hunts.mk), in a folder where a script that
+runs its command plays each of them."""
 import os
 import subprocess
 
@@ -14,7 +15,8 @@ exec /bin/cat "$@"
 
 @pytest.fixture
 def make(tmp_path):
-    """Runs make, and `between` by another make after the first one's hunt has ended, before its verdict is read."""
+    """Runs make, and `between` in another make after the first one's hunt has ended, before its
+    verdict is read."""
     for folder in ("scripts", "bin"):
         (tmp_path / folder).mkdir()
     (tmp_path / "Makefile").write_text("HUNTS := leaktest leaksweep leakfuzz stress\nBASE ?= build\nall:\n\t@echo built >&2\ninclude hunts.mk\n")

@@ -1,4 +1,4 @@
-// Which of many caches grow (kmemwatch): simulated systems, looked at again and again.
+// The judgement of many caches (kmemwatch): simulated systems, with many looks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ using Names = std::set<std::string>;
 constexpr double kAlpha = 0.01;
 constexpr int64_t kObjectSize = 100;
 
-// A kernel: what is live of each cache in sample 0, 1, 2 …
+// A kernel: the live objects of each cache in sample 0, 1, 2 …
 using System = std::map<std::string, std::function<double(double)>>;
 
 // Watches a system in windows of two samples, one a second.
@@ -32,7 +32,7 @@ class Watcher {
   explicit Watcher(System system, double alpha = kAlpha, int samples = kSamples)
       : system_(std::move(system)), samples_(samples), judge_(samples, alpha) {}
 
-  // What is said to grow at one of the looks.
+  // The caches that grow according to some look.
   Names windows(int count) {
     Names accused;
     for (int i = 0; i < count * samples_; i++) {
@@ -64,7 +64,7 @@ class Watcher {
   double now_ = 0;
 };
 
-// Loads: what is in use sways, about a level or away from it.
+// Loads: live objects sway, about a level or away from it.
 std::function<double(double)> sway(Random& random, double level, double memory) {
   return [&random, level, memory, at = 0.0](double) mutable {
     std::normal_distribution<double> push(0, 0.05 * level + 1);
@@ -78,7 +78,7 @@ std::function<double(double)> walk(Random& random, double level, unsigned one_in
   };
 }
 
-// Sixty caches of a system that is under load and does not leak.
+// Sixty caches of a system under load that does not leak.
 System clean(Random& random) {
   System system;
   for (int i = 0; i < 10; i++) {
@@ -142,7 +142,7 @@ TEST(Judge, WhatFillsUpAndThenStays) {
     });
     EXPECT_EQ(watcher.windows(1000), Names{}) << windows;
   }
-  // What fills up for longer is taken for growth at first, and no longer when it stays.
+  // A longer filling counts as growth at first, and no longer when it stays.
   Watcher watcher({{"ramp", [](double t) { return std::min(t, 400.0); }}});
   EXPECT_EQ(watcher.windows(100), Names{"ramp"});
   watcher.windows(1000);
@@ -159,7 +159,7 @@ TEST(Judge, SawTeeth) {
 }
 
 TEST(Judge, CleanSystemsForThousandsOfLooks) {
-  constexpr int kWindows = 8'000;  // of 30,000 windows, 9,990 looks, nothing is accused either
+  constexpr int kWindows = 8'000;  // nor in 30,000 windows with 9,990 looks
   Random random(1);
   Watcher watcher(clean(random), kAlpha, 1);
   EXPECT_EQ(watcher.windows(kWindows), Names{});
@@ -167,8 +167,8 @@ TEST(Judge, CleanSystemsForThousandsOfLooks) {
 }
 
 TEST(Judge, WrongAsOftenAsAlphaSays) {
-  // Sixty walks each, the hard ones; without the shares of looks nearly all of these runs are
-  // wrong.
+  // Sixty walks each, the hard ones; without the shares of looks nearly all of these runs accuse
+  // wrongly.
   constexpr int kRuns = 10;
   int wrong = 0;
   for (int run = 0; run < kRuns; run++) {

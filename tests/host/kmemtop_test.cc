@@ -1,4 +1,4 @@
-// What kmemtop makes of counts and dumps, and of a terminal's answers (user/bin/kmemtop).
+// kmemtop's treatment of counts and dumps, and of a terminal's answers (user/bin/kmemtop).
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -55,7 +55,7 @@ TEST(KmemtopSources, AllOfOneThatComesLaterIsChange) {
   sources.refresh(0, {line("a", 5, 0)});
   sources.refresh(1, {line("a", 5, 0), line("b", 7, 0)});
   EXPECT_EQ(sources.find("b")->change(), 7);
-  EXPECT_EQ(sources.find("b")->rate, 0);  // since when is not known
+  EXPECT_EQ(sources.find("b")->rate, 0);  // its start is not known
 }
 
 TEST(KmemtopSources, OneThatGoesIsShownAsGoneForAWhile) {
@@ -78,7 +78,7 @@ TEST(KmemtopSources, AnotherOneOfTheSameNameBeginsAnew) {
   sources.refresh(1, {line("a", 9, 0)});  // fewer allocations than ever
   EXPECT_EQ(sources.find("a")->change(), 9);
   EXPECT_EQ(sources.find("a")->history.last(9), (std::vector<int64_t>{9}));
-  sources.refresh(2, {line("a", 9, 0), line("b", 60, 0)});  // it was not there meanwhile
+  sources.refresh(2, {line("a", 9, 0), line("b", 60, 0)});  // it was missing meanwhile
   EXPECT_EQ(sources.find("b")->change(), 60);
   EXPECT_EQ(sources.find("b")->gone, 0u);
 }

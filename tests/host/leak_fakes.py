@@ -1,4 +1,4 @@
-"""Groups, dumps, looks and growths that no guest has made, for tests of the leak test."""
+"""Made-up groups, dumps, looks and growths, for tests of the leak test."""
 from types import SimpleNamespace
 
 from stele.leak_counts import Count, Growth, Look

@@ -1,4 +1,4 @@
-"""What scripts/leaktest makes of its guests' passes, when they fail among others: guests that were never there say what each test wants."""
+"""scripts/leaktest's handling of its guests' passes, including failures, with fake guests."""
 import importlib.machinery
 import importlib.util
 import os
@@ -33,7 +33,7 @@ def untraced_pass(looks, low=False, lost=()):
 
 
 def traced_pass(left=(), lost=()):
-    """Five runs, which leave these groups, and of them what nobody can reach."""
+    """Five runs, which leave these groups, and these unreachable objects of them."""
     dumps = [dump(source(), commands=7), dump(source(), commands=12)]
     for one in dumps:
         one.build_id, one.left = "0a1b", left
@@ -51,7 +51,8 @@ STILL, RISING = series(*8 * [3]), series(*range(8))
 
 
 class FakeGuests:
-    """Gives what it was made with; an error is raised. Of traced boots each comes once, the last again and again."""
+    """Returns the values that it was made with, and raises errors. Of traced boots each comes once,
+    the last again and again."""
 
     def __init__(self, untraced, traced):
         self.boots, self.traced_boots = untraced, list(traced)
@@ -73,7 +74,7 @@ class FakeGuests:
 
 @pytest.fixture
 def leak_test(script, monkeypatch):
-    """A LeakTest whose guests are given."""
+    """A LeakTest with fake guests."""
     monkeypatch.setattr(script, "groups_of", lambda dump, kernel, lying: list(dump.left))
 
     def make(untraced, *traced, quick=False):
@@ -112,7 +113,7 @@ def test_what_grew_stays_a_leak_though_the_traced_runs_fail(leak_test, failed, w
     assert "LEAKED (by counts): 6 objects, 384 bytes of chan in 96 untraced runs (7 looks)\n    the traced runs failed, so no stack is known\n" in result.text
     assert f"what is not known:\n    the traced runs failed: {why}\n" in result.text
     assert (result.facts["traced_runs"], [one["name"] for one in result.facts["growths"]]) == (0, ["chan"])
-    # In less than four looks it cannot be said.
+    # With less than four looks the verdict is unknown.
     assert leak_test(RISING[:4], failed).test_safely("true").status == UNKNOWN
 
 
@@ -124,7 +125,8 @@ def test_what_the_first_traced_runs_found_stays_though_the_second_fail(leak_test
 
 
 def test_what_was_lost_once_is_a_leak(leak_test):
-    """In the traced runs, by a stack that two generations do not have; or in the untraced ones, whatever the traced ones find."""
+    """In the traced runs, by a stack that two generations do not have; or in the untraced ones,
+    with any result of the traced ones."""
     lost = Lost("debug_64", 1, 64, addresses=[0x1000])
     result = leak_test(STILL, boot(traced_pass([group([3])], [lost]))).test_safely("true")
     assert result.status == LEAKED
@@ -179,7 +181,7 @@ def test_what_is_clean_together_is_not_tested_alone(leak_test):
 
 @pytest.mark.parametrize("together", (["--together"], []), ids=["together", "alone"])
 def test_a_list_longer_than_an_argument(tmp_path, together):
-    """Which scripts/guest cannot be given; nor, without --together, its command."""
+    """Commands that cannot be given to scripts/guest; nor, without --together, their list."""
     commands = tmp_path / "commands"
     commands.write_text("true " + "x" * 131000 + "\n")
     result = leaktest(commands, *together, "--list")

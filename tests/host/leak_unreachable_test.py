@@ -1,4 +1,4 @@
-"""The leak test's judge of what nobody can reach."""
+"""The leak test's judge of unreachable objects."""
 import json
 
 import pytest
@@ -30,7 +30,7 @@ REPORT = """unreachable objects 12 bytes 736 heads 4 live 323 looks 2 returned 0
 
 
 def text_of(*groups, returned=0):
-    """A report of so many objects of 64 bytes: (name, objects, address)."""
+    """A report of objects of 64 bytes: (name, objects, address)."""
     lines = "".join(f"\n{64 * objects} bytes in {objects} objects of {name}\n\t{address:#x} size 64\n" for name, objects, address in groups)
     return f"unreachable objects 0 bytes 0 heads 0 live 9 looks 1 returned {returned} stopped_us 1\n{lines}"
 
@@ -60,7 +60,7 @@ def test_what_was_lost_before_is_not_accused():
     assert lost(text_of(("chan", 2, 0x5000)), text_of(("chan", 2, 0x5000))) == ([], [])
     [one], _ = lost(text_of(("chan", 2, 0x5000)), text_of(("chan", 3, 0x6000)))
     assert (one.objects, one.bytes, one.group) == (1, 64, None)
-    # Now it stands under what leads to it.
+    # Now it is listed under an object that points to it.
     held = text_of(("mount", 1, 0x7000)) + "\tkeeps 64 bytes in 1 objects of chan\n"
     assert [one.name for one in lost(text_of(("chan", 1, 0x5000)), held)[0]] == ["mount"]
     assert lost(held, text_of(("chan", 1, 0x5000)))[0] == []
@@ -139,7 +139,7 @@ def test_reports():
     assert (verdict.status, [growth.name for one in verdict.hidden for growth in one.growths]) == (CLEAN, ["fid"])
 
 
-# What guest tests make of reports (tests/guest/unreached.py).
+# The checks of guest tests on reports (tests/guest/unreached.py).
 
 
 def test_what_a_script_plants():

@@ -85,15 +85,15 @@ def test_what_is_lost_is_doubted(counters, doubt):
 
 
 def test_meddling_is_doubted():
-    assert doubts(dump(source(), commands=14)) == ["somebody else gave 2 of the tracer's commands start, stop, reset and mark"]
+    assert doubts(dump(source(), commands=14)) == ["another process gave 2 of the tracer's commands start, stop, reset and mark"]
     assert doubts(dump(source(), commands=3), dump(source(), commands=(1 << 32) - 2)) == []
     assert doubts(dump(source(), commands=12), dump(source(), source("chan"), commands=7)) == ["chan: its trace has gone"]
     assert doubts(dump(commands=12), dump(commands=7)) == ["nothing was traced"]
 
 
 def test_what_has_no_name_is_doubted():
-    assert doubts(dump(source(), commands=12, unnamed=(3, 0))) == ["the stacks of 3 records could not be named for want of memory"]
-    assert doubts(dump(source(), commands=12, unnamed=(0, 4))) == ["the contexts of 4 records could not be named for want of memory"]
+    assert doubts(dump(source(), commands=12, unnamed=(3, 0))) == ["the stacks of 3 records could not be named for lack of memory"]
+    assert doubts(dump(source(), commands=12, unnamed=(0, 4))) == ["the contexts of 4 records could not be named for lack of memory"]
 
 
 COUNTS = """NAME T OBJSIZE TOTAL ALLOCATED LIVE ALLOCS FREES TRACED
@@ -124,7 +124,7 @@ def test_what_grew():
 
 
 def test_causes_come_first():
-    """The typed object, then kmalloc, then pages; what was made first; what there is less of."""
+    """The typed object, then kmalloc, then pages; older ones first; smaller numbers first."""
     ordered = [group([0, 1], "process", time=5, size=2000), group([0, 1], "fd_table", time=6, size=3000), group([0, 0, 1, 1], "chan", time=6, size=88),
                group([0, 1], "kmalloc_16", time=5), group([0, 1], "page", kind="arena", time=1, size=1 << 20)]
     for shuffled in (ordered, ordered[::-1], ordered[2:] + ordered[:2]):
@@ -214,15 +214,15 @@ def test_what_serves_the_allocator_follows_its_callers():
     rising = (0, 1, 2, 3, 4, 5, 6, 7)
     assert [growth.name for growth in judge_counts(series(*rising, kmem_slab=rising))] == ["chan"]
     assert [growth.name for growth in judge_counts(series(*8 * [3], kmem_slab=rising))] == ["kmem_slab"]
-    assert judge_counts(series(*8 * [3], page_4096=rising)) == []  # what it serves is in its arena's line
+    assert judge_counts(series(*8 * [3], page_4096=rising)) == []  # its arena's line has its objects
 
 
 def test_caches_that_each_run_makes_are_judged_together():
-    """One of three objects after another, the first of which goes in between."""
+    """One of three objects in rotation; the first one in between."""
     looks = [look(16 * i, **{"fresh" if n == 1 else f"fresh.{n}": 3 for n in range(1 + (i > 4), i + 1)}) for i in range(1, 9)]
     [growth] = judge_counts(looks)
     assert (growth.name, growth.objects, growth.has("fresh")) == ("fresh", 15, True)
-    # As many come as go; and a number of the allocator's own is none.
+    # As many come as go; and a count of the allocator's own is none.
     assert judge_counts([look(16 * i, **{f"fresh.{i}": 3}) for i in range(1, 9)]) == []
     assert [family(name) for name in ("fresh", "fresh.12", "kmem_magazine.16", "kmalloc_64", "a.2.3", ".5")] == [
         "fresh", "fresh", "kmem_magazine.16", "kmalloc_64", "a.2", ".5"]
@@ -254,7 +254,7 @@ def test_traced_runs_until_two_objects_are_there():
 
 
 def test_traced_seconds_until_two_objects_are_there():
-    """5 s in which 24 objects came, and 1."""
+    """24 objects in 5 s, and 1."""
     often, seldom = growth(objects=24), growth("chan", objects=1)
     assert seconds_that_name([often]) == seconds_that_name([]) == MOST_SECONDS
     often.by_time = seldom.by_time = True
@@ -263,7 +263,8 @@ def test_traced_seconds_until_two_objects_are_there():
 
 
 def test_counts_are_named_by_what_is_alive():
-    """Two objects of one stack name it, in whichever generations; of what is reallocated there is only one."""
+    """Two objects of one stack name it, in any generations; of a reallocated object there is only
+    one."""
     def accusation(*groups, **changes):
         verdict = judge(groups, 5, growths=[growth(**changes)])
         assert verdict.status == LEAKED
@@ -394,7 +395,7 @@ def test_a_reference_that_grows_with_its_object_is_told_once():
     assert [one.growth.name for one in verdict.by_counts] == ["chan", "ref.tmp_node"]
 
 
-# What is hidden.
+# Hidden findings.
 
 
 def test_suppressions():
@@ -438,7 +439,7 @@ def test_hidden_objects_hide_growth_of_their_rate(objects, hides):
 
 
 def test_hidden_objects_that_leak_seldom():
-    """Six were to be expected, and two came."""
+    """Six were expected, and two came."""
     assert hide([group([0, 7])], [growth(objects=3)], 192, [Suppression("", "leak_at_depth", "x")])[1] == []
 
 
@@ -538,12 +539,13 @@ def test_options_files(tmp_path, options, content, why):
     assert why.replace("FILE", str(file)) in result.stderr
 
 
-# A failure of the leak test itself: scripts/guest is not reached, or is a file that plays it.
+# A failure of the leak test itself: scripts/guest is missing, or replaced by another file.
 
 
 @pytest.fixture
 def played(tmp_path, monkeypatch):
-    """leaktest in a copy of the checkout whose scripts/guest writes what is given and ends with a status."""
+    """Runs leaktest in a copy of the checkout whose scripts/guest prints this output and ends with
+    a status."""
     def run(output=b"", status=0, errors=b"", command="true", options=()):
         (tmp_path / "scripts").mkdir(exist_ok=True)
         (tmp_path / "scripts/leaktest").write_bytes((ROOT / "scripts/leaktest").read_bytes())

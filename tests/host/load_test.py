@@ -1,4 +1,4 @@
-"""scripts/load: what it makes of what a guest says."""
+"""scripts/load: its handling of a guest's output."""
 import importlib.machinery
 import importlib.util
 import pathlib

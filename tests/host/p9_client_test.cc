@@ -1,7 +1,6 @@
-// The client of #p9 against servers that are not what they should be: what each call makes of
-// lengths, numbers and names that are wrong, of lists without an end, of errors that come for ever
-// and of silence; and of random answers. Buffers have exactly the size that is said, so that
-// AddressSanitizer sees each byte beyond.
+// The client of #p9 against faulty servers: each call with wrong lengths, numbers and names, with
+// endless lists, endless errors and silence; and with random answers. Buffers have exactly the
+// announced size, so that AddressSanitizer sees each byte beyond.
 #include <gtest/gtest.h>
 
 #include <climits>
@@ -29,7 +28,7 @@ struct Names final : P9Listing {
   std::vector<Bytes> names;
 };
 
-// A fid of the caller's; the client must let each go that it does not give back.
+// A fid of the caller's; the client must clunk every fid that it does not return.
 struct TestFid final : P9Fid {
   using P9Fid::P9Fid;
   void forgotten() override {
@@ -142,7 +141,7 @@ TEST(P9Client, AttributesAreSetAsAsked) {
   change.accessed = {.now = true, .at = {}};
   change.modified = {.now = false, .at = {20, 21}};
   ASSERT_TRUE(client.set_attributes(9, change));
-  // fid, what is valid (uid, size, both times, the second as given), mode, uid, gid, size, times.
+  // fid, valid fields (uid, size, both times, the second as given), mode, uid, gid, size, times.
   EXPECT_EQ(server.asked[0].contents, u32(9) + u32(2 | 8 | 0x10 | 0x20 | 0x100) + u32(0) + u32(5) +
                                           u32(0) + u64(1000) + u64(0) + u64(0) + u64(20) + u64(21));
 }
@@ -184,8 +183,7 @@ TEST(P9Client, LargeReadsAndWritesAreMadeOfSeveral) {
   EXPECT_EQ(server.requests, 6u);
 }
 
-// Each beginning of a good answer, with the length that it has and with the one that it should
-// have.
+// Each prefix of a good answer, with its own length and with the full one.
 TEST(P9Client, AnswersThatAreCutAreErrors) {
   for (const Call& call : calls()) {
     for (size_t kept = 0; kept < kP9Header + call.good.size(); ++kept) {
@@ -198,7 +196,7 @@ TEST(P9Client, AnswersThatAreCutAreErrors) {
         });
         P9Client client(server);
         const std::optional<Errno> failed = call.make(client);
-        // What nobody reads may be missing if the length says so.
+        // Unread bytes may be missing if the length agrees.
         const bool whole = honest && kept >= kP9Header && std::string_view(call.name) != "walk";
         if (!whole) {
           EXPECT_EQ(failed, Errno::EIO) << call.name << " " << kept << " " << honest;
@@ -295,7 +293,7 @@ Bytes good_answer(const Asked& asked) {
   return reply(asked, asked.contents.size() > 10 ? u16(1) + qid() : u16(0));
 }
 
-// Who ends waits for a slot for a moment only: its fids are clunked when there is one.
+// An ending process waits for a slot only for a moment: its fids are clunked when there is one.
 TEST(P9Client, FidsThatCouldNotBeGivenUpAreGivenUpLater) {
   Server server(good_answer);
   P9Client client(server);
@@ -326,7 +324,7 @@ TEST(P9Client, WhoEndsWaitsOnceForAllOfItsFids) {
   EXPECT_EQ(clunked(server), (std::vector<uint32_t>{7, 8, 9}));
 }
 
-// The server does what it was asked to after nobody waits for it any more.
+// The server executes the request after the waiter has gone.
 TEST(P9Client, FidsThatCameTooLateAreGivenUp) {
   Server server(good_answer);
   P9Client client(server);
@@ -338,13 +336,13 @@ TEST(P9Client, FidsThatCameTooLateAreGivenUp) {
   EXPECT_FALSE(walked.is_forgotten || cloned.is_forgotten);
   EXPECT_TRUE(closed.is_forgotten) << "the server has been told";
   server.silent.reset();
-  // The slots come round, and are free again when the answers have come.
+  // The slots are reused, and are free again when the answers have come.
   for (unsigned i = 0; i < kP9Slots; ++i) EXPECT_TRUE(client.attributes(1));
   EXPECT_EQ(clunked(server), (std::vector<uint32_t>{7, 8}));
   EXPECT_TRUE(walked.is_forgotten && cloned.is_forgotten);
 }
 
-// A fid that was not made is not clunked; one that was made is the caller's.
+// A fid that was not made is not clunked; a fid that was made is the caller's.
 TEST(P9Client, FidsThatWereNotMadeAreForgotten) {
   Server server([](const Asked& asked) { return error(asked, 2); });
   P9Client client(server);
@@ -353,7 +351,8 @@ TEST(P9Client, FidsThatWereNotMadeAreForgotten) {
   server.no_slot = Errno::ETIMEDOUT;
   EXPECT_EQ(error_of(client.clone(1, unasked)), Errno::ETIMEDOUT);
   EXPECT_TRUE(refused.is_forgotten && unasked.is_forgotten);
-  // What is left over is tried first; who waits in vain for that has not asked for its own.
+  // Left-over fids are clunked first; a caller that waits in vain for that has not sent its own
+  // request.
   client.clunk(made);
   server.no_slot.reset();
   server.silent = Errno::ETIMEDOUT;

@@ -1,5 +1,5 @@
-// A 9P server for tests of the client: answers are made of numbers and texts, and each test says
-// which request gets which.
+// A 9P server for tests of the client: answers are made of numbers and texts, and each test chooses
+// the answer of each request.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ inline Bytes data(const Bytes& bytes) {
   return u32(static_cast<uint32_t>(bytes.size())) + bytes;
 }
 
-// A server: `answer` says what each request gets.
+// A server: `answer` returns the answer to each request.
 class Server final : public P9Transport {
  public:
   using Answer = std::function<Bytes(const Asked&)>;

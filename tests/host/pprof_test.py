@@ -1,4 +1,4 @@
-"""pprof's files: what is written comes back, and what is no such file is refused in one line."""
+"""pprof's files: written profiles are read back, and other files are refused in one line."""
 import gzip
 import os
 import zlib
@@ -155,7 +155,7 @@ def test_bombs(file):
     assert "more than 16 MB" in refused(file, zeros * 40)
     assert "more than 64 members" in refused(file, gzip.compress(b"") * 200_000)
     pprof.write(profiles.profile(), file)
-    file.write_bytes(file.read_bytes() + gzip.compress(b""))  # which is the same to all who read gzip files
+    file.write_bytes(file.read_bytes() + gzip.compress(b""))  # identical for all readers of gzip files
     assert pprof.read(file) == profiles.profile()
     # Few locations that make very many frames.
     message = pprof.messages().Profile.FromString(pprof.encode(profiles.profile()))

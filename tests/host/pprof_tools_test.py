@@ -1,4 +1,4 @@
-"""What others make of the files: `go tool pprof`, and speedscope's importer."""
+"""Other tools on the files: `go tool pprof`, and speedscope's importer."""
 import json
 import os
 import pathlib
@@ -18,7 +18,7 @@ BUILD = pathlib.Path(os.environ.get("STELE_BUILD", HERE.parents[1] / "build"))
 
 @pytest.fixture
 def profile():
-    """Nothing of it is negative, which speedscope does not show."""
+    """Nothing in it is negative, which speedscope does not show."""
     made = profiles.profile()
     made.amounts = {key: amount for key, amount in made.amounts.items() if amount.bytes >= 0}
     return made
@@ -31,7 +31,7 @@ def go_pprof(file, *options):
 
 
 def flat(report):
-    """{function: what it allocated itself}; without those that only call."""
+    """{function: its own allocations}; without functions that only call."""
     return {name.removesuffix(" (inline)"): int(value) for value, name in
             re.findall(r"^ *(\d+)B? +[\d.]+% +[\d.]+% +\d+B? +[\d.]+% +(.+)$", report, re.MULTILINE) if value != "0"}
 
@@ -41,7 +41,7 @@ def test_go_tool_pprof(profile, tmp_path):
     pprof.write(profile, file)
     report, total = go_pprof(file), profile.total()
     assert f"Build ID: {profiles.BUILD}" in report and "lost: kmalloc_32: 10 allocations were not recorded" in report
-    assert "Type: inuse_space" in report  # without having been told
+    assert "Type: inuse_space" in report  # without an option
     assert flat(report) == {"Name::copy": 352, "sys_open": 4096, pprof.NO_STACK: 8192}
     for kind, value in (("inuse_space", total.bytes), ("inuse_objects", total.objects), ("alloc_space", total.all_bytes),
                         ("alloc_objects", total.all_objects)):

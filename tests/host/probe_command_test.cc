@@ -135,7 +135,7 @@ TEST(ProbeCommand, Errors) {
   EXPECT_NE(error_of("depth 3 4").find("nothing comes after"), std::string::npos);
 }
 
-// A slow way that is surely right.
+// A slow but certainly correct way.
 bool matches_slowly(std::string_view pattern, std::string_view name) {
   if (pattern.empty()) return name.empty();
   if (pattern[0] == '*') {
@@ -158,7 +158,7 @@ TEST(ProbeCommand, Patterns) {
     ASSERT_EQ(probe_matches(pattern, name), matches_slowly(pattern, name))
         << pattern << " " << name;
   }
-  // What would take for ever if every star were tried everywhere.
+  // Trying every star everywhere would take for ever.
   std::string hard;
   for (int i = 0; i < 1000; i++) hard += "*a";
   EXPECT_FALSE(probe_matches(hard + "b", std::string(3000, 'a')));

@@ -19,7 +19,7 @@ namespace {
 
 using Keys = std::map<std::pair<uint32_t, uint32_t>, uint64_t>;
 
-Keys keys_of(const StackCounts::Part& part) {
+Keys keys_of(const StackCounts::CpuTable& part) {
   Keys keys;
   part.visit([&](StackCounts::Key key, uint64_t count) {
     const bool added = keys.try_emplace({key.stack, key.context}, count).second;
@@ -41,7 +41,7 @@ using Owners = Pages;
 
 TEST_F(Counts, AreExact) {
   std::mt19937_64 random(1);
-  StackCounts::Part part;
+  StackCounts::CpuTable part;
   Keys expected;
   for (int i = 0; i < 300000; i++) {
     // Numbers as tables give them out: regular, in one, in the other, in both.
@@ -52,19 +52,19 @@ TEST_F(Counts, AreExact) {
   }
   EXPECT_EQ(keys_of(part), expected);
   EXPECT_EQ(part.keys(), expected.size());
-  StackCounts::Part::Contents taken;
+  StackCounts::CpuTable::Contents taken;
   part.take_away(taken);
   EXPECT_TRUE(keys_of(part).empty());
   ASSERT_TRUE(part.add(1, 2));
   EXPECT_EQ(keys_of(part), (Keys{{{1, 2}, 1}}));
-  StackCounts::Part::release(taken);
+  StackCounts::CpuTable::release(taken);
   part.take_away(taken);
-  StackCounts::Part::release(taken);
+  StackCounts::CpuTable::release(taken);
 }
 
 TEST_F(Counts, WithoutMemory) {
   std::mt19937 random(3);
-  StackCounts::Part part;
+  StackCounts::CpuTable part;
   TraceWorld::fail_pages(60);
   Keys expected;
   uint64_t lost = 0;
@@ -78,9 +78,9 @@ TEST_F(Counts, WithoutMemory) {
   }
   EXPECT_GT(lost, 0u);
   EXPECT_EQ(keys_of(part), expected);
-  StackCounts::Part::Contents taken;
+  StackCounts::CpuTable::Contents taken;
   part.take_away(taken);
-  StackCounts::Part::release(taken);
+  StackCounts::CpuTable::release(taken);
 }
 
 ProbeEvent event(uint64_t number) {
@@ -290,22 +290,23 @@ std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) 
 TEST_F(Owners, AreToldApart) {
   TraceTable* table = TraceTable::create(64);
   for (uint16_t owner = 1; owner <= 20; owner++) {
-    for (uint64_t i = 0; i < 500; i++) table->record(object(0x400000 + i * 16, owner), owner);
+    for (uint64_t i = 0; i < 500; i++)
+      table->record(object(0x400000 + i * 16, owner), trace_owner(owner));
   }
   EXPECT_EQ(records_of(*table).size(), 10000u);
-  EXPECT_TRUE(table->forget_of(3, 0x400000, 0));
-  EXPECT_FALSE(table->forget_of(3, 0x400000, 0));
-  EXPECT_FALSE(table->forget_of(21, 0x400000, 0));
+  EXPECT_TRUE(table->forget_of(trace_owner(3), 0x400000, 0));
+  EXPECT_FALSE(table->forget_of(trace_owner(3), 0x400000, 0));
+  EXPECT_FALSE(table->forget_of(trace_owner(21), 0x400000, 0));
   auto records = records_of(*table);
   EXPECT_EQ(records.size(), 9999u);
   EXPECT_EQ((records[{0x400000, 4}]), 4u);
-  table->leave(4, TraceTable::Leave::kClear);
+  table->leave(trace_owner(4), TraceTable::Leave::kClear);
   EXPECT_EQ(records_of(*table).size(), 9499u);
-  table->leave(5, TraceTable::Leave::kKeep);
+  table->leave(trace_owner(5), TraceTable::Leave::kKeep);
   records = records_of(*table);
   EXPECT_EQ(records.size(), 9499u);
   EXPECT_EQ((records[{0x400000, 0}]), 5u);
-  EXPECT_FALSE(table->forget_of(5, 0x400000, 0));  // of another with the same number
+  EXPECT_FALSE(table->forget_of(trace_owner(5), 0x400000, 0));  // of another with the same number
   EXPECT_EQ(table->counters().unmatched, 3u);
   EXPECT_EQ(table->counters().cleared, 500u);
   table->drop(1);
@@ -336,10 +337,10 @@ TEST_F(Owners, Ranges) {
       unasked[number] = random() % 2 == 0 ? 0 : random() % kPage;
       table->record(
           object(kBase + first * kPage, static_cast<uint32_t>(count * kPage - unasked[number])),
-          static_cast<uint16_t>(owner));
+          trace_owner(owner));
     } else {
       const bool any = std::any_of(begin, end, [](int mapped) { return mapped != 0; });
-      // What is behind a hole in a range is another one.
+      // The part behind a hole in a range is a mapping of its own.
       for (uint64_t page = first + count;
            page < kPages && page > 0 && pages[page] != 0 && pages[page] == pages[page - 1];
            page++) {
@@ -355,8 +356,7 @@ TEST_F(Owners, Ranges) {
       }
       std::for_each(begin, end, [&](int mapped) { unasked[mapped] = 0; });
       std::fill(begin, end, 0);
-      ASSERT_EQ(table->cut(kBase + first * kPage, count * kPage, static_cast<uint16_t>(owner)),
-                any);
+      ASSERT_EQ(table->cut(kBase + first * kPage, count * kPage, trace_owner(owner)), any);
     }
     if (i % 50 != 0) continue;
     std::map<std::pair<uint64_t, uint32_t>, uint32_t> expected;

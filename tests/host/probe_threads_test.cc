@@ -21,10 +21,10 @@ void on_cpus(Body body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// One CPU adds, another reads: what is read never shrinks and is never more than has been added.
+// One CPU adds, another reads: the sum never shrinks and is never more than has been added.
 TEST(ProbeThreads, CountsAreReadWhileTheyChange) {
   constexpr uint64_t kAdds = 200000;
-  StackCounts::Part part;
+  StackCounts::CpuTable part;
   std::atomic<bool> done{false};
   std::thread reader([&] {
     uint64_t before = 0;
@@ -46,12 +46,12 @@ TEST(ProbeThreads, CountsAreReadWhileTheyChange) {
   uint64_t sum = 0;
   part.visit([&](StackCounts::Key, uint64_t count) { sum += count; });
   EXPECT_EQ(sum, kAdds);
-  StackCounts::Part::Contents taken;
+  StackCounts::CpuTable::Contents taken;
   part.take_away(taken);
-  StackCounts::Part::release(taken);
+  StackCounts::CpuTable::release(taken);
 }
 
-// Each CPU's events come in its order, whole; with those lost they are all.
+// Each CPU's events come in its order, and complete; with the lost ones they are all.
 TEST(ProbeThreads, Events) {
   constexpr uint64_t kEvents = 50000;
   ProbeEvents* events = ProbeEvents::create(3, ProbeEvent::kMaxValues);

@@ -1,4 +1,4 @@
-"""How programs of leakfuzz are made smaller."""
+"""The reduction of leakfuzz's programs."""
 from stele.programs import calls_of, pieces, programs_of, without_part
 
 PROGRAMS = ["0 open P3 2 0; write 3 D1 40; close 3", "65534 fork", "0 getpid; getpid"]
@@ -20,7 +20,7 @@ def test_pieces_have_all_lines_in_order():
 
 
 def first_that(holds, asked=None):
-    """As the guest answers."""
+    """Plays the guest."""
     def first(candidates):
         if asked is not None:
             asked.append(candidates)

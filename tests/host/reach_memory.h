@@ -1,5 +1,4 @@
-// Memory of a test's own, with an index of the objects that it says lie there: for the tests of
-// kern/src/reach.
+// Memory of a test's own, with an index of its objects: for the tests of kern/src/reach.
 #pragma once
 
 #include <vector>
@@ -11,7 +10,7 @@ namespace reach {
 
 inline constexpr uint64_t kBase = 0xffff800000000000, kPage = 4096;
 
-// Memory that begins at kBase: what has an address there has its words in `words`.
+// Memory that begins at kBase; `words` has its contents.
 struct Memory {
   explicit Memory(size_t pages) : words(pages * kPage / 8), frames(pages) {}
   uint64_t* at(uint64_t address) { return &words[(address - kBase) / 8]; }
@@ -28,9 +27,9 @@ struct Memory {
   std::vector<Entry> stack = std::vector<Entry>(64);
   Index index{kBase, frames, runs, states};
   std::vector<uint64_t> walked;  // objects that were shown to walk()
-  uint64_t hidden = 0;           // what these lead to
+  uint64_t hidden = 0;           // the targets of their words
 
-  // A slab of so many objects at page `page`.
+  // A slab of `count` objects at page `page`.
   void add_slab(uint64_t page, uint64_t pages, uint64_t colour, uint32_t stride, uint64_t size,
                 uint32_t count, bool walks = false) {
     const uint64_t start = kBase + page * kPage;

@@ -1,4 +1,4 @@
-// Shortest paths from roots and what points to an object (kern/src/reach/paths.h, holders.h), in
+// Shortest paths from roots, and pointers to an object (kern/src/reach/paths.h, holders.h), in
 // memory of the test's own.
 #include <algorithm>
 #include <random>
@@ -12,7 +12,7 @@ using namespace reach;
 
 namespace {
 
-constexpr uint64_t kRoots = 0x5000;  // where the words of roots are said to stand
+constexpr uint64_t kRoots = 0x5000;  // the address that the words of roots claim to have
 
 // A search, with its memory.
 struct Search {
@@ -114,7 +114,7 @@ TEST(ReachPaths, AllHoldersAreTold) {
   *memory.at(object(2)) = target + 48;  // between two objects
   *memory.at(object(2) + 8) = target - 1;
   *memory.at(object(3)) = target;  // is not live
-  *memory.at(object(4)) = target;  // is not looked into
+  *memory.at(object(4)) = target;  // is not searched
   *memory.at(target + 16) = target;
   memory.index.set_dead(object(3));
   memory.index.find(object(4)).state() |= kOpaque;
@@ -125,7 +125,7 @@ TEST(ReachPaths, AllHoldersAreTold) {
       Link(Link::kWord, object(1) + 40), Link(Link::kWord, target + 16),
       Link(Link::kWalker, walked),       Link(Link::kWalker, walked + 128)};
   EXPECT_EQ(holders_of(memory, target + 3, {1, target, target - 16}), all);
-  memory.index.set_dead(target);  // its own word counts no more
+  memory.index.set_dead(target);  // its own word no longer counts
   EXPECT_EQ(holders_of(memory, target, {}).size(), all.size() - 2);
 }
 
@@ -143,7 +143,7 @@ TEST(ReachPaths, TooLittleMemoryIsSaid) {
   }
   EXPECT_TRUE(Search(memory).paths.complete());
 
-  memory.runs.resize(1);  // nor may the index be less than whole
+  memory.runs.resize(1);  // nor may the index be incomplete
   Index index(kBase, memory.frames, memory.runs, memory.states);
   index.add(kBase, kPage, {kBase, 0, 64, nullptr, 64, 20, 0, false});
   std::vector<Link> links(1000);
@@ -227,7 +227,7 @@ TEST(ReachPaths, RandomGraphsAreToldRight) {
       ASSERT_EQ(path.size(), distance[i]) << "round " << round;
       unreached += path.empty();
       long_paths += path.size() > 4;
-      // Each link is a word of what the link before leads to.
+      // Each link is a word of the target of the previous link.
       size_t at = n;
       for (size_t step = 0; step < path.size(); step++) {
         if (step == 0) {

@@ -1,4 +1,5 @@
-"""The program that looks through a core's memory for gdb's commands (tools/reach), on a core and a description that are made here."""
+"""The program that searches a core's memory for gdb's commands (tools/reach), on a core and a
+description made here."""
 import struct
 import subprocess
 
@@ -28,13 +29,13 @@ class Memory:
         struct.pack_into(f"<{len(words)}Q", self.bytes, address - DIRECT, *words)
 
     def map(self, root, address, frame):
-        """A page, by tables in the frames from `root` on."""
+        """Maps a page, by tables in the frames from `root` on."""
         for level in range(4):
             index = address >> 39 - 9 * level & 511
             self.put(DIRECT + (root + level) * PAGE + 8 * index, (frame if level == 3 else root + level + 1) * PAGE | 7)
 
     def core(self, path):
-        """As QEMU writes it, but for the notes."""
+        """As from QEMU, but without the notes."""
         header = b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + struct.pack("<HHIQQQIHHHHHH", 4, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
         segment = struct.pack("<IIQQQQQQ", 1, 7, 64 + 56, DIRECT, 0, len(self.bytes), len(self.bytes), 0)
         path.write_bytes(header + segment + bytes(self.bytes))
@@ -58,16 +59,18 @@ registers {REGISTERS:x} 0 {item(2):x}
 tables {STACK & ~0x7fffffffff:x} {STACK + PAGE:x}
 object {DIRECT + STACK_MEMORY * PAGE:x}
 """
-# All pages that nothing holds are out of use.
+# All pages that nobody holds are unused.
 DESCRIPTION += "dead " + " ".join(f"{DIRECT + frame * PAGE:x}" for frame in range(8, 40) if frame not in
                                   (*range(USER_TABLES, USER_TABLES + 4), USER, STACK_MEMORY, *range(KERNEL_TABLES, KERNEL_TABLES + 4))) + f" {DIRECT + 43 * PAGE:x}\n"
 
 
 @pytest.fixture(name="memory")
 def made_memory():
-    """Static data leads to 0, which leads into 1; a register to 2; the stack to 3, and by its physical address to a page; a word with a tag to 6.
-    4 leads to 5, and both are lost, as are 7, whose address stands in static data only complemented, and 8, of which the stack below its
-    pointer has a word. A page of the program is known to its page table alone, and nobody looks into it."""
+    """Static data points to 0, which points into 1; a register to 2; the stack to 3, and by its
+    physical address to a page; a word with a tag to 6. 4 points to 5, and both are lost. So are 7,
+    whose address is in static data only complemented, and 8, whose address is only on the stack
+    below its pointer. Only its page table refers to a page of the program, and the page is not
+    searched."""
     memory = Memory()
     memory.put(DIRECT + STATIC * PAGE, item(0), item(6) | 7, ~item(7) & (1 << 64) - 1, DIRECT + SPACES * PAGE)
     memory.put(item(0), 0, item(1) + 24, 0, item(9))
@@ -89,7 +92,7 @@ def ask(core, description, *questions):
 
 
 def lost(core, description=DESCRIPTION):
-    """({what is a head: what it keeps}, live)"""
+    """({head: objects that it keeps}, live)"""
     (_, live), *lines = ask(core, description, "unreachable")
     heads = {}
     for word, address, _, _ in lines:
@@ -138,7 +141,8 @@ def test_the_shortest_path_and_holders(memory, tmp_path):
 
 
 def test_where_references_lie(memory, tmp_path):
-    """In an object, static data and what is lost, on a stack together and apart; a number that stands beside another word is none."""
+    """In an object, static data and a lost object, on a stack together and apart; a number beside
+    another word is no reference."""
     memory.put(item(0) + 32, item(1), 7)
     memory.put(DIRECT + STATIC * PAGE + 256, item(1), 8)
     memory.put(item(4) + 24, item(1), 9)
@@ -175,7 +179,7 @@ def test_what_cannot_be(memory, tmp_path):
 
 
 def test_tables_of_nonsense_end(memory, tmp_path):
-    """Page tables that lead into themselves and out of memory."""
+    """Page tables that point to themselves and out of memory."""
     for number in range(4):
         memory.put(DIRECT + (USER_TABLES + number) * PAGE, *[(USER_TABLES + entry % 4) * PAGE | 7 for entry in range(200)], *[0xffffffffff007] * 56)
     memory.put(item(4), item(5))

@@ -1,5 +1,5 @@
-// Index, marking and heads (kern/src/reach) on memory of the test's own, as they run in the kernel
-// and in whatever reads a core.
+// Index, marking and heads (kern/src/reach) on memory of the test's own, as in the kernel and in
+// readers of a core.
 #include <algorithm>
 #include <array>
 #include <random>
@@ -48,7 +48,7 @@ TEST(Reach, WhatLiesInAPieceTakesItsPlace) {
   Memory memory(16);
   memory.add_slab(0, 8, 0, kPage, kPage, 8);  // eight pages
   memory.add_slab(3, 1, 0, 64, 64, 60);       // one is a slab
-  memory.index.cover(kBase + 5 * kPage);      // and one somebody else's
+  memory.index.cover(kBase + 5 * kPage);      // and one belongs to another owner
   EXPECT_EQ(memory.index.find(kBase + 3 * kPage + 70).address(), kBase + 3 * kPage + 64);
   EXPECT_EQ(memory.index.count().live, 6u + 60u);
   memory.index.set_dead(kBase + 3 * kPage + 64);
@@ -66,7 +66,7 @@ TEST(Reach, TooLittleMemoryIsSaid) {
     index.add(kBase + page * kPage, kPage,
               {kBase + page * kPage, 0, 64, nullptr, 64, 10, 0, false});
   EXPECT_FALSE(index.complete());
-  EXPECT_EQ(index.run_count(), 5u);  // with that of frames that have none
+  EXPECT_EQ(index.run_count(), 5u);  // with that of frames without a slab
   EXPECT_EQ(index.object_count(), 40u);
   EXPECT_EQ(index.count().live, 0u);
 }
@@ -87,7 +87,7 @@ TEST(Reach, OpaqueContentsAreNotFollowedAndWalkedOnesAre) {
   EXPECT_EQ(memory.walked, std::vector<uint64_t>{walked});
 }
 
-// One object leads to more than the stack has room for, each of which leads to another.
+// One object points to more objects than the stack has room for, and each of these to another.
 TEST(Reach, AStackThatIsTooSmallOnlyTakesTime) {
   Memory memory(64);
   memory.stack.resize(3);
@@ -103,7 +103,7 @@ TEST(Reach, AStackThatIsTooSmallOnlyTakesTime) {
   EXPECT_GT(memory.overflows, 0u);
 }
 
-// Random graphs against a search and components that the test makes by itself.
+// Random graphs, against a search and components by the test itself.
 TEST(Reach, RandomGraphsAreToldRight) {
   std::mt19937_64 random(20240229);
   for (int round = 0; round < 2000; round++) {
@@ -172,7 +172,7 @@ TEST(Reach, RandomGraphsAreToldRight) {
     }
     for (size_t i = 0; i < n; i++) {
       ASSERT_EQ(seen[i], reached[i] ? 0 : 1) << "round " << round;
-      // Exactly one head of each component that nothing else unreached leads to.
+      // Exactly one head of each component that no other unreached object points to.
       bool is_source = !reached[i];
       int heads_of_component = 0;
       for (size_t j = 0; j < n; j++) {

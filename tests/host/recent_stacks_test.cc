@@ -1,5 +1,5 @@
-// Stacks made by hand: an entry must match exactly when a walk finds what it found before, whatever
-// has changed meanwhile.
+// Stacks made by hand: after any change, an entry must match exactly if a walk finds the same stack
+// as before.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class Stack {
     }
   }
 
-  // The same frames at the same distance from the top of another stack, as another task has them.
+  // The same frames at the same distance from the top of another stack, as for another task.
   void move() {
     const uint64_t from = cpu.kernel_stack, to = from == top(0) ? top(1) : top(0);
     const uint64_t low = from - kKernelStackSize;
@@ -57,7 +57,7 @@ class Stack {
       if (frame[0] >= low && frame[0] <= from) frame[0] += to - from;
     }
   }
-  // Where a frame lies on the stack that this is not.
+  // The frame's address on the other stack.
   uint64_t elsewhere() const {
     const uint64_t other = cpu.kernel_stack == top(0) ? top(1) : top(0);
     return reinterpret_cast<uint64_t>(frames_.back()) + other - cpu.kernel_stack;
@@ -66,7 +66,7 @@ class Stack {
   uint64_t bottom() const { return reinterpret_cast<uint64_t>(frames_[0]); }
   std::vector<uint64_t*>& frames() { return frames_; }
 
-  // As walk_kernel_stack does it.
+  // As in walk_kernel_stack.
   std::vector<uint64_t> walk(size_t max) const {
     std::vector<uint64_t> found;
     uint64_t low = cpu.kernel_stack - kKernelStackSize;
@@ -95,7 +95,7 @@ class Stack {
   std::vector<uint64_t*> frames_;
 };
 
-// Pointers that end a walk, or would if they were looked at.
+// Pointers that end a walk, or would if they were followed.
 uint64_t some_end(std::mt19937_64& random, const Stack& stack) {
   switch (random() % 5) {
     case 4:
@@ -111,12 +111,12 @@ uint64_t some_end(std::mt19937_64& random, const Stack& stack) {
   }
 }
 
-// What is skipped at the beginning.
+// The frames that are skipped at the beginning.
 bool skipped(uint64_t address) {
   return address == 0x1000;
 }
 
-// What is recorded of a stack, and whether that is not all.
+// The recorded part of a stack, and whether it is truncated.
 struct Recorded {
   std::vector<uint64_t> frames;
   bool truncated;
@@ -132,7 +132,7 @@ Recorded recorded(const Stack& stack, StackScope scope) {
   return {frames, truncated};
 }
 
-// The entry holds just that, and adds up what the table does.
+// The entry has exactly this, and the same hash as the table.
 void expect_kept(const RecentStack& entry, const Recorded& expected, StackTable& table) {
   std::vector<uint64_t> frames;
   for (const uint32_t frame : entry.frames()) frames.push_back(StackTable::unpacked(frame));
@@ -163,8 +163,8 @@ class RecentStackTest : public testing::Test {
   StackTable table_;
 };
 
-// Random stacks, of which random words change, one or two at a time: return addresses, and where a
-// frame leads to.
+// Random stacks, of which random words change, one or two at a time: return addresses, and saved
+// frame pointers.
 TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
   std::mt19937_64 random(1);
   const auto entry = std::make_unique<RecentStack>();
@@ -199,7 +199,7 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
       } else if (entry->refresh(stack.bottom(), scope, top, skipped)) {
         refreshed++;
       } else {
-        // What is skipped has changed: then it begins afresh.
+        // Skipped frames have changed: the entry starts anew.
         not_kept++;
         ASSERT_TRUE(scope.skips_allocator());
         ASSERT_TRUE(entry->refresh(stack.bottom(), scope, top, skipped));
@@ -210,15 +210,14 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
         entry->name(7);
       }
       ASSERT_TRUE(entry->matches(stack.bottom(), scope, top));
-      const uint64_t stack_word = 7 | (expected.truncated ? RecentStack::kTruncated : 0);
+      const uint64_t stack_word = 7 | (expected.truncated ? kStackTruncated : 0);
       ASSERT_EQ(entry->stack(), stack_word);
       if (differs) {
         ASSERT_TRUE(entry->knows(0)) << "what has no caller has no pair";
         ASSERT_EQ(entry->named(), stack_word);
       }
-      const uint64_t caller = 1 + random() % 2 + (random() % 2 ? RecentStack::kTruncated : 0);
-      const uint64_t pair_word =
-          8 | (expected.truncated || caller > 8 ? RecentStack::kTruncated : 0);
+      const uint64_t caller = 1 + random() % 2 + (random() % 2 ? kStackTruncated : 0);
+      const uint64_t pair_word = 8 | (expected.truncated || caller > 8 ? kStackTruncated : 0);
       if (entry->knows(caller)) ASSERT_EQ(entry->named(), pair_word) << "of this stack";
       entry->pair(caller, 8);
       ASSERT_TRUE(entry->knows(caller));
@@ -299,7 +298,7 @@ class RecentStacksTest : public testing::Test {
     trace_memory_end();
     EXPECT_EQ(trace_arena::pages_out(), 0u);
   }
-  // Whether the table has the stack.
+  // Does the table have the stack?
   static bool has(Stack& stack) {
     const uint64_t frame = stack.bottom(), top = stack.cpu.kernel_stack;
     if (recent_place(frame, stack.cpu)->matches(frame, kScope, top)) return true;
@@ -352,7 +351,7 @@ TEST_F(RecentStacksTest, KeepFourThatHaveOnePlaceWhereverTheyLie) {
   EXPECT_EQ(has(stacks_[0]) + has(stacks_[1]) + has(stacks_[2]), 2) << "one is gone";
 }
 
-// Then places share those that there are.
+// Then slots share the existing entries.
 TEST_F(RecentStacksTest, DoNotTakeMoreThanTheirPart) {
   open(kEnough);
   const uint64_t before = trace_memory_used();

@@ -1,4 +1,5 @@
-"""Damaged, cut and foreign files: one line and status 2, or something that is whole; never a traceback, nor more memory than the file has."""
+"""Damaged, cut and foreign files: one line and status 2, or a complete report; never a traceback,
+nor more memory than the file has."""
 import gzip
 import os
 import resource
@@ -18,12 +19,12 @@ from tracedump_reader_test import binary
 SMALL = dump(source("chan", records(2)), source("ref.chan", records(1, 0), "references"), source("pipe", records(1), sample=512, pid=3, seen=2, filtered=1))
 CORE = struct.pack("<4sBB10xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 4, 62, 1, 0, 64, 0, 0, 64, 56, 2, 64, 0, 0) \
     + struct.pack("<IIQQQQQQ", 4, 0, 176, 0, 0, 16, 16, 0) + struct.pack("<IIQQQQQQ", 1, 0, 192, 4096, 0, 16, 16, 0) + b"n" * 16 + b"m" * 16
-MEMORY = 512 << 20  # that a command may take
+MEMORY = 512 << 20  # limit for a command
 
 
 @pytest.fixture
 def read(tmp_path, monkeypatch):
-    """Reads bytes, and writes all that comes of them."""
+    """Reads bytes, and writes all reports of them."""
     lookup = fakes.lookup(tmp_path, monkeypatch)
 
     with fakes.in_memory() as (path, write):
@@ -60,7 +61,7 @@ def test_each_length_cut(read, whole):
 
 
 def test_the_whole_is_read(read):
-    """So that the others do not pass for another reason."""
+    """So that the others are not refused for another reason."""
     assert read(SMALL).total().objects > 3 and read(binary()).total().objects > 2
     with pytest.raises(ReportError, match="no core of a kernel that is here"):
         read(CORE)
@@ -83,7 +84,8 @@ HUGE = {
     "items around the end of the numbers": file_of(section(4, 1 << 31, 1 << 33, 0)),
     "characters of nothing": file_of(section(5, 0, 1 << 60)),
     "size": file_of(section(4, 8, 1, (1 << 64) - 8)),
-    # Each of the stacks has all the frames, each context the whole of the strings: 6 GiB, and 13, of 640 KiB and 2 MiB.
+    # Each of the stacks has all the frames, each context the whole of the strings: 6 GiB, and 13,
+    # of 640 KiB and 2 MiB.
     "stacks": file_of(section(4, 8, MANY, data=FRAME.pack(1) * MANY),
                       section(3, STACK.size, MANY, data=b"".join(STACK.pack(i + 1, 1, 0, MANY, 0) for i in range(MANY)))),
     "names": file_of(section(5, 1, 640_000, data=b"n" * 639_999 + b"\0"),
@@ -93,7 +95,7 @@ HUGE = {
 
 @pytest.mark.parametrize("name", HUGE)
 def test_huge_numbers_take_no_memory(name, tmp_path):
-    """Those of a header that the file does not have, and what many items of it share."""
+    """Numbers of a header that the file does not have, and numbers that many of its items share."""
     with pytest.raises(TraceDumpError):
         TraceDump(HUGE[name])
     path = tmp_path / "file"
@@ -103,7 +105,7 @@ def test_huge_numbers_take_no_memory(name, tmp_path):
 
 
 def limited(*words):
-    """A command that may take no more than MEMORY, nor more than 20 s."""
+    """Runs a command with a limit of MEMORY and 20 s."""
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "STELE_BUILD": "/none"},
                           preexec_fn=lambda: (resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)), resource.setrlimit(resource.RLIMIT_CPU, (20, 20))))
 
@@ -117,7 +119,7 @@ def test_marks_without_an_end_take_no_memory(read):
 
 @pytest.fixture
 def foreign(tmp_path):
-    """{what: path} of files that are no dump."""
+    """{kind: path} of files that are no dump."""
     contents = {"empty": b"", "zeros": bytes(9999), "random": bytes(range(128, 256)) * 40, "text": b"Dear reader,\n", "cut": SMALL[:-8], "more": SMALL + b"more",
                 "program": open("/bin/true", "rb").read(), "gzip": gzip.compress(b"not a profile"), "cut gzip": gzip.compress(SMALL)[:-9],
                 "magic": MAGIC, "json": b'{"commands": [', "one line": b"kmemtrace chan state running objsize 64 depth 32 mark 0\n"}
@@ -130,7 +132,8 @@ def foreign(tmp_path):
 
 
 def test_foreign_files_are_one_line_and_2(foreign, tmp_path, monkeypatch, capsys):
-    """As the file, as the base, and for each form of report; a pipe that nobody writes to makes nobody wait."""
+    """As the file, as the base, and for each form of report; a pipe without a writer is refused at
+    once."""
     monkeypatch.setenv("STELE_BUILD", str(tmp_path))
     whole = tmp_path / "whole"
     whole.write_bytes(SMALL)

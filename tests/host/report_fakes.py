@@ -1,4 +1,4 @@
-"""Dumps and profiles that no guest has made, for tests of the report."""
+"""Made-up dumps and profiles, for tests of the report."""
 import contextlib
 import os
 
@@ -33,14 +33,15 @@ def dump(*sources):
 
 
 def lookup(build, monkeypatch):
-    """One that finds no ELF file, and is quick about it."""
+    """Finds no ELF file, quickly."""
     monkeypatch.setenv("STELE_BUILD", str(build))
     return Lookup(programs=[])
 
 
 @contextlib.contextmanager
 def in_memory():
-    """(path, write(bytes)) of a file that is in memory only: tests that write thousands of files wait for the disk otherwise."""
+    """(path, write(bytes)) of a file that is in memory only: tests that write thousands of files
+    would wait for the disk."""
     file = os.memfd_create("report")
 
     def write(data):

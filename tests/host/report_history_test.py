@@ -1,4 +1,4 @@
-"""scripts/report history: what was outstanding at which commit."""
+"""scripts/report history: outstanding objects at each commit."""
 import pathlib
 import random
 import sqlite3
@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout of git, and a function that makes the next commit in it, whose hash it gives."""
+    """A checkout of git, and a function that makes the next commit in it and returns its hash."""
     folder = tmp_path / "checkout"
 
     def git(*words):
@@ -153,7 +153,7 @@ def test_later_version(database, capfd):
 
 
 def test_damaged_files(database, capfd):
-    """Cut, and bytes changed all over: a history or one line."""
+    """Cut, and with changed bytes everywhere: a history or one line."""
     for number in range(3):
         history.record(leak(96 + number, function=f"function_{number}"), "cat x", "leaktest", "leak", database)
     whole, chance, refused = database.read_bytes(), random.Random(1), 0
@@ -171,7 +171,7 @@ def test_damaged_files(database, capfd):
 
 
 def test_leak_test_goes_on_without_its_history(tmp_path):
-    """It cannot even start a guest here; the history is no reason to say anything else."""
+    """It cannot even start a guest here; the history does not change its message."""
     (tmp_path / "history.db").write_bytes(b"something else\n" * 100)
     words = [ROOT / "scripts/leaktest", "--no-build", "--history", tmp_path / "history.db", "--report", tmp_path / "report.txt", "--list"]
     (tmp_path / "list").write_text("ls\n")

@@ -17,7 +17,7 @@ REPORT = pathlib.Path(__file__).resolve().parents[2] / "scripts/report"
 
 @pytest.fixture
 def guests(tmp_path):
-    """Makes files of guests and gives their paths."""
+    """Makes files of guests and returns their paths."""
     def make(count, **options):
         paths = [tmp_path / f"{number}.pb.gz" for number in range(count)]
         for number, path in enumerate(paths):
@@ -43,7 +43,7 @@ def failed(capfd, *words):
 
 @pytest.mark.parametrize("count", [2, merge.FILES_OF_ONE + 10])
 def test_little_of_each_comes_on_top(guests, tmp_path, count):
-    """No guest shows it: each has twenty stacks with far more."""
+    """No single guest shows it: each has twenty stacks with far more."""
     few = Amount(20, 60_000 // count * 2, 40, 1000)
     paths = guests(count, common=few)
     assert command.main(["merge", "-o", str(tmp_path / "sum.pb.gz"), *paths]) == 0
@@ -83,7 +83,7 @@ def test_different_builds(guests, tmp_path, capfd, count):
         line = failed(capfd, "-o", out, *paths, tmp_path / f"{other}.pb.gz")
         assert f"{other}.pb.gz: of build" in line and "--any-build" in line
         assert paths[0] in line and not out.exists()
-    # The others are of one build, but not of that of the first.
+    # The others are of one build, the first of another.
     assert "of build" in failed(capfd, "-o", out, tmp_path / "other.pb.gz", *paths)
     assert command.main(["merge", "--any-build", "-o", str(out), *paths, str(tmp_path / "other.pb.gz")]) == 0
     merged = pprof.read(out)
@@ -115,7 +115,7 @@ def test_too_many_stacks(guests, tmp_path, capfd, monkeypatch):
 
 
 def test_worker_that_is_killed(guests, tmp_path, capfd, monkeypatch):
-    """As by a kernel that has no memory left."""
+    """As by a kernel without memory."""
     monkeypatch.setattr(merge, "added", killed)
     assert "killed" in failed(capfd, "-o", tmp_path / "sum.pb.gz", *guests(merge.FILES_OF_ONE + 2, stacks=1))
     assert not (tmp_path / "sum.pb.gz").exists()
@@ -127,7 +127,7 @@ def killed(*_):
 
 @pytest.mark.long
 def test_memory_does_not_grow_with_the_number_of_files(tmp_path):
-    """A thousand guests with the same thousand stacks take what a hundred take."""
+    """A thousand guests with the same thousand stacks take as much as a hundred."""
     for number in range(100):
         pprof.write(profiles.guest(0, 1000, Amount(1, 64)), tmp_path / f"{number}.pb.gz")
     peaks = []

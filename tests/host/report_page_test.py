@@ -1,4 +1,5 @@
-"""The HTML page of a report, in a headless Chromium without a network: what a person sees, clicks and types."""
+"""The HTML page of a report, in a headless Chromium without a network: a person's view, clicks and
+typing."""
 import os
 import pathlib
 import re
@@ -30,7 +31,8 @@ def browser():
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Opens the page of a Profile, as wide as a desk or as a telephone; nothing may go wrong in it, and nothing be asked for."""
+    """Opens the page of a Profile, as wide as a desk or as a telephone; it must have no errors and
+    no requests."""
     def open_page(profile, base=None, root=tmp_path):
         page.write(profile, tmp_path / "page.html", base, root)
         browser.requests.clear()
@@ -56,7 +58,7 @@ def a_profile():
 
 
 def width(browser, name):
-    """Of the frame that is called so; 0 if it is not drawn."""
+    """Of the frame with this name; 0 if it is not drawn."""
     return browser.js(f"Math.max(0, ...{FRAMES}.filter(g => g.getAttribute('name') === '{name}').map(g => g.querySelector('rect').width.baseVal.value))")
 
 
@@ -69,7 +71,7 @@ def text(browser, selector):
 
 
 def search(browser, words):
-    """Types into the field, and waits for what the page makes of it after a pause."""
+    """Types into the field, and waits for the page's reaction after a pause."""
     browser.js("document.querySelector('#count').textContent = 'waiting'; document.querySelector('#search').select()")
     browser.type(words)
     browser.wait("document.querySelector('#count').textContent !== 'waiting'")
@@ -201,7 +203,8 @@ def test_names_are_never_markup(show):
 
 
 def test_no_other_script_runs(show):
-    """Even what got into the page's markup would not: the policy knows the page's own program by its checksum."""
+    """Even text that got into the page's markup would not: the policy allows only the page's own
+    program, by its checksum."""
     browser = show(a_profile())
     browser.js("document.body.insertAdjacentHTML('beforeend', '<b onclick=\"window.ran = 1\"></b>'); document.querySelector('b').click()")
     browser.js("(() => { const s = document.createElement('script'); s.textContent = 'window.ran = 1'; document.body.append(s); })()")

@@ -1,4 +1,4 @@
-"""What the report's readers make of dumps, texts and reports."""
+"""The report's readers of dumps, texts and reports."""
 import json
 
 import pytest
@@ -63,7 +63,7 @@ def test_estimates_are_right_in_sum(read):
 
 def test_what_was_lost_is_told(read):
     lost = read(dump(source("pipe", records(1), seen=6, dropped=2, filtered=3, pid=12, stacks_lost=1))).lost
-    assert lost[:3] == ["pipe: 2 allocations were not recorded for want of memory", "pipe: 1 stacks were not recorded for want of memory",
+    assert lost[:3] == ["pipe: 2 allocations were not recorded for lack of memory", "pipe: 1 stacks were not recorded for lack of memory",
                         "pipe: 3 allocations were filtered out (pid=12)"]
 
 
@@ -83,7 +83,7 @@ def test_holders_are_the_references_to_an_object(read):
 
 
 def test_stacks_of_programs_alone(read):
-    """Of a session of probes: the record's stack is the program's."""
+    """Of a probe session: the record's stack is the program's."""
     key, _ = only_key(read(dump(source("malloc", records(1, stack=USER, user_stack=0), "probe"))))
     assert (key.frames, [frame.function for frame in key.user_frames]) == ((), ["0x401000"])
 
@@ -130,7 +130,7 @@ LEAK = {"by": "stack", "name": "leaky", "bytes": 2880, "objects": 15, "stack": [
 
 
 def test_a_report_of_the_leak_test(read):
-    """What two judges accuse counts once, but of each command."""
+    """A stack that two judges accuse counts once, but for each command."""
     command = {"command": "leakdemo leak 3", "leaks": [LEAK], "growths": [{"name": "leaky", "objects": 3, "alive": [LEAK]}],
                "unreachable": [{"name": "leaky", "objects": 15, "bytes": 2880, "stack": LEAK["stack"], "lines": LEAK["lines"]}], "doubts": ["a doubt"]}
     profile = read(json.dumps({"commands": [command, command]}))
@@ -164,7 +164,7 @@ Left out: dropped 2, filtered 0, untracked 502, stacks_lost 0, further_stacks 3 
 
 
 def test_memleak(read):
-    """The last report counts, or all that tell changes."""
+    """The last report counts, or the sum of those with changes."""
     profile = read(MEMLEAK.format(what="outstanding"))
     found = {tuple(frame.function for frame in (*key.frames, *key.user_frames)): amount for key, amount in profile.amounts.items()}
     assert found == {("main",): Amount(1, 20), ("leaky_open", "main"): Amount(-3, -576)}
@@ -193,7 +193,7 @@ Detaching...
 
 
 def test_stackcount(read):
-    """Both with a line between the stacks and without; summaries are added."""
+    """With a line between the stacks and without; summaries are added."""
     profile = read(STACKCOUNT)
     found = [([frame.function for frame in key.frames], [frame.function for frame in key.user_frames], key.process, amount.objects)
              for key, amount in profile.amounts.items()]
@@ -209,7 +209,7 @@ def test_folded_stacks(read):
 @pytest.mark.parametrize("text", (TRACE.format(seen=5), json.dumps({"commands": [{"command": "x", "leaks": [LEAK]}]}), MEMLEAK.format(what="outstanding"),
                                   STACKCOUNT, "main;a 12\nmain;b 13\n"), ids=("trace", "leaktest", "memleak", "stackcount", "folded"))
 def test_each_length_cut(read, text):
-    """Nothing that was cut is taken for the whole, unless the first part is a whole."""
+    """A cut file is never taken for the whole, unless its first part is complete."""
     whole, data = read(text), text.encode()
     for length in range(len(data)):
         try:

@@ -1,4 +1,4 @@
-"""What the report's writers make of a Profile, what a difference is, and what a leak test leaves beside its report."""
+"""The report's writers, differences, and the files that a leak test leaves beside its report."""
 import re
 from types import SimpleNamespace
 
@@ -92,7 +92,7 @@ def test_folded_stacks_can_be_read_again():
 
 
 def test_a_difference_is_what_came():
-    """Whatever addresses, ages, marks and processes."""
+    """Addresses, ages, marks and processes do not matter."""
     base = profile({key(address=1): (3, 576), key("chan", "Chan::create"): (1, 136)})
     later = profile({key(address=1, age="1 to 10 s"): (3, 576), key(process="pid 9 leakdemo", mark=3, address=2): (10, 1920), key("chan", "Chan::create"): (1, 136)},
                     holders={key(process="pid 9 leakdemo", mark=3, address=2): ["a reference"]})
@@ -137,7 +137,7 @@ class Lookup:
 
 
 def test_a_leak_test_leaves_what_it_accuses(tmp_path):
-    """Not what is there once; and a doubt is what was lost."""
+    """Without stacks that occur once; and a doubt is a loss."""
     leak, once = leak_fakes.group([0, 1, 2], offset=1), leak_fakes.group([1], name="page", function="g", offset=2, size=4096)
     dump = dump_of([leak, once])
     for source, group in zip(dump.sources, (leak, once)):
@@ -153,7 +153,7 @@ def test_a_leak_test_leaves_what_it_accuses(tmp_path):
     assert (tmp_path / "report.folded").read_text() == "f1;[debug_64] 192\n"
     assert (tmp_path / "report.tracedump").read_bytes() == b"the dump"
     assert told[0] == str(tmp_path / "report.folded") and told[-1] == str(tmp_path / "report.tracedump")
-    # Each is there, or it is told why not.
+    # Each is there, or a line gives the reason.
     for suffix in (".folded", ".pb.gz", ".html"):
         path = report.with_suffix(suffix)
         [line] = [line for line in told if line.startswith(str(path))]

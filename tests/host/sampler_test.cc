@@ -42,7 +42,7 @@ TEST(SamplerTest, DeviatesAreExponential) {
   sampler.seed(1);
   constexpr int kCount = 4'000'000;
   double sum = 0, squares = 0, longest = 0;
-  // How many lie in each twentieth of the distribution.
+  // How many fall into each twentieth of the distribution.
   std::vector<int> twentieths(20);
   for (int i = 0; i < kCount; i++) {
     const double x = real(sampler.deviate());
@@ -101,15 +101,14 @@ TEST(SamplerTest, ExtremeSizesAndRates) {
   Sampler sampler;
   sampler.seed(3);
   for (int i = 0; i < 1000; i++) {
-    // What holds 45 sampling points or more on the average is never missed; the largest neither
-    // overflows.
+    // An object with 45 sampling points or more on average is never missed; the largest one does
+    // not overflow.
     EXPECT_TRUE(sampler.take(45, sample_step(1)));
     EXPECT_TRUE(sampler.take(UINT32_MAX, sample_step(1)));
     EXPECT_TRUE(sampler.take(UINT32_MAX, sample_step(1000)));
     EXPECT_FALSE(sampler.take(0, sample_step(1))) << "there is no point in nothing";
   }
-  // The smallest thing at the largest distance counts all the same: 2^32 bytes and a mean more, one
-  // by one.
+  // The smallest size at the largest distance still counts: 2^32 bytes and a mean more, one by one.
   EXPECT_EQ(sample_distance(1, sample_step(kMaxSampleRate)), uint64_t{1} << (kMeanShift - 32));
   EXPECT_EQ(sample_distance(UINT32_MAX, sample_step(1)), UINT64_MAX);
 }
@@ -128,7 +127,7 @@ TEST(SampleWeightTest, IsTheInverseOfTheProbability) {
   for (const uint64_t rate : {kMinSampleRate, uint64_t{2}, uint64_t{3}, uint64_t{1000},
                               uint64_t{512} << 10, kMaxSampleRate - 1, kMaxSampleRate}) {
     for (const uint32_t size : {1u, 2u, 8u, 64u, 4096u, 1u << 20, UINT32_MAX}) check(size, rate);
-    // On both sides of where the formula changes.
+    // On both sides of the change of the formula.
     if (rate < UINT32_MAX) {
       check(static_cast<uint32_t>(rate), rate);
       check(static_cast<uint32_t>(rate + 1), rate);
@@ -148,9 +147,9 @@ TEST(SampleWeightTest, WithoutSamplingEachIsOne) {
   EXPECT_EQ(sample_weight(0, 4096).whole_objects(), 1u);
 }
 
-// A program that keeps some thousands of objects and replaces them at random; what it holds at the
-// end, and the estimate of it. Each object remembers whether it was recorded, as a trace table
-// would.
+// A program that keeps some thousands of objects and replaces them at random; its live objects at
+// the end, and the estimate of them. Each object remembers whether it was recorded, as a trace
+// table would.
 struct Program {
   double truth = 0, objects = 0;
   Estimate estimate;
@@ -195,7 +194,7 @@ TEST(SamplingTest, AHundredRunsOfAMillionAllocationsEstimateWhatIsLive) {
   }
   EXPECT_LT(std::abs(error), 0.01);
   RecordProperty("mean_error_ppm", static_cast<int>(error * 1e6));
-  // Small objects stand for thousands each, so their number is known less well than their bytes.
+  // A small object represents thousands, so their number is less exact than their bytes.
   EXPECT_LE(std::abs(estimated_objects - objects), 5 * std::sqrt(object_variance));
   RecordProperty("object_error_ppm", static_cast<int>((estimated_objects / objects - 1) * 1e6));
 }

@@ -1,5 +1,4 @@
-// Checking that is switched on and off while objects are out, with memory that fails, and under
-// load.
+// Checking switched on and off while objects are out, with memory that fails, and under load.
 
 #include <gtest/gtest.h>
 
@@ -163,7 +162,7 @@ TEST_P(Check, SwitchedOffWhileASlabIsBeingMadeItIsNotUsed) {
 TEST_P(Check, AllMemoryComesBackWithTheCache) {
   uint64_t before = 0;
   for (int round = 0; round < 12; round++) {
-    // What the allocator's own caches keep for themselves is in place after a few rounds.
+    // The allocator's own caches have their memory after a few rounds.
     if (round == 4) before = memory_out();
     kmem_cache* const cache = make_cache(GetParam(), base_arena);
     std::vector<void*> objects(200);
@@ -175,7 +174,7 @@ TEST_P(Check, AllMemoryComesBackWithTheCache) {
     kmem_cache_free(cache, objects[0]);
     if (round % 2) kmem_cache_check_stop(cache);
     for (int i = 1; i < 150; i++) kmem_cache_free(cache, objects[i]);
-    kmem_cache_destroy(cache);  // a zombie, until the rest has come back
+    kmem_cache_destroy(cache);  // a zombie, until the rest has been freed
     for (int i = 150; i < 200; i++) kmem_cache_free(cache, objects[i]);
     kmem_reap();
   }
@@ -183,7 +182,7 @@ TEST_P(Check, AllMemoryComesBackWithTheCache) {
   host::take_log();
 }
 
-// What the CPUs of the next test share.
+// Shared by the CPUs of the next test.
 struct Load {
   kmem_cache* cache;
   std::atomic<unsigned char*> exchange[16] = {};
@@ -203,7 +202,7 @@ struct Load {
 };
 Load* load = nullptr;
 
-// CPUs and interrupts allocate, pass on and free, while one CPU switches and scans.
+// CPUs and interrupts allocate, exchange and free, while one CPU switches and scans.
 TEST_P(Check, SwitchesUnderLoad) {
   Load here;
   here.cache = cache_;

@@ -1,4 +1,4 @@
-// What is done to objects that must not be done to them, and what is said of it.
+// Misuse of objects, and its reports.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST_P(Check, WhatWasNotAskedForIsRedZone) {
       std::to_string(size) + " bytes, " + std::to_string(size / 2) + " asked for";
   const std::string where = "byte +" + std::to_string(size / 2) + " is";
   EXPECT_TRUE(said({"write past the end", asked.c_str(), where.c_str(), "place 11", "place 12"}));
-  // All that was asked for may be written.
+  // All requested bytes may be written.
   object = static_cast<unsigned char*>(kmem_cache_alloc_sized(cache_, size / 2, KM_ATOMIC));
   memset(object, 0x5a, size / 2);
   kmem_cache_check_scan(cache_);
@@ -107,7 +107,7 @@ TEST_P(Check, WriteAfterFreeIsFoundWhenTheSlabIsGivenBack) {
   std::vector<unsigned char*> objects;
   for (int i = 0; i < 300; i++) objects.push_back(alloc(11));
   for (int i = 0; i < 200; i++) free(objects[i], 12);
-  // Of the first slab, which has gone if it was empty: so of one in which an object is still out.
+  // The object is of a slab that still has another one out: an empty slab would be gone.
   objects[199][0] ^= 1;
   for (int i = 200; i < 300; i++) free(objects[i], 12);
   EXPECT_EQ(stats_of(cache_).reports + kmem_cache_check_scan(cache_), 1u);
@@ -190,7 +190,7 @@ TEST_P(Check, DoubleFreeOfAnObjectFromBeforeIsRefused) {
   EXPECT_TRUE(said_nothing());
 }
 
-// Of what a cache that is not checked finds by itself, it dies; and says how to find out more.
+// A cache without checking panics on errors that it finds by itself, and says how to find out more.
 TEST_P(Check, WithoutCheckingTheMessageNamesTheWord) {
   kmem_cache_check_stop(cache_);
   kmem_cache* const other =
@@ -219,7 +219,7 @@ TEST_P(Check, FreeToAnUncheckedCacheIsFoundWhenItsMagazineIsEmptied) {
 
 INSTANTIATE_TEST_SUITE_P(All, Check, host::shapes, host::name_of);
 
-// Of those who free one object at once only one does.
+// When several free one object at once, only one succeeds.
 TEST(CheckRace, OneOfManyFreesIsTheFree) {
   kmem_cache* const cache = make_cache({64, 0, 0, false});
   kmem_cache_check_start(cache);
@@ -243,7 +243,7 @@ TEST(CheckRace, OneOfManyFreesIsTheFree) {
   kmem_cache_destroy(cache);
 }
 
-// A destructor that frees its object: the one free is on its way while the other comes.
+// A destructor that frees its own object: one free is under way while the other comes.
 TEST(CheckRace, AFreeDuringTheFreeIsADoubleFree) {
   static kmem_cache* cache;
   const auto destructor = [](void* object, void*) {

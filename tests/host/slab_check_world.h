@@ -1,5 +1,5 @@
-// What the tests of checking share: memory, hooks that know which objects have a record, what was
-// logged, and caches of all shapes that are checked.
+// Shared by the tests of checking: memory, hooks that know which objects have a record, the log,
+// and checked caches of all shapes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,15 +18,15 @@
 
 namespace host {
 
-// What the hooks have seen: a second record of an object, a free without one; and how many objects
-// have one now.
+// Errors seen by the hooks: a second record of an object, a free without one; and the number of
+// objects with a record.
 extern std::atomic<uint64_t> twice, unmatched;
 size_t records();
 
 struct kmem_cache_stats stats_of(kmem_cache* cache);
-// All that must be true of a cache at rest with `live` objects.
+// Everything that must be true of a cache at rest with `live` objects.
 testing::AssertionResult sound(kmem_cache* cache, uint64_t live);
-// What was logged since the last look has all of `parts`, in this order; is nothing.
+// Does the log since the last look have all of `parts`, in this order? Is it empty?
 testing::AssertionResult said(std::initializer_list<const char*> parts);
 testing::AssertionResult said_nothing();
 
@@ -40,8 +40,8 @@ inline void PrintTo(const Shape& shape, std::ostream* out) {
   *out << shape.size << " bytes, align " << shape.align << ", flags " << shape.flags;
 }
 
-// Objects are full of 0x5a between construction and destruction: how many are constructed, and were
-// not so at their end.
+// Objects are full of 0x5a between construction and destruction: the number of constructed ones,
+// and of those found changed at their destruction.
 extern std::atomic<int64_t> constructed, broken;
 
 kmem_cache* make_cache(const Shape& shape, arena* source = nullptr);

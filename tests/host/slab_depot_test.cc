@@ -1,5 +1,5 @@
-// Depots: the sizes of magazines, working sets, reaping, and what constructors and destructors see
-// of it.
+// Depots: the sizes of magazines, working sets, reaping, and their effect on constructors and
+// destructors.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -65,7 +65,7 @@ void free_all(kmem_cache* cache, std::vector<void*>& objects) {
   objects.clear();
 }
 
-// So that whatever there are of objects in the depot passes through CPUs' magazines.
+// So that all objects in the depot pass through CPUs' magazines.
 void churn(kmem_cache* cache, size_t count) {
   std::vector<void*> objects = allocate(cache, count);
   free_all(cache, objects);
@@ -127,8 +127,8 @@ TEST_F(Depot, MagazinesGrowWithContentionUpToWhatTheirObjectsAllow) {
   }
 }
 
-// A size at a time, not below the first, and only after a long calm; the larger ones go when they
-// come back empty.
+// A size at a time, not below the first, and only after a long calm; larger magazines are freed
+// when they come back empty.
 TEST_F(Depot, MagazinesShrinkWhenNobodyWaitsAnyMore) {
   constexpr int kCalm = 20;
   kmem_reap();
@@ -151,7 +151,8 @@ TEST_F(Depot, MagazinesShrinkWhenNobodyWaitsAnyMore) {
     }
   }
   const uint64_t resizes = stats_of(cache).magazine_resizes;
-  // One interval in which somebody waits, and the calm begins anew; many, and they grow again.
+  // An interval with a waiting CPU restarts the calm; many such intervals make magazines grow
+  // again.
   host::contend(100);
   for (int interval = 0; interval < 2; interval++) {
     churn(cache, 1'000);
@@ -197,11 +198,11 @@ TEST_F(Depot, OutgrownMagazinesAreUsedUpAndFreed) {
   kmem_update();
   EXPECT_EQ(stats_of(cache).magazine_size, 62u);
   EXPECT_EQ(stats_of(cache).depot_empty, 0u) << "they are too small";
-  // Objects still lie in those of the first size. They are all taken; so only this CPU's are left.
+  // Magazines of the first size still hold objects. All are allocated, so only this CPU's are left.
   std::vector<void*> objects = allocate(cache, 900);
   kmem_update();
   EXPECT_LE(stats_of("kmem_magazine.256").live, others + 2);
-  // What comes back goes to large ones, but for those two.
+  // Freed objects go to large ones, but for those two.
   free_all(cache, objects);
   const struct kmem_cache_stats stats = stats_of(cache);
   EXPECT_EQ(stats.magazine_rounds, 900u);
@@ -214,7 +215,7 @@ TEST_F(Depot, OutgrownMagazinesAreUsedUpAndFreed) {
 
 // ---- Working sets.
 
-// A depot of which an interval has used some: 40 magazines of 30 are there, and half of the objects
+// A depot that is partly used in an interval: 40 magazines of 30 are there, and half of the objects
 // go out and back.
 struct Used {
   explicit Used(arena* source) : cache(make("used", 64, source)) {
@@ -242,7 +243,7 @@ TEST_F(Depot, TheSurplusIsWhatAnIntervalHadNoUseFor) {
   EXPECT_LT(after.slabs, stats.slabs) << "slabs went back";
   kmem_reap_some(KMEM_REAP_SURPLUS);
   EXPECT_EQ(stats_of(used.cache).depot_full, after.depot_full) << "and stays";
-  // The interval did not touch what was reaped: the working set is still enough for the same work.
+  // The interval did not touch the reaped ones: the working set is still enough for the same work.
   const uint64_t slabs = stats_of(used.cache).slabs;
   churn(used.cache, 600);
   EXPECT_EQ(stats_of(used.cache).slabs, slabs);
@@ -594,8 +595,8 @@ TEST_F(Reaping, ACacheMayBeDestroyedMeanwhile) {
         }
       },
       on_interrupt);
-  // The log is empty: none had live objects. What a reap still held when its cache ended is buried
-  // by now or next.
+  // The log is empty: none had live objects. Objects that a reap still held when its cache ended
+  // are freed by now, or by the next update.
   kmem_update();
   EXPECT_EQ(kmem_cache_find("brief"), nullptr);
   EXPECT_EQ(counts.constructed, counts.destructed);

@@ -1,4 +1,4 @@
-// CPUs and interrupts that use the same caches, and tracing that is switched on and off meanwhile.
+// CPUs and interrupts that use the same caches, while tracing is switched on and off.
 
 #include <gtest/gtest.h>
 
@@ -163,7 +163,7 @@ TEST_F(SlabParallel, DrainingLeavesNothingInThisCpusMagazines) {
   ASSERT_NO_FATAL_FAILURE(expect_all_sound());
 }
 
-// ---- What tracing needs.
+// ---- Requirements of tracing.
 
 void round_of_flags(kmem_cache* cache, int set, int clear) {
   struct Round {
@@ -189,14 +189,14 @@ TEST_F(SlabParallel, EveryAllocationBetweenStartAndStopHasARecordUntilItIsFreed)
           cpu_work(0, 500, round);
           for (kmem_cache* cache : parallel->caches) round_of_flags(cache, KMC_EVER_TRACED, 0);
           for (kmem_cache* cache : parallel->caches) round_of_flags(cache, KMC_TRACED, 0);
-          // Between the return of start and the call of stop: each has one.
+          // Between the return of start and the call of stop each object has a record.
           for (unsigned which = 0; which < parallel->caches.size(); which++) {
             std::vector<unsigned char*> objects;
             for (int i = 0; i < 200; i++) objects.push_back(parallel->make(which));
             for (unsigned char* object : objects) ASSERT_EQ(record_of(object), 1);
             for (unsigned char* object : objects) {
               std::atomic<uint8_t>& record = record_of(object);
-              // Another CPU may get the object at once, so only the count below can tell for sure.
+              // Another CPU may get the object at once, so only the count below is certain.
               parallel->destroy(object);
               static_cast<void>(record);
             }

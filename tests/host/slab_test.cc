@@ -40,7 +40,7 @@ uint64_t memory_out() {
 class SlabShape : public testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
-    kmem_reap();  // what other tests have left in magazines
+    kmem_reap();  // left in magazines by other tests
     const Shape& shape = GetParam();
     cache_ = kmem_cache_create("shape", shape.size, shape.align, shape.flags, nullptr, nullptr,
                                nullptr, nullptr);
@@ -48,8 +48,8 @@ class SlabShape : public testing::TestWithParam<Shape> {
   }
   void TearDown() override { kmem_cache_destroy(cache_); }
 
-  // Random allocations and frees; compares with what is held after every few. `percent`:
-  // allocations of memory that fail.
+  // Random allocations and frees, compared with the model after every few. `percent`: allocations
+  // of memory that fail.
   void run(unsigned seed, int operations, size_t most, unsigned percent) {
     std::mt19937_64 random(seed);
     std::vector<Held> held;
@@ -112,7 +112,7 @@ TEST_P(SlabShape, ObjectsDoNotOverlap) {
 TEST_P(SlabShape, DestructionGivesAllMemoryBack) {
   uint64_t before = 0;
   for (int round = 0; round < 20; round++) {
-    // What the allocator's own caches keep for themselves is in place after a few rounds.
+    // The allocator's own caches have their memory after a few rounds.
     if (round == 4) before = memory_out();
     kmem_cache* const cache =
         kmem_cache_create("short-lived", GetParam().size, GetParam().align, GetParam().flags,
@@ -151,7 +151,7 @@ TEST(Slab, HugeObjects) {
 }
 
 TEST(Slab, UntouchedObjectsAreNeverRead) {
-  // Addresses at which nothing is mapped.
+  // Unmapped addresses.
   arena* const ids =
       arena_create("ids", 0x1000, 1 << 20, 1, nullptr, nullptr, nullptr, 16, KM_SLEEP);
   std::set<uintptr_t> out;
@@ -172,7 +172,7 @@ TEST(Slab, HashOfBufctlsGrowsAndShrinks) {
   EXPECT_GE(full.hash_buckets * 2, full.hash_items);
   EXPECT_EQ(full.hash_items, 60'000u);
   for (void* object : objects) kmem_cache_free(cache, object);
-  // The depot holds all of them now; destroying shows that the hash lets them go one by one.
+  // The depot holds all of them now; destroying shows that the hash releases them one by one.
   expect_sound(cache, 0);
   kmem_cache_destroy(cache);
 
@@ -305,7 +305,7 @@ TEST(Slab, AnAllocationThatIsToFailTakesNothingAndIsNotSeenByTheTracer) {
   EXPECT_EQ(recorded - recorded_before, 2u);
   EXPECT_EQ(stats_of(faulty).failures, 3u);
   EXPECT_EQ(stats_of(faulty).allocations, 2u);
-  // A cache that came later is asked about too.
+  // A later cache is asked about too.
   kmem_cache* const first = std::exchange(faulty, later);
   to_fail = 1;
   EXPECT_EQ(kmem_cache_alloc_sized(later, 40, KM_ATOMIC), nullptr);
@@ -417,7 +417,7 @@ TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
             kmem_cache_free(haunted,
                             haunting[(start * 20 + i) % haunting.size()].exchange(nullptr));
         });
-    // What an interrupt left is buried by the next who may sleep.
+    // The next caller that may sleep destroys what an interrupt left.
     kmem_cache_destroy(kmem_cache_create("sexton", 8, 0, 0, nullptr, nullptr, nullptr, nullptr));
     ASSERT_EQ(buried, before + 2);
     ASSERT_EQ(kmem_cache_find("haunted"), nullptr);
@@ -425,8 +425,8 @@ TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
   host::take_log();
 }
 
-// A source of slabs. What is done at the next export stands for another CPU, which does it while
-// this one is giving a slab back.
+// A source of slabs. A function called at the next export plays another CPU, which acts while this
+// one returns a slab.
 void (*at_export)() = nullptr;
 void export_and_call(arena* source, void* base, size_t size) {
   arena_span_free(source, base, size);
@@ -459,7 +459,7 @@ TEST_P(SlabZombie, IsNotBuriedWhileAFreeIsUnderWay) {
   std::vector<void*> objects;
   while (stats_of(cache_).slabs < 3) objects.push_back(kmem_cache_alloc(cache_, KM_ATOMIC));
   kmem_cache_destroy(cache_);
-  // The second slab that is empty is given back; by then one object is out, which comes back.
+  // The second empty slab is returned; by then one object is out, which comes back.
   last_ = objects.back();
   objects.pop_back();
   at_export = [] {
@@ -486,7 +486,7 @@ INSTANTIATE_TEST_SUITE_P(All, SlabZombie,
                                          ZombieShape{{512, 0, 0}, true},
                                          ZombieShape{{2048, 0, 0}, true}));
 
-// ---- Misuse is detected where it is cheap.
+// ---- Misuse that is detected at no cost.
 
 using SlabDeathTest = testing::Test;
 
@@ -548,7 +548,7 @@ TEST(SlabDeathTest, RequestsThatCannotBe) {
       kmem_cache_create("plain", 100, 0, 0, nullptr, nullptr, nullptr, nullptr);
   kmem_cache* const constructed =
       kmem_cache_create("constructed", 100, 0, 0, nullptr, construct, destruct, &counts);
-  // Where objects come from slabs, and then where they come from magazines.
+  // For objects from slabs, and then from magazines.
   for (int round = 0; round < 2; round++) {
     EXPECT_DEATH(kmem_cache_alloc_sized(plain, 101, KM_ATOMIC),
                  "panic: plain: 101 bytes .* objects of 100");

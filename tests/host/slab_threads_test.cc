@@ -50,8 +50,9 @@ struct kmem_cache_stats stats_of(kmem_cache* cache) {
   return stats;
 }
 
-// Objects of some caches; the first byte says of which. All bytes are written by who gets an object
-// and read by who gives it back, without anything atomic, so that an object that two have is seen.
+// Objects of some caches; the first byte names the cache. The allocating thread writes all bytes
+// and the freeing one reads them, without atomics, so ThreadSanitizer reports an object that two
+// threads have.
 class Crowd {
  public:
   explicit Crowd(std::vector<kmem_cache*> caches) : caches_(std::move(caches)) {}
@@ -79,7 +80,7 @@ class Crowd {
         std::swap(mine[random() % mine.size()], mine.back());
         unsigned char* const object = mine.back();
         mine.pop_back();
-        // Every fourth goes through other hands.
+        // Every fourth is exchanged with another CPU.
         free(what == 4 ? exchange_[random() % exchange_.size()].exchange(object) : object);
       }
       // Waves, which fill and empty magazines, depot and slabs.
@@ -91,7 +92,7 @@ class Crowd {
     for (unsigned char* object : mine) free(object);
   }
 
-  // CPUs work while one more does `meanwhile` some times.
+  // CPUs work while one more calls `meanwhile` some times.
   template <typename Function>
   void run(Function meanwhile) {
     std::atomic<bool> done{false};
@@ -164,7 +165,7 @@ TEST(SlabThreads, MagazinesGrowAndSurplusIsReapedMeanwhile) {
   host::contend(50);
   int round = 0;
   crowd.run([&] {
-    // In the first intervals so much that magazines grow.
+    // In the first intervals there is so much contention that magazines grow.
     const uint64_t before = stats_of(crowd.caches()[0]).depot_contention;
     while (round < 3 && stats_of(crowd.caches()[0]).depot_contention < before + 9) sched_yield();
     kmem_update();

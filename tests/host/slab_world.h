@@ -1,5 +1,5 @@
-// What the tests of the allocator share: memory, hooks that know which objects have a record, what
-// must be true of a cache, and objects whose contents are known.
+// Shared by the tests of the allocator: memory, hooks that know which objects have a record,
+// invariants of a cache, and objects with known contents.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,14 +18,14 @@ namespace host {
 
 inline constexpr uint64_t kMemory = 64 << 20;
 
-// Whether an object has a record, and what the hooks have seen.
+// Has an object a record? And the errors seen by the hooks.
 std::atomic<uint8_t>& record_of(const void* object);
 extern std::atomic<uint64_t> recorded, dropped, unmatched, buried;
 extern std::atomic<size_t> last_requested;
 extern std::atomic<const void*> last_frame;
 
 struct kmem_cache_stats stats_of(kmem_cache* cache);
-// All that must be true of a cache at rest with `live` objects.
+// Everything that must be true of a cache at rest with `live` objects.
 void expect_sound(kmem_cache* cache, uint64_t live);
 
 // An object filled with bytes that follow from its address and a salt.

@@ -1,4 +1,4 @@
-// Snapshots of a table, of which a model says what they must show.
+// Snapshots of a table, compared with a model.
 #include "trace/snapshot.h"
 
 #include <gtest/gtest.h>
@@ -17,10 +17,10 @@ extern std::atomic<bool> host_signal_waits;
 namespace {
 
 constexpr unsigned kCpus = 64;
-constexpr uint16_t kOwner = 7;
+constexpr TraceOwner kOwner = trace_owner(7);
 constexpr uint64_t kPage = 4096;
 
-// All that a dump shows of a record.
+// The fields of a record that a dump shows.
 struct Shown {
   uint64_t size, time;
   uint32_t stack, context, mark, cpu;
@@ -40,7 +40,7 @@ Shown shown(const TraceRecord& record) {
           record.mark(), record.cpu(),          record.not_leak()};
 }
 
-// In the order of the walk, twice over: it shows nothing twice, and the same each time.
+// In the order of the walk, twice over: no record comes twice, and both walks agree.
 Records read(TraceSnapshot& snapshot) {
   std::vector<uint64_t> order[2];
   Records records;
@@ -67,7 +67,7 @@ Records read(TraceTable& table) {
   return read(snapshot);
 }
 
-// Without what may change when there is no memory for copies.
+// Without the records that may change when there is no memory for copies.
 Records unchanging(Records records) {
   for (auto& [object, record] : records) {
     record.mark = 0;
@@ -76,7 +76,7 @@ Records unchanging(Records records) {
   return records;
 }
 
-// What a panic's report would see.
+// The view of a panic's report.
 std::set<uint64_t> standing(TraceTable& table) {
   std::set<uint64_t> objects, locked;
   for (unsigned shard = 0; shard < table.shards(); shard++) {
@@ -99,7 +99,8 @@ class SnapshotTest : public testing::Test {
     EXPECT_EQ(TraceWorld::pages_out(), 0u);
   }
 
-  bool record(uint64_t object, uint64_t size, uint32_t cpu, uint16_t owner = 0) {
+  bool record(uint64_t object, uint64_t size, uint32_t cpu,
+              TraceOwner owner = TraceOwner::kNobody) {
     const uint64_t before = table_->counters().dropped;
     const uint32_t stack = random_() % 20 + 1, context = random_() % 5 + 1;
     coarse_time = random_() >> 24;
@@ -116,7 +117,7 @@ class SnapshotTest : public testing::Test {
                      owner);
     }
     if (table_->counters().dropped != before) return false;
-    live_[object] = {size, coarse_time, stack, context, owner, cpu, false};
+    live_[object] = {size, coarse_time, stack, context, static_cast<uint32_t>(owner), cpu, false};
     return true;
   }
   void forget(uint64_t object, uint32_t cpu) {
@@ -154,7 +155,7 @@ void SnapshotTest::step(size_t most) {
   } else if (what < 10) {
     table_->leave(kOwner, what < 6 ? TraceTable::Leave::kKeep : TraceTable::Leave::kClear);
     for (auto at = live_.begin(); at != live_.end();) {
-      const bool owned = at->second.mark == kOwner;
+      const bool owned = at->second.mark == static_cast<uint32_t>(kOwner);
       if (owned && what >= 6) {
         at = live_.erase(at);
         continue;
@@ -168,9 +169,9 @@ void SnapshotTest::step(size_t most) {
     table_->note_not_leak(object);
     live_[object].not_leak = true;
   } else if (what < 60 && object != 0) {
-    // The second of four pages: what is left are the first, and from the third on.
+    // The second of four pages: the first remains, and those from the third on.
     const Shown before = live_[object];
-    if (before.mark != kOwner || before.size < 4 * kPage) return;
+    if (before.mark != static_cast<uint32_t>(kOwner) || before.size < 4 * kPage) return;
     const uint64_t dropped = table_->counters().dropped;
     EXPECT_TRUE(table_->cut(object + kPage, kPage, kOwner));
     if (table_->counters().dropped != dropped) {
@@ -190,7 +191,7 @@ void SnapshotTest::step(size_t most) {
     const uint64_t size = owned                  ? 4 * kPage
                           : random_() % 100 == 0 ? TraceTable::kLargeSize + random_() % 5
                                                  : random_() % 5000;
-    record(fresh, size, cpu, owned ? kOwner : 0);
+    record(fresh, size, cpu, owned ? kOwner : TraceOwner::kNobody);
   }
 }
 
@@ -234,7 +235,7 @@ TEST_F(SnapshotTest, OpensAndShowsAllWhenMemoryIsFull) {
       for (int i = 0; i < 500; i++) step(4000);
       ASSERT_EQ(unchanging(live_), unchanging(current()));
     }
-    // What is freed is held, so nothing can be recorded but where newer ones were.
+    // Freed records are held, so new ones can only use the slots of newer ones.
     EXPECT_GT(table_->counters().freed, 100u);
   }
   EXPECT_EQ(TraceWorld::pages_out(), pages);
@@ -369,7 +370,7 @@ TEST_F(SnapshotTest, AWalkForMarkingFindsWhatIsHeldAndCopied) {
   EXPECT_EQ(found(), live_);
 }
 
-// The original goes while the walk is on, after the copy's place has been passed.
+// The original is freed during the walk, after the walk has passed the copy's position.
 TEST_F(SnapshotTest, AWalkForMarkingBeginsAnewWhenARecordIsCopied) {
   for (uint64_t i = 1; i <= 1000; i++) record(i * 64 * kPage, 4 * kPage, 3, kOwner);
   for (const uint64_t at : {1, 500, 999}) {

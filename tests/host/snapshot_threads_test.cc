@@ -1,5 +1,4 @@
-// Readers of snapshots that take their time, while others record, free and empty the table. Under
-// ThreadSanitizer.
+// Slow readers of snapshots, while others record, free and empty the table. Under ThreadSanitizer.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -18,7 +17,7 @@ namespace {
 
 constexpr unsigned kWriters = 4, kReaders = 2;
 
-// No address comes twice, and its record says which address it was recorded for.
+// No address comes twice, and each record is that of its address.
 TraceEvent event_of(uint64_t object, unsigned cpu) {
   return {.object = object,
           .size = object % 1000003 + (object % (64 * 512) == 0 ? TraceTable::kLargeSize : 0),
@@ -36,7 +35,7 @@ void record(TraceTable& table, const TraceEvent& event) {
     table.record(event);
 }
 
-// What is on the table and will be freed by anyone.
+// Objects on the table, which any thread may free.
 struct World {
   TraceTable* table = TraceTable::create(kWriters);
   std::vector<std::atomic<uint64_t>> out = std::vector<std::atomic<uint64_t>>(3000);
@@ -132,7 +131,7 @@ TEST(SnapshotThreads, NothingIsMissedAndNothingShownTwice) {
   }
 }
 
-// The table ends while readers wait for their turn, and while one reads.
+// The table is freed while some readers wait and one reads.
 TEST(SnapshotThreads, ATableThatEndsStaysForItsReaders) {
   for (unsigned round = 0; round < 50; round++) {
     TraceTable* const table = TraceTable::create(kWriters);

@@ -55,7 +55,7 @@ extern "C" int outer(int a) {
 
 
 def test_inlined_members_are_named_with_their_classes(tmp_path):
-    """Of a class without linkage, too, whose members have no mangled name."""
+    """Also for a class without linkage, whose members have no mangled name."""
     [call] = calls_in(tmp_path, QUALIFIED)
     [place] = dwarf.places(str(tmp_path / "a"), [call]).values()
     assert [ksyms.plain_name(name) for name, _, _ in place] == ["outside::Name::Inner::move", "outside::Name::copy", "Local::inside", "operator()", "outer"]
@@ -92,7 +92,7 @@ def test_a_kernel_function_has_file_and_line(kernel_lines):
 
 
 def test_inlined_functions_do_not_have_their_caller_s_name(kernel_lines):
-    """What GNU addr2line gives them here."""
+    """GNU addr2line's answers here."""
     functions = kernel_lines.symbols.functions
     index = next(index for index, (_, name) in enumerate(functions) if name == "arena_alloc")
     found = dwarf.places(kernel_lines.elf, range(functions[index][0], functions[index + 1][0]))

@@ -64,7 +64,7 @@ TEST_F(StackTableTest, EachStackHasOneNumberThatKeepsItsMeaning) {
 
 TEST_F(StackTableTest, KernelAndUserStacksOfEqualWordsAreDifferent) {
   ASSERT_TRUE(table_.open().ok());
-  // The user frame is stored as the two words that the kernel frames are.
+  // The user frame is stored as the same two words as the kernel frames.
   const uint64_t kernel[] = {StackTable::kKernelBase + 0x1000, StackTable::kKernelBase + 0x20};
   const uint64_t user[] = {uint64_t{0x80000020} << 32 | 0x80001000};
   const uint32_t a = table_.intern(StackKind::kKernel, kernel, 2);
@@ -93,14 +93,14 @@ TEST_F(StackTableTest, APairHasOneNumberAndIsNoStack) {
   EXPECT_EQ(table_.split(0), (StackTable::Pair{0, 0}));
   EXPECT_EQ(table_.size(), 3u) << "stacks";
   EXPECT_GT(table_.end(), pair);
-  // Stacks of the same words are others.
+  // Stacks of different kinds with the same words are different.
   const uint64_t words[] = {StackTable::unpacked(k), StackTable::unpacked(u)};
   const uint64_t word[] = {uint64_t{u} << 32 | k};
   EXPECT_NE(table_.intern(StackKind::kKernel, words, 2), pair);
   EXPECT_NE(table_.intern(StackKind::kUser, word, 1), pair);
 }
 
-// As many words as there can be.
+// The maximum number of words.
 TEST_F(StackTableTest, UserStacksAreKeptToTheLastFrame) {
   ASSERT_TRUE(table_.open().ok());
   Frames frames(StackTable::kMaxFrames, 0x7fff00001000);

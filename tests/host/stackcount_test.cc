@@ -1,5 +1,4 @@
-// The parts of stackcount that need no system: which names a pattern means, and what is printed of
-// counts.
+// The parts of stackcount that need no system: matching of patterns, and printing of counts.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-"""What the leak sweep makes of what its guests say (tools/stele/sweep.py), and scripts/leaksweep's own failures."""
+"""The leak sweep's reading of its guests' output (tools/stele/sweep.py), and scripts/leaksweep's
+own failures."""
 import os
 import subprocess
 from types import SimpleNamespace
@@ -76,16 +77,16 @@ def test_a_leak_is_named():
 def test_what_is_no_leak_is_shown():
     status, said = told(read(CLEAN_RUNS + SECOND + END))
     assert status == CLEAN
-    assert "did not end, and were killed (not counted): with allocation 1 of process 2\n" in said
+    assert "hung and were killed (not counted): at allocation 1 of process 2\n" in said
     assert "not repeated (not counted):\n    allocation 1 of process 2: 64 bytes of vm_region\n" in said
     assert said.endswith("\nno leak\n")
 
 
 @pytest.mark.parametrize("lines, doubt", [
     (b"leaksweep unrepeated 1 3\nleaksweep rise chan 1 104\nleaksweep rise page 2 8192\n",
-     "the failure could not be repeated that left 8192 bytes of page and 104 bytes of chan: allocation 3 of process 1"),
+     "could not repeat the failure that left 8192 bytes of page and 104 bytes of chan: allocation 3 of process 1"),
     (b"leaksweep try 2 7\nleaksweep cut 2 7\n", "process 2 was killed before its allocation 7 came: it may make more"),
-    (b"leaksweep stuck 1 3\nleaksweep stuck 1 5\n", "the command no longer ended without a failure, after that of allocation 3, 5 of process 1"),
+    (b"leaksweep stuck 1 3\nleaksweep stuck 1 5\n", "the command hung even without a failure, after the failure of allocation 3, 5 of process 1"),
 ], ids=["unrepeated", "cut", "stuck"])
 def test_what_was_not_seen_is_doubted(lines, doubt):
     total = Swept()
@@ -104,7 +105,7 @@ def test_a_command_that_sways():
 
 @pytest.mark.parametrize("sways, status", [("12", 2), ("2", 2), ("", 0)], ids=["both", "one", "none"])
 def test_guests_that_sweep_nothing(tmp_path, sways, status):
-    """Of two, by a file that plays scripts/guest."""
+    """Of two guests, by a file that plays scripts/guest."""
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts/leaksweep").write_bytes((ROOT / "scripts/leaksweep").read_bytes())
     (tmp_path / "tools").symlink_to(ROOT / "tools")

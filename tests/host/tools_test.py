@@ -55,7 +55,8 @@ def test_a_failure_of_a_hunt_is_no_finding(name, arguments):
 
 
 def test_the_accelerator_is_remembered_where_nobody_else_writes(tmp_path, monkeypatch):
-    """A file of a name that others can guess, in a folder that they can write to, may be a link to one of ours."""
+    """A file with a predictable name, in a folder that others can write to, may be a link to one of
+    ours."""
     module = script("guest")
     shared, build, ours = tmp_path / "shared", tmp_path / "build", tmp_path / "ours"
     shared.mkdir()
@@ -203,7 +204,7 @@ def test_equal_names_are_told_apart_by_address():
 
 
 def test_variables_are_those_that_can_be_written():
-    """By their distance from the data's beginning; labels are none."""
+    """By their distance from the data's beginning; labels are left out."""
     lines = ["ffffffff80200000 D data_start", "ffffffff80200000 0000000000000008 d (anonymous namespace)::first", "ffffffff80200100 D label",
              "ffffffff80200040 0000000000000010 B Class::second", "ffffffff80200060 0000000000000100 b third", "ffffffff80180000 0000000000000010 V vtable for Class",
              "ffffffff80100000 0000000000000010 T function", "0000000000000000 a absolute"]
@@ -211,7 +212,7 @@ def test_variables_are_those_that_can_be_written():
     assert ksyms.variables([*lines, "ffffffff802001a0 0000000000000004 b far"])[3:] == [(0x160, ""), (0x1a0, "far"), (0x1a4, "")]
 
 
-# What .stele.returns is made of.
+# The origin of .stele.returns.
 DISASSEMBLY = ("prog:     file format elf64-x86-64\n\n0000000000401000 <f>:\n"
                "  401000:\t0f 1f 44 00 00       \tnopl   0x0(%rax,%rax,1)\n"
                "  401005:\te8 00 00 00 00       \tcall   401100 <ret>\n"
@@ -239,7 +240,7 @@ def test_broken_sections_are_refused():
             returns.decode(bad)
 
 
-# Where probes on kernel functions can be, from a small kernel.
+# The possible probes on kernel functions, from a small kernel.
 SOURCE = """
         extern int other(int), failed(int);
         __attribute__((cold, noinline)) int failed(int a) { asm volatile(""); return a + 3; }
@@ -276,7 +277,7 @@ def test_functions_and_their_returns(tmp_path):
     count = [sum(place == places.index(address[name]) for _, place in returns) for name in ("failed", "other", "leaves")]
     assert count == [1, 1, 1]
     assert sum(place == places.index(address["several"]) for _, place in returns) >= 2
-    # What was moved away as cold is the function's too.
+    # Code that was moved away as cold is the function's too.
     cold = next((part for part in elf.functions if part[2] == "several.cold"), None)
     assert cold is not None
     assert places.index(address["several"]) in [index for start, _, index in ksyms.parts_of(elf, places) if start == cold[0]]

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kMillisecond = 1'000'000;
 uint64_t clock_now = 1000;
 
-// Reads a dump as abi/tracedump.h tells one to.
+// Reads a dump by the rules of abi/tracedump.h.
 struct Reader {
   explicit Reader(const std::string& file) {
     memcpy(&header, file.data(), sizeof(header));
@@ -135,7 +135,7 @@ class TraceBinaryTest : public testing::Test {
                             .cpu = 3,
                             .truncated = false});
   }
-  // `open`: from then on, as when the memory ends.
+  // `open`: from then on memory fails.
   Result<void> take(unsigned sources = 2, uint64_t sample = 0, void (*open)() = nullptr) {
     binary_.reset();
     memset(memory_, 0xa5, sizeof(memory_));  // undefined, as in the kernel
@@ -269,13 +269,13 @@ TEST_F(TraceBinaryTest, ContextsHaveProgramsAndRecordsUserStacks) {
   const uint32_t user = stacks_.intern(StackKind::kUser, frames.data(), frames.size());
   const std::vector<uint8_t> build_id = {9, 8, 7};
   contexts_.intern(ContextKind::kProcess, 1, "init",
-                   {.path = "/bin/init", .build_id = {}});  // who allocates nothing
+                   {.path = "/bin/init", .build_id = {}});  // allocates nothing
   const TraceProgram program = {.path = "/bin/sh", .build_id = build_id};
   const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh", program);
   contexts_.intern(ContextKind::kProcess, 13, "cat", {.path = "/bin/cat", .build_id = {}});
   const uint32_t child = contexts_.intern(ContextKind::kProcess, 14, "sh", program);
   const uint32_t kernel = stack({0x10});
-  stacks_.intern_pair({stack({0x20}), user});  // that nobody has
+  stacks_.intern_pair({stack({0x20}), user});  // held by no record
   record(1, 0x3000, 10, kernel, child, 3);
   record(1, 0x1000, 10, stacks_.intern_pair({kernel, user}), shell, 1);
   record(1, 0x2000, 10, stacks_.intern_pair({kernel, user}), child, 2);
@@ -354,7 +354,7 @@ TEST_F(TraceBinaryTest, ReadsTheSameInPiecesOfAnySizeAndFromAnywhere) {
   EXPECT_EQ(binary_->read(buffer, sizeof(buffer), UINT64_MAX), 0u);
 }
 
-// What is allocated, freed and interned after the copies were made does not show.
+// Allocations, frees and new entries after the copies do not show.
 TEST_F(TraceBinaryTest, IsOfTheMomentOfTheCopy) {
   const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   for (uint32_t i = 0; i < 500; i++) record(0, 0x1000 + i * 64, 1, stack({i % 7}), context, 0);
@@ -368,7 +368,7 @@ TEST_F(TraceBinaryTest, IsOfTheMomentOfTheCopy) {
   EXPECT_TRUE(read() == before);
 }
 
-// What cannot be named is not there, and counted.
+// Entries that cannot be named are left out, and counted.
 TEST_F(TraceBinaryTest, WithoutMemoryItNamesWhatFits) {
   constexpr uint32_t kRecords = 20'000;
   for (uint32_t i = 0; i < kRecords; i++) {
@@ -412,7 +412,7 @@ TEST_F(TraceBinaryTest, WithoutMemoryItNamesWhatFits) {
   EXPECT_GT(contextless, 0u);
   EXPECT_LT(stackless, kRecords);
   EXPECT_LT(contextless, kRecords);
-  // With memory everything has a name.
+  // With memory every entry has a name.
   TraceWorld::fail_blocks(0);
   ASSERT_TRUE(take().ok());
   const Reader whole(read());

@@ -19,7 +19,7 @@ ContextTable trace_contexts;
 
 namespace {
 
-// As a hook asks.
+// As from a hook.
 CurrentContext current_context() {
   const Cpu& cpu = this_cpu();
   if (cpu.current && trace_context_remembered(cpu)) {
@@ -36,7 +36,7 @@ uint32_t user_stack() {
 int pages_out = 0;
 bool no_pages = false;
 
-// The stack of the program, and what the kernel's entry has saved.
+// The stack of the program, and the registers that the kernel's entry has saved.
 std::vector<uint64_t> user_memory;
 struct {
   uint64_t below[512];
@@ -59,7 +59,7 @@ void set_user_stack(const std::vector<uint64_t>& frames, size_t at = 4) {
   *next = 0;
 }
 
-// What the rest of the kernel would say.
+// The answers of the rest of the kernel.
 int walks = 0;
 int programs_asked = 0;
 std::string program_path;
@@ -114,14 +114,14 @@ void panic(const char* pattern, ...) {
 
 namespace {
 
-// No other user stack of this size finds room without a page.
+// No other user stack of this size fits without a page.
 void fill_stack_page(size_t size) {
   std::vector<uint64_t> frames(size, 0x700000);
   do frames[0]++;
   while (trace_stacks.intern(StackKind::kUser, frames.data(), frames.size()) != 0);
 }
 
-// With and without what a CPU remembers of callers.
+// With and without a CPU's cache of callers.
 class TraceContextTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -158,7 +158,7 @@ class TraceContextTest : public testing::TestWithParam<bool> {
     if (GetParam()) recent_callers_open(1);
   }
 
-  // So often that the CPU remembers the stack: the number of that.
+  // So often that the CPU caches the stack: returns its number.
   uint32_t meet() {
     for (int i = 0; i < 2; i++) {
       return_to_user();
@@ -229,7 +229,7 @@ TEST_P(TraceContextTest, WhatIsRememberedIsWhatAWalkWouldFind) {
   std::vector<uint64_t> frames = {0x401000};
   for (uint64_t i = 1; i < kUserStackDepth; i++) {
     frames.push_back(0x402000 + i * 16);
-    // In each frame another return address, and another way to the next.
+    // In each frame another return address, and another distance to the next.
     for (size_t change = 0; change <= i; change++) {
       for (const bool moved : {false, true}) {
         set_user_stack(frames);
@@ -324,7 +324,7 @@ TEST_P(TraceContextTest, AnInterruptIsNobodyElses) {
   EXPECT_EQ(trace_current_pid(), 0u);
   interrupt = "disk";
   EXPECT_STREQ(context().program->name, "disk");
-  // An exception is what ran.
+  // An exception interrupted the code itself.
   cpu_.interrupt_vector = kVectorPageFault;
   EXPECT_EQ(current_context().id, task);
   EXPECT_EQ(trace_current_pid(), 12u);
@@ -350,7 +350,7 @@ TEST_P(TraceContextTest, NumbersFromAnEarlierTraceAreNotUsed) {
   EXPECT_EQ(walks, 2);
 }
 
-// The number that a task remembers of its user stack may have been given to another since.
+// The number that a task caches for its user stack may have been reused since.
 TEST_P(TraceContextTest, UserStacksFromAnEarlierTraceAreNotUsed) {
   const uint32_t first = user_stack();
   close();
@@ -407,13 +407,13 @@ TEST_P(TraceContextTest, DeepStacksAreCut) {
   same_frames(kUserStackDepth);
   const uint32_t whole = user_stack();
   EXPECT_EQ(trace_stacks.view(whole).size(), kUserStackDepth);
-  EXPECT_EQ(current_context().caller & kCallerCut, 0u);
+  EXPECT_EQ(current_context().caller & kStackTruncated, 0u);
   for (const size_t depth : {kUserStackDepth + 1, size_t{100}}) {
     same_frames(depth);
     return_to_user();
     walks = 0;
     for (int i = 0; i < 3; i++) {
-      EXPECT_EQ(current_context().caller, kTraceFromUser | kCallerCut | whole)
+      EXPECT_EQ(current_context().caller, kTraceFromUser | kStackTruncated | whole)
           << "each time; what is there of it is the same";
     }
     EXPECT_EQ(walks, GetParam() && depth == 100 ? 0 : 1) << "deeper than what is looked at";
@@ -422,14 +422,14 @@ TEST_P(TraceContextTest, DeepStacksAreCut) {
   // A number from before the tables were emptied.
   close();
   open_again();
-  EXPECT_NE(current_context().caller & kCallerCut, 0u);
+  EXPECT_NE(current_context().caller & kStackTruncated, 0u);
   EXPECT_EQ(walks, 1);
   // Another program, which has not been in user mode.
   trace_program_changed(task_);
   EXPECT_EQ(current_context().caller, 0u);
   same_frames(3);
   return_to_user();
-  EXPECT_EQ(current_context().caller & kCallerCut, 0u);
+  EXPECT_EQ(current_context().caller & kStackTruncated, 0u);
   EXPECT_EQ(trace_stacks.view(user_stack()).size(), 3u);
 }
 

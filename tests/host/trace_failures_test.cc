@@ -1,6 +1,6 @@
-// A whole life of two traces, again and again, with each of its allocations failing in turn: pages
-// of trace memory, and what dumps are copied to. Every time both identities hold in every shard,
-// the counters say what was lost and no more is lost than that one page, and all memory comes back.
+// The whole life of two traces, again and again, with each of its allocations failing in turn:
+// pages of trace memory, and copies for dumps. Every time both identities hold in every shard, the
+// counters show the loss, no more is lost than that one page, and all memory comes back.
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ class Life {
     if (stacks_open_) stacks_.clear();
   }
 
-  // In the order in which a start does it.
+  // In the order of a start.
   Result<void> open() {
     TRY(stacks_.open());
     stacks_open_ = true;
@@ -51,7 +51,7 @@ class Life {
     return {};
   }
 
-  // Returns how many dumps did not know everything, for want of memory.
+  // Returns the number of dumps that were incomplete for lack of memory.
   unsigned live() {
     unsigned poorer = 0;
     for (int phase = 0; phase < 4; phase++) {
@@ -79,7 +79,7 @@ class Life {
   }
 
  private:
-  // One operation, as a hook does it.
+  // One operation, as from a hook.
   void step() {
     const size_t table = random_() % tables_.size();
     Expected& expected = expected_[table];
@@ -114,7 +114,7 @@ class Life {
       const uint32_t pair =
           stack == 0 || user_stack == 0 ? 0 : stacks_.intern_pair({stack, user_stack});
       user_stack_lost = user_stack == 0 || (stack != 0 && pair == 0);
-      // Without it the kernel's remains.
+      // Without it only the kernel's remains.
       if (pair != 0) stack = pair;
     }
 
@@ -195,7 +195,7 @@ class Life {
     return all;
   }
 
-  // Whether it knows everything.
+  // Is it complete?
   bool dump_text() {
     TraceText text(memory_, stacks_, contexts_);
     EXPECT_TRUE(text.snapshot().open(*tables_[0]).ok());

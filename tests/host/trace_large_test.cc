@@ -1,4 +1,4 @@
-// Records whose size 31 bits do not hold.
+// Records whose size does not fit into 31 bits.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -14,7 +14,7 @@ std::atomic<uint64_t> coarse_time{0};
 namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
-constexpr uint16_t kOwner = 7;
+constexpr TraceOwner kOwner = trace_owner(7), kOtherOwner = trace_owner(8);
 
 TraceEvent event(uint64_t object, uint64_t size, uint64_t time = 0) {
   return {.object = object,
@@ -37,7 +37,7 @@ class TraceLargeTest : public testing::Test {
     EXPECT_EQ(TraceWorld::pages_out(), 0u);
   }
 
-  // Copies of all live records, of whose sizes the counters have the sum.
+  // Copies of all live records; the counters have the sum of their sizes.
   std::vector<TraceRecord> copy() {
     TraceCounters counters;
     std::vector<TraceRecord> records = copy_of(*table_, &counters);
@@ -59,15 +59,15 @@ TEST_F(TraceLargeTest, SizesThatARecordCannotHoldAreDropped) {
   EXPECT_EQ(table_->counters().dropped, 1u);
 }
 
-// What says how large records are is used again, however they were freed.
+// The second records with large sizes are reused, for any order of frees.
 TEST_F(TraceLargeTest, TakeNoMoreMemoryForBeingMany) {
   table_->record(event(0x1000, 5 * TraceTable::kLargeSize));
   uint64_t pages = 0;
   for (uint64_t i = 0; i < 10'000; i++) {
     if (i == 10) pages = TraceWorld::pages_out();
     table_->record(event(0x2000, TraceTable::kLargeSize + i));
-    EXPECT_FALSE(
-        table_->forget_at_once(0x2000, 3));  // where large records are, hooks go the long way
+    EXPECT_FALSE(table_->forget_at_once(
+        0x2000, 3));  // with large records present, hooks take the general path
     table_->forget(0x2000, 3);
     table_->record(event(0x3000, 7));  // where the large one was
     EXPECT_EQ(table_->counters().bytes, 5 * TraceTable::kLargeSize + 7);
@@ -76,8 +76,7 @@ TEST_F(TraceLargeTest, TakeNoMoreMemoryForBeingMany) {
   EXPECT_EQ(TraceWorld::pages_out(), pages);
 }
 
-// A record that was large is taken again for one that is large, while what said how large it was is
-// still in the list.
+// A large record's slot is reused for a large one, while its second record is still in the list.
 TEST_F(TraceLargeTest, AreAsLargeAsTheyWereRecordedLast) {
   std::mt19937_64 random(1);
   std::map<uint64_t, uint64_t> expected;  // sizes by object
@@ -118,13 +117,13 @@ TEST_F(TraceLargeTest, RangesAreCut) {
   EXPECT_EQ(sizes(), (Sizes{{0, 1}}));
 }
 
-// One pass looks at each once. A search for each in a list of all would take this test minutes.
+// One pass visits each once. A search in the whole list for each would take minutes.
 TEST_F(TraceLargeTest, ManyRangesAreCutOneByOne) {
   constexpr uint64_t kRanges = 4'000, kSize = 6 * kGiB;
   const auto address = [](uint64_t i) { return (8 * i + 4) * kGiB; };
-  // Among small ones of another owner, in a part of whose places they lie.
+  // Among small ones of another owner, in a part of their slots.
   for (uint64_t i = 0; i < kRanges; i++) {
-    table_->record(event(i + 1, 7), kOwner + 1);
+    table_->record(event(i + 1, 7), kOtherOwner);
     table_->record(event(address(i), kSize), kOwner);
     if (i % 3 == 0) table_->forget(i + 1, 3);
   }

@@ -9,7 +9,7 @@
 
 namespace {
 
-// What the value of `trace=` wants of `name`: options as typed, "no", or "" for the usual ones.
+// The order for `name` in a value of `trace=`: options as typed, "no", or "" for the default ones.
 std::string wants(std::string_view items, std::string_view name) {
   TraceLater later;
   later.expect(items);
@@ -20,7 +20,7 @@ std::string wants(std::string_view items, std::string_view name) {
   return *options == TraceOptions() ? "" : text;
 }
 
-// What is said about each item that is wrong.
+// The messages about invalid items.
 std::vector<std::string> errors(std::string_view items) {
   std::vector<std::string> found;
   for (TraceItem item; trace_next_item(&items, &item);) {
@@ -58,7 +58,7 @@ TEST(TraceLater, OptionsHoldForTheItemsBeforeThatHaveNone) {
   EXPECT_EQ(wants(several, "b"), " depth=16");
   EXPECT_EQ(wants(several, "c"), " depth=16");
   EXPECT_EQ(wants(several, "d"), "");
-  // A colon alone means the usual ones.
+  // A colon alone means the default ones.
   EXPECT_EQ(wants("a:,b:depth=2", "a"), "");
 }
 
@@ -77,7 +77,7 @@ TEST(TraceLater, WhatIsWrongIsSaidAndTheRestGoesOn) {
                                      "and pid=N"});
   EXPECT_EQ(wants("a:dpeth=1,b:depth=2", "a"), "no");
   EXPECT_EQ(wants("a:dpeth=1,b:depth=2", "b"), " depth=2");
-  // Options that a list shares are wrong for each.
+  // Shared options that are invalid give a message for each item.
   EXPECT_EQ(errors("a,b:depth=65").size(), 2u);
   EXPECT_EQ(
       errors("a:min=2:max=1"),
@@ -89,7 +89,7 @@ TEST(TraceLater, WhatIsWrongIsSaidAndTheRestGoesOn) {
                                  std::string("."), std::string(".."), std::string("\x80")})
     EXPECT_EQ(errors(bad), std::vector<std::string>{bad + name});
   EXPECT_EQ(wants(longest, longest), "");
-  // Where nothing stands there is no item.
+  // An empty item is none.
   EXPECT_EQ(errors(""), std::vector<std::string>());
   EXPECT_EQ(errors("a,"), std::vector<std::string>());
 }
@@ -101,12 +101,12 @@ TEST(TraceLater, UntilStop) {
   ASSERT_TRUE(later.advance(command(TraceWord::kStart, few)).ok());
   EXPECT_EQ(later.wants("pipe"), few);
   EXPECT_EQ(later.all(), few);
-  // As it is for what is there already.
+  // As for existing caches.
   EXPECT_TRUE(later.advance(command(TraceWord::kStart, few)).ok());
   EXPECT_EQ(later.advance(command(TraceWord::kStart)).error(), Errno::EBUSY);
   EXPECT_EQ(TraceWorld::error(), "what is made later is traced with depth=4: stop it first");
   EXPECT_EQ(later.wants("pipe"), few);
-  // A reset of what runs drops records, and goes on.
+  // `reset` of a running trace drops records, and it goes on.
   EXPECT_TRUE(later.advance(command(TraceWord::kReset)).ok());
   EXPECT_EQ(later.wants("pipe"), few);
   EXPECT_TRUE(later.advance(command(TraceWord::kStop)).ok());
@@ -140,7 +140,7 @@ TEST(TraceLater, MarksAreThoseOfTheOthers) {
   EXPECT_TRUE(later.advance(command(TraceWord::kMark)).ok());
   EXPECT_TRUE(later.advance(command(TraceWord::kReset)).ok());
   EXPECT_EQ(later.mark(), 1u);
-  // What is stopped has marks too, and goes on with them.
+  // Stopped traces have marks too, and continue with them.
   EXPECT_TRUE(later.advance(command(TraceWord::kStop)).ok());
   EXPECT_TRUE(later.advance(command(TraceWord::kMark)).ok());
   EXPECT_TRUE(later.advance(command(TraceWord::kStart)).ok());

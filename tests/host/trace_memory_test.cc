@@ -54,7 +54,7 @@ class TraceMemoryTest : public testing::Test {
   }
 };
 
-// That is what the pool is for.
+// That is the purpose of the pool.
 TEST_F(TraceMemoryTest, OnePageThatCannotBeHadCostsNothing) {
   uint64_t nth = 0;
   do {

@@ -78,7 +78,7 @@ TEST_F(TraceSummaryTest, MostBytesFirst) {
   EXPECT_TRUE(print(9).empty());
 }
 
-// Few records of a sampled trace stand for much.
+// The few records of a sampled trace represent many allocations.
 TEST_F(TraceSummaryTest, SampledTracesCountAsTheyAreEstimated) {
   TraceOptions options;
   options.sample = 512;
@@ -127,8 +127,7 @@ TEST_F(TraceSummaryTest, WhatIsLockedIsReadWhereEverybodyStandsStill) {
             "  1 of 64 parts of the traces were just being changed: of each a record may be wrong");
 }
 
-// More stacks than there are places: what holds most is still found, and every byte stands
-// somewhere.
+// More stacks than slots: the largest one is still found, and every byte is counted.
 TEST_F(TraceSummaryTest, ManyStacks) {
   std::mt19937 random(1);
   std::map<uint32_t, TraceSummary::Sum> truth;

@@ -15,11 +15,11 @@ std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
-// Half of them as hooks do, where that is possible.
+// Half of them by the hooks' fast path, where possible.
 void record(TraceTable& table, const TraceEvent& event) {
   coarse_time = event.time;
   if (event.object % 128 == 0 && event.stack != 0 && event.context != 0 && !event.user_stack_lost) {
-    const uint64_t stack = event.stack | (event.truncated ? TraceTable::kFlag : 0);
+    const uint64_t stack = event.stack | (event.truncated ? kStackTruncated : 0);
     if (event.size < TraceTable::kLargeSize &&
         table.record_at_once(event.object, event.size, stack, event.context,
                              cpu_stamp(event.cpu, event.time)))
@@ -33,7 +33,7 @@ void forget(TraceTable& table, uint64_t object, uint32_t cpu) {
     table.forget(object, cpu);
 }
 
-// Of which nothing matters but the object.
+// Only the object matters.
 TraceEvent small_event(uint64_t object) {
   return {.object = object,
           .size = 1,
@@ -44,7 +44,7 @@ TraceEvent small_event(uint64_t object) {
           .truncated = false};
 }
 
-// About what a record holds, and more.
+// Sizes near the limit of a record, and larger.
 uint64_t large_size(std::mt19937_64& random) {
   const uint64_t near = TraceTable::kLargeSize - 1 + random() % 3;
   return random() % 2 == 0 ? near : random() & TraceTable::kMaxSize;
@@ -55,7 +55,7 @@ struct Expected {
   uint32_t mark;
 };
 
-// What a table must hold after the same operations.
+// The state that a table must have after the same operations.
 struct Model {
   std::unordered_map<uint64_t, Expected> live;
   TraceCounters counters = {};
@@ -110,7 +110,7 @@ class TraceTableTest : public testing::Test {
     EXPECT_EQ(TraceWorld::pages_out(), 0u);
   }
 
-  // Whether a record was dropped is the table's to say: memory fails at random.
+  // The table decides whether a record was dropped: memory fails at random.
   void record(Model& model, const TraceEvent& event) {
     const uint64_t dropped = table_->counters().dropped;
     ::record(*table_, event);
@@ -135,7 +135,8 @@ class TraceTableTest : public testing::Test {
     }
   }
 
-  // Random operations, with a comparison after every few. `most` is about how many objects are out.
+  // Random operations, with a comparison after every few. `most` is about the number of objects
+  // out.
   void run(unsigned seed, int operations, size_t most, bool failures) {
     std::mt19937_64 random(seed);
     Model model;
@@ -152,7 +153,7 @@ class TraceTableTest : public testing::Test {
       } else if (what == 1) {
         table_->next_mark();
       } else if (what >= 20 && what < 120) {
-        // What a filter keeps out is freed, too.
+        // Filtered objects are freed, too.
         const uint64_t object = 0xffff900000000000 + random() % most * 64;
         if (random() % 2 == 0) {
           table_->filter(static_cast<uint32_t>(object / 64 % 64));
@@ -203,22 +204,22 @@ TEST_F(TraceTableTest, ObjectsThatARecordCannotHoldAreDropped) {
             .truncated = false};
   };
   table_->record(event(object));
-  table_->record(event(object), 7);
+  table_->record(event(object), TraceOwner{7});
   TraceCounters counters;
   uint64_t refused = 0;
-  // The low 48 bits are those of an object that is there.
+  // The low 48 bits are those of a recorded object.
   for (const uint64_t above : {uint64_t{1} << 47, uint64_t{1} << 48, uint64_t{1} << 63}) {
     refused++;
     table_->record(event(object | above));
     table_->forget(object | above, 3);
-    EXPECT_FALSE(table_->forget_of(7, object | above, 3));
+    EXPECT_FALSE(table_->forget_of(TraceOwner{7}, object | above, 3));
     counters = table_->counters();
     EXPECT_EQ(counters.dropped, refused);
     EXPECT_EQ(counters.unmatched, 2 * refused);
     EXPECT_EQ(counters.live, 2u);
     ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
   }
-  EXPECT_TRUE(table_->forget_of(7, object, 3));
+  EXPECT_TRUE(table_->forget_of(TraceOwner{7}, object, 3));
   table_->forget(object, 3);
   // Addresses of the upper half are held.
   table_->record(event(object - (uint64_t{1} << 47)));
@@ -240,7 +241,7 @@ TEST_F(TraceTableTest, NotesWhatStays) {
   };
   record_all();
   for (uint64_t i = 1; i <= 1000; i += 10) table_->note_not_leak(i * 64);
-  // Of objects that have no record, or can have none, nothing is noted.
+  // Nothing is noted about objects that have no record, or cannot have one.
   table_->note_not_leak(64 * 2000);
   table_->note_not_leak(64 | uint64_t{1} << 48);
   TraceCounters counters;
@@ -338,8 +339,8 @@ TEST_F(TraceTableTest, WithoutMemoryACpuUsesTheRecordsThatAnotherHasFreed) {
   EXPECT_EQ(table_->counters().live, 0u);
 }
 
-// Regular addresses are what caches give out; each stride must find its objects, in any order of
-// freeing, and take no more memory than another.
+// Caches give out regular addresses. Each stride must find its objects, in any order of frees, and
+// take no more memory than another.
 TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
   for (const uint64_t stride : {16, 64, 192, 4096, 8192, 1 << 20, 1 << 30}) {
     const uint64_t before = TraceWorld::pages_out();
@@ -358,8 +359,7 @@ TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
   EXPECT_EQ(table_->counters().unmatched, 0u);
 }
 
-// So many that a directory of one page does not hold their buckets, while memory fails now and
-// then.
+// So many that a directory of one page cannot hold their buckets, while memory fails now and then.
 TEST_F(TraceTableTest, BucketsStayAsManyAsRecords) {
   constexpr uint64_t kObjects = 600'000;
   TraceTable* const table = TraceTable::create(1);
@@ -382,7 +382,7 @@ TEST_F(TraceTableTest, BucketsStayAsManyAsRecords) {
   TraceTable::destroy(table);
 }
 
-// Each object is freed by another CPU than has it allocated; every shard has records of nearly
+// Each object is freed by another CPU than the allocating one; every shard has records of nearly
 // every hash.
 TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
   constexpr uint64_t kObjects = 20'000;
@@ -397,7 +397,7 @@ TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
                                 .cpu = static_cast<uint16_t>(i % 64),
                                 .truncated = false};
       if (owned) {
-        table_->record(event, static_cast<uint16_t>(i % 5));
+        table_->record(event, static_cast<TraceOwner>(i % 5));
       } else {
         table_->record(event);
       }
@@ -405,8 +405,8 @@ TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
     for (uint64_t i = 0; i < kObjects; i++) {
       const auto cpu = static_cast<uint32_t>((i * 7 + 1) % 64);
       if (owned) {
-        EXPECT_FALSE(table_->forget_of(5, object(i), cpu)) << "it is another's";
-        EXPECT_TRUE(table_->forget_of(static_cast<uint16_t>(i % 5), object(i), cpu));
+        EXPECT_FALSE(table_->forget_of(TraceOwner{5}, object(i), cpu)) << "it is another's";
+        EXPECT_TRUE(table_->forget_of(static_cast<TraceOwner>(i % 5), object(i), cpu));
       } else {
         ::forget(*table_, object(i), cpu);
       }

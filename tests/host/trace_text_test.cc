@@ -75,7 +75,7 @@ class TraceTextTest : public testing::Test {
     take();
     return read();
   }
-  // The same when no memory can be had.
+  // The same without memory.
   std::string dump_without_memory() {
     begin();
     EXPECT_TRUE(text_->snapshot().open(*table_).ok());
@@ -86,7 +86,7 @@ class TraceTextTest : public testing::Test {
     return text;
   }
 
-  // A reference that was taken by a stack, and lies in an object at so many bytes; 0: nowhere.
+  // A reference that a stack took, at so many bytes into an object; 0: nowhere.
   static void add_place(RefPlaces& places, uint32_t stack, uint64_t offset) {
     const uint64_t number = places.all().size() + 1;
     places.add(number, 0xffff800000001000 + number, stack, RefKind::kTest);
@@ -108,7 +108,7 @@ class TraceTextTest : public testing::Test {
   std::unique_ptr<TraceText> text_;
 };
 
-// Of each group what was found, up to eight, and how much was not.
+// For each group the found ones, up to eight, and the number of the others.
 TEST_F(TraceTextTest, ReferencesHavePlaces) {
   const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
   const uint32_t few = stack({0x10}), many = stack({0x30}), lost = stack({0x50});
@@ -227,7 +227,7 @@ TEST_F(TraceTextTest, FiltersEndTheFirstLine) {
 
 TEST_F(TraceTextTest, SampledTracesSayWhatTheyStandFor) {
   const uint32_t context = contexts_.intern(ContextKind::kKernelTask, 0, "reaper");
-  // Two small objects stand for more bytes than the large one, which stands for itself.
+  // Two small objects represent more bytes than the large one, which represents itself.
   record(0x1000, 1'000'000, stack({0x10}), context, 900);
   record(0x2000'000, 64, stack({0x20}), context, 900);
   record(0x3000'000, 64, stack({0x20}), context, 900);
@@ -262,8 +262,8 @@ TEST_F(TraceTextTest, UserStacksFollowTheContexts) {
   record(0x1000, 10, stacks_.intern_pair({place, opens}), shell, 990);
   record(0x2000, 20, stacks_.intern_pair({place, opens}), other, 991);
   record(0x3000, 100, stacks_.intern_pair({place, forks}), shell, 992);
-  // The same addresses in another program are another place; and what has no user stack is only a
-  // context.
+  // The same addresses in another program are another stack; objects without a user stack only have
+  // a context.
   record(0x4000, 5, stacks_.intern_pair({place, opens}), cat, 993);
   record(0x5000, 1000, place, cat, 994);
   record(0x6000, 1000, place, 0, 995);
@@ -374,7 +374,7 @@ TEST_F(TraceTextTest, ReadsTheSameInPiecesOfAnySizeAndAgain) {
   }
   const std::string whole = dump();
   for (const size_t piece : {1, 7, 511, 512, 513, 100'000}) EXPECT_EQ(read(piece), whole) << piece;
-  // From anywhere, backwards too.
+  // From any offset, also backwards.
   char buffer[100];
   for (int i = 0; i < 50; i++) {
     const size_t offset = random() % (whole.size() + 10);
@@ -419,7 +419,7 @@ TEST_F(TraceTextTest, WithoutMemoryItSaysTheSameOfWhatFits) {
   const uint64_t blocks = TraceWorld::blocks_out();
   text_.reset();
   EXPECT_LT(TraceWorld::blocks_out(), blocks) << "it took memory";
-  // Contexts are too many: what it says of them is tested below.
+  // Contexts are too many: another test checks the text about them.
   const auto without_contexts = [](const std::string& text) {
     std::string lines;
     std::istringstream in(text);
@@ -503,7 +503,7 @@ TEST_F(TraceTextTest, WithoutMemoryForAllStacksTheRestIsOneGroup) {
   EXPECT_EQ(shown, objects - rest);
 }
 
-// A reader meets the groups in several batches, forwards and again.
+// A reader gets the groups in several batches, forwards and again.
 TEST_F(TraceTextTest, ReadsTheSameWhenTheGroupsDoNotFit) {
   const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   for (uint32_t i = 0; i < 30'000; i++)
@@ -522,7 +522,7 @@ TEST_F(TraceTextTest, ReadsTheSameWhenTheGroupsDoNotFit) {
   }
 }
 
-// What is said after the table has forgotten it is marked, whether there was memory or not.
+// Text printed after the table has forgotten is marked, with or without memory.
 TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
   struct Marks {
     void stack(uint32_t id) { stacks.insert(id); }
@@ -570,7 +570,7 @@ TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
   }
 }
 
-// Whichever allocation fails: what is said is true, and all memory goes back.
+// Any allocation may fail: the text is true, and all memory comes back.
 TEST_F(TraceTextTest, WhateverFailsTheSumsAreRight) {
   for (uint32_t i = 0; i < 20'000; i++) {
     record(0x10000 + i * 64, 10, stack({i % 2000 * 16}),

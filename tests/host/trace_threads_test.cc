@@ -1,4 +1,4 @@
-// Under ThreadSanitizer, with the pages that the kernel has: threads are CPUs.
+// Under ThreadSanitizer, with the kernel's pages: threads are CPUs.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -25,11 +25,11 @@ std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
-// Half of them as hooks do, where that is possible.
+// Half of them by the hooks' fast path, where possible.
 void record(TraceTable& table, const TraceEvent& event) {
   coarse_time = event.time;
   if (event.object % 128 == 0 && event.stack != 0 && event.context != 0 && !event.user_stack_lost) {
-    const uint64_t stack = event.stack | (event.truncated ? TraceTable::kFlag : 0);
+    const uint64_t stack = event.stack | (event.truncated ? kStackTruncated : 0);
     if (table.record_at_once(event.object, event.size, stack, event.context,
                              cpu_stamp(event.cpu, event.time)))
       return;
@@ -118,7 +118,7 @@ class TraceThreads : public testing::Test {
   }
 };
 
-// Contexts are made for new processes whether anything is traced or not.
+// Contexts are made for new processes even if nothing is traced.
 TEST_F(TraceThreads, ThePoolIsEmptyWhenTracingHasEndedWhateverOthersDo) {
   trace_memory_end();
   for (int round = 0; round < 300; round++) {
@@ -229,7 +229,7 @@ TEST_F(TraceThreads, UnderALimitSomeStacksAreLostAndTheOthersHaveOneNumber) {
   }
 }
 
-// One makes the contexts of processes while others ask for what they have been told.
+// One makes the contexts of processes while others ask for published ones.
 TEST_F(TraceThreads, AContextHasOneNumberWhoeverAddsIt) {
   constexpr uint32_t kProcesses = 300;
   static ContextTable table;
@@ -265,11 +265,11 @@ TraceEvent event_of(uint64_t object, unsigned cpu) {
           .truncated = object % 3 == 0};
 }
 
-// CPUs allocate and free, also what others have allocated, while one looks on, marks and clears.
+// CPUs allocate and free, also each other's objects, while one reads, marks and clears.
 TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
   for (const uint64_t limit : {uint64_t{64} << 20, uint64_t{40} * 4096}) {
     trace_memory_set_limit(limit);
-    // The pool has what the round before it has left, which may be more.
+    // The pool has the pages left by the previous round, which may be more.
     const uint64_t most = std::max(limit, trace_memory_used());
     TraceTable* table = TraceTable::create(kCpus);
     ASSERT_NE(table, nullptr);

@@ -14,8 +14,9 @@ NO_LIMIT = (1 << 64) - 1
 
 
 def binary(extra=b"", unknown=(), version=3, unnamed=(0, 0)):
-    """A binary dump of one trace with two records. `extra` ends the header, every section header and every item, as fields of a later kernel
-    would; `unknown`: sections of other tags, as (tag, bytes); `unnamed`: records whose stack, or context, there was no memory for."""
+    """A binary dump of one trace with two records. `extra` ends the header, every section header
+    and every item, as fields of a later kernel would; `unknown`: sections with other tags, as (tag,
+    bytes); `unnamed`: records whose stack, or context, could not be named for lack of memory."""
     def section(tag, items, source=0, item_size=None):
         data = b"".join(items)
         size = item_size or (len(items[0]) if items else 8)
@@ -118,7 +119,7 @@ def test_says_what_has_no_name():
     assert not list(text(TraceDump(binary())))[0].startswith("not named")
     dump = TraceDump(binary(unnamed=(7, 8)))
     assert (dump.stacks_unnamed, dump.contexts_unnamed) == (7, 8)
-    assert list(text(dump))[0] == "not named for want of memory: the stacks of 7 records, the contexts of 8"
+    assert list(text(dump))[0] == "not named for lack of memory: the stacks of 7 records, the contexts of 8"
 
 
 def test_what_is_no_dump():

@@ -1,4 +1,4 @@
-// Whether one series grows (kmemwatch): chances against exact ones and against simulated series.
+// The growth of one series (kmemwatch): chances against exact ones and against simulated series.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Series minima(std::size_t count, auto&& next) {
   });
 }
 
-// How many of `runs` series have a p of at most `bound`.
+// The number of `runs` series with a p of at most `bound`.
 double share(int runs, double bound, auto&& p_of_one) {
   int below = 0;
   for (int i = 0; i < runs; i++) below += p_of_one() <= bound;
@@ -55,7 +55,7 @@ TEST(Trend, MannKendallByHand) {
 }
 
 TEST(Trend, MannKendallAgainstAllOrders) {
-  // With ties: what the correction is for.
+  // With ties: the purpose of the correction.
   for (Series series : {Series{1, 2, 3, 4, 5, 6, 7}, Series{1, 1, 2, 2, 2, 3, 4, 5}}) {
     const auto risings = [](const Series& of) {
       int count = 0;
@@ -143,7 +143,7 @@ TEST(Trend, NoiseIsAccusedAsRarelyAsPSays) {
   EXPECT_EQ(share(20'000, 0.01,
                   [&] { return growth_p(made(24, [&](double) { return normal(random); })); }),
             0);
-  // It comes back to its level slowly, which Mann and Kendall do not expect.
+  // It returns to its level slowly, which Mann and Kendall's test does not expect.
   const auto slow = [&] {
     return minima(64, [&] { return memory = 0.97 * memory + normal(random) - 100; });
   };

@@ -1,18 +1,19 @@
-// Questions to a guest's memory that take looking through all of it: build/tools/stele-reach CORE
-// QUESTION… with the description of memory (world.h) on standard input. What comes of it is for
+// Questions to a guest's memory that need all of it: build/tools/stele-reach CORE QUESTION… with
+// the description of memory (world.h) on standard input. The output is for
 // tools/stele/debugger/reach.py, which knows names, types and traces: lines of a word and
 // hexadecimal numbers. Each question has its answer in turn:
 //
-//   unreachable       what nobody can reach (docs/unreachable.md): `live N`, and in the order of
-//                     heads.h `head ADDRESS SIZE SOURCE`, then `keeps` for what it keeps
-//   references        where the references of the description lie: `place OBJECT NUMBER WHERE
-//                     ADDRESS HOLDER SOURCE` for each pair of words that is one, WHERE as the
-//                     enumeration has it, in an object of a source (0 0: in none)
-//   holders ADDRESS   what points to the object there: `holders COUNT SHOWN LIVE OBJECT OBJECT
+//   unreachable       unreachable objects (docs/unreachable.md): `live N`, and in the order of
+//                     heads.h `head ADDRESS SIZE SOURCE`, then `keeps` for the objects that it
+//                     keeps
+//   references        the locations of the description's references: `place OBJECT NUMBER WHERE
+//                     ADDRESS HOLDER SOURCE` for each matching pair of words, WHERE as in the
+//                     enumeration, in an object of a source (0 0: in none)
+//   holders ADDRESS   pointers to the object there: `holders COUNT SHOWN LIVE OBJECT OBJECT
 //                     SOURCE`, then of SHOWN links the kind (paths.h), ADDRESS, HOLDER, SOURCE
 //   path ADDRESS      a shortest path to it from a root: `path COUNT`, and its links as above
 //
-// Status 2 with one line on standard error if it cannot be said.
+// Errors: status 2 with one line on standard error.
 #include <algorithm>
 #include <charconv>
 #include <cinttypes>
@@ -39,7 +40,7 @@ struct Report {
   }
 };
 
-// As look() of the kernel.
+// Like look() of the kernel.
 void unreachable(World& world) {
   const Index& index = world.index();
   const Index::Counts counts = index.count();
@@ -52,8 +53,8 @@ void unreachable(World& world) {
   find_heads(index, world, world.stack(), report);
 }
 
-// As in the kernel (references.cc): of two places of a reference the one with the higher number
-// counts, as a stack may have words of what was there before.
+// Like the kernel (references.cc): of two locations of a reference the one with the higher number
+// counts, since a stack may have stale words.
 enum Where : unsigned { kStackApart, kStack, kUnreachedObject, kInUse };
 
 Where where_of(const World& world, const RangeOwner& place) {
@@ -63,14 +64,14 @@ Where where_of(const World& world, const RangeOwner& place) {
   return is_lost ? kUnreachedObject : kInUse;
 }
 
-// ADDRESS, and what object of which source it lies in; 0 0 if that is none.
+// ADDRESS, and its object and source; 0 0 if it is in none.
 void print_place(const World& world, uint64_t address) {
   const Object object = world.index().find(address);
   printf("%" PRIx64 " %" PRIx64 " %x\n", address, object ? object.address() : 0,
          object ? object.run->source : 0);
 }
 
-// Looks for traced references: for their two words, and on a stack for each apart.
+// Searches for traced references: for their two words, and on a stack for each alone.
 void find_references(const World& world, const RangeOwner& place, uint64_t address,
                      std::span<const uint64_t> words) {
   const auto print = [&](const World::Reference& found, Where where, size_t i) {
@@ -106,7 +107,7 @@ void print(const World& world, const Link& link) {
   print_place(world, link.address());
 }
 
-// Of a page table, whose entries are followed by the walker of what it belongs to.
+// A page table, whose entries the walker of its owner follows.
 void forget_walks(World& world) {
   world.index().for_each(kWalked, kWalked, [](const Object& object) {
     object.state() &= static_cast<uint8_t>(~kWalked);
@@ -133,7 +134,7 @@ void holders(World& world, uint64_t address) {
   for (const Link& link : found) print(world, link);
 }
 
-// One search answers for all.
+// One search answers all.
 class Search {
  public:
   explicit Search(World& world) : world_(world), links_(Paths<World>::memory_for(world.index())) {}

@@ -1,8 +1,7 @@
-// A guest's memory out of an ELF core that QEMU has written, by the addresses that the kernel has
-// for it.
+// A guest's memory from an ELF core of QEMU's, by the kernel's addresses.
 //
 // Pages of zeros take no room in the core, nor here: physical memory is an anonymous mapping, into
-// which what the core has is read.
+// which the core's contents are read.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +10,13 @@
 
 namespace reach {
 
-// What is said cannot be; one line.
+// An inconsistent core or description; one line.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Where memory appears in the kernel's address space.
+// The mappings of memory in the kernel's address space.
 struct Mappings {
   uint64_t direct_map;        // where the direct map of all memory begins
   uint64_t size;              // bytes of physical memory, holes included; whole pages
@@ -37,18 +36,18 @@ class Memory {
 
   uint64_t base() const { return mappings_.direct_map; }
   uint64_t size() const { return mappings_.size; }
-  // Whether `size` bytes at an address of the direct map are all there.
+  // Are all `size` bytes at an address of the direct map there?
   bool holds(uint64_t address, uint64_t size) const {
     const uint64_t offset = address - base();
     return offset <= this->size() && size <= this->size() - offset;
   }
   // The word at an address of the direct map, which holds() it; it is a multiple of eight.
   const uint64_t* at(uint64_t address) const { return words_ + (address - base()) / 8; }
-  // The address in the direct map of what lies at an address of the kernel's; 0 if nothing is
-  // mapped there.
+  // The address in the direct map of the memory at an address of the kernel; 0 if nothing is mapped
+  // there.
   uint64_t direct(uint64_t address) const;
   uint64_t tables() const { return mappings_.tables; }  // physical address of the root page table
-  // The entries of a page table; nullptr if it lies outside of memory.
+  // The entries of a page table; nullptr if it is outside of memory.
   const uint64_t* table(uint64_t physical) const {
     return physical % kPage == 0 && physical < size() ? at(base() + physical) : nullptr;
   }

@@ -1,4 +1,4 @@
-// Page tables of x86-64, in a core: what the walkers of the kernel do there
+// Page tables of x86-64, in a core, like the walkers of the kernel
 // (kern/arch/x86_64/table_walk.cc).
 #pragma once
 
@@ -31,8 +31,8 @@ inline uint64_t mapped_at(const Memory& memory, uint64_t root, uint64_t address)
   }
 }
 
-// Calls visit.table(physical), which says whether to look into it, for a table of level `level` and
-// those below it, and visit.page(physical) for what they map.
+// Calls visit.table(physical) for a table of level `level` and those below it; a false result skips
+// the table. Calls visit.page(physical) for each mapped page.
 template <typename Visit>
 void walk_tables(const Memory& memory, uint64_t table, unsigned level, unsigned first, unsigned end,
                  Visit& visit) {

@@ -66,7 +66,7 @@ class World::Reader {
         core_, Mappings{numbers_[0], numbers_[1], numbers_[2], numbers_[3], numbers_[4]});
     make_room();
   }
-  // For all runs of the description, and for the first, which is that of frames that have none.
+  // For all runs of the description, and for the first run, that of frames without a slab.
   void make_room() {
     uint64_t runs = 1, objects = 0;
     for (size_t at = text_.find("\nrun "); at != text_.npos; at = text_.find("\nrun ", at + 1)) {
@@ -138,11 +138,11 @@ class World::Reader {
     world_.roots_.push_back({RangeOwner::of_stack(0), numbers_[0],
                              numbers_[0] + sizeof(uint64_t) * world_.registers_.size()});
   }
-  // What is mapped of it, which need not be in one piece in memory.
+  // The memory mapped there, which need not be contiguous.
   void add_root(const RangeOwner& place, uint64_t from, uint64_t to) {
     if (to < from || to - from > world_.memory_->size()) fail("no range");
     to &= ~uint64_t{7};
-    uint64_t before = 0;  // where the page before ends in the direct map
+    uint64_t before = 0;  // end of the previous page in the direct map
     for (uint64_t at = (from + 7) & ~uint64_t{7}; at < to;) {
       const uint64_t end = std::min(to, (at | (Memory::kPage - 1)) + 1);
       const uint64_t direct = world_.memory_->direct(at);

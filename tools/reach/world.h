@@ -1,28 +1,28 @@
-// What a core says is in use: the kernel's index of live objects and its marking, over memory that
+// The used memory of a core: the kernel's index of live objects and its marking, over memory that
 // is not this program's own.
 //
-// A description tells where what is. It comes from who can read the kernel's structures
-// (tools/stele/debugger/memory_map.py), and does for this program what objects.cc and roots.cc do
-// in the kernel. It has a line for each thing, a word and numbers; objects from the outside in, as
-// index.h wants them, each line after what it speaks of:
+// A description lists objects and roots. It comes from a reader of the kernel's structures
+// (tools/stele/debugger/memory_map.py), and replaces the kernel's objects.cc and roots.cc. It has a
+// line for each item, a word and numbers. Objects come from the outside in, as index.h requires,
+// and each line comes after those that it refers to:
 //
-//   memory DIRECT_MAP BYTES IMAGE IMAGE_END TABLES   where memory appears (Mappings)
-//   pages ADDRESS BYTES SLAB MAPPINGS   the page descriptors: how large one is, offsets of fields
-//   source LISTED CACHE ROOT       from 0 on: whether its objects show when they are not reached,
-//                                  and are a cache's; where in them the physical address of a root
-//                                  page table lies, 0 if they have none
+//   memory DIRECT_MAP BYTES IMAGE IMAGE_END TABLES   where memory is mapped (Mappings)
+//   pages ADDRESS BYTES SLAB MAPPINGS   the page descriptors: size of one, offsets of fields
+//   source LISTED CACHE ROOT       numbered from 0 on: are its objects listed when they are not
+//                                  reached, are they a cache's, and the offset in them of the
+//                                  physical address of a root page table, 0 if they have none
 //   run START MEMORY BASE STRIDE SIZE COUNT SOURCE PAGES   live objects (Index::add); PAGES: they
-//                                  are pages, of which those of programs are not looked into
+//                                  are pages; those of programs are not searched
 //   cover START                    Index::cover
 //   dead ADDRESS…                  they are not live
-//   hide ADDRESS…                  they are not looked into
+//   hide ADDRESS…                  they are not searched
 //   object ADDRESS…                they are in use: roots, as are the following
 //   words FROM TO
 //   stack TASK FROM TO             the stack of the task whose structure has that address
 //   registers ADDRESS VALUE…       words that are not in memory; the caller knows them by ADDRESS
 //   tables FROM TO                 the kernel's page tables for these addresses
 //   mapped FROM TO                 the pages that are mapped there
-//   reference OBJECT NUMBER        a traced reference (core/ref.h), which is looked for
+//   reference OBJECT NUMBER        a traced reference (core/ref.h) to search for
 #pragma once
 
 #include <cstdint>
@@ -57,23 +57,23 @@ class World {
 
   // Marks all that can be reached from the roots.
   void mark();
-  // Shows all roots to a Marker, or whoever is shown roots as it is (paths.h, holders.h).
+  // Shows all roots to a Marker, or to another visitor with its interface (paths.h, holders.h).
   template <typename Marker>
   void show_roots(Marker& marker);
 
   const Index& index() const { return *index_; }
   std::span<Entry> stack() { return stack_; }
   const Source& source(const Object& object) const { return sources_[object.run->source]; }
-  // Whether an object that is a page or several is a slab.
+  // Is an object of one or several pages a slab?
   bool is_slab(const Object& object) const { return descriptor_word(object.address(), slab_) != 0; }
   const std::vector<Root>& roots() const { return roots_; }
-  // A traced reference that is looked for, by its number; nullptr if there is none.
+  // A traced reference by its number; nullptr if there is none.
   struct Reference {
     uint64_t number, object;
   };
   const Reference* reference(uint64_t number) const;
 
-  // As a Space (mark.h): all addresses of the kernel's that roots and objects have.
+  // As a Space (mark.h): all kernel addresses that roots and objects have.
   const uint64_t* at(uint64_t address) const;
   template <typename Marker>
   void walk(const Run& run, uint64_t address, Marker& marker);
@@ -83,7 +83,7 @@ class World {
   template <typename Marker>
   class Visitor;
 
-  // The first 8 bytes at `offset` of a frame's descriptor; 0 for what has none.
+  // The first 8 bytes at `offset` of a frame's descriptor; 0 if it has none.
   uint64_t descriptor_word(uint64_t address, uint64_t offset) const;
   bool is_programs(uint64_t address) const {
     return static_cast<uint32_t>(descriptor_word(address, mappings_)) != 0;
@@ -109,7 +109,7 @@ class World {
   std::vector<Reference> references_;  // by number
 };
 
-// What walks are told, as MarkingVisitor (kern/src/reach/visitor.h) takes it.
+// The visitor of walks, like MarkingVisitor (kern/src/reach/visitor.h).
 template <typename Marker>
 class World::Visitor {
  public:

@@ -124,11 +124,11 @@ def describe_accusation(one, shown, places, traced=True):
     if not traced:
         return [*lines, "    the traced runs failed, so no stack is known"]
     if not one.groups:
-        return [*lines, "    the traced runs left none of it: what leaks may happen only while nothing is traced"]
+        return [*lines, "    the traced runs left none of it: it may leak only while nothing is traced"]
     if all(any(group is other for other in shown) for group in one.groups):
         return [*lines, "    from stacks above"]
     if not one.named:
-        lines.append("    of it one object was left by the traced runs, which need not be of the leak")
+        lines.append("    the traced runs left one object of it, which may not be part of the leak")
     for group in one.groups:
         if not any(group is other for other in shown):
             lines += ["", *describe(group, places)]

@@ -249,14 +249,14 @@ def doubts_about(before, after, repeat, commands, before_counts, after_counts):
         doubts += [f"{source.name}: was traced with {key}={source.options[key]}" for key in FILTERS if key in source.options]
         if source.mark != repeat - 1:
             doubts.append(f"{source.name}: has mark {source.mark} after {repeat} runs")
-    doubts += [f"the {what} of {count} records could not be named for want of memory"
+    doubts += [f"the {what} of {count} records could not be named for lack of memory"
                for what, count in (("stacks", after.stacks_unnamed), ("contexts", after.contexts_unnamed)) if count]
     traced = {source.name for source in after.sources}
     doubts += [f"{source.name}: its trace has gone" for source in before.sources if source.name not in traced]
     doubts += [f"{name}: was made after the start, and is not traced" for name, count in after_counts.items()
                if name not in before_counts and name not in traced and count.can_be_traced]
     if others := (after.commands - before.commands - commands) % (1 << 32):
-        doubts.append(f"somebody else gave {others} of the tracer's commands start, stop, reset and mark")
+        doubts.append(f"another process gave {others} of the tracer's commands start, stop, reset and mark")
     if not after.sources:
         doubts.append("nothing was traced")
     return doubts

@@ -184,10 +184,10 @@ def leak_lines(leaks, kernel, programs):
 
 def doubts_about(swept):
     """The reasons why an ended sweep may be incomplete, as text."""
-    doubts = [f"the failure could not be repeated that left {amount(leak.rises)}: allocation {leak.allocation} of process {leak.process}"
+    doubts = [f"could not repeat the failure that left {amount(leak.rises)}: allocation {leak.allocation} of process {leak.process}"
               for leak in swept.unrepeated]
     if swept.stuck:
-        doubts.append(f"the command no longer ended without a failure, after that of allocation {numbers(swept.stuck)}")
+        doubts.append(f"the command hung even without a failure, after the failure of allocation {numbers(swept.stuck)}")
     return doubts + [f"process {process} was killed before its allocation {allocation} came: it may make more" for process, allocation in swept.cut]
 
 
@@ -204,7 +204,7 @@ def report(command, swept, doubts, kernel, programs):
     for leaks in together.values():
         lines += leak_lines(leaks, kernel, programs)
     if swept.hung:
-        lines += [f"did not end, and were killed (not counted): with allocation {numbers(swept.hung)}", ""]
+        lines += [f"hung and were killed (not counted): at allocation {numbers(swept.hung)}", ""]
     if swept.once:
         lines += ["not repeated (not counted):"]
         lines += [f"    allocation {leak.allocation} of process {leak.process}: {amount(leak.rises)}" for leak in swept.once] + [""]

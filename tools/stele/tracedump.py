@@ -280,7 +280,7 @@ class Symbols:
 def text(dump, symbols=None):
     """The lines of the dump, trace by trace."""
     if dump.stacks_unnamed or dump.contexts_unnamed:
-        yield f"not named for want of memory: the stacks of {dump.stacks_unnamed} records, the contexts of {dump.contexts_unnamed}"
+        yield f"not named for lack of memory: the stacks of {dump.stacks_unnamed} records, the contexts of {dump.contexts_unnamed}"
     for source in dump.sources:
         options = "".join(f" {key} {value}" for key, value in source.options.items() if key != "depth")
         yield (f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options.get('depth', 0)} "

@@ -4,6 +4,7 @@
 #
 #   /bin/*                    its programs (RESULT/bin)
 #   /usr/ports/NAME/tests/*   what its tests need (RESULT/tests, and the recipe's folder `files`)
+#   /usr/ports/NAME/large/*   what few of them need, and not each of them gets a copy of (RESULT/large)
 #   /usr/ports/NAME/list      the tests: lines `[+-]TEST COMMAND`, + for those of the short form, - for those that take long (the recipe's
 #                             file `tests`)
 #   /bin/port-tests           runs them
@@ -20,8 +21,8 @@ PORT_NATIVE = HOST= user/ports/port $(1) $(TOOLCHAIN)/ports $(PORTS_OUT)/native/
 
 # $(1): a folder with bin and tests of $(2), $(3): where the archive's files go.
 port_files = mkdir -p $(3)/bin $(3)/usr/ports/$(2)/tests && \
-  { [ ! -d $(1)/bin ] || cp -p $(1)/bin/* $(3)/bin/; } && \
-  cp -Rp $(1)/tests $(wildcard user/ports/$(2)/files) $(3)/usr/ports/$(2)/ && \
+  { [ ! -d $(1)/bin ] || cp -pP $(1)/bin/* $(3)/bin/; } && \
+  cp -Rp $$(ls -d $(1)/large 2>/dev/null) $(1)/tests $(wildcard user/ports/$(2)/files) $(3)/usr/ports/$(2)/ && \
   { [ ! -d $(3)/usr/ports/$(2)/files ] || { cp -R $(3)/usr/ports/$(2)/files/. $(3)/usr/ports/$(2)/tests/ && rm -r $(3)/usr/ports/$(2)/files; }; } && \
   cp user/ports/$(2)/tests $(3)/usr/ports/$(2)/list && cp $(PORT_SCRIPTS) $(3)/bin/
 

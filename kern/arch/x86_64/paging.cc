@@ -1,21 +1,21 @@
 // Page tables with four levels (Intel SDM volume 3, section 4.5).
 //
 // The kernel's half (entries 256 to 511 of the root) is made once: direct map, kernel virtual range
-// with its second-level tables, image. Every user root copies those 256 entries, so that a kernel
-// mapping made later is seen by all. Tables of the kernel virtual range are never given back.
-// Kernel mappings are global; each lives until unmap_kernel has invalidated it on every CPU.
+// with its second-level tables, image. Every user root copies those 256 entries, so all see later
+// kernel mappings. Tables of the kernel virtual range are never freed. Kernel mappings are global;
+// each lives until unmap_kernel has invalidated it on every CPU.
 //
-// The image is mapped with exactly the rights that its segments need, each page of it writable or
-// executable, never both; guard pages below the first stacks stay unmapped. The direct map has the
-// image's code and constants read-only too. Where the code has to change, text_write maps it at two
-// pages of the CPU's own, with interrupts off, so that no other CPU ever has them in its cache. No
-// kernel mapping is reachable from user mode.
+// The image is mapped with exactly the rights that its segments need: each page is writable or
+// executable, never both; guard pages below the first stacks stay unmapped. In the direct map the
+// image's code and constants are read-only too. To patch code, text_write maps it at two pages of
+// the CPU's own, with interrupts off, so that no other CPU ever caches the mapping. No kernel
+// mapping is reachable from user mode.
 //
 // A set of user tables knows on which CPUs it is active. A CPU's bit is set before it loads the
-// tables and cleared after it has loaded others, so flush() interrupts only the CPUs that may have
-// cached something: a CPU that loads the tables later begins with an empty cache (only global
-// entries survive). The CPU that changes an entry forgets that page itself. If its task moves to
-// another CPU in the middle, that one has just loaded the tables, even if another task of the same
+// tables and cleared after it has loaded others. So flush() interrupts only CPUs that may have
+// cached translations: a CPU that loads the tables later starts with an empty cache (only global
+// entries survive). The CPU that changes an entry invalidates that page itself. If its task moves
+// to another CPU meanwhile, that CPU has just loaded the tables, even if another task of the same
 // address space ran there before: activate() never skips the load.
 #include "arch/x86_64/paging.h"
 
@@ -47,7 +47,7 @@ namespace {
 constexpr uint64_t kPresent = 1 << 0, kWritable = 1 << 1, kUser = 1 << 2, kWriteThrough = 1 << 3,
                    kUncached = 1 << 4, kDirty = 1 << 6, kLarge = 1 << 7, kGlobal = 1 << 8,
                    kNoExecute = uint64_t{1} << 63;
-// Of what is not present: kept by PageTables::protect. The processor ignores the bit.
+// Set in an entry that is not present: kept by PageTables::protect. The processor ignores the bit.
 constexpr uint64_t kKept = kKeptEntry;
 constexpr uint64_t kAddressMask = 0x000ffffffffff000;
 constexpr unsigned kEntries = 512;
@@ -79,8 +79,8 @@ Result<PhysAddr> new_table(int flags) {
   return direct_map_phys(table);
 }
 
-// The entry for `address` in the table of level `target` (0: pages, 1: 2 MiB), with tables made on
-// the way.
+// Returns the entry for `address` in the table of level `target` (0: pages, 1: 2 MiB); makes
+// missing tables.
 Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, uint64_t table_flags,
                              int flags) {
   uint64_t* table = table_of(root.value);
@@ -98,7 +98,7 @@ Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, u
   return &table[index_at(address, target)];
 }
 
-// The entry of a 4 KiB page, or nullptr when a table on the way is missing.
+// Returns the entry of a 4 KiB page, or nullptr if a table on the way is missing.
 uint64_t* find_entry(PhysAddr root, uint64_t address) {
   uint64_t* table = table_of(root.value);
   for (unsigned level = 3; level > 0; level--) {
@@ -141,7 +141,7 @@ void map_image(const char* start, const char* end, Access access) {
   must(map_pages(first, {first - kKernelImageBase}, last - first, access));
 }
 
-// Of the image, what nobody writes to, page by page; the data is the image's last part.
+// True for pages of the image that are never written; the data is the image's last part.
 bool is_constant(uint64_t physical) {
   const auto page_of = [](const char* symbol) {
     return align_down(reinterpret_cast<uint64_t>(symbol) - kKernelImageBase, kPageSize);
@@ -150,7 +150,7 @@ bool is_constant(uint64_t physical) {
          (physical >= page_of(rodata_start) && physical < page_of(rodata_end + kPageSize - 1));
 }
 
-// `address`: a multiple of 2 MiB.
+// `address` is a multiple of 2 MiB.
 void map_direct(uint64_t address) {
   bool any_constant = false;
   for (uint64_t at = address; at < address + kLargePage; at += kPageSize)
@@ -201,9 +201,9 @@ bool is_empty(const uint64_t* table) {
 
 using TakeTable = void (*)(void* argument, PhysAddr table);
 
-// Takes out what is empty of the tables below `table`, of level `level`, for addresses in [start,
-// end). The processor keeps entries that lead to tables in a cache of its own, which it empties
-// with any page's entry (section 4.10.4.1).
+// Removes empty tables below `table`, of level `level`, for addresses in [start, end). The
+// processor caches entries that lead to tables, and invalidates them with any page's entry (section
+// 4.10.4.1).
 void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_t end,
                         TakeTable take, void* argument) {
   const uint64_t covered = uint64_t{kPageSize} << (9 * level);
@@ -223,7 +223,7 @@ void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_
   }
 }
 
-constexpr uint64_t kForgetOneByOne = 8 * kPageSize;  // more than that: all of user space at once
+constexpr uint64_t kForgetOneByOne = 8 * kPageSize;  // beyond this, all of user space at once
 
 struct Forgotten {
   uint64_t root;
@@ -267,7 +267,7 @@ void paging_init() {
   write_cr3(kernel_root.value);
 }
 
-// Called for each byte of a probe: it calls nothing that could be probed.
+// Called for each byte of a probe, so it calls no function that could be probed.
 NOT_PROBED void text_write(uint64_t address, const uint8_t* bytes, size_t size) {
   const InterruptsOff off;
   const unsigned first = cpu_id() * kWindowPages;

@@ -33,9 +33,8 @@ Result<void> map_kernel(uint64_t address, PhysAddr physical, size_t size, Access
 // Removes the mapping on every CPU before it returns. Interrupts on.
 void unmap_kernel(uint64_t address, size_t size);
 
-// Writes `size` bytes (at most a page) of the kernel's code, each byte at once, through a mapping
-// that is there as long as that takes. Any context but NMI; who else runs the code is the caller's
-// affair (text_patch.h).
+// Writes `size` bytes (at most a page) of the kernel's code, byte by byte, through a temporary
+// mapping. Any context but NMI. The caller handles CPUs that run the code meanwhile (text_patch.h).
 void text_write(uint64_t address, const uint8_t* bytes, size_t size);
 
 // Once, on the boot CPU, before the memory core: replaces the boot page tables by the final ones
@@ -43,17 +42,17 @@ void text_write(uint64_t address, const uint8_t* bytes, size_t size);
 // paging_use_page_arena is called.
 void paging_init();
 void paging_use_page_arena();
-// Says which stack's guard page an address lies in, or nullptr.
+// Returns the name of the stack whose guard page contains the address; nullptr if none does.
 const char* guard_page_name(uint64_t address);
 
 // The page tables of one user address space. The owner serialises all calls but `activate` with its
-// own sleeping lock. Each change forgets the page's translation on this CPU; other CPUs may use
-// what was there until flush() has returned.
+// own sleeping lock. Each change invalidates the page's translation on this CPU; other CPUs may use
+// the old one until flush() has returned.
 class PageTables {
  public:
   static Result<PageTables> create();
   PageTables() = default;
-  // Of tables that are active on no CPU.
+  // Only for tables that are active on no CPU.
   PageTables(PageTables&& other) noexcept : root_(other.root_) { other.root_ = {}; }
   PageTables& operator=(PageTables&& other) noexcept;
   ~PageTables();  // frees the tables, not the pages that are mapped; must not be active on any CPU
@@ -61,54 +60,53 @@ class PageTables {
   struct Entry {
     PhysAddr physical;
     bool present = false;
-    bool readable = false;  // false: the page is only kept here (protect())
+    bool readable = false;  // false: the page is only kept (protect())
     bool writable = false;
     bool executable = false;
-    bool dirty = false;  // written to since clean(), or since it was mapped
+    bool dirty = false;  // written since clean(), or since it was mapped
   };
-  // One 4 KiB page of user space. Replaces what was mapped there. ENOMEM.
+  // Maps one 4 KiB page of user space, replacing the old mapping. ENOMEM.
   Result<void> map(uint64_t address, PhysAddr physical, bool writable, bool executable);
-  // Present is false in what is returned when nothing is mapped at the address.
+  // The result's `present` is false if nothing is mapped at the address.
   Entry lookup(uint64_t address) const;
-  // Removes one page's entry, returning what it was.
+  // Removes one page's entry, and returns the old one.
   Entry unmap(uint64_t address);
-  // Takes out the tables for addresses in [start, end), which is a multiple of pages, that map
-  // nothing at all any more: take(argument, table) gets each, to give back after flush().
+  // Removes tables for addresses in [start, end), a multiple of pages, that map nothing any more:
+  // take(argument, table) gets each, to free it after flush().
   void remove_empty(uint64_t start, uint64_t end, void (*take)(void* argument, PhysAddr table),
                     void* argument);
   // Makes a present page read-only.
   void write_protect(uint64_t address);
-  // Forgets that a page has been written to. CPUs that may write to it do not notice again before
-  // flush().
+  // Clears the dirty bit. CPUs that may write to the page do not set it again before flush().
   void clean(uint64_t address);
-  // Sets what a present page can be used for. If it is not readable nobody can use it at all, but
-  // it stays what for_each and lookup find here.
+  // Sets the access to a present page. A page that is not readable cannot be accessed at all, but
+  // for_each and lookup still find it.
   void protect(uint64_t address, bool readable, bool writable, bool executable);
   // Calls visit(address, entry) for each present page in [start, end), in order.
   template <typename Visit>
   void for_each(uint64_t start, uint64_t end, Visit visit) const;
-  // Makes all other CPUs on which the tables are active forget their cached translations of
+  // Makes all other CPUs on which the tables are active invalidate their cached translations of
   // addresses in [start, end). Interrupts nobody if there are none. The caller has interrupts on
   // and holds no spinlock.
   void flush(uint64_t start, uint64_t end) const;
-  // Loads them on this CPU, which forgets all cached translations of user space, even if they were
-  // active here. Interrupts off (context switch).
+  // Loads the tables on this CPU and invalidates all its translations of user space, even if the
+  // tables were active here. Interrupts off (context switch).
   void activate();
   // Loads the kernel's own tables, which map no user space. Interrupts off.
   static void activate_kernel();
   explicit operator bool() const { return root_.value != 0; }
-  // The page that they begin with; 0: there are none. For table_walk.h.
+  // The root table; 0: none. For table_walk.h.
   PhysAddr root() const { return root_; }
 
  private:
-  // The present page at the lowest address in [*address, end), with *address set to it; present is
-  // false when there is none.
+  // Returns the first present page in [*address, end), and sets *address to it; present is false if
+  // there is none.
   Entry next_present(uint64_t* address, uint64_t end) const;
-  // These tables, or the kernel's for nullptr.
+  // Loads these tables, or the kernel's for nullptr.
   static void load(PageTables* tables);
 
   PhysAddr root_{};
-  std::atomic<uint64_t> cpus_{0};  // bit by bit: on which they are active
+  std::atomic<uint64_t> cpus_{0};  // a bit for each CPU on which they are active
 };
 
 template <typename Visit>

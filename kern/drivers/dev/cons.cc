@@ -1,9 +1,9 @@
 // #cons: the console.
 //
 // `cons` and `console` are one file, the terminal on the first serial port. Opening `tty` gives the
-// terminal of the session, whichever that is (ENXIO if it has none). The terminal's mode can be
-// changed (mesg), not its owner, who is root. `cmdline` reads as the kernel
-// command line. `power` takes `off` and `halt`, both the end of the machine, and is root's.
+// terminal of the caller's session (ENXIO if it has none). The terminal's mode can be changed
+// (mesg); its owner is always root. `cmdline` reads as the kernel command line. `power` takes `off`
+// and `halt`, which both end the machine, and is root's.
 
 #include <atomic>
 

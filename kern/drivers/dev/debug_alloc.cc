@@ -10,7 +10,6 @@
 #include "drivers/dev/debug_alloc.h"
 
 #include <atomic>
-#include <charconv>
 #include <utility>
 
 #include "arch/x86_64/trap.h"
@@ -21,6 +20,7 @@
 #include "drivers/dev/debug_cache.h"
 #include "drivers/dev/debug_failnext.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "lib/quoted.h"
 #include "lib/string.h"
 #include "ns/device.h"
@@ -101,7 +101,7 @@ struct Leaked {
                                                             int flags, uint64_t depth) {
   Leaked leaked =
       depth > 1 ? leak_at_depth(origin, size, flags, depth - 1) : allocate(origin, size, flags);
-  asm volatile("" : "+r"(leaked.object)::"memory");
+  escape(leaked.object);
   return leaked;
 }
 
@@ -238,13 +238,8 @@ struct AllocCommand {
   bool stays = false;  // kmem_not_leak
 };
 
-bool parse_number(std::string_view text, uint64_t min, uint64_t max, uint64_t& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number >= min && number <= max;
-}
-
 Result<void> parse_count(std::string_view text, uint64_t min, uint64_t& count) {
-  if (parse_number(text, min, kMaxObjects, count)) return {};
+  if (parse_number(text, min, kMaxObjects, &count)) return {};
   return fail(Errno::EINVAL, "\"%.*s\": N is a number from %lu to %lu",
               static_cast<int>(text.size()), text.data(), min, kMaxObjects);
 }
@@ -258,14 +253,14 @@ Result<void> parse_option(std::string_view option, AllocCommand& command) {
   } else if (option == "stays") {
     command.stays = true;
   } else if (option.starts_with(kSize)) {
-    if (!parse_number(option.substr(kSize.size()), 1, kMaxSize, command.size)) {
+    if (!parse_number(option.substr(kSize.size()), 1, kMaxSize, &command.size)) {
       return fail(Errno::EINVAL, "\"%.*s\": a size is a number from 1 to %lu",
                   static_cast<int>(option.size()), option.data(), kMaxSize);
     }
   } else if (!option.starts_with(kDepth)) {
     return fail(Errno::EINVAL, "\"%.*s\": leak takes depth=D, size=BYTES, irq, atomic and stays",
                 static_cast<int>(option.size()), option.data());
-  } else if (!parse_number(option.substr(kDepth.size()), 1, kMaxDepth, command.depth)) {
+  } else if (!parse_number(option.substr(kDepth.size()), 1, kMaxDepth, &command.depth)) {
     return fail(Errno::EINVAL, "\"%.*s\": a depth is a number from 1 to %lu",
                 static_cast<int>(option.size()), option.data(), kMaxDepth);
   }
@@ -322,7 +317,7 @@ Result<void> parse_cache(std::string_view rest, AllocCommand& command) {
   command.verb = Verb::kCache;
   command.name = next_word(rest);
   const std::string_view size = next_word(rest);
-  if (!parse_number(size, 1, kMaxDebugObject, command.size)) {
+  if (!parse_number(size, 1, kMaxDebugObject, &command.size)) {
     return fail(Errno::EINVAL, "\"%s\": objects of a cache have 1 to %zu bytes", Quoted(size).get(),
                 kMaxDebugObject);
   }

@@ -18,6 +18,7 @@
 
 #include "core/errstr.h"
 #include "core/log.h"
+#include "lib/optimizer.h"
 #include "ns/device.h"
 #include "slab.h"
 #include "trace/trace.h"
@@ -99,7 +100,7 @@ static void crime_doublefree(kmem_cache* cache, kmem_cache*, char* object) {
 }
 static void crime_overflow(kmem_cache*, kmem_cache*, char*) {
   int number = INT_MAX;
-  asm volatile("" : "+r"(number));
+  hide_value(number);
   number++;
   klog("#debug/crime: %d comes after the largest int", number);
 }

@@ -3,12 +3,12 @@
 #include "drivers/dev/debug_deadlock.h"
 
 #include <atomic>
-#include <charconv>
 #include <new>
 
 #include "core/errstr.h"
 #include "core/sleep.h"
 #include "kmalloc.h"
+#include "lib/words.h"
 #include "sched/task.h"
 
 namespace {
@@ -32,12 +32,6 @@ struct Philosopher {
   self.neighbour->fork.lock();
 }
 
-bool parse(std::string_view text, unsigned& number) {
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && at == end && number <= kMost;
-}
-
 // ENOMEM, with no tasks left.
 Result<void> make_tasks(Philosopher* table, unsigned count) {
   for (unsigned i = 1; i < count; i++) {
@@ -57,10 +51,10 @@ Result<void> debug_deadlock(std::string_view text) {
   constexpr std::string_view kBehind = " behind=";
   const std::string_view first = text.substr(0, text.find(' '));
   std::string_view rest = text.substr(first.size());
-  unsigned circle = 0, behind = 0;
-  bool good = parse(first, circle) && circle >= 2;
+  uint64_t circle = 0, behind = 0;
+  bool good = parse_number(first, 2, kMost, &circle);
   if (rest.starts_with(kBehind)) {
-    good = good && parse(rest.substr(kBehind.size()), behind);
+    good = good && parse_number(rest.substr(kBehind.size()), 0, kMost, &behind);
   } else {
     good = good && rest.empty();
   }

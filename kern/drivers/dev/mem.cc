@@ -22,7 +22,6 @@
 //
 // Files that everyone may read show no kernel addresses.
 #include <algorithm>
-#include <charconv>
 
 #include "core/errstr.h"
 #include "core/symbols.h"
@@ -119,11 +118,11 @@ Result<void> unreachable_command(std::string_view text) {
   constexpr std::string_view kConfirm = "confirm=";
   TRY(check_command_text(text, "confirm=N"));
   CommandLine line;
-  unsigned looks = 0;
+  uint64_t looks;
   if (next_command(text, line) && line.rest.empty() && line.word.starts_with(kConfirm)) {
     const std::string_view number = line.word.substr(kConfirm.size());
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), looks);
-    if (error == std::errc() && end == number.data() + number.size() && reach_set_looks(looks))
+    if (parse_number(number, 1, kReachMaxLooks, &looks) &&
+        reach_set_looks(static_cast<unsigned>(looks)))
       return {};
   }
   return fail(Errno::EINVAL, "expected confirm=N, from 1 to %u", kReachMaxLooks);

@@ -3,6 +3,7 @@
 #include "arch/x86_64/kernel_tables.h"
 #include "arena.h"
 #include "core/ref.h"
+#include "ns/page_cache.h"
 #include "pages.h"
 #include "slab.h"
 
@@ -122,6 +123,9 @@ void mem_print_arena_stats(Text& text) {
 
 void mem_print_free(Text& text) {
   const MemoryTotals totals = memory_totals();
+  const PageCacheCounts cached = page_cache_counts();
   text.print("total %lu\nused %lu\nfree %lu\nkernel_tables %lu\n", totals.total,
              totals.total - totals.free, totals.free, kernel_table_bytes());
+  text.print("file_pages %lu\nmapped_file_pages %lu\n", cached.pages * kPageSize,
+             cached.mapped * kPageSize);
 }

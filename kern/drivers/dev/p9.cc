@@ -1,18 +1,17 @@
 // #p9: a folder of the host, by 9P2000.L over virtio (QEMU: -virtfs
 // local,path=DIR,mount_tag=…,security_model=none).
 //
-// Every channel has a fid, the server's name for a file, that walking, attaching or making gave it
-// and that closing gives back, if need be later (p9_client.cc). The server is the emulator, which
-// answers at once; all the same nothing that it says is believed (p9_client.cc), and if it says
-// nothing a process can be killed that waits for it (virtio.h). No lock is held while somebody
-// waits.
+// Every channel has a fid, the server's name for a file. Walking, attaching and creating make it;
+// closing clunks it, maybe later (p9_client.cc). The server is the emulator, which answers at once.
+// All the same its answers are not trusted (p9_client.cc), and a process that waits for an answer
+// can be killed (virtio.h). No lock is held while a process waits.
 //
-// Directories are read whole when they are read from the beginning, because the server's positions
-// need all 64 bits; a position here is a place in what was read. That listing belongs to the
-// channel and is guarded by a sleeping lock.
+// Reading a directory from its beginning reads all of it, because the server's positions need all
+// 64 bits; a position here is an offset in the copy. That listing belongs to the channel and is
+// guarded by a sleeping lock.
 //
-// The server checks permissions as the user who runs the emulator; besides, ours are checked as
-// everywhere, for users but root. The device is registered only if the machine has one.
+// The server checks permissions as the user who runs the emulator; ours are checked besides, for
+// users but root. The device is registered only if the machine has one.
 
 #include <algorithm>
 #include <atomic>
@@ -41,8 +40,8 @@ constexpr uint8_t kVector = 0x60;
 constexpr uint32_t kLinuxAccess = 3, kLinuxExclusive = 0200, kLinuxAppend = 02000,
                    kLinuxDirectory = 0200000;
 
-// What a guest may set of a file's mode: a program that it makes must not run with the rights of
-// who runs the guest.
+// Mode bits that a guest may set: a program that it creates must not run on the host with the
+// rights of the guest's user.
 constexpr uint32_t kModeBits = 01777;
 
 class VirtioTransport final : public P9Transport {
@@ -81,7 +80,7 @@ struct Fid final : P9Fid {
   static Result<Fid*> make();  // ENOMEM
   void forgotten() override;
 
-  // Of an open directory: Listed and the name, for each entry; under P9Device's lock.
+  // For an open directory: Listed and the name, for each entry; under P9Device's lock.
   Text* listing = nullptr;
 };
 struct Listed {
@@ -121,7 +120,7 @@ class TextListing final : public P9Listing {
   Text& text_;
 };
 
-// Which name a file has in a directory; "" if none.
+// Finds the name of a file in a directory; "" if it has none.
 class NameListing final : public P9Listing {
  public:
   NameListing(uint64_t path, char* name) : path_(path), name_(name) { name[0] = '\0'; }
@@ -211,7 +210,7 @@ Result<void> P9Device::init() {
   return {};
 }
 
-// A channel that owns `fid`, which is clunked if there is none to be had.
+// Makes a channel that owns `fid`; clunks it on failure.
 Result<Ref<Chan>> P9Device::channel_for(Fid& fid, const P9Qid& qid) {
   Result<Ref<Chan>> chan = Chan::create(this, {.path = qid.path,
                                                .version = qid.version,
@@ -230,7 +229,7 @@ Result<Ref<Chan>> P9Device::walk_from(uint32_t fid, std::string_view name) {
   return channel_for(*made, qid);
 }
 
-// To the same file as `fid`, which has this qid.
+// Makes a channel to the same file as `fid`, which has this qid.
 Result<Ref<Chan>> P9Device::clone_of(uint32_t fid, const P9Qid& qid) {
   Fid* const made = TRY(Fid::make());
   TRY(client.clone(fid, *made));
@@ -295,14 +294,14 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
   }
   if ((mode & ABI_S_IFMT) == ABI_S_IFIFO)
     return fail(Errno::EPERM, "#p9: the emulator makes no FIFOs");
-  // The fid of the directory becomes the file's: a copy is given up for it.
+  // The directory's fid becomes the file's, so a copy of it is used.
   Ref<Chan> made = TRY(clone_of(number_of(directory), {.type = 0, .version = 0, .path = 0}));
   const uint32_t linux_flags =
       (flags & kLinuxAccess) | kLinuxExclusive | (flags & ABI_O_APPEND ? kLinuxAppend : 0);
   const P9Qid qid =
       TRY(client.create(number_of(*made), name, linux_flags, mode & kModeBits, who.gid));
   made->qid = {.path = qid.path, .version = qid.version, .directory = false};
-  page_cache_forget(*this, qid.path);  // a file that is gone may have had this number
+  page_cache_forget(*this, qid.path);  // a deleted file may have had this number
   made->is_open = true;
   made->open_flags = flags;
   return made;
@@ -347,7 +346,7 @@ Result<void> P9Device::entry(Chan& directory, uint64_t& position, abi_stat& entr
     Text::destroy(std::exchange(fid.listing, fresh));
   }
   MutexGuard guard(lock_);
-  // The position is the user's, so what lies there may be no beginning of an entry.
+  // The position is the user's, so it may not be at the beginning of an entry.
   Listed listed;
   if (fid.listing->read(reinterpret_cast<char*>(&listed), sizeof listed, position) != sizeof listed)
     return Errno::ENOENT;
@@ -373,7 +372,7 @@ Result<void> P9Device::clone_state(Chan& chan, Chan& copy) {
   return {};
 }
 
-// By name: of a rename by fid QEMU tells some of the fids that are at and below the file, not all.
+// By name: for a rename by fid, QEMU updates only some of the fids at and below the file.
 Result<void> P9Device::remove(Chan& chan, const Place& from, const Credentials&) {
   return client.remove(number_of(from.directory), from.name, chan.qid.directory);
 }

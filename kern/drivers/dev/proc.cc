@@ -21,6 +21,7 @@
 #include "ns/device.h"
 #include "pages.h"
 #include "proc/process.h"
+#include "store/context.h"
 
 namespace {
 
@@ -70,20 +71,10 @@ char upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
 
-Result<uint32_t> parse_number(std::string_view text) {
-  if (text.empty() || text.size() > 9) return Errno::EINVAL;
-  uint32_t value = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return Errno::EINVAL;
-    value = value * 10 + static_cast<uint32_t>(c - '0');
-  }
-  return value;
-}
-
 // "kill", "KILL", "SIGKILL" or "9".
 Result<int> parse_signal(std::string_view text) {
-  if (Result<uint32_t> number = parse_number(text); number && *number < ABI_SIGNAL_COUNT)
-    return static_cast<int>(*number);
+  if (uint64_t number; parse_number(text, 0, ABI_SIGNAL_COUNT - 1, &number))
+    return static_cast<int>(number);
   for (const SignalName& signal : kSignalNames) {
     std::string_view word = text;
     if (word.size() > 3 && word.size() == signal.name.size() + 3) word.remove_prefix(3);
@@ -291,9 +282,9 @@ class ProcDevice final : public TableDevice {
   static Text& text_of(Chan& chan) { return *static_cast<Text*>(chan.state); }
 
   static Result<uint32_t> pid_named(std::string_view name) {
-    Result<uint32_t> pid = parse_number(name);
-    if (!pid || *pid == 0 || name.front() == '0') return Errno::ENOENT;
-    return pid;
+    uint64_t pid;
+    if (!parse_number(name, 1, kMaxPid, &pid) || name.front() == '0') return Errno::ENOENT;
+    return static_cast<uint32_t>(pid);
   }
   // In a path, a process that has ended is a missing file.
   static Result<ProcessInfo> gone_is_missing(Result<ProcessInfo> info) {

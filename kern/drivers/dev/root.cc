@@ -1,12 +1,12 @@
 // #root: the initial archive, read-only.
 //
 // The archive is one or more cpio archives in the "newc" format (cpio(5)) with zeros between them.
-// The boot loader left it in memory and it stays there: files are read where they lie. At boot one
-// pass counts the names and a second makes the index, a tree of nodes in one array; directories
-// that no entry describes are made. A later entry replaces an earlier one of the same name. Hard
-// links are entries of one archive with the same inode number; the bytes come with the last of
-// them, and all get the qid of the node that has them, so that they are one file. The index never
-// changes afterwards: no lock.
+// The boot loader left it in memory and it stays there: files are read in place. At boot one pass
+// counts the names and a second makes the index, a tree of nodes in one array; directories without
+// an entry are added. A later entry replaces an earlier one of the same name. Hard links are
+// entries of one archive with the same inode number; the last of them has the bytes, and all get
+// the qid of its node, so that they are one file. The index never changes afterwards, so there is
+// no lock.
 
 #include <algorithm>
 
@@ -28,9 +28,9 @@ constexpr uint32_t kNone = UINT32_MAX;
 struct Node {
   std::string_view name;  // in the archive
   uint32_t parent = 0, first_child = kNone, last_child = kNone, sibling = kNone;
-  uint32_t content = 0;  // index of the node that is the file: itself, or for a hard link another
+  uint32_t content = 0;  // index of the node with the bytes: itself, or for a hard link another
   uint32_t mode = 0, uid = 0, gid = 0, links = 1, mtime = 0;
-  uint32_t archive = 0, inode = 0;  // of the entry, to bring hard links together
+  uint32_t archive = 0, inode = 0;  // of the entry, to join hard links
   const char* data = nullptr;
   uint32_t size = 0;
 
@@ -50,7 +50,7 @@ class Reader {
   explicit Reader(std::span<const std::byte> all)
       : all_(reinterpret_cast<const char*>(all.data()), all.size()) {}
 
-  // The next entry; false at the end, or where the archive is damaged, which the log then says.
+  // Gets the next entry; false at the end, or where the archive is damaged, which is logged.
   bool next(Entry& entry) {
     for (;;) {
       while (at_ + kHeader <= all_.size() &&
@@ -83,7 +83,7 @@ class Reader {
  private:
   static constexpr size_t kMagic = 6, kHeader = 110;
 
-  // Field number `index` of the header: eight hexadecimal digits.
+  // Returns field number `index` of the header: eight hexadecimal digits.
   uint32_t field(size_t index) const {
     uint32_t value = 0;
     for (const char digit : all_.substr(at_ + kMagic + 8 * index, 8))
@@ -101,7 +101,7 @@ class Reader {
   uint32_t archive_ = 0;
 };
 
-// Takes the first name off a path; "." and leading slashes are skipped. Empty at the end.
+// Takes the first name off a path; skips "." and leading slashes. Empty at the end.
 std::string_view next_name(std::string_view& path) {
   for (;;) {
     while (path.starts_with('/')) path.remove_prefix(1);
@@ -228,9 +228,9 @@ void RootDevice::enter(const Entry& entry, uint32_t archive) {
   node.size = type != ABI_S_IFDIR ? entry.size : 0;
 }
 
-// Gives hard links without bytes the content of the one that has them.
+// Gives hard links without bytes the content of the one with bytes.
 void RootDevice::join_links() {
-  uint32_t last = 0;  // most links of one file stand together
+  uint32_t last = 0;  // most links of one file are adjacent
   for (uint32_t i = 0; i < count_; ++i) {
     Node& node = nodes_[i];
     if (node.is_directory() || node.links < 2 || node.size > 0) continue;
@@ -250,7 +250,7 @@ void RootDevice::join_links() {
   }
 }
 
-// The archives' own counts are those of the folders that they were made of.
+// Recounts: the counts in the archives are those of the directories that these were made from.
 void RootDevice::count_subdirectories() {
   for (uint32_t i = 0; i < count_; ++i)
     if (nodes_[i].is_directory()) nodes_[i].links = 2;
@@ -337,7 +337,7 @@ Result<void> RootDevice::map(Chan& chan, bool writes) {
 }
 
 Result<void> RootDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
-  // A position is the index of a node: entries of one directory stand in ascending order.
+  // A position is the index of a node: the entries of a directory are in ascending order.
   uint32_t i = node_of(directory).first_child;
   if (position > i && position < count_ && nodes_[position].parent == directory.qid.path)
     i = static_cast<uint32_t>(position);

@@ -1,26 +1,25 @@
 // #tmp: files and directories in memory.
 //
-// A node is a file, a directory, a symbolic link or a FIFO; an entry is a name that a directory has
-// for a node, of which a file may have several (hard links). A node lives as long as an entry or a
-// channel refers to it, so a file that was removed while open stays readable until it is closed,
-// and then gives everything back. A file's bytes lie in pages of the cache `tmp_page`, found
-// through an array that doubles as the file grows and shrinks with it; a page that was never
-// written is a hole and reads as zeros. All files together have at most half of memory, with
-// everything that they are made of counted, so that with a full #tmp there is enough left to run
-// the `rm` that empties it. Address spaces map the pages themselves; a file that is cut takes them
-// away again. Anonymous memory that processes share is a file without a name. What is in a FIFO is
-// not here (pipe.cc).
+// A node is a file, a directory, a symbolic link or a FIFO. An entry is a name of a node in a
+// directory; a file may have several (hard links). A node lives as long as an entry or a channel
+// refers to it: a file that was removed while open stays readable until it is closed, and is then
+// freed. A file's bytes lie in pages of the cache `tmp_page`, found through an array that doubles
+// as the file grows and shrinks with it. A page that was never written is a hole and reads as
+// zeros. All files together, with all their structures, may have half of memory, so a full #tmp
+// leaves enough to run the `rm` that empties it. Address spaces map the pages themselves;
+// truncating a file unmaps them. Anonymous memory that processes share is a file without a name.
+// The contents of a FIFO are elsewhere (pipe.cc).
 //
-// One sleeping lock for the device guards names, contents and attributes; it is held for the
-// copying of one read or write, and while a directory is searched for one name or for the next that
-// a reader wants. Whether somebody may change a directory is asked with it held, in one step with
-// the change. Nodes are counted without it. A channel's state is its node; the qid path is the
-// node's number, which is never used twice. An open directory's state knows besides which entry was
-// read last, so that the next one is not searched for.
+// One sleeping lock for the device guards names, contents and attributes. It is held for the
+// copying of one read or write, and while a directory is searched for one name or for a reader's
+// next entry. Permissions for changes of a directory are checked with it held, in one step with the
+// change. Nodes are reference-counted without it. A channel's state is its node; the qid path is
+// the node's number, which is never reused. The state of an open directory also remembers the last
+// entry that was read, so that the next one need not be searched for.
 //
-// A read moves the access time only if that is not later than the last change: who asks whether a
-// file was read since it was written learns it, and the other reads cost nothing. A file that is
-// written or cut by another than root loses its set-user-id and set-group-id bits.
+// A read updates the access time only if that is not later than the last change. So a program can
+// tell whether a file was read since it was written, and other reads cost nothing. A write or
+// truncation by another user than root clears a file's set-user-id and set-group-id bits.
 
 #include <algorithm>
 
@@ -43,13 +42,13 @@ using tmp::Entry, tmp::Name, tmp::Node, tmp::now;
 struct Reader {
   Ref<Node> node;
   // Under the device's lock.
-  Entry* last = nullptr;  // the entry that was read last; good while
-  uint64_t removals = 0;  // node.removals is this
+  Entry* last = nullptr;  // the entry that was read last; valid while
+  uint64_t removals = 0;  // node.removals has this value
 };
 
 constinit ObjectCache<Reader> reader_cache;
 
-// An entry that is in no directory, until it is let go.
+// Owns an entry that is in no directory.
 class SpareEntry {
  public:
   explicit SpareEntry(Entry* entry = nullptr) : entry_(entry) {}
@@ -63,12 +62,12 @@ class SpareEntry {
   Entry* entry_;
 };
 
-// Whether `who` may make and remove names in the directory. EACCES.
+// Checks that `who` may make and remove names in the directory. EACCES.
 Result<void> check_writable(const Node& directory, const Credentials& who) {
   return permitted(directory.mode, directory.uid, directory.gid, who, 3) ? Result<void>()
                                                                          : Errno::EACCES;
 }
-// Whether `who` may take a name away, which is in a directory of his to write. EPERM.
+// Checks that `who` may remove a name from a directory that he may write. EPERM.
 Result<void> check_sticky(const Entry& entry, const Credentials& who) {
   const Node& directory = *entry.directory;
   const bool may = who.uid == 0 || !(directory.mode & 01000) || directory.uid == who.uid ||
@@ -135,13 +134,13 @@ class TmpDevice final : public Device {
   static Node& node_of(Chan& chan) {
     return has_reader(chan) ? *reader_of(chan).node : *static_cast<Node*>(chan.state);
   }
-  // Makes `chan` an open file. ENOMEM: it is as it was.
+  // Makes `chan` an open file. ENOMEM: unchanged.
   static Result<void> set_open(Chan& chan, uint32_t flags);
-  // The entry `from` if it is the node's still, and `who` may take it away.
+  // Returns the entry `from` if it is still the node's, and `who` may remove it.
   Result<Entry*> detachable(Node& node, const Place& from, const Credentials& who);
-  // A node that `who` makes, in no directory.
+  // Makes a node of `who`, in no directory.
   static Result<Ref<Node>> make_node(uint32_t mode, const Credentials& who);
-  // Whether `who` may make `name` in the directory, and it is not there.
+  // Checks that `who` may make `name` in the directory, and it does not exist.
   static Result<void> check_making(Node& directory, std::string_view name, const Credentials& who);
   Result<Ref<Chan>> channel(Node& node);
   void stat_node(const Node& node, abi_stat& stat) const;
@@ -162,7 +161,7 @@ void TmpDevice::init() {
   root_ = root->release();
 }
 
-// A channel with a reference to `node`.
+// Makes a channel with a reference to `node`.
 Result<Ref<Chan>> TmpDevice::channel(Node& node) {
   Ref<Chan> chan = TRY(Chan::create(this, {.path = node.number,
                                            .version = 0,
@@ -253,7 +252,7 @@ Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint
     return Errno::ENOENT;
   }
   TRY(check_making(parent, name, who));
-  if (parent.mode & ABI_S_ISGID) {  // the group goes down the tree
+  if (parent.mode & ABI_S_ISGID) {  // the directory's group is inherited
     node->gid = parent.gid;
     if (node->is_directory()) node->mode |= ABI_S_ISGID;
   }
@@ -397,7 +396,7 @@ Result<Entry*> TmpDevice::detachable(Node& node, const Place& from, const Creden
 }
 
 Result<void> TmpDevice::remove(Chan& chan, const Place& from, const Credentials& who) {
-  Ref<Node> removed;  // let go after the lock
+  Ref<Node> removed;  // released after the lock
   SpareEntry left;
   MutexGuard guard(lock_);
   Node& node = node_of(chan);

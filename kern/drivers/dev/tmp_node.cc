@@ -19,10 +19,10 @@ constinit ObjectCache<Node> node_cache;
 constinit ObjectCache<Entry> entry_cache;
 constinit kmem_cache* page_cache = nullptr;
 constinit std::atomic<uint64_t> bytes_held = 0;  // by nodes, names, arrays and pages
-constinit uint64_t most_bytes = 0;               // that they may have
+constinit uint64_t most_bytes = 0;               // limit of bytes_held
 constinit const Device* device = nullptr;
 
-// ENOSPC if less than `bytes` is left of the share of all files.
+// ENOSPC if all files together would exceed their limit.
 Result<void> charge(size_t bytes) {
   if (bytes_held.fetch_add(bytes, std::memory_order_relaxed) + bytes <= most_bytes) return {};
   bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
@@ -32,7 +32,7 @@ void discharge(size_t bytes) {
   bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-// A page for a file, not cleared. ENOMEM, ENOSPC.
+// Makes a page for a file, not cleared. ENOMEM, ENOSPC.
 Result<char*> make_page() {
   TRY(charge(kPageSize));
   if (auto* const page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP))) {
@@ -43,7 +43,7 @@ Result<char*> make_page() {
   return Errno::ENOMEM;
 }
 
-// Neither a file nor an address space has it any more.
+// Frees a page that neither a file nor an address space has any more.
 void free_page(PhysAddr page) {
   kmem_cache_free(page_cache, direct_map(page));
   discharge(kPageSize);
@@ -64,7 +64,8 @@ void free_pages_from(Node& node, size_t first) {
   }
 }
 
-// Gives the file an array of `slots`, 0 for none; there is no page beyond them. ENOMEM, ENOSPC.
+// Gives the file an array of `slots`, 0 for none; there must be no page beyond them. ENOMEM,
+// ENOSPC.
 Result<void> set_slots(Node& node, size_t slots) {
   const size_t before = node.page_slots;
   if (slots > before) TRY(charge((slots - before) * sizeof(char*)));
@@ -94,8 +95,8 @@ Result<void> grow(Node& node, size_t slots) {
   return set_slots(node, std::max(slots, ahead));
 }
 
-// Gives back what the array has beyond twice what the file's size needs, or keeps it when there is
-// no memory for a smaller one.
+// Shrinks the array if it is larger than twice the file's need. Keeps it when there is no memory
+// for a smaller one.
 void fit(Node& node) {
   const size_t needed = slots_for(node.size);
   if (node.page_slots > std::max<size_t>(needed * 2, 4) || needed == 0)
@@ -218,7 +219,7 @@ void read_pages(const Node& node, char* buffer, size_t size, uint64_t offset) {
   }
 }
 
-// Behind the end there may be what maps have written there.
+// Maps may have written behind the end.
 static void clear_tail(Node& node, uint64_t end) {
   const size_t last = end / kPageSize, rest = end % kPageSize;
   if (rest && last < node.page_slots && node.pages[last])

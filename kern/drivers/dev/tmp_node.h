@@ -1,6 +1,5 @@
-// The files of #tmp: nodes, the names that directories have for them, and their contents. The
-// theory is in tmp.cc. Everything is under the device's lock, but for what makes something that
-// nobody else knows yet.
+// The files of #tmp: nodes, their names in directories, and their contents. The theory is in
+// tmp.cc. The device's lock guards everything, except for new objects that nobody else knows yet.
 #pragma once
 
 #include <atomic>
@@ -39,7 +38,7 @@ class Name {
 
 struct Node;
 
-// A name that a directory has for a node. The directory outlives its entries.
+// A name of a node in a directory. The directory outlives its entries.
 struct Entry {
   static Result<Entry*> make(std::string_view name);  // ENOMEM, ENOSPC
   static void destroy(Entry* entry);
@@ -60,37 +59,37 @@ struct Node : RefCounted<Node> {
   uint32_t mode = 0, uid = 0, gid = 0;
   abi_timespec accessed{}, modified{}, changed{};
 
-  // Its names. The root has none, nor has what was removed. A directory has one.
+  // Its names. The root and removed nodes have none, a directory has one.
   List<Entry, &Entry::of_node> entries;
-  uint32_t links = 0;  // how many
+  uint32_t links = 0;  // number of names
 
-  // A directory's.
-  uint32_t subdirectories = 0;  // how many of the children are directories
+  // For a directory.
+  uint32_t subdirectories = 0;  // number of children that are directories
   List<Entry, &Entry::in_directory> children;
   uint64_t next_position = 1;
-  uint64_t removals = 0;  // entries that have been taken out
+  uint64_t removals = 0;  // entries removed so far
 
-  // A symbolic link's.
+  // For a symbolic link.
   Name target;
 
-  // A file's. Its pages are mapped as they are: Page::mappings has kPageOfFile and kPageOwned.
+  // For a file. Its pages are mapped themselves: Page::mappings has kPageOfFile and kPageOwned.
   uint64_t size = 0;
-  std::atomic<uint64_t> changes{0};  // FilePage's: how often pages have been taken away
+  std::atomic<uint64_t> changes{0};  // FilePage's: how often pages have been removed
   char** pages = nullptr;            // kmalloc'ed
   size_t page_slots = 0;
-  size_t page_count = 0;  // pages that are there
+  size_t page_count = 0;  // number of allocated pages
 
   bool is_directory() const { return (mode & ABI_S_IFMT) == ABI_S_IFDIR; }
   bool is_symlink() const { return (mode & ABI_S_IFMT) == ABI_S_IFLNK; }
   bool is_fifo() const { return (mode & ABI_S_IFMT) == ABI_S_IFIFO; }
   bool gone() const { return links == 0 && number != 0; }
-  // The directory that a directory is in; nullptr for the root and what is gone.
+  // Returns the directory that a directory is in; nullptr for the root and removed ones.
   Node* parent() { return entries.empty() ? nullptr : entries.front()->directory; }
 };
 
-// The caches, and how much memory there is; whose nodes these are. Once, at boot.
+// Makes the caches and sets the limit of memory; `device` owns the nodes. Once, at boot.
 void nodes_init(const Device& device);
-// Bytes that all files together may have, and have.
+// Bytes that all files together may have, and that they have.
 uint64_t bytes_allowed();
 uint64_t bytes_used();
 
@@ -100,15 +99,16 @@ abi_timespec now();
 Entry* find(Node& directory, std::string_view name);
 // Puts an entry for `node` into the directory.
 void insert(Node& directory, Entry& entry, Ref<Node> node);
-// Takes an entry out of its directory; the entry's reference goes to the caller, and the entry.
+// Takes an entry out of its directory. The caller gets the entry, and its reference to the node.
 Ref<Node> detach(Entry& entry);
 
-// Contents of a file. read: `size` bytes from `offset`, which are there.
+// Contents of a file. read: `size` bytes from `offset`, which must exist.
 void read_pages(const Node& node, char* buffer, size_t size, uint64_t offset);
-// How many bytes, `size` unless memory ran out; the file's size grows with them. ENOMEM, ENOSPC.
+// Returns the number of bytes written, less than `size` if memory ran out; the file's size grows
+// with them. ENOMEM, ENOSPC.
 Result<size_t> write_pages(Node& node, const char* buffer, size_t size, uint64_t offset);
 void resize(Node& node, uint64_t size);
-// The page with number `index` of a file that reaches there, made if it is a hole. ENOMEM, ENOSPC.
+// Returns the page with number `index`, which is within the file; fills a hole. ENOMEM, ENOSPC.
 Result<char*> page_at(Node& node, size_t index);
 
 }  // namespace tmp

@@ -33,7 +33,7 @@ struct Cpu {
   uint32_t held_locks;       // number of spinlocks held
   uint64_t stamp;            // cpu_stamp() of the last tick
   uint64_t held_ranks;       // bit for each lock rank held (CONFIG_LOCK_RANK_CHECK)
-  const UserRegisters* user_registers;  // whose the CPU holds; maybe gone since
+  const UserRegisters* user_registers;  // that the CPU's registers hold; may not exist any more
   uint64_t refs_numbered;               // references of traced kinds, ever (ref.h)
   RefCounts refs[kRefKinds];
 };

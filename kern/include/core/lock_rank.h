@@ -34,7 +34,7 @@
   X(kDevice)        /* state of any other device */                                                \
   X(kFdTable)       /* descriptor table */                                                         \
   X(kNamespace)     /* mount table */                                                              \
-  X(kFutex)         /* those who wait on some words of user memory */                              \
+  X(kFutex)         /* the waiters on some words of user memory */                                 \
   X(kProcessPaths)  /* a process's current directory and credentials */                            \
   X(kProcessTable)  /* process table, parent and child links */                                    \
   /* Sleeping locks. */                                                                            \

@@ -53,9 +53,9 @@
   X(kForkSpace, "fork_space")         /* a fork that fails keeps the child's address space */      \
   X(kMapRoom, "map_room")             /* an mmap that fails keeps its own address space */         \
   X(kCreateGone, "create_gone")       /* a new file of a removed directory stays */                \
-  X(kCoverageAgain, "coverage_again") /* `start` for a second time keeps the map before */         \
+  X(kCoverageAgain, "coverage_again") /* a second `start` keeps the first map */                   \
   /* Stacks and contexts that are swept too soon; the proof must find these. */                    \
-  X(kSweepForgetsRoot, "sweep_forgets_root") /* what tasks cache is not marked */                  \
+  X(kSweepForgetsRoot, "sweep_forgets_root") /* numbers cached in tasks are not marked */          \
   X(kSweepNoSecondLook,                                                                            \
     "sweep_no_second_look")                /* an entry used again after the first check dies */    \
   X(kSweepEarlyReuse, "sweep_early_reuse") /* entries are reused while look-ups still read them */

@@ -32,8 +32,8 @@ class WaitQueue {
   // it at the call and on every return, and it is dropped while asleep. Interruptible: EINTR when a
   // signal is pending. Deadline: ETIMEDOUT.
   //
-  // A condition is annotated REQUIRES(the lock). In here the lock has another name, which is why
-  // these functions are not analysed.
+  // Conditions are annotated REQUIRES(the lock). These functions are not analysed because the lock
+  // has another name here.
   template <typename Condition>
   Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX})
       REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
@@ -130,7 +130,7 @@ class CAPABILITY("mutex") Mutex {
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
   bool held() const { return owner_ == current_task_head(); }
-  void known_held() const ASSERT_CAPABILITY(this) {}  // as Spinlock's
+  void known_held() const ASSERT_CAPABILITY(this) {}  // as in Spinlock
   // The task that holds the lock; nullptr if it is free. Stable only while all CPUs are stopped.
   const TaskHead* owner() const { return owner_; }
   LockRank rank() const { return rank_; }

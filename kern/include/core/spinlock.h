@@ -25,8 +25,8 @@ class CAPABILITY("spinlock") Spinlock {
   void unlock() RELEASE();
   // True if this CPU holds it, except in a hook.
   bool held() const;
-  // Tells the thread-safety analysis what it cannot see: in a function that is called with the lock
-  // held through a template, and where a TryGuard has it.
+  // Tells the thread-safety analysis that the lock is held where it cannot see that: in a function
+  // that a template calls with the lock held, and inside a TryGuard.
   void known_held() const ASSERT_CAPABILITY(this) {}
   LockRank rank() const { return rank_; }
 
@@ -77,7 +77,7 @@ class SCOPED_CAPABILITY Guard {
 };
 
 // The same if the lock is free; otherwise does not hold it. The analysis cannot follow a scoped
-// lock that may be missing: the caller that has it says so (known_held).
+// lock that may not be held: a caller that has it calls known_held().
 template <typename Lock = Spinlock>
 class TryGuard {
  public:

@@ -24,8 +24,8 @@ struct TaskHead {
   // each return to user mode.
   uint64_t trace_call;
 
-  // The thread that contexts name beside the process: its id; 0 for the first thread of a program,
-  // which is named by its process alone, and for a kernel task.
+  // The id of the thread for contexts; 0 for the first thread of a program, whose context has the
+  // process only, and for a kernel task.
   uint32_t thread_in_context;
 
   ListNode wait_link;  // lock of the wait queue that the task is on

@@ -12,8 +12,10 @@
 #include "abi/syscall.h"
 #include "core/ref.h"
 #include "lib/list.h"
+#include "lib/optimizer.h"
 #include "lib/result.h"
 #include "lib/units.h"
+#include "lib/words.h"
 
 class Device;
 class PollWaiter;
@@ -78,7 +80,7 @@ class Chan : public RefCounted<Chan> {
   UsedFile* used_file = nullptr;             // for file_use_begin
   bool may_have_lock = false;                // for open_file_lock_set
   std::atomic<CachedFile*> cached{nullptr};  // for the page cache; stays when it is set
-  std::atomic<bool> writes_pages{false};     // for the page cache: a shared map may write through it
+  std::atomic<bool> writes_pages{false};  // for the page cache: a shared map may write through it
 
   // ENOMEM. All three may sleep.
   static Result<Ref<Chan>> create(Device* device, Qid qid);
@@ -136,13 +138,13 @@ struct Place {
 // in page tables or to give back (page_unmapped).
 struct FilePage {
   PhysAddr physical;
-  // Counts what may make the page another one or no one; lives as long as the channel.
+  // The number of changes that may have replaced or removed the page; lives as long as the channel.
   const std::atomic<uint64_t>* changes;
-  uint64_t change;  // when the page was looked up
+  uint64_t change;  // `changes` when the page was looked up
 };
 
-// Errors of the device when pages are written back, now or earlier: the caller is told, once, or
-// they are kept for the next one who asks.
+// Errors of the device when pages are written back, now or earlier: they are returned once (kTell),
+// or kept for the next call with kTell.
 enum class SyncErrors : uint8_t { kTell, kKeep };
 
 // A device of the kernel, reached as #NAME. All calls may sleep, with no lock held. `chan` is not
@@ -213,14 +215,14 @@ class Device {
   // Open file: makes written data as durable as the device can. `data_only`: not the times. Does
   // nothing here: data is durable when write returns.
   virtual Result<void> sync(Chan& chan, bool data_only);
-  // Open file: makes it ready to be mapped; with `writes` through shared maps that may be written
-  // to. ENODEV here: no file of the device can be mapped; ENOMEM, and the device's own errors.
+  // Open file: prepares it for mapping; `writes`: for writable shared maps. ENODEV here: no file of
+  // the device can be mapped; ENOMEM, and the device's own errors.
   virtual Result<void> map(Chan& chan, bool writes);
-  // A file that can be mapped: page `index`, which is made if `chan` is mapped for writing. ENXIO
-  // if the file ends before it; ENOMEM, ENOSPC, EIO, EINTR.
+  // Page `index` of a file prepared for mapping; makes the page if `chan` is mapped for writing.
+  // ENXIO if the file ends before it; ENOMEM, ENOSPC, EIO, EINTR.
   virtual Result<FilePage> page(Chan& chan, uint64_t index);
-  // The same: gives the device the changes by shared maps of `size` bytes from `offset` on, as
-  // write() would. Nothing here.
+  // Writes changes by shared maps of `size` bytes from `offset` on back to the device, as write()
+  // would. Does nothing here.
   virtual Result<void> sync_pages(Chan& chan, uint64_t offset, uint64_t size, SyncErrors errors);
   // Used and free space of the device. Here: a device without blocks.
   virtual Result<void> statfs(Chan& chan, abi_statfs& result);
@@ -361,8 +363,6 @@ struct CommandLine {
 };
 // Takes the next line that is not blank off `text`; false at the end.
 bool next_command(std::string_view& text, CommandLine& line);
-// Takes the next word off `rest`; empty at the end.
-std::string_view next_word(std::string_view& rest);
 // Checks a text written to a control file: EINVAL unless it is plain text of at most
 // kMaxCommandText bytes. `expected` is the valid form, for the error string.
 inline constexpr size_t kMaxCommandText = 4096;

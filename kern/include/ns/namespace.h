@@ -130,7 +130,7 @@ void fd_may_have_locks(FdTable& table);
 // Installs descriptors only below `limit` from now on; existing ones above it stay.
 void fd_set_limit(FdTable& table, int limit);
 
-// Memory of `size` bytes that maps can share: an open file of #tmp, without a name. ENOMEM, ENOSPC.
+// Memory of `size` bytes for shared maps: an open file of #tmp, without a name. ENOMEM, ENOSPC.
 Result<Ref<Chan>> shared_memory_create(uint64_t size);
 
 // Two ends of a pipe (#pipe), for the pipe system call.

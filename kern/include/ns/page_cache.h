@@ -1,4 +1,4 @@
-// The page cache: pages of files that are mapped, or run. The theory is in src/ns/page_cache.cc.
+// The page cache: pages of mapped and executed files. The theory is in src/ns/page_cache.cc.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 #include "lib/result.h"
 #include "ns/device.h"
 
-// A device with cached files: transfers that know nothing of the cache. As the
-// device's read, write and truncate.
+// Implemented by a device with cached files: transfers that bypass the cache, otherwise as the
+// device's read and write.
 class PageSource {
  public:
   virtual Result<size_t> read_source(Chan& chan, char* buffer, size_t size, uint64_t offset) = 0;
@@ -19,46 +19,46 @@ class PageSource {
   ~PageSource() = default;
 };
 
-// --- For devices, in what they override. May sleep, no lock held.
+// --- For devices, in their overrides of Device's functions. May sleep, no lock held.
 
-// Device::map. ENOMEM, and what stat gives.
+// Device::map. ENOMEM, and the errors of stat.
 Result<void> page_cache_map(Chan& chan, PageSource& source, bool writes);
 // Device::page.
 Result<FilePage> page_cache_page(Chan& chan, PageSource& source, uint64_t index);
 // Device::read of a file that may have pages in the cache.
 Result<size_t> page_cache_read(Chan& chan, PageSource& source, char* buffer, size_t size,
                                uint64_t offset);
-// Device::write. O_APPEND is the caller's affair.
+// Device::write. The caller handles O_APPEND.
 Result<size_t> page_cache_write(Chan& chan, PageSource& source, const char* buffer, size_t size,
                                 uint64_t offset);
-// Device::truncate: cut(argument) does it.
+// Device::truncate; cut(argument) truncates the file on the device.
 Result<void> page_cache_truncate(Chan& chan, PageSource& source, uint64_t size,
                                  Result<void> (*cut)(void* argument), void* argument);
 // Device::sync_pages.
 Result<void> page_cache_sync(Chan& chan, uint64_t offset, uint64_t size, SyncErrors errors);
-// A file with this qid path is a new one: nothing in the cache is of it.
+// A new file gets this qid path: removes the pages of an earlier file with the path from the cache.
 void page_cache_forget(const Device& device, uint64_t path);
 
 // --- For others.
 
-// A channel goes. As Chan::destroy.
+// A channel ends. Context as Chan::destroy.
 void page_cache_drop(Chan& chan);
 inline void page_cache_leave(Chan& chan) {
   if (chan.cached.load(std::memory_order_relaxed)) page_cache_drop(chan);
 }
-// A write-back through `chan`, whose last shared map is gone, was given up because nobody waits for
-// it any more: it is tried again later.
+// Schedules another write-back through `chan`, whose last shared map is gone. The first one was
+// given up because nobody waits for it any more.
 void page_cache_sync_later(Ref<Chan> chan);
-// Writes back all that has been changed. May sleep.
+// Writes back all changed pages. May sleep.
 void page_cache_sync_all();
-// Memory is out, and the caller holds no lock: writes back, and takes pages out of address spaces.
-// True if it helped enough to try again. May sleep.
+// When out of memory: writes back, and takes pages out of address spaces. True if an allocation
+// should be tried again. May sleep; no lock held.
 bool page_cache_relieve();
-// Pages in the cache, and those of them that some address space maps.
+// The number of pages in the cache, and of those that are mapped.
 struct PageCacheCounts {
   uint64_t pages, mapped;
 };
 PageCacheCounts page_cache_counts();
 
-// Once, at boot, when tasks can be made.
+// Sets up the page cache. Once, at boot, when tasks can be made.
 void page_cache_init();

@@ -46,11 +46,11 @@ class ProbeConsumer {
  public:
   virtual void hit(const ProbeHit& hit) = 0;
   // The current thread, the task with this id, will not run its program any more: its calls will
-  // not return. Interrupts on, may sleep. Here and below: only for consumers with user probes or
-  // watching memory.
+  // not return. Interrupts on, may sleep. This and the following functions are only for consumers
+  // with user probes or watching memory.
   virtual void thread_left(uint32_t id) { static_cast<void>(id); }
-  // The current process ends or becomes another program: its memory is gone. All its threads, or
-  // all but the current one, have ended; thread_left() was called for each, the current one too.
+  // The current process ends or becomes another program: its memory is gone. All threads, or all
+  // but the current one, have ended; thread_left() was called for each, including the current one.
   virtual void process_left(uint32_t pid, ProcessLeft how) {
     static_cast<void>(pid), static_cast<void>(how);
   }

@@ -51,7 +51,7 @@ struct ThreadInfo {
   char name[32];
   uint64_t user_ticks, system_ticks;  // kTickHz a second
 };
-// The process's thread with the smallest id greater than `id`; ESRCH if there is none.
+// The thread of the process with the smallest id greater than `id`; ESRCH if there is none.
 Result<ThreadInfo> process_next_thread(ProcessId process, uint32_t id);
 // The smallest PID greater than `pid`; 0 if there is none. Zombies included.
 uint32_t process_next(uint32_t pid);

@@ -57,7 +57,7 @@ struct Task : TaskHead {
   uint64_t stack_base;            // lowest address of the kernel stack, above its guard page
   void* stack_memory;             // the same in the direct map; nullptr for an idle task
   UserRegisters* user_registers;  // saved when the task leaves the CPU, loaded when it gets it;
-                                  // nullptr for a kernel task. The thread's
+                                  // nullptr for a kernel task. Of the thread
   void (*entry)(void*);
   void* argument;
   ListNode all_link;  // list of all tasks

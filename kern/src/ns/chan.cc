@@ -1,14 +1,15 @@
 // Channels and devices.
 //
-// A channel is a place in a device's tree: device, qid and, where the device needs it, a pointer of
-// the device's own. The name space hands out channels, open() turns one that nobody else holds into
-// an open file, descriptors share open files, and the last reference that goes calls Device::close,
-// so a device never sees a channel again whose state it has released. Channels that are not open
-// are immutable once they have been handed out; what is shared is therefore read without a lock. In
-// an open file only `offset` and the file status flags change; calls that use the offset of a file
-// in memory or of the host exclude each other (OffsetHold), those on other devices, which may wait
-// for ever, do not. And a name that a rename has made stale may be replaced by the present one,
-// under one lock for all channels.
+// A channel is a position in a device's tree: device, qid and, where the device needs it, a pointer
+// of the device's own. The namespace makes channels; open() turns one without other references into
+// an open file; descriptors share open files; and dropping the last reference calls Device::close.
+// So a device never sees a channel again whose state it has released.
+//
+// A channel that is not open is immutable once it is shared, and therefore read without a lock. In
+// an open file only `offset` and the file status flags change. Calls that use the offset of a file
+// in memory or of the host exclude each other (OffsetHold); those on other devices, which may wait
+// forever, do not. A name that a rename has made stale may be replaced by the present one, under
+// one lock for all channels.
 //
 // The list of devices is written at boot only.
 
@@ -59,7 +60,7 @@ void Chan::destroy(Chan* chan) {
   kfree(chan->path);
   const Ref<Chan> next = std::move(chan->union_next);
   chan_cache.destroy(chan);
-  // Then the next member, as deep as the union has members.
+  // Then the next member: recursion as deep as the union has members.
 }
 
 Result<void> chan_set_path(Chan& chan, std::string_view path) {

@@ -1,25 +1,23 @@
 // Locks on files.
 //
-// A file that has locks, or on which somebody waits for one, is in a table by device and qid path:
-// two opens of one file are one file here, whatever they are called, on #p9 too. It goes with the
-// last of these. Its locks are of two sorts that do not see each other, as in Linux: record locks
-// (fcntl), whose owner is a process, known by its descriptor table, and locks of open files
-// (flock).
+// A file with locks, or with waiters for one, is in a table by device and qid path: two opens of
+// one file are one file here, by any name, on #p9 too. It is freed with the last lock and waiter.
+// Its locks are of two sorts that do not affect each other, as in Linux: record locks (fcntl),
+// whose owner is a process, identified by its descriptor table, and locks of open files (flock).
 //
-// Of one owner no two record locks overlap, and none that lie side by side are of one kind: setting
-// a range cuts what the owner had there, which makes at most one lock more than before besides the
-// new one, and joins neighbours. Locks that this takes away are used again, so that most calls
-// allocate nothing; what more is wanted is counted, and there before anything changes. A process
-// loses its record locks on a file when it closes any descriptor of it, as POSIX has it, and all
-// when it ends; a child has none, and a program that is executed keeps them. A descriptor table
-// knows whether its owner may have locks, so that close looks for them only then.
+// Record locks of one owner do not overlap, and adjacent ones differ in kind: setting a range cuts
+// the owner's locks there, which needs at most one lock besides the new one, and joins neighbours.
+// Locks that this removes are reused, so most calls allocate nothing; further memory is counted,
+// and allocated before anything changes. As POSIX requires, a process loses its record locks on a
+// file when it closes any descriptor of it, and all when it ends; a child has none, and exec keeps
+// them. A descriptor table knows whether its owner may have locks, so that close looks for them
+// only then.
 //
-// One sleeping lock guards everything. Who waits has a Wait on its stack, in the list of its file;
-// each change of a lock wakes those that wait on the file, who look again. Before it sleeps it
-// looks for a deadlock: from the owners of the locks in its way to those of the locks that these
-// wait for, and so on; EDEADLK if that leads back to itself. All of a file's locks are searched,
-// which are as many as processes want to have: a search gives nothing up that has no memory for
-// itself.
+// One sleeping lock guards everything. A waiter has a Wait on its stack, in the list of its file.
+// Each change of a lock wakes the file's waiters, which check again. Before it sleeps, a waiter
+// searches for a deadlock: from the owners of the locks in its way to the owners of the locks that
+// these wait for, and so on; EDEADLK if that leads back to itself. The search visits all locks of a
+// file, whose number processes choose; it needs no memory, so it is never cut short.
 //
 // Lock order: `locks_mutex`, then `wake_lock`.
 
@@ -45,7 +43,7 @@ struct Lock {
 
 struct LockedFile;
 
-// A lock that somebody waits for.
+// A waiter for a lock.
 struct Wait {
   ListNode link;
   LockedFile* file = nullptr;
@@ -95,7 +93,7 @@ bool excludes(LockKind a, LockKind b) {
   return a == LockKind::kExclusive || b == LockKind::kExclusive;
 }
 
-// The next lock in the way, after `last` (nullptr: the first).
+// Finds the next conflicting lock after `last` (nullptr: the first).
 Lock* next_in_the_way(LockedFile& file, Lock* last, bool is_record, const void* owner,
                       LockKind kind, const ByteRange& range) {
   for (Lock* lock = last ? file.locks.next(*last) : file.locks.front(); lock;
@@ -107,8 +105,8 @@ Lock* next_in_the_way(LockedFile& file, Lock* last, bool is_record, const void* 
   return nullptr;
 }
 
-// Whether one whom `wait` would wait for waits for the owner of `wait`. As long as there are some
-// that have been reached and not been looked at, their own waits are followed.
+// True if an owner that `wait` would wait for waits, directly or not, for the owner of `wait`.
+// Follows the waits of reached owners until no new ones are found.
 bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   for (Wait& other : waits) other.reached = false;
   const auto reach = [&](const void* owner) REQUIRES(locks_mutex) {
@@ -140,14 +138,14 @@ bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   return false;
 }
 
-// The memory that setting a lock takes: the file's entry, and up to two locks. The second holds the
-// rest of a lock that is cut.
+// Memory for setting a lock: the file's entry, and up to two locks. The second is for the rest of a
+// lock that is cut.
 struct Wanted {
   bool file = false;
   unsigned locks = 0;
 };
 
-// That memory, until it is used.
+// Owns that memory, until it is used.
 class Spares {
  public:
   Spares() = default;
@@ -160,7 +158,7 @@ class Spares {
   }
   bool has(const Wanted& wanted) const {
     return (file_ || !wanted.file) &&
-           (locks_[0] != nullptr) + (locks_[1] != nullptr) >= wanted.locks;
+           unsigned{locks_[0] != nullptr} + unsigned{locks_[1] != nullptr} >= wanted.locks;
   }
   // ENOLCK.
   Result<void> fill(const Wanted& wanted) {
@@ -171,7 +169,7 @@ class Spares {
   }
   Lock& lock() { return *std::exchange(locks_[locks_[0] ? 0 : 1], nullptr); }
   LockedFile& file() { return *std::exchange(file_, nullptr); }
-  // A lock that is in no list, to be used again or freed.
+  // Takes a lock that is in no list, to be reused or freed.
   void keep(Lock& lock) {
     for (Lock*& place : locks_) {
       if (place) continue;
@@ -205,8 +203,8 @@ Lock& taken_out(Lock& lock) {
   return lock;
 }
 
-// The memory that set_range will take. A lock that it cuts in two is the only one of the owner's in
-// its way.
+// Returns the memory that set_range will need. A lock that it cuts in two is the owner's only one
+// in the range.
 Wanted wanted_by(LockedFile* file, const Wait& wait) {
   const bool asks = wait.kind != LockKind::kNone;
   if (!file) return {.file = asks, .locks = asks};
@@ -226,7 +224,7 @@ Wanted wanted_by(LockedFile* file, const Wait& wait) {
   return {.locks = needed - std::min(needed, given_back)};
 }
 
-// Gives the owner the range; nothing is in the way.
+// Gives the owner the range, which has no conflicts.
 void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKind kind,
                ByteRange range, Spares& spares) {
   for (Lock& lock : file.locks) {
@@ -263,7 +261,7 @@ void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKin
   file.locks.push_front(lock);
 }
 
-// Takes the locks of the owner away; whether there were any.
+// Removes the owner's locks. True if there were any.
 bool drop(LockedFile& file, bool is_record, const void* owner) {
   bool any = false;
   for (Lock& lock : file.locks) {
@@ -282,8 +280,8 @@ void drop_all(const Chan& chan, bool is_record, const void* owner) {
   forget_if_idle(file);
 }
 
-// The outcome of a look: the lock is set; the caller waits now, with `wait` in the list; or it wants
-// memory.
+// The outcome of a look: the lock is set; the caller waits now, with `wait` in the list; or it
+// wants memory.
 enum class Tried { kSet, kWaits, kWants };
 
 Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, LockWait may_wait,
@@ -297,7 +295,8 @@ Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, Lock
     wait.file = file;
     if (wait.is_record && would_deadlock(wait))
       return fail(Errno::EDEADLK, "the lock's owner waits for a lock of this process");
-    // Two that share an open file's lock and both want it alone would wait for ever.
+    // Two waiters that share an open file's lock and want it exclusively would otherwise wait
+    // forever.
     if (!wait.is_record && drop(*file, false, wait.owner)) wake_waiters(*file);
     wait.woken = false;
     waits.push_back(wait);

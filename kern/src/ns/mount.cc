@@ -1,15 +1,15 @@
 // Namespaces and their mount tables.
 //
-// A namespace is a root channel and a list of places that are covered by other channels. A place is
-// named by the covered file's device and qid path, not by its path name, so it is found however one
-// comes to it. The path walk asks after each step; if the file just reached is covered, the walk
-// goes on with the first channel that stands there and remembers the covered file, by which later
-// steps find the other members of the union; so does the channel that a walk ends with. Crossing is
-// done once for each step, so what is mounted on the root of a device shows at #device and wherever
-// that root is bound, and no loop can arise.
+// A namespace is a root channel and a list of mount points, which are covered by other channels. A
+// mount point is identified by the covered file's device and qid path, not by its path name, so it
+// is found by every way to the file. The path walk asks after each step. If the file it has reached
+// is covered, the walk continues with the first channel that is mounted there and remembers the
+// covered file, by which later steps find the other members of the union; so does the channel that
+// a walk ends with. Each step crosses once. So what is mounted on the root of a device appears at
+// #device and wherever that root is bound, and there are no loops.
 //
-// The table has some ten entries and changes at boot; a list under a spinlock serves. Channels
-// leave the table under the lock and are let go after it, because closing may sleep.
+// The table has some ten entries and changes at boot, so a list under a spinlock suffices. Channels
+// are removed from the table under the lock and released after it, because closing may sleep.
 
 #include "ns/mount.h"
 
@@ -24,7 +24,7 @@ constinit ObjectCache<Namespace> namespace_cache;
 constinit ObjectCache<Mount> mount_cache;
 constinit ObjectCache<MountHead> head_cache;
 
-// Mounts that wait to be freed without a lock held.
+// Frees mounts; called without a lock.
 void free_members(MountHead& head) {
   while (Mount* mount = head.members.pop_front()) mount_cache.destroy(mount);
 }
@@ -104,7 +104,7 @@ size_t Namespace::member_count(const Device* device, uint64_t path) {
 Result<void> Namespace::bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t flags) {
   const bool before = flags & ABI_BIND_BEFORE, after = flags & ABI_BIND_AFTER,
              make_union = before || after;
-  // Everything that may be needed is made before the table is touched; what is left over goes at
+  // Everything that may be needed is allocated before the table is changed; leftovers are freed at
   // the end.
   HeadDeleter spare{TRY(head_cache.make(KM_SLEEP))};
   spare.head->target = target;

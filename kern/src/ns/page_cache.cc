@@ -1,40 +1,40 @@
-// The page cache: one page for all who map a part of a file.
+// The page cache: one page for all users of a part of a file.
 //
-// A page comes into the cache when somebody maps or runs the file and touches it: the device reads
-// it. Address spaces map the page itself: shared maps as it is, private ones read-only until they
-// copy it. So ten processes of one program hold its text once. read() and write() of the device go
-// on as without a cache, but where a page is cached they use the page, so they see the same bytes
-// as maps do; write() changes page and device, in this order: the device, then the page.
+// A page enters the cache on the first access to a map of the file, or by running it: the device
+// reads it. Address spaces map the page itself: shared maps as it is, private ones read-only until
+// they copy it. So ten processes of one program share its text. read() and write() of the device
+// work as without a cache, but use cached pages where they exist, so they see the same bytes as
+// maps do; write() changes the device first, then the page.
 //
 // A file is known by device and qid path, and has a digital search tree (Knuth, vol. 3, 6.3) of its
-// pages by index. A channel remembers its file once it has used it
-// (Chan::cached). A file stays in the cache with its pages when the last channel goes.
+// pages by index. A channel remembers its file after the first use (Chan::cached). A file and its
+// pages stay in the cache when the last channel goes.
 //
-// Pages and address spaces. Page::mappings counts the page tables that have a page, and users for a
-// moment ("pins"). A pin is taken under page_cache_lock, and so is the decision to give up a page
-// without mappings; an address space takes further mappings only from one that it has. So a page
-// goes only when nobody uses it. A truncation or a write first changes CachedFile::changes, then
-// what address spaces have: a fault that has looked the page up before compares under its space's
-// lock and begins again. For the same reason a page that was being read meanwhile is read again.
+// Pages and address spaces. Page::mappings counts the page tables that contain a page, and
+// temporary users ("pins"). Pins are taken under page_cache_lock, which also guards the decision to
+// free a page without mappings; an address space adds mappings only from one that it has. So only
+// unused pages are freed. A truncation or a write changes CachedFile::changes first, then the
+// mappings in address spaces: a fault that looked the page up before compares the count under its
+// space's lock and starts again. For the same reason a page that was being read meanwhile is read
+// again.
 //
-// Writing back (page_cache_sync.cc). The processor notes in the page tables which pages maps have
-// written. When a map goes, or a file is synced, the note becomes kPageDirty, and dirty pages are
-// written back: by msync, fsync and close, when a map goes (munmap, exec, exit, kill), by a task
-// when memory is low, and before power goes off. One write-back or truncation of a file is under
-// way at a time (sync_lock). An error is kept with the file until msync, fsync or close tells
-// somebody; the page counts as written then. If a killed process does not wait for the device any
-// more, the channel is kept, and the task tries again.
+// Writing back (page_cache_sync.cc). The processor marks written pages in the page tables. When a
+// map goes, or a file is synced, the mark becomes kPageDirty. Dirty pages are written back by
+// msync, fsync and close, when a map goes (munmap, exec, exit, kill), by a task when memory is low,
+// and before power-off. One write-back or truncation of a file runs at a time (sync_lock). An error
+// is kept with the file until msync, fsync or close reports it; the page then counts as written. If
+// a killed process no longer waits for the device, the channel is kept, and the task tries again.
 //
-// Changes by others than this system are seen when a file is opened anew and then mapped, or read
-// while it is cached: the cache compares time of change and size with those that it knows, and
-// forgets its pages if they differ. Maps that are there keep the old pages. While a file has shared
-// maps that may be written to, its pages stay the truth.
+// Changes from outside of this system are seen when a file is opened again and then mapped, or read
+// while it is cached: the cache compares time of change and size with its own, and drops its pages
+// if they differ. Existing maps keep the old pages. While a file has shared maps that may be
+// written, its pages are authoritative.
 //
-// Memory. Pages that are clean and not mapped are given up by each reap (kmem_set_reaper): by one
-// of the surplus those that nobody has used since the last one, otherwise all. This takes a
-// spinlock and nothing else, so any allocation that may sleep can do it. A fault that finds no
-// memory has the rest written back and taken out of address spaces, but programs' own segments,
-// before a process is killed (page_cache_relieve). Writing back allocates nothing.
+// Memory. Each reap (kmem_set_reaper) frees pages that are clean and not mapped: a reap of the
+// surplus those that are unused since the last one, otherwise all. This takes only a spinlock, so
+// any allocation that may sleep can do it. Before a process is killed, a fault without memory has
+// the other pages written back and unmapped, except programs' own segments (page_cache_relieve).
+// Writing back allocates nothing.
 //
 // Locks: sync_lock, then those of address spaces; page_cache_lock inside all, for a walk down a
 // tree (64 steps) or some pages of a list.
@@ -66,7 +66,7 @@ using AllPages = List<CachedPage, &CachedPage::in_all>;
 constinit AllPages all_pages GUARDED_BY(page_cache_lock);
 constinit uint64_t page_count GUARDED_BY(page_cache_lock) = 0;
 
-// The first page that lies wholly behind `size` bytes.
+// Returns the first page that lies entirely behind `size` bytes.
 uint64_t pages_for(uint64_t size) {
   return align_up(size, kPageSize) / kPageSize;
 }
@@ -96,7 +96,7 @@ void enter(CachedFile& file, CachedPage& page) REQUIRES(page_cache_lock) {
   page_count++;
 }
 
-// Out of everything; any leaf below takes its place in the tree.
+// Removes the page from tree and lists; any leaf below it takes its place in the tree.
 void take_out(CachedPage& page) REQUIRES(page_cache_lock) {
   CachedFile& file = *page.file;
   CachedPage** const link = link_of(file, page.index);
@@ -113,14 +113,14 @@ void take_out(CachedPage& page) REQUIRES(page_cache_lock) {
   page_count--;
 }
 
-// It is in nothing.
+// Frees a page that is in no tree or list.
 void give_up(CachedPage& page) {
   mappings_of(page).fetch_and(~kPageDirty, std::memory_order_relaxed);
   page_leaves_file(physical_of(page));
   page_cache.destroy(&page);
 }
 
-// Nobody finds it by its name any more.
+// Hides the file from lookups by name.
 void hide(CachedFile& file) REQUIRES(page_cache_lock) {
   if (!std::exchange(file.found, false)) return;
   file.in_bucket.unlink();
@@ -130,7 +130,7 @@ bool is_wanted(const CachedFile& file) REQUIRES(page_cache_lock) {
   return file.channels > 0 || file.late || (file.found && (file.page_count > 0 || file.has_error));
 }
 
-// If nobody wants it: out of everything, to be destroyed.
+// Removes the file from all lists, to be destroyed, if it is unwanted.
 bool take_out_unwanted(CachedFile& file) REQUIRES(page_cache_lock) {
   if (is_wanted(file)) return false;
   hide(file);
@@ -138,7 +138,7 @@ bool take_out_unwanted(CachedFile& file) REQUIRES(page_cache_lock) {
   return true;
 }
 
-// It is in nothing, but its pages are in the list of all.
+// Destroys a file that cannot be found any more; its pages are still in the list of all.
 void destroy(CachedFile* file) {
   if (!file) return;
   for (;;) {
@@ -186,8 +186,8 @@ class SparePage {
   CachedPage* page_;
 };
 
-// The file of a channel, which the channel has from now on; if there is none, one is made, or
-// nullptr with `only_if_there`.
+// Returns the file of a channel, and attaches the channel to it. Makes a missing file; with
+// `only_if_there` it returns nullptr instead.
 Result<CachedFile*> attach(Chan& chan, PageSource& source, bool only_if_there) {
   if (CachedFile* const file = chan.cached.load(std::memory_order_acquire)) return file;
   if (only_if_there) {
@@ -231,14 +231,14 @@ Result<CachedFile*> attach(Chan& chan, PageSource& source, bool only_if_there) {
   return file;
 }
 
-// The bytes behind `size` in the page that it ends in are zero: they come to be the file's.
+// Zeroes the bytes behind `size` in the page with the file's end: they may become the file's.
 void clear_tail(CachedFile& file, uint64_t size) REQUIRES(page_cache_lock) {
   if (size % kPageSize == 0) return;
   if (CachedPage* const page = cached_page_find(file, size / kPageSize))
     memset(page->bytes + size % kPageSize, 0, kPageSize - size % kPageSize);
 }
 
-// `size` bytes of `data` are in the file from `offset` on.
+// `size` bytes of `data` have been written to the file at `offset`.
 void written(CachedFile& file, const char* data, size_t size, uint64_t offset) {
   for (size_t done = 0; done < size;) {
     const uint64_t at = offset + done;
@@ -247,7 +247,7 @@ void written(CachedFile& file, const char* data, size_t size, uint64_t offset) {
     if (done == 0 && offset > file.size) clear_tail(file, file.size);
     if (CachedPage* const page = cached_page_find(file, at / kPageSize)) {
       memcpy(page->bytes + in_page, data + done, part);
-      // A write-back under way may have the bytes from before.
+      // A running write-back may have the old bytes.
       if (file.writers > 0 || file.late)
         mappings_of(*page).fetch_or(kPageDirty, std::memory_order_relaxed);
     }
@@ -257,7 +257,7 @@ void written(CachedFile& file, const char* data, size_t size, uint64_t offset) {
   }
 }
 
-// The file has `size` bytes now. Under sync_lock.
+// The file's size is now `size` bytes. Under sync_lock.
 void resize(CachedFile& file, uint64_t size) {
   const uint64_t first = pages_for(size);
   {
@@ -310,7 +310,7 @@ CachedPage* cached_page_find(CachedFile& file, uint64_t index) {
 
 void cached_file_refresh(CachedFile& file, Chan& chan) {
   Result<FileVersion> version = version_of(chan);
-  if (!version) return;  // then the next open finds it changed
+  if (!version) return;  // the next open then finds it changed
   const Guard guard(page_cache_lock);
   file.version = *version;
 }
@@ -341,7 +341,7 @@ Result<FilePage> page_cache_page(Chan& chan, PageSource& source, uint64_t index)
       size = file.size;
     }
     if (offset >= size) {
-      // It may have grown by other hands.
+      // Others may have made it grow.
       const FileVersion version = TRY(version_of(chan));
       if (offset >= version.size) return Errno::ENXIO;
       const Guard guard(page_cache_lock);
@@ -390,7 +390,7 @@ Result<size_t> page_cache_read(Chan& chan, PageSource& source, char* buffer, siz
         page->used = true;
         mappings_of(*page).fetch_add(1, std::memory_order_relaxed);
         bytes = page->bytes;
-      } else {  // up to the next page that is cached
+      } else {  // up to the next cached page
         part = std::min(size - done, kPageSize - in_page);
         while (part < size - done && !cached_page_find(*file, (at + part) / kPageSize))
           part = std::min(size - done, part + kPageSize);

@@ -11,7 +11,7 @@
 #include "ns/page_cache.h"
 #include "pages.h"
 
-// A page of a file, in its tree, its list and that of all pages.
+// A page of a file, in the file's tree and list and in the list of all pages.
 struct CachedPage {
   CachedFile* file = nullptr;
   uint64_t index = 0;
@@ -21,7 +21,7 @@ struct CachedPage {
   bool used = true;  // since the last reap of the surplus
 };
 
-// A file as its device described it: with another description it is another file.
+// A file's version, as its device reports it: a different version means a changed file.
 struct FileVersion {
   int64_t seconds = 0, nanoseconds = 0;
   uint64_t size = 0;
@@ -42,10 +42,10 @@ struct CachedFile {
   uint64_t page_count = 0;
   uint64_t size = 0;  // bytes
   FileVersion version;
-  uint32_t channels = 0, writers = 0;  // that have it as `cached`, and of these with writes_pages
-  Errno error{};                       // of writing back, that nobody has been told of
+  uint32_t channels = 0, writers = 0;  // attached channels, and those among them with writes_pages
+  Errno error{};                       // of writing back, not reported yet
   bool has_error = false;
-  bool found = true;   // by its name; otherwise by the channels that it has alone
+  bool found = true;   // by its name; otherwise only by its channels
   HeldRef<Chan> late;  // page_cache_sync_later's
   ListNode in_bucket, in_all;
 };
@@ -65,9 +65,9 @@ inline std::atomic<uint32_t>& mappings_of(const CachedPage& page) {
 }
 
 CachedPage* cached_page_find(CachedFile& file, uint64_t index) REQUIRES(page_cache_lock);
-// The file whose `channels` somebody has counted up is not needed any more.
+// Drops a count of `channels`, which the caller has taken.
 void cached_file_release(CachedFile& file);
-// The file of a channel that need not have asked for it, for the life of a scope; or none.
+// The file of a channel, if it is cached, for the life of a scope.
 class CachedFileHold {
  public:
   explicit CachedFileHold(const Chan& chan);
@@ -81,10 +81,10 @@ class CachedFileHold {
  private:
   CachedFile* file_ = nullptr;
 };
-// The device's present version of it becomes that of what is cached.
+// Sets the cached version to the device's current one.
 void cached_file_refresh(CachedFile& file, Chan& chan);
-// Gives up pages that no address space maps and that are as on the device; how many. `all`: those,
-// too, that have been used since the last call.
+// Frees pages that no address space maps and that are clean. Returns how many. `all`: also those
+// that have been used since the last call.
 uint64_t cached_pages_reap(bool all);
-// The task that writes back, and the reaper. Once.
+// Starts the task that writes back, and sets the reaper. Once.
 void page_cache_sync_init();

@@ -1,4 +1,4 @@
-// Writing back what maps have changed. The theory is in page_cache.cc.
+// Writing back the changes of maps. The theory is in page_cache.cc.
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
@@ -12,9 +12,9 @@
 
 namespace {
 
-constexpr unsigned kLook = 64;    // pages of a file that are looked at with the lock held
-constexpr uint64_t kEnough = 64;  // pages that make it worth to try an allocation again
-constexpr Nanoseconds kAgain{5'000'000'000};  // when a device that has not answered is tried again
+constexpr unsigned kLook = 64;                // pages of a file that are checked with the lock held
+constexpr uint64_t kEnough = 64;              // pages that justify another try of an allocation
+constexpr Nanoseconds kAgain{5'000'000'000};  // until a device without answer is tried again
 
 constinit WaitQueue task_wait;
 constinit bool task_wanted GUARDED_BY(page_cache_lock) = false;
@@ -23,12 +23,12 @@ bool can_write(const Chan& chan) {
   return chan.is_open && (chan.open_flags & ABI_O_ACCMODE) != ABI_O_RDONLY;
 }
 
-// The device has not answered, because nobody waits for it: the page has still to be written.
+// True if nobody waited for the device's answer: the page must still be written.
 bool is_given_up(Errno error) {
   return error == Errno::EINTR || error == Errno::ETIMEDOUT;
 }
 
-// A page that is to be written, pinned, and how much of it.
+// A pinned page to be written, and its size.
 struct Dirty {
   char* bytes = nullptr;
   uint64_t offset = 0;
@@ -40,7 +40,7 @@ class DirtyPages {
  public:
   DirtyPages(CachedFile& file, uint64_t first, uint64_t end)
       : file_(file), first_(first), end_(end) {}
-  // The next one that is dirty, which is clean from now on; no bytes at the end.
+  // Gets the next dirty page, which counts as clean from now on; no bytes at the end.
   Dirty next() {
     while (left_ > 0) {
       const Guard guard(page_cache_lock);
@@ -78,10 +78,10 @@ Result<void> write_page(CachedFile& file, Chan& writer, const Dirty& page) {
   return {};
 }
 
-// Pages [first, end). `through` may be nullptr. An error of the device's is kept; EINTR and
-// ETIMEDOUT are given.
+// Writes back pages [first, end). `through` may be nullptr. Errors of the device are kept; EINTR
+// and ETIMEDOUT are returned.
 Result<void> write_back(CachedFile& file, Chan* through, uint64_t first, uint64_t end) {
-  Ref<Chan> other;  // let go after the lock
+  Ref<Chan> other;  // released after the lock
   const MutexGuard guard(file.sync_lock);
   other = AddressSpace::collect_written({file.device, file.path, &file}, first, end);
   Chan* const writer = through && can_write(*through) ? through : other.get();
@@ -114,7 +114,7 @@ Result<void> tell_error(CachedFile& file) {
   return file.error;
 }
 
-// Calls visit(file) for each file that has been written to by maps; it stays meanwhile.
+// Calls visit(file) for each file that maps have written; keeps the file meanwhile.
 template <typename Visit>
 void for_each_written(Visit visit) {
   CachedFile* held = nullptr;
@@ -178,7 +178,7 @@ void task_main(void*) {
 
 void reap(enum kmem_reap_extent extent) {
   cached_pages_reap(extent != KMEM_REAP_SURPLUS);
-  // The surplus is also reaped when memory is low: then pages become clean in good time.
+  // Low memory also reaps the surplus; pages then become clean in time.
   if (extent == KMEM_REAP_SURPLUS && page_cache_writers.load(std::memory_order_relaxed) > 0)
     call_task();
 }

@@ -178,14 +178,6 @@ bool next_command(std::string_view& text, CommandLine& line) {
   return false;
 }
 
-std::string_view next_word(std::string_view& rest) {
-  constexpr std::string_view kBlanks = " \t\r";
-  rest.remove_prefix(std::min(rest.find_first_not_of(kBlanks), rest.size()));
-  const std::string_view word = rest.substr(0, rest.find_first_of(kBlanks));
-  rest.remove_prefix(word.size());
-  return word;
-}
-
 Result<void> check_command_text(std::string_view text, const char* expected) {
   if (text.size() > kMaxCommandText) {
     return fail(Errno::EINVAL, "%zu bytes in one write, at most %zu: expected %s", text.size(),

@@ -64,9 +64,9 @@ bool parse_alloc_option(std::string_view option, ProbeAllocRule* rule) {
 }
 
 Result<void> parse_alloc(std::string_view line, ProbeCommand* command) {
-  const std::string_view function = next_word(&line);
+  const std::string_view function = next_word(line);
   TRY(parse_functions(function, "alloc", command));
-  for (std::string_view option = next_word(&line); !option.empty(); option = next_word(&line)) {
+  for (std::string_view option = next_word(line); !option.empty(); option = next_word(line)) {
     if (!parse_alloc_option(option, &command->rule)) {
       return fail(Errno::EINVAL,
                   "\"%s\": alloc takes FUNCTION size=N[*N] [old=N] [result=return|*N], N an "
@@ -80,11 +80,11 @@ Result<void> parse_alloc(std::string_view line, ProbeCommand* command) {
 }
 
 Result<void> parse_free(std::string_view line, ProbeCommand* command) {
-  const std::string_view function = next_word(&line);
+  const std::string_view function = next_word(line);
   TRY(parse_functions(function, "free", command));
-  const std::string_view option = next_word(&line);
+  const std::string_view option = next_word(line);
   if (option.starts_with("address=") && parse_argument(option.substr(8), &command->address) &&
-      next_word(&line).empty())
+      next_word(line).empty())
     return {};
   return fail(Errno::EINVAL, "\"%s\": free takes FUNCTION address=N, N an argument from 1 to %u",
               Quoted(option).get(), kProbeArguments);
@@ -122,7 +122,7 @@ constexpr NumberWord kNumberWords[] = {
 };
 
 Result<void> parse_line(std::string_view line, ProbeCommand* command) {
-  const std::string_view word = next_word(&line);
+  const std::string_view word = next_word(line);
   *command = {};
   if (word == "count" || word == "event" || word == "event+return") {
     command->word = word == "count"   ? ProbeWord::kCount
@@ -140,12 +140,12 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
   }
   if (word == "watch") {
     command->word = ProbeWord::kWatchMemory;
-    const std::string_view what = next_word(&line);
+    const std::string_view what = next_word(line);
     if (what != "memory")
       return fail(Errno::EINVAL, "\"%s\": expected watch memory", Quoted(what).get());
   } else if (word == "stacks") {
     command->word = ProbeWord::kStacks;
-    TRY(parse_stacks(next_word(&line), &command->stacks));
+    TRY(parse_stacks(next_word(line), &command->stacks));
   } else if (word == "processes") {
     command->word = ProbeWord::kProcesses;
   } else if (word == "threads") {
@@ -163,7 +163,7 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
     }
     if (!found) return fail(Errno::EINVAL, "\"%s\": expected %s", Quoted(word).get(), kWords);
     command->word = found->word;
-    const std::string_view text = next_word(&line);
+    const std::string_view text = next_word(line);
     const bool good = found->bytes ? parse_bytes(text, found->low, found->high, &command->number)
                                    : parse_number(text, found->low, found->high, &command->number);
     if (!good) {
@@ -172,7 +172,7 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
                   found->bytes ? "; K, M or G may follow" : "");
     }
   }
-  const std::string_view rest = next_word(&line);
+  const std::string_view rest = next_word(line);
   if (rest.empty()) return {};
   return fail(Errno::EINVAL, "\"%s\": nothing comes after that of %s", Quoted(rest).get(),
               Quoted(word).get());
@@ -206,7 +206,7 @@ Result<bool> probe_next_command(std::string_view* text, ProbeCommand* command) {
     const std::string_view line = text->substr(0, end);
     text->remove_prefix(end == text->npos ? text->size() : end + 1);
     std::string_view rest = line;
-    if (next_word(&rest).empty()) continue;
+    if (next_word(rest).empty()) continue;
     TRY(parse_line(line, command));
     return true;
   }
@@ -214,7 +214,7 @@ Result<bool> probe_next_command(std::string_view* text, ProbeCommand* command) {
 }
 
 Result<bool> probe_next_function(std::string_view* functions, ProbeFunctionName* function) {
-  const std::string_view word = next_word(functions);
+  const std::string_view word = next_word(*functions);
   if (word.empty()) return false;
   *function = {};
   // Names of kernel functions contain colons in pairs only.

@@ -4,7 +4,7 @@
 
 #include "lib/string.h"
 
-Result<void> ProbeCounts::add(const StackCounts::Part& part) {
+Result<void> ProbeCounts::add(const StackCounts::CpuTable& part) {
   Result<void> added;
   part.visit([&](StackCounts::Key key, uint64_t count) {
     if (added) added = rows_.push(row_of(key, count));

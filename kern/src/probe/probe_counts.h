@@ -23,7 +23,7 @@ class ProbeCounts {
       : stacks_(stacks), contexts_(contexts), apart_(apart) {}
 
   // Adds a CPU's counts, which may change meanwhile. ENOMEM. May sleep.
-  Result<void> add(const StackCounts::Part& part);
+  Result<void> add(const StackCounts::CpuTable& part);
   // Called after the last add(): merges equal rows.
   void finish();
   // Marks the numbers of its rows. After finish().

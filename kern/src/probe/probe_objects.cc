@@ -27,8 +27,8 @@ ProbeRunner runner_of(const ProbeHit& hit, const Cpu& cpu) {
   return ProbeRunner::task(cpu.current->id);
 }
 
-uint16_t owner_of(const ProbeHit& hit, const Cpu& cpu) {
-  return hit.user ? static_cast<uint16_t>(cpu.current->pid) : 0;
+TraceOwner owner_of(const ProbeHit& hit, const Cpu& cpu) {
+  return hit.user ? trace_owner(cpu.current->pid) : TraceOwner::kNobody;
 }
 
 // In the kernel every call returns.
@@ -53,10 +53,10 @@ uint64_t size_of(const ProbeHit& hit, const ProbeAllocRule& rule) {
 // The owner of an object that a running call will free if it succeeds. Nobody else frees it
 // meanwhile. But before the call's return is reported, another object of the same owner may get its
 // address; this mark distinguishes the two.
-constexpr uint16_t waiting(uint16_t owner) {
+constexpr TraceOwner waiting(TraceOwner owner) {
   constexpr uint16_t kWaits = 1u << 15;
   static_assert(kMaxPid < kWaits);
-  return owner | kWaits;
+  return trace_owner(static_cast<uint16_t>(owner) | kWaits);
 }
 
 bool wants(const TraceTable& table, uint64_t size, ProbePerCpu& per_cpu) {
@@ -202,7 +202,7 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
     objects_->drop(cpu.id);
     return false;
   }
-  const uint16_t owner = call.owner;
+  const TraceOwner owner = call.owner;
   // realloc(p, 0) frees and returns 0; for another size, 0 means that nothing was done.
   const bool frees_old = call.old != 0 && (object != 0 || call.size == 0);
   const bool tells = events_.wants_objects();
@@ -222,7 +222,7 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
   const uint32_t context = trace_find_base();
   if (call.stack == 0 || context == 0 || call.size >= TraceTable::kLargeSize ||
       !objects_->record_at_once(object, call.size,
-                                call.stack | (call.truncated ? TraceTable::kFlag : 0), context,
+                                call.stack | (call.truncated ? kStackTruncated : 0), context,
                                 cpu.stamp, [owner] { return owner; })) [[unlikely]] {
     objects_->record({.object = object,
                       .size = call.size,
@@ -268,7 +268,7 @@ void ProbeObjects::thread_left(uint32_t id) {
 void ProbeObjects::process_left(uint32_t pid, ProcessLeft how) {
   for (TraceTable* table : {objects_, memory_}) {
     if (!table) continue;
-    table->leave(static_cast<uint16_t>(pid),
+    table->leave(trace_owner(pid),
                  how == ProcessLeft::kEnded ? TraceTable::Leave::kKeep : TraceTable::Leave::kClear);
   }
 }
@@ -287,14 +287,14 @@ void ProbeObjects::memory_mapped(uint64_t address, uint64_t size, const Cpu& cpu
                    .time = coarse_milliseconds(),
                    .cpu = static_cast<uint16_t>(cpu.id),
                    .truncated = stack.truncated()},
-                  static_cast<uint16_t>(cpu.current->pid));
+                  trace_owner(cpu.current->pid));
   if (!events_.wants_objects()) return;
   const uint64_t values[] = {address, size};
   events_.put(ProbeEvent::Kind::kAlloc, "mmap", cpu, values, std::size(values));
 }
 
 void ProbeObjects::memory_unmapped(uint64_t address, uint64_t size) {
-  if (!memory_->cut(address, size, static_cast<uint16_t>(current_task_head()->pid))) return;
+  if (!memory_->cut(address, size, trace_owner(current_task_head()->pid))) return;
   const ProbesOff off;
   if (events_.wants_objects())
     events_.put(ProbeEvent::Kind::kFree, "munmap", this_cpu(), &address, 1);

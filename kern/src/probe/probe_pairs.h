@@ -20,12 +20,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trace/trace_record.h"
+
 struct ProbeCall {
   uint64_t stack_pointer;
   uint64_t return_address;  // the word at stack_pointer, in a program
   uint64_t size;            // bytes
   uint64_t old;             // object that is freed if the call succeeds; 0: none
-  uint16_t owner;           // owner of the objects
+  TraceOwner owner;         // owner of the objects
   bool has_old;             // `old` has a record, which waits for the call's end
   uint64_t where;           // address of the object's pointer, if the object is not the result
   uint32_t tag;

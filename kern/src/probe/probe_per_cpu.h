@@ -31,7 +31,7 @@ struct alignas(64) ProbePerCpu {
   };
 
   // Reset by clear().
-  StackCounts::Part counts;
+  StackCounts::CpuTable counts;
   Tally filtered, lost;
   Tally done;  // counted hits without an entry in `counts`: events and objects
   Tally stacks_lost, contexts_lost, truncated;
@@ -39,7 +39,7 @@ struct alignas(64) ProbePerCpu {
   Sampler sampler;
   RecentUserStacks user_stacks;
   // Control's; it frees this after clear().
-  StackCounts::Part::Contents taken;
+  StackCounts::CpuTable::Contents taken;
 
   // Counts a hit that has no entry in `counts`. On the CPU itself.
   void finish(bool kept) { (kept ? done : lost).increment(); }

@@ -73,7 +73,7 @@ void ProbeRecorder::forget_counts() {
     const StoreMarkingStopped stopped;
     on_each_cpu([](void* all) { static_cast<ProbePerCpu*>(all)[cpu_id()].clear(); }, per_cpu_);
   }
-  for (unsigned i = 0; i < cpu_count(); i++) StackCounts::Part::release(per_cpu_[i].taken);
+  for (unsigned i = 0; i < cpu_count(); i++) StackCounts::CpuTable::release(per_cpu_[i].taken);
 }
 
 void ProbeRecorder::mark(StoreMark& mark) {

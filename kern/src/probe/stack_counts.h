@@ -26,11 +26,11 @@ class StackCounts {
   };
 
   // The table of one CPU.
-  class Part {
+  class CpuTable {
    public:
-    constexpr Part() = default;
-    Part(const Part&) = delete;
-    Part& operator=(const Part&) = delete;
+    constexpr CpuTable() = default;
+    CpuTable(const CpuTable&) = delete;
+    CpuTable& operator=(const CpuTable&) = delete;
 
     // Adds one. False, with nothing done, if there is no memory for an absent key. Interrupts off,
     // on the CPU of the table, unless nobody else uses it. Bound: one chain, and the split of one

@@ -1,35 +1,34 @@
 // Address spaces.
 //
-// A space is a list of regions, which say what may be there, and page tables, which say what is
-// there. A page comes into being at the first fault that wants it: zeroed, or filled from the
-// program's file. A page that several spaces share after fork is mapped read-only in all of them,
-// and Page.mappings says in how many; who writes first gets a copy, who is the only one left gets
-// the page itself back. Only a space that already maps a page can make its count grow (by fork), so
-// a count of one stays one while the owner looks at it.
+// A space is a list of regions, which say what may be mapped, and page tables, which say what is. A
+// page is made at the first fault that needs it: zeroed, or filled from the program's file. A page
+// that several spaces share after fork is mapped read-only in all of them, and Page.mappings is
+// their number; the first writer gets a copy, the last owner gets the page itself back. Only a
+// space that maps a page can increase its count (by fork), so a count of one stays one while the
+// owner examines it.
 //
-// Pages of files are the file's own (Device::page, ns/page_cache.h): one for all spaces. Shared
-// maps have them with the rights of the region, private ones read-only until a write copies them,
-// and so does code with probes, which others must not run into. Where a segment of a program ends
-// inside a page, the space gets a page of its own, zero behind the end. A file that changes takes
-// pages away from spaces by a walk over all of them (address_space_walk.cc), and says so first to
-// those that have just looked a page up (FilePage::changes).
+// Pages of files belong to the file (Device::page, ns/page_cache.h): one for all spaces. Shared
+// maps have them with the rights of the region; private ones read-only until a write copies them.
+// Code with probes is copied too, since others must not hit its breakpoints. Where a segment of a
+// program ends inside of a page, the space gets a page of its own, zero behind the end. A file that
+// changes takes pages away from spaces by a walk over all of them (address_space_walk.cc), and
+// first announces that to spaces that have just looked a page up (FilePage::changes).
 //
-// Several tasks may run in a space at once, and each may change it: the mutex makes one change wait
-// for the other. The other CPUs on which the space is active may hold translations that a change
-// has made wrong. So what a change takes out of the tables, pages and tables, is collected
-// (Removal), then these CPUs are interrupted and forget, and only then is it given back. A page
-// that becomes less writable, or another page, needs the same; one that becomes present or more
-// writable does not: a CPU that believes the contrary faults, and faulting makes it forget. Without
-// other CPUs nobody is interrupted (PageTables::flush).
+// Several tasks may run in a space at once, and each may change it: the mutex serialises changes.
+// Other CPUs on which the space is active may cache translations that a change makes invalid. So
+// pages and tables that a change removes are collected (Removal), then these CPUs are interrupted
+// to invalidate them, and only then are they freed. A page that becomes less writable, or is
+// replaced, requires the same. A page that becomes present or more writable does not: a CPU with
+// the old translation faults, and the fault invalidates it. Without other CPUs nobody is
+// interrupted (PageTables::flush).
 //
-// The mutex is not held while a file is read for a fault, so the region is looked up again after
-// that: another task may have put something else there. User memory is never touched with the mutex
-// held, and no file is closed: regions that go are destroyed after it has been dropped. For probes,
-// the list of all spaces lets them be found; it holds no references.
+// The mutex is not held while a file is read for a fault, so the region is looked up again
+// afterwards: another task may have replaced it. User memory is never accessed with the mutex held,
+// and no file is closed: removed regions are destroyed after it has been released. For probes, a
+// list of all spaces makes them findable; it holds no references.
 //
-// The stack's region has its full size from the start, and its pages come as they are used. Nothing
-// is reserved: a program that asks for more than there is gets what it asks for and is killed when
-// it uses it.
+// The stack's region has its full size from the start, and its pages are made on use. Nothing is
+// reserved: a program may ask for more than there is, and is killed when it uses it.
 #include "proc/address_space_impl.h"
 
 #include <algorithm>
@@ -85,7 +84,7 @@ class NewPage {
 Result<void> read_file(Chan& file, uint64_t offset, char* to, size_t size) {
   while (size > 0) {
     const size_t got = TRY(file.device->read(file, to, size, offset));
-    if (got == 0) return {};  // the file is shorter now than it was: zeros
+    if (got == 0) return {};  // the file is shorter now: zeros
     to += got;
     offset += got;
     size -= got;
@@ -164,7 +163,8 @@ Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
         });
     if (!result) return result.error();
   }
-  child->announce();  // with the parent locked: a walk over all spaces comes to one of the two
+  child->announce();  // with the parent locked: a walk over all spaces visits at least one of the
+                      // two
   return child;
 }
 

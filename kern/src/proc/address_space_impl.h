@@ -13,11 +13,11 @@ inline uint64_t page_down(uint64_t address) {
   return align_down(address, kPageSize);
 }
 
-// The part [start, end) of `region`, as a region of its own, not in any space. ENOMEM.
+// Makes a region of the part [start, end) of `region`, which is in no space. ENOMEM.
 Result<VmRegion*> vm_region_part(const VmRegion& region, uint64_t start, uint64_t end);
 
-// Pages and tables that a change takes out of the page tables. Other CPUs have forgotten it when it
-// is given back, at the latest when the removal ends, before the space's mutex is dropped.
+// Pages and tables that a change removes from the page tables. They are freed after other CPUs have
+// invalidated them, at the latest at the removal's end, before the space's mutex is released.
 class AddressSpace::Removal {
  public:
   explicit Removal(const PageTables& tables) : tables_(tables) {}
@@ -25,19 +25,19 @@ class AddressSpace::Removal {
   Removal(const Removal&) = delete;
   Removal& operator=(const Removal&) = delete;
 
-  // The translation of the page at `address` is another one now.
+  // The translation of the page at `address` has changed.
   void changed(uint64_t address) {
     start_ = std::min(start_, address);
     end_ = std::max(end_, address + kPageSize);
   }
-  // It was `entry`, which is out of the tables of `region`.
+  // It was `entry`, which has been removed from the tables of `region`.
   void page(uint64_t address, const PageTables::Entry& entry, const VmRegion& region) {
     if (region.shared && entry.dirty)
       page_of(entry.physical)->mappings.fetch_or(kPageDirty, std::memory_order_relaxed);
     changed(address);
     add(entry.physical.value);
   }
-  // All tables for [start, end) that map nothing.
+  // Removes all tables for [start, end) that map nothing.
   void empty_tables(PageTables& tables, uint64_t start, uint64_t end) {
     tables.remove_empty(
         start, end,
@@ -65,13 +65,13 @@ class AddressSpace::Removal {
   }
 
   const PageTables& tables_;
-  uint64_t start_ = UINT64_MAX, end_ = 0;  // what has changed, from the beginning on
+  uint64_t start_ = UINT64_MAX, end_ = 0;  // range of all changes since the beginning
   unsigned count_ = 0;
   uint64_t taken_[kMost];
 };
 
-// Regions that are in no space any more. They may hold the last reference to a file, and what they
-// have changed of it is written back.
+// Removed regions. They may hold the last reference to a file; their changes of it are written
+// back.
 class AddressSpace::GoneRegions {
  public:
   GoneRegions() = default;

@@ -1,4 +1,4 @@
-// Address spaces: which regions there are.
+// Address spaces: changes of the regions.
 #include "core/errstr.h"
 #include "core/planted.h"
 #include "ns/page_cache.h"
@@ -8,9 +8,9 @@ constinit ObjectCache<VmRegion> vm_region_cache;
 
 namespace {
 
-constexpr uint64_t kMmapTop = kStackTop - kStackSize - (1 << 20);  // what mmap hands out lies below
+constexpr uint64_t kMmapTop = kStackTop - kStackSize - (1 << 20);  // end of addresses for mmap
 
-// Makes the region its own part [start, end).
+// Shrinks the region to its part [start, end).
 void trim(VmRegion& region, uint64_t start, uint64_t end) {
   const uint64_t before = start - region.start;
   region.file_offset += before;
@@ -20,7 +20,7 @@ void trim(VmRegion& region, uint64_t start, uint64_t end) {
   region.end = end;
 }
 
-// True if the two could as well be one.
+// True if the two can be merged.
 bool continues(const VmRegion& region, const VmRegion& next) {
   if (region.end != next.start || region.protection != next.protection ||
       region.heap != next.heap || region.program != next.program || region.code != next.code ||
@@ -33,7 +33,7 @@ bool continues(const VmRegion& region, const VmRegion& next) {
 }
 }  // namespace
 
-// The part [start, end) of `region`, as a region of its own, not in any space. ENOMEM.
+// Makes a region of the part [start, end) of `region`, which is in no space. ENOMEM.
 Result<VmRegion*> vm_region_part(const VmRegion& region, uint64_t start, uint64_t end) {
   VmRegion* const part = TRY(vm_region_cache.make(KM_SLEEP, start, end, region.protection));
   const uint64_t before = start - region.start;
@@ -123,8 +123,8 @@ void AddressSpace::drop_pages(const VmRegion& region, uint64_t start, uint64_t e
 }
 
 Result<void> AddressSpace::unmap_locked(uint64_t start, uint64_t end, Regions& gone) {
-  VmRegion* rest = nullptr;  // of a region that loses its middle: made first, so that nothing has
-                             // changed when there is no memory
+  VmRegion* rest = nullptr;  // the rest of a region that loses its middle; made first, so that
+                             // nothing has changed if memory is out
   if (VmRegion* const around = find(start); around && around->start < start && around->end > end) {
     rest = TRY(vm_region_part(*around, end, around->end));
   }
@@ -158,7 +158,7 @@ Result<void> AddressSpace::cut(uint64_t address) {
   return {};
 }
 
-// Makes one region of neighbours in [start, end], and at its edges, that differ in nothing.
+// Merges neighbours in [start, end], and at its edges, that are alike.
 void AddressSpace::merge(uint64_t start, uint64_t end, Regions& gone) {
   VmRegion* region = first_after(start > 0 ? start - 1 : 0);
   while (region && region->start <= end) {
@@ -178,7 +178,7 @@ void AddressSpace::protect_region(VmRegion& region, uint32_t protection, Removal
   if (region.protection == protection) return;
   region.protection = protection;
   if (region.code && (protection & ABI_PROT_WRITE)) {
-    // From now on its pages are like those of data, without breakpoints.
+    // From now on its pages are data, without breakpoints.
     region.code = false;
     code_replaced_ = true;
     drop_pages(region, region.start, region.end, removal);
@@ -186,7 +186,7 @@ void AddressSpace::protect_region(VmRegion& region, uint32_t protection, Removal
   }
   const bool readable = protection != 0, executable = protection & ABI_PROT_EXEC;
   tables_.for_each(region.start, region.end, [&](uint64_t address, const PageTables::Entry& entry) {
-    // A page that may be written to again, but is not, is so at the next fault.
+    // A page that becomes writable again is made so at the next fault.
     tables_.protect(address, readable, entry.writable && (protection & ABI_PROT_WRITE), executable);
     removal.changed(address);
   });

@@ -1,8 +1,8 @@
 // Address spaces: walks over all of them, for probes and for the pages of files.
 //
-// A walk holds walk_lock, without which no space ends, and takes the lock of one space after the
-// other. A space that fork makes is announced before its parent is unlocked, at the end of the
-// list: what both have in common is found in one of the two.
+// A walk holds walk_lock, without which no space is destroyed, and locks one space after the other.
+// A space that fork makes is announced before its parent is unlocked, at the end of the list: pages
+// that both share are found in one of the two.
 #include "proc/address_space_impl.h"
 
 struct AllSpaces {
@@ -24,7 +24,7 @@ bool is_file_page(const PageTables::Entry& entry) {
   return page_of(entry.physical)->mappings.load(std::memory_order_relaxed) & kPageOfFile;
 }
 
-// Where page `index` of the region's file is in the region, within it.
+// Returns the address of page `index` of the region's file, clamped to the region.
 uint64_t address_of(const VmRegion& region, uint64_t index) {
   const uint64_t first = region.file_offset / kPageSize;
   if (index <= first) return region.start;

@@ -74,7 +74,7 @@ void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address) {
     fatal = signal_is_fatal(thread, kind.signal);
   }
   if (fatal)
-    klog("pid %u %s: %s at 0x%lx ip 0x%lx sp 0x%lx", process.pid, process.name, kind.what, address,
+    klog("%s: %s at 0x%lx ip 0x%lx sp 0x%lx", ThreadName(thread).text, kind.what, address,
          frame.rip, frame.rsp);
   // POSIX: the address of a page fault, otherwise that of the instruction.
   signal_force(thread, kind.signal,

@@ -133,7 +133,7 @@ Result<WaitResult> process_wait(const ChildChoice& choice, uint32_t options) {
   {
     const Guard guard(process_lock);
     bool any = false;
-    const auto look = [&]() NO_THREAD_SAFETY_ANALYSIS {  // wait calls it with the lock held
+    const auto look = [&]() REQUIRES(process_lock) {
       any = false;
       for (Process& child : parent.children) {
         if (!matches(child, choice)) continue;

@@ -23,7 +23,6 @@
 //
 // PIDs count up from 1 and wrap at 32767. A PID that is still the number of a group or session is
 // not reused.
-// handed out again.
 #include "proc/process.h"
 
 #include <algorithm>

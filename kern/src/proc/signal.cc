@@ -127,10 +127,9 @@ void wait_while_stopped(Thread& thread) REQUIRES(process_lock) {
   Process& process = thread.process;
   process.halted_threads++;
   tell_stop(process);
-  process.stop_wait.wait_uninterruptible(
-      process_lock, [&]() NO_THREAD_SAFETY_ANALYSIS {  // wait calls it with the lock held
-        return !process.stopped || thread_ends(thread);
-      });
+  process.stop_wait.wait_uninterruptible(process_lock, [&]() REQUIRES(process_lock) {
+    return !process.stopped || thread_ends(thread);
+  });
   process.halted_threads--;
 }
 
@@ -329,7 +328,6 @@ void signals_before_user(TrapFrame& frame) {
   const Task* const task = current_task();
   Thread* const thread = task->thread;
   if (!thread || (!task->interrupted && thread->restart == Restart::kNone)) return;
-  const Process& process = thread->process;
   for (;;) {
     const Due due = take_signal(*thread);
     if (due.ends) thread_exit();
@@ -341,7 +339,7 @@ void signals_before_user(TrapFrame& frame) {
     thread->restart = Restart::kNone;
     thread->restarted = false;
     if (!enter_handler(*thread, frame, due.taken.info, due.action, due.mask)) {
-      klog("pid %u %s: no stack for the handler of signal %d at 0x%lx", process.pid, process.name,
+      klog("%s: no stack for the handler of signal %d at 0x%lx", ThreadName(*thread).text,
            due.taken.signal, frame.rsp);
       process_exit(ABI_SIGSEGV);
     }

@@ -49,7 +49,7 @@ int32_t extra_slice_of(int nice) {
   return nice > 0 ? -((nice + 9) / 10) : (6 - nice) / 7;
 }
 
-// The current thread has asked for a larger file than its limit allows.
+// Signals that the current thread exceeds the limit of file sizes.
 Errno file_too_large() {
   const Guard guard(process_lock);
   signal_post_thread(self_thread(), ABI_SIGXFSZ);

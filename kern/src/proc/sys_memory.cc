@@ -20,7 +20,7 @@ Result<uint64_t> map(Process& process, uint64_t address, uint64_t size, uint32_t
   return mapped;
 }
 
-// The mapping that mmap's flags, descriptor and offset describe.
+// Makes the mapping that mmap's flags, descriptor and offset describe.
 Result<AddressSpace::Mapping> mapping_of(const SystemCall& call, uint64_t size,
                                          uint32_t protection) {
   const uint32_t flags = call.word(3);
@@ -102,7 +102,7 @@ Result<int64_t> sys_msync(const SystemCall& call) {
   if ((flags & ~uint32_t{ABI_MS_ASYNC | ABI_MS_SYNC | ABI_MS_INVALIDATE}) ||
       (flags & (ABI_MS_ASYNC | ABI_MS_SYNC)) == (ABI_MS_ASYNC | ABI_MS_SYNC))
     return Errno::EINVAL;
-  // Maps and the cache are the same memory, so there is nothing to make invalid.
+  // Maps and the cache share memory, so there is nothing to invalidate.
   TRY(call.process.space->sync(call.arguments[0], call.arguments[1], flags & ABI_MS_SYNC));
   return 0;
 }

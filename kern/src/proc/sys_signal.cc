@@ -152,7 +152,7 @@ Result<int64_t> sys_sigtimedwait(const SystemCall& call) {
     thread.awaited = wanted;
     const Result<void> result = thread.signal_wait.wait(
         process_lock,
-        [&]() NO_THREAD_SAFETY_ANALYSIS { return (signals_pending(thread) & wanted) != 0; },
+        [&]() REQUIRES(process_lock) { return (signals_pending(thread) & wanted) != 0; },
         thread.sleep_deadline);
     thread.awaited = 0;
     if (result) taken = signal_take(thread, wanted, dropped);

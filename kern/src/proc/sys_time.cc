@@ -28,7 +28,7 @@ Result<void> sleep_until_wall(Nanoseconds time) {
     const Guard guard(clock_lock);
     const uint64_t seen = clock_sets;
     const Result<void> waited = clock_sleepers.wait(
-        clock_lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return clock_sets != seen; },
+        clock_lock, [&]() REQUIRES(clock_lock) { return clock_sets != seen; },
         deadline_at(ABI_CLOCK_REALTIME, time));
     if (waited) continue;
     if (waited.error() == Errno::ETIMEDOUT) return {};

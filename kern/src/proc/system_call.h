@@ -88,7 +88,8 @@ Result<void> limit_allows_memory(Process& process, uint64_t more, bool writable)
 // Returns how much of a write of `size` bytes to the open file `chan` at `offset` is below the
 // limit of file sizes. EFBIG, and SIGXFSZ, if nothing is.
 Result<size_t> limit_allows_write(Process& process, Chan& chan, uint64_t offset, size_t size);
-// A change of the file's size to `size` bytes. EFBIG, and SIGXFSZ, if it would grow beyond the limit.
+// A change of the file's size to `size` bytes. EFBIG, and SIGXFSZ, if it would grow beyond the
+// limit.
 Result<void> limit_allows_size(Process& process, Chan& chan, uint64_t size);
 
 // --- Times.

@@ -17,6 +17,7 @@
 #include "arch/x86_64/interrupts.h"
 #include "core/user_memory.h"
 #include "kmalloc.h"
+#include "lib/format.h"
 #include "proc/futex.h"
 #include "proc/process_impl.h"
 #include "proc/user_probes.h"
@@ -48,6 +49,15 @@ void clear_id(Thread& thread) {
 }
 
 }  // namespace
+
+ThreadName::ThreadName(const Thread& thread) {
+  const Task& task = *thread.task;
+  if (task.thread_in_context == 0) {
+    format(text, sizeof(text), "pid %u %s", task.pid, task.name);
+  } else {
+    format(text, sizeof(text), "pid %u thread %u %s", task.pid, task.id, task.name);
+  }
+}
 
 Result<Thread*> thread_create(Process& process, const TrapFrame& frame) {
   Thread* const thread = TRY(thread_cache.make(KM_SLEEP, process, frame));

@@ -53,6 +53,12 @@ struct Thread {
   bool has_saved_mask = false;
 };
 
+// How the log names a thread: "pid 3 sh" the first one, "pid 3 thread 17 sh" any other.
+struct ThreadName {
+  explicit ThreadName(const Thread& thread);
+  char text[64];
+};
+
 // The current thread, from its own task.
 inline Thread& self_thread() {
   return *current_task()->thread;

@@ -10,7 +10,7 @@
 
 namespace {
 
-// One entry with its place, while a table is made.
+// An entry with its address, for a table that is being made.
 struct Wanted {
   uint64_t address;
   ProbeConsumer* consumer;
@@ -34,8 +34,8 @@ class WantedList {
   size_t count_ = 0;
 };
 
-// Whether at `at` in the page stands a probe's instruction, but with `first` for its first byte; as
-// far as the page reaches.
+// True if the page has a probe's instruction at `at`, with `first` as its first byte. Compares up
+// to the page's end.
 bool stands_at(const uint8_t* page, size_t at, uint8_t first, bool returns) {
   if (page[at] != first) return false;
   if (returns) return true;

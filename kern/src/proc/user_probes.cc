@@ -1,45 +1,42 @@
 // Probes on functions of programs.
 //
-// A probe is a breakpoint instruction, one byte, in place of the first byte of the five-byte nop
-// that a function begins with, or of a `ret`. Neither has to be executed where it stood: after a
-// nop the program goes on five bytes further, and a `ret` is done by loading the return address
-// (user_probe_hit.cc). So nothing is single-stepped, no return address is borrowed, and signals,
-// exceptions and longjmp find what they expect. A program that reads its own code sees the
-// breakpoints.
+// A probe is a breakpoint instruction, one byte, which replaces the first byte of a `ret`, or of
+// the five-byte nop that a function begins with. Neither has to be executed at its address: after a
+// nop the program continues five bytes further, and for a `ret` the return address is loaded
+// (user_probe_hit.cc). So nothing is single-stepped, no return address is modified, and signals,
+// exceptions and longjmp work as usual. A program that reads its own code sees the breakpoints.
 //
-// What is probed is a file, by device and qid path, which is held open: it stays the same file when
-// it is renamed or removed, and a file that comes under its name is another one. Addresses are
-// those that the program has in memory, as static programs all have. The host may overwrite a file
-// of #p9 while it runs (others cannot, file_use.cc): bytes are changed only where the expected ones
-// stand.
+// The probed file is identified by device and qid path, and held open: it stays the same file when
+// it is renamed or removed, and a file that takes its name is another one. Addresses are those in
+// memory, which all static programs know. The host may overwrite a file of #p9 while it runs
+// (others cannot, file_use.cc): bytes are changed only if they are the expected ones.
 //
-// Pages. Code is mapped from the file a page at a time, cannot be written to by the program (other
+// Pages. Code is mapped from the file a page at a time, cannot be written by the program (other
 // segments are never patched), and is shared after fork. A page without probes may be the page
-// cache's, which all readers of the file see. A page with probes is the space's own, and stays that
-// when they are gone; it has the same content in all spaces that map it, and is patched where it
-// lies, by the direct map. Two happenings put breakpoints there: a page that is copied or filled is
-// patched before it is mapped, under its space's lock; and arming first makes the probes known and
-// then goes through the pages present in all spaces, taking the lock of each: it patches those that
-// are the space's own, and takes those of the page cache away, to be copied at the next fault.
-// Whichever comes second under that lock sees what the other did. Spaces
-// that fork makes become known to the walk before their parent is unlocked.
+// cache's, which all readers of the file see. A page with probes is the space's own, and stays so
+// when they are removed; it has the same content in all spaces that map it, and is patched in
+// place, by the direct map. Breakpoints are written in two ways. A page that is copied or filled is
+// patched before it is mapped, under its space's lock. Arming first makes the probes known and then
+// goes through the present pages of all spaces, taking the lock of each: it patches the space's own
+// pages, and removes those of the page cache, which are copied at the next fault. The second of the
+// two under that lock sees the effect of the first. Spaces that fork makes become known to the walk
+// before their parent is unlocked.
 //
-// Being found. A hit looks for its probe with interrupts off and without a lock: program by hash,
-// address by hash (ProbeTable). Both are published whole, and freed only after a round of
-// interrupts over all CPUs, which does not end while one of them has interrupts off since before.
-// Arming replaces the table; disarming empties entries in place, restores the bytes, and makes a
-// round: after it no hit() is under way. A CPU that ran into a breakpoint that is gone by the time
-// that it looks executes the instruction again, which is another one now. All bytes are written a
-// second time after a round, since an emulator may have missed the first
-// (arch/x86_64/text_patch.h). Arming ends with a round too, so that a CPU that looks sees at most
-// one of the two happen.
+// Lookups. A hit looks for its probe with interrupts off and without a lock: program by hash,
+// address by hash (ProbeTable). Both are complete when they are published, and freed only after a
+// round of interrupts over all CPUs, which waits for CPUs that have interrupts off. Arming replaces
+// the table. Disarming empties entries in place, restores the bytes, and makes a round: after it no
+// hit() is running. A CPU that has hit a breakpoint which is removed before the lookup executes the
+// instruction again, which is the original one now. All bytes are written a second time after a
+// round, since an emulator may have missed the first (arch/x86_64/text_patch.h). Arming ends with a
+// round too, so a lookup overlaps at most one arming or disarming.
 //
 // Locks: registry_lock, then those of spaces. consumers_lock is a spinlock for the list of
-// consumers; while one of them is called for an end of a process or a change of memory it is not
-// held, but counted in the consumer, and disarming waits for that.
+// consumers. It is not held while a consumer is called for an end of a process or a change of
+// memory; instead the consumer counts such calls, and disarming waits for them.
 //
 // Costs. Without probes: a load and a branch for each page filled, exec, exit, mmap and munmap.
-// docs/probes.md has what a hit costs.
+// docs/probes.md has the cost of a hit.
 #include "proc/user_probes.h"
 
 #include <array>
@@ -73,12 +70,12 @@ ProbedProgram* find_program(const ProgramId& id) {
   return program;
 }
 
-// Every CPU has had interrupts on since.
+// Waits until every CPU has had interrupts on.
 void round_of_interrupts() {
   on_each_cpu([](void*) {}, nullptr);
 }
 
-// Makes all code of `program` what its table says; ends with a round.
+// Patches all code of `program` to match its table; ends with a round.
 void patch_all_pages(const ProbedProgram& program) {
   struct Patch final : AddressSpace::CodeVisitor {
     explicit Patch(const ProbeTable& in) : table(in) {}
@@ -129,7 +126,7 @@ void enlist(ProbeConsumer& consumer) {
   user_probes_in_use.consumers.fetch_add(1, std::memory_order_relaxed);
 }
 
-// When it returns no call of for_each_consumer is under way.
+// On return no call of for_each_consumer is running.
 void delist(ProbeConsumer& consumer) {
   const Guard guard(consumers_lock);
   ProbeConsumer::UserPart& part = consumer.user_part;
@@ -141,7 +138,7 @@ void delist(ProbeConsumer& consumer) {
   if (part.watches_memory) user_probes_in_use.watchers.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// The next consumer after `last`, or the first. It stays in the list until it is given back as
+// Returns the next consumer after `last`, or the first. It stays in the list until it is passed as
 // `last`.
 ProbeConsumer::UserPart* next_consumer(ProbeConsumer::UserPart* last, bool watchers_only) {
   const Guard guard(consumers_lock);
@@ -161,8 +158,7 @@ void for_each_consumer(bool watchers_only, Tell tell) {
   while ((part = next_consumer(part, watchers_only))) tell(*part->consumer);
 }
 
-// Takes all of the consumer's probes off; returns the programs without any, which nobody finds any
-// more.
+// Removes all probes of the consumer. Returns programs without any, which cannot be found any more.
 ProbedProgram* disarm_all(const ProbeConsumer& consumer) {
   const MutexGuard guard(registry_lock);
   ProbedProgram* gone = nullptr;

@@ -1,5 +1,5 @@
-// Probes on functions of programs: what the process layer calls. probe.h has what consumers see,
-// user_probes.cc the theory.
+// Probes on functions of programs: functions for the process layer. probe.h has the consumers'
+// view, user_probes.cc the theory.
 #pragma once
 
 #include <array>
@@ -14,8 +14,7 @@
 struct TrapFrame;
 class ProbeTable;
 
-// How many there are: programs with probes, consumers with probes or watching memory, and those
-// that watch.
+// Numbers of programs with probes, of consumers with probes or watching memory, and of watchers.
 struct UserProbesInUse {
   std::atomic<uint32_t> programs{0}, consumers{0}, watchers{0};
 };
@@ -24,7 +23,7 @@ extern UserProbesInUse user_probes_in_use;
 // A program with probes, found by hash.
 struct ProbedProgram {
   ProgramId id;
-  Ref<Chan> file;  // so that the file stays this one
+  Ref<Chan> file;  // keeps the identity of the file
   std::atomic<ProbeTable*> table{nullptr};
   std::atomic<ProbedProgram*> next{nullptr};  // of its bucket
   ProbedProgram* next_gone =
@@ -36,7 +35,7 @@ inline std::atomic<ProbedProgram*>& probed_program_bucket(const ProgramId& id) {
   return probed_programs[id.file % kProbedProgramBuckets];
 }
 
-// The probes on `id`; nullptr if there are none. Interrupts off, and for as long as they are.
+// Returns the probes on `id`; nullptr if there are none. Interrupts off; valid as long as they are.
 inline const ProbeTable* user_probes_of(const ProgramId& id) {
   const ProbedProgram* program = probed_program_bucket(id).load(std::memory_order_acquire);
   while (program && !(program->id == id)) program = program->next.load(std::memory_order_acquire);
@@ -48,7 +47,7 @@ bool user_probes_breakpoint(TrapFrame& frame);
 
 bool user_probes_want_page(const ProgramId& program, uint64_t page);
 // True if a page of `program`'s code, at address `page`, has probes, so that its space, which is
-// locked, needs it alone.
+// locked, needs a copy.
 inline bool user_probes_in_page(const ProgramId& program, uint64_t page) {
   return user_probes_in_use.programs.load(std::memory_order_relaxed) != 0 &&
          user_probes_want_page(program, page);
@@ -62,7 +61,7 @@ inline void user_probes_page_filled(const ProgramId& program, uint64_t page, voi
   }
 }
 
-// The current process's own doings, in its own task; may sleep.
+// Events of the current process, in its own task; may sleep.
 enum class MemoryChange : uint8_t { kMapped, kUnmapped };
 void user_probes_tell_thread_left(uint32_t id);
 void user_probes_tell_left(uint32_t pid, ProcessLeft how);
@@ -75,8 +74,8 @@ inline void user_probes_process_left(uint32_t pid, ProcessLeft how) {
   if (user_probes_in_use.consumers.load(std::memory_order_relaxed) != 0) [[unlikely]]
     user_probes_tell_left(pid, how);
 }
-// Around a change of a process's memory and what is told of it, so that what its threads change at
-// the same addresses is told in the order in which it happens.
+// Held around a change of a process's memory and its report, so that changes of several threads at
+// the same addresses are reported in their order.
 class MemoryOrder {
  public:
   explicit MemoryOrder(Mutex& mutex) {

@@ -5,6 +5,7 @@
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/smp.h"
 #include "core/cpu.h"
+#include "lib/optimizer.h"
 
 namespace reach {
 namespace {
@@ -41,7 +42,7 @@ constinit uint64_t stack_pointers[kMaxCpus] = {};
     stop.work(stop.argument);
     stop.over.store(true, std::memory_order_release);
   }
-  asm volatile("" ::"r"(registers) : "memory");  // the stored registers stay in use until here
+  escape(registers);  // the stored registers stay in use until here
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "core/planted.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "sched/sched.h"
 #include "slab.h"
 
@@ -27,7 +28,7 @@ bool memory_is_low() {
 
 [[gnu::noinline, gnu::noclone]] void planted_loss() {
   const void* lost = kmalloc(96, KM_SLEEP);
-  asm volatile("" : "+r"(lost)::"memory");
+  escape(lost);
 }
 
 void memory_main(void*) {

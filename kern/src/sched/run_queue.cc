@@ -157,7 +157,7 @@ const Task& idle_task(unsigned cpu) {
   return idle_tasks[cpu];
 }
 
-// Which of the queues it is follows from the CPU, which the analysis cannot know; below neither.
+// Both not analysed: the lock depends on the CPU, which the analysis cannot know.
 void run_queue_lock() NO_THREAD_SAFETY_ANALYSIS {
   queues[cpu_id()].lock.lock();
 }

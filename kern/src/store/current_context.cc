@@ -80,7 +80,7 @@ uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu) {
   const uint32_t stack =
       trace_stacks.intern(StackKind::kUser, frames, std::min(count, kUserStackDepth), &known);
   if (stack == 0) return task.trace_call = kTraceFromUser | kCallerLost;
-  const uint64_t caller = kTraceFromUser | (cut ? kCallerCut : 0) | stack;
+  const uint64_t caller = kTraceFromUser | (cut ? kStackTruncated : 0) | stack;
   // The first time it is left alone: most places that allocate once do not again.
   if (known) keep_recent_caller(caller, frames, frame_pointers, count, cut, cpu);
   return task.trace_call = caller;

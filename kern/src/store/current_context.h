@@ -11,9 +11,8 @@ inline constexpr size_t kUserStackDepth = 16;
 
 // What is known of the caller of a system call or fault, in TaskHead::trace_call: 0 for what has
 // not been in user mode; kTraceFromUser alone if its user stack has not been asked for; and beside
-// that the number of the user stack, with kCallerCut if there was more of it, or kCallerLost
+// that the number of the user stack, with kStackTruncated if there was more of it, or kCallerLost
 // without a number if it could not be stored.
-inline constexpr uint64_t kCallerCut = uint64_t{1} << 32;
 inline constexpr uint64_t kCallerLost = uint64_t{1} << 33;
 constexpr uint32_t caller_stack(uint64_t caller) {
   return static_cast<uint32_t>(caller);

@@ -90,5 +90,5 @@ RecordedStack record_stack(uint64_t frame_pointer, StackScope scope, const Cpu& 
   const uint32_t pair = trace_stacks.intern_pair({kernel.id(), user});
   if (pair == 0) return RecordedStack(kernel.word() | RecordedStack::kUserStackLost);
   if (kept) kept->pair(caller, pair);
-  return {pair, kernel.truncated() || (caller & kCallerCut) != 0};
+  return {pair, kernel.truncated() || (caller & kStackTruncated) != 0};
 }

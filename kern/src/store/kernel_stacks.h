@@ -11,21 +11,17 @@ class RecordedStack {
   // stored.
   static constexpr uint64_t kUserStackLost = kCallerLost;
   explicit RecordedStack(uint64_t word) : word_(word) {}
-  RecordedStack(uint32_t id, bool truncated)
-      : word_(id | (truncated ? RecentStack::kTruncated : 0)) {}
+  RecordedStack(uint32_t id, bool truncated) : word_(id | (truncated ? kStackTruncated : 0)) {}
 
   // A number of StackTable; 0: it could not be stored.
   uint32_t id() const { return static_cast<uint32_t>(word_); }
-  bool truncated() const {
-    return (word_ & RecentStack::kTruncated) != 0;
-  }  // there are more frames
+  bool truncated() const { return (word_ & kStackTruncated) != 0; }  // there are more frames
   bool user_stack_lost() const { return (word_ & kUserStackLost) != 0; }
   uint64_t word() const { return word_; }
 
  private:
   uint64_t word_;
 };
-static_assert(RecentStack::kTruncated == kCallerCut);
 
 // Records the stack that begins at a frame of the current stack. Interrupts off, any context but
 // NMI, between trace_users_add() and trace_users_drop() and after trace_memory_prepare(). Cheap if

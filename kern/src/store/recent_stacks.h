@@ -113,15 +113,14 @@ class RecentStack {
   bool begins_at(uint64_t frame_pointer) const {
     return first_ == frame_pointer;
   }
-  // The number of the stack, with kTruncated if that is not all of it.
-  static constexpr uint64_t kTruncated = uint64_t{1} << 32;
+  // The number of the stack, with kStackTruncated if that is not all of it.
   uint64_t stack() const {
     return stack_;
   }
 
   // True if the entry has the number for a record with this stack and a caller
   // (TaskHead::trace_call). named() is then that number: of a pair, or of the stack alone if there
-  // is no caller; with kTruncated if one of the two is truncated.
+  // is no caller; with kStackTruncated if one of the two is truncated.
   bool knows(uint64_t caller) const {
     return caller_ == caller;
   }
@@ -136,7 +135,7 @@ class RecentStack {
   // Sets the number for this caller, which has a user stack.
   void pair(uint64_t caller, uint32_t pair) {
     caller_ = caller;
-    named_ = ((stack_ | caller) & kTruncated) | pair;
+    named_ = ((stack_ | caller) & kStackTruncated) | pair;
   }
 
   // If the entry's stack begins at the same distance from its top, with the same return address,
@@ -162,11 +161,11 @@ class RecentStack {
   }
   // True if the stack has more frames.
   bool truncated() const {
-    return stack_ >= kTruncated;
+    return stack_ >= kStackTruncated;
   }
   // Sets the number of the stack, and forgets the pair.
   void name(uint32_t id) {
-    stack_ = (stack_ & kTruncated) | id;
+    stack_ = (stack_ & kStackTruncated) | id;
     unpair();
     key_ = top_ + scope_.word();
   }
@@ -221,7 +220,7 @@ class RecentStack {
 
   uint64_t key_ = 0;    // top of the stack plus the scope; 0: the entry matches nothing
   uint64_t first_ = 0;  // frame pointer
-  uint64_t named_ = 0;  // pair and kTruncated, for `caller_`
+  uint64_t named_ = 0;  // pair and kStackTruncated, for `caller_`
   uint64_t caller_ = 0;
   const void* compare_ = nullptr;  // the code that compares so many frames
   const Frame* last_ = frames_;
@@ -230,7 +229,7 @@ class RecentStack {
   // For changes of the entry.
   uint64_t top_ = 0;    // of the stack
   uint64_t sum_ = 0;    // of the recorded frames' weights
-  uint64_t stack_ = 0;  // number and kTruncated
+  uint64_t stack_ = 0;  // number and kStackTruncated
   StackScope scope_;
   uint32_t skip_ = 0;              // frames of the allocator that are skipped
   uint32_t recorded_ = 0;          // frames behind the skipped ones
@@ -336,7 +335,7 @@ inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, uint6
     return false;
   }
   recorded_ = std::min(walked - skip_, scope.depth());
-  stack_ = walked - skip_ > scope.depth() ? kTruncated : 0;
+  stack_ = walked - skip_ > scope.depth() ? kStackTruncated : 0;
   return true;
 }
 

@@ -119,7 +119,7 @@ void trace_users_drop(StoreHolder& holder) {
   close_tables();
 }
 
-// The lock is this file's own, and so has no name where the class is declared.
+// Not analysed: the lock is local to this file, so the class's declaration cannot name it.
 StoreMarkingStopped::StoreMarkingStopped() NO_THREAD_SAFETY_ANALYSIS {
   lock.lock();
 }
@@ -184,7 +184,7 @@ void trace_users_forget_recent() {
   const MutexGuard guard(lock);
   on_each_cpu(
       [](void*) {
-        lock.known_held();  // by the CPU that has sent this
+        lock.known_held();  // by the CPU that has sent this interrupt
         recent_stacks_forget();
         recent_callers_forget();
         holders.forget_recent();

@@ -16,6 +16,9 @@
 #include "lib/result.h"
 #include "store/intern_table.h"
 
+// Beside the number of a stack or pair, in a word: there were more frames than are recorded.
+inline constexpr uint64_t kStackTruncated = uint64_t{1} << 32;
+
 enum class StackKind : uint8_t { kKernel, kUser, kPair };
 
 class StackTable : public InternTable {

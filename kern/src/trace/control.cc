@@ -2,7 +2,7 @@
 //
 // A command for all holds the control lock while it lists the sources and until it is done. A new
 // cache or arena enters its list under the same lock (slab_trace_entering). So each source is
-// started either by the command or by its order for later ones (later.h), and nobody can allocate
+// started either by the command or by its request for later ones (later.h), and nobody can allocate
 // from a new cache before its trace has begun.
 #include "trace/control.h"
 
@@ -392,7 +392,7 @@ Result<void> run(TraceSource source, std::string_view text) {
   }
 }
 
-// Starts the source, which nobody else uses yet (at boot there is one CPU), if an order for `name`
+// Starts the source, which nobody else uses yet (at boot there is one CPU), if a request for `name`
 // exists. Without memory, logs that and leaves the source untraced.
 void start_if_wanted(TraceSource source, std::string_view name) REQUIRES(trace_control) {
   const std::optional<TraceOptions> options = trace_later.wants(name);
@@ -452,8 +452,8 @@ void trace_start_at_boot(std::string_view items) {
   }
 }
 
-// ---- Caches and arenas that are made. The lock is held while they come into their list: of those
-// that can be traced, which the analysis cannot follow.
+// ---- New caches and arenas. If they can be traced, the lock is held while they enter their list;
+// the analysis cannot follow this condition.
 
 static void enter(TraceSource source, const char* name) NO_THREAD_SAFETY_ANALYSIS {
   if (!source.can_be_traced()) return;
@@ -477,9 +477,9 @@ void arena_trace_entered(struct arena* arena) {
   entered(arena);
 }
 
-// Nobody refers to the source any more, so no command for it is under way. Whoever opens a dump may
-// come here with the control lock held: memory for a dump is short, caches are reaped, and one of
-// them ends. So it may take the lock or not, which the analysis cannot follow.
+// Nobody refers to the source any more, so no command for it is under way. The caller may hold the
+// control lock: when opening a dump runs out of memory it reaps caches, and one of them may end. So
+// this takes the lock only if it is not held, which the analysis cannot follow.
 static void end_trace(TraceSource source) NO_THREAD_SAFETY_ANALYSIS {
   if (!trace_table_of(source)) return;
   Target target{source, nullptr, true};

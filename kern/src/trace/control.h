@@ -14,7 +14,7 @@ extern Mutex trace_control;
 // source or all.
 extern uint32_t trace_commands_done GUARDED_BY(trace_control);
 
-// The orders for caches and arenas that do not exist yet.
+// The requests to trace caches and arenas that do not exist yet.
 extern TraceLater trace_later GUARDED_BY(trace_control);
 // Starts the traces of `items`, the value of `trace=` on the kernel command line, whose text must
 // stay valid. Items that do not exist yet are started when they are made. Logs a line for each

@@ -18,6 +18,7 @@
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/probe_guard.h"
+#include "lib/optimizer.h"
 #include "slab_os.h"
 #include "slab_trace.h"
 #include "store/current_context.h"
@@ -101,7 +102,7 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
                  .context = static_cast<uint32_t>(cpu.current->trace_context),
                  .time = coarse_milliseconds(),
                  .cpu = static_cast<uint16_t>(cpu.id),
-                 .truncated = (stack & TraceTable::kFlag) != 0});
+                 .truncated = (stack & kStackTruncated) != 0});
 }
 
 [[gnu::noinline]] void* finish_record(TraceTable* table, void* object, uint64_t size,
@@ -277,7 +278,6 @@ enum class Fits : uint8_t { kAlways, kAsked };
 // Stack, caller and context are known.
 [[gnu::always_inline]] inline void* trace_known(TraceTable* table, void* object, size_t requested,
                                                 const RecentStack* recent, uint64_t saved) {
-  static_assert(RecentStack::kTruncated == TraceTable::kFlag);
   if (!table->record_known(
           reinterpret_cast<uint64_t>(object), requested, cpu_index(),
           [table](uint64_t object) { return table->marked(object); },
@@ -368,8 +368,11 @@ template <Fits fits>
     slab_os_irq_restore(saved);
     return;
   }
-  // Keeps the compiler from moving one of them to another register on both paths.
-  asm("" : "+r"(table), "+r"(address), "+r"(saved));
+  // traced, free_after_stop: keeps the compiler from moving one of them to another register on both
+  // paths.
+  hide_value(table);
+  hide_value(address);
+  hide_value(saved);
   if (!table->forget_at_once(address, cpu_index())) [[unlikely]] {
     finish_free(table, reinterpret_cast<const void*>(address), saved);
     return;

@@ -1,5 +1,5 @@
-// Orders for caches and arenas that do not exist yet: a `start` of all, and the names on the kernel
-// command line, also apply to those made later, until all are stopped.
+// Requests to trace caches and arenas that do not exist yet: a `start` of all, and the names on the
+// kernel command line, also apply to those made later, until all are stopped.
 //
 //   trace=ITEM[,ITEM...]      ITEM: NAME[:KEY=N...] or all[:KEY=N...], with the options of `start`
 //
@@ -7,8 +7,8 @@
 // takes precedence over `all`, regardless of the order; of two with one name the first one counts.
 // A name also matches later caches and arenas of this name, which are called NAME.2 and so on.
 //
-// Nothing here touches a cache: control.cc carries out the orders. The text of the command line is
-// kept and parsed again for each new cache, since these are rare.
+// Nothing here touches a cache: control.cc starts the traces. The text of the command line is kept
+// and parsed again for each new cache, since these are rare.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ class TraceLater {
   // The first mark of a new trace: the number of marks of all since the first start.
   uint32_t mark() const { return mark_; }
 
-  // For reports: the options for all, if that is ordered, and the items of the command line.
+  // For reports: the options for all, if there is such a request, and the items of the command
+  // line.
   std::optional<TraceOptions> all() const { return all_; }
   std::string_view items() const { return items_; }
 

@@ -25,17 +25,15 @@ inline bool TraceTable::record_known(uint64_t object, uint64_t size, uint64_t cp
   shard.tally.recorded++;
   shard.tally.bytes += size;
   record->object_mark = marked(object);
-  asm("" : "+m"(record->object_mark));  // stored here: `this` is not needed any more
   Store::Bucket bucket = store.bucket_in_hook(hash);
   record->next_stamp = stamped(reinterpret_cast<uint64_t>(bucket.head()) << 16);
   bucket.set_head(record);
   const uint64_t named = stack();
   record->stack = static_cast<uint32_t>(named);
-  if ((named & kFlag) != 0) [[unlikely]]
+  if ((named & kStackTruncated) != 0) [[unlikely]]
     shard.tally.truncated++;
   record->size = static_cast<uint32_t>(size);
   record->time = static_cast<uint32_t>(coarse_milliseconds());
-  asm("" : "+m"(record->time));  // two stores are cheaper than combining the two fields
   record->context = context();
   shard.lock.unlock_in_hook();
   return true;
@@ -45,18 +43,12 @@ inline bool TraceTable::passes_over(uint64_t size, uint64_t cpu) {
   int64_t distance;
   if (__builtin_mul_overflow(static_cast<int64_t>(size), passing_step_, &distance)) [[unlikely]]
     return false;
-  uint64_t place = cpu * sizeof(Shard);
-  // Addresses a field by `this` and the offset in one instruction: the compiler would add them
-  // first.
-  const auto shard = [this, &place]() -> Shard& {
-    asm("" : "+r"(place));
-    return *reinterpret_cast<Shard*>(reinterpret_cast<char*>(first_shard()) + place);
-  };
-  if (!shard().sampler.pass(distance)) [[unlikely]] {
-    shard().sampler.undo_pass(distance);
+  Shard& shard = shard_at(cpu);
+  if (!shard.sampler.pass(distance)) [[unlikely]] {
+    shard.sampler.undo_pass(distance);
     return false;
   }
-  shard().count_filtered();
+  shard.count_filtered();
   return true;
 }
 
@@ -105,16 +97,17 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
     bucket.set_head(record->next());
   } else {
     if (!record) return false;
-    asm("" : "+r"(record));  // keeps the loop's loads out of the common path
+    hide_value(record);  // traced, free_after_stop: keeps the loop's loads out of the common path
     Record* before = record;
     while ((record = before->next())) {
       if (record->is_of(object)) [[unlikely]]
         break;
       before = record;
-      asm("" : "+r"(before));  // in one register
+      hide_value(before);  // traced_oldest_of_*, free_after_stop: in one register
     }
     if (!record) return false;
-    asm("" : "+m"(before->next_stamp));  // re-read: keeping it costs an instruction per iteration
+    // traced_oldest_of_*, free_after_stop: re-read; keeping it costs an instruction per iteration.
+    hide_object(before->next_stamp);
     before->set_next(record->next());
   }
   count_freed(shard, record);
@@ -122,7 +115,8 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
 }
 
 inline bool TraceTable::none_elsewhere(Shard& shard, uint64_t object) {
-  asm("" : "+m"(shard.store.buckets), "+r"(object));  // no value is kept for this cold path
+  hide_object(shard.store.buckets);  // traced: no value is kept for this cold path
+  hide_value(object);                // traced
   // forget() corrects stale bits of homes_.
   if (shard.store.buckets <= kHomes && has_few_) return false;
   if ((home(hash_of(object)) | shard.bit) != shard.bit) return false;

@@ -34,8 +34,8 @@ inline TraceRecord TraceTable::copy_of(const Record& record) const {
   return copy;
 }
 
-// The list of pages is whole at every moment, and what is used of them has been filled in
-// (take_fresh_record). Nobody else runs, which the analysis does not know; below neither.
+// The list of pages is consistent at every moment, and their used records are initialised
+// (take_fresh_record). This and the next function are not analysed: all other CPUs are stopped.
 template <typename Visit>
 void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
   for (const RecordPage* page = first_shard()[index].store.pages; page; page = page->next) {
@@ -68,7 +68,7 @@ struct TraceTable::Walk {
   uint32_t key = 0;  // of the pages; a change means that they are gone
   RecordPage* page = nullptr;
 
-  // Calls visit(record, slot) for the next records in use; false at the end.
+  // Calls visit(record) for the next records in use; false at the end.
   template <typename Visit>
   bool slice(Shard& shard, Visit visit) REQUIRES(shard.lock) {
     const bool store = of == Of::kStore, owns = shard.moment.owns;

@@ -5,12 +5,12 @@
 #include "store/trace_memory.h"
 #include "trace/trace_table.h"
 
-void TraceTable::leave(uint16_t owner, Leave how) {
+void TraceTable::leave(TraceOwner owner, Leave how) {
   for (Shard& shard : all_shards()) {
     trace_memory_prepare();
     walk(shard, [&](Record& record) {
       shard.lock.known_held();
-      if (record.mark() != owner) return;
+      if (!record.is_owned_by(owner)) return;
       if (how == Leave::kKeep) {
         Record* const changed = changeable(shard, &record);
         (changed ? changed : &record)->object_mark = record.object();
@@ -63,7 +63,7 @@ void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from, uint64_
   free_record(shard, record);
 }
 
-bool TraceTable::cut_first(uint64_t from, uint64_t to, uint16_t owner) {
+bool TraceTable::cut_first(uint64_t from, uint64_t to, TraceOwner owner) {
   if (!holds(from)) return false;
   const uint64_t word = TraceRecord::word_of(from, owner);
   const uint32_t hash = hash_of(from);
@@ -85,7 +85,7 @@ bool TraceTable::cut_first(uint64_t from, uint64_t to, uint16_t owner) {
 // only one, since ranges of one process do not overlap. Otherwise this walks over all records. An
 // index by address would be faster here, but would cost memory in each record and time in each
 // mapping.
-bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
+bool TraceTable::cut(uint64_t address, uint64_t size, TraceOwner owner) {
   const uint64_t end = address + size;
   trace_memory_prepare();
   if (cut_first(address, end, owner)) return true;
@@ -94,7 +94,7 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
     trace_memory_prepare();
     walk(shard, [&](Record& record) {
       shard.lock.known_held();
-      if (record.mark() != owner) return;
+      if (!record.is_owned_by(owner)) return;
       if (record.object() >= end || record.object() + record.bytes() <= address) return;
       any = true;
       cut_record(shard, &record, address, end);

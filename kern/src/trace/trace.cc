@@ -10,7 +10,7 @@
 //   trace_table    one cache's records, a sharded hash table that grows a bucket at a time
 //   sampler        chooses the allocations that a sampled trace records, and gives their weight
 //   command        the command language and the state machine; control executes it
-//   later          orders for caches that do not exist yet, and the kernel command line
+//   later          requests to trace caches that do not exist yet, from start and the command line
 //   started        the tables in use, for reports
 //   settle         waits until allocation is quiet
 // Files in store/, shared with probes

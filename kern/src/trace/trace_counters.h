@@ -1,6 +1,6 @@
-// What is counted of a trace. The list of abi/tracedump.h makes all of it: the fields, the sum, a
-// shard's own counters (TraceTable::Tally), the words of a text dump and the fields of a binary
-// one. Another counter is a line there, and a line where it is counted.
+// The counters of a trace. The list in abi/tracedump.h generates the fields, the sum, a shard's own
+// counters (TraceTable::Tally), the words of a text dump and the fields of a binary one. Another
+// counter takes a line in that list, and a line where it is counted.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct TraceCounters {
   ABI_TRACEDUMP_COUNTERS(ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_COUNTER)
 
   TraceCounters& operator+=(const TraceCounters& other);
-  // `objects`: how many are live, with a record or without.
+  // `objects`: the number of live objects, with a record or without.
   void set_untracked(uint64_t objects) { untracked = objects > live ? objects - live : 0; }
   void set_estimate(const SampleWeight& weight);
 };

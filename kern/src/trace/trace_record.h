@@ -1,9 +1,16 @@
-// What is known of an outstanding object, as it goes into a table and as it comes out of one.
+// Records of outstanding objects, as they go into a table and come out of one.
 #pragma once
 
 #include <cstdint>
 
 #include "core/cpu.h"
+
+// Where probes on programs record, an object is known by its process too: the owner takes the place
+// of the mark. A PID, perhaps with the bit of probe_objects.cc.
+enum class TraceOwner : uint16_t { kNobody = 0 };
+constexpr TraceOwner trace_owner(uint32_t pid) {
+  return static_cast<TraceOwner>(pid);
+}
 
 // One outstanding object, copied out of a table. Dumps consist of these.
 class TraceRecord {
@@ -38,6 +45,9 @@ class TraceRecord {
   static constexpr unsigned kMarkBits = 16, kMarkShift = 64 - kMarkBits;
   static constexpr uint64_t word_of(uint64_t object, uint64_t mark) {
     return object ^ mark << kMarkShift;
+  }
+  static constexpr uint64_t word_of(uint64_t object, TraceOwner owner) {
+    return word_of(object, static_cast<uint64_t>(owner));
   }
   static constexpr uint64_t object_of(uint64_t word) {
     return static_cast<uint64_t>(static_cast<int64_t>(word << kMarkBits) >> kMarkBits);

@@ -199,10 +199,14 @@ void TraceTable::record_rest(Shard& shard, const TraceEvent& event, uint64_t wor
 }
 
 void TraceTable::record(const TraceEvent& event) {
-  record(event, static_cast<uint16_t>(mark()));
+  record_marked(event, static_cast<uint16_t>(mark()));
 }
 
-void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
+void TraceTable::record(const TraceEvent& event, TraceOwner owner) {
+  record_marked(event, static_cast<uint16_t>(owner));
+}
+
+void TraceTable::record_marked(const TraceEvent& event, uint16_t mark_or_owner) {
   if (!holds(event.object)) return drop(event.cpu);
   const uint64_t word = TraceRecord::word_of(event.object, mark_or_owner);
   Shard& own = shard_of(event.cpu);
@@ -250,7 +254,7 @@ void TraceTable::forget(uint64_t object, uint32_t cpu) {
 }
 
 // Fast path: the record is the first of its chain in the CPU's own shard, whose lock is free.
-bool TraceTable::forget_of(uint16_t owner, uint64_t object, uint32_t cpu) {
+bool TraceTable::forget_of(TraceOwner owner, uint64_t object, uint32_t cpu) {
   if (!holds(object)) [[unlikely]] {
     count_unmatched(cpu);
     return false;
@@ -324,8 +328,8 @@ void TraceTable::note_not_leak(uint64_t object) {
   }
 }
 
-// A snapshot need not see it as it was: what owns an object is in no dump.
-bool TraceTable::reown(uint16_t from, uint64_t object, uint16_t to) {
+// Changes records that a snapshot needs, too: owners are in no dump.
+bool TraceTable::reown(TraceOwner from, uint64_t object, TraceOwner to) {
   if (!holds(object)) return false;
   const uint64_t word = TraceRecord::word_of(object, from);
   const uint32_t hash = hash_of(object);

@@ -47,6 +47,7 @@
 #include "core/hook_lock.h"
 #include "core/probe_guard.h"
 #include "core/sleep.h"
+#include "lib/optimizer.h"
 #include "lib/units.h"
 #include "store/shared_tables.h"
 #include "store/stack_scope.h"
@@ -76,6 +77,7 @@ class alignas(64) TraceTable {
     bool is_large() const { return size == kLarge; }
     uint64_t object() const { return TraceRecord::object_of(object_mark); }
     uint32_t mark() const { return TraceRecord::mark_of(object_mark); }
+    bool is_owned_by(TraceOwner owner) const { return mark() == static_cast<uint32_t>(owner); }
     bool is_of(uint64_t object) const {
       return (object_mark ^ object) << TraceRecord::kMarkBits == 0;
     }
@@ -225,10 +227,9 @@ class alignas(64) TraceTable {
   // split of one bucket (two for a large one), or one search of each shard.
   void record(const TraceEvent& event);
   // The same, with interrupts off, if that needs no waiting and no memory; otherwise false, with
-  // nothing done. `stack` and `context` are known; kFlag in `stack`: it was truncated. A record can
+  // nothing done. `stack` and `context` are known; `stack` may have kStackTruncated. A record can
   // hold `object`, and `size` is below kLargeSize. `stamp` is that of the CPU (Cpu::stamp). Bound:
   // some 50 instructions.
-  static constexpr uint64_t kFlag = uint64_t{1} << 32;
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
                                              uint32_t context, uint32_t stamp) {
     return record_at_once(object, size, stack, context, stamp, [this] { return mark(); });
@@ -277,23 +278,23 @@ class alignas(64) TraceTable {
   // For probes on programs. Their objects are identified by address and `owner`, a PID, since other
   // processes use the same addresses. The owner takes the place of the mark. With interrupts off;
   // the same bounds.
-  void record(const TraceEvent& event, uint16_t owner);
+  void record(const TraceEvent& event, TraceOwner owner);
   // False if there was no record, which is counted.
-  bool forget_of(uint16_t owner, uint64_t object, uint32_t cpu);
-  // From now on the object is another owner's. False if there was none. The bounds of
+  bool forget_of(TraceOwner owner, uint64_t object, uint32_t cpu);
+  // Changes the owner of the object's record; false if there is none. The bounds of
   // note_not_leak().
-  bool reown(uint16_t from, uint64_t object, uint16_t to);
+  bool reown(TraceOwner from, uint64_t object, TraceOwner to);
   // Counts an allocation that could not be followed.
   void drop(uint32_t cpu);
   // The process has ended: keeps its records, without an owner, or clears them. Works in slices, as
   // cut(). Task context.
   enum class Leave : uint8_t { kKeep, kClear };
-  void leave(uint16_t owner, Leave how);
+  void leave(TraceOwner owner, Leave how);
   // For ranges of memory, which are whole pages; a record has the requested bytes, so its end lies
   // in the last page. Removes `size` bytes, whole pages, from `address` on from the owner's ranges.
   // The rest of a range before them stays, shortened; the rest behind them gets a new record. False
   // if there was no such range, which is counted.
-  bool cut(uint64_t address, uint64_t size, uint16_t owner);
+  bool cut(uint64_t address, uint64_t size, TraceOwner owner);
   // Drops all records (they become `cleared`). No tracer lock held.
   void clear();
   // Gives back the record memory of empty shards. The same context.
@@ -382,7 +383,7 @@ class alignas(64) TraceTable {
       uint64_t index;
       Record* head() const { return segment[index]; }
       void set_head(Record* record) {
-        asm("" : "+r"(index));
+        hide_value(index);  // traced, free_after_stop: an address would be made of both
         segment[index] = record;
       }
     };
@@ -429,7 +430,7 @@ class alignas(64) TraceTable {
     void release(const RecordPage* kept);
   };
 
-  // What is counted of a shard, first what changes with every record.
+  // A shard's counters, those that change with every record first.
   struct Tally {
     ABI_TRACEDUMP_COUNTERS(ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_NO_COUNTER,
                            ABI_TRACEDUMP_NO_COUNTER)
@@ -437,7 +438,7 @@ class alignas(64) TraceTable {
                            ABI_TRACEDUMP_NO_COUNTER)
     uint64_t cut_nothing;  // cut() that found no record
   };
-  // One more, in one instruction.
+  // Increments a counter in one instruction.
   static void count(uint64_t& counter) { asm("addq $1, %0" : "+m"(counter)); }
 
   // A shard's state for an open snapshot.
@@ -461,8 +462,7 @@ class alignas(64) TraceTable {
     std::atomic<uint32_t> other{0};
     Sampler sampler;  // used only by the CPU
 
-    // Without the lock, which is why they are not analysed: by the CPU whose shard it is, with
-    // interrupts off.
+    // Called by the shard's CPU with interrupts off, without the lock; so they are not analysed.
     void count_filtered() NO_THREAD_SAFETY_ANALYSIS { count(tally.filtered); }
     void count_unmatched() NO_THREAD_SAFETY_ANALYSIS { count(tally.unmatched); }
 
@@ -504,6 +504,7 @@ class alignas(64) TraceTable {
   // Frees a record that is not in a chain any more.
   [[gnu::always_inline]] static void count_freed(Shard& shard, Record* record) REQUIRES(shard.lock);
 
+  void record_marked(const TraceEvent& event, uint16_t mark_or_owner);
   // When out of memory: records an allocation in any shard with a freed record; false if there is
   // none.
   bool record_in_any(const TraceEvent& event, uint64_t word);
@@ -519,7 +520,7 @@ class alignas(64) TraceTable {
                   uint64_t word) REQUIRES(shard.lock);
   // Takes a record of the shard, whose lock is held, out of its chain and counts it as freed.
   static void free_record(Shard& shard, Record* record) REQUIRES(shard.lock);
-  // Replaces a record in its chain by another; nullptr removes it.
+  // Makes the predecessor of a record in its chain point to `other` instead.
   static void replace(Store& store, Record* record, Record* other);
   // The record to be changed: `record` itself, or a copy that replaces it if a snapshot needs
   // `record` unchanged. nullptr when out of memory.
@@ -529,7 +530,7 @@ class alignas(64) TraceTable {
   // Removes the part of a range between `from` and `to`.
   void cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) REQUIRES(shard.lock);
   // The same for the owner's range that begins at `from`, if it reaches `to`.
-  bool cut_first(uint64_t from, uint64_t to, uint16_t owner);
+  bool cut_first(uint64_t from, uint64_t to, TraceOwner owner);
 
   struct Walk;
   // Calls visit(record), which may free it, for each live record of the shard: slice by slice, with
@@ -551,7 +552,7 @@ class alignas(64) TraceTable {
   // The product with its bytes reversed, so that the best mixed bits are the lowest.
   static uint32_t hash_of(uint64_t object) {
     uint64_t hash = __builtin_bswap64(object * kHashFactor);
-    asm("" : "+r"(hash));  // one value for all uses, instead of the product and parts of it
+    hide_value(hash);  // traced: one value for all uses, instead of the product and parts of it
     return static_cast<uint32_t>(hash);
   }
   static constexpr uint64_t kHashFactor = 0x9e3779b97f4a7c15;
@@ -560,11 +561,7 @@ class alignas(64) TraceTable {
   std::span<Shard> all_shards() { return {first_shard(), shard_count_}; }
   // `cpu` may be a stamp.
   Shard& shard_of(uint64_t cpu) { return shard_at(cpu & TraceRecord::kCpu); }
-  Shard& shard_at(uint64_t cpu) {
-    Shard* shard = &first_shard()[cpu];
-    asm("" : "+r"(shard));  // one base for all its fields, not an index for each
-    return *shard;
-  }
+  Shard& shard_at(uint64_t cpu) { return first_shard()[cpu]; }
   uint64_t home(uint32_t hash) const {
     return homes_[hash % kHomes].load(std::memory_order_relaxed);
   }

@@ -235,7 +235,7 @@ const BootInfo& boot_info() {
 }
 
 // ---- CPUs: threads that a signal interrupts. Under ThreadSanitizer, which delays signals,
-// sections.cc has another kind.
+// sections.cc replaces them.
 
 #ifndef __SANITIZE_THREAD__
 __thread struct host_cpu host_cpu = {};
@@ -264,8 +264,8 @@ void on_signal(int) {
   errno = saved_errno;
 }
 
-// A thread takes interrupts while it is a CPU, and no longer: before and afterwards it is in the
-// allocator of the host, which the handler calls too, and others act for a CPU that is offline.
+// A thread takes interrupts only while it is a CPU. Before and afterwards it may be in the host's
+// allocator, which the handler calls too; others act for a CPU that is offline.
 void accept_interrupts(bool accept) {
   sigset_t interrupts;
   sigemptyset(&interrupts);
@@ -283,8 +283,8 @@ void go_online(unsigned id) {
   accept_interrupts(true);
 }
 
-// The CPU calls what others have asked it to call first. Threads that the caller makes from now on
-// begin with interrupts off, too.
+// The CPU first makes the calls that others have requested. Threads that the caller makes from now
+// on begin with interrupts off, too.
 void go_offline() {
   accept_interrupts(false);
   std::lock_guard guard(power_mutex);
@@ -294,7 +294,7 @@ void go_offline() {
   host_interrupt_deliver();
 }
 
-// Instead of a CPU that no thread is.
+// In place of a CPU without a thread.
 void call_for_offline(unsigned id, void (*function)(void*), void* argument) {
   const InterruptsOff off;
   const unsigned self = std::exchange(host_cpu.id, id);

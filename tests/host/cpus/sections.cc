@@ -1,10 +1,11 @@
-// CPUs for ThreadSanitizer: what has interrupts off on a CPU holds the CPU's mutex, and so comes
-// after what had them off there before. That is the order which the hardware gives, and there is no
-// other but locks and atomic operations: what two CPUs touch in their sections without either is
-// reported.
+// CPUs for ThreadSanitizer: code with interrupts off on a CPU holds the CPU's mutex, and so is
+// ordered after earlier such code there. The hardware gives this order, and apart from it only
+// locks and atomic operations order accesses: ThreadSanitizer reports data that two CPUs touch with
+// interrupts off without either.
 //
-// Threads are tasks. Now and then one finds itself on another CPU when it turns interrupts off, as
-// a preemptible task may. A call to each CPU runs on the caller's thread, in a section of that CPU.
+// Threads are tasks. Now and then a thread finds itself on another CPU when it turns interrupts
+// off, like a preemptible task. A call to each CPU runs on the caller's thread, holding that CPU's
+// mutex.
 #include <array>
 #include <barrier>
 #include <mutex>

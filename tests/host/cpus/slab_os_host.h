@@ -1,10 +1,10 @@
 /* The host's part of slab_os.h: threads are CPUs, and a signal is the interrupt. C and C++.
  *
- * Interrupts off means that the signal's handler notes that it came and returns; it is delivered
- * when they are on again.
+ * With interrupts off the signal's handler only notes the signal and returns; it is delivered when
+ * they are on again.
  *
- * Under ThreadSanitizer, which must see what orders the accesses of two threads, having interrupts
- * off means holding a mutex of the CPU (sections.cc).
+ * Under ThreadSanitizer, which must see the order of the accesses of two threads, a thread with
+ * interrupts off holds a mutex of the CPU (sections.cc).
  */
 #pragma once
 
@@ -18,9 +18,9 @@ struct host_cpu {
   unsigned id;
   volatile int interrupts_off;
   volatile int pending;
-  unsigned sections_left; /* until an interrupt is taken at the end of a section, as if it had come
-                             inside; 0: none */
-  unsigned place;         /* where the CPU is, as a test says: stands for a stack */
+  unsigned sections_left; /* until an interrupt is taken when interrupts are turned on, as if it had
+                           * come before; 0: none */
+  unsigned place;         /* a test's value for the code that the CPU runs: plays a stack */
 };
 extern __thread struct host_cpu host_cpu;
 void host_interrupt_deliver(void);

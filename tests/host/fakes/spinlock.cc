@@ -1,6 +1,5 @@
-// Spinlocks where threads are the CPUs and nothing interrupts them: turning interrupts off does
-// nothing that another thread could see, so that ThreadSanitizer sees the locks alone. And
-// sleeping.
+// Spinlocks for threads as CPUs, without interrupts. Turning interrupts off has no effect on other
+// threads, so ThreadSanitizer sees the locks alone. Also sleeping.
 #include <sched.h>
 
 #include "core/sleep.h"
@@ -21,7 +20,7 @@ void Spinlock::unlock() {
   owner_.store(0, std::memory_order_release);
 }
 
-// Wakes up all the time; a test can say that a signal waits.
+// Wakes up all the time; a test can claim that a signal waits.
 std::atomic<bool> host_signal_waits{false};
 Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds) {
   guard_lock.unlock();

@@ -1,4 +1,4 @@
-// Users of the tables of stacks and contexts, of which nothing is forgotten here.
+// Users of the tables of stacks and contexts; these tests forget nothing.
 #include "store/shared_tables.h"
 
 class StoreHolders {

@@ -1,4 +1,4 @@
-// What the tracer's tables want of the kernel, on the host: pages that can run out, symbols, error
+// The tracer's tables' needs of the kernel, on the host: pages that can run out, symbols, error
 // strings.
 #pragma once
 
@@ -14,10 +14,10 @@ struct TraceWorld {
   static void fail_blocks(unsigned percent);
   // From now on allocation number `nth` (from 0) fails, of pages and blocks counted together.
   static void fail_nth(uint64_t nth);
-  // From now on `function` is called before each block is allocated: as if another CPU did
-  // something just then. nullptr: nothing is.
+  // From now on `function` is called before each block is allocated: it plays another CPU. nullptr:
+  // none.
   static void before_blocks(void (*function)());
-  // Whether allocation number `nth` has failed.
+  // Has allocation number `nth` failed?
   static bool nth_failed();
   // The last error string.
   static std::string error();

@@ -1,4 +1,5 @@
-// The flame graph, drawn by d3-flame-graph; and what that lacks: the keyboard, names for screen readers, differences.
+// The flame graph, drawn by d3-flame-graph, with additions: the keyboard, names for screen readers,
+// differences.
 import flamegraph from "d3-flame-graph";
 import { select } from "d3-selection";
 import { amountText, MEASURES, plural } from "./profile.js";
@@ -34,7 +35,8 @@ function highest(node) {
 }
 
 export class Flame {
-  // `tell(text)`: what is known of the frame that is pointed at, or null. `zoomed(node)`: the frame that is whole now, null for all.
+  // `tell(text)`: the description of the frame under the pointer, or null. `zoomed(node)`: the
+  // zoomed frame, null for all.
   constructor(parent, profile, { tell, zoomed }) {
     Object.assign(this, { parent, profile, tell, zoomed, words: "" });
     this.chart = null;
@@ -68,7 +70,7 @@ export class Flame {
     return tree;
   }
 
-  // Before `node` is made whole: how narrow a frame may be, so that no more than MOST_FRAMES are drawn.
+  // Before a zoom to `node`: the minimum width of a frame, so that at most MOST_FRAMES are drawn.
   fit(node) {
     if (!node) return;
     const widths = node.descendants().map(({ data }) => (data.value / node.data.value) * this.chart.width()).sort((a, b) => b - a);
@@ -119,7 +121,7 @@ export class Flame {
     this.zoomed(node === this.root ? null : node.data);
   }
 
-  // Names, levels and the place of the keyboard for the frames that are drawn now; the height that they need.
+  // Names, levels and the keyboard's position for the frames that are drawn now, and their height.
   decorate() {
     let depth = 0;
     const { label, current } = { label: (node) => this.label(node), current: this.current };

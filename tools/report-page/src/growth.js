@@ -1,4 +1,5 @@
-// What is alive by the mark that it was allocated in: a bar for each mark, and a line for the sum up to it, on one scale.
+// Live objects by the mark of their allocation: a bar for each mark, and a line for the running
+// sum, on one scale.
 import { scaleLinear } from "d3-scale";
 import { select } from "d3-selection";
 import { amountText, element, number, roughly, sum } from "./profile.js";
@@ -6,7 +7,7 @@ import { amountText, element, number, roughly, sum } from "./profile.js";
 const HEIGHT = 190;
 const MARGIN = { top: 10, right: 12, bottom: 34, left: 70 };
 
-// [[mark, amount]…] of the stacks, one for each column, also where nothing is.
+// [[mark, amount]…] of the stacks, one for each column, also for empty ones.
 function columns(stacks, index, marks, width) {
   const amounts = new Map();
   for (const stack of stacks) for (const [mark, ...amount] of stack.marks) amounts.set(mark, (amounts.get(mark) ?? 0) + amount[index]);

@@ -1,4 +1,4 @@
-// Puts the page together: what is chosen, searched and zoomed in one part shows in the others.
+// Assembles the page: choices, searches and zooms in one part show in the others.
 import "./page.css";
 import { Flame, legend } from "./flame.js";
 import { Growth } from "./growth.js";

@@ -1,7 +1,8 @@
-// The profile that stele/report/page.py put into the page, and how its numbers are written.
+// The profile that stele/report/page.py put into the page, and the format of its numbers.
 //
-// A stack is all that one source (cache, arena, kind of references) has from one stack of the kernel and one of a program, innermost
-// frames first. Amounts are pairs [bytes, objects]; those of a difference may be negative.
+// A stack has all objects of one source (cache, arena, kind of references) from one stack of the
+// kernel and one of a program, innermost frames first. Amounts are pairs [bytes, objects]; those of
+// a difference may be negative.
 
 export const MEASURES = ["bytes", "objects"];
 
@@ -20,7 +21,8 @@ export function readProfile(element) {
   return profile;
 }
 
-// Whether a stack has the words, in lower case, anywhere in its names. The text that is looked through is made when first wanted.
+// Does the stack have the words, in lower case, anywhere in its names? The text to search is made
+// at first use.
 export function stackMatches(stack, words) {
   stack.text ??= [stack.source, stack.name, ...stack.processes.map(([name]) => name), ...[...stack.kernel, ...stack.user].flatMap(
     (frame) => [frame.name, frame.place, frame.module])].join("\n").toLowerCase();
@@ -31,7 +33,7 @@ export function sum(stacks, index) {
   return stacks.reduce((total, stack) => total + stack.amount[index], 0);
 }
 
-// "1,234"; with a sign if it is of a difference.
+// "1,234"; with a sign in a difference.
 export function number(value, signed = false) {
   const text = Math.abs(value).toLocaleString("en", { maximumFractionDigits: 0 });
   return value < 0 ? `\u2212${text}` : signed && value > 0 ? `+${text}` : text;
@@ -42,7 +44,7 @@ export function amountText([bytes, objects], signed) {
   return bytes ? `${number(bytes, signed)} bytes in ${count}` : count;
 }
 
-// "1.5 MiB", for what is read at a glance.
+// "1.5 MiB", for a quick look.
 export function roughly(bytes, signed) {
   const power = Math.min(6, Math.floor(Math.log2(Math.max(1, Math.abs(bytes))) / 10));
   const scaled = Math.abs(bytes) / 1024 ** power;

@@ -1,4 +1,5 @@
-// The table of stacks: sorted at a column, filtered by the search and the zoom, a row opens to all that is known of its stack.
+// The table of stacks: sorted by a column, filtered by the search and the zoom; a row opens to all
+// details of its stack.
 import { amountText, element, number, plural, stackMatches } from "./profile.js";
 
 const ROWS = 200; // shown at once
@@ -55,7 +56,7 @@ export class Table {
     this.show();
   }
 
-  // Only these stacks, a Set; all if null. `name`: of the frame that they lie in.
+  // Only these stacks, a Set; all if null. `name`: of the frame that contains them.
   zoom(stacks, name) {
     this.within = stacks && { stacks, name };
     this.shown = ROWS;
@@ -116,7 +117,7 @@ export class Table {
   }
 }
 
-// All that is known of a stack.
+// All details of a stack.
 function whole(stack, profile) {
   const signed = profile.difference;
   const parts = [];

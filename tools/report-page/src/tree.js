@@ -1,7 +1,8 @@
-// The tree that the flame graph shows: stacks with common callers, or with the common allocating function, put together.
+// The tree of the flame graph: stacks with common callers, or with the common allocating function,
+// put together.
 //
-// A node is as wide as what changed below it, growth and shrinkage added, since a width cannot be negative; its colour has the sum, in
-// which they cancel. Without negative numbers that is the same.
+// A node's width is the sum of growth and shrinkage below it, since a width cannot be negative; its
+// colour shows the net change. Without negative numbers both are the same.
 import { MEASURES } from "./profile.js";
 
 const MOST_STACKS = 5000; // more frames than a browser draws quickly; most would be narrower than a pixel

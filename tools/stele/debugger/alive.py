@@ -1,12 +1,13 @@
-"""Why an object is alive: what points to it, and the shortest path to it from a root, in the names of types and fields."""
+"""The reason why an object is alive: pointers to it, and the shortest path to it from a root, with
+names of types and fields."""
 from stele.debugger.reach import ask
 from stele.debugger.typed import Names
 
-_STEPS = 16  # of a path that are shown, at either end
+_STEPS = 16  # shown steps at either end of a path
 
 
 def why_alive(kernel, addresses):
-    """{address: lines} of those that lie in objects; the path of live ones. Unreadable."""
+    """{address: lines} of the addresses in objects; live ones have a path. Unreadable."""
     questions = [word for address in addresses for word in ("holders", f"{address:x}", "path", f"{address:x}")]
     if not questions:
         return {}
@@ -44,7 +45,7 @@ def _path(names, links, target):
 
 
 def _holder(names, kind, place):
-    """ "Process 0x… .fds", or the root that it is."""
+    """"Process 0x… .fds", or the name of the root."""
     if kind == "owner":
         return "a root that its owner reports"
     if kind == "walker":

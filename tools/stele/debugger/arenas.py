@@ -19,7 +19,8 @@ class Arena:
             yield Cache.at(self.kernel, address)
 
     def direct(self):
-        """(bytes, live, allocations, frees) of direct callers: what quantum caches serve too, but no spans; direct_stats()."""
+        """(bytes, live, allocations, frees) of direct callers, with the objects of quantum caches
+        and without spans; direct_stats()."""
         arena = self.structure
         size, allocations, frees = arena.allocated_bytes, arena.allocations, arena.frees
         for cache in self.quantum_caches():
@@ -34,7 +35,7 @@ class Arena:
         return [segment for segment, _ in self.kernel.once(_segments_in_order, self.structure.first)[1]]
 
     def segment_at(self, address):
-        """(segment, its kind as "kAllocated") that an address lies in, no span; None."""
+        """(segment, kind as "kAllocated") of an address, no span; None."""
         starts, segments = self.kernel.once(_segments_in_order, self.structure.first)
         place = bisect.bisect_right(starts, address) - 1
         if place < 0 or address >= starts[place] + segments[place][0].size:
@@ -43,7 +44,7 @@ class Arena:
 
 
 def _segments_in_order(kernel, first):
-    """([where each begins], [(segment, kind)]) of the arena whose first tag is given."""
+    """([start of each], [(segment, kind)]) of the arena whose first tag is given."""
     kinds = enumerators("arena_impl::SegmentKind")
     tags = ((segment, kinds.get(segment.kind, "")) for segment in kernel.list_from("arena_impl::Segment", first))
     segments = sorted((tag for tag in tags if not tag[1].endswith("Span")), key=lambda tag: tag[0].start)
@@ -51,6 +52,6 @@ def _segments_in_order(kernel, first):
 
 
 def all_arenas(kernel):
-    """In order of creation, without those that are being made."""
+    """In order of creation, without those under construction."""
     first = kernel.variable("first_arena")
     return [Arena(kernel, structure) for structure in kernel.list_from("struct arena", first, "next_arena") if structure.announced]

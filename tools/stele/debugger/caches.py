@@ -1,7 +1,7 @@
 """Caches: kern/src/slab.c, slab_layer.c, slab_magazine.c, slab_check.c.
 
-Where an object of a page-backed cache lies follows from its slab; whether it is live does not lie in any one place: what the slabs have given
-out, and is in no magazine of a CPU or of the depot, is live.
+The slab determines the address of an object of a page-backed cache. An object is live if it is out
+of its slab and in no magazine of a CPU or of the depot; no single word says so.
 """
 import bisect
 
@@ -15,7 +15,7 @@ def cpu_count(kernel):
 
 
 class Slab:
-    """The slab that an address lies in: a page-backed one by the page's descriptor."""
+    """The slab of an address: a page-backed one by the page's descriptor."""
 
     def __init__(self, cache, structure):
         self.cache, self.structure, self.address = cache, structure, structure.address
@@ -25,14 +25,14 @@ class Slab:
         self.base = structure.base
 
     def object_at(self, address):
-        """The object that an address lies in; None if it lies before, between or behind them."""
+        """The object at an address; None if the address is before, between or behind the objects."""
         index, offset = divmod(address - self.base, self.stride)
         if not 0 <= index < self.count or offset >= self.cache.structure.object_size:
             return None
         return self.base + index * self.stride
 
     def state_of(self, item):
-        """That of an object of a checked slab, as "FREE"."""
+        """The state of an object of a checked slab, as "FREE"."""
         states = Layout.of("struct checked_slab").offset("states")
         index = (item - self.base) // self.stride
         return enumerators("enum state").get(self.cache.kernel.read(self.address + states + index, 1)[0], "?")
@@ -41,11 +41,11 @@ class Slab:
         return range(self.base, self.base + self.count * self.stride, self.stride)
 
     def is_free(self, item):
-        """Whether the object lies free in the slab."""
+        """Is the object free in the slab?"""
         return item in self.free_items()
 
     def free_items(self):
-        """Those that lie free in the slab."""
+        """The objects that are free in the slab."""
         kernel = self.cache.kernel
         if self.structure.checked:
             return [item for item in self.items() if self.state_of(item) in ("FREE", "QUARANTINED")]
@@ -69,7 +69,7 @@ class Cache:
         self.address, self.name = structure.address, structure.name.decode("ascii", "replace")
 
     def cpus(self):
-        """What each CPU has of it."""
+        """The per-CPU part of each CPU."""
         return self.kernel.array("struct kmem_cpu", self.structure.address_of("cpu"), cpu_count(self.kernel))
 
     def counts(self):
@@ -109,7 +109,7 @@ class Cache:
         return slabs[place] if place >= 0 and address < starts[place] + slabs[place].size else None
 
     def idle_in(self, item):
-        """Where a free object idles, in words; None if it is in no magazine."""
+        """The location of a free object, as text; None if it is in no magazine."""
         for number, cpu in enumerate(self.cpus()):
             for magazine, rounds in (("loaded", cpu.rounds), ("previous", cpu.previous_rounds)):
                 if item in self.rounds(getattr(cpu, magazine), rounds):
@@ -136,18 +136,18 @@ class Cache:
 
 
 def all_caches(kernel):
-    """In order of creation, with those that are destroyed and have live objects."""
+    """In order of creation, including destroyed ones with live objects."""
     return [Cache(kernel, structure) for structure in kernel.list_from("struct kmem_cache", kernel.variable("first_cache"))]
 
 
 def _slabs_in_order(kernel, cache):
-    """([where each begins], [Slab]) of the cache at an address."""
+    """([start of each], [Slab]) of the cache at an address."""
     slabs = sorted(Cache.at(kernel, cache).slabs(), key=lambda slab: slab.base)
     return [slab.base - slab.structure.colour for slab in slabs], slabs
 
 
 def slab_of(kernel, address):
-    """The Slab of the page that an address of the direct map lies in; None."""
+    """The Slab of the page at an address of the direct map; None."""
     page = page_of(kernel, address)
     if not page or not page.slab:
         return None
@@ -156,7 +156,7 @@ def slab_of(kernel, address):
 
 
 def page_of(kernel, address):
-    """The descriptor of the page frame; None for what is not in the direct map, or no memory."""
+    """The descriptor of the page frame; None outside of the direct map and of memory."""
     frame = (address - kernel.constant("direct_map_base")) // kernel.constant("page_size")
     if not 0 <= frame < kernel.variable("frames", "pages.cc"):
         return None

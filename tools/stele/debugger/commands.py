@@ -20,9 +20,9 @@ from stele.tracedump_writer import tracedump_bytes
 
 
 class _Command(gdb.Command):
-    """A command whose work is lines(kernel, words); what is not as it should be is one line, no traceback."""
+    """A command that prints lines(kernel, words). An error is one line, without a traceback."""
 
-    words = (0, 0)  # how many there are at least and at most
+    words = (0, 0)  # minimum and maximum number
 
     def __init__(self):
         super().__init__(self.name, gdb.COMMAND_DATA)
@@ -40,7 +40,8 @@ class _Command(gdb.Command):
 
 class KmemCaches(_Command):
     """kmem-caches
-    Arenas and caches, as #mem/kmemstat has them."""
+    Arenas and caches, like #mem/kmemstat.
+    """
 
     name = "kmem-caches"
 
@@ -49,7 +50,7 @@ class KmemCaches(_Command):
 
 
 def _trace_of(kernel, owner):
-    """(Source or None, places of references) of a cache, arena or class of references."""
+    """(Source or None, locations of references) of a cache, arena or class of references."""
     traces = kernel.once(Traces)
     if not isinstance(owner, RefClass) or not owner.structure.trace:
         return traces.source_of(owner), []
@@ -60,7 +61,8 @@ def _trace_of(kernel, owner):
 
 class KmemTrace(_Command):
     """kmem-trace NAME
-    What `cat #mem/kmemtrace/NAME` would print."""
+    The text of `cat #mem/kmemtrace/NAME`.
+    """
 
     name, words = "kmem-trace", (1, 1)
 
@@ -80,7 +82,9 @@ class KmemTrace(_Command):
 
 class KmemTracedump(_Command):
     """kmem-tracedump FILE
-    Writes to FILE what `cat #mem/tracedump` would print, as far as memory has it: scripts/report reads it."""
+    Writes the contents of `cat #mem/tracedump` to FILE, as far as they are in memory:
+    scripts/report reads it.
+    """
 
     name, words = "kmem-tracedump", (1, 1)
 
@@ -98,7 +102,8 @@ class KmemTracedump(_Command):
 
 class KmemUnreachable(_Command):
     """kmem-unreachable
-    Live objects that nobody can reach any more, as `cat #mem/unreachable` has them."""
+    Live objects that no pointer leads to any more, like `cat #mem/unreachable`.
+    """
 
     name = "kmem-unreachable"
 
@@ -108,7 +113,9 @@ class KmemUnreachable(_Command):
 
 class KmemRefs(_Command):
     """kmem-refs CLASS
-    References of a class, as ref.chan, that were taken while it was traced and have not been put: who took them, and where they lie now."""
+    References of a class, as ref.chan, that were taken while it was traced and have not been put:
+    who took each, and where it is now.
+    """
 
     name, words = "kmem-refs", (1, 1)
 
@@ -131,8 +138,9 @@ class Tasks(_Command):
 
 class Backtrace(_Command):
     """bt [TASK]
-    The stack of a task: its number, name or address, as `tasks` has them. Without a task, or with an option or COUNT as gdb's own
-    `backtrace` has it, that of the thread that is selected."""
+    The stack of a task: its number, name or address, as `tasks` has them. Without a task, or with
+    an option or COUNT of gdb's own `backtrace`, that of the selected thread.
+    """
 
     name, words = "bt", (0, 16)
 
@@ -151,7 +159,9 @@ class Backtrace(_Command):
 
 class KmemWhatis(_Command):
     """kmem-whatis ADDRESS…
-    What lies at an address: the object and whether it is live, who allocated it if that is traced, or whatever else it is."""
+    Explains an address: the object there, its state, who allocated it if that is traced, the
+    pointers to it; or any other memory.
+    """
 
     name, words = "kmem-whatis", (1, 1 << 16)
 
@@ -161,7 +171,7 @@ class KmemWhatis(_Command):
             try:
                 address = _address(word)
                 answers[address] = list(whatis(kernel, address))
-            except Unreadable as error:  # of one address; the others have their answers
+            except Unreadable as error:  # for one address; the others have their answers
                 failed = failed or error
         reasons = {}
         try:
@@ -184,7 +194,9 @@ def _address(word):
 
 class Type(gdb.Command):
     """type TEXT
-    Types a line at the console of the guest that `make gdb` has booted; the guest takes it when it goes on."""
+    Types a line at the console of the guest that `make gdb` has booted; the guest reads it when it
+    continues.
+    """
 
     def __init__(self):
         super().__init__("type", gdb.COMMAND_RUNNING)

@@ -1,4 +1,4 @@
-"""The text of a dump, as kern/src/trace/dump/trace_text.cc writes it."""
+"""The text of a dump, like that of kern/src/trace/dump/trace_text.cc."""
 from dataclasses import replace
 from itertools import groupby
 
@@ -17,7 +17,7 @@ class Group:
 
 
 def groups_of(source):
-    """Those with most bytes first."""
+    """The groups with most bytes first."""
     by_stack = {}
     for record in source.records:
         by_stack.setdefault(record.stack, []).append(record)
@@ -26,8 +26,8 @@ def groups_of(source):
 
 
 def dump_text(traces, source, symbols, places=()):
-    """The lines of #mem/kmemtrace/NAME. `traces`: has stacks and contexts by number, and the time `now`; `places`: (stack, number, object,
-    where it lies, "" if nowhere) of each reference."""
+    """The lines of #mem/kmemtrace/NAME. `traces`: has stacks and contexts by number, and the time
+    `now`; `places`: (stack, number, object, location, "" if nowhere) of each reference."""
     groups = groups_of(source)
     options = "".join(f" {key} {source.options[key]}" for key in ("min", "max", "pid", "sample") if key in source.options)
     yield f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options['depth']} mark {source.mark}{options}"
@@ -71,7 +71,7 @@ def _ranges(records):
 
 
 def _contexts(traces, records):
-    """Those of the oldest records first."""
+    """The contexts of the oldest records first."""
     numbers = list(dict.fromkeys(record.context for record in records))
     shown = ", ".join(traces.context_name(number) for number in numbers[:CONTEXTS_SHOWN])
     more = len(numbers) - CONTEXTS_SHOWN
@@ -79,7 +79,7 @@ def _contexts(traces, records):
 
 
 def _places(places):
-    """Of the references of a group, which are in the order of their numbers."""
+    """The lines for the references of a group, which are in the order of their numbers."""
     found = [(item, where) for _, _, item, where in places if where]
     yield from (f"\treference to {item:#x} {where}" for item, where in found[:PLACES_SHOWN])
     if len(found) > PLACES_SHOWN:

@@ -1,4 +1,4 @@
-"""The table of #mem/kmemstat (kern/drivers/dev/mem_stats.cc) from memory as it lies."""
+"""The table of #mem/kmemstat (kern/drivers/dev/mem_stats.cc), from memory."""
 from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches
 from stele.debugger.memory import constant

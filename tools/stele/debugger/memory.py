@@ -1,7 +1,8 @@
 """The memory of a stopped kernel, decoded by the types of its debugging information.
 
-A Struct is a copy of the memory of one object; its fields are attributes: ints (pointers and enumerations too), bytes (arrays of char), Structs
-and Arrays. Atomics, arrays and other wrappers of the standard library are seen through; members of bases, of heads and of anonymous unions are
+A Struct is a copy of the memory of one object. Its fields are attributes: ints (pointers and
+enumerations too), bytes (arrays of char), Structs and Arrays. Atomics, arrays and other wrappers of
+the standard library are replaced by their contents; members of bases, of heads and of anonymous unions are
 the object's own.
 """
 import contextlib
@@ -17,11 +18,11 @@ _types = {}
 
 
 class Unreadable(Exception):
-    """Memory that is not there, or not what it should be; one line."""
+    """Memory that is missing or inconsistent; one line."""
 
 
 def forget_types(_event=None):
-    """The ELF file is another one."""
+    """The ELF file is not that of the kernel."""
     _layouts.clear()
     _types.clear()
 
@@ -41,7 +42,7 @@ def type_of(name):
 
 
 def constant(expression):
-    """The value of an enumerator or a constant of the kernel's, which need not be in memory."""
+    """The value of an enumerator or a constant of the kernel, which need not be in memory."""
     key = ("constant", expression)
     if key not in _types:
         try:
@@ -57,7 +58,7 @@ def enumerators(name):
 
 
 def _members(gdb_type):
-    """(name, offset, gdb.Type) of the members that lie in an object."""
+    """(name, offset, gdb.Type) of the members inside an object."""
     for field in gdb_type.fields():
         if not hasattr(field, "bitpos"):
             continue  # static
@@ -70,7 +71,7 @@ def _members(gdb_type):
 
 
 def _unwrapped(gdb_type):
-    """What a wrapper of the library has inside; any other type is returned as it is."""
+    """The contents of a wrapper of the library; any other type is returned unchanged."""
     gdb_type = gdb_type.strip_typedefs()
     while gdb_type.code == gdb.TYPE_CODE_STRUCT and (gdb_type.name or "").startswith(_WRAPPERS):
         members = [member for member in _members(gdb_type) if member[2].sizeof == gdb_type.sizeof]
@@ -81,7 +82,7 @@ def _unwrapped(gdb_type):
 
 
 class Layout:
-    """How an object of a type lies in memory."""
+    """The layout of a type in memory."""
 
     def __init__(self, gdb_type):
         self.type = gdb_type
@@ -100,7 +101,8 @@ class Layout:
         return self.fields[field][0]
 
     def columns(self, *names):
-        """A struct.Struct that unpacks these fields, which are words and named in the order of their offsets, of one object after the other."""
+        """A struct.Struct that unpacks these fields from consecutive objects. The fields are words,
+        named in the order of their offsets."""
         pattern, at = "<", 0
         for name in names:
             offset, decoder = self.fields[name]
@@ -110,7 +112,7 @@ class Layout:
 
 
 class _Decoder:
-    """Makes a value of the bytes of a field."""
+    """Makes a value from the bytes of a field."""
 
     _WORDS = {(1, False): "B", (1, True): "b", (2, False): "H", (2, True): "h", (4, False): "I", (4, True): "i", (8, False): "Q", (8, True): "q"}
     _known = {}
@@ -199,7 +201,8 @@ class Array:
 
 
 class Kernel:
-    """Memory as long as the kernel does not run: what has been read, and was made of it, is kept."""
+    """Memory while the kernel does not run: everything read, and everything made from it, is
+    cached."""
 
     def __init__(self):
         self._pages, self._made = {}, {}
@@ -209,7 +212,8 @@ class Kernel:
         self._check_build_id()
 
     def _check_build_id(self):
-        """That the ELF file is the one that runs; otherwise nothing would be where it says. Unreadable."""
+        """Checks that the ELF file is that of the running kernel; otherwise all addresses would be
+        wrong. Unreadable."""
         start, end = self.label("build_id_note_start"), self.label("build_id_note_end")
         objfile = gdb.current_progspace().objfiles()[0]
         try:
@@ -254,13 +258,13 @@ class Kernel:
         return Struct(self, layout, address, self.read(address, layout.size))
 
     def array(self, gdb_type, address, count):
-        """So many structures, one after the other."""
+        """A number of consecutive structures."""
         layout = Layout.of(gdb_type)
         data = self.read(address, layout.size * count) if count else b""
         return [Struct(self, layout, address + i * layout.size, data, i * layout.size) for i in range(count)]
 
     def list_from(self, gdb_type, address, link="next", most=1 << 24):
-        """The structures of a list that is linked by a field. One that leads into itself ends with Unreadable."""
+        """The structures of a list that is linked by a field. Unreadable for a circular one."""
         for _ in range(most):
             if not address:
                 return
@@ -270,7 +274,8 @@ class Kernel:
         raise Unreadable(f"a list of {gdb_type} has no end")
 
     def variable(self, name, file=None):
-        """A global variable, or a static one, of the source file whose name ends so: as a field of that type."""
+        """A global or static variable of the source file whose name ends with `file`, decoded like
+        a field of its type."""
         decoder, address = self._variable(name, file)
         return decoder.decode(self, self.read(address, decoder.size), 0, address)
 
@@ -296,14 +301,14 @@ class Kernel:
         return next(found, None)
 
     def once(self, make, *arguments):
-        """make(kernel, …), which is made once."""
+        """Returns make(kernel, …), which is called once."""
         key = (make, *arguments)
         if key not in self._made:
             self._made[key] = make(self, *arguments)
         return self._made[key]
 
     def constant(self, name):
-        """Of kern/arch/x86_64/debugger_constants.cc."""
+        """A constant of kern/arch/x86_64/debugger_constants.cc."""
         return constant(f"'(anonymous namespace)::debugger_constants'.{name}")
 
     def label(self, name):

@@ -1,8 +1,9 @@
-"""What is in use of the kernel's memory, as a description for build/tools/stele-reach (tools/reach/world.h): where the live objects are, and the
-roots from which all that is in use can be reached.
+"""Describes the used memory of the kernel for build/tools/stele-reach (tools/reach/world.h): the
+live objects, and the roots that lead to everything in use.
 
-This follows the kernel: objects as in kern/src/reach/objects.cc, from the outside in, with kern/src/slab_walk.c and arena_walk.cc; roots as in
-roots.cc and those who register there. One that is registered and not known here is an error: what only it can find would be taken for lost.
+This follows the kernel: objects as in kern/src/reach/objects.cc, from the outside in, with
+kern/src/slab_walk.c and arena_walk.cc; roots as in roots.cc and its registered providers. An
+unknown registered provider is an error: its memory would be reported as lost.
 """
 import struct
 
@@ -14,11 +15,12 @@ from stele.debugger.tasks import all_tasks, cpus
 
 _LEAST_ADDRESS = 1 << 12  # of the registers, at addresses of programs, which nothing in the kernel has
 _REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{number}" for number in range(8, 16)), "rip", "cs")
-_INTERRUPT_FRAME = struct.Struct("<5Q")  # rip, cs, rflags, rsp, ss: what the CPU pushes
+_INTERRUPT_FRAME = struct.Struct("<5Q")  # rip, cs, rflags, rsp, ss: pushed by the CPU
 
 
 class MemoryMap:
-    """`text` is the description; `sources` the owner (Cache or Arena) of each number that it has for one, `registers` what they are."""
+    """`text` is the description. `sources` has the owner (Cache or Arena) of each source number,
+    `registers` the names of the registers."""
 
     def __init__(self, kernel):
         self.kernel, self.sources, self.registers, self._lines = kernel, [], {}, []
@@ -94,7 +96,8 @@ class MemoryMap:
                 self._put("run", segment.start, segment.size, segment.start, 0, segment.size, 1, number, 0)
 
     def _add_caches(self, caches, listed, arena=None):
-        """`listed`: their objects show when they are not reached. `arena`: they are its quantum caches."""
+        """`listed`: their objects are listed when they are not reached. `arena`: its quantum
+        caches."""
         for cache in caches:
             if self._has_objects(self._by_address.get(cache.structure.source)):
                 number = self._add_source(arena or cache, listed, self._walkers.get(cache.address, 0))
@@ -114,7 +117,8 @@ class MemoryMap:
             self._put("dead", *dead)
 
     def _note_own_magazines(self, caches):
-        """These caches have no objects here, but what is left in their magazines from before leads to others' objects."""
+        """These caches have no objects here; stale objects in their magazines would lead to others'
+        objects."""
         for cache in caches:
             slabs = [] if cache.structure.small else [slab.address for slab in cache.slabs()]
             self._put("dead", *slabs, *(magazine for magazine, _ in cache.magazines()))
@@ -146,7 +150,7 @@ class MemoryMap:
             self._put("object", *memories)
 
     def _running_stacks(self):
-        """Of each CPU the registers, and its stack with what it has interrupted there."""
+        """For each CPU its registers, and its stack with what it has interrupted there."""
         values = []
         for cpu in cpus(self.kernel):
             registers = dict(zip(_REGISTERS, cpu.registers(_REGISTERS), strict=True))
@@ -164,20 +168,21 @@ def _is_listed(arena):
 
 
 def _own_stacks(kernel, cpu):
-    """(top, size) of the stacks that a CPU brings."""
+    """(top, size) of the stacks that belong to a CPU."""
     ist = kernel.constant("ist_stack_size")
     return [(cpu.tables.first_stack, kernel.constant("kernel_stack_size")),
             *((top, ist) for top in cpu.tables.tss.ist if top)]
 
 
 def _stacks_in_use(kernel, cpu, pointer):
-    """(begin, end) of the stacks of a CPU whose stack pointer is `pointer`: an interrupt stack, and below it what was interrupted."""
+    """(begin, end) of the stacks of a CPU whose stack pointer is `pointer`: an interrupt stack, and
+    below it the interrupted one."""
     task_top, size = cpu.tables.cpu.kernel_stack, kernel.constant("kernel_stack_size")
     stacks = [(task_top, size), *_own_stacks(kernel, cpu)]
     for _ in stacks:
         top = next((top for top, size in stacks if top - size <= pointer <= top), None)
         if top is None:
-            return  # still that of a program
+            return  # still the program's stack
         yield pointer, top
         if top in (task_top, cpu.tables.first_stack):
             return
@@ -187,7 +192,8 @@ def _stacks_in_use(kernel, cpu, pointer):
 
 
 def _walkers(kernel):
-    """{address of a cache: where in its objects the physical address of a root page table lies}. Unreadable: there are others."""
+    """{address of a cache: offset in its objects of the physical address of a root page table}.
+    Unreadable if there are other walkers."""
     count, symbols = kernel.variable("walker_count", "reach/roots.cc"), kernel.once(Symbols)
     found = {}
     for number, walker in enumerate(kernel.variable("walkers", "reach/roots.cc")):
@@ -201,7 +207,7 @@ def _walkers(kernel):
 
 
 def _check_providers(kernel):
-    """Unreadable: there is another than the scheduler."""
+    """Unreadable if there is a provider other than the scheduler."""
     for provider in kernel.list_from("ReachProvider", kernel.variable("providers", "reach/roots.cc")):
         if provider.address != kernel.address_of("stacks_provider"):
             name = (kernel.once(Symbols).look_up(provider.roots or provider.hide) or ("?",))[0]

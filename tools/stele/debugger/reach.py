@@ -1,5 +1,5 @@
-"""Questions to all of memory: build/tools/stele-reach answers them, of a core. Of a guest that runs, and stands still as long as gdb has it, a core
-is made for the moment."""
+"""Questions about all of memory: build/tools/stele-reach answers them from a core. For a running
+guest, which stands still while gdb has it, a core is made for the moment."""
 import os
 import pathlib
 import re
@@ -20,7 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 
 @dataclass
 class Place:
-    """Where a word lies: in an object of a cache or arena, or else in neither; of a register, which is in no memory, its name."""
+    """The location of a word: in an object of a cache or arena, or in neither; for a register,
+    which is not in memory, its name."""
 
     address: int
     owner: object = None
@@ -36,12 +37,13 @@ class Answer:
         self.lines = [[word, *(int(number, 16) for number in numbers)] for word, *numbers in map(str.split, text.splitlines())]
 
     def place(self, address, item, source):
-        """A Place of the three numbers that a line has for it."""
+        """A Place from the three numbers of a line."""
         return Place(address, self.map.sources[source] if item else None, item, self.map.registers.get(address, ""))
 
 
 def ask(kernel, *questions, more=""):
-    """An Answer to the questions of tools/reach/main.cc, one after the other. `more`: lines of the description besides. Unreadable."""
+    """An Answer to the questions of tools/reach/main.cc, one after the other. `more`: further lines
+    of the description. Unreadable."""
     program = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build")) / "tools/stele-reach"
     memory_map = kernel.once(MemoryMap)
     core = _core()
@@ -55,7 +57,8 @@ def ask(kernel, *questions, more=""):
 
 
 def _core():
-    """The path of the core that gdb has open, or of one of the guest, which is kept until the guest goes on."""
+    """The path of the core that gdb has open, or of a core of the guest, which is kept until the
+    guest goes on."""
     opened = re.search(r"^Local core dump file:\s+`(.+)', file type", gdb.execute("info files", to_string=True), re.M)
     if opened:
         return opened[1]
@@ -76,7 +79,7 @@ def _core():
 
 
 def _forget(_event):
-    """Memory is another now."""
+    """Memory has changed."""
     while _made:
         _made.pop().cleanup()
 

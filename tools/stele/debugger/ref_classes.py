@@ -1,4 +1,4 @@
-"""Classes of references, each of which can be traced: kern/include/core/ref.h."""
+"""Traceable classes of references: kern/include/core/ref.h."""
 from stele.debugger.tasks import cpus
 
 

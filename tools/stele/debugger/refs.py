@@ -1,7 +1,8 @@
-"""The references of a class that somebody took while they were traced, and has not put: who, to what, and where each lies now.
+"""The references of a class that were taken while they were traced, and have not been put: who took
+each, to what, and where it is now.
 
-A reference is two neighbouring words, the address of its object and the number of its record (kern/include/core/ref.h); so where these two
-words stand is where it lies, whatever holder it was moved to.
+A reference is two neighbouring words, the address of its object and the number of its record
+(kern/include/core/ref.h). So a reference is where these two words are, even if it was moved.
 """
 from dataclasses import dataclass
 
@@ -13,12 +14,12 @@ from stele.debugger.tasks import Frame
 from stele.debugger.traces import Traces
 from stele.debugger.typed import Names
 
-_STACK_APART, _STACK, _UNREACHED = 0, 1, 2  # as tools/reach/main.cc has them
+_STACK_APART, _STACK, _UNREACHED = 0, 1, 2  # as in tools/reach/main.cc
 
 
 @dataclass
 class Reference:
-    record: object  # of it; its object is the one that is referred to, 0 for one that is not known
+    record: object  # of the record; its object is the one that is referred to, 0 for an unknown one
     number: int
     where: int = -1
     place: Place = None
@@ -53,7 +54,7 @@ def references(kernel, name):
 
 
 def traced_references(kernel, table):
-    """[Reference] of a TraceTable, with the places where they lie."""
+    """[Reference] of a TraceTable, with their locations."""
     base, unit = kernel.constant("direct_map_base"), constant("TraceTable::kPlaceUnit")
     known = [Reference(record._replace(object=base + record.size * unit if record.size else 0, size=0), record.object)
              for record in kernel.once(Traces).records(table)]
@@ -62,7 +63,8 @@ def traced_references(kernel, table):
 
 
 def _find(kernel, known):
-    """Where they lie; of several places that with the highest `where`, and on one stack the outermost: further in, functions save registers."""
+    """The locations of references. Of several for one reference, the one with the highest `where`
+    counts, and on one stack the outermost: inner functions save registers."""
     size = kernel.constant("kernel_stack_size")
     by_number = {reference.number: reference for reference in known if reference.record.object}
     if not by_number:

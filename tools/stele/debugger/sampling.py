@@ -1,4 +1,5 @@
-"""What records of a sampled trace stand for, in the kernel's own fixed point (kern/src/trace/sampler.cc), so that sums are the same to the bit."""
+"""Estimates from the records of a sampled trace, in the kernel's own fixed point
+(kern/src/trace/sampler.cc), so that sums agree to the bit."""
 _MEAN_SHIFT = 58
 _ONE = 1 << _MEAN_SHIFT
 _LN2 = 0xb17217f7d1cf79ab  # ln 2 · 2^64
@@ -29,7 +30,8 @@ def _series(x):
 
 
 def weight(size, rate):
-    """(bytes, objects) that a record of `size` bytes stands for at one sampling point in `rate` bytes (0: not sampled), in units of 2^-16."""
+    """(bytes, objects) represented by a record of `size` bytes at one sampling point in `rate`
+    bytes (0: not sampled), in units of 2^-16."""
     if rate == 0 or size == 0:
         return size << SHIFT, 1 << SHIFT
     x = min(size * (_ONE // rate), _MASK)

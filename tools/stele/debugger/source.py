@@ -1,4 +1,4 @@
-"""Addresses of code with their places in the source."""
+"""Code addresses with files and lines."""
 import pathlib
 
 import gdb

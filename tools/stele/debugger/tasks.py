@@ -6,22 +6,23 @@ import gdb
 from stele.call_frames import RBP, RSP, frame_addresses
 from stele.debugger.memory import Layout, Unreadable, enumerators
 
-_MOST_FRAMES, _MOST_TRAPS = 256, 8  # of a stack, which may be spoilt
+_MOST_FRAMES, _MOST_TRAPS = 256, 8  # of a stack, which may be corrupted
 _MASK = (1 << 64) - 1
 
 
 @dataclass
 class Frame:
-    """A step of a backtrace: a return address, or an address that was interrupted; or what stands between two of them."""
+    """A step of a backtrace: a return address or an interrupted address; or a line between two
+    frames."""
 
     address: int = 0
     is_return: bool = True
     note: str = ""
-    base: int = 0  # where its frame ends, with the saved rbp; 0: not known
+    base: int = 0  # the end of its frame, with the saved rbp; 0: not known
 
 
 class Cpu:
-    """A processor: what the kernel knows of it, and gdb's thread that has its registers."""
+    """A processor: the kernel's structure, and gdb's thread with its registers."""
 
     def __init__(self, tables):
         self.tables, self.id, self.current = tables, tables.cpu.id, tables.cpu.current
@@ -42,7 +43,7 @@ class Cpu:
 
 
 def cpus(kernel):
-    """Those that have come up."""
+    """The CPUs that have been started."""
     layout = Layout.of("CpuTables")
     start = kernel.address_of("tables", "arch/x86_64/cpu.cc")
     count = kernel.variable("count", "arch/x86_64/cpu.cc")
@@ -52,13 +53,13 @@ def cpus(kernel):
 
 class Task:
     def __init__(self, kernel, structure, cpu):
-        self.kernel, self.structure, self.cpu = kernel, structure, cpu  # `cpu`: that runs it, or None
+        self.kernel, self.structure, self.cpu = kernel, structure, cpu  # `cpu`: the one that runs it, or None
         self.address, self.id, self.pid = structure.address, structure.id, structure.pid
         self.name = structure.name.decode("utf-8", "replace")
         self.state = enumerators("TaskState").get(structure.state, "?").removeprefix("k").lower()
         if cpu:
             self.state = "running"
-        elif self.state == "running":  # an idle task says so always
+        elif self.state == "running":  # always true of an idle task
             self.state = "runnable"
 
     def __str__(self):
@@ -78,17 +79,18 @@ class Task:
         return _interrupted(self.kernel, rip, rsp, rbp)
 
     def frame_at(self, address):
-        """The Frame that a word of its stack lies in; None if it lies in none."""
+        """The Frame that contains a word of its stack; None if there is none."""
         return next((frame for frame in self.kernel.once(_frames_of, self) if address < frame.base + 16), None)
 
 
 def _frames_of(_kernel, task):
-    """Those that know where they end, innermost first."""
+    """The frames with a known end, innermost first."""
     return [frame for frame in task.backtrace() if frame.base]
 
 
 def _interrupted(kernel, rip, rsp, rbp, traps=0):
-    """From any instruction on: the function may have no frame yet, or no more, and then rbp points at its caller's."""
+    """From any instruction on: the function may have no frame yet, or no longer, and then rbp
+    points at its caller's."""
     frames = [Frame(rip, is_return=False, base=rbp)]
     register, offset = frame_addresses(gdb.current_progspace().filename, [rip]).get(rip, (RBP, 0))
     if register == RSP:
@@ -105,7 +107,7 @@ def _interrupted(kernel, rip, rsp, rbp, traps=0):
 
 
 def _callers(kernel, rbp, traps=0):
-    """From the frame that rbp points at on, through the traps on the way."""
+    """From the frame at rbp on, through the traps on the way."""
     frames = []
     while rbp and rbp % 8 == 0 and rbp >> 63 and len(frames) < _MOST_FRAMES:
         try:
@@ -128,7 +130,7 @@ def _is_entry(kernel, address):
 
 
 def _trap(kernel, address, traps):
-    """What was interrupted, and its callers. `traps`: there have been so many."""
+    """The interrupted code, and its callers. `traps`: the number of traps so far."""
     try:
         frame = kernel.at("TrapFrame", address)
     except Unreadable:
@@ -141,7 +143,7 @@ def _trap(kernel, address, traps):
 
 
 def all_tasks(kernel):
-    """In order of creation; those of the CPUs that have nothing to do come last."""
+    """In order of creation; the idle tasks come last."""
     running = {cpu.current: cpu for cpu in cpus(kernel)}
     link, head = Layout.of("Task").offset("all_link"), kernel.address_of("all_tasks")
     node, found = kernel.word(head), []

@@ -1,8 +1,8 @@
-"""Traces as they lie in memory: records (kern/src/trace/trace_table.h), stacks and contexts (kern/src/store/), in the form that
-stele.tracedump has of a dump.
+"""Traces in memory: records (kern/src/trace/trace_table.h), stacks and contexts (kern/src/store/),
+in the form that stele.tracedump has of a dump.
 
-Nobody stands still on purpose here: a hook may have been in the middle of a change. Then a record may be missing, or have stack, size and
-context of what it was before; what does not lead anywhere is told as not recorded.
+The kernel may have been stopped in the middle of a hook. Then a record may be missing, or have
+stack, size and context of its previous use; dangling numbers count as not recorded.
 """
 from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches
@@ -23,7 +23,7 @@ def _object_and_mark(word):
 
 
 def object_size(owner):
-    """Of a cache's objects; an arena's quantum; 0 of references."""
+    """The size of a cache's objects; an arena's quantum; 0 for references."""
     found = [getattr(owner.structure, name) for name in ("object_size", "quantum") if owner.structure.has(name)]
     return found[0] if found else 0
 
@@ -80,7 +80,8 @@ class Traces:
         raise Unreadable(f"no cache is called {name}, no arena, and no class of references: kmem-caches names them")
 
     def source_of(self, owner, records=None):
-        """The trace of a cache, arena or class of references; None if it has none. `records`: they are known already."""
+        """The trace of a cache, arena or class of references; None if it has none. `records`: its
+        records, if already read."""
         if not owner.structure.trace:
             return None
         table = self.kernel.at("TraceTable", owner.structure.trace)
@@ -104,7 +105,8 @@ class Traces:
                       {name: counters[name] for name in COUNTERS if name in counters}, records)
 
     def records(self, table):
-        """All Records of a TraceTable. Those of references have the number of one for an object, and place_of() for a size."""
+        """All Records of a TraceTable. Records of references have the reference's number as object,
+        and place_of() as size."""
         return [record for shard in self._shards(table) for record in self._records(shard)]
 
     def record_of(self, owner, address):
@@ -142,7 +144,7 @@ class Traces:
                              flags=NOT_LEAK if next_stamp & not_leak else 0)
 
     def _split(self, number):
-        """(kernel stack, user stack), which are known then."""
+        """(kernel stack, user stack), which are then cached."""
         if number not in self._pairs:
             self._pairs[number] = self._look_up(number)
         return self._pairs[number]
@@ -164,7 +166,7 @@ class Traces:
         return number, 0
 
     def _context(self, number):
-        """The number, which is known then, or 0."""
+        """The number, which is then cached, or 0."""
         if number and number not in self.contexts:
             try:
                 self.contexts[number] = self._read_context(number)

@@ -1,7 +1,9 @@
-"""What a word of memory is called: `processes.head`, `.fds of Process 0x…`, by the types of the debugging information.
+"""Names of words in memory: `processes.head`, `.fds of Process 0x…`, by the types of the debugging
+information.
 
-The type of an object is that of its cache (ObjectCache<Chan>), or, in a cache without one, that of its virtual functions. Of a word in it the
-name goes as deep as the types do; what wraps a pointer, as Ref, std::atomic and std::array do, has no name of its own there.
+The type of an object is that of its cache (ObjectCache<Chan>), or, in a cache without one, that of
+its virtual functions. The name of a word goes as deep as the types do; wrappers of a pointer, such
+as Ref, std::atomic and std::array, add no name.
 """
 import re
 import struct
@@ -15,13 +17,13 @@ from stele.debugger.tasks import all_tasks
 
 _RECORDS = (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION)
 _POINTERS = (gdb.TYPE_CODE_PTR, gdb.TYPE_CODE_REF)
-# Of the allocator, which has no ObjectCache for them: by the name of the cache.
+# Caches of the allocator, which have no ObjectCache, by name.
 _OWN = {"kmem_cache": "struct kmem_cache", "arena": "struct arena", "kmem_slab": "struct kmem_slab", "kmem_bufctl": "struct kmem_bufctl"}
 _ANONYMOUS = "(anonymous namespace)::"
 
 
 def plain(name):
-    """A name in C++ without what is not needed to know what is meant."""
+    """A C++ name without the parts that are not needed to identify it."""
     return name.replace(_ANONYMOUS, "")
 
 
@@ -30,13 +32,14 @@ def _is_wrapper(gdb_type):
 
 
 def field_at(gdb_type, offset):
-    """".fds.slots[3]": what lies `offset` bytes into an object of the type; "" if that is all of it, None if nothing has a name there."""
+    """".fds.slots[3]": the field `offset` bytes into an object of the type; "" for the whole
+    object, None if no field has a name there."""
     found = _best(gdb_type, offset)
     return found[1] if found else None
 
 
 def _best(gdb_type, offset):
-    """(whether it is a pointer, its name), the pointer where there is a choice; None."""
+    """(is it a pointer, name), preferably of a pointer; None."""
     gdb_type = gdb_type.strip_typedefs()
     if gdb_type.code == gdb.TYPE_CODE_ARRAY:
         return _in_array(gdb_type, offset)
@@ -58,7 +61,7 @@ def _best(gdb_type, offset):
 
 
 def _hides(gdb_type, kind, start):
-    """Whether a field needs no name: all that a wrapper wraps."""
+    """Does a field need no name, because a wrapper has nothing else?"""
     name = plain(gdb_type.name or "")
     return name.startswith("std::") or _is_wrapper(gdb_type) and start == 0 and kind.code in _POINTERS
 
@@ -72,7 +75,7 @@ def _in_array(gdb_type, offset):
 
 
 class Names:
-    """Names of places of a kernel."""
+    """Names of words and objects of a kernel."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -84,7 +87,7 @@ class Names:
     # --- Objects.
 
     def type_of(self, owner, item):
-        """The type of an object of a cache or arena; None if nothing tells."""
+        """The type of an object of a cache or arena; None if it is unknown."""
         if owner.address not in self._types:
             self._types[owner.address] = self._type_of_cache(owner)
         return self._types[owner.address] or self._type_of_virtual(owner, item)
@@ -102,14 +105,14 @@ class Names:
         return None
 
     def _words_that_are(self, word):
-        """The addresses in static data where the word stands."""
+        """The addresses in static data that contain the word."""
         data, pattern, at = self.kernel.once(_static_data), struct.pack("<Q", word), -1
         while (at := data.find(pattern, at + 1)) >= 0:
             if at % 8 == 0:
                 yield self._static.start + at
 
     def _type_of_virtual(self, owner, item):
-        """Of what has virtual functions, and them in its first word."""
+        """The type of an object with virtual functions, from their pointer in its first word."""
         table = self.kernel.word(item)
         if owner.address not in self._caches or not self.kernel.label("rodata_start") <= table < self.kernel.label("data_end"):
             return None
@@ -123,7 +126,7 @@ class Names:
         return self._types[table]
 
     def object(self, owner, item):
-        """ "Process 0x…"; "kmalloc_64 0x…" where its type is not known."""
+        """"Process 0x…"; "kmalloc_64 0x…" if its type is not known."""
         gdb_type = self.type_of(owner, item)
         return f"{plain(gdb_type.name) if gdb_type else owner.name} {item:#x}"
 
@@ -133,7 +136,7 @@ class Names:
         return self.object(slab.cache, address) if slab else f"{address:#x}"
 
     def field(self, place):
-        """ ".fds[3]" for a word in an object; "+0x18" where that has no name."""
+        """".fds[3]" for a word in an object; "+0x18" if it has no name."""
         gdb_type, offset = self.type_of(place.owner, place.item), place.address - place.item
         count_of = gdb_type.sizeof if gdb_type else 0
         found = field_at(gdb_type, offset) if gdb_type and (offset < count_of or _is_open(gdb_type)) else None
@@ -142,7 +145,7 @@ class Names:
     # --- Everything else.
 
     def variable(self, address):
-        """ "processes.head": what lies at an address of static data."""
+        """"processes.head": the name of a word of static data."""
         symbol, name, offset = self._variable_at(address)
         field = field_at(symbol.type, offset) if symbol else None
         return name + (f"+{offset:#x}" if field is None and offset else field or "")
@@ -166,7 +169,7 @@ class Names:
         return None, plain(name), offset
 
     def root(self, place):
-        """ "processes.head", "the kernel stack of task 6 sh, …": a reach.Place that is in no object."""
+        """"processes.head", "the kernel stack of task 6 sh, …": a reach.Place that is in no object."""
         if place.register:
             return place.register
         if place.address in self._static:
@@ -180,12 +183,12 @@ class Names:
         return f"{place.address:#x}, the kernel stack of {task}, {top - place.address:#x} bytes below its top{f', in {found[0]}' if found else ''}"
 
     def task_of(self, place):
-        """The Task whose kernel stack it is on; None."""
+        """The Task whose kernel stack contains it; None."""
         size = self.kernel.constant("kernel_stack_size")
         return next((task for task in self.kernel.once(all_tasks) if 0 <= place.address - task.structure.stack_base < size), None)
 
     def place(self, place):
-        """Where a word lies that somebody has, in words."""
+        """The location of a word, as text."""
         if not place.owner:
             return ("variable " if place.address in self._static else "" if place.register else "at ") + self.root(place)
         field = self.field(place)
@@ -194,7 +197,7 @@ class Names:
 
 
 def _is_open(gdb_type):
-    """Whether it ends in an array of no length of its own."""
+    """Does it end in an array of unspecified length?"""
     fields = [field for field in gdb_type.fields() if hasattr(field, "bitpos")]
     return bool(fields) and fields[-1].type.strip_typedefs().code == gdb.TYPE_CODE_ARRAY and fields[-1].type.strip_typedefs().sizeof == 0
 

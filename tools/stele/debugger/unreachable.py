@@ -1,4 +1,5 @@
-"""What nobody can reach any more, in the words of #mem/unreachable (docs/unreachable.md): kern/src/reach/groups.cc and reach.cc."""
+"""Unreachable objects, in the format of #mem/unreachable (docs/unreachable.md):
+kern/src/reach/groups.cc and reach.cc."""
 from stele.debugger.reach import ask
 from stele.debugger.symbols import Symbols
 from stele.debugger.traces import Traces
@@ -21,7 +22,7 @@ class _Group:
         self.owner, self.stack = owner, stack
         self.own, self.keeps = _Tally(), _Tally()
         self.kept = {}  # by name
-        self.shown = []  # [address, size, _Tally of what it keeps]
+        self.shown = []  # [address, size, _Tally of the objects that it keeps]
 
 
 def unreachable(kernel):

@@ -1,7 +1,8 @@
-"""What an address is.
+"""Explains an address.
 
-Objects of page-backed caches are found by their page's descriptor, which names the slab. Other memory of the direct map belongs to a segment
-of an arena, or to an object of one of its quantum caches; the arena that is farthest from base is asked first, as it knows most.
+A page's descriptor leads to the slab and so to objects of page-backed caches. Other memory of the
+direct map belongs to a segment of an arena, or to an object of one of its quantum caches. The arena
+farthest from base is asked first, as it knows most.
 """
 import gdb
 
@@ -15,7 +16,7 @@ from stele.debugger.traces import Traces
 
 
 def whatis(kernel, address):
-    """Lines: what it is, and indented what else is known."""
+    """Lines: the explanation, and indented further facts."""
     first, *more = _lines(kernel, address)
     yield f"{address:#x} is {first}"
     yield from more
@@ -33,7 +34,7 @@ def _lines(kernel, address):
 
 
 def _into(address, start, what):
-    """ "0x10 bytes into WHAT"; "WHAT" at its beginning."""
+    """"0x10 bytes into WHAT"; "WHAT" at its beginning."""
     return f"{address - start:#x} bytes into {what}" if address > start else what
 
 
@@ -84,7 +85,7 @@ def _in_arenas(kernel, address, page):
     by_address = {arena.address: arena for arena in arenas}
 
     def distance(arena):
-        """From base; None for arenas of other numbers."""
+        """From base on; None for arenas of numbers other than addresses."""
         steps = 0
         while arena and arena.structure.source:
             arena, steps = by_address.get(arena.structure.source), steps + 1
@@ -120,7 +121,7 @@ def _in_arena(kernel, arena, address, page):
 
 
 def _metadata(kernel, arena, segment):
-    """What the allocator and the tracer take for themselves."""
+    """Memory of the allocator and the tracer."""
     arenas = kernel.once(all_arenas)
     if any(segment.start <= tag.address < segment.start + segment.size for other in arenas for tag in other.segments()):
         yield "  it holds boundary tags"
@@ -190,7 +191,7 @@ _CHECKED_STATES = {"FREE": "free, in its slab", "TAKEN": "being allocated", "ALL
 
 
 def _state(slab, item):
-    """(words, whether a caller has it)"""
+    """(text, does a caller have it?)"""
     if slab.structure.checked:
         state = slab.state_of(item)
         return _CHECKED_STATES.get(state, state), state.startswith("ALLOCATED")
@@ -201,7 +202,7 @@ def _state(slab, item):
 
 
 def _meaning(kernel, cache, item):
-    """What some objects are, which lead to others."""
+    """Objects that lead to others."""
     if cache.address == kernel.variable("kmem_slab_cache"):
         structure = kernel.at("struct kmem_slab", item)
         of = next((other for other in kernel.once(all_caches) if other.address == structure.cache), None)
@@ -216,7 +217,7 @@ def _meaning(kernel, cache, item):
         yield from (f"  it is the cache {other.name}" for other in kernel.once(all_caches) if other.address == item)
 
 
-# --- Who allocated it.
+# --- Allocations.
 
 def _allocated_by(kernel, owner, item):
     traces = kernel.once(Traces)
@@ -285,7 +286,7 @@ def _in_virtual_range(kernel, address):
 
 
 def _cpu_stack(kernel, cpu, address):
-    """In words, if it is one of the stacks that a CPU brings; None."""
+    """Its name, if it is one of the stacks that belong to a CPU; None."""
     top, size = cpu.tables.first_stack, kernel.constant("kernel_stack_size")
     if top - size <= address < top:
         return f"the stack that CPU {cpu.id} began on, its idle task's, {top - address:#x} bytes below its top"

@@ -1,12 +1,12 @@
-"""scripts/report: reads what Stele's tools have written, and writes it in the forms that people and other tools read.
+"""scripts/report: reads the output of Stele's tools, and writes reports for people and other tools.
 
     scripts/report [options] FILE              writes a report of FILE
-    scripts/report --base FILE0 FILE           what FILE has more, or less, than FILE0
+    scripts/report --base FILE0 FILE           the difference: what FILE has more, and what less, than FILE0
     scripts/report merge …, history …          see scripts/report merge --help, scripts/report history --help
 
-FILE is a copy of #mem/tracedump or #mem/kmemtrace/NAME, a core, report.json of make leaktest, the output of memleak or stackcount, a pprof
-profile, or folded stacks; which of them is found out from its content. Exit status: 0, or 2 with one line that says why
-(docs/report.md).
+FILE is a copy of #mem/tracedump or #mem/kmemtrace/NAME, a core, report.json of make leaktest, the
+output of memleak or stackcount, a pprof profile, or folded stacks; its content determines the kind.
+Exit status: 0, or 2 with one line that gives the reason (docs/report.md).
 """
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ from stele.report.difference import difference
 from stele.report.lookup import Lookup
 from stele.report.profile import ReportError
 
-# Words that are commands of their own: stele.report.WORD has main(arguments), which gives the exit status.
+# Subcommands: stele.report.WORD has main(arguments), which returns the exit status.
 SUBCOMMANDS = ("merge", "history")
 FORMATS = {"text": ".txt", "folded": ".folded", "pprof": ".pb.gz", "html": ".html"}
 
@@ -54,7 +54,7 @@ def main(words=None):
         print(f"report: {one_line(error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python still writes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes more at its end
         return 2
 
 
@@ -66,7 +66,7 @@ def subcommand(name, words):
 
 @contextlib.contextmanager
 def needs(what):
-    """`what` is not possible if a module, or what that needs, is not there."""
+    """`what` is not possible without a certain module, or something that the module needs."""
     try:
         yield
     except ImportError as error:
@@ -92,7 +92,7 @@ def run(options):
 
 
 def write(kind, profile, path, options):
-    """One format, to `path` or, if that is None, to standard output. ReportError."""
+    """Writes one format to `path` or, if that is None, to standard output. ReportError."""
     try:
         if kind == "text":
             put(text.lines_of(profile, options.by, options.base), path)

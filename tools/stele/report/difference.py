@@ -1,8 +1,10 @@
-"""What one Profile has more, or less, than another.
+"""The difference of two Profiles.
 
-Whoever makes two dumps by hand types the commands at different depths of a shell's recursion: the same allocations by the kernel then have
-other callers in programs. So a stack of the kernel that has as much as before is left out, whichever callers have it now, and it is told how many
-there are. Where the kernel's stack has more or less, callers are compared one by one. Stacks of programs alone are compared as they are.
+A person who makes two dumps types the commands at different depths of a shell's recursion: the same
+allocations by the kernel then have other callers in programs. So a kernel stack whose total is
+unchanged is left out, even if its callers differ, and the number of such stacks is reported. If the
+total of the kernel's stack differs, callers are compared one by one. Stacks of programs alone are
+compared as they are.
 """
 from collections import defaultdict
 
@@ -10,7 +12,7 @@ from stele.report.profile import Amount, comparable
 
 
 def difference(profile, base):
-    """A Profile, with what either has lost."""
+    """A Profile, with the losses of both."""
     result = profile.minus(base)
     sums = defaultdict(Amount)
     for key, amount in result.amounts.items():

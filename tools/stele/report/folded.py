@@ -1,26 +1,28 @@
-"""Writes and reads folded stacks, the format of Brendan Gregg's FlameGraph, which speedscope and others read too.
+"""Writes and reads folded stacks, the format of Brendan Gregg's FlameGraph, which speedscope and
+others read too.
 
-A line for each stack: functions from the outermost to the innermost with semicolons between them, a blank, a number. The program's
-functions come first, then the kernel's, and last, in brackets, what was allocated: `[kmalloc_16]`.
+A line for each stack: functions from the outermost to the innermost with semicolons between them, a
+blank, a number. The program's functions come first, then the kernel's, and last, in brackets, the
+cache: `[kmalloc_16]`.
 
-A number is not negative: FlameGraph would draw nonsense, and speedscope does not take the line. So a difference has only what grew, and
-whoever writes it is told how much is missing.
+Numbers are not negative: FlameGraph would draw nonsense, and speedscope refuses the line. So a
+difference has only growth, and the caller gets the total of the rest.
 """
 import re
 
 from stele.report.profile import Amount, Frame, Key, Profile, ReportError, Source
 
 LINE = re.compile(r"(\S.*) (\d{1,19})")
-SOURCE = "folded"  # of what is read
+SOURCE = "folded"  # of the input
 
 
 def measure_of(profile, wanted=None):
-    """"bytes", or "objects" if what is counted has no size, as references and calls."""
+    """"bytes", or "objects" if nothing has a size, as references and calls."""
     return wanted or ("bytes" if any(amount.bytes for amount in profile.amounts.values()) or not profile.amounts else "objects")
 
 
 def lines_of(profile, measure=None):
-    """(lines, how much was left out because it is negative)."""
+    """(lines, total that was left out because it is negative)."""
     measure, sums = measure_of(profile, measure), {}
     for key, amount in profile.amounts.items():
         stack = ";".join([*(word(frame.function) for frame in reversed((*key.frames, *key.user_frames))), f"[{word(key.source)}]"])
@@ -30,12 +32,13 @@ def lines_of(profile, measure=None):
 
 
 def word(name):
-    """A name without what means something in the format."""
+    """A name without characters that have a meaning in the format."""
     return "".join(c if c.isprintable() else "?" for c in name.replace(";", ":")).strip() or "?"
 
 
 def write(profile, path, measure=None):
-    """Writes the file `path`; returns how many bytes or objects were left out because they are negative."""
+    """Writes the file `path`; returns the bytes or objects that were left out because they are
+    negative."""
     lines, left_out = lines_of(profile, measure)
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return left_out
@@ -47,7 +50,7 @@ def is_folded(text):
 
 
 def read(path, text, measure="bytes"):
-    """The Profile of `text`, whose numbers are of `measure`. ReportError."""
+    """The Profile of `text`, whose numbers are in units of `measure`. ReportError."""
     if not text.endswith("\n"):
         raise ReportError(f"{path}: cut off: the last line does not end")
     profile = Profile(str(path))

@@ -1,7 +1,6 @@
-"""Makes a Profile of a core (scripts/guest --core, scripts/dump, make leaktest): a gdb of its own writes the traces in the layout of a dump.
-
-Nobody stood still on purpose when the memory was written, so a record may be missing; that is told, and is no error.
-"""
+"""Makes a Profile from a core (scripts/guest --core, scripts/dump, make leaktest): a gdb of its own
+writes the traces in the layout of a dump. The memory was written in the middle of the guest's work,
+so a record may be missing; the report says so."""
 import pathlib
 import subprocess
 import tempfile
@@ -40,6 +39,6 @@ def read(path, lookup):
 
 
 def last_line(run):
-    """Of what gdb said."""
+    """The last line of gdb's output."""
     lines = [line for line in ((run.stderr or "") + "\n" + (run.stdout or "")).splitlines() if line.startswith(("kmem-tracedump: ", "gdb: "))]
     return lines[-1].partition(": ")[2] if lines else f"gdb ended with status {run.returncode} and has found no traces"

@@ -1,7 +1,9 @@
-"""Makes a Profile of a copy of #mem/tracedump, of a session's #probe/N/outstanding, or of such a dump that a core was turned into.
+"""Makes a Profile from a copy of #mem/tracedump or of a session's #probe/N/outstanding, or from a
+dump made of a core.
 
-A sampled trace has few records, each of which stands for several objects (Source.weight). Their sums are rounded so that what all keys of
-a source have together is right to half an object: a small key may be one off.
+A sampled trace has few records, each of which represents several objects (Source.weight). Their
+estimates are rounded so that the sum of all keys of a source is exact to half an object: a small
+key may be one off.
 """
 from collections import defaultdict
 
@@ -10,10 +12,10 @@ from stele.leaks import FILTERS
 from stele.report.profile import AGES, Amount, Key, Profile, ReportError, Source
 from stele.tracedump import TraceDump, TraceDumpError
 
-LOSSES = {"dropped": "allocations were not recorded for want of memory", "stacks_lost": "stacks were not recorded for want of memory",
-          "contexts_lost": "contexts were not recorded for want of memory", "truncated": "stacks are cut off at the depth of the trace",
+LOSSES = {"dropped": "allocations were not recorded for lack of memory", "stacks_lost": "stacks were not recorded for lack of memory",
+          "contexts_lost": "contexts were not recorded for lack of memory", "truncated": "stacks are cut off at the depth of the trace",
           "filtered": "allocations were filtered out", "cleared": "records were cleared by a reset"}
-AGE_LIMITS = (1_000, 10_000, 100_000, 1_000_000)  # milliseconds: where the next of AGES begins
+AGE_LIMITS = (1_000, 10_000, 100_000, 1_000_000)  # milliseconds: the lower bounds of the next AGES
 HOLDERS_SHOWN = 100  # of each Key
 
 
@@ -31,8 +33,8 @@ def read(path, lookup):
 
 
 def profile_of(dump, lookup, title, only=None, lying=None):
-    """The Profile of a TraceDump. `only`: the Records that it is made of, all if it is None; `lying`: where references lie, a
-    references.with_names()."""
+    """The Profile of a TraceDump. `only`: the Records to use, all if it is None; `lying`: locations
+    of references, from references.with_names()."""
     profile = Profile(title, dump.build_id, dump.time / 1e9, lost=losses_of(dump))
     records = {id(source): source.records if only is None else [record for record in source.records if record in only] for source in dump.sources}
     kernel, user = frames_of(dump, lookup, records)
@@ -46,7 +48,7 @@ def profile_of(dump, lookup, title, only=None, lying=None):
             known.counters[counter] = known.counters.get(counter, 0) + value
         sums = defaultdict(lambda: [0.0, 0.0])
         for record in records[id(source)]:
-            # Of a probe in a program the program's stack is all there is.
+            # A probe in a program has only the program's stack.
             callers = user.get((record.context, record.user_stack)) or user.get((record.context, record.stack), ())
             process = dump.context_name(record.context) if record.context else ""
             key = Key(name, kernel.get(record.stack, ()), callers, process, record.mark, age_of(dump.age(record)))
@@ -69,13 +71,14 @@ def losses_of(dump):
             if source.counters.get(counter):
                 by = f" ({filters})" if counter == "filtered" and filters else ""
                 lost.append(f"{source.name}: {source.counters[counter]} {what}{by}")
-    lost += [f"the {what} of {count} records could not be named for want of memory"
+    lost += [f"the {what} of {count} records could not be named for lack of memory"
              for what, count in (("stacks", dump.stacks_unnamed), ("contexts", dump.contexts_unnamed)) if count]
     return lost
 
 
 def frames_of(dump, lookup, records):
-    """({kernel stack's number: Frames}, {(context's number, user stack's number): Frames}) of what `records` name, and references."""
+    """({kernel stack's number: Frames}, {(context's number, user stack's number): Frames}) of the
+    stacks that `records` and references name."""
     kernel, user = {}, {}
     for source in dump.sources:
         for record in source.records if source.kind == "references" else records[id(source)]:
@@ -104,7 +107,7 @@ def rounded(sums):
 
 
 def add_holders(profile, dump, kernel, keys_of_objects, lying):
-    """Who took the references that keep the objects, and where these lie, if that is known."""
+    """The stacks that took the references to the objects, and their locations, if known."""
     for source in dump.sources:
         if source.kind != "references":
             continue

@@ -1,4 +1,5 @@
-"""Makes a Profile of what `make leaktest` has accused, out of its report.json. Stacks are there, programs and ages are not."""
+"""Makes a Profile of the accusations of `make leaktest`, from its report.json. It has stacks, but
+no programs and ages."""
 import json
 
 from stele.report.lookup import frame_of
@@ -40,14 +41,15 @@ def add(profile, result):
 
 
 def number(value):
-    """A number that is one: JSON has others."""
+    """A number; JSON also has booleans and others."""
     if type(value) is not int:
         raise TypeError(f"{value!r} is no number of objects or bytes")
     return value
 
 
 def add_leak(profile, leak, keys):
-    """The same stack of a command may be accused by several judges; it counts once. `keys`: those that have been."""
+    """Several judges may accuse the same stack of a command; it counts once. `keys`: those already
+    counted."""
     name, functions, lines = str(leak["name"]), leak["stack"], leak["lines"]
     if len(functions) != len(lines):
         raise ValueError("a stack without its lines")

@@ -1,15 +1,16 @@
-"""Makes a Profile of what the guest's memleak has printed (docs/memleak.md). Of several reports in a row the last one counts: each tells all
-that was outstanding then. Those of --diff, which tell what has changed since the one before, are added."""
+"""Makes a Profile from the output of the guest's memleak (docs/memleak.md). Of several reports in a
+row the last one counts: each has all outstanding allocations. Reports of --diff, which have the
+changes since the previous one, are added."""
 import re
 
 from stele.report.profile import Amount, Frame, Key, Profile, ReportError, Source
 
-NAME = "memleak"  # of the source: it does not say which cache
+NAME = "memleak"  # of the source: the output has no cache
 HEADING = re.compile(r"^(?:\S+ )?\[\d\d:\d\d:\d\d\] Top (\d+) stacks with (outstanding|changed outstanding) allocations:$", re.MULTILINE)
 STACK = re.compile(r"\t([+-]?\d{1,19}) bytes in ([+-]?\d{1,19}) allocations from stack")
 FRAME = re.compile(r"\t\t(?P<function>.+?)(?:\+0x[0-9a-f]+)?(?: \[(?P<module>[^\]]*)\])?")
 LEFT_OUT = re.compile(r"Left out: (?P<counts>.*?)(?:; (?P<rest>.*))?")
-# What memleak leaves out on purpose, as it was told, is not lost.
+# Counters of allocations that memleak leaves out because of its options; these are not lost.
 LOSES = ("dropped", "stacks_lost", "contexts_lost", "truncated")
 
 
@@ -30,7 +31,7 @@ def read(path, text):
 
 
 def add(profile, path, wanted, body):
-    """One report, which has `wanted` stacks and ends with what was left out."""
+    """One report, which has `wanted` stacks and ends with the line `Left out:`."""
     groups, left = [], None
     for line in body.splitlines():
         if stack := STACK.fullmatch(line):
@@ -55,7 +56,7 @@ def frame(line):
 
 
 def lost(left):
-    """Of `Left out: dropped 0, filtered 0, …, further_stacks 3 (96 B in 2); …`"""
+    """Parses `Left out: dropped 0, filtered 0, …, further_stacks 3 (96 B in 2); …`"""
     counts = dict(re.findall(r"(\w+) (\d+)", re.sub(r"\([^)]*\)", "", left["counts"])))
     lines = [f"{counts[word]} {word.replace('_', ' ')}" for word in LOSES if int(counts.get(word, 0))]
     further = re.search(r"further_stacks ([1-9]\d*) \(([^)]*)\)", left["counts"])

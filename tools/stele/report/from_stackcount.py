@@ -1,7 +1,9 @@
-"""Makes a Profile of what the guest's stackcount has printed (docs/stackcount.md): calls, which are objects without a size here.
+"""Makes a Profile from the output of the guest's stackcount (docs/stackcount.md): calls, which are
+objects without a size here.
 
-Several summaries in a row (-i) each have what has come since the one before, so they are added. Without -d nothing stands between the
-kernel's frames and the program's; system_call_entry is the last one of the kernel then, or trap_entry.
+Several summaries in a row (-i) each have the calls since the previous one, so they are added.
+Without -d no line separates the kernel's frames from the program's; then system_call_entry or
+trap_entry is the last one of the kernel.
 """
 import re
 
@@ -51,7 +53,7 @@ def key_of(name, lines, with_addresses):
 
 
 def is_of_program(name):
-    """Whether the pattern `program:function` was given; a function of C++ has colons of its own, two at a time."""
+    """Is the pattern `program:function`? A function of C++ has colons of its own, two at a time."""
     return bool(re.search(r"(?<!:):(?!:)", name.removeprefix("p:")))
 
 

@@ -1,8 +1,9 @@
-"""Makes a Profile of the text of #mem/kmemtrace/NAME, or of several, one after the other (docs/tracer.md).
+"""Makes a Profile from the text of #mem/kmemtrace/NAME, or of several, one after the other
+(docs/tracer.md).
 
-The text has sums for each stack, and lines for a hundred objects at most. So a group's marks, ages and processes are known as far as all of
-its objects have the same; of which user stack each share of it is, it says itself. It does not say of which kernel it is: functions have
-lines only with --kernel.
+The text has sums for each stack, and lines for at most a hundred objects. So a group's marks, ages
+and processes are known only if all of its objects share them; the sums of its user stacks are in
+the text. The text does not name its kernel: functions have source lines only with --kernel.
 """
 import bisect
 import re
@@ -36,7 +37,8 @@ def read(path, text, lookup):
 
 
 def check_end(text):
-    """The last group must have a line for each of its objects, or one that says how many more there are. DumpError."""
+    """The last group must have a line for each of its objects, or a line with the number of further
+    ones. DumpError."""
     last = re.split(r"^(?=\d+ (?:bytes in|references))", text, flags=re.MULTILINE)[-1].splitlines()
     head = re.match(r"(?:\d+ bytes in )?(\d+) (?:allocations|references) from stack", last[0]) if last else None
     if not text.endswith("\n"):
@@ -46,7 +48,7 @@ def check_end(text):
 
 
 class Names:
-    """The addresses of functions of the kernel that was given."""
+    """The addresses of functions of the given kernel."""
 
     def __init__(self, lookup):
         self.kernel = lookup.given_kernel()

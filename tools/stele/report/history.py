@@ -1,18 +1,21 @@
-"""scripts/report history: what was outstanding at which commit, out of one SQLite file.
+"""scripts/report history: the outstanding objects at each commit, in one SQLite file.
 
-    scripts/report history                              the runs: leak tests, and dumps that were added
-    scripts/report history [--command TEXT] STACK       bytes of each stack over these runs, and when it first appeared
+    scripts/report history                              the runs: leak tests, and added dumps
+    scripts/report history [--command TEXT] STACK       bytes of each stack over these runs, and its first appearance
     scripts/report history --add FILE --command TEXT    adds a run: FILE is anything that scripts/report reads
 
-STACK is a function, or several as in folded stacks, outermost first: sys_open;Tmp::create. It is found in any part of a stack.
-`make leaktest` adds a run by itself. The file is build/history.db, or --database FILE.
+STACK is a function, or several as in folded stacks, outermost first: sys_open;Tmp::create. It
+matches any part of a stack. `make leaktest` adds its runs. The file is build/history.db, or
+--database FILE.
 
-A leak test records what it accuses, a dump all that was outstanding. A stack is the same at two commits if it has the same functions in the
-same order and its objects are of the same cache: lines and build ids differ between any two builds. A run that does not have it, but others of
-its command do, is shown with 0 bytes; with "?" if it could not be said what leaked in it.
+A leak test records its accusations, a dump all outstanding objects. Stacks of two commits are equal
+if they have the same functions in the same order and the same cache: lines and build ids differ
+between any two builds. If only other runs of its command have a stack, a run is shown with 0 bytes,
+or with "?" if its verdict was unknown.
 
-Every change is one transaction, and waits for those of others: runs that end at the same time are all recorded, and one that is killed
-leaves nothing. The file has an application id and the version of its schema. A file without these is somebody else's, and is left alone.
+Every change is one transaction, and waits for other ones: runs that end at the same time are all
+recorded, and one that is killed leaves nothing. The file has an application id and the version of
+its schema; a file without these is not changed.
 """
 import argparse
 import contextlib
@@ -31,8 +34,8 @@ from stele.report.profile import Amount, ReportError, comparable
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 APPLICATION = 0x53746C65  # "Stle"
 VERSION = 1
-UNKNOWN = "unknown"  # the verdict of a leak test that could not say anything
-PATIENCE = 30  # seconds that another's transaction may take
+UNKNOWN = "unknown"  # an unknown verdict of a leak test
+PATIENCE = 30  # seconds that another transaction may take
 SCHEMA = """
 CREATE TABLE run (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, revision TEXT NOT NULL, changed INTEGER NOT NULL, kind TEXT NOT NULL,
                   command TEXT NOT NULL, verdict TEXT NOT NULL, build_id TEXT NOT NULL) STRICT;
@@ -63,7 +66,8 @@ def default_path():
 
 @contextlib.contextmanager
 def opened(path, create=False):
-    """A connection in a transaction, which is kept if nothing is raised; ReportError, with the file's name."""
+    """A connection in a transaction, which is committed if nothing is raised; ReportError, with the
+    file's name."""
     path = pathlib.Path(path)
     try:
         if create:
@@ -101,7 +105,7 @@ def _check(connection, path, create):
 
 
 def names_of(key):
-    """(source, names of functions, outermost first): what a stack is known by at every commit."""
+    """(source, names of functions, outermost first): the identity of a stack at every commit."""
     key = comparable(key)
     return key.source, tuple(printable(frame.function) for frame in reversed(key.frames + key.user_frames))
 
@@ -112,7 +116,8 @@ def printable(text):
 
 
 def record(profile, command, kind, verdict="", path=None, root=ROOT):
-    """Adds a run of what is outstanding in `profile`, at the commit of the checkout `root`. ReportError."""
+    """Adds a run with the outstanding objects in `profile`, at the commit of the checkout `root`.
+    ReportError."""
     amounts = defaultdict(Amount)
     for key, amount in profile.amounts.items():
         amounts[names_of(key)].add(amount)
@@ -130,7 +135,7 @@ def record(profile, command, kind, verdict="", path=None, root=ROOT):
 
 
 def revision_of(root):
-    """(commit, whether files of the checkout differ from it); ("", False) where git knows of none."""
+    """(commit, do files of the checkout differ from it?); ("", False) if git knows no commit."""
     def git(*words):
         return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True).stdout.strip()
 
@@ -148,7 +153,7 @@ def runs_of(connection, command=""):
 
 
 def stacks_of(connection, wanted):
-    """{number: (source, functions, outermost first)} of stacks in which `wanted` is."""
+    """{number: (source, functions, outermost first)} of stacks that contain `wanted`."""
     found = {}
     for number, source, functions in connection.execute("SELECT id, source, functions FROM stack ORDER BY id"):
         try:
@@ -161,7 +166,8 @@ def stacks_of(connection, wanted):
 
 
 def list_of_runs(connection, command):
-    """Lines: each run with what was outstanding, and how many of its stacks no earlier run has."""
+    """Lines: each run with its outstanding objects, and the number of its stacks that no earlier
+    run has."""
     sums = {run: facts for run, *facts in connection.execute("SELECT run, sum(bytes), sum(objects), count(*) FROM amount GROUP BY run")}
     first = dict(connection.execute("SELECT first, count(*) FROM (SELECT min(run) AS first FROM amount GROUP BY stack) GROUP BY first"))
     runs = runs_of(connection, command)
@@ -174,7 +180,8 @@ def list_of_runs(connection, command):
 
 
 def over_commits(connection, command, wanted):
-    """Lines: each stack with its bytes over the runs of its commands, and when it first appeared. Most bytes at last first."""
+    """Lines: each stack with its bytes over the runs of its commands, and its first appearance.
+    Sorted by the bytes in the last run."""
     runs, stacks = runs_of(connection, command), stacks_of(connection, wanted)
     by_command = defaultdict(list)
     for run in runs:

@@ -1,7 +1,8 @@
-"""Turns return addresses of the kernel and of programs into Frames, by the ELF files that have the right build ids.
+"""Turns return addresses of the kernel and of programs into Frames, by the ELF files with the right
+build ids.
 
-A file of another build would give wrong names without a word, so one is taken by its build id only. Without one, frames are addresses,
-and the profile says so.
+A file of another build would silently give wrong names, so only the build id counts. Without the
+file, frames are addresses, and the profile says so.
 """
 import pathlib
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ from stele.source_lines import ProgramLines, SourceLines, build_id
 
 
 class Lookup:
-    """`kernel`: the ELF file that was given, or None: one of build/ is found by its build id. `programs`: files, and folders of them."""
+    """`kernel`: the given ELF file, or None: then the build id chooses one in build/. `programs`:
+    files and folders."""
 
     def __init__(self, kernel=None, programs=None, root=ROOT):
         self.root, self.kernel_file = pathlib.Path(root), kernel
@@ -22,7 +24,8 @@ class Lookup:
         self._kernels, self._programs, self._known = {}, None, {}
 
     def kernel(self, wanted):
-        """The SourceLines of the kernel with the build id `wanted`; None if there is none. ReportError: the one that was given is another."""
+        """The SourceLines of the kernel with the build id `wanted`; None if there is none.
+        ReportError if the given file is another kernel."""
         if wanted not in self._kernels:
             self._kernels[wanted] = self._find_kernel(wanted)
         return self._kernels[wanted]
@@ -40,7 +43,7 @@ class Lookup:
         return None
 
     def given_kernel(self):
-        """The SourceLines of the file that was given. ReportError: it is no kernel."""
+        """The SourceLines of the given file. ReportError if it is no kernel."""
         try:
             check_kernel(self.kernel_file)
         except CoreError as error:

@@ -1,14 +1,17 @@
-"""scripts/report merge: adds profiles of many guests, so that a leak is seen of which each guest has only a little.
+"""scripts/report merge: adds profiles of many guests, to show a leak of which each guest has only a
+little.
 
     scripts/report merge [--any-build] -o OUT FILE…     FILE and OUT are pprof profiles
 
-A stack of one guest is that of another if its functions, files and lines are the same (profile.comparable). What says something within
-one guest only is left out: addresses, marks, numbers of processes (their names stay), holders. The age stays.
+Stacks of two guests are equal if their functions, files and lines are (profile.comparable). Data
+that is meaningful in one guest only is left out: addresses, marks, numbers of processes (their
+names stay), holders. The age stays.
 
-Guests are of one build, by the kernel's build id; --any-build adds others too, which makes sense if they differ in little. Each CPU has
-a process that reads its part of the files, one after the other. So memory is in proportion to how many different stacks there are,
-MOST_STACKS at most, whatever the number of files. OUT is written when all were read: a file that is damaged, foreign or of another
-build is status 2, and OUT stays as it was.
+Guests are of one build, by the kernel's build id; --any-build adds others too, which makes sense if
+they differ little. Each CPU has a process that reads its files one after the other. So memory is
+proportional to the number of different stacks, at most MOST_STACKS, and independent of the number
+of files. OUT is written when all files were read: a damaged, foreign or other build's file gives
+status 2, and OUT stays unchanged.
 """
 import argparse
 import concurrent.futures
@@ -21,8 +24,8 @@ from stele.report import pprof
 from stele.report.profile import Amount, Key, Profile, ReportError
 
 MOST_STACKS = 1 << 17
-MOST_LOST = 20  # lines of what was lost
-FILES_OF_ONE = 50  # so few files that a process for each CPU is not worth its start
+MOST_LOST = 20  # lines about losses
+FILES_OF_ONE = 50  # fewer files are not worth the start of a process for each CPU
 PID = re.compile(r"^pid \d+ (?:thread \d+ )?")
 OTHER = "something else was lost"
 NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
@@ -61,7 +64,7 @@ class Merger:
         self.files += 1
 
     def join(self, other):
-        """Adds what another Merger has added."""
+        """Adds the contents of another Merger."""
         numbers = [self.places.setdefault(place, len(self.places)) for place in other.places]
         for (ids, facts), values in other.stacks.items():
             self._add_stack((tuple([numbers[number] for number in ids]), facts), values)
@@ -111,7 +114,7 @@ class Merger:
                 known.state = ""
 
     def profile(self):
-        """What was added; ReportError if it was nothing."""
+        """The sum; ReportError if it is empty."""
         profile = Profile(f"{self.files} profiles", self.first[1] if len(self.builds) == 1 else "", self.seconds, sources=self.sources)
         frames = [pprof.frames_of(place) for place in self.places]
         for (numbers, (source, process, age, kernel)), values in self.stacks.items():
@@ -126,7 +129,7 @@ class Merger:
 def merge(paths, any_build=False):
     """The Profile of the files together; ReportError."""
     merger = Merger(any_build)
-    merger.add(paths[0])  # tells the others which build they must be of
+    merger.add(paths[0])  # tells the others the build id
     rest, workers = paths[1:], len(os.sched_getaffinity(0))
     if workers == 1 or len(rest) < FILES_OF_ONE:
         for path in rest:
@@ -140,7 +143,7 @@ def merge(paths, any_build=False):
 
 def added(first, any_build, paths):
     """A Merger of the files, which are of the build of `first`."""
-    gc.disable()  # nothing here refers to itself, and there are very many tuples
+    gc.disable()  # there are no reference cycles, and very many tuples
     merger = Merger(any_build)
     merger.first = first
     for path in paths:

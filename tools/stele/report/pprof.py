@@ -1,25 +1,27 @@
-"""pprof's profile.proto.gz, written and read: what `go tool pprof`, speedscope and collectors of profiles take.
+"""Writes and reads pprof's profile.proto.gz, for `go tool pprof`, speedscope and collectors of
+profiles.
 
-What of a Profile goes where:
+The parts of a Profile become:
 
     Amount          the four values of a sample, named and ordered as in Go's heap profiles
     source, process, mark, age of a Key
-                    labels cache, process, mark (numeric) and age; what is empty or 0 has no label
+                    labels cache, process, mark (numeric) and age; an empty or zero value has no label
     holders         labels holder of the sample
     frames          the kernel's locations, innermost first, then the program's. A return address is one location; functions
                     inlined there are lines of it
-    module          a mapping for each module and build id; the first is the kernel's. If the modules do not tell what of a stack is
-                    the kernel's, as in folded stacks, the label kernel_locations (numeric) does
+    module          a mapping for each module and build id; the first is the kernel's. If the modules do not show which
+                    locations are the kernel's, as in folded stacks, the label kernel_locations (numeric) does
     seconds         duration_nanos
-    title, lost     comments "title: …", "lost: …", which `go tool pprof` shows above everything
-    sources         a sample of nothing for each, with the labels cache and trace, in JSON
+    title, lost     comments "title: …", "lost: …", which `go tool pprof` prints first
+    sources         an empty sample for each, with the labels cache and trace, in JSON
 
-So a Profile comes back as it was, but for three things: an estimate is rounded, time has nanoseconds, and what is not UTF-8 in a name
-is escaped.
+So a Profile is read back unchanged, with three exceptions: an estimate is rounded, time has
+nanoseconds, and bytes of a name that are not UTF-8 are escaped.
 
-A file may come from anywhere. It is decompressed to LARGEST bytes at most, in which some 100,000 stacks fit, since protobuf takes up to 50
-times as much memory as the bytes it parses (900 MB for the worst of such files). Every index in it is checked. The messages are Google's
-protobuf; `make` compiles profile.proto, out of Debian's package of pprof, to build/report/profile_pb2.py.
+Files are untrusted. A file is decompressed to at most LARGEST bytes, in which about 100,000 stacks
+fit, since protobuf takes up to 50 times as much memory as the bytes it parses (900 MB for the worst
+such file). Every index is checked. The messages are Google's protobuf; `make` compiles
+profile.proto, from Debian's package of pprof, to build/report/profile_pb2.py.
 """
 import functools
 import importlib.util
@@ -44,12 +46,12 @@ KERNEL = "kernel"
 NO_STACK = "(no stack was recorded)"
 SAMPLE_TYPES = (("inuse_objects", "count"), ("inuse_space", "bytes"), ("alloc_objects", "count"), ("alloc_space", "bytes"))
 DEFAULT = "inuse_space"
-# Of a Frame, what its whole location has in common.
+# The part of a Frame that its whole location has in common.
 PLACE_FIELDS = ("module", "build_id", "address")
 
 
 def write(profile, path):
-    """Writes `profile` to `path`; ReportError. A file is there whole, or as it was before."""
+    """Writes `profile` to `path`; ReportError. The file is complete, or unchanged."""
     try:
         data = encode(profile)
     except ReportError as error:
@@ -143,7 +145,8 @@ class Encoder:
         return self.locations[frames]
 
     def sample(self, key, amount, more_labels, stack=True):
-        """`stack`: without one it is said that there is none, since pprof shows no samples without locations."""
+        """`stack`: if it is empty a function says so, since pprof shows no samples without
+        locations."""
         values = [round(value) for value in (amount.objects, amount.bytes, amount.all_objects, amount.all_bytes)]
         kernel, user = ([*by_return_address(stack)] for stack in (key.frames, key.user_frames))
         locations = [self.location(frames) for frames in kernel + user]
@@ -207,14 +210,14 @@ def load(path):
         raise ReportError(f"{path}: {error}") from error
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of what could not be parsed to its end
+            warnings.simplefilter("error")  # of data that could not be parsed to its end
             return parse(data)
     except Exception as error:  # DecodeError, which can be imported only where protobuf is
         raise ReportError(f"{path}: not a pprof profile, or damaged") from error
 
 
 def contents(file):
-    """What the file holds, decompressed if it is a gzip file; ValueError."""
+    """The file's contents, decompressed if it is a gzip file; ValueError."""
     data = file.read(LARGEST + 1)
     if data[:2] == b"\x1f\x8b":
         data = decompressed(data)
@@ -226,11 +229,12 @@ def contents(file):
 
 
 def decompressed(data):
-    """Of all members of the gzip file, LARGEST + 1 bytes at most; ValueError, zlib.error."""
+    """The contents of all members of the gzip file, at most LARGEST + 1 bytes; ValueError,
+    zlib.error."""
     parts, size, members = [], 0, 0
     while data and size <= LARGEST:
         members += 1
-        if members > MOST_MEMBERS:  # each takes time in proportion to what follows it
+        if members > MOST_MEMBERS:  # each takes time in proportion to the rest of the data
             raise ValueError(f"a gzip file of more than {MOST_MEMBERS} members")
         member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         parts.append(member.decompress(data, LARGEST + 1 - size))
@@ -242,7 +246,7 @@ def decompressed(data):
 
 
 class Decoder:
-    """What the numbers of a message stand for. Every one is checked: the message may come from anywhere."""
+    """Resolves the numbers of a message. Every one is checked, since messages are untrusted."""
 
     def __init__(self, path, message):
         self.path, self.message = path, message
@@ -335,7 +339,7 @@ class Decoder:
         return profile
 
     def comments(self, profile):
-        """What the comments tell of the whole goes into `profile`. What others have written there is not ours to judge."""
+        """Puts the comments about the whole into `profile`. Comments of other programs are ignored."""
         for number in self.message.comment:
             name, _, text = self.string(number).partition(": ")
             if name == "title":
@@ -357,7 +361,8 @@ class Decoder:
 
 
 def frames_of(place):
-    """The Frames of one of Decoder.places. One without lines was not symbolized: its address is its name."""
+    """The Frames of one of Decoder.places. Without lines it was not symbolized: its address is its
+    name."""
     module, build_id, address, lines = place
     if lines == (((NO_STACK, ""), 0),):
         return ()
@@ -368,7 +373,8 @@ def frames_of(place):
 
 
 def stacks_of(locations, kernel=0):
-    """(Frames of the kernel, Frames of the program) of a sample's locations: the first `kernel`, and those that are in the kernel's module."""
+    """(Frames of the kernel, Frames of the program) of a sample's locations: the first `kernel`
+    ones, and those in the kernel's module."""
     stacks = [], []
     for number, frames in enumerate(locations):
         stacks[number >= kernel and frames[:1] != () and frames[0].module != KERNEL].extend(frames)

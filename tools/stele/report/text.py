@@ -1,7 +1,7 @@
 """Writes a Profile as text: by stack, or as a table by function, cache or process.
 
-The total comes first, then what was lost, since what is missing is as important as what is there; then the rest, most first. With sources
-at hand, the line of the source itself stands under each frame.
+The total comes first, then the losses, since missing data is as important as found data; then the
+rest, largest first. With sources at hand, the source line is printed under each frame.
 """
 import functools
 import pathlib
@@ -15,7 +15,7 @@ USER_STACKS_SHOWN, NAMES_SHOWN, HOLDERS_SHOWN = 8, 4, 4
 
 
 def lines_of(profile, by="stack", base=None, root=ROOT):
-    """The lines. `base`: what it is the difference to, by name, or None."""
+    """The lines. `base`: the name of the base of a difference, or None."""
     yield from heading(profile, base)
     yield ""
     if by == "stack":
@@ -36,7 +36,7 @@ def heading(profile, base):
         yield from (f"      {printable(line)}" for line in profile.lost[1:])
     else:
         yield "lost: nothing"
-    for name in sorted(sources & set(profile.sources)) if not base else ():  # of a difference they would be the newer one's
+    for name in sorted(sources & set(profile.sources)) if not base else ():  # lines of a difference would be those of the newer kernel
         yield from source_line(profile.sources[name])
 
 
@@ -47,30 +47,31 @@ def source_line(source):
 
 
 def amount_of(amount, signed=False, noun="objects"):
-    """"96 bytes in 3 objects"; "3 references" of what has no size; "96 bytes" if it is not known in how many."""
+    """"96 bytes in 3 objects"; "3 references" if nothing has a size; "96 bytes" if the number is
+    not known."""
     form = "+d" if signed else "d"
     count = f"{amount.objects:{form}} {noun}"
     return f"{amount.bytes:{form}} bytes in {count}" if amount.bytes and amount.objects else f"{amount.bytes:{form}} bytes" if amount.bytes else count
 
 
 def noun_of(profile, name):
-    """What is counted of a source."""
+    """The unit of a source's objects."""
     kind = profile.sources[name].kind if name in profile.sources else ""
     return kind if kind in ("references", "calls") else "objects"
 
 
 def stack_of(key):
-    """The frames that tell stacks apart: the kernel's, or a program's if it is of one alone."""
+    """The frames that distinguish stacks: the kernel's, or the program's if there are no others."""
     return key.frames or key.user_frames
 
 
 def size_of(amount):
-    """What sorts most first."""
+    """The sort key: largest first."""
     return -abs(amount.bytes), -abs(amount.objects)
 
 
 class Source:
-    """Lines of the source, by the names that they have in the checkout."""
+    """Source lines, by file names relative to the checkout."""
 
     def __init__(self, root):
         self.root = pathlib.Path(root).resolve()
@@ -78,7 +79,7 @@ class Source:
     @functools.lru_cache(maxsize=256)
     def _lines(self, file):
         path = (self.root / file).resolve()
-        # A profile comes from anywhere, and must not show what is outside.
+        # A profile is untrusted, and must not show files outside of the checkout.
         if not path.is_relative_to(self.root) or not path.is_file():
             return []
         return path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -123,7 +124,7 @@ def frame_lines(frames, source, indent):
 
 
 def about(members):
-    """Marks, ages and processes, most first."""
+    """Marks, ages and processes, largest first."""
     facts = []
     marks = sorted({key.mark for key in members})
     if any(marks):
@@ -169,7 +170,7 @@ def holders(profile, members):
 
 
 def table(profile, by, signed):
-    """Columns: bytes and objects; of functions, also those of everything that they called."""
+    """Columns: bytes and objects; for functions, also including everything that they called."""
     own, within = defaultdict(Amount), defaultdict(Amount)
     for key, amount in profile.amounts.items():
         if by == "function":
@@ -190,5 +191,5 @@ def table(profile, by, signed):
 
 
 def printable(text):
-    """Without what would break a line or colour a terminal."""
+    """The text without characters that would break a line or colour a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,4 +1,4 @@
-// Parts of alloctest.
+// Shared by the files of alloctest.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 struct Kind {
   const char* name;
-  // Allocates, in this function's own frame, and forgets `bytes` in all; frees as much again and
+  // Allocates, in this function's own frame, and leaks `bytes` in all; frees as much again and
   // more.
   void (*leak)(std::size_t bytes);
 };
@@ -20,15 +20,14 @@ extern const Kind kinds[];
 // Ends the program if an allocation has failed.
 void* must(void* memory);
 
-// What has been forgotten on purpose is written here, so that the compiler does not leave
-// allocations out.
+// Leaked objects are written here, so that the compiler does not leave allocations out.
 extern void* volatile forgotten;
 // Allocated before the first kind.
 extern void* old_memory;
 
 uint64_t time_of_pair();
 
-// An allocator that owes nothing to the library's.
+// An allocator that does not use the library's.
 extern "C" {
 void* pool_malloc(std::size_t size);
 void* pool_realloc(void* old, std::size_t size);

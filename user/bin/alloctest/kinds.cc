@@ -1,7 +1,5 @@
 // The kinds: a function for each, none inlined, so that its name is the first line of its leak's
-// stack.
-//
-// Most make pieces of 1000 bytes, forget every other one and free the rest.
+// stack. Most allocate 1000 bytes at a time, leak every other object and free the rest.
 #include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -23,7 +21,7 @@ namespace {
 
 constexpr std::size_t kPiece = 1000, kAlignment = 512;
 
-// Calls `allocate` for pieces to forget and pieces to free.
+// Calls `allocate` for objects to leak and objects to free.
 template <typename Allocate, typename Free>
 __attribute__((always_inline)) inline void pieces(std::size_t bytes, Allocate allocate,
                                                   Free release) {
@@ -51,7 +49,7 @@ KIND(malloc) {
   pieces(
       bytes, [] { return std::malloc(kPiece); }, std::free);
 }
-// 16 bytes each second: what the manual page shows.
+// 16 bytes each second: the example of the manual page.
 KIND(slowly) {
   for (std::size_t done = 0; done < bytes; done += 16) {
     forgotten = must(std::malloc(16));
@@ -150,19 +148,19 @@ KIND(part_of_mmap) {
   unmap(memory + kPage, 2 * kPage);
   forgotten = memory;
 }
-// So many allocations, each freed at once.
+// A number of allocations, each freed at once.
 KIND(one_by_one) {
   for (std::size_t i = 0; i < bytes; i++) {
     forgotten = must(std::malloc(64));
     std::free(forgotten);
   }
 }
-// That was there before --go.
+// Allocated before --go.
 KIND(free_old) {
   static_cast<void>(bytes);
   std::free(old_memory);
 }
-// What fails is no leak, and realloc leaves what it could not move.
+// Failed allocations are no leak, and realloc keeps what it could not move.
 KIND(failing) {
   constexpr std::size_t kTooMuch = std::size_t{1} << 40;
   volatile std::size_t too_much = kTooMuch;
@@ -179,7 +177,7 @@ KIND(failing) {
   }
   if (reallocf(std::malloc(10), too_much) != nullptr) _exit(3);
 }
-// The child frees its copies, and allocates; the parent's are there still.
+// The child frees its copies, and allocates; the parent's stay.
 KIND(before_fork) {
   void* const memory = must(std::malloc(bytes));
   forgotten = memory;
@@ -192,7 +190,7 @@ KIND(before_fork) {
   int status = 0;
   if (waitpid(child, &status, 0) != child || status != 0) _exit(3);
 }
-// What it leaks is gone with the program that has leaked it.
+// Its leaks disappear with the program.
 KIND(before_exec) {
   forgotten = must(std::malloc(bytes));
   execl("/bin/alloctest", "alloctest", "--leak", "2000", "calloc", nullptr);

@@ -1,4 +1,4 @@
-// An allocator of the program's own: pieces of an array, with their sizes before them, never joined
+// An allocator of the program's own: parts of an array, with their sizes before them, never joined
 // again.
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,4 @@
-// What a pair of malloc and free costs, in ticks of the time stamp counter: under -icount,
+// The cost of a pair of malloc and free, in ticks of the time stamp counter: under -icount,
 // instructions.
 #include <algorithm>
 #include <cstdint>
@@ -16,7 +16,7 @@ uint64_t ticks() {
 
 }  // namespace
 
-// The quickest of many rounds, into which no interrupt has come.
+// The quickest of many rounds, without an interrupt.
 __attribute__((noinline)) uint64_t time_of_pair() {
   constexpr int kRounds = 100, kPairs = 50;
   constexpr std::size_t kSize = 64;

@@ -17,16 +17,9 @@
 #include <unistd.h>
 
 #include "abi/syscall.h"
+#include "testing/testing.h"
 
 enum { kThreads = 32, kStack = 16384 };
-
-static int failures;
-static void expect(int good, const char* what, int line) {
-  if (good) return;
-  failures++;
-  printf("# clonetest.c:%d: not so: %s (errno %d)\n", line, what, errno);
-}
-#define EXPECT(condition) expect(!!(condition), #condition, __LINE__)
 
 static long call(long number, long a, long b, long c, long d, long e) {
   long result;
@@ -82,19 +75,14 @@ static long gettid(void) {
   return call(ABI_SYS_gettid, 0, 0, 0, 0, 0);
 }
 
-/* Runs `function` in a child; the status that wait gives, with failures counted here. */
-static int in_child(void (*function)(void)) {
-  int status = -1;
-  fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    failures = 0;
-    function();
-    fflush(stdout);
-    _exit(failures ? 99 : 0);
-  }
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  EXPECT(!WIFEXITED(status) || WEXITSTATUS(status) != 99);
+static int call_function(void* function) {
+  (*(void (**)(void))function)();
+  return 0;
+}
+/* The status; what fails in the child fails the test. */
+static int in_child_that(void (*function)(void)) {
+  const int status = in_child_with(call_function, &function);
+  EXPECT(!WIFEXITED(status) || WEXITSTATUS(status) != CHILD_FAILED);
   return status;
 }
 
@@ -206,17 +194,17 @@ static void is_killed_while_it_makes(void) {
 
 static void test_ends(void) {
   for (int round = 0; round < 4; round++) {
-    int status = in_child(a_thread_faults);
+    int status = in_child_that(a_thread_faults);
     EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
-    status = in_child(a_thread_exits);
+    status = in_child_that(a_thread_exits);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 17);
-    status = in_child(main_exits);
+    status = in_child_that(main_exits);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 18);
-    status = in_child(first_thread_leaves);
+    status = in_child_that(first_thread_leaves);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 19);
-    status = in_child(all_threads_leave);
+    status = in_child_that(all_threads_leave);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    status = in_child(is_killed_while_it_makes);
+    status = in_child_that(is_killed_while_it_makes);
     EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   }
 }
@@ -251,13 +239,13 @@ static void fails_to_exec(void) {
 
 static void test_exec(void) {
   for (int round = 0; round < 4; round++) {
-    int status = in_child(main_execs);
+    int status = in_child_that(main_execs);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    status = in_child(a_thread_execs);
+    status = in_child_that(a_thread_execs);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-    status = in_child(all_exec);
+    status = in_child_that(all_exec);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    status = in_child(fails_to_exec);
+    status = in_child_that(fails_to_exec);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
 }
@@ -546,10 +534,7 @@ static void test_tables(void) {
   EXPECT(atomic_load(&word) == 0);
 }
 
-static const struct {
-  const char* name;
-  void (*run)(void);
-} tests[] = {
+static const struct named_test tests[] = {
     {"create", test_create},
     {"bad_arguments", test_bad_arguments},
     {"ends", test_ends},
@@ -565,16 +550,5 @@ static const struct {
 };
 
 int main(int argc, char** argv) {
-  int failed = 0;
-  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-    int wanted = argc == 1;
-    for (int j = 1; j < argc; j++) wanted |= strcmp(argv[j], tests[i].name) == 0;
-    if (!wanted) continue;
-    failures = 0;
-    tests[i].run();
-    printf("%s %s\n", failures ? "not ok" : "ok", tests[i].name);
-    fflush(stdout);
-    failed |= failures != 0;
-  }
-  return failed;
+  return RUN_TESTS(tests, argc, argv);
 }

@@ -1,4 +1,4 @@
-// Containers, algorithms, ranges, concepts; every object that they take is given back.
+// Containers, algorithms, ranges, concepts; they must give back every object.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -27,7 +27,7 @@ long outstanding_objects() {
   return outstanding;
 }
 
-// The program's own in place of the library's, which the library must use too.
+// The program's own operators replace the library's; the library must use them too.
 static void* take(void* memory) {
   if (memory == nullptr) throw std::bad_alloc();
   outstanding++;

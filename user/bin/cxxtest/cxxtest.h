@@ -1,5 +1,4 @@
-// cxxtest: checks, in the guest, what the C++ library does here. TAP on standard output; status 1
-// if a check fails.
+// cxxtest: checks the C++ library in the guest. TAP on standard output; status 1 if a check fails.
 #pragma once
 
 #include <functional>
@@ -8,8 +7,7 @@
 void check(bool good, const char* what, const char* file, int line);
 #define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
 
-// Runs `body` in a child and returns its wait status; what it wrote to standard error goes to
-// `errors`.
+// Runs `body` in a child and returns its wait status; `errors` gets its standard error.
 int in_child(const std::function<void()>& body, std::string& errors);
 
 // Objects that operator new gave and operator delete did not take back.

@@ -1,4 +1,4 @@
-// Exceptions, types at run time, and what happens to a program that does not catch.
+// Exceptions, types at run time, and the end of a program that does not catch.
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -118,7 +118,7 @@ static void throwing() {
   }
   CHECK(value == 17 && std::uncaught_exceptions() == 0);
 
-  // From a destructor that runs while another exception passes, and is caught there.
+  // From a destructor that runs during another exception, and caught there.
   static int inside;
   struct Busy {
     ~Busy() {
@@ -162,7 +162,7 @@ static bool throws(const std::function<void()>& body) {
 static void library_errors() {
   static volatile std::size_t huge = 1ul << 50;
   static volatile long negative = -1;
-  char* volatile kept = nullptr;  // the compiler may leave out what nobody looks at
+  char* volatile kept = nullptr;  // the compiler may leave out unused results
   CHECK(throws<std::bad_alloc>([&] { kept = new char[huge]; }));
   CHECK(throws<std::bad_array_new_length>([] { delete[] new int[negative]; }));
   CHECK(new (std::nothrow) char[huge] == nullptr);

@@ -1,5 +1,5 @@
 // The chain of frame pointers, by which the kernel's tracer walks a program's stack, leads from a
-// function that the C++ library calls back to main: the unwinder, which reads the compiler's
+// function that the C++ library calls back to main. The unwinder, which reads the compiler's
 // tables, must see the same callers.
 #include <unwind.h>
 

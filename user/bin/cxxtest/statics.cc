@@ -9,8 +9,8 @@
 
 namespace {
 
-// Said on construction into `order`, on destruction to standard error, and only in the child that
-// looks.
+// Recorded on construction in `order`, on destruction on standard error, and only in the child that
+// checks.
 char order[8];
 int constructed;
 bool tells;

@@ -1,15 +1,15 @@
 /* failtest [-v | -1] [WORD…]: every system call that allocates, with each of its allocations made
  * to fail, one after the other.
  *
- * An operation (one of those whose name contains a WORD) is tried in a child of its own with the
- * order `failnext 1 after=M` of #debug/alloc, for M = 0, 1, 2 … until it gets by without meeting
- * the fault; then again with orders under which all allocations after the first M fail, so that
- * what cleans up may not allocate either. Each time it must give ENOMEM, or go on as if nothing had
- * been, and when it gave ENOMEM it must succeed at the second try, without a fault. Nothing may be
- * left behind: after each operation the live objects of every cache, the segments of every arena
- * and the pages in use are what they were before. Says what was not so; -v says what was tried.
- * Status 0 if all is well. Root only. The operations on /host (--share) are tried only when a WORD
- * is "host". -1 makes each call once, in this process and without an order: for somebody else's.
+ * An operation (whose name contains a WORD) is tried in a child of its own with the order `failnext
+ * 1 after=M` of #debug/alloc, for M = 0, 1, 2 … until it succeeds without a failure. Then it is
+ * tried again with orders under which all allocations after the first M fail, so that its cleaning
+ * up may not allocate either. Each time it must give ENOMEM, or succeed. After ENOMEM it must
+ * succeed at the second try, without a failure. Nothing may be left behind: after each operation
+ * the live objects of every cache, the segments of every arena and the pages in use must be
+ * unchanged. failtest prints every violation; with -v also each attempt. Status 0 if there is none.
+ * Root only. The operations on /host (--share) are tried only when a WORD is "host". -1 makes each
+ * call once, in this process and without an order: for the orders of others.
  */
 #include "failtest.h"
 
@@ -39,7 +39,7 @@ static const char* const outcome_names[] = {
 
 const char* program;
 char try_number[8] = "first";
-enum { CONTROL = 9 }; /* the descriptor of #debug/alloc, in programs that are started too */
+enum { CONTROL = 9 }; /* the descriptor of #debug/alloc, also in programs that are started */
 static int failures;
 static int verbose;
 
@@ -60,7 +60,7 @@ static void command(int fd, const char* text) {
   }
 }
 
-/* How many allocations the last order has made fail. */
+/* The number of allocations that the last order has made fail. */
 static unsigned long faults_met(void) {
   static char text[8192];
   const int fd = open("#debug/alloc", O_RDONLY);
@@ -88,7 +88,7 @@ _Noreturn void report(long result, int again) {
 /* In a child. */
 static _Noreturn void attempt(const struct operation* operation, const char* order) {
   if (operation->prepare) operation->prepare(operation);
-  faults_met(); /* what that needs of memory is there now */
+  faults_met(); /* its memory is allocated now */
   command(CONTROL, order);
   const long result = operation->call(operation);
   command(CONTROL, "failnext 0\n");
@@ -113,7 +113,7 @@ static enum outcome outcome_of(const struct operation* operation, const char* or
                                                            : KILLED;
 }
 
-/* ---- What is in use. */
+/* ---- Counts. */
 
 struct count {
   char name[40];
@@ -132,10 +132,10 @@ static void add_count(struct counts* counts, const char* name, unsigned long val
   count->value = value;
 }
 
-/* From #mem/kmemstat: of a cache that can be traced its live objects, of references how many, of an
- * arena what is live; but of the page arena, where one large allocation may take the place of
- * several small ones, the bytes that its callers have. What its quantum caches have idle is
- * nobody's: it depends on which CPUs they were used. */
+/* From #mem/kmemstat: a cache's live objects, the number of references, an arena's live segments.
+ * For the page arena the bytes of direct callers are taken, since one large allocation may replace
+ * several small ones. Objects that idle in its quantum caches do not count: they depend on the CPUs
+ * that were used. */
 static void take_counts(struct counts* counts) {
   static char line[256];
   counts->size = 0;
@@ -162,7 +162,7 @@ static void take_counts(struct counts* counts) {
   fclose(file);
 }
 
-/* How many counts differ; says which if asked to. */
+/* The number of counts that differ; prints them if asked to. */
 static int compare(const char* name, const struct counts* before, const struct counts* after,
                    int say) {
   int differences = 0;
@@ -196,8 +196,8 @@ static void try_each(const struct operation* operation, const char* many, unsign
   }
 }
 
-/* What grows once (this program's memory, a table of the kernel's) does not grow again: a leak
- * does. */
+/* Growth that happens once (of this program's memory, of a table of the kernel) does not repeat: a
+ * leak does. */
 static void run(const struct operation* operation, struct counts* counts) {
   unsigned outcomes[OUTCOMES] = {0};
   struct counts before;
@@ -241,7 +241,7 @@ int main(int argc, char** argv) {
   const int control = open("#debug/alloc", O_RDWR);
   if (control < 0 || dup2(control, CONTROL) < 0) give_up("failtest: #debug/alloc");
   close(control);
-  touch_all_pages(); /* so that an order meets no fault for code, wherever the linker has put it */
+  touch_all_pages(); /* so that no order hits a page of code, for any layout by the linker */
   const int once = argc > 1 && strcmp(argv[1], "-1") == 0;
   verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
   const int first = once || verbose ? 2 : 1;

@@ -1,4 +1,4 @@
-/* What the files of failtest share: the list of what is tried. */
+/* Shared by the files of failtest: the list of operations. */
 #pragma once
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include "abi/errno.h"
 #include "abi/syscall.h"
 
-/* The call as it is: the kernel's result, not errno. No memory of the program's is touched but the
- * registers'. */
+/* The raw call: the kernel's result, not errno. It touches no memory of the program, only
+ * registers. */
 static inline long raw(long number, long a, long b, long c, long d, long e, long f) {
   long result;
   register long r10 __asm__("r10") = d;
@@ -39,25 +39,24 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 
 struct operation {
   const char* name;
-  /* Without faults: before and after the attempt, in the process that makes it. NULL
-   * for nothing. */
+  /* Without failures: before and after the attempt, in its process. NULL for nothing. */
   void (*prepare)(const struct operation* self);
   void (*undo)(const struct operation* self);
-  /* What is tried: a negated error number, or something else. Made again after it failed. */
+  /* The attempt: returns a negated error number, or another value. Repeated after a failure. */
   long (*call)(const struct operation* self);
   const char* path;
   long number;
-  /* A page fault, of the program or of the kernel for it, may meet the fault; then there is nothing
-   * but to kill the process. */
+  /* The failing allocation may be that of a page fault, of the program or of the kernel for it;
+   * then the process can only be killed. */
   int may_die;
 };
 extern const struct operation operations[];
 extern const unsigned operation_count;
 
 extern const char* program;
-/* "again" for a second try: a program that `exec` starts is told. */
+/* "again" for a second try: a program that `exec` starts gets it. */
 extern char try_number[8];
-/* Ends the attempt: something before it, which must succeed, gave this error number. */
+/* Ends the attempt: a preparation, which must succeed, gave this error number. */
 _Noreturn void not_prepared(long error);
-/* Ends the order, and exits with what has come of the attempt, which had `result`. */
+/* Ends the order, and exits with the outcome of the attempt, which had `result`. */
 _Noreturn void report(long result, int again);

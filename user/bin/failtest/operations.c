@@ -1,4 +1,4 @@
-/* What failtest tries. */
+/* The operations of failtest. */
 #include "failtest.h"
 
 #define FILE_PATH FOLDER "/file"
@@ -66,7 +66,7 @@ static void remove_files(const struct operation* self) {
   if (self->path) RAW_AT(unlink, self->path, 0, 0);
 }
 
-/* A part may be written before memory is gone: then the rest gives the error. */
+/* A part may be written before memory is out: then the rest gives the error. */
 static long write_all(const struct operation* self) {
   const long fd = RAW_AT(open, self->path, ABI_O_RDWR | ABI_O_CREAT, 0644);
   if (fd < 0) return fd;
@@ -225,7 +225,7 @@ static long touch_mapped(const struct operation* self) {
   for (long at = 0; at < self->number; at += 4096) ((volatile char*)mapped)[at] = 1;
   return 0;
 }
-/* The kernel meets pages that are not there. */
+/* The kernel touches pages that are not there yet. */
 static long read_into_mapped(const struct operation* self) {
   const long fd = RAW_AT(open, "/dev/zero", ABI_O_RDONLY, 0);
   if (fd < 0) return fd;
@@ -302,7 +302,7 @@ static long use_timer(const struct operation* self) {
   return slept;
 }
 
-/* ---- Memory's own devices. `number` says which of these texts. */
+/* ---- Memory's own devices. `number` selects one of these texts. */
 
 static const char* const texts[] = {
     "start\n",

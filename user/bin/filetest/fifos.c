@@ -29,16 +29,16 @@ void test_fifos(void) {
   CHECK(stat("fifo", &now) == 0 && S_ISFIFO(now.st_mode) && (now.st_mode & 0777) == 0640);
   CHECK(FAILS(open("fifo", O_WRONLY | O_NONBLOCK), ENXIO));
   /* Each waits for the other. */
-  pid_t child = start(writes_text, NULL);
+  pid_t child = start_child_with(writes_text, NULL);
   wait_until_asleep(child);
-  CHECK(has_text("fifo", "text") && wait_for(child) == 0);
-  child = start(reads_text, NULL);
+  CHECK(has_text("fifo", "text") && exit_code_of(child) == 0);
+  child = start_child_with(reads_text, NULL);
   wait_until_asleep(child);
   int fd = open("fifo", O_WRONLY);
   CHECK(fd >= 0 && FAILS(lseek(fd, 0, SEEK_CUR), ESPIPE) && write(fd, "back", 4) == 4);
   CHECK(fstat(fd, &now) == 0 && S_ISFIFO(now.st_mode) && now.st_nlink == 1);
   CHECK(fchmod(fd, 0600) == 0 && stat("fifo", &now) == 0 && (now.st_mode & 0777) == 0600);
-  CHECK(wait_for(child) == 0 && close(fd) == 0);
+  CHECK(exit_code_of(child) == 0 && close(fd) == 0);
   /* Without waiting; by another name; what is in it when nobody reads is gone with the last end. */
   CHECK(link("fifo", "name") == 0);
   int reader = open("fifo", O_RDONLY | O_NONBLOCK);
@@ -67,9 +67,9 @@ void test_fifos(void) {
   CHECK(both >= 0 && write(both, "x", 1) == 1 && read(both, bytes, 8) == 1 && close(both) == 0);
   /* Killed while they wait. */
   for (int flags = O_RDONLY; flags <= O_WRONLY; flags++) {
-    child = start(only_opens, &flags);
+    child = start_child_with(only_opens, &flags);
     wait_until_asleep(child);
-    CHECK(kill(child, SIGKILL) == 0 && wait_for(child) == 128 + SIGKILL);
+    CHECK(kill(child, SIGKILL) == 0 && exit_code_of(child) == 128 + SIGKILL);
   }
   CHECK(FAILS(open("fifo", O_WRONLY | O_NONBLOCK), ENXIO));
   CHECK(unlink("fifo") == 0 && unlink("name") == 0);

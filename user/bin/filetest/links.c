@@ -52,7 +52,7 @@ static void symbolic_links(void) {
   CHECK(stat("link", &one) == 0 && S_ISDIR(one.st_mode));
   CHECK(readlink("link", target, sizeof target) == 3 && memcmp(target, "dir", 3) == 0);
   CHECK(readlink("link", target, 2) == 2 && FAILS(readlink("dir", target, 9), EINVAL));
-  /* Relative to where the link stands, absolute, through "..", one link to another. */
+  /* Relative to the link's directory, absolute, through "..", one link to another. */
   CHECK(symlink("../dir/file", "dir/up") == 0 && has_text("link/up", "text"));
   snprintf(path, sizeof path, "%s/link/up", here);
   CHECK(symlink(path, "absolute") == 0 && has_text("absolute", "text"));
@@ -65,14 +65,14 @@ static void symbolic_links(void) {
   CHECK(chdir("..") == 0 && access("link", F_OK) == 0);
   CHECK(linkat(AT_FDCWD, "absolute", AT_FDCWD, "followed", AT_SYMLINK_FOLLOW) == 0 &&
         lstat("followed", &one) == 0 && S_ISREG(one.st_mode));
-  /* What changes the name is about the link. */
+  /* Calls that change the name act on the link. */
   CHECK(FAILS(rmdir("link"), ENOTDIR) && FAILS(unlink("link/"), ENOTDIR));
   CHECK(rename("link", "link2") == 0 && FAILS(lstat("link", &one), ENOENT));
   CHECK(link("absolute", "hard") == 0 && lstat("hard", &one) == 0 && S_ISLNK(one.st_mode) &&
         one.st_nlink == 2);
   CHECK(unlink("link2") == 0 && has_text("dir/file", "text"));
   CHECK(FAILS(open("absolute", O_RDONLY | O_NOFOLLOW), ELOOP));
-  /* To what is not there. */
+  /* To a missing target. */
   CHECK(symlink("new", "dir/dangling") == 0 && symlink("dir/dangling", "dangling") == 0);
   CHECK(FAILS(open("dangling", O_RDONLY), ENOENT));
   CHECK(FAILS(open("dangling", O_WRONLY | O_CREAT | O_EXCL, 0644), EEXIST));

@@ -23,7 +23,8 @@ static void at_calls(void) {
   CHECK(openat(999, "/", O_RDONLY) >= 0); /* which begins nowhere else */
   int file = open("dir/sub/file", O_RDONLY);
   CHECK(FAILS(openat(file, "x", O_RDONLY), ENOTDIR));
-  /* The directory stays the one that was opened, whatever it is called, and another has its name.
+  /* The directory stays the one that was opened, even if it is renamed and another one has its
+   * name.
    */
   CHECK(rename("dir", "moved") == 0 && mkdir("dir", 0755) == 0);
   CHECK(faccessat(dir, "sub/file", R_OK, 0) == 0 && FAILS(access("dir/sub", F_OK), ENOENT));

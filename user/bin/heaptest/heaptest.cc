@@ -1,6 +1,6 @@
-// heaptest MODE [N]: allocates and frees in a way that is known, for the test of probes on
-// allocation functions. Prints a line `left ADDRESS SIZE` for what it does not free, `gone ADDRESS`
-// for what it does. It prints without stdio, which allocates.
+// heaptest MODE [N]: allocates and frees in a known way, for the test of probes on allocation
+// functions. Prints a line `left ADDRESS SIZE` for each object that it does not free, `gone
+// ADDRESS` for each that it frees. It prints without stdio, which allocates.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 
 namespace {
 
-// An address as a number, which is still one when what was there is freed.
+// An address as a number, which stays valid when the object is freed.
 uintptr_t place(const void* address) {
   return reinterpret_cast<uintptr_t>(address);
 }
@@ -32,7 +32,7 @@ void gone(uintptr_t address) {
   say(line, sprintf(line, "gone %lx\n", address));
 }
 
-// Keeps the compiler from knowing.
+// Hides a value from the compiler.
 volatile size_t huge = SIZE_MAX / 4;
 
 void objects() {
@@ -103,7 +103,7 @@ void memory() {
   left(end, 3 * kPage);
 }
 
-// So many ranges of one page each, of which the last is given back.
+// A number of ranges of one page each; the last one is unmapped.
 void ranges(size_t count) {
   constexpr size_t kPage = 4096;
   void* range = nullptr;
@@ -115,7 +115,7 @@ void ranges(size_t count) {
   gone(place(range));
 }
 
-// What fails by an exception leaves a call without a return.
+// A failure by an exception leaves a call without a return.
 [[gnu::noinline]] void deep(unsigned depth) {
   volatile char room[256];
   room[0] = 0;

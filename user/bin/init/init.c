@@ -5,14 +5,14 @@
  * status, as a shell would give it, to the fourth as "status N"; then the machine is turned off.
  * Without it mksh runs on the console for ever, each time in a session of its own.
  *
- * With /etc/unreachable there too (scripts/guest --unreachable) what nobody can reach then follows
- * on the fourth port: #mem/unreachable, or a line that says why there is none.
+ * With /etc/unreachable (scripts/guest --unreachable) the fourth port then gets the contents of
+ * #mem/unreachable, or a line with the reason why there is none.
  *
- * Whatever loses its parent becomes a child of process 1, which reaps it.
+ * Orphaned processes become children of process 1, which reaps them.
  *
- * When the script has ended there may be no memory, and none that ever comes back: files and the
- * kernel can hold all of it. So what it takes to say the status and to turn the machine off is
- * there before the script is: the files are open, and all pages present.
+ * When the script has ended memory may be out for good: files and the kernel can hold all of it. So
+ * everything needed to send the status and turn the machine off is allocated before the script
+ * starts: the files are open, and all pages present.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,13 +62,13 @@ static const struct {
 static void make_namespace(void) {
   for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
     if (ns_bind(mounts[i].source, mounts[i].target, mounts[i].flags) == 0) continue;
-    /* A device that this kernel or machine does not have leaves its folder empty. */
+    /* The folder stays empty if this kernel or machine does not have the device. */
     if (errno != ENXIO && errno != ENODEV && errno != ENOENT)
       complain("cannot bind", mounts[i].source);
   }
 }
 
-/* Opens `path` as descriptor `wanted`; whatever was open there is closed. */
+/* Opens `path` as descriptor `wanted`, and closes what it was before. */
 static int open_as(int wanted, const char* path, int flags) {
   int fd = open(path, flags);
   if (fd < 0) {
@@ -81,15 +81,15 @@ static int open_as(int wanted, const char* path, int flags) {
   return result;
 }
 
-/* A session leader may get its terminal by this. */
+/* An open may give a session leader its terminal. */
 static void open_standard(const char* in, const char* out, const char* error) {
   open_as(STDIN_FILENO, in, O_RDWR);
   open_as(STDOUT_FILENO, out, O_RDWR);
   open_as(STDERR_FILENO, error, O_RDWR);
 }
 
-/* The console for this process, which is not to have it as its terminal. What a session had open
- * hangs up with it, so this comes again after each. */
+/* The console for this process, without making it its terminal. The end of a session hangs up its
+ * open files, so this is repeated after each. */
 static void open_console(void) {
   open_as(STDIN_FILENO, "#cons/cons", O_RDWR | O_NOCTTY);
   open_as(STDOUT_FILENO, "#cons/cons", O_RDWR | O_NOCTTY);
@@ -118,7 +118,7 @@ static void write_unreachable(int to) {
 }
 
 #define PAGE 4096
-#define STACK (4 * PAGE) /* more than what runs after the script uses */
+#define STACK (4 * PAGE) /* more than the code after the script uses */
 
 /* As much stack as the program uses. A child shares it only until its execve. */
 static void touch_stack(void) {
@@ -126,7 +126,8 @@ static void touch_stack(void) {
   for (size_t i = 0; i < sizeof stack; i += PAGE) stack[i] = 0;
 }
 
-/* Waits until `child` has ended; reaps all that ends meanwhile. Its status as a shell gives it. */
+/* Waits until `child` has ended, and reaps all others meanwhile. Returns its status as a shell
+ * gives it. */
 static int reap_until(pid_t child) {
   for (;;) {
     int status;
@@ -141,7 +142,7 @@ static int run_script(void) {
   pid_t child = fork();
   if (child == 0) {
     setsid();
-    /* The console's foreground, or a `set -m` in the script would wait for it for ever. */
+    /* The console's foreground; otherwise a `set -m` in the script would wait for it for ever. */
     ioctl(STDIN_FILENO, TIOCSCTTY, 0);
     open_standard("#null/null", "#uart/1", "#uart/2");
     char* arguments[] = {"sh", SCRIPT, NULL};
@@ -168,7 +169,7 @@ static void run_shell(void) {
     _exit(127);
   }
   if (child < 0) complain("cannot fork for", "/bin/mksh");
-  /* Something is wrong if there is no shell: let it be read instead of scrolling by. */
+  /* A missing shell is an error: gives people time to read it. */
   if (reap_until(child) == 127) sleep(1);
   open_console();
 }

@@ -5,5 +5,5 @@
 
 // Prints a table for each refresh to standard output, until a signal or the last one.
 // std::runtime_error if there are no counts at first, or the output cannot be written. A later
-// refresh that cannot be had gets a line on standard error instead of a table.
+// refresh that fails gets a line on standard error instead of a table.
 void run_batch(const Arguments& arguments);

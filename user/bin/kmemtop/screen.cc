@@ -59,7 +59,7 @@ class Screen {
         filter_(arguments.filter),
         terminal_((must_have_counts(), arguments.ascii ? Glyphs::kAscii : Glyphs::kUtf8)),
         message_(why_no_traces()) {
-    // What the first picture takes of memory, in the terminal's size, is no growth.
+    // Memory for the first picture, in the terminal's size, is no growth.
     constexpr milliseconds kForAnAnswer(500);
     const auto end = start_ + kForAnAnswer;
     while (terminal_.asking() && wait_until(end) == EndSignals::Wake::kInput)
@@ -92,7 +92,7 @@ class Screen {
  private:
   enum class View { kTable, kStacks, kHelp };
 
-  // Before the terminal is changed, so that whoever cannot have them sees why.
+  // Before the terminal is changed, so that a user without traces sees the reason.
   static void must_have_counts() { read_kmemstat(); }
 
   EndSignals::Wake wait_until(steady_clock::time_point then) const {

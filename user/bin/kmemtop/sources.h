@@ -1,12 +1,12 @@
-// What kmemtop knows of each cache, arena and kind of references: the last counts, those at the
-// start, and the live objects of the last refreshes.
+// The history of each cache, arena and kind of references: the last counts, those at the start, and
+// the live objects of the last refreshes.
 //
-// The memory that it takes depends on how many sources there are, not on how long it runs: each has
-// a ring of kLength numbers. A source that is not there any more keeps its line for kGoneShown
-// refreshes, as one that is gone, and is forgotten then. A source that is there again under its
-// name, or that has counted fewer allocations than before, is another one, and begins anew.
+// Memory depends on the number of sources, not on the run time: each has a ring of kLength numbers.
+// A source that disappears keeps its line for kGoneShown refreshes, marked as gone, and is then
+// forgotten. A source that reappears under its name, or has counted fewer allocations than before,
+// is a different one, and starts anew.
 //
-// All of it is arithmetic on what it is given, for tests on the host.
+// This is pure arithmetic on its arguments, for tests on the host.
 #pragma once
 
 #include <array>
@@ -36,8 +36,8 @@ class History {
 
 struct Source {
   KmemstatLine now;
-  int64_t at_start = 0;  // live objects; 0 of one that came later
-  double rate = 0;       // by how many live objects a second the last refresh has more
+  int64_t at_start = 0;  // live objects; 0 for a source that came later
+  double rate = 0;       // growth in live objects a second, at the last refresh
   unsigned gone = 0;     // refreshes that it was missing in; 0: it is there
   History history;
 
@@ -48,7 +48,10 @@ struct Source {
 
 enum class Which { kTraceable, kAll };
 enum class SortKey { kName, kLive, kBytes, kRate, kChange };
-enum class SortOrder { kUsual, kReversed };  // usual: names from A on, numbers from the largest
+enum class SortOrder {
+  kUsual,
+  kReversed
+};  // default order: names from A on, numbers from the largest
 
 // "name", "live", "bytes", "rate", "change".
 std::string_view name_of(SortKey key);
@@ -61,12 +64,12 @@ class Sources {
   // The counts as they are `seconds` after the start; each call has a later time.
   void refresh(double seconds, const std::vector<KmemstatLine>& lines);
 
-  // What is known already of the trace of `name`, before the next refresh says so.
+  // Presets the state of the trace of `name`, until the next refresh reads it.
   void set_trace(const std::string& name, std::string_view state);
 
-  // Those whose names contain `filter`, all or without those that cannot be traced, sorted. Of
-  // equals the one that grows faster comes first, then the larger one, then by name. Valid until
-  // the next refresh.
+  // Sources whose names contain `filter`, all or only those that can be traced, sorted. Of equal
+  // ones the faster growing comes first, then the larger one, then by name. Valid until the next
+  // refresh.
   std::vector<const Source*> sorted(SortKey key, SortOrder order, Which which,
                                     std::string_view filter) const;
   // nullptr if there is none of this name.

@@ -10,14 +10,14 @@
 
 class StackView {
  public:
-  // Reads the stacks of `name`, a kind of references or not. read() says what is wrong.
+  // Reads the stacks of `name`, a kind of references or not. read() returns the error.
   void open(const std::string& name, bool references);
   const std::string& name() const { return name_; }
 
-  // Reads the stacks again. std::runtime_error if that fails; those of before stay then.
+  // Reads the stacks again. std::runtime_error if that fails; the previous stacks stay.
   void read();
-  // Whether the stacks should be read again by themselves. A dump of references stops all CPUs, so
-  // these are read only when somebody asks; and no more than a tenth of the time goes into dumps.
+  // Should the stacks be refreshed automatically? A dump of references stops all CPUs, so these are
+  // read only on request; and dumps take at most a tenth of the time.
   bool due() const;
 
   void scroll(long by);
@@ -30,5 +30,5 @@ class StackView {
   bool references_ = false;
   TopStacks stacks_;
   std::chrono::steady_clock::time_point next_;
-  std::size_t first_ = 0;  // line that is shown first
+  std::size_t first_ = 0;  // the first line shown
 };

@@ -1,7 +1,7 @@
-// The top stacks of a trace: the beginning of what #mem/kmemtrace/NAME says (docs/tracer.md).
+// The top stacks of a trace: the beginning of #mem/kmemtrace/NAME (docs/tracer.md).
 //
-// A dump has most bytes first and may be of any length, for it lists objects. Only its first groups
-// are read, without their objects and the addresses in programs, so that memory is bounded.
+// A dump has most bytes first and may be of any length, since it lists objects. Only its first
+// groups are read, without their objects and the addresses in programs, so memory is bounded.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct TopStacks {
   bool more = false;  // there are groups that were not read
 };
 
-// Puts one together from the lines of a dump, one after the other.
+// Parses the lines of a dump, one after the other.
 class StackReader {
  public:
   static constexpr std::size_t kMostGroups = 20;

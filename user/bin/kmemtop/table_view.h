@@ -8,8 +8,8 @@
 #include "sources.h"
 #include "terminal.h"
 
-// Which part of a list is seen, and which line of it is chosen. Until somebody moves the cursor it
-// stays at the top, whoever is there; then it stays with the source that it was put on.
+// The visible part of a list, and the chosen line. Until the user moves the cursor it stays at the
+// top; then it follows its source.
 class Cursor {
  public:
   // The line of `rows` that the cursor is on, from 0 on; `rows` may be empty.
@@ -20,7 +20,7 @@ class Cursor {
   void to_end(const std::vector<const Source*>& rows) {
     move(rows, static_cast<long>(rows.size()));
   }
-  // The first line that is shown so that the cursor's is among `height`.
+  // The first visible line, such that the cursor's is among `height`.
   std::size_t first_shown(const std::vector<const Source*>& rows, std::size_t height);
 
  private:

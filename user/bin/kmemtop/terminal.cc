@@ -18,12 +18,12 @@
 namespace {
 
 constexpr int kControlL = 'L' & 0x1f;
-// The answer to a question that is older is taken for keys.
+// an older question's answer counts as keys
 constexpr std::chrono::seconds kPatience{3};
-constexpr int kEscapeDelay = 100;  // milliseconds within which all of a key's bytes are there
+constexpr int kEscapeDelay = 100;  // milliseconds within which all of a key's bytes arrive
 constexpr int kMostRows = 500, kMostColumns = 1000;
 
-// On the second row is put a letter of two bytes in UTF-8, in Latin-1 two letters. (Row 1, column 2
+// The second row gets a character that is one letter in UTF-8 and two in Latin-1. (Row 1, column 2
 // could be a key of xterm.)
 constexpr std::string_view kSaveCursor = "\0337";
 constexpr std::string_view kAskEncoding = "\033[2;1H\xc3\xa9\033[6n";
@@ -90,7 +90,7 @@ int meaning_of(int key) {
   }
 }
 
-// Past ncurses, which has nothing in its own buffer then.
+// Past ncurses, whose own buffer is empty then.
 void write_out(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
@@ -109,12 +109,12 @@ Terminal::Terminal(Glyphs most) : most_(most) {
   if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
     throw std::runtime_error("this is no terminal: -b prints tables");
   const char* const name = std::getenv("TERM");
-  // ncurses takes from the locale how characters are encoded. No others than ASCII are written
-  // before the terminal has said that it takes UTF-8.
+  // ncurses takes the character encoding from the locale. Only ASCII is written before the terminal
+  // has said that it takes UTF-8.
   std::setlocale(LC_ALL, "C.UTF-8");
   if (name == nullptr || newterm(name, stdout, stdin) == nullptr)
     throw std::runtime_error("TERM=" + std::string(name != nullptr ? name : "") +
-                             ": no such terminal is known: vt100 is, and -b prints tables");
+                             ": unknown terminal; try vt100, or -b for tables");
   if (tigetstr("cup") == nullptr || tigetstr("clear") == nullptr) {
     endwin();
     throw std::runtime_error("TERM=" + std::string(name) +
@@ -139,7 +139,7 @@ Terminal::Terminal(Glyphs most) : most_(most) {
 }
 
 Terminal::~Terminal() {
-  // Of terminals that have no second screen to come back from, the last line is the shell's.
+  // On terminals without a second screen the shell gets the last line.
   move(LINES - 1, 0);
   clrtoeol();
   ::refresh();

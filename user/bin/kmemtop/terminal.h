@@ -1,4 +1,4 @@
-// The terminal as a grid of characters: all that kmemtop has to do with ncurses.
+// The terminal as a grid of characters: the only interface to ncurses.
 #pragma once
 
 #include <chrono>
@@ -11,15 +11,15 @@
 
 enum class Style { kPlain, kBold, kDim, kBar, kBarMarked, kGrows, kTraced, kError };
 
-// What a key means that is no character.
+// Keys that are no characters.
 enum Key { kUp = 0x1000, kDown, kPageUp, kPageDown, kHome, kEnd, kEnter, kEscape, kErase, kRedraw };
 
-// From its construction to its end the terminal shows the grid and echoes nothing; then it is as it
-// was. One at a time.
+// From its construction to its end the terminal shows the grid and echoes nothing; then it is
+// restored. One at a time.
 class Terminal {
  public:
-  // std::runtime_error if standard input or output is none, or the terminal that TERM names is
-  // unknown or cannot place its cursor.
+  // std::runtime_error if standard input or output is no terminal, or if the terminal that TERM
+  // names is unknown or cannot place its cursor.
   explicit Terminal(Glyphs most);
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
@@ -29,17 +29,17 @@ class Terminal {
   int columns() const;
   Glyphs glyphs() const { return glyphs_; }
 
-  // Asks the terminal how large it is and what it can show, and draws all of it afresh.
+  // Asks the terminal for its size and encoding, and redraws everything.
   void ask();
-  // Whether an answer may still come.
+  // May an answer still come?
   bool asking() const { return reports_.expecting(); }
-  // Takes what has come in: answers are obeyed, keys kept.
+  // Reads the input: applies answers, keeps keys.
   void take_input();
   // A key that has been typed, as its character or a Key. Nothing if there is none now.
   std::optional<int> key();
 
-  // The grid is blank; then put() writes on it, and show() brings it to the terminal. What is
-  // beyond the grid is left out.
+  // The grid is blank; then put() writes on it, and show() brings it to the terminal. Text
+  // beyond the grid is cut.
   void clear();
   void put(int row, int column, std::string_view text, Style style = Style::kPlain);
   // A whole line in one style.

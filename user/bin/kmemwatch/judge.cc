@@ -7,7 +7,7 @@
 namespace {
 
 constexpr double kMicroseconds = 1e6;
-constexpr double kAlone = 0.05;  // when one test on its own finds growth
+constexpr double kAlone = 0.05;  // when a single test alone finds growth
 
 }  // namespace
 
@@ -31,7 +31,7 @@ bool Judge::add(double seconds, const std::vector<Live>& sample) {
     window_end_ = seconds + window_;
   } else if (seconds >= window_end_) {
     end_window();
-    // Windows without any sample, when nothing ran for a while, are no windows.
+    // Windows without any sample, when nothing ran for a while, do not count.
     window_end_ += window_ * (std::floor((seconds - window_end_) / window_) + 1);
     window_start_ = seconds;
   }

@@ -1,24 +1,24 @@
-// Which caches and arenas grow: judges samples of what is live in all of them, again and again, for
-// as long as one likes.
+// The caches and arenas that grow: judges samples of the live objects of all of them, again and
+// again, for any length of time.
 //
-// Samples fall into windows of time. Of the windows of each length (windows.h) the last minima are
-// tested for growth (trend.h): a *look*. A level is looked at with every kStride-th of its windows,
-// from kFewest on. A cache grows when the test says so and growth is not about to end
-// (keeps_growing), and goes on growing until no level shows it any more: until each at which it was
-// found has had a look at which growth had stood still or fallen behind, or at which the test of
-// this cache alone would not find it.
+// Samples are grouped into windows of time. The last minima of the windows of each length
+// (windows.h) are tested for growth (trend.h): a *look*. A level has a look at every kStride-th of
+// its windows, from kFewest on. A cache grows when the test says so and the growth is not about to
+// end (keeps_growing). It goes on growing until no level shows growth any more: each level that has
+// found it must have a look at which growth has stood still or fallen behind, or at which the test
+// of this cache alone would not find it.
 //
 // Many tests are made, of many caches at each look, and look after look; some are bound to be
-// wrong. So each chance p is made larger: first for all caches of a look (Holm), then for all
-// looks. Look number J of level L gets the share 1 / (2^(L+1) J (J+1)) of what may be wrong. The
-// shares add up to 1 however long it runs (spending of alpha: Lan and DeMets, "Discrete sequential
-// boundaries for clinical trials", Biometrika 70, 1983). So the chance that anything that only
-// sways or wanders is ever said to grow is at most `alpha`, in an hour as in a year. The price is
-// small: after a week a leak must be seen for some ten windows more than on the first day.
+// wrong. So each chance p is corrected: first for all caches of a look (Holm), then for all looks.
+// Look number J of level L gets the share 1 / (2^(L+1) J (J+1)) of the error budget. The shares add
+// up to 1 for a run of any length (spending of alpha: Lan and DeMets, "Discrete sequential
+// boundaries for clinical trials", Biometrika 70, 1983). So the chance that any cache that only
+// sways or wanders is ever accused is at most `alpha`, in an hour as in a year. The price is small:
+// after a week a leak must be seen for about ten windows more than on the first day.
 //
-// What it cannot know: a cache that fills up for longer than kFewest windows, at a constant rate,
-// is said to grow until it stops; so is one that is emptied less often than that. Walks that start
-// at nothing and cannot go below are accused up to twice as often as `alpha` says.
+// Limits: a cache that fills up for longer than kFewest windows, at a constant rate, is accused
+// until it stops; so is one that is emptied less often than that. Random walks that start at
+// nothing and cannot go below are accused up to twice as often as `alpha`.
 #pragma once
 
 #include <array>
@@ -32,19 +32,19 @@
 #include "trend.h"
 #include "windows.h"
 
-// What is live of a cache or arena at one moment.
+// The live objects of a cache or arena at one moment.
 struct Live {
   std::string name;
   int64_t objects = 0, bytes = 0;
 };
 
-// What the looks have said of a cache or arena.
+// The result of the looks at a cache or arena.
 struct Growth {
   std::string name;
   int64_t objects = 0;                     // live in the last sample
   Slope objects_a_second, bytes_a_second;  // at the level that shows growth best
-  double p = 1;      // the chance of an accident, with all caches and looks considered
-  double alone = 1;  // of the one test
+  double p = 1;                            // the chance of an accident, over all caches and looks
+  double alone = 1;                        // of the one test
   bool grows = false;
   double since = 0;  // when it was last found to grow, in the time of the samples; 0 if never
 };
@@ -53,20 +53,20 @@ class Judge {
  public:
   static constexpr std::size_t kFewest = 24, kStride = 3;
 
-  // Windows of level 0 have `window` seconds; `alpha` is what may be wrong, above.
+  // Windows of level 0 have `window` seconds; `alpha` is the error budget, above.
   Judge(double window, double alpha) : window_(window), alpha_(alpha) {}
 
-  // What was live at `seconds`, which rises from call to call. Caches may come and go. True if
-  // anything was looked at.
+  // The live objects at `seconds`, which rises from call to call. Caches may come and go. True if
+  // there was a look.
   bool add(double seconds, const std::vector<Live>& sample);
 
   // Looks of level 0 so far.
   std::size_t looks() const { return windows_ < kFewest ? 0 : (windows_ - kFewest) / kStride + 1; }
 
-  // The names of what grows.
+  // The names of the sources that grow.
   std::set<std::string> growing() const;
 
-  // All that are there, the surest growth first.
+  // All current sources, the most certain growth first.
   std::vector<Growth> ranked() const;
 
  private:

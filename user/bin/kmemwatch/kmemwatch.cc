@@ -1,15 +1,15 @@
-// kmemwatch: which caches and arenas of the kernel grow, although nobody looks?
+// kmemwatch: watches the kernel's caches and arenas for growth, unattended.
 //
-// It takes a sample of #mem/kmemstat every half second and judges what is live (judge.h). When
-// something begins to grow, or ends, it prints a table (report.h); with -t it has the kernel's
-// tracer record who allocates what grows (traces.h), so that what leaks from then on has a name
-// when somebody comes to look.
+// It takes a sample of #mem/kmemstat every half second and judges the live objects (judge.h). When
+// growth begins or ends it prints a table (report.h). With -t it starts the kernel's trace of each
+// cache or arena that grows (traces.h), so that later leaks have stacks.
 //
-// Left out is what cannot be traced: the memory of the allocator and the tracer themselves, and
-// quantum caches, whose objects stand in the line of their arena. It follows what the others have.
+// Sources that cannot be traced are left out: the memory of the allocator and the tracer
+// themselves, and quantum caches, whose objects are in the line of their arena. They only follow
+// the others.
 //
-// Its own memory is all there soon after the start: a megabyte for a month's windows of each cache.
-// A sample that cannot be taken, because memory is short, is counted; it goes on with the next one.
+// Its own memory is all allocated soon after the start: a megabyte for a month's windows of each
+// cache. A sample that fails for lack of memory is counted; kmemwatch goes on with the next one.
 #include <chrono>
 #include <exception>
 #include <iostream>
@@ -43,7 +43,7 @@ class Watch {
     print_heading(std::cout, arguments_, traces_of_.size());
     for (auto next = start_ + arguments_.interval; !wait_until(next);) {
       take_sample();
-      // What is late is left out, not made up for.
+      // Late samples are left out, not made up for.
       while (next <= steady_clock::now()) next += arguments_.interval;
     }
     report();
@@ -52,7 +52,7 @@ class Watch {
   }
 
  private:
-  // True if that is all: a signal has come, or the time is over.
+  // True at the end: a signal has come, or the time is over.
   bool wait_until(steady_clock::time_point next) const {
     const auto end = arguments_.time ? start_ + *arguments_.time : steady_clock::time_point::max();
     const auto left = std::chrono::ceil<milliseconds>(std::min(next, end) - steady_clock::now());
@@ -73,7 +73,7 @@ class Watch {
     known_ = growing;
   }
 
-  // True if it was the last of those that a judgement takes.
+  // True if it completed a judgement.
   bool sample() {
     const std::vector<KmemstatLine> lines = read_kmemstat();
     seconds_ = duration<double>(steady_clock::now() - start_).count();
@@ -106,7 +106,7 @@ class Watch {
   double seconds_ = 0;                            // from the start to the last sample
   uint64_t missed_ = 0;                           // samples
   std::map<std::string, std::string> traces_of_;  // "off", "running", "stopped", by name
-  std::set<std::string> known_;                   // what grew at the last judgement
+  std::set<std::string> known_;                   // the growing ones at the last judgement
 };
 
 }  // namespace

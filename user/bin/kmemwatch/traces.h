@@ -1,4 +1,4 @@
-// The traces of what grows.
+// The traces of growing sources.
 #pragma once
 
 #include <map>
@@ -7,17 +7,17 @@
 
 #include "arguments.h"
 
-// Starts them with -t. One that somebody else has started, running or stopped, is left alone, and
-// so is one that was started here and that somebody has stopped or reset since. None is ended: who
-// looks at a trace in the morning ends it.
+// Starts them with -t. A trace that another program has started, running or stopped, is not
+// changed, even if it was first started here. Traces are not ended here: the person who reads a
+// trace in the morning ends it.
 class Traces {
  public:
-  // Says so on standard error if they are wanted but cannot be started.
+  // Prints on standard error if traces are wanted but cannot be started.
   explicit Traces(const Arguments& arguments);
 
-  // Starts the trace of each that grows and has none. `states` are the traces' ("off", "running",
-  // "stopped"), and are changed with what is started. What fails is said once, on standard error,
-  // and tried again with the next call.
+  // Starts the trace of each growing source that has none. `states` are the traces' states ("off",
+  // "running", "stopped"), and are updated. An error is printed once, on standard error; the next
+  // call tries again.
   void start(const std::set<std::string>& growing, std::map<std::string, std::string>& states);
 
  private:

@@ -56,9 +56,9 @@ double mann_kendall_p(std::span<const int64_t> series) {
 
 double walk_p(std::span<const int64_t> series) {
   if (series.size() < 3 || series.back() <= series.front()) return 1;
-  // Minima of neighbouring windows share the samples at which a walk is near its least. So their
-  // steps go along with each other, and vary less than those of the walk: by 1.33 to 1.39 in
-  // simulated walks, with 5 samples in a window or 20.
+  // Minima of neighbouring windows share the samples near a walk's minimum. So their steps are
+  // correlated, and vary less than those of the walk: by 1.33 to 1.39 in simulated walks, with 5
+  // samples in a window or 20.
   constexpr double kAlong = 1.4;
   const double steps = static_cast<double>(series.size() - 1);
   const double mean = static_cast<double>(series.back() - series.front()) / steps;

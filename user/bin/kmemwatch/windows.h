@@ -1,14 +1,14 @@
 // The minima of windows of a series, of all lengths from seconds to hours, in memory that does not
 // grow.
 //
-// What is live of a cache under load is what has leaked and what is in use. The minimum of a window
-// of samples is near the first: the longer the window, the less is left of the second. Windows of
-// level 0 are the shortest; one of level L is 2^L of these. Of each level the last kWindows minima
-// are kept, so that growth that begins after a quiet week is seen in the last minutes, and that of
-// one object in an hour in the last weeks.
+// The live objects of a cache under load are leaked objects and objects in use. The minimum of a
+// window of samples is near the number of the former: the longer the window, the less remains of
+// the latter. Windows of level 0 are the shortest; one of level L is 2^L of these. The last
+// kWindows minima of each level are kept. So growth that begins after a quiet week is seen in the
+// last minutes, and growth by one object in an hour in the last weeks.
 //
-// Windows of all series end at the same moments: the number of a window says at which levels one
-// ends with it. A series that begins later, with its cache, has a shorter first window.
+// Windows of all series end at the same moments: the number of a window determines the levels at
+// which one ends with it. A series that begins later, with its cache, has a shorter first window.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Windows {
   static constexpr std::size_t kLevels = 12;  // with windows of 20 s the last level has a month
   static constexpr std::size_t kWindows = 64;
 
-  // Whether window number `window` of level 0, from 0 on, ends one of `level`.
+  // Does window number `window` of level 0, from 0 on, end one of `level`?
   static bool ends(uint64_t window, std::size_t level) {
     return (window + 1) % (1ul << level) == 0;
   }

@@ -47,10 +47,30 @@ static void on_signal(int number) {
 static void nudged(int number) { (void)number; }
 void sigreturn_call(void);
 __asm__("sigreturn_call: movl $49, %eax; syscall; hlt");
+
+/* A thread goes on with the calls of the program that has made it. */
+static char stacks[3][16 << 10] __attribute__((aligned(16)));
+static struct {
+  void (*program)(int);
+  int from, made;
+} threads[3];
+static void begin_thread(long number) {
+  threads[number].program(threads[number].from);
+  call(ABI_SYS_thread_exit, 0, 0, 0, 0, 0, 0);
+}
+static void make_thread(int number, uint64_t* how, void (*program)(int), int from) {
+  if (threads[number].made) return;
+  threads[number].program = program;
+  threads[number].from = from;
+  threads[number].made = 1;
+  how[0] = (uint64_t)begin_thread;
+  how[1] = number;
+  call(ABI_SYS_thread_create, (long)how, 0, 0, 0, 0, 0);
+}
 )";
 
 constexpr const char* kTail = R"(
-static void in_process(void (*program)(void), int uid) {
+static void in_process(void (*program)(int), int uid) {
   const int pid = fork();
   if (pid == 0) {
     setsid();
@@ -60,7 +80,7 @@ static void in_process(void (*program)(void), int uid) {
     umask(0);
     signal(SIGUSR1, nudged);
     if (uid != 0 && (setgid(uid) != 0 || setuid(uid) != 0)) _exit(1);
-    program();
+    program(0);
     _exit(0);
   }
   for (int i = 0; i < 5; i++) { /* a call that waits is interrupted, the last one killed */
@@ -127,6 +147,10 @@ std::string expression(const Argument& argument, uint32_t uid) {
                                                "-1"};
       return uid == 0 && index >= 7 ? "getpid()" : kProcesses[index];
     }
+    case 'Y':
+      if (index < kThreadsToMake) return "*(uint32_t*)buffers[" + std::to_string(index) + "]";
+      if (index == kThreadsToMake) return "call(ABI_SYS_gettid, 0, 0, 0, 0, 0, 0)";
+      break;
     case 'X': {
       static const char* const kMore[] = {"(long)last_page + 4093", "(long)last_page + 4096",
                                           "(long)read_only", "(long)&call"};
@@ -147,6 +171,14 @@ size_t equal_strings(const char* const* strings) {
   size_t count = 1;
   while (strings[0] && strings[count] == strings[0]) count++;
   return count;
+}
+
+// The number, from 1 on, of the buffer that begins there; 0: none does.
+size_t buffer_at(uint64_t address) {
+  for (size_t i = 0; i < 4; i++) {
+    if (pool_value('B', i, {}) == address) return i + 1;
+  }
+  return 0;
 }
 
 // A structure, or vector, that programs use.
@@ -178,6 +210,10 @@ void print_structure(const Argument& argument) {
       printf("(uint64_t)on_signal, ");
     else if (word == restorer)
       printf("(uint64_t)sigreturn_call, ");
+    else if (const size_t stack = pool_stack_at(word))
+      printf("(uint64_t)stacks[%zu] + %zu, ", stack - 1, pool_stack_offset(word));
+    else if (const size_t buffer = buffer_at(word))
+      printf("(uint64_t)buffers[%zu], ", buffer - 1);
     else
       printf("0x%lx, ", static_cast<unsigned long>(word));
   }
@@ -203,8 +239,16 @@ void print_as_c(const std::vector<Program>& programs) {
     }
   }
   for (size_t i = 0; i < programs.size(); i++) {
-    printf("\nstatic void program%zu(void) {\n", i);
+    printf("\nstatic void program%zu(int from) {\n  switch (from) {\n    case 0:;\n", i);
+    int made = 0;
     for (const Call& call : programs[i].calls) {
+      made++;
+      size_t thread;
+      if (call.number == ABI_SYS_thread_create && pool_thread(call.arguments[0], &thread)) {
+        printf("  make_thread(%zu, %s, program%zu, %d);\n    case %d:;\n", thread,
+               name_of(call.arguments[0]).c_str(), i, made, made);
+        continue;
+      }
       const CallType& type = call_type(call.number);
       const bool forks = call.number == ABI_SYS_fork;
       const std::string number =
@@ -217,6 +261,8 @@ void print_as_c(const std::vector<Program>& programs) {
       }
       printf(");\n");
     }
+    printf("  }\n");
+    if (made % 2 == 0) printf("  call(ABI_SYS_thread_exit, 0, 0, 0, 0, 0, 0);\n");
     printf("}\n");
   }
   printf("%s", kTail);

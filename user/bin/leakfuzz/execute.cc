@@ -36,6 +36,54 @@ void start_coverage() {
   raw_call(ABI_SYS_write, kCoverage, reinterpret_cast<uint64_t>(text), sizeof text - 1);
 }
 
+// A thread of a program, while it is made.
+struct Begins {
+  const Program* program;
+  size_t next;  // call
+  Caller caller;
+};
+Begins begins[kThreadsToMake];
+bool made[kThreadsToMake];  // in this process, or the one that it is a fork of
+int forks = 0;              // this one's, and those of the processes that it is a fork of
+
+// Makes a program's calls from `next` on; how many it has made when the program is to exit.
+int make_calls(const Program& program, size_t next, Caller caller) {
+  int done = 0;
+  for (; next < program.calls.size(); next++) {
+    const Call& call = program.calls[next];
+    uint64_t arguments[6] = {};
+    for (size_t i = 0; i < call.arguments.size(); i++) {
+      const Argument& argument = call.arguments[i];
+      arguments[i] =
+          argument.pool ? pool_value(argument.pool, argument.value, caller) : argument.value;
+    }
+    done++;
+    if (call.number == ABI_SYS_exit) break;
+    if (call.number == ABI_SYS_fork && __atomic_fetch_add(&forks, 1, __ATOMIC_RELAXED) >= kForks)
+      continue;
+    if (call.number == ABI_SYS_thread_create) {
+      size_t number;
+      if (abi_thread* const thread = pool_thread(call.arguments[0], &number)) {
+        if (__atomic_exchange_n(&made[number], true, __ATOMIC_RELAXED)) continue;
+        begins[number] = {&program, next + 1, caller};
+        thread->argument = number;
+      }
+    }
+    const long result = raw_call(call.number, arguments[0], arguments[1], arguments[2],
+                                 arguments[3], arguments[4], arguments[5]);
+    if (call.number != ABI_SYS_fork) continue;
+    caller.last_child = result > 0 ? static_cast<int>(result) : 0;
+    if (result == 0) start_coverage();
+  }
+  return done;
+}
+
+void begin_thread(uint64_t number) {
+  const Begins& how = begins[number];
+  make_calls(*how.program, how.next, how.caller);
+  raw_call(ABI_SYS_thread_exit);
+}
+
 }  // namespace
 
 uint64_t milliseconds() {
@@ -69,26 +117,11 @@ void Executor::play(const Worker& worker, const Program& program) {
   umask(0);
   if (program.uid != 0 && (setgid(program.uid) != 0 || setuid(program.uid) != 0))
     _exit(kMostCounted + 1);
-  Caller caller{.last_child = 0, .uid = program.uid};
-  int forks = 0, done = 0;
+  set_thread_entry(begin_thread);
   start_coverage();
-  for (const Call& call : program.calls) {
-    uint64_t arguments[6] = {};
-    for (size_t i = 0; i < call.arguments.size(); i++) {
-      const Argument& argument = call.arguments[i];
-      arguments[i] =
-          argument.pool ? pool_value(argument.pool, argument.value, caller) : argument.value;
-    }
-    done++;
-    if (call.number == ABI_SYS_exit) break;
-    if (call.number == ABI_SYS_fork && forks >= kForks) continue;
-    const long result = raw_call(call.number, arguments[0], arguments[1], arguments[2],
-                                 arguments[3], arguments[4], arguments[5]);
-    if (call.number != ABI_SYS_fork) continue;
-    forks++;
-    caller.last_child = result > 0 ? static_cast<int>(result) : 0;
-    if (result == 0) start_coverage();
-  }
+  const int done = make_calls(program, 0, {.last_child = 0, .uid = program.uid});
+  // Every other program waits for its threads, which otherwise end in the middle of a call.
+  if (program.calls.size() % 2 == 0) raw_call(ABI_SYS_thread_exit);
   for (;;) raw_call(ABI_SYS_exit, static_cast<uint64_t>(std::min(done, kMostCounted)));
 }
 

@@ -59,6 +59,13 @@ constexpr const char* kSeeds[] = {
     "3; read 4 B0 40",
     "open W0 P16 202 1b6; open W0 P16 2 0; fcntl 3 8 S41; fcntl 3 8 S42; fork; fcntl 3 9 S43; "
     "fcntl 3 7 S41; flock 3 2; flock 4 6; fcntl 3 8 S44; close 3",
+    "thread_create S46; thread_create S47; futex 0 B3 0 0 0; futex 1 B3 1 0 0; pipe2 B1 0; read 3 "
+    "B3 40; thread_kill Y0 1e; thread_create S48; futex 0 B3 0 4 S9; thread_exit",
+    "thread_create S46; fork; thread_create S47; futex 2 B3 0 0 0; execve P30 V0 V3; thread_kill "
+    "Y1 9; thread_exit",
+    "thread_create S46; mmap A1 4000 3 32 ffffffff 0; mprotect A1 1000 1; write 0 A1 2000; read 0 "
+    "A1 40; munmap A1 4000; thread_create S47; futex 3 A2 1 0 0; sigaction 1e S2 0; thread_kill Y3 "
+    "1e; kill N0 13; kill N0 12",
     "rlimit 7 S38 B0; open W0 P23 2 0; dup 3; rlimit 1 S37 0; open W0 P16 202 1b6; write 3 B0 1000",
 };
 
@@ -131,6 +138,7 @@ constexpr uint64_t kKinds[] = {ABI_S_IFIFO | 0666, ABI_S_IFIFO | 0600, ABI_S_IFR
 constexpr uint64_t kUsers[] = {0, 1, 65534, 0xffffffff};
 constexpr uint64_t kFcntl[] = {0, 0, 1, 2, 3, 4, 7, 8, 9, 14, 5};
 constexpr uint64_t kPolls[] = {0, 1, 2, 4, 255, 256, 257, ~uint64_t{0}};
+constexpr uint64_t kFutexValues[] = {0, 0, 0, 1, 2, 0x7fffffff, 0xffffffff};
 constexpr uint64_t kProtections[] = {0, 1, 3, 3, 3, 5, 7, 8, ~uint64_t{0}};
 constexpr uint64_t kMapFlags[] = {0x22, 0x22, 0x32, 0x32, 0, 0x10, 0x20, ~uint64_t{0}};
 
@@ -178,6 +186,7 @@ Argument Generator::argument(char kind) {
     case 'N':
     case 'A':
     case 'U':
+    case 'H':
       return hostile ? argument('s') : structure(kind);
     case 'L':
       return entry(hostile ? 'X' : 'K');
@@ -214,6 +223,12 @@ Argument Generator::argument(char kind) {
       return number(hostile ? random_.of(kBoundaries) : random_.below(ABI_SIGNAL_COUNT + 1));
     case 'q':
       return entry('N');
+    case 'y':
+      return entry('Y');
+    case 'Q':  // of those that threads have in common; some hold ids of threads
+      return hostile ? argument('w') : Argument{'B', random_.below(4)};
+    case 'Z':
+      return number(random_.of(kFutexValues));
     case 'u':
       return number(random_.of(kUsers));
     case 'h':

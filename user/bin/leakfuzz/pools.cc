@@ -223,10 +223,11 @@ struct Structures {
   abi_stack stacks[3];
   abi_rlimit limits[4];
   abi_flock locks[5];
+  abi_thread threads[6];
 };
 Structures structures;
 
-constexpr size_t kStructures = 8 + 6 + 4 + 2 + 2 + 4 + 4 + 4 + 3 + 4 + 5, kVectors = 7;
+constexpr size_t kStructures = 8 + 6 + 4 + 2 + 2 + 4 + 4 + 4 + 3 + 4 + 5 + 6, kVectors = 7;
 char hello[] = "hello", empty[] = "", truth[] = "true", shell[] = "sh", dash_c[] = "-c",
      script[] = "exit 3";
 char* vectors[kVectors - 2][4] = {
@@ -241,6 +242,11 @@ char* endless[12000];  // more than the arguments of a program may be
 constexpr size_t kBufferSize = 128 << 10;
 char buffers[4][kBufferSize] __attribute__((aligned(4096)));
 constexpr size_t kBuffers = 6;  // with two addresses inside of them
+
+constexpr size_t kThreads = kThreadsToMake + 3;  // and itself, nobody, a kernel task
+// What fs points at in each of them is the last word.
+constexpr size_t kStackSize = 16 << 10;
+char thread_stacks[kThreadsToMake][kStackSize] __attribute__((aligned(16)));
 
 constexpr size_t kAddresses = 8;
 constexpr uint64_t kMapBase = 0x20000000;
@@ -301,7 +307,8 @@ Bytes structure(size_t index) {
   if ((index -= 4) < 4) return whole(structures.events[index]);
   if ((index -= 4) < 3) return whole(structures.stacks[index]);
   if ((index -= 3) < 4) return whole(structures.limits[index]);
-  return whole(structures.locks[index - 4]);
+  if ((index -= 4) < 5) return whole(structures.locks[index]);
+  return whole(structures.threads[index - 5]);
 }
 
 uint64_t process(size_t index, const Caller& caller) {
@@ -328,6 +335,17 @@ uint64_t process(size_t index, const Caller& caller) {
     default:
       return static_cast<uint64_t>(-1);
   }
+}
+
+// Their ids are in the buffers.
+uint64_t thread(size_t index) {
+  if (index < kThreadsToMake) {
+    uint32_t id;
+    memcpy(&id, buffers[index], sizeof id);
+    return id;
+  }
+  if (index == kThreadsToMake) return static_cast<uint64_t>(raw_call(ABI_SYS_gettid));
+  return index == kThreadsToMake + 1 ? UINT32_MAX : 1;
 }
 
 uint64_t hostile(size_t index) {
@@ -370,6 +388,8 @@ size_t pool_size(char pool) {
       return kAddresses;
     case 'N':
       return kProcesses;
+    case 'Y':
+      return kThreads;
     case 'W':
       return 1;
     default:
@@ -401,6 +421,8 @@ PoolRange pool_structures(char kind) {
       return {34, 3};
     case 'U':
       return {37, 4};
+    case 'H':
+      return {46, std::size(structures.threads)};
     default:
       return {41, 5};
   }
@@ -468,6 +490,18 @@ void make_pools() {
       {.type = -1, .whence = 3, .start = INT64_MAX, .length = INT64_MAX, .pid = 0},
   };
   memcpy(structures.locks, locks, sizeof locks);
+  for (size_t i = 0; i < std::size(structures.threads); i++) {
+    char* const stack = thread_stacks[i % kThreadsToMake];
+    char* const tls = stack + kStackSize - 16;
+    structures.threads[i] = {.entry = address_of(empty),  // set_thread_entry()
+                             .argument = i,
+                             .stack = address_of(tls - 8),
+                             .tls = address_of(tls),
+                             .id = address_of(buffers[i % kThreadsToMake])};
+  }
+  structures.threads[kThreadsToMake].id = kHostile[3];
+  structures.threads[kThreadsToMake + 1].entry = kHostile[4];
+  structures.threads[kThreadsToMake + 2].stack = 0;
   for (char*& text : endless) text = hello;
   const auto map = [](size_t size, int protection) {
     return static_cast<char*>(mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -499,9 +533,35 @@ uint64_t pool_value(char pool, size_t index, const Caller& caller) {
       return hostile(index);
     case 'W':
       return static_cast<uint64_t>(ABI_AT_FDCWD);
+    case 'Y':
+      return thread(index);
     case 'A':
       return index == 0 ? 0 : kMapBase + (index - 1) * 0x1800;  // of some the page is not whole
     default:
       return process(index, caller);
   }
+}
+
+abi_thread* pool_thread(const Argument& argument, size_t* number) {
+  const size_t first = pool_structures('H').first;
+  if (argument.pool != 'S' || argument.value < first || argument.value >= first + kThreadsToMake)
+    return nullptr;
+  *number = argument.value - first;
+  return &structures.threads[*number];
+}
+
+void set_thread_entry(void (*entry)(uint64_t argument)) {
+  for (size_t i = 0; i < kThreadsToMake; i++)
+    structures.threads[i].entry = reinterpret_cast<uint64_t>(entry);
+}
+
+size_t pool_stack_at(uint64_t address) {
+  const uint64_t first = address_of(thread_stacks);
+  return address >= first && address < first + sizeof thread_stacks
+             ? (address - first) / kStackSize + 1
+             : 0;
+}
+
+size_t pool_stack_offset(uint64_t address) {
+  return (address - address_of(thread_stacks)) % kStackSize;
 }

@@ -58,6 +58,14 @@ uint64_t table_bytes() {
   return number_in("#mem/free", "kernel_tables ");
 }
 
+// Bytes of the page cache, which keeps pages that a program maps, this one among them.
+uint64_t file_bytes() {
+  return number_in("#mem/free", "file_pages ");
+}
+bool is_of_page_cache(std::string_view name) {
+  return name == "cached_page" || name == "cached_file";
+}
+
 // Nothing is bound at `path` any more. A symbolic link that a program has left there is not
 // followed: where it leads to, root's world is bound.
 void uncover(const std::string& path) {
@@ -195,11 +203,12 @@ Counts Rest::counts() {
     if (sscanf(line.c_str(), "%63s %c %lu %lu %lu %lu %*u %*u %15s", name, &type, &size, &total,
                &allocated, &live, traced) < 6)
       return;
+    if (is_of_page_cache(name)) return;
     if ((type == 'S' && strcmp(traced, "never") != 0) || type == 'R') counts[name] = live;
     if (type == 'A' && strcmp(name, "base") != 0 && strcmp(name, "page") != 0) counts[name] = live;
     if (type == 'A' && strcmp(name, "page") == 0) pages = allocated;
   });
-  counts["bytes in pages"] = pages - own_bytes() - table_bytes();
+  counts["bytes in pages"] = pages - own_bytes() - table_bytes() - file_bytes();
   return counts;
 }
 

@@ -8,7 +8,7 @@
 
 namespace {
 
-// Its live objects say what is cached, not what anybody has.
+// Its live objects are cached stacks, not those in use.
 bool is_the_allocator_s(const std::string& name) {
   return name.starts_with("kmem_slab") || name.starts_with("kmem_bufctl") ||
          name.starts_with("kmem_hash") || name.starts_with("kmem_magazine") ||

@@ -1,16 +1,16 @@
 // leaksweep [--share I/J] [--from K.N] [--limit SECONDS] COMMAND: the guest's half of `make
-// leaksweep` (docs/testing.md), which shows in tables and names what this program finds.
+// leaksweep` (docs/testing.md), which turns this program's output into tables with names.
 //
 // It writes lines to standard output, numbers of processes and allocations (K and N) from 1 on:
 //
 //   leaksweep clean STATUS PROCESSES PID  the command's, after the runs without failures; and this
 //                                      program's own
-//   leaksweep grows NAME OBJECTS BYTES the runs without failures leave something, each of them; the
-//                                      sweep ends here
+//   leaksweep grows NAME OBJECTS BYTES each run without failures leaves something; the sweep ends
+//                                      here
 //   leaksweep try K N                  allocation N of process K is going to fail
 //   leaksweep passed K N               process K has fewer than N
-//   leaksweep cut K N                  whether it has more is not known: allocation N did not come,
-//                                      and processes were killed
+//   leaksweep cut K N                  it may have more: allocation N did not come, and processes
+//                                      were killed
 //   leaksweep hung K N                 it failed, and processes were killed
 //   leaksweep stuck K N                the command then did not end without a failure either
 //   leaksweep leak K N                 counts rise each time it fails: `rise`, `failed`, `frame`
@@ -21,7 +21,7 @@
 //   leaksweep rise NAME OBJECTS BYTES
 //   leaksweep failed SOURCE SIZE PID PROCESS
 //   leaksweep frame ADDRESS            of the stack of the allocation that failed
-//   leaksweep dump SIZE                so many bytes follow, a #mem/tracedump of what has risen
+//   leaksweep dump SIZE                so many bytes follow, a #mem/tracedump of the risen objects
 //   leaksweep end
 //
 // Status 0, or 2 with a reason when the sweep could not be made.
@@ -99,19 +99,19 @@ Arguments parse_arguments(int argc, char** argv) {
       case kLimit:
         arguments.limit = kLine.number("--limit", optarg, 1, kMostSeconds);
         break;
-      default:  // getopt_long has said what is wrong
+      default:  // getopt_long has printed the error
         std::cerr << kLine.usage;
         std::exit(2);
     }
   }
-  if (optind + 1 != argc) kLine.bad("one command is wanted");
+  if (optind + 1 != argc) kLine.bad("give one command");
   arguments.command = argv[optind];
   if (arguments.command.find_first_not_of(" \t\n") == arguments.command.npos)
     kLine.bad("the command is empty");
   return arguments;
 }
 
-// What this program takes later would show among the counts: its pages are there from now on, and
+// Later allocations of this program would show among the counts: its pages are allocated now, and
 // its heap only grows.
 void take_all_pages() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);

@@ -11,7 +11,7 @@
 namespace {
 
 constexpr unsigned kMostClean = 12;  // runs without failures
-constexpr unsigned kQuiet = 2;       // of them the last, that must leave nothing
+constexpr unsigned kQuiet = 2;       // the last of them, which must leave nothing
 constexpr unsigned kRepeats = 3;     // of a failure that left something
 constexpr unsigned kAttempts = 3;    // to repeat it
 constexpr uint64_t kNeighbours = 8;  // of an allocation, where it may be when there is a trace
@@ -33,7 +33,7 @@ std::string trace_of(const std::string& name) {
   return "#mem/kmemtrace/" + name;
 }
 
-// The traces of some caches and arenas, for as long as it lives.
+// The traces of some caches and arenas, for its lifetime.
 class Traces {
  public:
   explicit Traces(const Counts& sources) {
@@ -44,7 +44,7 @@ class Traces {
   Traces& operator=(const Traces&) = delete;
   ~Traces() { command("stop\nreset\n"); }
   bool any() const { return !names_.empty(); }
-  // What has been recorded; reading it is not.
+  // Reads the records; the reading itself is not recorded.
   std::string dump() const {
     command("stop\n");
     return read_file("#mem/tracedump");
@@ -58,7 +58,7 @@ class Traces {
   std::vector<std::string> names_;
 };
 
-// What was allocated at the same place may fail the same way again.
+// An allocation with the same stack may fail in the same way.
 std::string key_of(const Outcome& outcome, const Counts& risen) {
   std::string key;
   for (const std::string& frame : outcome.frames) key += frame + ' ';
@@ -70,7 +70,7 @@ std::string key_of(const Outcome& outcome, const Counts& risen) {
 
 bool Sweep::warm_up() {
   Outcome outcome = command_.run({}, true);
-  command_.run({.process = 1, .allocation = 1});  // and what this program allocates for it
+  command_.run({.process = 1, .allocation = 1});  // and this program's own allocations for it
   base_ = counts_at_rest();
   Counts growing = base_;
   for (unsigned runs = 0, quiet = 0; quiet < kQuiet; runs++) {
@@ -99,8 +99,8 @@ void Sweep::run(const Stride& share, const Target& from) {
   }
 }
 
-// False if the process makes fewer allocations, as far as is known: whoever was killed may have
-// been about to make more.
+// False if the process makes fewer allocations, as far as is known: a killed process might have
+// made more.
 bool Sweep::try_one(const Target& target) {
   say_target("try", target);
   const Outcome outcome = command_.run(target);
@@ -113,9 +113,9 @@ bool Sweep::try_one(const Target& target) {
   return true;
 }
 
-// Counts that rise with every failure at the same place accuse it. What rises only once is cached,
-// and what the next run without a failure takes away was the command's. If the same allocation
-// cannot be made to fail again, nobody knows.
+// Counts that rise with every failure with the same stack accuse it. A count that rises only once
+// is cached objects, and leftovers that the next run without a failure removes were the command's.
+// If the same allocation cannot be made to fail again, the question stays open.
 void Sweep::judge(const Target& target, const Outcome& outcome) {
   Counts now = counts_at_rest();
   Counts risen = rises(base_, now);
@@ -152,7 +152,7 @@ void Sweep::run_without_failure(const Target& target) const {
   if (command_.run({}).hung) say_target("stuck", target);
 }
 
-// Whether the same allocation can be made to fail once more.
+// Can the same allocation be made to fail once more?
 bool Sweep::fails_again(const Target& target, const Outcome& outcome) const {
   for (unsigned attempt = 0; attempt < kAttempts; attempt++) {
     const Outcome next = command_.run(target);
@@ -161,8 +161,9 @@ bool Sweep::fails_again(const Target& target, const Outcome& outcome) const {
   return false;
 }
 
-// A dump of what such a failure leaves behind; nothing if it cannot be had. Kernel stacks are not
-// reused while the page arena is traced: what a process allocates then may shift its numbers.
+// A dump of the objects that such a failure leaves behind; nothing if it cannot be made. Kernel
+// stacks are not reused while the page arena is traced: a process's extra allocations may shift its
+// numbers.
 std::optional<std::string> Sweep::trace(const Target& target, const Outcome& outcome,
                                         const Counts& risen) {
   std::optional<std::string> dump;

@@ -1,5 +1,5 @@
-// A sweep: the command is run once for each allocation of each of its processes, and each time
-// another one fails.
+// A sweep: the command runs once for each allocation of each of its processes, and that allocation
+// fails.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ class Sweep {
  public:
   explicit Sweep(const Command& command) : command_(command) {}
   // Runs the command without failures until counts stay the same; prints `clean`. False, after
-  // `grows` lines, if they do not. std::runtime_error if the command does not end by itself.
+  // `grows` lines, if they do not. std::runtime_error if the command does not end.
   bool warm_up();
-  // Tries all from `from` on. Prints what it does and finds, as leaksweep.cc says.
+  // Tries all from `from` on. Prints its steps and findings (leaksweep.cc).
   void run(const Stride& share, const Target& from);
 
  private:

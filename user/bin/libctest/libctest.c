@@ -25,16 +25,6 @@
 
 #include "check.h"
 
-static int number, failures;
-
-void check(int good, const char* what, int line) {
-  int error = errno;
-  printf("%sok %d - %s\n", good ? "" : "not ", ++number, what);
-  if (good) return;
-  failures++;
-  printf("# line %d, errno %d: %s\n", line, error, strerror(error));
-}
-
 /* An address that no process has; volatile, so that the compiler does not know. */
 static void* volatile nowhere = (void*)16;
 
@@ -342,6 +332,5 @@ int main(void) {
   library();
   programs();
   trees();
-  printf("1..%d\n", number);
-  return failures != 0;
+  return tap_end();
 }

@@ -14,11 +14,6 @@ extern char** environ;
 
 #define FOLDER "/tmp/libctest-programs"
 
-static int status_of(pid_t child) {
-  int status = -1;
-  return waitpid(child, &status, 0) == child ? status : -1;
-}
-
 /* What the open file `fd` has from its start, with a NUL. */
 static const char* text_of(int fd) {
   static char text[256];

@@ -12,9 +12,9 @@ namespace {
 
 struct Allocator {
   std::string_view name;
-  // As the session's command takes them; those of a free name an address.
+  // In the syntax of the session's commands; a free function has an address instead.
   std::string_view arguments;
-  std::string_view inner;  // what this may be no more than a call of
+  std::string_view inner;  // the function that this one may only forward to
 };
 
 constexpr std::string_view kNewArguments = "size=1", kDeleteArguments = "address=1";
@@ -24,7 +24,7 @@ constexpr Allocator kCore[] = {
     {"_calloc_r", "size=2*3", ""},
     {"_realloc_r", "size=3 old=2", ""},
     {"_memalign_r", "size=3", ""},
-    {"_pvalloc_r", "size=2", ""},  // rounds up what it asks _memalign_r for
+    {"_pvalloc_r", "size=2", ""},  // rounds up the size for _memalign_r
     {"_valloc_r", "size=2", "_memalign_r"},
     {"_free_r", "address=2", ""},
 };
@@ -43,7 +43,7 @@ constexpr Allocator kPublic[] = {
 // operator new and delete, by the names of the Itanium C++ ABI.
 constexpr std::string_view kNew[] = {"_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t",
                                      "_ZnamRKSt9nothrow_t"};
-// What they ask malloc for may be rounded up.
+// They may round up the size for malloc.
 constexpr std::string_view kAlignedNew[] = {"_ZnwmSt11align_val_t", "_ZnamSt11align_val_t",
                                             "_ZnwmSt11align_val_tRKSt9nothrow_t",
                                             "_ZnamSt11align_val_tRKSt9nothrow_t"};
@@ -59,7 +59,7 @@ constexpr std::string_view kDelete[] = {"_ZdlPv",
                                         "_ZdaPvmSt11align_val_t",
                                         "_ZdlPvSt11align_val_tRKSt9nothrow_t",
                                         "_ZdaPvSt11align_val_tRKSt9nothrow_t"};
-// Others that a report passes over.
+// Further functions that a report skips.
 constexpr std::string_view kOthers[] = {"_reallocf_r", "reallocf", "mmap", "munmap"};
 
 class Finder {
@@ -74,7 +74,7 @@ class Finder {
     return found == program_.functions.end() ? nullptr : &*found;
   }
 
-  // Whether `name` is there and does nothing but call `inner`: it is too short for anything else.
+  // Does `name` exist and only call `inner`? It is too short for anything else.
   bool is_shell(std::string_view name, std::string_view inner) const {
     constexpr uint64_t kShell = 48;  // bytes; newlib's take 24 to 42, with the call of __getreent
     const ProgramFunction* const outside = find(name);
@@ -97,7 +97,7 @@ class Finder {
   }
 
  private:
-  // Whether there is a `call` of the address in the function.
+  // Is there a `call` of the address in the function?
   bool calls(const ProgramFunction& function, uint64_t address) const {
     constexpr std::size_t kCallSize = 5;
     const std::string_view code = code_.code(function);

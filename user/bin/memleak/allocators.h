@@ -1,11 +1,10 @@
-// Which functions of a program allocate and free its memory.
+// The functions of a program that allocate and free its memory.
 //
-// All that programs of this system allocate passes through newlib's _malloc_r, _calloc_r,
-// _realloc_r and _memalign_r, and comes back through _free_r: malloc and its like, operator new and
-// the library itself (getline, fopen, strdup, printf) call these. So they are what is probed, and a
-// function that does nothing but call one of them is not: that would double the price of every
-// call. A program that brings a malloc or an operator new of its own has these probed too, and what
-// a session sees called from within them is part of them.
+// All allocations of this system's programs go through newlib's _malloc_r, _calloc_r, _realloc_r
+// and _memalign_r, and back through _free_r: malloc and the like, operator new and the library
+// itself (getline, fopen, strdup, printf) call these. So these are probed. A function that only
+// calls one of them is not: that would double the price of every call. If a program has its own
+// malloc or operator new, these are probed too; calls within them are part of them.
 #pragma once
 
 #include <string>
@@ -19,11 +18,10 @@ struct AllocatorProbes {
   bool allocates = false, frees = false;
 };
 
-// Of the program in the file `path`. With a prefix: of malloc and its like, those whose names it
-// makes, and nothing else. std::runtime_error if it is not known where they return.
+// Of the program in the file `path`. With a prefix: only malloc and the like with that prefix.
+// std::runtime_error if their returns are not known.
 AllocatorProbes allocator_probes(const std::string& path, const Program& program,
                                  std::string_view prefix);
 
-// Whether a function, by its linker's name, is part of an allocator, so that who calls it has
-// allocated.
+// Is a function, by its linker's name, part of an allocator? Then its caller has allocated.
 bool is_allocator(std::string_view function, std::string_view prefix);

@@ -1,4 +1,4 @@
-// What memleak was asked for.
+// The command line of memleak.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 enum class Sort { kSize, kCount };
 
 struct Arguments {
-  // Whose allocations: those of a process, the command's or another, or the kernel's.
+  // The source of allocations: the process of a command, another process, or the kernel.
   std::optional<uint64_t> pid;
   std::optional<std::string> command;
   bool of_process() const { return pid || command; }
 
   static constexpr uint64_t kAnySize =
-      std::numeric_limits<uint32_t>::max();  // what a trace's filter can say
+      std::numeric_limits<uint32_t>::max();  // options that a trace's filter supports
 
   bool trace = false;
   bool show_allocations = false;
@@ -35,10 +35,10 @@ struct Arguments {
   uint64_t interval = 5;  // seconds
   std::optional<uint64_t> count;
   std::vector<std::string> sources;  // caches and arenas; empty: all
-  std::string object;                // the process's program; empty: whatever it runs
-  std::string prefix;                // of the names of malloc and its like
+  std::string object;                // the process's program; empty: any
+  std::string prefix;                // of the names of malloc and the like
 };
 
-// For bad arguments it prints what is wrong and the usage, and ends the program with status 2;
-// after -h with 0.
+// After bad arguments it prints the error and the usage, and ends the program with status 2; after
+// -h with 0.
 Arguments parse_arguments(int argc, char** argv);

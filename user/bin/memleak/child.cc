@@ -82,7 +82,8 @@ Child::~Child() {
   close(failure_);
 }
 
-// In the child. Its signals are a new program's, as what ends memleak before it must end it too.
+// In the child. It gets a new program's signals, since a signal that ends memleak before must end
+// it too.
 void Child::run(int may_go, int failure) const {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(number, SIG_DFL);
   std::vector<char*> arguments;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-// A process that waits with its first instruction until it is told to go. The command's words are
-// what blanks separate: nothing is quoted, as in the original.
+// A process that waits before its first instruction until go(). Blanks separate the command's
+// words, without quoting, as in the original.
 class Child {
  public:
   // Finds the program as a shell does. std::runtime_error if there is none, or no process can be
@@ -16,15 +16,15 @@ class Child {
   explicit Child(const std::string& command);
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
-  // One that has not been told to go ends; one that has goes on.
+  // Ends the process if it has not been let go; otherwise it goes on.
   ~Child();
 
   pid_t pid() const { return pid_; }
-  // The ELF file that will run: of a script, its interpreter's.
+  // The ELF file that will run: for a script, its interpreter's.
   const std::string& program() const { return program_; }
   // std::runtime_error if the program cannot be run after all.
   void go();
-  // What waitpid says when it has ended; waits for that.
+  // Its wait status, as from waitpid; waits for its end.
   int status();
 
  private:

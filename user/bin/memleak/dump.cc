@@ -18,7 +18,7 @@ struct Damaged {
   throw Damaged{what};
 }
 
-// The front of an item that may be longer than is known here.
+// The front of an item that may be longer than the version known here.
 template <typename Item>
 Item item_at(std::span<const char> file, uint64_t offset, uint64_t size) {
   if (size < sizeof(Item)) damaged("an item is too short");

@@ -1,4 +1,4 @@
-// #mem/tracedump, or a session's `outstanding`, as objects: abi/tracedump.h says what is in it.
+// #mem/tracedump, or a session's `outstanding`, as objects (abi/tracedump.h).
 #pragma once
 
 #include <abi/tracedump.h>
@@ -20,8 +20,8 @@ class Dump {
     std::string path;
   };
 
-  // What the file says now. std::runtime_error if it cannot be read, is damaged or of a version
-  // that is not known.
+  // The current contents of the file. std::runtime_error if it cannot be read, is damaged or of an
+  // unknown version.
   static Dump read(const std::string& path = "#mem/tracedump");
 
   uint64_t time() const { return time_; }  // nanoseconds since boot

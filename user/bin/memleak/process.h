@@ -9,7 +9,7 @@
 struct ProcessState {
   std::string path;        // of its program
   std::string build_id;    // the bytes of it
-  bool has_ended = false;  // and its parent has not looked yet
+  bool has_ended = false;  // a zombie
 };
 
 // Nothing if there is no such process.

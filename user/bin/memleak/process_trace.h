@@ -1,9 +1,9 @@
 // The trace of one process: its allocator's functions are probed, and its mmap and munmap watched
 // (docs/probes.md).
 //
-// For -p the process runs already. For -c it is made here and waits with its first instruction
+// For -p the process runs already. For -c it is made here and waits before its first instruction
 // until go(). The probes are on when the constructor returns, and gone with this object, or with
-// memleak, whatever ends it.
+// any end of memleak.
 #pragma once
 
 #include <sys/types.h>
@@ -41,7 +41,7 @@ class ProcessTrace {
 
   pid_t pid() const { return pid_; }
   const ProcessState& program() const { return program_; }
-  // False if the program has no allocator: then only memory from mmap is seen.
+  // False if the program has no allocator: then only memory from mmap is traced.
   bool has_allocator() const { return has_allocator_; }
   // Lets the command begin. std::runtime_error if it cannot be run.
   void go();
@@ -51,7 +51,7 @@ class ProcessTrace {
   // Of the process, for people: "process 12 has ended with status 1".
   std::string description();
 
-  // What is outstanding now; after the process has ended, what it had not freed.
+  // The outstanding objects now; after the process has ended, those that it had not freed.
   Dump dump() const { return Dump::read(session_.file("outstanding")); }
   // With -t: prints its single allocations until it ends or a signal comes.
   void print_events(std::ostream& out, const EndSignals& signals);

@@ -27,8 +27,8 @@ std::string number(double value, bool with_sign) {
   return (with_sign && whole >= 0 ? "+" : "") + std::to_string(whole);
 }
 
-// Frames of the program. Of a process's own allocations the allocator's are passed over: who has
-// called it is of interest.
+// Frames of the program. For a process's own allocations the allocator's frames are skipped: the
+// caller is of interest.
 std::span<const uint64_t> user_frames(const Arguments& arguments, Symbols& symbols,
                                       const StackKey& key) {
   std::span<const uint64_t> frames = key.user;
@@ -122,7 +122,7 @@ void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vect
   }
   out << ", further_stacks " << hidden.size();
   if (!hidden.empty()) {
-    // Who parses the original's output takes a line with "byte" in it for a stack's.
+    // Parsers of the original's output take a line with "byte" in it for a stack's.
     out << " (" << number(rest.bytes, false) << " B in " << number(rest.objects, false) << ")";
   }
   if (of_process) {

@@ -47,29 +47,29 @@ bool is_alive(pid_t pid) {
   return kill(pid, 0) == 0 || errno != ESRCH;
 }
 
-// Nobody else's, so that no one but root can say what root stops.
+// Only root's, so that only root can name traces that root stops.
 void make_folder() {
   struct stat found;
   if (mkdir(kFolder.c_str(), 0700) != 0 && errno != EEXIST) failed(kFolder);
   if (stat(kFolder.c_str(), &found) != 0) failed(kFolder);
   if (!S_ISDIR(found.st_mode) || found.st_uid != getuid())
-    throw std::runtime_error(kFolder + ": belongs to somebody else");
+    throw std::runtime_error(kFolder + ": belongs to another user");
 }
 
-// Held while the folder and the states of traces are looked at and changed.
+// Held while the folder and the states of traces are read and changed.
 class Lock {
  public:
   Lock() {
     constexpr useconds_t kPause = 10'000;  // microseconds
     constexpr int kPatience =
-        200;  // pauses for one who has made the file and not yet written into it
+        200;  // pauses for a process that has made the file and not yet written into it
     for (int empty = 0; !make_file(kLock, O_EXCL, std::to_string(getpid()));) {
       if (errno != EEXIST) failed(kLock);
       pid_t owner = 0;
       try {
         std::istringstream(read_file(kLock)) >> owner;
       } catch (const std::runtime_error&) {
-        continue;  // it has just been given back
+        continue;  // it has just been released
       }
       if (owner > 0 ? !is_alive(owner) : ++empty > kPatience) unlink(kLock.c_str());
       usleep(kPause);
@@ -94,7 +94,7 @@ void write_started(const std::set<std::string>& names) {
   if (!make_file(kStarted, O_TRUNC, text)) failed(kStarted);
 }
 
-// Whether another memleak runs. The files of dead ones are removed.
+// Does another memleak run? Removes the files of dead ones.
 bool others_run() {
   bool others = false;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(kFolder.c_str()), closedir);
@@ -121,7 +121,7 @@ std::map<std::string, std::string> trace_states() {
   return states;
 }
 
-// Addresses, not memory: what stands behind them is in `page` under the same stacks.
+// Addresses, not memory: `page` has the memory behind them under the same stacks.
 constexpr const char* kAddresses = "kernel_virtual";
 
 std::set<std::string> wanted_of(const Arguments& arguments,
@@ -184,7 +184,7 @@ void Traces::start(const Arguments& arguments) {
   for (const std::string& name : wanted_of(arguments, states)) {
     if (states.at(name) == "off") off.insert(name);
   }
-  // Before the first is started: whoever kills us leaves traces that the next one knows.
+  // Before the first is started: if we are killed, the next one knows the traces.
   started_.insert(off.begin(), off.end());
   write_started(started_);
   const std::string command = start_command(arguments);
@@ -193,7 +193,7 @@ void Traces::start(const Arguments& arguments) {
     if (error == 0) continue;
     if (error != EBUSY && error != ENOENT)
       throw std::runtime_error(trace_file(name) + ": " + std::strerror(error));
-    started_.erase(name);  // somebody was faster, or it is gone
+    started_.erase(name);  // another one was faster, or it is gone
   }
   write_started(started_);
 }

@@ -1,13 +1,12 @@
 // The traces that memleak starts, and ends.
 //
-// A trace is started if it can be and is off; what somebody else has started, running or stopped,
-// is looked at and left alone. Several memleaks share what any of them has started: the last one
-// that ends stops and resets it. A folder that belongs to root, /tmp/.memleak, holds what they must
-// know of each other: a file for each that runs, named by its PID, `started`, the names of the
-// traces that any of them has started, and `lock`, which is there while one of them changes the
-// others. What a memleak that was killed has left there, and left running, is found by the next
-// one, shared by it like a living one's, and ended with it. A lock's owner is found dead by its
-// PID.
+// A trace is started if it can be and is off; traces of other programs, running or stopped, are
+// read and not changed. Several memleaks share the traces that any of them has started: the last
+// one to end stops and resets them. Their shared state is in a folder that belongs to root,
+// /tmp/.memleak: a file for each that runs, named by its PID; `started`, the names of the traces
+// that any of them has started; and `lock`, which exists while one of them changes the others. A
+// killed memleak leaves files and running traces there; the next one finds them, shares the traces
+// like a living one's, and ends them with its own. A PID shows that a lock's owner is dead.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +23,7 @@ class Traces {
   Traces& operator=(const Traces&) = delete;
   ~Traces();
 
-  // Those of memleak; others in a dump are somebody else's.
+  // The traces of memleak; others in a dump belong to other programs.
   bool is_ours(const std::string& name) const { return started_.contains(name); }
 
  private:

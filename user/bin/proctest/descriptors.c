@@ -11,12 +11,12 @@ static int writes_lines(void* argument) {
   return 0;
 }
 
-/* One open file that several processes write to at once loses nothing. */
+/* Several processes write to one open file at once: nothing is lost. */
 static void test_shared_position(const char* path) {
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   pid_t writers[kWriters];
-  for (int i = 0; i < kWriters; i++) writers[i] = start_child(writes_lines, &fd);
-  for (int i = 0; i < kWriters; i++) EXPECT(wait_for(writers[i]) == 0);
+  for (int i = 0; i < kWriters; i++) writers[i] = start_child_with(writes_lines, &fd);
+  for (int i = 0; i < kWriters; i++) EXPECT(status_of(writers[i]) == 0);
   struct stat status;
   EXPECT(fstat(fd, &status) == 0 && status.st_size == kWriters * kLines * 5);
   EXPECT(lseek(fd, 0, SEEK_CUR) == kWriters * kLines * 5);
@@ -50,12 +50,12 @@ static int switches_append(void* argument) {
   return 0;
 }
 
-/* A write is at the end or where the offset is, and moves the offset to its own end: nothing in
- * between, whoever changes the flag meanwhile. */
+/* A write is at the end or at the offset, and moves the offset to its own end: atomically, even
+ * if the flag changes meanwhile. */
 static void test_append_switched(const char* path) {
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   EXPECT(ftruncate(fd, 100) == 0);
-  pid_t child = start_child(switches_append, &fd);
+  pid_t child = start_child_with(switches_append, &fd);
   int good = 1;
   for (int i = 0; good && i < 5000; i++) {
     struct stat status;
@@ -66,12 +66,13 @@ static void test_append_switched(const char* path) {
   }
   EXPECT(good);
   kill(child, SIGKILL);
-  wait_for(child);
+  status_of(child);
   close(fd);
   unlink(path);
 }
 
-/* What does not fit into the milliseconds of poll is long, or wrong, but never short. */
+/* A timeout that does not fit into the milliseconds of poll is long, or an error, but never short.
+ */
 static void test_select(void) {
   int ends[2];
   EXPECT(pipe(ends) == 0);
@@ -89,7 +90,7 @@ static void test_select(void) {
     EXPECT(select(ends[0] + 1, &reading, NULL, NULL, &times[i]) == 1);
     char byte;
     EXPECT(read(ends[0], &byte, 1) == 1);
-    wait_for(child);
+    status_of(child);
   }
   struct timeval wrong[] = {{-1, 0}, {0, -1}, {0, 1000000}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -101,7 +102,7 @@ static void test_select(void) {
   close(ends[1]);
 }
 
-/* A failed way home must not leave the process in the directory that the call was about. */
+/* A call that cannot return to the process's directory must not leave it in another one. */
 static void test_openat(void) {
   EXPECT(mkdir("/tmp/proctest.dir", 0755) == 0 && mkdir("/tmp/proctest.gone", 0755) == 0);
   int directory = open("/tmp/proctest.dir", O_RDONLY | O_DIRECTORY);

@@ -18,7 +18,7 @@ static int run(void* argument) {
 /* Exit code of the program, or the error of execve. */
 static int exec(const char* path, char* const* arguments, char* const* environment) {
   struct command command = {arguments, environment, path};
-  return WEXITSTATUS(in_child(run, &command));
+  return WEXITSTATUS(in_child_with(run, &command));
 }
 
 int exec_helper(int argc, char** argv) {
@@ -38,9 +38,9 @@ int exec_helper(int argc, char** argv) {
     execv(argv[3], echo);
     return 2;
   }
-  if (strcmp(what, "modes") == 0) /* makes a file and a directory with all bits */
+  if (strcmp(what, "modes") == 0) /* makes a file and a directory with all permission bits */
     return open(argv[3], O_WRONLY | O_CREAT, 07777) < 0 || mkdir(argv[4], 07777) < 0;
-  if (strcmp(what, "name") == 0) { /* of an open file when a directory has got another one */
+  if (strcmp(what, "name") == 0) { /* of an open file after a directory has taken its name */
     char name[1024];
     int fd = open(argv[3], O_RDONLY);
     if (fd < 0 || rename(argv[4], argv[5]) < 0) return 1;
@@ -104,7 +104,7 @@ void test_exec(void) {
   EXPECT(exec(program, many, NULL) == E2BIG);
   free(many);
 
-  EXPECT(WEXITSTATUS(in_child(keeps_state, NULL)) == 44);
+  EXPECT(WEXITSTATUS(in_child_with(keeps_state, NULL)) == 44);
 
   char* script[] = {"ignored", "last", NULL};
   write_script("/tmp/proctest.script", "#!/bin/sh\nexit 46\n", 0755);
@@ -131,7 +131,7 @@ void test_exec(void) {
   EXPECT(exec("/tmp/not there", script, NULL) == ENOENT);
   EXPECT(exec("/bin/sh/x", script, NULL) == ENOTDIR);
 
-  /* ELF files with each byte of the headers broken in turn: an error, or a program that runs or
+  /* ELF files with each byte of the headers changed in turn: an error, or a program that runs or
    * dies. */
   char head[512];
   int fd = open(program, O_RDONLY);
@@ -145,7 +145,7 @@ void test_exec(void) {
     write(fd, head + i + 1, sizeof head - i - 1);
     close(fd);
     exec("/tmp/proctest.elf", script,
-         NULL); /* whatever comes of it, this program and the kernel live on */
+         NULL); /* with any result, this program and the kernel live on */
   }
   unlink("/tmp/proctest.elf");
   unlink("/tmp/proctest.script");

@@ -1,9 +1,9 @@
-/* User stacks as the tracer's walk must survive them. */
+/* User stacks that the tracer's walk must survive. */
 #include "proctest.h"
 
 #define PAGE 4096
 
-/* A system call with a frame pointer and a stack pointer as they are given. */
+/* A system call with a given frame pointer and stack pointer. */
 long call_with_frame(long number, long a, const void* b, long c, const void* frame,
                      const void* stack);
 /* Writes to an address with such a frame pointer: a page fault, if nothing is there yet. */
@@ -54,13 +54,13 @@ static void leak_with_frame(int file, const void* frame, const void* stack) {
   write_with_frame(file, "leak debug_64 1", frame, stack);
 }
 
-/* Leaks an object of debug_64 under each of many frame pointers and prints how many. */
+/* Leaks an object of debug_64 under each of many frame pointers and prints their number. */
 int make_frames(void) {
   int file = open("#debug/alloc", O_WRONLY);
-  /* What is below is touched, so that frames above the stack pointer can be anywhere in it. */
+  /* The stack below is touched, so that frames above the stack pointer can be anywhere in it. */
   char* memory = map(16 * PAGE, ABI_PROT_READ | ABI_PROT_WRITE);
   EXPECT(file >= 0 && (long)memory > 0);
-  if (failures) return 1;
+  if (test_failures) return 1;
   int leaks = 0;
 
   const long garbage[] = {0,
@@ -85,7 +85,7 @@ int make_frames(void) {
   }
 
   struct frame* frames = (struct frame*)(memory + 4 * PAGE);
-  /* Each is above the one before, more than are recorded. */
+  /* Each is above the previous one; more than are recorded. */
   for (long i = 0; i < 200; i++) frames[i] = (struct frame){&frames[i + 1], 0x1000 + i};
   write_with_frame(file, "leak debug_64 3", frames, memory);
   /* All of it is recorded, which is the same; and one less. */
@@ -94,8 +94,7 @@ int make_frames(void) {
   frames[13].next = 0;
   leak_with_frame(file, frames, memory);
   leaks += 5;
-  /* One that is its own caller, two that are each other's, and one that lies below the stack
-   * pointer. */
+  /* One that is its own caller, two that call each other, and one below the stack pointer. */
   frames[0] = (struct frame){&frames[0], 0x2000};
   leak_with_frame(file, frames, memory);
   frames[1] = (struct frame){&frames[2], 0x3000};
@@ -107,8 +106,8 @@ int make_frames(void) {
   leak_with_frame(file, frames, memory);
   frames[0] = (struct frame){(char*)&frames[8] + 4, 0x4001};
   leak_with_frame(file, frames, memory);
-  /* A page that nobody has touched, one that may not be read, and half a frame before the end of
-   * what is mapped. */
+  /* A page that nobody has touched, one that may not be read, and half a frame before the end of a
+   * mapping. */
   leak_with_frame(file, memory + 8 * PAGE, memory);
   char* closed = map(PAGE, 0);
   EXPECT((long)closed > 0);
@@ -120,16 +119,16 @@ int make_frames(void) {
 
   close(file);
   printf("%d\n", leaks);
-  return failures != 0;
+  return test_failures != 0;
 }
 
-/* Calls from one place so often that the kernel compares the frames with those that it remembers:
- * then they are others, and then one is not there any more. Leaks nine objects of debug_64. */
+/* Calls from one function so often that the kernel compares the frames with cached ones; then with
+ * other frames, and then without one of them. Leaks nine objects of debug_64. */
 int make_known_frames(void) {
   int file = open("#debug/alloc", O_WRONLY);
   char* memory = map(2 * PAGE, ABI_PROT_READ | ABI_PROT_WRITE);
   EXPECT(file >= 0 && (long)memory > 0);
-  if (failures) return 1;
+  if (test_failures) return 1;
   struct frame* frames = (struct frame*)(memory + 256);
   for (long i = 0; i < 5; i++) frames[i] = (struct frame){&frames[i + 1], 0x5000 + i};
   frames[4].next = 0;
@@ -146,5 +145,5 @@ int make_known_frames(void) {
   EXPECT(RAW(munmap, last, PAGE, 0) == 0);
   leak_with_frame(file, frames, memory);
   close(file);
-  return failures != 0;
+  return test_failures != 0;
 }

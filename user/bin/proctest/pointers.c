@@ -1,13 +1,12 @@
-/* Every pointer argument of every system call gets addresses that a program must not use; then
- * everything gets anything. */
+/* Every pointer argument of every system call gets addresses that a program must not use; then all
+ * arguments get random values. */
 #include "proctest.h"
 
-/* For each call which arguments point at memory that the kernel reads (r), writes (w), or takes as
- * a path (p); other arguments are fixed so that the pointer is used. */
+/* For each call the arguments that point at memory that the kernel reads (r), writes (w), or takes
+ * as a path (p); other arguments have values for which the pointer is used. */
 struct pattern {
   int number;
-  const char* kinds; /* a letter for each argument; . is the value as it is, o is a pointer that may
-                        be null */
+  const char* kinds; /* a letter for each argument; . is a value, o is a pointer that may be null */
   long values[6];
 };
 static int file, directory, ends[2], console;
@@ -37,7 +36,7 @@ static void check(int number, const struct pattern* pattern, int argument, long 
   if (result == -EFAULT) return;
   printf("# call %d, argument %d = 0x%lx: %ld, not EFAULT\n", number, argument,
          (unsigned long)address, result);
-  failures++;
+  test_failures++;
 }
 
 static int try_calls(void* argument) {
@@ -119,7 +118,7 @@ static int try_calls(void* argument) {
       {ABI_SYS_ioctl, "..r", {console, ABI_TCSPGRP, good}},
       {ABI_SYS_ioctl, "..w", {console, ABI_TCGWINSZ, good}},
   };
-  /* A page with nothing after it: a structure that begins in it and goes on outside. */
+  /* A page with nothing after it, for a structure that crosses its end. */
   char* page = (char*)raw(ABI_SYS_mmap, 0, 8192, ABI_PROT_READ | ABI_PROT_WRITE,
                           ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
   char* read_only =
@@ -148,7 +147,7 @@ static int try_calls(void* argument) {
       }
     }
   }
-  /* wait4 has its own: there must be a child. */
+  /* wait4 has a test of its own: there must be a child. */
   if (fork() == 0) _exit(0);
   EXPECT(RAW(wait4, -1, 0x10000000000, 0) == -EFAULT);
   if (fork() == 0) _exit(0);
@@ -167,7 +166,7 @@ void test_bad_pointers(void) {
   directory = open("/bin", O_RDONLY);
   console = open("#cons/cons", O_RDWR);
   EXPECT(file >= 0 && directory >= 0 && console >= 0 && pipe(ends) == 0);
-  EXPECT(in_child(try_calls, NULL) == 0);
+  EXPECT(in_child_with(try_calls, NULL) == 0);
   close(file);
   close(directory);
   close(console);
@@ -176,7 +175,7 @@ void test_bad_pointers(void) {
   unlink("/tmp/proctest.file");
 }
 
-/* --- Anything. */
+/* --- Random arguments. */
 
 static uint64_t random_state;
 static uint64_t random_word(void) {
@@ -213,7 +212,7 @@ static long random_argument(void) {
 static int does_anything(void* argument) {
   random_state = (uint64_t)argument;
   setsid();
-  /* Nothing that reaches others, and no way to write on what is open. */
+  /* No calls that reach other processes, and no writes to open files. */
   for (int fd = 0; fd < 20; fd++) close(fd);
   open("#null/null", O_RDWR);
   for (int i = 0; i < 3000; i++) {
@@ -247,12 +246,12 @@ void test_fuzz(void) {
   printf("# seed 0x%lx\n", (unsigned long)seed);
   for (int round = 0; round < 5; round++) {
     for (int i = 0; i < 8; i++)
-      children[i] = start_child(does_anything,
-                                (void*)(seed + (uint64_t)(round * 8 + i) * 0x9e3779b97f4a7c15u));
+      children[i] = start_child_with(
+          does_anything, (void*)(seed + (uint64_t)(round * 8 + i) * 0x9e3779b97f4a7c15u));
     pause_ms(300); /* those that wait for something are killed where they are */
     for (int i = 0; i < 8; i++) {
       kill(children[i], SIGKILL);
-      int status = wait_for(children[i]);
+      int status = status_of(children[i]);
       /* How it ends is its own affair: a read past `scratch` may write over whatever it decides by.
        * That it ends is ours. */
       EXPECT(WIFEXITED(status) || WIFSIGNALED(status));

@@ -1,4 +1,4 @@
-/* What the files of proctest share. */
+/* Shared by the files of proctest. */
 #pragma once
 
 #include <errno.h>
@@ -15,8 +15,9 @@
 
 #include "abi/errno.h"
 #include "abi/syscall.h"
+#include "testing/testing.h"
 
-/* The call as it is: the kernel's result, not errno. */
+/* The raw call: the kernel's result, not errno. */
 static inline long raw(long number, long a, long b, long c, long d, long e, long f) {
   long result;
   register long r10 __asm__("r10") = d;
@@ -34,18 +35,8 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 #define RAW_AT(name, a, b, c) \
   raw(ABI_SYS_##name, ABI_AT_FDCWD, (long)(a), (long)(b), (long)(c), 0, 0)
 
-extern int failures;
 extern const char* program;
 
-void expect(int good, const char* what, const char* file, int line);
-#define EXPECT(condition) expect(!!(condition), #condition, __FILE__, __LINE__)
-
-/* Runs function(argument) in a child; the child's status as wait gives it. What it returns is its
- * exit code. */
-int in_child(int (*function)(void*), void* argument);
-/* Forks a child that runs the function; the parent gets its PID. */
-pid_t start_child(int (*function)(void*), void* argument);
-int wait_for(pid_t pid);
 void pause_ms(int ms);
 /* poll with a timeout in milliseconds; -1: none. */
 long poll_ms(struct abi_pollfd* entries, long count, int ms);
@@ -65,5 +56,5 @@ int make_known_frames(void);
 /* proctest walk. */
 int walk_as(uid_t uid, int count, char** paths);
 int crowd_as(uid_t uid, int users, int count, char** paths);
-/* What a program that test_exec starts does with its arguments. */
+/* The work of a program that test_exec starts, with its arguments. */
 int exec_helper(int argc, char** argv);

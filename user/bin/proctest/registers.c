@@ -1,5 +1,5 @@
-/* Registers that the kernel does not use itself: those of SSE and AVX, MXCSR, and FS base. They are
- * a program's own, whatever others run, whatever a signal handler does, and through fork. */
+/* Registers that the kernel does not use itself: those of SSE and AVX, MXCSR, and FS base. A
+ * program keeps them across other programs, signal handlers and fork. */
 #include <ucontext.h>
 
 #include "proctest.h"
@@ -77,8 +77,8 @@ static int has_avx(void) {
   return __builtin_cpu_supports("avx") != 0;
 }
 
-/* Values that differ in each register and for each `seed`; rounding modes and the masks of MXCSR
- * with them. */
+/* Values that differ in each register and for each `seed`, including rounding modes and the masks
+ * of MXCSR. */
 static void fill(struct registers* registers, int seed) {
   memset(registers, 0, sizeof *registers);
   for (int i = 0; i < REGISTERS; i++) {
@@ -98,8 +98,8 @@ static int are_kept(int seed, long rounds, long number, long a, long b) {
   return memcmp(&in, &out, sizeof in) == 0;
 }
 
-/* Several on each CPU, which also move from one to the other. They begin when all are there: when
- * nobody can write to the pipe any more. */
+/* Several on each CPU, which also migrate. They begin when all are there: when no process can write
+ * to the pipe any more. */
 static int begin[2];
 
 static int spin(void* seed) {
@@ -137,7 +137,7 @@ static void spoil(int signal, siginfo_t* info, void* context) {
       ((uintptr_t)machine->gregs[REG_RSP] - RED_ZONE - (uintptr_t)state) & -(size_t)ALIGNMENT;
   handled++;
   switch (pattern) {
-    case 0: /* components that nobody has, the compacted form, what is reserved, all MXCSR bits */
+    case 0: /* missing components, the compacted form, reserved bits, all MXCSR bits */
       memset(state, 0xff, size);
       break;
     case 1:
@@ -168,16 +168,16 @@ static int forked(void* pointer) {
 void test_user_registers(void) {
   pid_t children[SPINNERS];
   EXPECT(pipe(begin) == 0);
-  for (long i = 0; i < SPINNERS; i++) children[i] = start_child(spin, (void*)(i * 3));
+  for (long i = 0; i < SPINNERS; i++) children[i] = start_child_with(spin, (void*)(i * 3));
   close(begin[0]);
   close(begin[1]);
-  for (int i = 0; i < SPINNERS; i++) EXPECT(wait_for(children[i]) == 0);
+  for (int i = 0; i < SPINNERS; i++) EXPECT(status_of(children[i]) == 0);
 
   /* Thread-local storage. */
   EXPECT(of_thread == 77);
   of_thread = 78;
   EXPECT(thread_pointer() == *(long*)thread_pointer());
-  EXPECT(in_child(forked, (void*)thread_pointer()) == 5 << 8 && of_thread == 78);
+  EXPECT(in_child_with(forked, (void*)thread_pointer()) == 5 << 8 && of_thread == 78);
   const long bad[] = {(long)0x8000000000000000, (long)0xffffffff80100000, 0x800000000000,
                       0x7ffffffff000, -1};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -189,5 +189,5 @@ void test_user_registers(void) {
   EXPECT(are_kept(100, 3, ABI_SYS_kill, getpid(), SIGUSR1));
   EXPECT(handled == 3);
   handled = 0;
-  for (long i = 0; i < 2 + 24 * 8; i++) EXPECT(in_child(returns_with_garbage, (void*)i) == 0);
+  for (long i = 0; i < 2 + 24 * 8; i++) EXPECT(in_child_with(returns_with_garbage, (void*)i) == 0);
 }

@@ -1,4 +1,4 @@
-/* Handlers, masks, restarted calls, stopping, and killing whatever state a process is in. */
+/* Handlers, masks, restarted calls, stopping, and killing a process in any state. */
 #include "proctest.h"
 
 static volatile int caught, last_caught, depth, deepest;
@@ -37,18 +37,18 @@ static int writes_later(void* argument) {
   return 0;
 }
 
-/* Makes a child that does so; returns where to read it. The end is seen there when the child is
+/* Makes a child that does so; returns a descriptor, on which a read shows the end when the child is
  * gone. */
 static int start_writer(pid_t* child) {
   int ends[2];
   EXPECT(pipe(ends) == 0);
-  *child = start_child(writes_later, ends);
+  *child = start_child_with(writes_later, ends);
   close(ends[1]);
   return ends[0];
 }
 
-/* A child has ended: counted beside the signals that it may have sent, in whatever order they are
- * delivered. */
+/* A child has ended: counted separately from the signals that it may have sent, which may be
+ * delivered in any order. */
 enum { kGone = 1000 };
 static void gone(int signal) {
   (void)signal;
@@ -72,7 +72,7 @@ static int exits(void* argument) {
 static void test_handler_registers(void) {
   caught = 0;
   set_handler(SIGCHLD, gone, SA_RESTART);
-  pid_t child = start_child(signals_parent, (void*)10);
+  pid_t child = start_child_with(signals_parent, (void*)10);
   volatile int* flag = &caught;
   long bad = 0;
   __asm__ volatile(
@@ -92,7 +92,7 @@ static void test_handler_registers(void) {
       : "D"(flag)
       : "rbx", "r12", "r13", "r8", "rdx", "rcx", "rsi", "xmm5", "xmm15", "cc", "memory");
   EXPECT(bad == 0 && caught % kGone == 1);
-  wait_for(child);
+  status_of(child);
   signal(SIGCHLD, SIG_DFL);
 }
 
@@ -138,36 +138,36 @@ void test_signals(void) {
   EXPECT(read(from, &byte, 1) < 0 && errno == EINTR);
   EXPECT(read(from, &byte, 1) == 1);
   close(from);
-  wait_for(child);
+  status_of(child);
   set_handler(SIGUSR1, count, SA_RESTART);
   caught = 0;
   from = start_writer(&child);
   EXPECT(read(from, &byte, 1) == 1 && caught == 1);
   close(from);
-  wait_for(child);
-  child = start_child(signals_parent, (void*)10);
+  status_of(child);
+  child = start_child_with(signals_parent, (void*)10);
   struct abi_timespec second = {5, 0}, left = {0, 0};
   EXPECT(raw(ABI_SYS_nanosleep, ABI_CLOCK_MONOTONIC, 0, (long)&second, (long)&left, 0, 0) ==
              -EINTR &&
          left.sec >= 3);
-  wait_for(child);
+  status_of(child);
   EXPECT(RAW(kill, getpid(), 0, 0) == 0 && RAW(kill, getpid(), 99, 0) == -EINVAL &&
          RAW(kill, 31000, 0, 0) == -ESRCH);
 
   /* Children. */
   caught = 0;
   set_handler(SIGCHLD, count, SA_RESTART);
-  child = start_child(exits, (void*)9);
-  EXPECT(WEXITSTATUS(wait_for(child)) == 9 && caught == 1 && last_caught == SIGCHLD);
+  child = start_child_with(exits, (void*)9);
+  EXPECT(WEXITSTATUS(status_of(child)) == 9 && caught == 1 && last_caught == SIGCHLD);
   signal(SIGCHLD, SIG_IGN);
-  child = start_child(exits, (void*)9);
+  child = start_child_with(exits, (void*)9);
   EXPECT(RAW(wait4, child, 0, 0) == -ECHILD);
   signal(SIGCHLD, SIG_DFL);
 
-  int status = in_child(writes_to_nobody, NULL);
+  int status = in_child_with(writes_to_nobody, NULL);
   EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE);
   signal(SIGPIPE, SIG_IGN);
-  EXPECT(WEXITSTATUS(in_child(writes_to_nobody, NULL)) == 1);
+  EXPECT(WEXITSTATUS(in_child_with(writes_to_nobody, NULL)) == 1);
   signal(SIGPIPE, SIG_DFL);
   signal(SIGUSR1, SIG_DFL);
   signal(SIGUSR2, SIG_DFL);
@@ -196,7 +196,7 @@ static int reads_nothing(void* argument) {
 }
 static int waits(void* argument) {
   (void)argument;
-  return wait_for(start_child(reads_nothing, NULL));
+  return status_of(start_child_with(reads_nothing, NULL));
 }
 static _Noreturn int suspends(void* argument) {
   (void)argument;
@@ -208,7 +208,7 @@ static _Noreturn int forks(void* argument) {
   for (;;) {
     pid_t pid = fork();
     if (pid == 0) _exit(0);
-    wait_for(pid);
+    status_of(pid);
   }
 }
 static int ignores(void* argument) {
@@ -219,7 +219,7 @@ static int ignores(void* argument) {
 
 static int end_of(pid_t pid) {
   kill(pid, SIGKILL);
-  int status = wait_for(pid);
+  int status = status_of(pid);
   return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
 }
 
@@ -228,14 +228,14 @@ static int writes_much(void* argument) {
   return write(*(int*)argument, calloc(1, kMuch), kMuch) == kMuch;
 }
 
-/* A signal ends a write to a file before all is written. The writer may be the quicker one, so
- * there are several. */
+/* A signal ends a write to a file before all is written. The writer may be faster, so there are
+ * several. */
 static void test_kill_writer(void) {
   int cut = 0;
   for (int i = 0; i < 20 && !cut; i++) {
     int fd = open("/tmp/much", O_RDWR | O_CREAT | O_TRUNC, 0600);
     EXPECT(fd >= 0 && unlink("/tmp/much") == 0);
-    pid_t child = start_child(writes_much, &fd);
+    pid_t child = start_child_with(writes_much, &fd);
     struct stat stat = {.st_size = 0};
     int status = 0;
     pid_t ended = 0;
@@ -244,7 +244,7 @@ static void test_kill_writer(void) {
     EXPECT(ended == 0); /* before it has written anything */
     if (ended == 0) {
       kill(child, SIGTERM);
-      status = wait_for(child);
+      status = status_of(child);
     }
     EXPECT(fstat(fd, &stat) == 0);
     cut = WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM && stat.st_size < kMuch;
@@ -273,14 +273,14 @@ void test_kill(void) {
                {forks, NULL}, {ignores, NULL}, {waits, NULL},     {fills, &full[1]}};
   for (int delay = 0; delay <= 20; delay += 10) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-      pid_t child = start_child(kinds[i].function, kinds[i].argument);
+      pid_t child = start_child_with(kinds[i].function, kinds[i].argument);
       if (delay) pause_ms(delay);
       EXPECT(end_of(child) == SIGKILL);
     }
   }
 
   /* Stopped, continued, killed while stopped. */
-  pid_t child = start_child(sleeps, NULL);
+  pid_t child = start_child_with(sleeps, NULL);
   kill(child, SIGSTOP);
   int status = 0;
   EXPECT(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status) &&
@@ -294,7 +294,7 @@ void test_kill(void) {
   EXPECT(end_of(child) == SIGKILL);
 
   /* Nobody would make an orphaned group go on. */
-  child = start_child(goes_on_in_an_orphaned_group, NULL);
+  child = start_child_with(goes_on_in_an_orphaned_group, NULL);
   EXPECT(waitpid(child, &status, WUNTRACED) == child && WIFEXITED(status) &&
          WEXITSTATUS(status) == 7);
   if (WIFSTOPPED(status)) end_of(child);
@@ -302,12 +302,12 @@ void test_kill(void) {
   /* A whole group. */
   pid_t children[5];
   for (int i = 0; i < 5; i++) {
-    children[i] = start_child(i % 2 ? spins : sleeps, NULL);
+    children[i] = start_child_with(i % 2 ? spins : sleeps, NULL);
     EXPECT(setpgid(children[i], children[0]) == 0);
   }
   EXPECT(kill(-children[0], SIGTERM) == 0);
   for (int i = 0; i < 5; i++) {
-    status = wait_for(children[i]);
+    status = status_of(children[i]);
     EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
   }
   EXPECT(kill(-children[0], SIGTERM) < 0 && errno == ESRCH);

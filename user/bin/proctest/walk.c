@@ -1,13 +1,12 @@
-/* proctest walk UID PATH…: does to each file and directory at and below PATH all that a program can
- * do, as user UID, in a session of its own. proctest crowd UID N PATH…: N users from UID on do so
- * at the same time, while processes of one more come and go.
+/* proctest walk UID PATH…: makes every possible call on each file and directory at and below PATH,
+ * as user UID, in a session of its own. proctest crowd UID N PATH…: N users from UID on do so at
+ * the same time, while processes of one more user come and go.
  *
- * Each is opened in every way, read, listed, written with garbage, seeked, polled, asked for what a
- * terminal is asked for, and named to the calls that take a path, with sizes, places and pointers
- * from good to absurd. What somebody is denied is silent. A line of output is a success that
- * changes something (`wrote PATH`), a kernel address in what is read (`address PATH`), or a file
- * that is no device and never ends (`endless PATH`); each is said once. The last line is how many
- * names were walked.
+ * Each is opened in every way, read, listed, written with garbage, seeked, polled, asked for
+ * terminal settings, and passed to the calls that take a path, with sizes, offsets and pointers
+ * from good to absurd. Denied calls are silent. A line of output is a success that changes
+ * something (`wrote PATH`), a kernel address in the contents (`address PATH`), or an endless file
+ * that is no device (`endless PATH`); each is printed once. The last line is the number of names.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -18,7 +17,7 @@
 
 enum { kMaxDepth = 8, kMaxEntries = 24, kLongest = 16 << 20 };
 
-#define MADE "made-by-" /* whom; another who walks does not look at it */
+#define MADE "made-by-" /* the other user; other walkers ignore it */
 
 static const char* now; /* the path that is being walked */
 static unsigned walked;
@@ -55,7 +54,7 @@ static void look(const char* data, size_t size) {
   }
 }
 
-/* What a call said, and why it failed. */
+/* Prints the result of a call, and the reason of a failure. */
 static long told(long result) {
   char why[ABI_ERRSTR_MAX];
   if (result < 0) {
@@ -240,7 +239,7 @@ static void name_to_every_call(const char* path) {
   changes("removed", RAW_AT(unlink, path, 0, 0));
 }
 
-/* An open file of this very process, as its output. */
+/* An open file of this process, its output. */
 static int is_of_fd(const char* directory, const char* name) {
   const char* last = strrchr(directory, '/');
   return strncmp(name, "std", 3) == 0 || strcmp(last != NULL ? last + 1 : directory, "fd") == 0;
@@ -277,7 +276,7 @@ static void walk(const char* path, int depth) {
 int walk_as(uid_t uid, int count, char** paths) {
   const pid_t child = fork();
   if (child != 0) {
-    const int status = wait_for(child);
+    const int status = status_of(child);
     if (!WIFEXITED(status)) printf("ended by signal %d\n", WTERMSIG(status));
     return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
   }
@@ -290,7 +289,7 @@ int walk_as(uid_t uid, int count, char** paths) {
   return 0;
 }
 
-/* Processes that end soon after they began, for others to look at meanwhile. */
+/* Processes that end soon after their start, for others to observe meanwhile. */
 static void come_and_go(uid_t uid) {
   char* const arguments[] = {(char*)program, "helper", "exit", NULL};
   if (setsid() < 0 || setgid(uid) != 0 || setuid(uid) != 0) _exit(1);
@@ -302,7 +301,7 @@ static void come_and_go(uid_t uid) {
         RAW(read, RAW_AT(open, "/proc/self/status", O_RDONLY, 0), bytes, sizeof bytes);
       _exit(0);
     }
-    if (child > 0) wait_for(child);
+    if (child > 0) status_of(child);
   }
 }
 
@@ -317,10 +316,10 @@ int crowd_as(uid_t uid, int users, int count, char** paths) {
   const pid_t crowd = fork();
   if (crowd == 0) come_and_go(uid + (uid_t)users);
   int failed = crowd < 0;
-  for (int i = 0; i < users; i++) failed |= walkers[i] < 0 || wait_for(walkers[i]) != 0;
+  for (int i = 0; i < users; i++) failed |= walkers[i] < 0 || status_of(walkers[i]) != 0;
   if (crowd > 0) {
     kill(crowd, SIGKILL);
-    const int status = wait_for(crowd);
+    const int status = status_of(crowd);
     failed |= !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
   }
   return failed;

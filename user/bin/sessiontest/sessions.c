@@ -1,4 +1,4 @@
-/* Sessions: how they get terminals and lose them, and what job control does to their groups. */
+/* Sessions: how they get terminals and lose them, and job control of their groups. */
 #include <poll.h>
 #include <pty.h>
 #include <sys/ioctl.h>
@@ -7,8 +7,8 @@
 #include "sessiontest.h"
 
 /* Runs the function as the leader of a session that has the slave of a pair as descriptors 0 and
- * `slave`; what it prints goes where this program's output goes. Its exit code; the master is read
- * meanwhile. */
+ * `slave`; it prints to this program's output. Returns its exit code; the master is read meanwhile.
+ */
 static int master;
 static pid_t start_session(int (*function)(void)) {
   int output = dup(STDOUT_FILENO);
@@ -36,7 +36,7 @@ static volatile sig_atomic_t caught[NSIG];
 static void catch_signal(int signal) {
   caught[signal]++;
 }
-/* Until it has come. */
+/* Waits until it has come. */
 static int comes(int signal) {
   for (int i = 0; i < 2000 && caught[signal] == 0; i++) usleep(1000);
   return caught[signal] != 0;
@@ -155,7 +155,7 @@ static int writes_ignoring_it(void) {
   return write(0, "x", 1) != 1;
 }
 
-/* Stops by what it does in the background; goes on in the foreground. */
+/* Is stopped by its actions in the background; goes on in the foreground. */
 static void stops_by(int (*function)(void), int signal) {
   pid_t child = start_child(function);
   EXPECT(is_stopped(child, signal));
@@ -185,7 +185,7 @@ static int has_jobs(void) {
   return 0;
 }
 
-/* What an orphan found, written by itself. */
+/* The observations of an orphan, written by itself. */
 static int results[2];
 
 static int waits_as_an_orphan(void) {
@@ -196,7 +196,7 @@ static int waits_as_an_orphan(void) {
   if (write(results[1], &byte, 1) != 1) return 1;
   raise(SIGSTOP);
   byte = (char)('a' + (caught[SIGHUP] == 1 ? 1 : 0) + (caught[SIGCONT] == 1 ? 2 : 0));
-  /* Nobody would make it go on, so it does not stop. */
+  /* Nobody would continue it, so it does not stop. */
   char other;
   if (read(0, &other, 1) == -1 && errno == EIO) byte += 4;
   raise(SIGTSTP);
@@ -224,7 +224,7 @@ static int outlives_its_session(void) {
   char byte;
   signal(SIGHUP, catch_signal);
   EXPECT(types(results[1], "r") && comes(SIGHUP));
-  /* The foreground is gone: nothing of the terminal is reached. */
+  /* The foreground is gone: signals of the terminal reach nobody. */
   EXPECT(read(0, &byte, 1) == 0 && write(0, "x", 1) == -1 && errno == EIO);
   EXPECT(open("/dev/tty", O_RDWR) == -1 && errno == ENXIO);
   byte = (char)code('k');

@@ -1,4 +1,4 @@
-/* What a parent learns of its children. */
+/* A parent's information about its children. */
 #include <sys/resource.h>
 
 #include "sigtest.h"

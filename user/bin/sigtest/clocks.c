@@ -67,7 +67,7 @@ void test_clocks(void) {
   CHECK(status_of(child) == 0);
   signal(SIGUSR1, SIG_DFL);
 
-  /* Whoever sleeps until a time of day wakes when the clock is set beyond it. */
+  /* A sleep until a time of day ends when the clock is set past it. */
   child = start_child(sleeps_for_hours);
   pause_ms(30);
   CHECK(waitpid(child, NULL, WNOHANG) == 0);

@@ -1,4 +1,4 @@
-/* Handlers: what they find, what they may change, and which stack they run on. */
+/* Handlers: their arguments, the changes that they may make, and their stacks. */
 #include <setjmp.h>
 #include <sys/resource.h>
 
@@ -17,7 +17,7 @@ static void note(int signal, siginfo_t* info, void* context) {
   handled++;
 }
 
-/* Goes on behind the instruction that faulted, of which the test says how long it is. */
+/* Continues behind the faulting instruction, whose length the test gives. */
 static volatile int skipped_bytes;
 static void skip(int signal, siginfo_t* info, void* context) {
   (void)signal;
@@ -61,7 +61,7 @@ static void faults(void) {
   signal(SIGTRAP, SIG_DFL);
 }
 
-/* Sends itself SIGUSR1 without a call: what lies below the stack pointer stays as it is, and so do
+/* Sends itself SIGUSR1 without a call: memory below the stack pointer stays unchanged, and so do
  * all registers but those that the handler changes. */
 static void change_registers(int signal, siginfo_t* info, void* context) {
   (void)signal, (void)info;
@@ -127,7 +127,7 @@ static void raise_again(int signal, siginfo_t* info, void* context) {
   raise(signal);
 }
 
-/* The frame does not fit on the stack that it is for. */
+/* The frame does not fit on its stack. */
 static int too_small(void) {
   stack_t small = {.ss_sp = stack, .ss_size = MINSIGSTKSZ};
   if (sigaltstack(&small, NULL) != 0) return 1;
@@ -154,7 +154,7 @@ static void signal_stacks(void) {
   raise(SIGUSR1);
   CHECK(on_stack(handler_frame) && stack_inside.ss_flags == SS_ONSTACK && change_inside);
   CHECK(sigaltstack(NULL, &old) == 0 && old.ss_flags == 0 && old.ss_sp == stack);
-  /* What it is for: a stack that has run over. */
+  /* Its purpose: a stack that has overflowed. */
   handle(SIGSEGV, leave, SA_ONSTACK);
   for (int i = 0; i < 2; i++) {
     volatile char first = 0;

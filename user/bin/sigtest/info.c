@@ -1,4 +1,4 @@
-/* What is known of a signal: siginfo_t, queues, waiting for signals, and what actions do. */
+/* Signal information: siginfo_t, queues, waiting for signals, and actions. */
 #include "sigtest.h"
 
 enum { MOST = 64 };
@@ -74,7 +74,7 @@ static void queues(void) {
   sigset_t pending;
   CHECK(sigpending(&pending) == 0 && pending == none);
 
-  /* To ignore a signal forgets what is pending of it. */
+  /* Ignoring a signal discards pending ones. */
   block(low);
   block(SIGUSR1);
   sigqueue(getpid(), low, value);
@@ -130,7 +130,7 @@ static void waits(void) {
   count = 0;
   CHECK(sigwaitinfo(&set, NULL) == -1 && errno == EINTR && count == 1);
   CHECK(status_of(child) == 0);
-  /* What is ignored is waited for all the same while it is blocked. */
+  /* An ignored signal can still be waited for while it is blocked. */
   block(SIGCHLD);
   set = only(SIGCHLD);
   child = start_child(ends);

@@ -22,7 +22,7 @@ static int has_no_timers(void) {
   return alarm(0) != 0;
 }
 
-/* The alarm is kept, POSIX timers are not; nor is the stack for signals. */
+/* exec keeps the alarm, but not POSIX timers and the alternate stack. */
 int after_exec(void) {
   struct itimerval value;
   struct itimerspec spec;
@@ -75,7 +75,7 @@ static void alarms(void) {
   CHECK(in_child(executes) == 0);
   CHECK(in_child(killed_by_alarm) == SIGALRM);
 
-  /* A sleep is ended by it, a read with SA_RESTART is not. */
+  /* It ends a sleep, but not a read with SA_RESTART. */
   int ends[2];
   char byte = 0;
   CHECK(pipe(ends) == 0);
@@ -96,7 +96,7 @@ static void alarms(void) {
   close(ends[1]);
 }
 
-/* Those of processor time expire while the process computes, and not while it sleeps. */
+/* Timers of processor time expire while the process computes, and not while it sleeps. */
 static void processor_time(void) {
   static const int kinds[] = {ITIMER_VIRTUAL, ITIMER_PROF}, signals[] = {SIGVTALRM, SIGPROF};
   for (int i = 0; i < 2; i++) {
@@ -139,7 +139,7 @@ static void posix_timers(void) {
   CHECK(timer_settime(timer, 0, &spec, NULL) == -1 && errno == EINVAL);
   unblock(SIGRTMIN + 3);
 
-  /* At a time of the clock; one that is over expires at once. */
+  /* At a time of the clock; a past time expires at once. */
   handle(SIGALRM, record, 0);
   clockid_t clocks[] = {CLOCK_REALTIME, CLOCK_MONOTONIC};
   for (int i = 0; i < 2; i++) {
@@ -184,7 +184,7 @@ static void posix_timers(void) {
   for (int i = 0; i < made; i++) CHECK(timer_delete(others[i]) == 0);
 }
 
-/* Ends, is killed, with its timers armed as fast as they go. */
+/* Ends, or is killed, with its timers armed at their fastest. */
 static int ends_with_timers(void) {
   timer_t timer;
   struct itimerspec spec = {.it_value = {.tv_nsec = 1}, .it_interval = {.tv_nsec = 1}};

@@ -1,4 +1,4 @@
-// What stackcount was asked for.
+// The command line of stackcount.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct Arguments {
   bool folded = false;
   bool debug = false;
 
-  // Only if there are two kinds of stacks to tell apart.
+  // Only if there are stacks of both kinds.
   bool with_delimiter() const { return delimited && kernel_stacks && user_stacks; }
 };
 
-// For bad arguments it prints the usage and what is wrong, and ends the program with status 2;
-// after -h with 0.
+// After bad arguments it prints the error and the usage, and ends the program with status 2; after
+// -h with 0.
 Arguments parse_arguments(int argc, char** argv);

@@ -1,4 +1,4 @@
-// What a session has counted: the file `counts` (docs/probes.md).
+// The counts of a session: the file `counts` (docs/probes.md).
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 #include <utility>
 #include <vector>
 
-// Calls that were made alike.
+// Calls with the same stack and process.
 struct Count {
   uint64_t calls;
   std::vector<uint64_t> kernel, user;  // frames, the innermost first
-  // With processes told apart.
+  // If counts are separated by process.
   uint32_t pid = 0;
   std::string name, path, build_id;
 };
 
-// Calls that no count tells of, or not wholly.
+// Calls that are missing or incomplete in the counts.
 struct Losses {
   uint64_t calls = 0;      // not counted
   uint64_t kept_out = 0;   // not counted: the tracer's own
@@ -27,15 +27,16 @@ struct Losses {
   uint64_t truncated = 0;  // counted with the innermost frames only
 };
 
-// Of `calls` calls, what a line of the file says behind their number: "kernel FRAME… user FRAME…
-// pid N name NAME path PATH build DIGITS" and whatever keys may come; each may be missing.
+// A line of the file: `calls`, and the text behind the number: "kernel FRAME… user FRAME… pid N
+// name NAME path PATH build DIGITS" and unknown keys; each may be missing.
 Count parse_count(uint64_t calls, std::string_view what);
 
-// Stacks by number, as a tree from the outermost frame on, which most of them share: 16 bytes for
-// each frame that differs. All functions of a kernel, called by all processes, have many.
+// Stacks by number, as a tree from the outermost frame on, so that stacks share prefixes: 16 bytes
+// for each frame that differs. The functions of a kernel, called by all processes, have many
+// stacks.
 class StackTree {
  public:
-  // Of a stack, the innermost frame first. The same stack has the same number; 0: no frames.
+  // The frames of a stack, innermost first. Equal stacks have equal numbers; 0: no frames.
   uint32_t number(const std::vector<uint64_t>& frames);
   std::vector<uint64_t> frames(uint32_t number) const;
 
@@ -53,21 +54,21 @@ class StackTree {
       std::vector<uint32_t>(64);  // of nodes by hash, the next one if it is taken; 0: none
 };
 
-// What has come since the last time.
+// Counts since the last summary.
 struct Summary {
   struct Group {
     uint64_t calls;
-    uint32_t kernel, user, process;  // Counter::count_of() knows what they are
+    uint32_t kernel, user, process;  // Counter::count_of() has their meaning
   };
   std::vector<Group> groups;  // fewest calls first
   Losses losses;
 };
 
-// Summaries of what has come since the one before. What the session knows stays there: were it
-// cleared, calls made between the reading and the clearing would be lost.
+// Summaries of the counts since the previous one. The session keeps its counts: clearing them would
+// lose calls between the read and the clear.
 class Counter {
  public:
-  // A line of the file. std::runtime_error if it is not what it should be.
+  // A line of the file. std::runtime_error for any other text.
   void add(std::string_view line);
   // After the last line.
   Summary since_last();
@@ -89,7 +90,7 @@ class Counter {
 
   StackTree stacks_;
   std::vector<Count> processes_;                          // without calls and stacks
-  std::unordered_map<std::string, uint32_t> process_of_;  // by all that is known of it
+  std::unordered_map<std::string, uint32_t> process_of_;  // by all its other attributes
   std::unordered_map<Key, Number, KeyHash> calls_;
   std::unordered_map<std::string, Number> counters_;  // of the head
 };

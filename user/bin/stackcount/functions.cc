@@ -115,7 +115,7 @@ std::vector<std::string> programs_of(const Pattern& pattern, std::optional<uint6
   throw std::runtime_error("there is no process " + std::to_string(*pid));
 }
 
-// By the linker's name, or as C++ has it, with parameters or without.
+// By the linker's name, or by the C++ name, with or without parameters.
 bool is_meant(const Matcher& matches, const std::string& name) {
   if (matches(name)) return true;
   if (!name.starts_with("_Z")) return false;
@@ -126,7 +126,7 @@ bool is_meant(const Matcher& matches, const std::string& name) {
 void add_functions(Functions& functions, const Matcher& matches, const std::string& path,
                    bool c_library) {
   const Program program = read_program(path);
-  uint64_t last = 0;  // of several names of one function one is enough
+  uint64_t last = 0;  // one of several names of a function is enough
   for (const ProgramFunction& function : program.functions) {
     if (function.address == last) continue;
     if (!(c_library ? matches(function.name) : is_meant(matches, function.name))) continue;

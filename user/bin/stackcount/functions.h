@@ -1,4 +1,4 @@
-// The functions that a pattern means.
+// The functions that match a pattern.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 #include "pattern.h"
 
 struct Functions {
-  std::vector<std::string> words;  // as the `count` command of #probe takes them
-  std::size_t count = 0;           // of functions; a kernel's word may mean several of one name
+  std::vector<std::string> words;  // in the syntax of the `count` command of #probe
+  std::size_t count = 0;           // of functions; a kernel's name may match several
   std::size_t unprobeable = 0;     // match too, but cannot be probed
 };
 

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 #include <vector>
-// gcc 12 with its sanitizers sees something in this header that is not there.
+// A false positive of gcc 12 with its sanitizers in this header.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <regex>
@@ -26,7 +26,7 @@ std::vector<std::string> parts_of(std::string_view text) {
   return parts;
 }
 
-// The last '*' is the only one that ever needs another try: what it takes can only grow.
+// Only the last '*' ever needs another try: its match can only grow.
 bool glob_matches(std::string_view pattern, std::string_view name) {
   std::size_t at = 0, i = 0, star = pattern.npos, star_end = 0;
   while (i < name.size()) {
@@ -74,7 +74,7 @@ std::function<bool(std::string_view)> name_matcher(const std::string& function,
   if (!regular_expression)
     return [function](std::string_view name) { return glob_matches(function, name); };
   try {
-    // Long names of C++ would overflow the stack of the usual way to match, which this flag of
+    // Long C++ names would overflow the stack of the default matching algorithm, which this flag of
     // libstdc++ avoids.
     const std::regex expression(function,
                                 std::regex::ECMAScript | std::regex_constants::__polynomial);

@@ -1,4 +1,4 @@
-// Which functions are meant.
+// Patterns for functions.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,11 @@ struct Pattern {
 };
 
 // "FUNCTION", "PROGRAM:FUNCTION", and the same with "p:" in front ("p::FUNCTION"). "::" belongs to
-// names of C++. std::runtime_error for what the original has beyond functions, and for what is
-// nothing.
+// C++ names. std::runtime_error for the original's other forms, and for invalid ones.
 Pattern parse_pattern(std::string_view text);
 
-// Whether a name is one of those meant: with '*' for any characters and '?' for any one, or by a
-// regular expression (ECMAScript) that is matched from the name's beginning, but need not reach its
-// end. std::runtime_error for a bad expression.
+// Does a name match: with '*' for any characters and '?' for any one, or by a regular expression
+// (ECMAScript) that is matched from the name's beginning, but need not reach its end?
+// std::runtime_error for a bad expression.
 std::function<bool(std::string_view)> name_matcher(const std::string& function,
                                                    bool regular_expression);

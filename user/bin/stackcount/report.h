@@ -1,4 +1,4 @@
-// The text of a summary, as the original prints it.
+// The text of a summary, in the original's format.
 #pragma once
 
 #include <ostream>
@@ -10,7 +10,7 @@
 #include "symbols/kernel_symbols.h"
 #include "symbols/program_symbols.h"
 
-// Names of frames, remembered: the same few come again and again.
+// A cache of names of frames: the same few occur again and again.
 class FrameNames {
  public:
   explicit FrameNames(bool with_offset) : with_offset_(with_offset) {}
@@ -32,7 +32,7 @@ class FrameNames {
 
 // An empty line, and the time with -T.
 void print_heading(std::ostream& out, const Arguments& arguments);
-// A stack with its number of calls; the process if they are told apart, unless -p says which:
+// A stack with its number of calls; the process if counts are separated by it, unless -p gives it:
 //
 //     leaf_function
 //     caller
@@ -42,5 +42,5 @@ void print_heading(std::ostream& out, const Arguments& arguments);
 // With -f a line: "comm;caller;leaf_function 12".
 void print_count(std::ostream& out, const Arguments& arguments, FrameNames& names,
                  const Count& count);
-// Lines that say what is missing; none if nothing is.
+// Lines about losses; none if there are none.
 void print_losses(std::ostream& out, const Losses& losses);

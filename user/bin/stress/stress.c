@@ -1,10 +1,10 @@
 /* stress SECONDS [SEED [WORKERS [ACTIVITY…]]]: does everything at once, at random, and looks what
  * is left.
  *
- * Workers do one activity after the other: trees of processes, programs, signals, memory, pipes,
- * files, folders, binds, devices, probes, traces, dumps, checking, allocations that fail. What they
- * get back they compare with what it must be. Every moment somebody kills a worker with all its
- * children, and another one takes its place.
+ * Workers do one activity after the other: trees of processes, programs, threads, signals, memory,
+ * pipes, files, folders, binds, devices, probes, traces, dumps, checking, allocations that fail.
+ * What they get back they compare with what it must be. Every moment somebody kills a worker with
+ * all its children, and another one takes its place.
  *
  * First they do so for a short time, so that what is made once is there. Then, and again in the
  * end, everything is brought to rest: all processes killed, files removed, binds undone, traces

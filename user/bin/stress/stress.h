@@ -32,12 +32,14 @@ bool any_entry(const char* directory, char* name, size_t size);
 /* Any of the activities below. */
 void act(void);
 
-/* ---- processes.c, files.c, tracing.c: each does something for some milliseconds, alone or with
- * children of its own. Calls may fail for want of memory, and because others do the same. */
+/* ---- processes.c, threads.c, files.c, tracing.c: each does something for some milliseconds, alone
+ * or with children of its own. Calls may fail for want of memory, and because others do the same.
+ */
 
 #define ACTIVITIES(X) \
   X(tree)             \
   X(programs)         \
+  X(threads)          \
   X(signals)          \
   X(memory)           \
   X(copies)           \

@@ -217,7 +217,7 @@ void trace_binary_close(TraceBinaryDump* dump) {
   TraceBinaryDump::destroy(dump);
 }
 
-// Formats a line for each order for later sources, each after a newline.
+// Formats a line for each request to trace later sources, each after a newline.
 static size_t format_later(char* buffer, size_t size) {
   size_t length = 0;
   const auto rest = [&] { return size - std::min(size, length); };

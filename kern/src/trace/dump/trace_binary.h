@@ -45,8 +45,8 @@ class TraceBinary {
 
   // Makes room for so many traces; also restarts. First. ENOMEM. May sleep.
   Result<void> begin(uint32_t sources);
-  // Chooses one trace (TraceSnapshot::choose), one of as many as there is room for. `header`: all
-  // but the counters and what they count. `kind` and `flags`: ABI_TRACEDUMP_*.
+  // Adds a trace (TraceSnapshot::choose), within the room. `header`: everything except the counters
+  // and their sums. `kind` and `flags`: ABI_TRACEDUMP_*.
   void add(const TraceHeader& header, uint32_t kind, uint32_t flags, TraceTable& table);
   // Opens the snapshots, after the last add(). Errors of TraceSnapshot::open().
   Result<void> open();
@@ -110,7 +110,7 @@ class TraceBinary {
     std::span<const TraceRecord> slice;
     uint64_t first;  // index of the slice's first record in the source
   };
-  // A stretch of the file, and its offset in its section.
+  // A range of bytes of the file, and its offset in its section.
   struct Extent {
     static constexpr size_t kMax = StackTable::kMaxFrames * sizeof(uint64_t);
     uint64_t offset;

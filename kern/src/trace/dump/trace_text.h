@@ -30,7 +30,7 @@ struct TraceHeader {
   TraceState state;
   uint64_t object_size;
   bool of_references;              // these have no size
-  uint64_t objects;                // live ones, with a record or without
+  uint64_t objects;                // live objects, with a record or without
   std::optional<uint32_t> stacks;  // number of different stacks of the live records, if counted
   TraceCounters counters;
   uint64_t unattributed;  // live records of stacks for which a dump has no group
@@ -66,7 +66,8 @@ class TraceText {
   template <typename Mark>
   void mark(Mark& mark) const;
 
-  // The caller fills in name, state, object size and `objects` before make(), which does the rest.
+  // The caller fills in name, state, object size and `objects` before make(), which fills in the
+  // rest.
   TraceHeader header = {};
   // For references: their places, found shortly after the snapshot. Valid until the text is read.
   const RefPlaces* places = nullptr;
@@ -101,8 +102,8 @@ class TraceText {
 
   static constexpr size_t kContextText = 80;
   static constexpr size_t kFrameText = 256;
-  // The longest line of an object: its words and spaces, an address, five numbers, a context.
-  static constexpr size_t kObjectLine = 48 + 16 + 5 * 10 + kContextText;
+  // Of the line of an object: its words and numbers, with room to spare, and a context.
+  static constexpr size_t kObjectLine = 160 + kContextText;
   static_assert(kObjectLine <= kPiece);
 
   void collect(uint32_t group);

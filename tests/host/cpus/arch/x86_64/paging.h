@@ -13,7 +13,7 @@ inline constexpr uint64_t kDirectMapBase = 0x4000000000;  // where ThreadSanitiz
 inline constexpr uint64_t kDirectMapBase = 0x500000000000;
 #endif
 inline constexpr uint64_t kKernelVirtualBase =
-    0xffffc00000000000;  // not mapped: whoever touches it dies
+    0xffffc00000000000;  // not mapped: any access to it faults
 inline constexpr uint64_t kKernelVirtualSize = uint64_t{1} << 40;
 inline constexpr uint64_t kKernelVirtualReserved = 0;
 
