@@ -13,7 +13,7 @@ TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
 
 @pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
 def test_every_check_of_threadtest(cpus):
-    result = guest("exec threadtest", "--smp", str(cpus))
+    result = guest("exec threadtest", "--smp", str(cpus), "--timeout", "600")
     assert "not ok" not in result.stdout
     assert result.status == 0, result
     assert re.search(r"(?m)^1\.\.\d+$", result.stdout)
@@ -29,7 +29,7 @@ def test_what_cxx_has_of_threads(tmp_path, flags):
 
 @pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
 def test_nothing_is_lost_under_stress(cpus):
-    result = guest("threadstress 6 7 32", "--smp", str(cpus))
+    result = guest("threadstress 6 7 32", "--smp", str(cpus), "--timeout", "900")
     assert result.status == 0, result
     assert re.search(r"(?m)^threadstress: \d+ episodes$", result.stdout)
 

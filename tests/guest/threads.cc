@@ -264,7 +264,7 @@ static void meetings() {
     }
     EXPECT(local.number == number);
     // The next one by notify of an atomic.
-    while (value.load() != number) value.wait(value.load());
+    for (int now; (now = value.load()) != number;) value.wait(now);
     value++;
     value.notify_all();
   });
