@@ -21,7 +21,7 @@ RULES = "\n".join(f"alloc {PROGRAM.at(name, True)} size={size}" for name, size i
 
 
 def session(folder, commands, work):
-    """What work leaves outstanding, its counts, and all that was written."""
+    """(dump of the objects that `work` leaves outstanding, counts, output)."""
     (folder / "commands").write_text(commands + "\n")
     output = run_guest(f"""exec 3<>#probe/clone; read n <&3
 cat /host/commands >&3 && echo start >&3 || exit 90
@@ -78,7 +78,7 @@ echo start >&3; probethreads calls; echo stop >&3; wait $reader; cat /tmp/events
 
 
 def test_outstanding_by_stack(tmp_path):
-    """What a thread has made and another has dropped is gone; each thread's own is there."""
+    """An object that one thread makes and another drops is gone; those that each thread keeps are there."""
     dump, counts, _ = session(tmp_path, RULES, "probethreads leaks")
     assert sizes(dump) == {100: THREADS * ROUNDS}
     by = Counter()

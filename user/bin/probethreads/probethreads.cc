@@ -83,7 +83,7 @@ Thread threads[kThreads];
 
 }  // namespace
 
-// --- What is probed. None of it is inlined or known to its callers.
+// --- Probed functions. None of them is inlined or known to its callers.
 
 extern "C" {
 
@@ -141,7 +141,7 @@ static std::atomic<uint32_t> inside{0};
   return status == 20 << 8 ? kObjects + size * 0x1000 : 0;
 }
 
-// --- Who leaks: a frame for each half of the threads.
+// --- Leaking functions: one for each half of the threads.
 
 [[gnu::noipa]] void leak_even(unsigned long thread) {
   threads_sink = threads_make(kLeaked, 0) + thread;
@@ -170,7 +170,7 @@ int calls() {
   return sum.load() == n * (n - 1) / 2 * 6 + n * 3 ? 0 : 1;
 }
 
-// What a thread has made another drops.
+// Each thread drops objects that another has made.
 std::atomic<uintptr_t> passed[kThreads];
 void make_often(unsigned long thread) {
   for (unsigned i = 0; i < kRounds; i++) {

@@ -1,5 +1,5 @@
 /* A process with threads: some work, some wait where only the process's end reaches them. It ends
- * in all the ways that there are, mostly in the middle of something. */
+ * in each possible way, usually in the middle of something. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
