@@ -79,7 +79,7 @@ def test_who_took_references_and_where_they_lie(looks):
     objects = re.findall(r"^\treference to (0x\S+) ", said["ref.chan"], re.M)
     lines = re.findall(r"^\tto Chan (0x[0-9a-f]+): (.*); taken by pid \d+ sh \d+ ms ago$", text, re.M)
     assert sorted(address for address, _ in lines) == sorted(objects) and len(lines) == live
-    assert all(re.fullmatch(r"\.chans\[\d\] of FdTable 0x[0-9a-f]+ at \+0x[0-9a-f]+|\.file of VmRegion 0x[0-9a-f]+ at \+0x18", where) for _, where in lines)
+    assert all(re.fullmatch(r"\.chans\[\d\] of FdTable 0x[0-9a-f]+ at \+0x[0-9a-f]+|\.file of VmRegion 0x[0-9a-f]+ at \+0x20", where) for _, where in lines)
     assert re.search(r"^    [0-9a-f]{16} fd_dup2\+0x[0-9a-f]+ kern/src/ns/fd_table\.cc:\d+$", text, re.M) and "core/ref.h" not in text
     nodes = core["kmem-refs ref.tmp_node"]
     for holder in (r"\.state of Chan", r"\.node of tmp::Entry"):

@@ -95,6 +95,6 @@ echo 'free page 1' > #debug/alloc
     assert "it cannot be traced" in result.stdout
     for line, pattern in zip(result.stderr.splitlines(), (
             r"Operation not permitted: trace cannot be traced", r"Operation not permitted: debug cannot be traced",
-            r"Invalid argument: debug_64: only an arena and kmalloc take size=BYTES", r"Invalid argument: a kernel_stack is made only where",
+            r"Invalid argument: debug_64: only an arena and kmalloc take size=BYTES", r"Invalid argument: kernel_stack takes neither irq nor atomic",
             r"Invalid argument: \"size=0\": a size is a number", r"Invalid argument: 0 objects of page are held, not 1"), strict=True):
         assert re.search(pattern, line)

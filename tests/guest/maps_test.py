@@ -52,11 +52,11 @@ def test_more_is_mapped_than_there_is_memory(tmp_path):
 
 def test_processes_of_one_program_hold_its_text_once():
     result = guest("""
-start() { sleep 1000 & }
+start() { sleep 1000 & pids="$pids $!"; }
 look() { echo reap > '#mem/kmemtrace/ctl'; cat '#mem/kmemstat'; grep ^file_pages '#mem/free'; }
 start; sleep 0.2; look
 for i in 1 2 3 4 5 6 7 8 9 10; do start; done; sleep 0.2; look
-kill $(jobs -p); wait; look""")
+kill $pids; wait; look""")
     assert result.status == 0, result
     one, eleven, none = live_counts(result.stdout)
     sizes = [int(line.split()[1]) for line in result.stdout.splitlines() if line.startswith("file_pages ")]
@@ -72,5 +72,5 @@ def test_a_file_that_the_host_changes_is_seen_anew(tmp_path):
     result = guest("""
 cp /bin/busybox /host/busybox; chmod 755 /host/busybox
 /host/busybox echo one; cp /bin/dash /host/busybox 2>/dev/null || cp /bin/sh /host/busybox; /host/busybox -c 'echo two'
-rm /host/busybox; cp /bin/busybox /host/other; chmod 755 /host/other; /host/other echo three""", "--share", str(tmp_path))
+rm /host/busybox; cp /bin/busybox /host/busybox; chmod 755 /host/busybox; /host/busybox echo three""", "--share", str(tmp_path))
     assert result.stdout == "one\ntwo\nthree\n", result

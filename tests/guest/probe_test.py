@@ -257,7 +257,7 @@ ls '#probe' | grep -c '[0-9]'
 ( exec 3<>#probe/clone ) 2> /tmp/error; cat /tmp/error
 exec 2> /dev/null; kill $pids; wait""" + ENDS)
     assert output.startswith("64\n"), output
-    assert "there are 64 sessions" in output
+    assert "all 64 sessions are in use" in output
     check_nothing_left(output)
 
 

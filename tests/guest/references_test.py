@@ -28,7 +28,7 @@ def test_references_of_a_shell_lie_where_they_are_kept():
     reader = sections["pid"].strip()
     everywhere = [place for places in parse_references(sections["all"]).values() for place in places]
     assert NOWHERE not in everywhere, result
-    for where in (r"at \+0x18 of vm_region 0x[0-9a-f]{16}", r"at \+0x[0-9a-f]+ of fd_table 0x[0-9a-f]{16}", r"at \+0x10 of process 0x[0-9a-f]{16}",
+    for where in (r"at \+0x20 of vm_region 0x[0-9a-f]{16}", r"at \+0x[0-9a-f]+ of fd_table 0x[0-9a-f]{16}", r"at \+0x10 of process 0x[0-9a-f]{16}",
                   rf"on the kernel stack of pid {reader} cat"):
         assert any(re.fullmatch(where, place) for place in everywhere), (where, result)
     # The dump has those of each group under it.

@@ -151,7 +151,7 @@ REFUSED = {
     "-fsanitize=undefined": "-fsanitize=undefined: only with -fsanitize-undefined-trap-on-error: there is no library that reports",
     "-O2 -pg": "-pg: there is no profiler of this kind on Stele; stackcount counts calls",
     "--coverage": "--coverage: nothing collects profiles and coverage of programs on Stele",
-    "-fopenmp": "-fopenmp: its library does not exist on Stele",
+    "-fopenmp": "-fopenmp: its library does not exist on Stele; pthread.h and <thread> do",
 }
 
 

@@ -125,8 +125,8 @@ TEST(ProbeCommand, Functions) {
 }
 
 TEST(ProbeCommand, Errors) {
-  EXPECT_NE(error_of("bogus").find("expected count, event"), std::string::npos);
-  EXPECT_TRUE(error_of("notaword").ends_with("stop, clear"))
+  EXPECT_NE(error_of("bogus").find("expected count event"), std::string::npos);
+  EXPECT_TRUE(error_of("notaword").ends_with("stop clear"))
       << "all words fit into the error string";
   EXPECT_NE(error_of("count a\nbogus").find("bogus"), std::string::npos);
   EXPECT_NE(error_of("watch me").find("watch memory"), std::string::npos);

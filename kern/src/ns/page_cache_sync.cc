@@ -9,6 +9,7 @@
 #include "proc/address_space.h"
 #include "sched/task.h"
 #include "slab.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -218,9 +219,15 @@ bool page_cache_relieve() {
   return freed >= kEnough;
 }
 
+// For `settle`: a page that nobody maps is no object of the test that read it.
+void settle() {
+  cached_pages_reap(true);
+}
+
 void page_cache_sync_init() {
   auto task = task_create("page_cache", task_main, nullptr);
   if (!task) panic("no memory for the page cache's task");
   task_start(*task);
   kmem_set_reaper(reap);
+  trace_register_settle(settle);
 }

@@ -11,8 +11,8 @@ namespace {
 
 // Fits into an error string, behind a word of eight characters.
 constexpr const char* kWords =
-    "count, event, alloc, free, watch, stacks, depth, processes, threads, pid, cpu, min, max, "
-    "sample, start, stop, clear";
+    "count event alloc free watch stacks depth processes threads pid cpu min max sample start stop "
+    "clear";
 
 bool parse_hex(std::string_view text, uint64_t* number) {
   if (text.starts_with("0x")) text.remove_prefix(2);

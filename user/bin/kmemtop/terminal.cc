@@ -114,7 +114,7 @@ Terminal::Terminal(Glyphs most) : most_(most) {
   std::setlocale(LC_ALL, "C.UTF-8");
   if (name == nullptr || newterm(name, stdout, stdin) == nullptr)
     throw std::runtime_error("TERM=" + std::string(name != nullptr ? name : "") +
-                             ": unknown terminal; try vt100, or -b for tables");
+                             ": unknown terminal: try vt100, or -b prints tables");
   if (tigetstr("cup") == nullptr || tigetstr("clear") == nullptr) {
     endwin();
     throw std::runtime_error("TERM=" + std::string(name) +

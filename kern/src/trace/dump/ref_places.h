@@ -69,7 +69,7 @@ class RefPlaces {
   std::span<const Entry> all() const { return {entries_.data(), size_}; }
   // The references that `stack` took, if there is only one kind.
   std::span<const Entry> of_stack(uint32_t stack) const;
-  // Writes "at +0x18 of vm_region 0x…"; returns the length of the whole text.
+  // Writes "at +0x20 of vm_region 0x…"; returns the length of the whole text.
   int format(char* buffer, size_t size, const Location& place) const;
 
  private:
