@@ -284,7 +284,7 @@ ls / > /dev/null; echo stop >&3; head -n 2 #probe/1/counts; exec 3>&-""" + ENDS)
 
 COMMANDS = {
     "": "nothing to do",
-    "bogus": 'expected count, event',
+    "bogus": 'expected count event',
     "count": "takes names of functions",
     "count no_such_function": '0 functions matched by "no_such_function"',
     "count no_such*": '0 functions matched by "no_such*"',
