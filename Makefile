@@ -1,9 +1,9 @@
-# Stele. `make help` lists the targets. Everything that is made lies under $(BASE).
+# Stele. `make help` lists the targets. All built files go to $(BASE), `build` by default.
 #
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
-#   TOOLCHAIN=dir   where newlib, libstdc++ and the ports are built once, for all variants ($(BASE)/toolchain)
+#   TOOLCHAIN=dir   newlib, libstdc++ and the ports, built once for all variants ($(BASE)/toolchain)
 
-# As many jobs as CPUs; a make within make shares those of the outer one.
+# As many jobs as CPUs; a nested make shares those of the outer one.
 ifeq ($(MAKELEVEL)$(filter -j% j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -16,6 +16,8 @@ BASE      ?= build
 VARIANT   ?=
 BUILD     ?= $(BASE)$(if $(VARIANT),/variant/$(VARIANT))
 TOOLCHAIN ?= $(abspath $(BASE))/toolchain
+# Debian's Python, which has the packages that scripts/setup installs. The first one on the path may be another.
+PYTHON    := /usr/bin/python3
 export STELE_BUILD := $(abspath $(BASE))
 
 SMP    ?= 4
@@ -27,8 +29,8 @@ CMDLINE ?=
 MINUTES ?= 10
 HUNTS := leaktest leaksweep leakfuzz stress load
 
-# The packages that the goals need, by the groups of scripts/setup, come before everything else: `make` starts again when the
-# stamp was made.
+# Before everything else, scripts/setup installs the packages that the goals need. $(SETUP) is an
+# included makefile, so make restarts after it has been made.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
   $(if $(filter run gdb guest pictures $(HUNTS) proof bench% test%,$(GOALS)),run) \
@@ -51,7 +53,7 @@ $(SETUP): scripts/setup
 	@mkdir -p $(@D) && touch $@
 endif
 
-# The initial archive first: what it needs takes longest.
+# The initial archive comes first, since building it takes longest.
 all: initrd kernel tools
 
 include kern/kconfig.mk
@@ -85,9 +87,10 @@ $(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso
 format: ## clang-format over every C and C++ source
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i
 
-lint: kernel ## formatting, layers, thread-safety analysis, clang-tidy
+lint: kernel ## formatting, layers, words, thread-safety analysis, clang-tidy
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format --dry-run -Werror
 	@scripts/check-layers
+	@scripts/check-words
 	@scripts/lint $(BASE)/compile_commands.json
 
 clean: ## remove everything that was made

@@ -1,11 +1,11 @@
-# make bench: what the memory core and the tracer cost, in guest instructions and on the host's processors.
+# make bench: the cost of the memory core and the tracer, in guest instructions and on the host's processors.
 
 BENCH_HOST := $(BASE)/bench/pairs_bench
 BENCH_HOST_SRC := bench/host/pairs_bench.cc bench/host/world.cc \
   $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_TABLE_SRC) $(TRACE_HOOKS_SRC)
 BENCH_HOST_OBJ := $(BENCH_HOST_SRC:%=$(BASE)/bench/objects/%.o)
-# As the kernel is compiled, where it matters for speed (STELE_BENCH: with its locks in hooks); and where it is linked, the return addresses fit into 32 bits, as the
-# kernel's do.
+# Flags that matter for speed are those of the kernel. With STELE_BENCH, hooks take their locks as in the kernel (core/hook_lock.h).
+# Without PIE, return addresses fit into 32 bits, as in the kernel.
 BENCH_FLAGS := -O2 -g -Wall -Wextra -DSTELE_HOST -DSTELE_BENCH -DCONFIG_MAX_CPUS=64 \
   -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
   -fno-pie -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-strict-aliasing -pthread \
@@ -27,33 +27,34 @@ $(BASE)/bench/objects/%.S.o: %.S bench/bench.mk
 
 $(BENCH_HOST): $(BENCH_HOST_OBJ) tests/host/sources.mk
 	@g++ $(BENCH_FLAGS) -no-pie $(filter %.o,$^) -lbenchmark -o $@
-# Seldom run, it is built with the tests, so that it goes on being built at all.
+# The benchmark is built with the tests, because it is seldom run and should not break unnoticed.
 host-tests: $(BENCH_HOST)
 
-# The kernel of which whole loads say what the tests of flags cost.
+# A kernel whose allocator does not test the flags of a cache (docs/testing.md). Whole loads run in this kernel and in the normal one; the
+# difference is the cost of these tests.
 BENCH_KERNEL := $(BASE)/variant/no_flag_tests/stele.elf
 ifeq ($(VARIANT),)
 $(BENCH_KERNEL): FORCE
 	@$(MAKE) VARIANT=no_flag_tests $@
 endif
 
-# A plugin of QEMU's.
+# The plugin of QEMU that counts instructions, for bench/where.py.
 BENCH_PLUGIN := $(BASE)/bench/instructions.so
 $(BENCH_PLUGIN): bench/instructions.c bench/bench.mk
 	@mkdir -p $(@D)
 	@echo "  BENCH $<"
 	@gcc -std=gnu17 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -shared $< -o $@
 
-# The target speaks of 100,000 processes, which take twenty times as long.
+# The arguments of `make bench-scale`. Its target for processes is meant for PROCESSES=100000, which takes twenty times as long as 5000.
 OBJECTS   ?= 10000000
 CONTEXTS  ?= 1000000
 PROCESSES ?= 5000
 RECORDS   ?= 1000000
 
 .PHONY: bench bench-baseline bench-where bench-scale
-bench: all port-sqlite3 $(BENCH_HOST) $(BENCH_KERNEL) ## every figure, beside its target and those of the peers; build/bench/
+bench: all port-sqlite3 $(BENCH_HOST) $(BENCH_KERNEL) ## every figure, beside its target and those of other kernels; build/bench/
 	@bench/bench.py
-bench-baseline: all ## the counts as they are now become what `make test` compares with
+bench-baseline: all ## makes the present counts the baseline of `make test`
 	@bench/bench.py --counts-only --write-baseline
 bench-where: all $(BENCH_PLUGIN) ## where the instructions are that traces add to whole loads
 	@bench/where.py

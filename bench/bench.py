@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""make bench: every figure, beside its target and those of the peers.
+"""make bench: every figure, beside its target and the figures of other kernels.
 
     bench/bench.py [--counts-only] [--write-baseline]
 
-Prints the table and writes into build/bench: figures.json, a list of objects with name, value, unit, target (null: none) and ok,
-and why where the value is null because it could not be measured;
+Prints the table and writes into build/bench: figures.json, a list of objects with name, value (null: not measured), unit, target
+(null: none) and ok, and with `why` if there is no value;
 cost-outstanding.svg and cost-depth.svg; untraced.txt, the instructions of an untraced pair. --counts-only leaves out the host's
-processors and whole loads; --write-baseline makes the counts, and those of the loads' short form, those that the test compares with.
-What is booted must have been built.
+processors and whole loads; --write-baseline stores the counts, with those of the short loads, as the baseline of the test. The images
+must have been built.
 """
 import argparse
 import json
@@ -20,8 +20,9 @@ import counts
 import inserts
 import loads
 
-# Name, what it is, unit, target (a number: at most; negative: at least its absolute value), Akaros, Linux 6.1 at its best.
-# The peers' figures were measured on the same work.
+# Each row: name, description, unit, target (positive: maximum; negative: its absolute value is the
+# minimum), figure of Akaros, best figure of Linux 6.1. The figures of both were measured with the
+# same work.
 ROWS = [
     ("untraced", "alloc+free, 64-byte cache, never traced", "instructions", 62, "110", "158"),
     ("untraced_flag_tests", "… of which the flag tests", "instructions", 4, "6", "0"),
@@ -82,22 +83,27 @@ ROWS = [
 ]
 
 
-# A machine that has other things to do is asked again, so often. A round counts if each worker had so much of its processor.
+# host_figures() makes at most HOST_TRIES runs, until each benchmark has HOST_RUNS valid ones. A run is
+# valid for a benchmark if the benchmark has HOST_ROUNDS valid rounds in that run. A round is valid if
+# each worker had its processor for at least the fraction HAD_CPU of the elapsed time. A run may take
+# HOST_SECONDS seconds.
 HOST_TRIES, HOST_RUNS, HOST_ROUNDS, HAD_CPU, HOST_SECONDS = 20, 5, 5, 0.97, 120
-# The benchmarks that each row of the host needs.
+# The benchmarks from which each row of the host is computed.
 HOST_NEEDS = {"host_untraced": ("untraced",), "host_traced_ratio": ("untraced", "traced"),
               "host_traced_ratio_2": ("untraced", "threads"), "host_control_ratio_2": ("untraced", "processes"),
               "host_share_of_control": ("threads", "processes")}
-# Those of whole programs move with everything in the image, and those of the host with the host.
+# bench/baseline.json has no rows of whole programs, which change with each image, and no rows of the
+# host's processors, which change with the host.
 NOT_IN_BASELINE = HOST_NEEDS.keys() | set(loads.rows()) | set(inserts.rows())
 
 
 class Failed(Exception):
-    """The message says why nothing could be measured."""
+    """A measurement failed; the message gives the reason."""
 
 
 def host_run(program):
-    """Of one run {benchmark: [(share of its processor, nanoseconds for a pair) of each round]}."""
+    """Runs `program` once. Returns {benchmark: [(smallest fraction of the elapsed time for which a worker had its processor, nanoseconds for
+    a pair) for each round]}."""
     try:
         run = subprocess.run([str(program), "--benchmark_format=json", "--benchmark_enable_random_interleaving=true"],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=HOST_SECONDS)
@@ -114,9 +120,9 @@ def host_run(program):
 
 
 def host_figures(program):
-    """({row: value}, {row: why it was not measured}).
+    """Returns ({row: value}, {row: reason why it was not measured}).
 
-    Medians of several runs, since where memory lies makes a difference, and that is another in each.
+    The values are medians of several runs, because the memory layout varies from run to run and changes the time.
     """
     runs, shares, failed = [], {}, None
     needed = {name for names in HOST_NEEDS.values() for name in names}
@@ -134,7 +140,7 @@ def host_figures(program):
     except Failed as error:
         failed = str(error)
     nanoseconds = {name: statistics.median(times) for name in needed if (times := [run[name] for run in runs if name in run])}
-    # What shares is compared with what does not in the same run.
+    # Compares threads, which share a cache, with processes of the same run, which share nothing.
     both = [run["processes"] / run["threads"] for run in runs if {"processes", "threads"} <= run.keys()]
     values = {}
     if "untraced" in nanoseconds:
@@ -158,7 +164,7 @@ def host_figures(program):
 
 
 def counted(counts_only):
-    """({row: value}, {row: why it was not measured}) of what is counted in guests."""
+    """Counts in guests. Returns ({row: value}, {row: reason why it was not measured})."""
     values, reasons = {}, {}
     for measure, rows in ((counts.measure, {row[0] for row in ROWS} - NOT_IN_BASELINE),
                           (loads.measure, set() if counts_only else set(loads.rows())),
@@ -174,7 +180,7 @@ def counted(counts_only):
 
 
 def unmeasured(values, reasons, counts_only):
-    """{row: why it has no value}."""
+    """Returns {row: reason why it has no value}."""
     left_out = NOT_IN_BASELINE if counts_only else ()
     return {row[0]: reasons.get(row[0], "nothing measured it") for row in ROWS if row[0] not in values and row[0] not in left_out}
 
@@ -186,7 +192,7 @@ def meets(value, target):
 
 
 def figures(values, reasons):
-    """The list that figures.json is. A row without a value has null, is not ok, and says why."""
+    """Returns the list for figures.json. A row without a value has the value null and ok false, and gives the reason in `why`."""
     rows = []
     for name, _, unit, target, _, _ in ROWS:
         row = {"name": name, "value": None, "unit": unit, "target": None if target is None else abs(target), "ok": False}
@@ -224,7 +230,7 @@ def draw(values, folder):
         if "untraced" in values:
             axes.axhline(values["untraced"], color="green", linestyle=":", label="Stele, untraced")
 
-    # The legend stands below the axes, where no line runs.
+    # Places the legend below the axes, where no lines are.
     def finish(axes, what, name):
         axes.set_xlabel(what)
         axes.set_ylabel("instructions for a pair")
@@ -270,7 +276,7 @@ def main():
         values |= host_values
         reasons |= host_reasons
     reasons = unmeasured(values, reasons, options.counts_only)
-    # A count repeats on any machine, so one that is missing is a fault; the host's processors may be busy.
+    # A count repeats on any machine, so a missing one is an error; figures of the host may be missing on a busy machine.
     complete = reasons.keys() <= HOST_NEEDS.keys()
     if options.write_baseline and complete:
         counts.write_baseline({name: value for name, value in values.items() if name not in NOT_IN_BASELINE} | loads.measure_short(build=False))

@@ -1,6 +1,6 @@
-"""The counts of instructions: how they are taken from the guest, and when one has become worse.
+"""Measures the instruction counts in guests, and compares them with the baseline.
 
-A count repeats exactly, so bench/baseline.json says what each is, and a test compares.
+A count repeats exactly, so a test compares each one with its value in bench/baseline.json.
 """
 import json
 import os
@@ -11,12 +11,15 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASELINE = ROOT / "bench/baseline.json"
 TOLERANCE = 0.02
-# One event of 100,000: which one it is follows from what was allocated since boot, down to the size of the initial archive.
+# For each row whose tolerance is not TOLERANCE: its tolerance. longest_hook is the maximum of
+# 200,000 hooks, and depends on all allocations since boot, even on the size of the initial archive.
 TOLERANCES = {"longest_hook": 0.15}
-# What is added to a whole load (loads.py) is in per cent already, and small: so many points. Other amounts of memory, another length
-# of the script and another kernel around the same code moved them by 0.1.
+# Rows whose names begin with LOAD_ROWS are the per cent that traces add to a whole load (loads.py).
+# They are so small that their tolerance is in percentage points. Another memory size, another length
+# of the script, or another kernel around the same code changed these rows by 0.1 points.
 LOAD_ROWS, LOAD_TOLERANCE = "short_load_", 0.3
-# A program times its malloc and free, then memleak looks on, then it times them again.
+# The script prints #bench/rows. Then the program alloctest measures its malloc and free: first
+# untraced, then while memleak traces alloctest.
 SCRIPT = """
 cat '#bench/rows' || exit
 cd /tmp; : > memleak; : > times
@@ -25,7 +28,8 @@ until [ -s times ]; do sleep 0.1; done
 memleak -p $(pidof alloctest) > memleak || exit
 wait; cat times
 """
-# What one CPU allocates and another frees is counted in a guest of its own: a second CPU's ticks would be in every row.
+# For each guest: its number of CPUs, and its script. #bench/remote needs two CPUs and has a separate
+# guest, because the ticks of a second CPU would count in every row of #bench/rows.
 GUESTS = ((1, SCRIPT), (2, "cat '#bench/remote'"))
 HOT_PATH = ("kmem_cache_alloc", "kmem_cache_free")
 
@@ -35,7 +39,7 @@ def build_folder():
 
 
 def parse(text):
-    """{row: value} of what #bench/rows gives."""
+    """Parses the text of #bench/rows to {row: value}."""
     rows = {}
     for line in text.splitlines():
         name, value = line.split()
@@ -44,7 +48,8 @@ def parse(text):
 
 
 def path_of(listing):
-    """The instructions of a function as far as its first return: what is likely is compiled to follow on."""
+    """Returns the instructions of a function up to its first return: the compiler places the likely
+    path first."""
     path = []
     for line in listing.splitlines():
         match = re.match(r"\s*[0-9a-f]+:\s+(\S.*)", line)
@@ -57,8 +62,8 @@ def path_of(listing):
 
 
 def flag_tests(path):
-    """How many instructions of `path` test the flags of a cache: the only bits that it tests in memory, and the branches
-    behind that."""
+    """Returns the number of instructions in `path` that test the flags of a cache: the only bit
+    tests on memory, and the branches after them."""
     tests = [place for place, instruction in enumerate(path) if re.match(r"test\w* \$0x[0-9a-f]+,.*\(%r", instruction)]
     if not tests or not all(path[place + 1].startswith("j") for place in tests):
         raise ValueError("the hot path tests the flags in another way than is looked for")
@@ -66,14 +71,14 @@ def flag_tests(path):
 
 
 def hot_path(kernel):
-    """{function: its instructions} for a pair that nobody traces."""
+    """Returns {function: its instructions} of an untraced pair."""
     return {name: path_of(subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={name}", str(kernel)],
                                          stdout=subprocess.PIPE, text=True, check=True).stdout)
             for name in HOT_PATH}
 
 
 def measure(build=True):
-    """{row: value} from guests under -icount in the configuration of `make run`."""
+    """Returns {row: value} from guests under -icount, in the configuration of `make run`."""
     rows = {}
     for cpus, script in GUESTS:
         command = [str(ROOT / "scripts/guest"), "--icount", "--smp", str(cpus), "--timeout", "300", "-c", script]
@@ -88,12 +93,13 @@ def measure(build=True):
 
 
 def allowed(name, before):
-    """The most that a row may be if it was `before`."""
+    """Returns the largest permitted value of a row whose baseline is `before`."""
     return before + LOAD_TOLERANCE if name.startswith(LOAD_ROWS) else before * (1 + TOLERANCES.get(name, TOLERANCE))
 
 
 def worse(rows, baseline):
-    """What is worse than the baseline by more than the tolerance, or not to be compared, as lines of text."""
+    """Returns lines of text about rows that exceed the baseline by more than the tolerance, or
+    cannot be compared."""
     lines = [f"{name}: the baseline has no such row" for name in sorted(rows.keys() - baseline.keys())]
     for name, before in sorted(baseline.items()):
         if name not in rows:

@@ -1,6 +1,7 @@
-"""A load of a program that people use: what sqlite3's inserts cost, each a transaction of its own in a file of #tmp.
+"""The cost of inserts in sqlite3, a real program. Each insert is a transaction of its own, in a
+file of #tmp.
 
-Counted as whole loads are (loads.py), of a guest that has the port sqlite3.
+Measured like whole loads (loads.py), in a guest with the port sqlite3.
 """
 import loads
 
@@ -10,7 +11,8 @@ STATES = ("untraced", "on", "sampled")
 
 
 def script(state, count):
-    """`count` autocommitted inserts, by one sqlite3; the database and what it is read from are there before."""
+    """A script that creates the database and the input file, sets the traces to `state`, and then makes `count` autocommitted inserts with
+    one sqlite3."""
     return "\n".join([
         f"sqlite3 {DATABASE} 'create table t (n integer, text)' || exit",
         f"i=0; while [ $i -lt {INSERTS} ]; do echo \"insert into t values ($i, 'the text of row $i');\"; i=$((i+1)); done > /tmp/inserts",
@@ -21,7 +23,7 @@ def script(state, count):
 
 
 def measure(build=True):
-    """{row: value}: thousands of instructions of one insert untraced, and per cents."""
+    """Returns {row: value}: thousands of instructions for an untraced insert, and the per cent that traces add."""
     guest = loads.Guest(ports=("sqlite3",), build=build)
     counted = {state: guest.run(script(state, INSERTS))[1] - guest.run(script(state, 0))[1] for state in STATES}
     untraced = counted["untraced"]
@@ -30,5 +32,5 @@ def measure(build=True):
 
 
 def rows():
-    """The names of what measure() gives."""
+    """The names of the rows of measure()."""
     return ["inserts", *(f"inserts_{state}" for state in STATES if state != "untraced")]

@@ -1,12 +1,14 @@
-/* A plugin of QEMU's TCG: how often each instruction of the kernel is executed.
+/* A plugin of QEMU's TCG that counts the executions of each instruction of the kernel.
  *
- * When the guest ends, the file that `out=` names gets a line `ADDRESS COUNT` for each address of
- * the upper half, hexadecimal and decimal, and one with the address 0 for all programs together.
- * Each instruction adds to a counter of its own, so one that an exception cuts a block short at is
- * not counted. Under -icount the sum is the time stamp counter's. One thread runs all CPUs then,
- * which is why nothing here is atomic.
+ * When the guest ends, the plugin writes to the file of its argument `out=` a line `ADDRESS COUNT`
+ * for each executed address of the upper half; the address is hexadecimal, the count decimal. The
+ * line with address 0 has the sum over all addresses of the lower half, where programs are. Each
+ * instruction of a translated block increments its counter, so instructions that are skipped by an
+ * exception inside a block are not counted. Under -icount the sum of all counts equals the time
+ * stamp counter. QEMU then executes all CPUs in one thread, so the counters need not be atomic.
  *
- * The interface is QEMU's, version 1 (docs/devel/tcg-plugins.rst); Debian has no header of it.
+ * The interface is version 1 of QEMU's TCG plugins (docs/devel/tcg-plugins.rst in QEMU's source).
+ * Debian packages no header for it.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -36,8 +38,9 @@ void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn* instruc
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int qemu_plugin_version = 1;
 
-/* Open addressing. A counter stays where it is, since translated code adds to it; the table is far
- * larger than a kernel has instructions. */
+/* A hash table with open addressing, by address of the instruction. Translated code has pointers to
+ * the counters, so the table cannot grow; it is far larger than the number of a kernel's
+ * instructions. */
 enum { COUNTERS = 1 << 22 };
 static struct counter { uint64_t address, count; } * counters;
 static uint64_t of_programs;

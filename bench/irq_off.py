@@ -1,16 +1,20 @@
-"""How long interrupts are off: all that tracer and probes do, and what #mem/irqoff says of it.
+"""Measures how long interrupts are off in each operation of the tracer and of probes. The kernel lists the longest stretches with interrupts
+off in #mem/irqoff.
 
-Under -icount with one CPU a tick is an instruction, and a stretch is exact. It needs a kernel with IRQ_OFF_TRACE (docs/testing.md):
-`irqoff` is the default one with it.
+Under -icount with one CPU a tick of the time stamp counter is an instruction, so the length of a stretch is exact. The kernel needs
+IRQ_OFF_TRACE (docs/testing.md), as in the variant `irqoff`.
 """
 import re
 
 LIMIT = 20_000  # instructions
-# While every function is probed each call in a stretch is a hit, some 250 instructions: what calls often, as a CPU that gives its
-# magazines back, is long then.
+# Limit while every function has a probe, in instructions. Each call in a stretch then adds a hit of
+# about 250 instructions, so a stretch with many calls is long, for example when a CPU returns its
+# magazines.
 LIMIT_ALL_PROBED = 120_000
 
-# What is done, and what it is called. {n} is how many objects; `show` prints and begins anew.
+# The script for the guest: each operation, and after it `show` with the operation's name. `show`
+# prints the name and #mem/irqoff, and resets #mem/irqoff. {n}, {ranges} and {times} are the arguments
+# of script().
 OPERATIONS = """
 show() {{ echo "== $1"; cat '#mem/irqoff'; echo reset > '#mem/irqoff'; }}
 show boot
@@ -75,17 +79,19 @@ STRETCH = re.compile(r"^(\d+) ticks cpu \d+ (?:pid \d+ \S+|task \S+)\n"
 
 
 def script(records, ranges, times):
-    """`records` objects at once, `ranges` of a process's memory, and a load `times` over."""
+    """Returns the script for the guest. It has `records` live objects at once and a process with `ranges` ranges of memory, and runs its
+    loads `times` times."""
     return OPERATIONS.format(n=records, ranges=ranges, times=" ".join(map(str, range(times))))
 
 
 def steps_in(output):
-    """{what was done: what #mem/irqoff said then} of the script's output."""
+    """Splits the script's output into {operation: text of #mem/irqoff}."""
     return {step: text for step, _, text in (part.partition("\n") for part in output.split("== ")[1:])}
 
 
 def stretches_in(text):
-    """[(ticks, where they went off, where they came on, [caller, …])]"""
+    """Returns [(ticks, function that turned interrupts off, function that turned interrupts on, [caller, …])] for each stretch in the text of
+    #mem/irqoff."""
     found = [(int(match[1]), match["off"], match["on"], re.findall(r"^\t(.+)\+0x[0-9a-f]+ \[kernel\]$", match["frames"], re.M))
              for match in STRETCH.finditer(text)]
     if len(found) != len(re.findall(r"^\d+ ticks", text, re.M)):
@@ -94,12 +100,13 @@ def stretches_in(text):
 
 
 def stops_the_world(step, off):
-    """Whether all CPUs stand still in a stretch, on purpose."""
+    """True if the kernel stops all CPUs during the stretch. The length of such a stretch is not
+    limited."""
     return step == "unreachable" and off.endswith("world_stopped")
 
 
 def bound(step, off):
-    """The most instructions that a stretch may take."""
+    """Returns the maximum number of instructions for a stretch."""
     if stops_the_world(step, off):
         return float("inf")
     return LIMIT_ALL_PROBED if step.startswith("all probed") else LIMIT

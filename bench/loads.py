@@ -1,9 +1,10 @@
-"""Whole loads: what a shell's work costs when nobody traces, and what traces add to it.
+"""Whole loads: the cost of a shell's work without traces, and the cost that traces add.
 
-Counted under -icount on one CPU, in whole guests: the instructions at power-off, less those of a guest that does the same but for
-the load, so boot, the start of tracing and the shell's own start are out. Such a guest executes the same instructions each time
-(docs/testing.md). What does move a count is a change anywhere in the image: where memory begins, and with it which addresses are
-hashed; so does how the ticks of the timer fall.
+Counted under -icount on one CPU: the instructions of a whole guest until power-off, minus the
+instructions of a guest that runs the same script without the load. So boot, the start of tracing
+and the start of the shell do not count. A guest under -icount executes the same instructions each
+time (docs/testing.md). But any change of the image changes a count: it moves objects in memory, so
+addresses hash differently, and timer ticks interrupt at other instructions.
 """
 import re
 import subprocess
@@ -13,7 +14,9 @@ from counts import LOAD_ROWS, ROOT
 
 CTL = "'#mem/kmemtrace/ctl'"
 LOADS = {"pipeline": "ls / | cat > /dev/null", "file": "echo something > /tmp/file; read line < /tmp/file"}
-# What comes before the load, after a round of each in which the shell gets what it keeps. A stopped trace has a round's records.
+# For each state of the traces: the commands that set it, before the load. Before these commands the
+# script runs ROUND, one round of each load, so that the shell has allocated its permanent memory.
+# In the state `stopped` the traces contain the records of another ROUND.
 ROUND = "; ".join(LOADS.values())
 STATES = {
     "untraced": "",
@@ -21,18 +24,20 @@ STATES = {
     "stopped": f"echo start > {CTL}; {ROUND}; echo stop > {CTL}",
     "sampled": f"echo start sample=512K > {CTL}",
 }
-NO_FLAG_TESTS = "no_flag_tests"  # configs/
+NO_FLAG_TESTS = "no_flag_tests"  # the build with configs/no_flag_tests.config
 ROUNDS = 300
-# What the test repeats, few enough for ten seconds of one processor. Its rows are others than those of the table, since fewer processes
-# leave fewer contexts to be searched.
+# Rounds of each load in tests/guest/counts_test.py. They are few, so that the test takes ten seconds
+# of one processor. The test's rows have other values than those of `make bench`, since fewer
+# processes leave fewer contexts to search.
 SHORT_ROUNDS = {"pipeline": 60, "file": 60}
 SHORT_STATES = ("on", "stopped", "sampled")
 
 
 @dataclass(frozen=True)
 class Guest:
-    """What is booted: the build's variant ("": the configuration of `make run`), a plugin of QEMU's, memory, words on the kernel's
-    command line, CPUs, programs of user/ports; from `make` or not."""
+    """A guest. `variant`: the build's variant, "" for the configuration of `make run`; `plugin`: a
+    QEMU plugin; `cmdline`: words on the kernel's command line; `ports`: programs of user/ports;
+    `build`: the guest's image is built first."""
 
     variant: str = ""
     plugin: str = ""
@@ -43,7 +48,7 @@ class Guest:
     build: bool = True
 
     def run(self, script, timeout=600):
-        """(its standard output, instructions at power-off)."""
+        """Returns (standard output, instructions at power-off)."""
         command = [str(ROOT / "scripts/guest"), "--icount", "--smp", str(self.cpus), "--mem", self.memory, "--timeout", str(timeout), "-c", script]
         for option, value in (("--variant", self.variant), ("--plugin", self.plugin), ("--cmdline", self.cmdline)):
             command += [option, value] if value else []
@@ -58,7 +63,7 @@ class Guest:
 
 
 def script(load, state, rounds):
-    """What the guest runs; without a load only what comes before it."""
+    """The script of the guest. Without a load, it has only the commands before the load."""
     lines = [ROUND, STATES[state]]
     if load:
         lines += [f"i=0; while [ $i -lt {rounds} ]; do {LOADS[load]}; i=$((i+1)); done"]
@@ -66,7 +71,7 @@ def script(load, state, rounds):
 
 
 def instructions(guest, states, rounds):
-    """{(load, state): instructions} of `rounds` ({load: number}) rounds of each load."""
+    """Returns {(load, state): instructions}, for each load in the dictionary `rounds`, {load: number of rounds}."""
     counted = {}
     for state in states:
         before = guest.run(script(None, state, 0))[1]
@@ -80,13 +85,14 @@ def per_cent(counted, than):
 
 
 def added(counted, prefix="load_"):
-    """{row: per cent added to the load by a state}."""
+    """Returns {row: per cent that a state adds to the load}."""
     return {f"{prefix}{load}_{state}": per_cent(number, counted[load, "untraced"])
             for (load, state), number in counted.items() if state != "untraced"}
 
 
 def measure(build=True):
-    """{row: value} of the table: millions of instructions untraced, and per cents."""
+    """Returns {row: value} for the table of `make bench`: millions of instructions without traces, and the per cent that traces and flag
+    tests add."""
     rounds = dict.fromkeys(LOADS, ROUNDS)
     counted = instructions(Guest(build=build), STATES, rounds)
     bare = instructions(Guest(NO_FLAG_TESTS, build=build), ["untraced"], rounds)
@@ -98,16 +104,16 @@ def measure(build=True):
 
 
 def rows():
-    """The names of what measure() gives."""
+    """The names of the rows of measure()."""
     traced = [f"_{state}" for state in STATES if state != "untraced"]
     return [f"load_{load}{what}" for load in LOADS for what in ("", *traced, "_flag_tests")]
 
 
 def measure_short(build=True):
-    """{row: value} of what the test compares with the baseline."""
+    """Returns {row: value} of the rows that tests/guest/counts_test.py compares with the baseline."""
     return added(instructions(Guest(build=build), ["untraced", *SHORT_STATES], SHORT_ROUNDS), LOAD_ROWS)
 
 
 def short_rows():
-    """The names of what measure_short() gives."""
+    """The names of the rows of measure_short()."""
     return [f"{LOAD_ROWS}{load}_{state}" for load in LOADS for state in SHORT_STATES]

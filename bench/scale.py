@@ -1,15 +1,19 @@
 #!/usr/bin/python3
-"""make bench-scale: whether tracing costs the same, and keeps to its memory, when there is very much of everything.
+"""make bench-scale: the cost and memory of tracing with very many objects, contexts, CPUs, processes and records.
 
     bench/scale.py [--objects N] [--contexts N] [--cpus N] [--processes N] [--records N]
 
-All is counted under -icount, so it repeats exactly. Objects: N of one CPU live at once, and a pair beside them against a pair in a nearly
-empty table. Contexts: N, each with a user stack and an object of its own; a record for which all that has to be looked up, and a pair.
-CPUs: each with a thousand objects; the pair of the dearest, and whether any of their records is in another's shard. Processes: N come
-and go with all traces on and `limit 4M`; what was lost of them, and trace memory at the end against that after the first thousand.
-Records: the longest stretch with interrupts off in whatever is done beside N of them (irq_off.py). The targets speak of ten million
-objects, whose guest has 900 MB, a million contexts, 64 CPUs, a hundred thousand processes and a million records. Prints a table and
-writes build/bench/scale.json. The image must have been built, and the kernel `irqoff`.
+All is counted under -icount, so it repeats exactly. A pair is an allocation and the free of that object, traced.
+
+Objects: N are live, all allocated by one CPU. Measures a pair, and compares it with a pair in a nearly empty table.
+Contexts: N exist, each with a separate user stack and object. Measures a record that looks up its context and stacks, and a pair.
+CPUs: N CPUs have a thousand objects each. Measures a pair on the slowest CPU, and counts the records in another CPU's shard.
+Processes: N start and end, with all traces on and `limit 4M`. Counts lost records, and compares trace memory at the end with trace memory
+after the first thousand processes.
+Records: N exist. Measures the longest stretch with interrupts off in all operations of irq_off.py.
+
+The targets are for ten million objects (in a guest with 900 MB), a million contexts, 64 CPUs, a hundred thousand processes and a million
+records. Prints a table and writes build/bench/scale.json. The image and the kernel `irqoff` must have been built.
 """
 import argparse
 import json
@@ -24,18 +28,21 @@ import loads
 sys.path.insert(0, str(counts.ROOT / "tools"))
 from stele import dump  # noqa: E402  pylint: disable=wrong-import-position
 
-FIRST = 1000  # processes, after which trace memory is what it shall stay
+FIRST = 1000  # after this number of processes, trace memory should not grow any more
 LIMIT = "4M"
 PROCESSES_OF_ROUND = 2  # of loads.LOADS["pipeline"]
-# A tiny object and the bench's pointer to it; its share of the trace; what the trace and the guest have besides.
+# Sizes in bytes. OBJECT_BYTES: an object of a benchmark, and the pointer to it. RECORD_BYTES: the
+# object's trace record. TRACE_MEMORY: all other memory of the trace. OTHER_MEMORY: all other memory
+# of the guest.
 OBJECT_BYTES, RECORD_BYTES, TRACE_MEMORY, OTHER_MEMORY = 28, 50, 2 << 20, 128 << 20
-CONTEXT_BYTES = 250  # of the trace, for an object with a context and a user stack of its own
+CONTEXT_BYTES = 250  # trace memory for an object whose context and user stack no other object shares
 OBJECTS_OF_CPU = 1000
-# An object of debug_64 with its records, a program's ranges, and how often the load goes round (irq_off.py).
+# For the script of irq_off.py. IRQ_OFF_BYTES: memory for an object of debug_64 and all its records.
+# RANGES: memory ranges of a process. LOAD_ROUNDS: how often the loads run.
 IRQ_OFF_BYTES, RANGES, LOAD_ROUNDS = 1400, 20_000, 300
 SECONDS = 7200
 
-# Name, what it is, unit, target (at most).
+# Each row: name, description, unit, target (maximum).
 ROWS = [
     ("pair_newest", "traced pair beside {objects:,} objects, newest freed", "instructions", None),
     ("pair_oldest", "… oldest freed", "instructions", None),
@@ -62,7 +69,8 @@ ROWS = [
 
 
 def run_bench(file, option, number, traced_bytes):
-    """{row: value} of a file of #bench, in a guest with memory for `number` objects, each with so many bytes of the tracer's."""
+    """Runs a file of #bench in a guest with memory for `number` objects, each with `traced_bytes`
+    of trace memory. Returns {row: value}."""
     memory = number * (OBJECT_BYTES + traced_bytes) + OTHER_MEMORY
     guest = loads.Guest(memory=f"{(memory >> 20) + 1}M", cmdline=f"{option}={number}", build=False)
     output, _ = guest.run(f"echo limit {number * traced_bytes + TRACE_MEMORY} > {loads.CTL}; cat '#bench/{file}'", SECONDS)
@@ -70,7 +78,7 @@ def run_bench(file, option, number, traced_bytes):
 
 
 def of_objects(number):
-    """{row: value}."""
+    """Measures with `number` objects. Returns {row: value}."""
     counted = run_bench("scale", "objects", number, RECORD_BYTES)
     rows = {"bytes_per_object": counted["many_bytes"]}
     for order in ("newest", "oldest", "random"):
@@ -80,7 +88,7 @@ def of_objects(number):
 
 
 def of_processes(number):
-    """{row: value}."""
+    """Measures with `number` processes. Returns {row: value}."""
     rounds = [FIRST // PROCESSES_OF_ROUND, max(number - FIRST, 0) // PROCESSES_OF_ROUND]
     parts = [f"i=0; while [ $i -lt {count} ]; do {loads.LOADS['pipeline']}; i=$((i+1)); done; cat {loads.CTL}; echo =" for count in rounds]
     output, _ = loads.Guest(build=False).run("\n".join([f"echo limit {LIMIT} > {loads.CTL}; echo start > {loads.CTL}", *parts]), SECONDS)
@@ -90,7 +98,7 @@ def of_processes(number):
 
 
 def of_contexts(number):
-    """{row: value}."""
+    """Measures with `number` contexts. Returns {row: value}."""
     counted = run_bench("contexts", "contexts", number, CONTEXT_BYTES)
     rows = {"bytes_per_context": counted["contexts_many_bytes"]}
     for what in ("looked_up", "pair"):
@@ -100,7 +108,7 @@ def of_contexts(number):
 
 
 def of_cpus(number):
-    """{row: value}. That no shard is shared is a row, too."""
+    """Measures with `number` CPUs. Returns {row: value}; the row `cpus_strays` counts records in the shard of another CPU."""
     counted = counts.parse(loads.Guest(cpus=number, build=False).run("cat '#bench/cpus'", SECONDS)[0])
     if (counted["cpus_shards"], counted["cpus_records"]) != (number, number * OBJECTS_OF_CPU):
         raise ValueError(f"{counted['cpus_records']:g} records in {counted['cpus_shards']:g} shards")
@@ -109,7 +117,7 @@ def of_cpus(number):
 
 
 def of_irq_off(records):
-    """{row: value}."""
+    """Measures while there are `records` records. Returns {row: value}."""
     memory = f"{(records * IRQ_OFF_BYTES + OTHER_MEMORY >> 20) + 1}M"
     output, _ = loads.Guest("irqoff", memory=memory, build=False).run(irq_off.script(records, RANGES, LOAD_ROUNDS), SECONDS)
     steps = irq_off.steps_in(output)

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""make bench-where: where the instructions are that traces add to a whole load (loads.py).
+"""make bench-where: shows which functions execute the instructions that traces add to a whole load (loads.py).
 
     bench/where.py [--load NAME] [--state on|stopped|sampled] [--rounds N]
 
-A plugin of QEMU's (instructions.c) counts each instruction of the kernel, in guests with the load and without it, traced and not. The
-instructions that tracing adds to the load are summed by source file, inlined functions under their own, and by function, with the
-number of calls. Beside them stand the counters of #mem/kmemtrace/ctl. Written to build/bench/where.txt too. The image must have been
-built.
+A QEMU plugin (instructions.c) counts the executions of each kernel instruction in four guests: with the load and without it, each traced
+and untraced. Two tables have the sums of the instructions that tracing adds to the load: by source file, where an inlined function counts
+for the file that defines it; and by function, with the number of calls. The output also has the counters of #mem/kmemtrace/ctl. It is
+written to build/bench/where.txt, too. The image and the plugin must have been built.
 """
 import argparse
 import bisect
@@ -22,14 +22,14 @@ import loads
 sys.path.insert(0, str(counts.ROOT / "tools"))
 from stele import dump, source_lines, tracedump  # noqa: E402  pylint: disable=wrong-import-position
 
-PROGRAMS = 0  # the address that stands for all programs together
-# Functions that are inlined everywhere belong to their callers.
+PROGRAMS = 0  # the address under which all programs are counted
+# In the table by source file, functions defined in these files count for the file of their caller.
 HELPERS = re.compile(r"kern/lib/|kern/include/|kern/arch/x86_64/[a-z_]*\.h$|/c\+\+/|page_(array|directory|buffer)\.h$|linear_hash\.h$")
-LEAST = 0.001  # the smallest share of the load that is listed
+LEAST = 0.001  # a row with less than this fraction of the load's instructions is not listed
 
 
 class Kernel:
-    """Functions and source files of the addresses of an ELF file."""
+    """Finds the functions and source files of addresses in an ELF file."""
 
     def __init__(self, elf):
         self.elf, self.places = str(elf), {}
@@ -37,33 +37,34 @@ class Kernel:
         self.addresses, self.names = symbols.addresses, [name for _, name in symbols.functions]
 
     def learn(self, addresses):
-        """Reads the source files of `addresses`; return addresses are looked up at one less, so each is given as one more."""
+        """Reads the source files of `addresses`. source_lines.places looks up return addresses
+        minus one, so one is added to each."""
         found = source_lines.places(self.elf, counts.ROOT, [address + 1 for address in addresses])
         self.places = {address - 1: place for address, place in found.items()}
 
     def function(self, address):
-        """(its name, whether `address` is its first instruction)."""
+        """Returns (name, whether `address` is the function's first instruction)."""
         place = bisect.bisect_right(self.addresses, address) - 1
         return self.names[place], self.addresses[place] == address
 
     def file(self, address):
-        """That of the innermost function that is no helper."""
+        """Returns the file of the innermost function, inlined or not, that is not in a file of HELPERS."""
         files = [place.rpartition(":")[0] for _, place in self.places.get(address, [])]
         return next((file for file in files if not HELPERS.search(file)), files[-1] if files else "?")
 
 
 def parse(text):
-    """{address: count} of what the plugin wrote."""
+    """Parses the plugin's output to {address: count}."""
     return {int(address, 16): int(number) for address, number in map(str.split, text.splitlines())}
 
 
 def less(counted, other):
-    """counted - other, without zeros."""
+    """Returns the counts minus those of `other`, without zeros."""
     return {key: number for key in counted.keys() | other.keys() if (number := counted.get(key, 0) - other.get(key, 0))}
 
 
 def profile(plugin, load, state, rounds):
-    """{address: how often `rounds` of the load execute it}."""
+    """Returns {address: number of executions in `rounds` rounds of the load}."""
     def executed(what):
         with tempfile.NamedTemporaryFile("r", prefix="stele-") as file:
             loads.Guest(plugin=f"{plugin},out={file.name}", build=False).run(loads.script(what, state, rounds))
@@ -72,7 +73,8 @@ def profile(plugin, load, state, rounds):
 
 
 def traced(load, state, rounds):
-    """What ctl has at the end that the load made: figures of trace memory, with allocations seen, and {trace: records}."""
+    """Returns what the load adds in #mem/kmemtrace/ctl: ({figure of trace memory, or `seen` for the allocations seen: number},
+    {trace: records})."""
     def at_end(what):
         output, _ = loads.Guest(build=False).run(loads.script(what, state, rounds) + f"\ncat {loads.CTL}")
         memory, traces = dump.parse_ctl(output)
@@ -83,7 +85,7 @@ def traced(load, state, rounds):
 
 
 def table(title, rows, load_total):
-    """`rows` ([(name, instructions, calls or None)]) from the most on, those that matter."""
+    """Returns lines about `rows`, [(name, instructions, calls or None)], largest first. Leaves out rows below LEAST of `load_total`."""
     lines = [f"    {title:44}{'instructions':>13}{'%':>7}" + (f"{'calls':>10}" if any(calls for _, _, calls in rows) else "")]
     for name, number, calls in sorted(rows, key=lambda row: -abs(row[1])):
         if abs(number) >= LEAST * load_total:
@@ -109,7 +111,8 @@ def by_function(kernel, added):
 
 
 def report(kernel, load, state, rounds, before, after, memory, records):
-    """Lines about one load; `before` and `after` are profiles of it, `memory` and `records` what traced() gives."""
+    """Returns lines about one load. `before` and `after` are the load's profiles untraced and traced; `memory` and `records` are the results
+    of traced()."""
     added = less(after, before)
     kernel.learn([address for address in added if address != PROGRAMS])
     load_total, total, recorded, seen = sum(before.values()), sum(added.values()), sum(records.values()), memory.get("seen", 0)

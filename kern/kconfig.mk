@@ -12,7 +12,7 @@ define MAKE_DEFCONFIG
 @$(KCONFIG_ENV) kconfig-conf --defconfig=fragments $(abspath Kconfig) > /dev/null
 endef
 
-# A new Kconfig leaves what was chosen as it is, and gives what it adds its default; make reads the file again then.
+# After a change of Kconfig, existing options keep their values and new ones get their defaults; make then reads the file again.
 $(DOTCONFIG): $(FRAGMENTS) Kconfig | $(SETUP)
 	$(if $(and $(wildcard $@),$(filter Kconfig,$?),$(if $(filter-out Kconfig,$?),,only)),\
 	  @$(KCONFIG_ENV) kconfig-conf --olddefconfig $(abspath Kconfig) > /dev/null && touch $(abspath $@),\

@@ -1,4 +1,4 @@
-# The kernel: compile, link, make the symbol table from what was linked, link again with it.
+# The kernel: compile, link, make the symbol table from the result, link again with it.
 
 KERNEL := $(BUILD)/stele.elf
 KSYMS  := tools/stele/ksyms.py
@@ -6,15 +6,15 @@ KSYMS  := tools/stele/ksyms.py
 KERN_CC  ?= gcc
 KERN_CXX ?= g++
 
-# A five-byte nop at the beginning of each function: a probe's place (src/probe/kernel_probes.cc).
+# Each function begins with a five-byte nop, which a probe replaces (src/probe/kernel_probes.cc).
 KERN_ENTRY_NOP := -pg -mfentry -mnop-mcount
 KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kernel -mno-red-zone -mgeneral-regs-only \
   -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-stack-protector \
   $(KERN_ENTRY_NOP) -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
   -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src
-# The sanitizers (docs/testing.md). Without RTTI there is no `vptr`. The code of KASAN_EXEMPT touches what nobody else may: it is
-# not instrumented, and its copies are not checked; nor is who has values in registers from one statement to the next
-# (store/recent_stacks.h), which a check in between would change. -O1 saves a third of the compiler's time, which the checks would add.
+# The sanitizers (docs/testing.md). Without RTTI there is no `vptr`. The sources of KASAN_EXEMPT access memory that is forbidden for all
+# others, or keep values in registers from one statement to the next (store/recent_stacks.h), which a check in between would change: they
+# are not instrumented, and their copies are not checked. -O1 saves a third of the compiler's time, which the checks would add.
 KERN_FLAGS += $(if $(CONFIG_UBSAN),-fsanitize=undefined -fno-sanitize=vptr) $(if $(CONFIG_UBSAN)$(CONFIG_KASAN),-O1)
 KERN_KASAN := $(if $(CONFIG_KASAN),-fsanitize=kernel-address -fno-sanitize-address-use-after-scope --param asan-stack=0 \
   --param asan-globals=0 --param asan-instrumentation-with-call-threshold=0)
@@ -35,17 +35,17 @@ KERN_SRC := $(sort $(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_
   $(if $(CONFIG_KERNEL_BENCH),kern/bench/*.c kern/bench/*.cc)))
 KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC))
 
-# Where system calls do their work (sched/coverage.h). Not what runs in exceptions' and probes' hits.
+# The implementation of system calls (sched/coverage.h), without code that runs in exceptions and in hits of probes.
 KERN_COVERED := $(filter-out kern/src/proc/user_probe_hit.cc,$(filter kern/src/proc/% kern/src/ns/% kern/drivers/dev/% \
   kern/src/trace/command.cc kern/src/trace/control.cc kern/src/trace/dump/% kern/src/probe/probe_command.cc \
   kern/src/probe/probe_session.cc kern/src/probe/probe_functions.cc,$(KERN_SRC)))
 kern_coverage = $(if $(CONFIG_COVERAGE),$(if $(filter $<,$(KERN_COVERED)),-fsanitize-coverage=trace-pc))
 
-# What is hot in a hook of the tracer needs no frame: it calls nothing, and ends in a jump to anything else. The stack that is recorded
-# begins with the frame of the hook's caller.
+# The fast path of a tracer's hook has no frame: it calls nothing, and jumps to the slow paths. The recorded stack begins with the frame
+# of the hook's caller.
 kern_frames = $(if $(filter $<,kern/src/trace/hooks.cc),-foptimize-sibling-calls -momit-leaf-frame-pointer)
 
-# Compiled again when flags change, linked again when a source comes or goes.
+# Sources are compiled again when flags change; the kernel is linked again when a source is added or removed.
 KERN_STAMP   := $(BUILD)/kern/flags
 KERN_SOURCES := $(BUILD)/kern/sources
 $(KERN_STAMP): TEXT := $(KERN_CXX) $(KERN_CXXFLAGS) $(KERN_KASAN)
@@ -61,7 +61,7 @@ $(BUILD)/%.c.o: %.c $(AUTOCONF_H) $(KERN_STAMP)
 	@echo "  CC    $<"
 	@$(KERN_CC) $(KERN_CFLAGS) $(call KERN_KASAN_OF,$<) -MMD -MP -c $< -o $@
 	$(KASAN_EXEMPT_OBJECT)
-# gcc finds prelude.h.gch where it looks for prelude.h, and takes prelude.h for a source with other flags.
+# gcc finds prelude.h.gch beside prelude.h, and uses prelude.h for sources with other flags.
 KERN_PRELUDE := $(BUILD)/kern/lib/prelude.h
 $(KERN_PRELUDE): $(AUTOCONF_H) kern/lib/prelude.h
 	@mkdir -p $(@D)
@@ -81,11 +81,11 @@ $(BUILD)/%.S.o: %.S $(AUTOCONF_H) $(KERN_STAMP)
 
 $(BUILD)/ksyms-empty.S: $(KSYMS)
 	@mkdir -p $(@D)
-	@python3 $(KSYMS) --empty > $@
+	@$(PYTHON) $(KSYMS) --empty > $@
 $(BUILD)/stele.pass1: $(KERN_OBJ) $(KERN_SOURCES) $(BUILD)/ksyms-empty.o kern/kernel.ld
 	@$(KERN_CXX) $(KERN_LDFLAGS) $(filter %.o,$^) -o $@
 $(BUILD)/ksyms.S: $(BUILD)/stele.pass1 $(KSYMS)
-	@python3 $(KSYMS) $< > $@
+	@$(PYTHON) $(KSYMS) $< > $@
 $(BUILD)/ksyms%.o: $(BUILD)/ksyms%.S
 	@$(KERN_CC) -c $< -o $@
 $(BUILD)/ksyms.o: $(BUILD)/ksyms.S
@@ -93,9 +93,9 @@ $(BUILD)/ksyms.o: $(BUILD)/ksyms.S
 $(KERNEL): $(KERN_OBJ) $(BUILD)/ksyms.o kern/kernel.ld $(KSYMS)
 	@echo "  LINK  $@"
 	@$(KERN_CXX) $(KERN_LDFLAGS) $(filter %.o,$^) -o $@
-	@python3 $(KSYMS) --compare $(BUILD)/stele.pass1 $@
+	@$(PYTHON) $(KSYMS) --compare $(BUILD)/stele.pass1 $@
 
-# For clangd and `make lint`: one entry for each source, with the flags above that clang has.
+# For clangd and `make lint`: one entry for each source, with those of the flags above that clang supports.
 $(BASE)/compile_commands.json: $(KERN_STAMP) $(KERN_SOURCES) tools/compile_commands.py kern/kern.mk
-	@python3 tools/compile_commands.py '$(KERN_CC) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CFLAGS))' \
+	@$(PYTHON) tools/compile_commands.py '$(KERN_CC) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CFLAGS))' \
 	  '$(KERN_CXX) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CXXFLAGS)) -include $(AUTOCONF_H)' $(KERN_SRC) > $@

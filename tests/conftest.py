@@ -1,10 +1,12 @@
-"""What all tests share: which are selected, which process runs them, and what is said in the end.
+"""Shared by all tests: selects tests, distributes them over processes, and prints the last line of the output.
 
-Three collectors make the items: pytest's own for *_test.py, googletest.py for tests/host/*_test.cc and kernel_tests.py for
-kern/tests/*_test.cc. An item is named FILE::NAME, and `make test TESTS=word` selects those whose name contains the word.
+Three collectors make the items: pytest's own for *_test.py, googletest.py for tests/host/*_test.cc
+and kernel_tests.py for kern/tests/*_test.cc. An item is named FILE::NAME, and `make test
+TESTS=word` selects the items whose name contains the word.
 
-Tests run in several processes (pytest-xdist). A guest with several CPUs has as many threads, so all tests that need one form the
-group MANY_CPUS: one process runs them, one after the other, while the other processes run tests that need one CPU.
+Tests run in several processes (pytest-xdist). QEMU has a thread for each CPU of a guest. So all tests
+whose guests have several CPUs form the group MANY_CPUS: one process runs them, one after the other,
+while the other processes run tests whose guests have one CPU.
 """
 import os
 import shlex
@@ -28,7 +30,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     guest.ask_meanwhile, guest.ask_cpus = config.getoption("ask_meanwhile"), config.getoption("ask_cpus")
-    # Plugins of their own: a conftest.py collects in its own folder only.
+    # Each plugin is registered explicitly, because a conftest.py collects only in its own folder.
     for plugin in (googletest, kernel_tests, outcomes):
         config.pluginmanager.register(plugin)
     if not hasattr(config, "workerinput"):
@@ -36,12 +38,13 @@ def pytest_configure(config):
 
 
 def full_name(nodeid):
-    """The name of a test without the group that xdist adds to it."""
+    """The name of a test, without the group that xdist appends."""
     return nodeid.rpartition("@")[0] or nodeid
 
 
 def selected(items, words):
-    """The item of this name, which may have blanks in it; without such, those whose name contains one of the words."""
+    """Returns the item whose name is exactly `words`; a name may contain blanks. If there is no such item, returns all items whose names
+    contain one of the words."""
     exact = [item for item in items if item.nodeid == words]
     return exact or [item for item in items if any(word in item.nodeid for word in words.split())]
 
@@ -52,7 +55,7 @@ def cpus_of(item):
 
 
 def group_of(item):
-    """The tests that have to run in one process, one after the other; None if any process may run this one."""
+    """Returns the item's group; one process runs all tests of a group, one after the other. None if any process may run the item."""
     runs_guests = item.path.parent.name != "host"
     if runs_guests and cpus_of(item) > 1 and not item.get_closest_marker("icount"):
         return MANY_CPUS
@@ -60,7 +63,7 @@ def group_of(item):
 
 
 def rank(item):
-    """What takes long begins first."""
+    """Returns the sort key: items with lower ranks start first, since they take longest."""
     if group_of(item) == MANY_CPUS:
         return 0
     return 1 if item.get_closest_marker("icount") else 2
@@ -79,13 +82,23 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=rank)
 
 
+@pytest.fixture(name="terminal")
+def one_terminal():
+    """A terminal of 80 columns at which the shell waits for a line."""
+    from terminal import Terminal  # pylint: disable=import-outside-toplevel  # only guests need its packages
+    with Terminal() as terminal:
+        terminal.wait_for(r"^#")
+        yield terminal
+
+
 def pytest_runtest_setup(item):
     guest.cpus = cpus_of(item)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    # Scripts do not expect a loop beside them: what else goes wrong says nothing.
+    # With --ask-meanwhile a loop runs in the guest, which scripts do not expect. So only lost objects
+    # count as failures.
     if guest.ask_meanwhile and call.excinfo and not call.excinfo.errisinstance(unreached.Lost):
         call.excinfo = None
     report = (yield).get_result()
@@ -95,7 +108,7 @@ def pytest_runtest_makereport(item, call):
 
 
 class Reporter:
-    """What one process does for all: the names without groups, and the last line."""
+    """Runs in the process that prints the results of all other processes: removes groups from the names of tests, and prints the last line."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report):

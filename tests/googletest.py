@@ -1,7 +1,6 @@
-"""GoogleTest programs for pytest: tests/host/NAME_test.cc is build/host/NAME_test, and each of its cases is an item.
-
-A program runs once, with all of its cases that are selected, when the first of them is to run. So they share one process.
-"""
+"""Collects GoogleTest programs for pytest: tests/host/NAME_test.cc is build/host/NAME_test, and
+each of the program's cases is an item. The program runs once, with all selected cases, when pytest
+runs the first of these items. So the cases share one process."""
 import os
 import re
 import subprocess
@@ -23,7 +22,7 @@ def pytest_collect_file(file_path, parent):
 
 
 def cases_of(program):
-    """The names of a program's cases, SUITE.CASE. They are kept beside it until it is built anew."""
+    """Returns the names of a program's cases, SUITE.CASE. They are cached in the file PROGRAM.cases until the program is rebuilt."""
     kept = program.with_name(program.name + ".cases")
     if not kept.exists() or kept.stat().st_mtime_ns < program.stat().st_mtime_ns:
         listing = subprocess.run([program, "--gtest_list_tests"], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -34,7 +33,7 @@ def cases_of(program):
                 names.append(suite + name.strip())
             elif name.endswith("."):
                 suite = name
-        # Each process of xdist may do this at once, so the file appears whole.
+        # Several xdist processes may do this at once, so the file is replaced as a whole.
         new = program.with_name(f"{kept.name}.{os.getpid()}")
         new.write_text("".join(name + "\n" for name in names))
         new.rename(kept)
@@ -42,7 +41,7 @@ def cases_of(program):
 
 
 def outcomes_in(output, names, status):
-    """{case: Outcome} of what a program has written that was to run the cases `names`."""
+    """Returns {case: Outcome} from the output of a program that was to run the cases `names`."""
     outcomes, running, lines = {}, None, []
     for line in output.splitlines():
         if START in line:
@@ -52,7 +51,7 @@ def outcomes_in(output, names, status):
             running, lines = None, []
         else:
             lines.append(line)
-    # A program that ends early has failed in the case that ran then, or after the last one; others may not have run at all.
+    # If the program ended too early, the case that was running has failed; if none was running, the last case counts as failed.
     ended = f"the program ended with status {status}"
     failed = any(outcome.result == "failed" for outcome in outcomes.values())
     if running or (status != 0 and not failed):

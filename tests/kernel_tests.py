@@ -1,8 +1,11 @@
 """The kernel's own tests for pytest: each KTEST(name) in kern/tests/*_test.cc is an item.
 
-One boot of the kernel that checks the order of locks (configs/checked.config) runs all that are selected, when the first of them is
-to run. The long tests have them in the kernel with the sanitizers too (configs/sanitize.config), as NAME[sanitize], and there those of the
-sanitizers themselves. Those of coverage are in the kernel that has it (configs/break.config). Results come from the Test Anything Protocol on the console.
+When pytest runs the first of these items, one boot of the kernel that checks lock order
+(configs/checked.config) runs all selected tests. Items named NAME[sanitize], which belong to the
+long tests, run in the kernel with sanitizers (configs/sanitize.config); the tests of the sanitizers
+themselves run only in that kernel. Tests of coverage run in the kernel that has coverage
+(configs/break.config). The kernel prints results on the console, in the format of the Test Anything
+Protocol.
 """
 import re
 import subprocess
@@ -12,15 +15,15 @@ import pytest
 from guest import ROOT
 from outcomes import Outcome, OutcomeItem
 
-USUAL, SANITIZE, COVERAGE = "checked", "sanitize", "break"  # variants
+USUAL, SANITIZE, COVERAGE = "checked", "sanitize", "break"  # kernel variants
 OF_SANITIZERS = "sanitizer_test.cc"
-OF_CHECKED = "irq_off_test.cc"  # CONFIG_IRQ_OFF_TRACE
+OF_CHECKED = "irq_off_test.cc"  # tests that need CONFIG_IRQ_OFF_TRACE
 OF_COVERAGE = "coverage_test.cc"
 KTEST = re.compile(r"^KTEST\((\w+)\)", re.M)
-# A line of the log may come in the middle of the console's other output, never in the middle of a line.
+# Other output never interrupts such a line.
 RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+) # (\d+) ms\r?$")
-COMMAND_LINE = 400  # bytes of names that surely fit into the kernel's command line (kern/include/core/boot.h)
-TAIL = 60  # lines of the console that are shown when the kernel has not come to its end
+COMMAND_LINE = 400  # maximum bytes of test names on the kernel's command line (kern/include/core/boot.h)
+TAIL = 60  # number of last console lines to show if the kernel did not end
 SECONDS = {USUAL: 600, SANITIZE: 2400, COVERAGE: 600}
 
 
@@ -31,8 +34,8 @@ def pytest_collect_file(file_path, parent):
 
 
 def outcomes_in(console, status):
-    """({test: Outcome} of what stands on the console, the Outcome of a test that does not). It ends with 0 or 1, or the last one that
-    has come to an end has failed."""
+    """Returns ({test: Outcome} from the console's output, the Outcome for tests that are not in the dictionary). If the guest's exit status is
+    not 0 or 1, the last test with a result counts as failed."""
     outcomes, since = {}, []
     lines = console.split("\n")
     for line in lines:
@@ -48,7 +51,7 @@ def outcomes_in(console, status):
 
 
 class KernelTests(pytest.File):
-    """A file with tests. All of the session run together, so what has come out of it belongs to the session."""
+    """A file with tests. The tests of all files run in one guest for each variant, so their outcomes are stored in pytest's session."""
 
     def collect(self):
         of_sanitizers = self.path.name == OF_SANITIZERS

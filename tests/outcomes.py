@@ -1,4 +1,4 @@
-"""Tests that a program runs many of at once: an item for each, whose result comes from what the program has written."""
+"""For programs that run many tests at once: each of these tests is an item of pytest. The item's result comes from the program's output."""
 from typing import NamedTuple
 
 import pytest
@@ -11,11 +11,11 @@ class Outcome(NamedTuple):
 
 
 class Failed(Exception):
-    """The text of this is what the failed test has written."""
+    """A test failed. The exception's text is the output of the test."""
 
 
 class OutcomeItem(pytest.Item):
-    """The parent's `outcome(item)` gives an Outcome, and runs the program for the first of the items."""
+    """A test of such a program. The method `outcome(item)` of the item's parent returns an Outcome; its first call runs the program."""
 
     def runtest(self):
         outcome = self.parent.outcome(self)
@@ -34,7 +34,7 @@ class OutcomeItem(pytest.Item):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """The time of an item is its own, not that of the program that ran for the first one."""
+    """Reports the time that the program gives for this item. Otherwise the first item would have the time of the whole program."""
     report = (yield).get_result()
     if isinstance(item, OutcomeItem) and call.when == "call":
         report.duration = getattr(item, "seconds", report.duration)

@@ -1,10 +1,12 @@
-# Tests of the three kinds, run by pytest. The last line is `N passed, M failed`; what came of each test is in build/test.xml.
+# Tests of the three kinds, run by pytest. The last line is `N passed, M failed`; build/test.xml has
+# the result of each test.
 #
-#   TESTS=word   only tests whose name (FILE::NAME, as failures show it) contains it; several words: one of them
+#   TESTS='word…'   only tests whose name (FILE::NAME, as failures print it) contains at least one of the words
 
 include tests/host/host.mk
 
-# Kernels besides the default one: configs/NAME.config. They have its initial archive. The second ones are the long tests'.
+# Kernels besides the default one: configs/NAME.config, with the default initial archive. The second
+# list is for long tests.
 TEST_KERNELS := $(patsubst %,$(BASE)/variant/%/stele.elf,checked break)
 LONG_KERNELS := $(patsubst %,$(BASE)/variant/%/stele.elf,sanitize irqoff)
 ifeq ($(VARIANT),)
@@ -12,7 +14,7 @@ $(TEST_KERNELS) $(LONG_KERNELS): $(BASE)/variant/%/stele.elf: FORCE
 	@$(MAKE) VARIANT=$* $@
 endif
 
-# Debian's pytest, whichever Python comes first in the path.
+# Debian's pytest, independent of the first Python on the path.
 TESTS ?=
 export TESTS
 # Some tests wait more than they compute, so there is one process more than CPUs.
@@ -30,8 +32,8 @@ test-guest: all $(TEST_KERNELS) $(PORTS_IN_SHORT:%=port-%) ## the booted system,
 test-long: all ports $(PORTS_NATIVE) host-tests report-page $(SPEEDSCOPE) $(TEST_KERNELS) $(LONG_KERNELS) ## the tests that take long
 	@$(PYTEST) -m long tests kern/tests
 
-# A long run of the proof of the tracer (docs/testing.md). Building and booting take time too.
+# A long run of the proof of the tracer (docs/testing.md). The time limit has two minutes more, for booting.
 .PHONY: proof
-proof: all ## compare the tracer with an account of what is live (MINUTES=10 SMP=4), at random, until something differs
+proof: all ## compare the tracer with an account of live objects (MINUTES=10 SMP=4), at random, until something differs
 	@scripts/guest --no-build $(if $(VARIANT),--variant $(VARIANT)) --smp $(SMP) --timeout $$(($(MINUTES) * 60 + 120)) --ktest=proof \
 	  --cmdline 'minutes=$(MINUTES)$(if $(SEED), seed=$(SEED))$(if $(CMDLINE), $(CMDLINE))'

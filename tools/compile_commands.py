@@ -1,6 +1,8 @@
-"""Prints compile_commands.json for the kernel: compile_commands.py 'C COMMAND' 'C++ COMMAND' SOURCE…
+"""Prints compile_commands.json for the kernel: compile_commands.py 'C COMMAND' 'C++ COMMAND'
+SOURCE…
 
-Its readers are clang's tools, which under -mgeneral-regs-only take no header that mentions `long double`: that flag is left out.
+Clang's tools read that file. With the flag -mgeneral-regs-only they reject headers that mention
+`long double`, so the file does not have this flag.
 """
 import json
 import os

@@ -1,4 +1,5 @@
-# What scripts/report needs besides Python: pprof's messages, out of the profile.proto of Debian's package of pprof.
+# scripts/report needs the Python classes of pprof's protobuf messages. protoc makes them from the
+# profile.proto of Debian's package of pprof.
 PPROF_PROTO := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto
 PPROF_MESSAGES := $(BASE)/report/profile_pb2.py
 

@@ -1,13 +1,13 @@
-# Everything that runs in user mode, and the initial archive made of it. Included by the top Makefile, which sets BUILD,
-# BASE, VARIANT and TOOLCHAIN; gives $(INITRD). Programs with their debugging information are $(USER_OUT)/bin/*.
-# Variants differ in the kernel, so they share what is made here.
+# All programs of user mode, and the initial archive made of them. Included by the top Makefile, which sets BUILD, BASE,
+# VARIANT and TOOLCHAIN; builds $(INITRD). Programs with debugging information are in $(USER_OUT)/bin. Variants of the build differ
+# only in the kernel, so they share the programs.
 #
-#   sysroot    this system's side of the C library: headers, crt0.o, libstele.a
+#   user/libc  the parts of the C library that are not newlib's: headers, crt0.o, libstele.a; installed to $(SYSROOT)
 #   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
-#   user/lib   each folder user/lib/NAME is a static library of C++ for those, and headers for C: #include "NAME/file.h"
-#   user/ports each folder with a `build` is a recipe for user/ports/port: a program, or a library for programs of our own
-#   user/etc   goes to /etc as it is
-#   docs/man   manual pages: formatted, for `man` in the guest
+#   user/lib   each folder user/lib/NAME is a static library for these programs: #include "NAME/file.h"; C++, except `testing` (C)
+#   user/ports each folder with a `build` is a recipe for user/ports/port: a program, or a library for our own programs
+#   user/etc   copied to /etc
+#   docs/man   manual pages, formatted for `man` in the guest
 
 USER_BASE := $(if $(VARIANT),$(BASE),$(BUILD))
 USER_OUT := $(USER_BASE)/user
@@ -19,12 +19,12 @@ USER_FLAGS := -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)=. -D_GNU_SOURCE -
 USER_CFLAGS := -std=gnu17 $(USER_FLAGS)
 USER_CXXFLAGS := -std=c++20 $(USER_FLAGS)
 
-# The toolchain, that for C and what C++ has besides: looked at again when its recipe changes; scripts/toolchain knows whether
-# anything is to be done. What is compiled with it depends on the stamps, which change when it has become another: not when
-# scripts/toolchain had nothing to do, nor with the compilers' wrapper, whose flags newlib's stamp goes by.
+# The C library and the C++ library of the toolchain. When a recipe changes, scripts/toolchain decides what to rebuild. Objects depend
+# on the stamps. A stamp changes only if its library was rebuilt; a change of user/toolchain/compiler alone leaves both stamps, but
+# the flags in user/toolchain/flags are part of newlib's stamp.
 USER_TOOLCHAIN := $(USER_OUT)/newlib.stamp
 USER_CXX_TOOLCHAIN := $(USER_OUT)/libstdc++.stamp
-# Changes with TOOLCHAIN, so that another one is made and linked to.
+# Contains the path of the toolchain, and changes only with it: another TOOLCHAIN is then built, and the programs are linked again.
 USER_TOOLCHAIN_PATH := $(USER_OUT)/toolchain.path
 $(USER_TOOLCHAIN_PATH): FORCE
 	@mkdir -p $(@D)
@@ -40,7 +40,7 @@ $(USER_CHECKED): $(USER_OUT)/%.checked: scripts/toolchain $(USER_TOOLCHAIN_PATH)
 $(USER_TOOLCHAIN) $(USER_CXX_TOOLCHAIN): $(USER_OUT)/%.stamp: $(USER_OUT)/%.checked
 	@cmp -s $(TOOLCHAIN)/$*.stamp $@ || cp $(TOOLCHAIN)/$*.stamp $@
 
-# The C library's system side, with the toolchain's libraries beside it.
+# The sysroot: this system's part of the C library, and links to newlib and libstdc++ of the toolchain.
 SYSROOT_HEADERS := $(SYSROOT)/headers.stamp
 $(SYSROOT_HEADERS): $(USER_TOOLCHAIN_PATH) $(wildcard user/libc/include/*.h user/libc/include/sys/*.h kern/abi/*.h)
 	@rm -rf $(SYSROOT)/include
@@ -51,6 +51,8 @@ $(SYSROOT_HEADERS): $(USER_TOOLCHAIN_PATH) $(wildcard user/libc/include/*.h user
 	@cp -pR kern/abi $(SYSROOT)/include/abi
 	@touch $@
 
+# C++ exceptions pass through pthread_once.
+$(USER_OUT)/libc/once.o: USER_CFLAGS += -fexceptions
 LIBC_OBJECTS := $(patsubst user/libc/%.c,$(USER_OUT)/libc/%.o,$(wildcard user/libc/*.c))
 $(LIBC_OBJECTS): $(USER_OUT)/libc/%.o: user/libc/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $(@D)
@@ -65,30 +67,35 @@ $(SYSROOT)/lib/crt0.o: user/libc/crt0.S kern/abi/start.h $(USER_TOOLCHAIN)
 	@mkdir -p $(@D)
 	@$(USER_CC) $(USER_CFLAGS) -Ikern -c -o $@ $<
 
-# The same in the toolchain's own sysroot, for compilers that are called without flags. Another tree may do so at the same time.
+# Copies headers and libraries to the toolchain's own sysroot as well, where compilers called without flags find them. The lock is
+# there because builds of other source trees may copy theirs at the same time.
 TOOLCHAIN_SYSROOT := $(USER_OUT)/sysroot.stamp
 $(TOOLCHAIN_SYSROOT): $(SYSROOT_LIBC) $(SYSROOT_HEADERS)
 	@mkdir -p $(TOOLCHAIN)/sysroot
 	@flock $(TOOLCHAIN)/lock cp -pR $(SYSROOT)/include $(SYSROOT)/lib $(TOOLCHAIN)/sysroot/
 	@touch $@
 
-# What programs of our own share.
-USER_LIBRARY_OBJECTS := $(patsubst user/lib/%,$(USER_OUT)/obj/lib/%.o,$(wildcard user/lib/*/*.cc))
-$(USER_LIBRARY_OBJECTS): $(USER_OUT)/obj/lib/%.cc.o: user/lib/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS)
+# Libraries of our own programs.
+USER_LIBRARY_OBJECTS := $(patsubst user/lib/%,$(USER_OUT)/obj/lib/%.o,$(wildcard user/lib/*/*.cc user/lib/*/*.c))
+$(filter %.cc.o,$(USER_LIBRARY_OBJECTS)): $(USER_OUT)/obj/lib/%.cc.o: user/lib/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $(@D)
 	@echo "  UCXX  $<"
 	@$(USER_CXX) $(USER_CXXFLAGS) -MD -MP -c -o $@ $<
+$(filter %.c.o,$(USER_LIBRARY_OBJECTS)): $(USER_OUT)/obj/lib/%.c.o: user/lib/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
+	@mkdir -p $(@D)
+	@echo "  UCC   $<"
+	@$(USER_CC) $(USER_CFLAGS) -MD -MP -c -o $@ $<
 USER_LIBRARIES := $(patsubst user/lib/%/,$(USER_OUT)/lib/lib%.a,$(wildcard user/lib/*/))
 $(USER_LIBRARIES): $(USER_OUT)/lib/lib%.a: $(USER_LIBRARY_OBJECTS)
 	@mkdir -p $(@D)
 	@rm -f $@
 	@$(TOOLCHAIN)/bin/x86_64-stele-elf-ar rcs $@ $(filter $(USER_OUT)/obj/lib/$*/%,$^)
 
-# Where a program's functions return (docs/probes.md). Once after each link.
-ADD_RETURNS = python3 tools/stele/returns.py $(TOOLCHAIN)/bin/x86_64-stele-elf- $@
+# Adds the addresses at which a program's functions return (docs/probes.md), once after each link.
+ADD_RETURNS = $(PYTHON) tools/stele/returns.py $(TOOLCHAIN)/bin/x86_64-stele-elf- $@
 
-# Programs and libraries of others: sources and results are kept beside the toolchain, so that `make clean` does not build them again.
-# $(1): its name
+# Builds the third-party program or library $(1). Sources and results are kept in the toolchain's folder, so that they survive
+# `make clean`.
 PORT = HOST=x86_64-stele-elf TOOLS='$(abspath $(TOOLCHAIN))/bin' SYSROOT='$(abspath $(SYSROOT))' \
   user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1) $(USER_OUT)/ports/$(1)/out
 port_sources = $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port
@@ -100,9 +107,11 @@ $(NCURSES): $(call port_sources,ncurses) $(SYSROOT_LIBC)
 	@$(call PORT,ncurses)
 	@touch $@
 
-# Programs of our own. One with C++ in it is linked with these and the C++ library, without those of its sections that nobody
-# calls. NAME_LIBRARIES are those of others that a program needs.
+# Our own programs. A program with C++ files is linked with USER_LIBRARIES and the C++ library, and unused sections are discarded.
+# NAME_LIBRARIES are additional libraries for the program NAME.
 kmemtop_LIBRARIES := $(NCURSES)
+TEST_PROGRAMS := clonetest filetest libctest proctest sessiontest sigtest stress threadstress
+$(foreach program,$(TEST_PROGRAMS),$(eval $(program)_LIBRARIES := $(USER_OUT)/lib/libtesting.a))
 USER_PROGRAMS := $(patsubst user/bin/%/,%,$(wildcard user/bin/*/))
 define USER_PROGRAM
 $(USER_OUT)/obj/$(1)/%.c.o: user/bin/$(1)/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
@@ -124,12 +133,12 @@ endef
 comma := ,
 $(foreach program,$(USER_PROGRAMS),$(eval $(call USER_PROGRAM,$(program))))
 
-# One C program from outside: for `make leaktest ADD=…`.
+# One C program from outside the tree, for `make leaktest ADD=…`.
 .PHONY: program
 program: $(SYSROOT_LIBC) ## a program for the guest from a C file anywhere: FROM=FILE.c TO=FILE
 	@$(USER_CC) $(USER_CFLAGS) -o $(TO) $(FROM)
 
-# Programs of others.
+# Third-party programs.
 USER_PORTS := dash busybox mksh
 define USER_PORT
 $(USER_OUT)/bin/$(1): $(call port_sources,$(1)) $(SYSROOT_LIBC) tools/stele/returns.py
@@ -141,7 +150,7 @@ $(USER_OUT)/bin/$(1): $(call port_sources,$(1)) $(SYSROOT_LIBC) tools/stele/retu
 endef
 $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 
-# The initial archive. Programs go in without debugging information; busybox is one file with a name for each applet.
+# The initial archive. Programs in it have no debugging information; busybox is one file with a link for each applet.
 USER_ALL := $(addprefix $(USER_OUT)/bin/,$(USER_PROGRAMS) $(USER_PORTS))
 INITRD_FOLDERS := bin dev etc home host mem proc tmp usr usr/bin usr/man usr/man/cat1
 USER_MAN := $(wildcard docs/man/*.1)

@@ -1,16 +1,18 @@
-// An allocation and its free on real processors: the kernel's own source, some ten frames deep.
-// Each worker frees the oldest of 256 objects of its own and allocates another.
+// The cost of a pair (an allocation and a free) on real processors, with the kernel's own source
+// and a stack of some ten frames. Each worker holds 256 objects; in each pair it frees the oldest
+// one and allocates another.
 //
-// What two CPUs with one traced cache take is to be seen beside what they take when nothing is
-// shared: two threads of this process, and two processes with a world of their own. All of them
-// wait from the beginning for rounds to take part in. Both pairs of workers are bound to the same
-// two CPUs, start a round together and do the same number of pairs.
+// There are four benchmarks. `untraced` and `traced` have one worker. `threads` has two workers
+// that share a traced cache: threads of this process. `processes` has two workers that share
+// nothing: two processes, each with its own memory core. All workers exist from the beginning and
+// wait for rounds. The two threads run on the same two CPUs as the two processes. Two workers of a
+// benchmark start a round together and do the same number of pairs.
 //
-// Google Benchmark asks for the rounds, each a repetition of a benchmark with one iteration, and
-// prints them. Its time is that of one pair, of the workers' processor time. On a machine that has
-// other things to do a round counts only if each worker had its CPU nearly all the time, for only
-// then did they run at the same time: the counter `had_cpu` is the least of what they had, as
-// processor time to elapsed time.
+// Google Benchmark starts the rounds, each a repetition of a benchmark with one iteration, and
+// prints them. A round's time is the workers' processor time for one pair. On a busy machine a
+// round counts only if each worker had its CPU nearly all the time, because only then did the
+// workers run at the same time: the counter `had_cpu` is the smallest ratio of processor time to
+// elapsed time.
 #include <benchmark/benchmark.h>
 #include <sched.h>
 #include <signal.h>
@@ -33,10 +35,10 @@
 
 namespace {
 
-constexpr unsigned kDepth = 8;  // calls below the worker's own few
+constexpr unsigned kDepth = 8;  // pairs() calls itself this many times, then the allocator
 constexpr size_t kHeld = 256;
-// A round takes about half a millisecond: on a shared machine most rounds then fall between two
-// moments at which another program takes the CPU.
+// A round takes about half a millisecond, so that on a shared machine most rounds are not
+// preempted.
 constexpr unsigned kPairs = 12'000, kRounds = 200;
 
 enum Phase : unsigned { kUntraced, kTraced, kTwoThreads, kTwoProcesses, kPhases };
@@ -44,14 +46,15 @@ constexpr const char* kNames[kPhases] = {"untraced", "traced", "threads", "proce
 constexpr unsigned kWorkersOf[kPhases] = {1, 1, 2, 2};
 
 struct Timing {
-  double nanoseconds;  // for a pair
-  double had_cpu;
+  double nanoseconds;  // processor time of a pair
+  double had_cpu;      // processor time / elapsed time
 };
-// What all workers see.
+// Shared by all workers, of all processes.
 struct Board {
-  std::atomic<unsigned> rounds[kPhases];                  // that have been asked for
-  std::atomic<unsigned> arrived[kPhases], done[kPhases];  // workers, of all rounds
-  Timing timings[kPhases][2];
+  std::atomic<unsigned> rounds[kPhases];  // for each phase: the number of started rounds
+  // For each phase: sums over all workers of the rounds that they have begun, and have finished.
+  std::atomic<unsigned> arrived[kPhases], done[kPhases];
+  Timing timings[kPhases][2];  // for each phase and worker: the worker's last round
   std::atomic<bool> over;
 };
 Board* board;
@@ -69,7 +72,7 @@ double now(clockid_t clock) {
   return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-// The machine's CPU number `index` of those that this program may use.
+// Binds the worker to the CPU with number `index` among the CPUs that this program may use.
 void bind(unsigned index) {
   cpu_set_t allowed, one;
   sched_getaffinity(getpid(), sizeof(allowed), &allowed);
@@ -102,7 +105,8 @@ void bind(unsigned index) {
   return {used / kPairs, used / elapsed};
 }
 
-// Takes part in the rounds that are a thread's, or a process', until it is over.
+// Runs a worker until all benchmarks have ended: a thread (`is_thread`) takes part in the rounds of
+// the first three phases, a process in those of kTwoProcesses.
 [[gnu::noinline]] void work(unsigned index, bool is_thread, kmem_cache* untraced,
                             kmem_cache* traced) {
   const StackBegin begin(__builtin_frame_address(0));
@@ -122,16 +126,17 @@ void bind(unsigned index) {
   }
 }
 
-// A process that has a world of its own, and in it a CPU of the same number as the thread has.
+// Starts a process that has its own memory core and one worker. The worker runs on the same CPU as
+// the thread with the same `index`.
 pid_t start_process(unsigned index) {
   const pid_t child = fork();
   if (child != 0) return child;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // where the parent is killed nobody says that it is over
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // so that the child also ends if the parent is killed
   world_start(uint64_t{256} << 20);
   std::thread([index] {
     bind(index);
     world_become_cpu(index);
-    kmem_cache* const untraced = new_cache(false);  // as there, so that all lies alike
+    kmem_cache* const untraced = new_cache(false);  // gives the same memory layout as in the parent
     kmem_cache* const traced = new_cache(true);
     work(index, false, untraced, traced);
   }).join();

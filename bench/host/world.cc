@@ -35,9 +35,9 @@ ContextTable trace_contexts;
 namespace {
 
 thread_local uint64_t stack_low, stack_high;
-// Reached through GS, as in the kernel.
+// The CPU's data, which code reaches through GS, as in the kernel.
 thread_local Cpu this_thread{};
-// Its context is the first that there could be.
+// A task whose cached context is ContextId{1}, the first valid ID.
 thread_local TaskHead this_task = [] {
   TaskHead task = {};
   task.trace_context = (uint64_t{1} << 32) + 1;
@@ -68,7 +68,7 @@ void world_start(uint64_t bytes) {
 void world_become_cpu(unsigned id) {
   host_cpu.id = id;
   this_thread.self = &this_thread;
-  this_thread.id = id;
+  this_thread.id = CpuId{id};
   this_thread.current = &this_task;
   if (syscall(SYS_arch_prctl, ARCH_SET_GS, &this_thread) != 0) panic("GS cannot be set");
   pthread_attr_t attributes;
@@ -79,7 +79,7 @@ void world_become_cpu(unsigned id) {
   pthread_attr_destroy(&attributes);
   stack_low = reinterpret_cast<uint64_t>(low);
   stack_high = stack_low + size;
-  // As where a task's stack begins: the entries of recent stacks want it round.
+  // Recent stacks require the alignment of a task's stack.
   this_thread.kernel_stack =
       reinterpret_cast<uint64_t>(__builtin_frame_address(0)) / kKernelStackSize * kKernelStackSize +
       kKernelStackSize;
@@ -97,7 +97,7 @@ void world_trace(kmem_cache* cache) {
   host_cpu.id = self;
 }
 
-// ---- What the tracer asks.
+// ---- Functions that the tracer calls.
 
 size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max) {
   uint64_t low = stack_low;
@@ -114,9 +114,9 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
 }
 
 CurrentContext trace_find_context() {
-  return {.id = 1, .caller = 0};
+  return {.id = ContextId{1}, .caller = 0};
 }
-// Nobody is in a system call.
+// Threads of the host make no system calls to this kernel, so the tracer never asks for a caller.
 uint64_t trace_walk_caller(TaskHead&, const Cpu&) {
   panic("a thread has no caller");
 }
@@ -140,7 +140,8 @@ bool slab_os_name_taken(const char* name) {
   return arena_name_taken(name) != 0;
 }
 void slab_trace_mourn(kmem_cache*, uint64_t) {}
-// Nothing lies between them: a stack begins with the allocator's caller by itself.
+// The allocator's range of code is empty, so that the tracer removes no frames: a recorded stack
+// already begins with the allocator's caller.
 extern const char allocator_text_start[1] = {0}, allocator_text_end[1] = {0};
 void random_fill(void* buffer, size_t size) {
   __builtin_memset(buffer, 0x5a, size);
@@ -152,7 +153,7 @@ std::atomic<uint64_t> coarse_time{1};
 unsigned cpu_count() {
   return SLAB_OS_MAX_CPUS;
 }
-Cpu& cpu(unsigned) {
+Cpu& cpu(CpuId) {
   panic("CPUs do not know each other here");
 }
 void Spinlock::lock() {
@@ -169,7 +170,7 @@ bool Spinlock::held() const {
   return owner_.load(std::memory_order_relaxed) != 0;
 }
 
-// No dump is open, so nobody waits for the end of one.
+// No thread sleeps here, since there are no dumps to wait for.
 Result<void> WaitQueue::sleep(Spinlock&, bool, Nanoseconds) {
   panic("nobody would end this sleep");
 }

@@ -1,21 +1,22 @@
-// What the memory core and the hooks of the tracer want of the kernel, on the host and as cheap as
-// in the kernel: nothing is checked or counted here. CPUs are threads; there are no interrupts.
+// The functions that the memory core and the tracer's hooks need on the host. They are as cheap as
+// in the kernel: they check and count nothing. Each thread is a CPU; there are no interrupts.
 #pragma once
 
 #include <cstdint>
 
 struct kmem_cache;
 
-// The memory core on `bytes` of memory, and the tracer's own. Once.
+// Sets up the memory core with `bytes` of memory, and the tracer. Call once.
 void world_start(uint64_t bytes);
-// The calling thread is CPU `id` from now on, and its stack can be walked.
+// Makes the calling thread CPU `id`, with a stack that can be walked.
 void world_become_cpu(unsigned id);
-// What `echo start > #mem/kmemtrace/CACHE` does. While no other thread uses the cache.
+// Starts the trace of `cache`, like `echo start > #mem/kmemtrace/CACHE`. No other thread may use
+// the cache during the call.
 void world_trace(kmem_cache* cache);
 
-// Ends the walk of a stack at the caller of the function that has it, as a task's stack ends at its
-// entry: what called that lies in the host's libraries, too far away for return addresses of 32
-// bits.
+// Ends stack walks early, for the life of a scope. `frame` is __builtin_frame_address(0) of a
+// function; the last recorded address is in the caller of this function. Further callers are in the
+// host's libraries, whose addresses need more than 32 bits.
 class StackBegin {
  public:
   explicit StackBegin(void* frame) : next_(static_cast<void**>(frame)), saved_(*next_) {

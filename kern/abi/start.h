@@ -1,12 +1,12 @@
-/* What a program finds when it starts. C, C++ and assembly; shared with user programs.
+/* The state in which a program starts. C, C++ and assembly; shared with user programs.
  *
- * On the stack lie argc, the arguments' addresses, NULL, those of the environment, NULL, and the
+ * The stack holds argc, the arguments' addresses, NULL, the environment's addresses, NULL, and the
  * auxiliary vector: pairs of a type and a value, the last of type ABI_AT_NULL (System V ABI, AMD64
- * supplement, section 3.4.1; numbers as on other systems). Registers are zero but for rsp and rax.
+ * supplement, section 3.4.1; numbers as on other systems). Registers are zero except rsp and rax.
  */
 #pragma once
 
-/* In rax: here is Stele. Other kernels that might start the file leave 0 there. */
+/* The value of rax that identifies Stele. Other kernels that may start the file leave 0 there. */
 #define ABI_START_RAX 0x656c657473 /* "stele" */
 
 #define ABI_AT_NULL 0
@@ -19,11 +19,9 @@
 #define ABI_AT_EUID 12
 #define ABI_AT_GID 13
 #define ABI_AT_EGID 14
-#define ABI_AT_HWCAP 16  /* edx of CPUID 1 */
-#define ABI_AT_CLKTCK 17 /* ticks a second of times() */
-#define ABI_AT_SECURE 23 /* 1 if the program has rights that its user has not */
-#define ABI_AT_RANDOM 25 /* address of 16 random bytes */
-#define ABI_AT_EXECFN 31 /* address of the path that was given to execve */
-#define ABI_AT_MINSIGSTKSZ                                              \
-  51 /* bytes of stack that the frame of a signal handler takes at most \
-      */
+#define ABI_AT_HWCAP 16       /* edx of CPUID 1 */
+#define ABI_AT_CLKTCK 17      /* ticks a second of times() */
+#define ABI_AT_SECURE 23      /* 1 if the program has rights that its user may not have */
+#define ABI_AT_RANDOM 25      /* address of 16 random bytes */
+#define ABI_AT_EXECFN 31      /* address of the path that was given to execve */
+#define ABI_AT_MINSIGSTKSZ 51 /* largest size of a signal handler's frame, in bytes */

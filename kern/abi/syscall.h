@@ -1,9 +1,9 @@
 /* System calls: numbers, arguments, structures. C and C++; shared with user programs.
  *
- * The `syscall` instruction with the number in rax and up to six arguments in rdi, rsi, rdx, r10,
- * r8, r9. The result comes back in rax: -4095..-1 is a negated error number of abi/errno.h, all
- * else is the result. rcx and r11 are lost. Pointers that the kernel cannot read or write give
- * EFAULT.
+ * A program executes the `syscall` instruction with the number in rax and up to six arguments in
+ * rdi, rsi, rdx, r10, r8, r9. The result comes back in rax: -4095..-1 is a negated error number of
+ * abi/errno.h, any other value is the result. rcx and r11 are clobbered. Pointers that the kernel
+ * cannot read or write give EFAULT.
  */
 #pragma once
 
@@ -25,11 +25,11 @@
   X(setpgid, 7)        /* (pid, pgid) */                                                           \
   X(setsid, 8)         /* () session id */                                                         \
   X(getids, 9)         /* (struct abi_ids *) */                                                    \
-  X(getgroups, 10)     /* (n, uint32_t *) how many; n = 0: only counts */                          \
-  X(setresuid, 11)     /* (real, effective, saved) -1 leaves one as it is */                       \
-  X(setresgid, 12)     /* (real, effective, saved) */                                              \
+  X(getgroups, 10)     /* (n, uint32_t *) number of groups; n = 0: only counts */                  \
+  X(setresuid, 11)     /* (real, effective, saved) -1 leaves that id unchanged */                  \
+  X(setresgid, 12)     /* (real, effective, saved) -1 leaves that id unchanged */                  \
   X(brk, 13)           /* (new end, 0 = ask) the end after the call; unchanged when refused */     \
-  X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) anonymous private only */           \
+  X(mmap, 14)          /* (addr, len, prot, flags, fd, offset) address */                          \
   X(munmap, 15)        /* (addr, len) */                                                           \
   X(open, 16)          /* (directory, path, flags, mode) fd */                                     \
   X(close, 17)         /* (fd) */                                                                  \
@@ -50,7 +50,7 @@
   X(fchdir, 32)        /* (fd) */                                                                  \
   X(getcwd, 33)        /* (buf, len) bytes with the NUL */                                         \
   X(mkdir, 34)         /* (directory, path, mode) */                                               \
-  X(fsync, 35)         /* (fd, data only) what was written is where the device keeps it */         \
+  X(fsync, 35)         /* (fd, data only) returns when the device has stored the data */           \
   X(unlink, 36)        /* (directory, path, flags: 0 or ABI_AT_REMOVEDIR) */                       \
   X(rename, 37)        /* (directory, from, directory, to) within one device */                    \
   X(chmod, 38)         /* (directory, path, mode, ABI_AT_* flags) */                               \
@@ -72,10 +72,10 @@
   X(uname, 54)         /* (struct abi_utsname *) */                                                \
   X(getentropy, 55)    /* (buf, len <= 256) */                                                     \
   X(yield, 56)         /* () */                                                                    \
-  X(poll, 57)          /* (struct abi_pollfd *, n, timespec or NULL, mask or NULL) how many */     \
-  X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a name that leads to it now */        \
+  X(poll, 57)          /* (struct abi_pollfd *, n, timespec or NULL, mask or NULL) number ready */ \
+  X(fd2path, 58)       /* (fd, buf, len) bytes with the NUL: a present name of the file */         \
   X(setgroups, 59)     /* (n, const uint32_t *) root only */                                       \
-  X(set_tls, 60)       /* (address) of fs:0 from now on, in user memory: thread-local storage */   \
+  X(set_tls, 60)       /* (address of fs:0, in user memory) thread-local storage */                \
   X(sigpending, 61)    /* (uint64_t *) */                                                          \
   X(sigtimedwait, 62)  /* (const uint64_t *, struct abi_siginfo * or NULL, timespec or NULL) */    \
   X(sigqueue, 63)      /* (pid, signal, uint64_t value) */                                         \
@@ -84,14 +84,14 @@
   X(timer_create, 66)  /* (clock, const struct abi_sigevent * or NULL) id */                       \
   X(timer_settime, 67) /* (id, flags, const struct abi_itimerspec *, ... *old or NULL) */          \
   X(timer_gettime, 68) /* (id, struct abi_itimerspec *) */                                         \
-  X(timer_overrun, 69) /* (id) times that it expired unnoticed */                                  \
+  X(timer_overrun, 69) /* (id) overrun count */                                                    \
   X(timer_delete, 70)  /* (id) */                                                                  \
   X(clock_settime, 71) /* (ABI_CLOCK_REALTIME, const struct abi_timespec *) root only */           \
   X(waitid, 72)        /* (ABI_P_*, id, struct abi_siginfo *, options, abi_rusage or NULL) */      \
   X(rlimit, 73)        /* (ABI_RLIMIT_*, const struct abi_rlimit * or NULL, ... *old or NULL) */   \
   X(getpriority, 74)   /* (ABI_PRIO_*, id) 20 - nice: 1..40 */                                     \
   X(setpriority, 75)   /* (ABI_PRIO_*, id, nice) */                                                \
-  X(chown, 76)         /* (directory, path, uid, gid, ABI_AT_* flags) 0xffffffff: stays */         \
+  X(chown, 76)         /* (directory, path, uid, gid, ABI_AT_* flags) 0xffffffff: unchanged */     \
   X(utimens, 77)       /* (directory, path, abi_timespec[2] or NULL = now, ABI_AT_* flags) */      \
   X(link, 78)          /* (directory, from, directory, to, ABI_AT_* flags) */                      \
   X(symlink, 79)       /* (target, directory, path) */                                             \
@@ -99,20 +99,27 @@
   X(mknod, 81)         /* (directory, path, mode) a file or a FIFO */                              \
   X(statfs, 82)        /* (directory, path, struct abi_statfs *, ABI_AT_* flags) */                \
   X(flock, 83)         /* (fd, ABI_LOCK_*) */                                                      \
-  X(getsid, 84)        /* (pid, 0 = self) */
+  X(getsid, 84)        /* (pid, 0 = self) */                                                       \
+  X(thread_create, 85) /* (const struct abi_thread *) thread id */                                 \
+  X(thread_exit, 86)   /* () never returns; the last thread ends the process with status 0 */      \
+  X(gettid, 87)        /* () thread id */                                                          \
+  X(thread_kill, 88)   /* (thread id, signal) a thread of the calling process */                   \
+  X(futex, 89)         /* (ABI_FUTEX_*, uint32_t *, value, clock, const timespec * or NULL) */     \
+  X(mprotect, 90)      /* (addr, len, prot) */                                                     \
+  X(msync, 91)         /* (addr, len, ABI_MS_*) */
 
 #define ABI_SYSCALL_NUMBER(name, number) ABI_SYS_##name = number,
-enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 85 };
+enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 92 };
 #undef ABI_SYSCALL_NUMBER
 
-/* A relative path begins at `directory`, an open directory or ABI_AT_FDCWD, the current one. The
- * numbers are newlib's. */
+/* A relative path begins at `directory`, an open directory or ABI_AT_FDCWD, the current directory.
+ * The numbers are newlib's. */
 #define ABI_AT_FDCWD (-2)
-#define ABI_AT_EACCESS 1          /* access: as the effective user */
+#define ABI_AT_EACCESS 1          /* access: checks the rights of the effective user */
 #define ABI_AT_SYMLINK_NOFOLLOW 2 /* a symbolic link at the end of the path is not followed */
-#define ABI_AT_SYMLINK_FOLLOW 4   /* link: it is */
-#define ABI_AT_REMOVEDIR 8        /* unlink: a directory */
-#define ABI_AT_EMPTY_PATH 16      /* an empty path is `directory` itself, open whatever it is */
+#define ABI_AT_SYMLINK_FOLLOW 4   /* link: a symbolic link at the end of the path is followed */
+#define ABI_AT_REMOVEDIR 8        /* unlink: removes a directory, as rmdir does */
+#define ABI_AT_EMPTY_PATH 16      /* an empty path means `directory` itself, a file of any type */
 
 /* open and fcntl flags: newlib's. */
 #define ABI_O_RDONLY 0x0
@@ -126,7 +133,7 @@ enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 85 };
 #define ABI_O_NONBLOCK 0x4000
 #define ABI_O_NOCTTY 0x8000
 #define ABI_O_CLOEXEC 0x40000
-#define ABI_O_SYNC 0x2000 /* each write is followed by an fsync */
+#define ABI_O_SYNC 0x2000 /* an fsync follows each write */
 #define ABI_O_NOFOLLOW 0x100000
 #define ABI_O_DIRECTORY 0x200000
 
@@ -137,15 +144,15 @@ enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 85 };
 #define ABI_S_IFREG 0100000
 #define ABI_S_IFIFO 0010000
 #define ABI_S_IFLNK 0120000
-#define ABI_S_ISUID 04000 /* runs with its owner's rights */
-#define ABI_S_ISGID 02000 /* runs with its group's rights */
+#define ABI_S_ISUID 04000 /* a program that runs with the rights of the file's owner */
+#define ABI_S_ISGID 02000 /* a program that runs with the rights of the file's group */
 
 /* Users and groups of a process. */
 #define ABI_GROUPS_MAX 16
 struct abi_ids {
   uint32_t uid, effective_uid, saved_uid;
   uint32_t gid, effective_gid, saved_gid;
-  uint32_t secure; /* its program has rights that its user may not have */
+  uint32_t secure; /* 1: the program has rights that its user may not have */
 };
 
 struct abi_timespec {
@@ -154,7 +161,7 @@ struct abi_timespec {
 };
 
 struct abi_stat {
-  uint64_t dev; /* device type and instance */
+  uint64_t dev; /* number of the device */
   uint64_t ino; /* qid path */
   uint32_t mode;
   uint32_t nlink;
@@ -162,15 +169,15 @@ struct abi_stat {
   uint32_t gid;
   uint64_t size; /* bytes; 0 where it is not known before reading */
   uint64_t block_size;
-  uint64_t blocks; /* of 512 bytes that it takes up */
+  uint64_t blocks; /* blocks of 512 bytes that the file takes up */
   struct abi_timespec atime, mtime, ctime;
 };
 
-/* What a device's files have and may have. */
+/* The space and the number of files of a device. */
 struct abi_statfs {
-  uint64_t block_size;                            /* bytes of the blocks counted here */
-  uint64_t blocks, blocks_free, blocks_available; /* available: to others than root */
-  uint64_t files, files_free;                     /* 0 where nobody counts */
+  uint64_t block_size;                            /* bytes of a block */
+  uint64_t blocks, blocks_free, blocks_available; /* available: to users other than root */
+  uint64_t files, files_free;                     /* 0 if not counted */
   uint64_t device;                                /* as abi_stat.dev */
   uint32_t longest_name;                          /* bytes */
   uint32_t read_only;                             /* 1 or 0 */
@@ -179,8 +186,8 @@ struct abi_statfs {
 /* fcntl's record locks: newlib's struct flock. */
 struct abi_flock {
   int16_t type, whence;  /* ABI_F_*, SEEK_* */
-  int64_t start, length; /* bytes; length 0: to the end of whatever size the file will have */
-  int16_t pid;           /* of who has the lock, from ABI_F_GETLK */
+  int64_t start, length; /* bytes; length 0: to the end of the file, however it grows */
+  int16_t pid;           /* PID of the lock's holder, set by ABI_F_GETLK */
 };
 #define ABI_F_GETLK 7
 #define ABI_F_SETLK 8
@@ -200,8 +207,8 @@ struct abi_flock {
 
 struct abi_dirent {
   uint64_t ino;
-  uint64_t next;   /* lseek to it, and the next read begins after this entry */
-  uint16_t length; /* of this entry in bytes, a multiple of 8 */
+  uint64_t next;   /* offset for lseek: the next read begins after this entry */
+  uint16_t length; /* bytes of this entry, a multiple of 8 */
   uint8_t type;    /* (mode & ABI_S_IFMT) >> 12 */
   char name[];     /* ends with NUL */
 };
@@ -211,8 +218,8 @@ struct abi_rusage {
   uint64_t max_resident;         /* bytes of user memory */
   uint64_t minor_faults;         /* pages that were made, copied or cleared */
   uint64_t major_faults;         /* pages that were read from a file */
-  uint64_t voluntary_switches;   /* it had to wait */
-  uint64_t involuntary_switches; /* its time was over */
+  uint64_t voluntary_switches;   /* task switches because the process waited */
+  uint64_t involuntary_switches; /* task switches because the process was preempted */
 };
 
 struct abi_utsname {
@@ -228,27 +235,52 @@ struct abi_pollfd {
 #define ABI_POLLERR 0x8
 #define ABI_POLLHUP 0x10
 #define ABI_POLLNVAL 0x20
-#define ABI_POLLRDNORM 0x40  /* with ABI_POLLIN */
-#define ABI_POLLWRNORM 0x100 /* with ABI_POLLOUT */
+#define ABI_POLLRDNORM 0x40  /* set together with ABI_POLLIN */
+#define ABI_POLLWRNORM 0x100 /* set together with ABI_POLLOUT */
 
 #define ABI_PROT_READ 1
 #define ABI_PROT_WRITE 2
 #define ABI_PROT_EXEC 4
+#define ABI_MAP_SHARED 1
 #define ABI_MAP_PRIVATE 2
 #define ABI_MAP_FIXED 0x10
 #define ABI_MAP_ANONYMOUS 0x20
+#define ABI_MS_ASYNC 1
+#define ABI_MS_SYNC 2
+#define ABI_MS_INVALIDATE 4
 
-/* bind: what becomes of what was at the target. */
+/* A thread starts at `entry` with `argument` in rdi, on its own stack, with the caller's signal
+ * mask and no signal stack. The thread must end with thread_exit. Thread ids are unique in the
+ * system and below 2^30. */
+struct abi_thread {
+  uint64_t entry;
+  uint64_t argument;
+  uint64_t stack; /* the stack pointer at entry */
+  uint64_t tls;   /* address of fs:0, in user memory */
+  uint64_t id;    /* uint32_t *, or 0. The kernel stores the thread's id there before either thread
+                   * continues. When the thread will touch no user memory any more, the kernel
+                   * stores 0 there and wakes the word's waiters (ABI_FUTEX_WAIT). */
+  uint64_t unblocked; /* mask of signals that the thread does not block, even if the caller does */
+};
+
+/* futex: threads wait on a word of user memory. A private word is identified by its address in the
+ * process, a shared one (in memory that processes share) by the memory itself. */
+#define ABI_FUTEX_WAIT 0 /* waits; EAGAIN unless *word is `value`; ETIMEDOUT; EINTR */
+#define ABI_FUTEX_WAKE 1 /* wakes at most `value` waiters; returns how many */
+#define ABI_FUTEX_WAIT_SHARED 2
+#define ABI_FUTEX_WAKE_SHARED 3
+
+/* bind: how the source combines with the files at the target. */
 #define ABI_BIND_REPLACE 0
 #define ABI_BIND_BEFORE 1
 #define ABI_BIND_AFTER 2
-#define ABI_BIND_CREATE 4 /* new files are made in this part of the union */
+#define ABI_BIND_CREATE 4 /* new files go into this member of the union */
 
-/* wait4 options and status, as in POSIX: status is (exit << 8), the signal that killed, stopped by
- * a signal (signal << 8 | 0x7f), or 0xffff, continued. waitid has the same options, and those from
- * ABI_WEXITED on. */
+/* wait4 options and status, as in POSIX: status is exit code << 8, the number of the killing
+ * signal, signal << 8 | 0x7f (stopped), or 0xffff (continued). waitid takes the same options, and
+ * ABI_WEXITED and ABI_WNOWAIT. */
 #define ABI_WNOHANG 1
-#define ABI_WUNTRACED 2 /* and ABI_WSTOPPED */
+#define ABI_WUNTRACED 2 /* also the value of ABI_WSTOPPED for waitid */
 #define ABI_WCONTINUED 8
 #define ABI_WEXITED 4
 #define ABI_WNOWAIT 0x10
@@ -260,7 +292,7 @@ struct abi_pollfd {
 #define ABI_CLOCK_REALTIME_COARSE 0
 #define ABI_CLOCK_REALTIME 1
 #define ABI_CLOCK_PROCESS_CPUTIME_ID 2
-#define ABI_CLOCK_THREAD_CPUTIME_ID 3 /* a process has one thread */
+#define ABI_CLOCK_THREAD_CPUTIME_ID 3 /* processor time of the calling thread */
 #define ABI_CLOCK_MONOTONIC 4
 #define ABI_CLOCK_MONOTONIC_RAW 5
 #define ABI_CLOCK_MONOTONIC_COARSE 6
@@ -274,8 +306,8 @@ struct abi_itimerspec {
 #define ABI_ITIMER_VIRTUAL 1
 #define ABI_ITIMER_PROF 2
 
-/* Signals: newlib's numbers, and behind them those for real time, which are queued with a value
- * when sigqueue or a timer sends them. */
+/* Signals: newlib's numbers, followed by the real-time signals, which are queued with a value when
+ * sigqueue or a timer sends them. */
 #define ABI_SIGNALS(X)                         \
   X(HUP, 1)     /* terminal gone */            \
   X(INT, 2)     /* ^C */                       \
@@ -289,13 +321,13 @@ struct abi_itimerspec {
   X(BUS, 10)    /* no such memory */           \
   X(SEGV, 11)   /* bad access */               \
   X(SYS, 12)    /* bad system call */          \
-  X(PIPE, 13)   /* nobody reads */             \
+  X(PIPE, 13)   /* no reader */                \
   X(ALRM, 14)   /* timer */                    \
-  X(TERM, 15)   /* please end */               \
+  X(TERM, 15)   /* termination */              \
   X(URG, 16)    /* ignored unless caught */    \
   X(STOP, 17)   /* stops; cannot be caught */  \
   X(TSTP, 18)   /* ^Z */                       \
-  X(CONT, 19)   /* goes on */                  \
+  X(CONT, 19)   /* continues */                \
   X(CHLD, 20)   /* a child stopped or ended */ \
   X(TTIN, 21)   /* read in the background */   \
   X(TTOU, 22)   /* write in the background */  \
@@ -323,8 +355,8 @@ enum { ABI_SIGNALS(ABI_SIGNAL_NUMBER) ABI_SIGRTMIN = 32, ABI_SIGRTMAX = 63, ABI_
 #define ABI_SA_NOCLDWAIT 0x80
 
 /* The handler is called as handler(int signal, struct abi_siginfo *, struct abi_ucontext *) with
- * the stack aligned as the ABI wants; it returns to `restorer`, which makes ABI_SYS_sigreturn. Bit
- * s of a mask is signal s. */
+ * the stack aligned as the ABI requires; it returns to `restorer`, which calls ABI_SYS_sigreturn.
+ * Bit s of a mask is signal s. */
 struct abi_sigaction {
   uint64_t handler;
   uint64_t mask;
@@ -332,17 +364,17 @@ struct abi_sigaction {
   uint64_t restorer;
 };
 
-/* Why a signal came. What a code does not speak of is 0. */
+/* The cause of a signal. Fields that a code does not use are 0. */
 struct abi_siginfo {
   int32_t signo;
   int32_t code;   /* ABI_SI_*, ABI_CLD_* for SIGCHLD, or the kind of a fault */
   int32_t error;  /* always 0 */
-  int32_t status; /* of a child: exit code or signal */
-  int32_t pid;    /* of the sender, or the child */
+  int32_t status; /* for a child: exit code or signal */
+  int32_t pid;    /* PID of the sender, or of the child */
   uint32_t uid;
-  uint64_t address; /* of a fault */
-  uint64_t value;   /* sigqueue's, or a timer's */
-  int32_t overrun;  /* of a timer: how often it expired before this was taken */
+  uint64_t address; /* for a fault: the address that faulted */
+  uint64_t value;   /* the value given to sigqueue or timer_create */
+  int32_t overrun;  /* for a timer: its overrun count */
   int32_t timer;
 };
 #define ABI_SI_USER 0
@@ -360,6 +392,7 @@ struct abi_siginfo {
 #define ABI_SEGV_MAPERR 1
 #define ABI_SEGV_ACCERR 2
 #define ABI_BUS_ADRALN 1
+#define ABI_BUS_ADRERR 2
 #define ABI_TRAP_BRKPT 1
 #define ABI_TRAP_TRACE 2
 #define ABI_CLD_EXITED 1
@@ -376,7 +409,8 @@ struct abi_stack {
   uint64_t size;
 };
 
-/* What a handler interrupted, and returns to: it may change all but `stack`. */
+/* The indices of the registers in struct abi_ucontext, the interrupted state to which a handler
+ * returns. The handler may change every field except `stack`. */
 enum {
   ABI_REG_R8,
   ABI_REG_R9,
@@ -407,12 +441,12 @@ struct abi_ucontext {
   uint64_t flags, link;
   struct abi_stack stack;
   uint64_t registers[ABI_REG_COUNT];
-  uint64_t fpu; /* address of the floating point state, as FXSAVE begins it */
+  uint64_t fpu; /* address of the floating-point state, which begins in FXSAVE's format */
   uint64_t reserved[8];
   uint64_t mask;
 };
 
-/* What a timer does when it expires. */
+/* The action of a timer at expiry. */
 struct abi_sigevent {
   int32_t notify;
   int32_t signal;
@@ -424,7 +458,7 @@ struct abi_sigevent {
 
 /* Limits of a process's resources. */
 struct abi_rlimit {
-  uint64_t current, maximum; /* ABI_RLIM_INFINITY: none */
+  uint64_t current, maximum; /* ABI_RLIM_INFINITY: no limit */
 };
 #define ABI_RLIM_INFINITY (~(uint64_t)0)
 #define ABI_RLIMIT_CPU 0
@@ -444,23 +478,22 @@ struct abi_rlimit {
 #define ABI_PRIO_USER 2
 
 /* Terminals (ABI_SYS_ioctl). */
-#define ABI_TCGETS 1   /* struct abi_termios * */
-#define ABI_TCSETS 2   /* const struct abi_termios *, at once */
-#define ABI_TCSETSW 3  /* … after output has drained */
-#define ABI_TCSETSF 4  /* … and input is thrown away */
-#define ABI_TCGPGRP 5  /* int * */
-#define ABI_TCSPGRP 6  /* const int * */
-#define ABI_TCGWINSZ 7 /* struct abi_winsize * */
-#define ABI_TCSWINSZ 8 /* const struct abi_winsize * */
-#define ABI_TCSCTTY 9  /* int: becomes the session's; 1: also if another session has it (root) */
-#define ABI_TCNOTTY 10 /* is the session's, or the caller's, no more */
-#define ABI_TCGSID 11  /* int *: session */
-#define ABI_TCFLSH 12  /* int: throws away 0 input, 1 output, 2 both */
-#define ABI_TCXONC 13  /* int: 0 stops output, 1 goes on; 2 sends VSTOP, 3 VSTART */
-#define ABI_TCSBRK 14  /* int: waits until output has drained */
-#define ABI_TCGPTN 15  /* int *: N of /dev/pts/N */
-#define ABI_TCSPTLCK \
-  16 /* const int *: of a master; others than 0 keep the slave from being opened */
+#define ABI_TCGETS 1    /* struct abi_termios * */
+#define ABI_TCSETS 2    /* const struct abi_termios *, at once */
+#define ABI_TCSETSW 3   /* const struct abi_termios *, after output has drained */
+#define ABI_TCSETSF 4   /* const struct abi_termios *, after output has drained; discards input */
+#define ABI_TCGPGRP 5   /* int *: id of the foreground process group */
+#define ABI_TCSPGRP 6   /* const int *: id of the new foreground process group */
+#define ABI_TCGWINSZ 7  /* struct abi_winsize * */
+#define ABI_TCSWINSZ 8  /* const struct abi_winsize * */
+#define ABI_TCSCTTY 9   /* int: the caller's session gets the terminal; 1: root may steal it */
+#define ABI_TCNOTTY 10  /* gives up the terminal; a leader gives it up for its session */
+#define ABI_TCGSID 11   /* int *: id of the terminal's session */
+#define ABI_TCFLSH 12   /* int: discards 0 input, 1 output, 2 both */
+#define ABI_TCXONC 13   /* int: 0 stops output, 1 resumes it; 2 sends VSTOP, 3 VSTART */
+#define ABI_TCSBRK 14   /* int: waits until output has drained */
+#define ABI_TCGPTN 15   /* int *: N of /dev/pts/N */
+#define ABI_TCSPTLCK 16 /* const int *, on a master: not 0 locks the slave against open */
 
 #define ABI_ISTRIP 0x20
 #define ABI_INLCR 0x40

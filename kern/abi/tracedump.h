@@ -1,15 +1,15 @@
-/* The file #mem/tracedump: what the tracer knows, in binary. C and C++; shared with programs and
- * host tools.
+/* The file #mem/tracedump: the tracer's data in binary. C and C++; shared with programs and host
+ * tools. Python tools read the layout from this text (tools/stele/abi.py).
  *
  * docs/tracedump.md explains it. All numbers are little-endian, all fields lie at multiples of
  * their size, and there is no padding. The file is a header, then sections, one after the other: a
  * section header and `count` items of `item_size` bytes each, then zeros up to the next multiple
  * of 8.
  *
- * What may change without another version: sections with other tags, and further fields at the end
- * of the header, of a section header or of an item. So a reader goes from header to section by
- * `header_size`, from section to section by `size`, from item to item by `item_size`, and passes
- * over tags that it does not know.
+ * Sections with other tags, and further fields at the end of the header, of a section header or of
+ * an item, may appear under the same version number. So a reader goes from header to section by
+ * `header_size`, from section to section by `size`, from item to item by `item_size`, and skips
+ * tags that it does not know.
  */
 #pragma once
 
@@ -28,24 +28,26 @@
 struct abi_tracedump_header {
   uint8_t magic[8];
   uint32_t version;
-  uint32_t header_size;         /* of this structure; the first section follows */
-  uint32_t section_header_size; /* of every struct abi_tracedump_section */
+  uint32_t header_size;         /* bytes of this structure; the first section follows */
+  uint32_t section_header_size; /* bytes of every struct abi_tracedump_section */
   uint32_t sections;            /* number of sections */
-  uint64_t size;                /* of the whole file in bytes */
-  uint64_t time;                /* nanoseconds since boot, when it was taken */
-  uint64_t memory_limit;        /* of the tracer, in bytes */
+  uint64_t size;                /* bytes of the whole file */
+  uint64_t time;                /* when the dump was taken: nanoseconds since boot */
+  uint64_t memory_limit;        /* bytes that the tracer may use */
   uint64_t memory_used;
-  uint32_t build_id_size; /* of the kernel; 0 if it has none */
-  uint32_t commands;      /* start, stop, reset and mark, done since boot; wraps around */
+  uint32_t build_id_size; /* bytes of the kernel's build id; 0 if it has none */
+  uint32_t commands;      /* number of commands start, stop, reset and mark since boot; wraps */
   uint8_t build_id[ABI_BUILD_ID_MAX];
-  /* Records with a stack, or a context, for which there was no memory in STACKS or CONTEXTS; they
-     have 0 there, as if it had not been recorded. */
+  /* Number of records with a stack that is not in STACKS, because there was no memory for it. The
+   * records have the stack id 0, as if no stack had been recorded. */
   uint64_t stacks_unnamed;
+  /* Number of records with a context that is not in CONTEXTS, because there was no memory for it.
+   * The records have the context id 0, as if no context had been recorded. */
   uint64_t contexts_unnamed;
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_header, 112);
 
-enum {
+enum abi_tracedump_tag {
   ABI_TRACEDUMP_SOURCES = 1,  /* struct abi_tracedump_source: one for each trace */
   ABI_TRACEDUMP_CONTEXTS = 2, /* struct abi_tracedump_context, ids ascending */
   ABI_TRACEDUMP_STACKS = 3,   /* struct abi_tracedump_stack, ids ascending */
@@ -57,92 +59,112 @@ enum {
 struct abi_tracedump_section {
   uint32_t tag;
   uint32_t item_size;
-  uint64_t count;  /* of items */
+  uint64_t count;  /* number of items */
   uint64_t size;   /* bytes from the end of this header to the next section */
-  uint32_t source; /* RECORDS: the index of the source that they belong to */
+  uint32_t source; /* RECORDS: the index in SOURCES of the records' source */
   uint32_t reserved;
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_section, 32);
 
-/* Of a source: its kind, its state, its flags (destroyed, with objects that live). */
-enum { ABI_TRACEDUMP_CACHE = 1, ABI_TRACEDUMP_ARENA = 2, ABI_TRACEDUMP_PROBE = 3 };
-/* Of references the records have no size, and the address is that of what they refer to. */
-enum { ABI_TRACEDUMP_REFERENCES = 4 };
-enum { ABI_TRACEDUMP_RUNNING = 1, ABI_TRACEDUMP_STOPPED = 2 };
-enum { ABI_TRACEDUMP_ZOMBIE = 1 };
+/* A record of a reference has size 0 and the address of the referenced object. */
+enum abi_tracedump_source_kind {
+  ABI_TRACEDUMP_CACHE = 1,
+  ABI_TRACEDUMP_ARENA = 2,
+  ABI_TRACEDUMP_PROBE = 3,
+  ABI_TRACEDUMP_REFERENCES = 4,
+};
+enum abi_tracedump_state { ABI_TRACEDUMP_RUNNING = 1, ABI_TRACEDUMP_STOPPED = 2 };
+enum abi_tracedump_source_flag { ABI_TRACEDUMP_ZOMBIE = 1 }; /* destroyed, with live objects */
 
-/* A trace. The counters are those of a text dump, under the same names. */
+/* The counters of a trace, in the order and under the names of a text dump. Every structure with
+ * counters is generated from this list, and so is every text with counters, in the kernel and in
+ * the programs that read the dump.
+ *
+ * HOT(name): hooks count it for each record. COLD(name): counted less often. DERIVED(name):
+ * computed from others when the trace is read. */
+#define ABI_TRACEDUMP_COUNTERS(HOT, COLD, DERIVED)                             \
+  DERIVED(seen) /* recorded + dropped + filtered */                            \
+  HOT(recorded)                                                                \
+  COLD(dropped)                                                                \
+  COLD(filtered)                                                               \
+  HOT(freed)                                                                   \
+  COLD(cleared)                                                                \
+  DERIVED(live)      /* the number of records: recorded - freed - cleared */   \
+  HOT(bytes)         /* sum of the bytes requested, over the live records */   \
+  DERIVED(untracked) /* live objects without a record */                       \
+  COLD(unmatched)    /* frees without a record */                              \
+  COLD(stacks_lost)                                                            \
+  COLD(contexts_lost)                                                          \
+  COLD(truncated)                                                              \
+  /* Bytes and number of the objects that the live records represent: equal to \
+     `bytes` and `live` unless the trace is sampled. */                        \
+  DERIVED(estimated_bytes)                                                     \
+  DERIVED(estimated_objects)
+#define ABI_TRACEDUMP_COUNTER(name) uint64_t name;
+#define ABI_TRACEDUMP_NO_COUNTER(name)
+
+/* A trace. */
 struct abi_tracedump_source {
   uint32_t name; /* offset in STRINGS */
   uint32_t kind;
   uint32_t state;
   uint32_t flags;
   uint64_t object_size; /* bytes; an arena's quantum */
-  /* Options of its start. */
+  /* Options of the trace's start command. */
   uint64_t min_size; /* bytes */
   uint64_t max_size; /* bytes; UINT64_MAX: no limit */
   uint64_t sample;   /* bytes between sampling points, on the average; 0: everything is recorded */
   uint32_t depth;
-  uint32_t pid; /* 0: any */
+  uint32_t pid; /* records only this process; 0: all */
   uint32_t mark;
-  uint32_t stacks; /* different ones that its records name */
-  /* seen = recorded + dropped + filtered; recorded = freed + cleared + live */
-  uint64_t seen;
-  uint64_t recorded;
-  uint64_t dropped;
-  uint64_t filtered;
-  uint64_t freed;
-  uint64_t cleared;
-  uint64_t live; /* as many records there are */
-  uint64_t bytes;
-  uint64_t untracked;
-  uint64_t unmatched;
-  uint64_t stacks_lost;
-  uint64_t contexts_lost;
-  uint64_t truncated;
-  uint64_t estimated_bytes; /* what the records stand for; of a trace that is not sampled, bytes and
-                               live */
-  uint64_t estimated_objects;
+  uint32_t stacks; /* number of distinct stacks in its records */
+  ABI_TRACEDUMP_COUNTERS(ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_COUNTER)
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_source, 184);
 
-/* Kind of a context. */
-enum { ABI_TRACEDUMP_TASK = 1, ABI_TRACEDUMP_PROCESS = 2, ABI_TRACEDUMP_IRQ = 3 };
+enum abi_tracedump_context_kind {
+  ABI_TRACEDUMP_TASK = 1,
+  ABI_TRACEDUMP_PROCESS = 2,
+  ABI_TRACEDUMP_IRQ = 3,
+};
 
-/* Who allocated. */
+/* The task, process or interrupt that allocated. */
 struct abi_tracedump_context {
   uint32_t id; /* not 0 */
   uint32_t kind;
-  uint32_t pid;  /* of a process, otherwise 0 */
+  uint32_t pid;  /* PID of the process, otherwise 0 */
   uint32_t name; /* offset in STRINGS: of the program, kernel task or interrupt */
   uint32_t path; /* offset in STRINGS: of the program's file; "" if it is not known */
   uint32_t build_id_size;
-  uint32_t reserved[2];
-  uint8_t build_id[ABI_BUILD_ID_MAX]; /* of the program */
+  uint32_t thread; /* id of a process's thread other than its first; otherwise 0 */
+  uint32_t reserved;
+  uint8_t build_id[ABI_BUILD_ID_MAX]; /* build id of the program */
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_context, 64);
 
-enum { ABI_TRACEDUMP_KERNEL = 1, ABI_TRACEDUMP_USER = 2 }; /* kind of a stack */
+enum abi_tracedump_stack_kind { ABI_TRACEDUMP_KERNEL = 1, ABI_TRACEDUMP_USER = 2 };
 
 struct abi_tracedump_stack {
   uint32_t id; /* not 0 */
   uint32_t kind;
   uint64_t first_frame; /* index in FRAMES; the innermost caller is first */
-  uint32_t frames;      /* how many */
+  uint32_t frames;      /* number of frames */
   uint32_t reserved;
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_stack, 24);
 
-enum { ABI_TRACEDUMP_NOT_LEAK = 1 }; /* flags of a record: the kernel says that the object stays */
+enum abi_tracedump_record_flag {
+  ABI_TRACEDUMP_NOT_LEAK = 1 /* the kernel keeps the object intentionally (kmem_not_leak) */
+};
 
-/* An object that is live. They come in no order. */
+/* A live object. Records come in no order. */
 struct abi_tracedump_record {
   uint64_t object;     /* address */
-  uint64_t size;       /* bytes asked for */
-  uint64_t time;       /* of the allocation: nanoseconds since boot, to a few milliseconds */
+  uint64_t size;       /* bytes requested */
+  uint64_t time;       /* of the allocation: nanoseconds since boot, exact to some milliseconds */
   uint32_t stack;      /* id in STACKS; 0: not recorded */
   uint32_t context;    /* id in CONTEXTS; 0: not recorded */
-  uint32_t user_stack; /* id in STACKS of the system call's or fault's caller; 0: none */
+  uint32_t user_stack; /* id in STACKS: the program's stack at the system call or fault; 0: none */
   uint16_t mark;
   uint8_t cpu;
   uint8_t flags;

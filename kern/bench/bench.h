@@ -1,16 +1,16 @@
-// Counts what the memory core and the tracer cost, in the system that people run: reading
-// #bench/rows runs every KBENCH but those at scale, which #bench/scale runs, and those that need
-// two CPUs, which #bench/remote runs, and gives a line `NAME VALUE` for each row, with two
-// decimals.
+// Benchmarks of the memory core and the tracer, in the production kernel. Reading a file of #bench
+// runs the benches of that file: #bench/rows those of BenchContext kTask and kProcess, and
+// #bench/scale, #bench/contexts, #bench/cpus and #bench/remote those of one further BenchContext
+// each. The text has a line `NAME VALUE` for each row, with two decimals.
 //
 // Under `scripts/guest --icount` a tick of the time stamp counter is one instruction, so the values
-// are counts that repeat exactly; without it they are ticks, and noise. What a row counts is the
-// whole of the operation: the loop around it and the calls too. Clock ticks come in between, as in
-// life. A short operation is repeated in rounds of which the cheapest counts, and most rounds see
-// no tick; where operations differ from each other the mean of very many counts, in which the ticks
-// are less than a thousandth.
+// are counts that repeat exactly; otherwise they are noisy ticks. A row counts the whole operation,
+// including the loop around it and the calls. Timer interrupts are included, as in real use.
+// least() repeats a short operation in rounds and returns the cost in the cheapest round; most
+// rounds have no timer interrupt. mean() measures operations that differ from each other: it
+// averages over so many that timer interrupts are less than a thousandth of the cost.
 //
-// bench/bench.py knows what the rows mean, what they are to be, and what others take for the same.
+// bench/bench.py has the meaning of the rows, their targets, and the figures of Akaros and Linux.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,18 @@
 #include "arch/x86_64/time.h"
 #include "arena.h"
 #include "core/log.h"
+#include "lib/optimizer.h"
 #include "lib/result.h"
 #include "sched/task.h"
 #include "slab.h"
 
-// Where a bench runs: in a kernel task of its own, or in the system call of the process that reads.
-// Those at scale are no part of `rows`: with many objects of one CPU, with many contexts, and on
-// all CPUs. One of two has another task on another CPU.
+// Where a bench runs, and the file of #bench that it belongs to. kProcess runs in the system call
+// of the reading process, all others in a separate kernel task.
+//   kTask, kProcess  #bench/rows
+//   kTaskAtScale     #bench/scale: many outstanding objects, all allocated by one CPU
+//   kTaskOfContexts  #bench/contexts: many contexts
+//   kTaskOnCpus      #bench/cpus: every CPU has outstanding objects
+//   kTaskOfTwo       #bench/remote: the bench starts another task on a second CPU
 enum class BenchContext : uint8_t {
   kTask,
   kProcess,
@@ -35,7 +40,7 @@ enum class BenchContext : uint8_t {
 };
 
 struct KernelBench {
-  void (*run)(void*);  // with nullptr
+  void (*run)(void*);  // called with nullptr
   BenchContext context;
 };
 
@@ -46,20 +51,21 @@ struct KernelBench {
                                                                       BenchContext::context}; \
   static void kbench_##name(void*)
 
-// Hundredths of an instruction.
+// A cost in hundredths of an instruction; in rows about memory, in hundredths of a byte.
 struct Cost {
   uint64_t hundredths;
 };
 inline Cost cost_of(uint64_t instructions, uint64_t operations) {
   return {instructions * 100 / operations};
 }
-// Puts a row out. `pattern` and what follows make its name.
+// Appends a row to the text of the file that is being read. `pattern` and the arguments after it
+// give the row's name.
 void bench_row(Cost cost, const char* pattern, ...) __attribute__((format(printf, 2, 3)));
 
 #define BENCH_INLINE __attribute__((always_inline))
 
-// Keeps the current task on its CPU for the life of a scope: it finds the magazines there that it
-// has left. Unlike PreemptOff it lets the task sleep, as making a cache may.
+// Keeps the current task on its CPU for the life of a scope, so that the task always uses the same
+// magazines. Unlike under PreemptOff, the task may sleep, for example in kmem_cache_create().
 class Pinned {
  public:
   Pinned() {
@@ -71,22 +77,24 @@ class Pinned {
   Pinned& operator=(const Pinned&) = delete;
 };
 
-// How many tiny objects a bench at scale has: `NAME=N` on the kernel command line, else a million.
-// `name` is objects, or contexts of which each has one. EINVAL if that is no such number, ENOMEM
-// without room for them in memory or the limit of trace memory; the error string says what is
-// needed.
+// Returns the number of objects for #bench/scale (`name` is "objects") or for #bench/contexts
+// (`name` is "contexts"; each context has one object). It is the N of `objects=N` or `contexts=N`
+// on the kernel command line, a million by default. EINVAL for an invalid N. ENOMEM if free memory
+// is too small for N objects of kBenchTiny bytes and their records, or the limit of trace memory
+// too small for the records; the error string gives the needed amount.
 Result<unsigned> bench_many(const char* name);
-// With how few it is compared, and the size of such an object.
+// #bench/scale and #bench/contexts measure with kBenchFew objects too, for comparison.
 inline constexpr unsigned kBenchFew = 100;
-inline constexpr size_t kBenchTiny = 16;
-// Calls run(argument) in a task that stays on CPU `cpu`, or with kAnyCpu on the one on which it
-// begins, and waits for its end. ENOMEM.
-Result<void> bench_in_task(void (*run)(void*), void* argument, uint32_t cpu = kAnyCpu);
+inline constexpr size_t kBenchTiny = 16;  // bytes of an object in #bench/{scale,contexts,cpus}
+// Calls run(argument) in a task on CPU `cpu` (kAnyCpu: on the CPU where the task begins), and waits
+// for the task's end. ENOMEM.
+Result<void> bench_in_task(void (*run)(void*), void* argument, CpuId cpu = kAnyCpu);
 
-// EINVAL with one CPU.
+// Returns EINVAL if the guest has only one CPU.
 Result<void> bench_has_two_cpus();
 
-// The cheapest of `rounds` rounds of `operations` calls of body(i).
+// Runs `rounds` rounds of `operations` calls of body(i). Returns the cost of one call in the
+// cheapest round.
 template <typename Body>
 BENCH_INLINE inline Cost least(unsigned rounds, unsigned operations, Body body) {
   uint64_t best = UINT64_MAX;
@@ -99,7 +107,7 @@ BENCH_INLINE inline Cost least(unsigned rounds, unsigned operations, Body body) 
   return cost_of(best, operations);
 }
 
-// The mean of `operations` calls of body(i).
+// Returns the mean cost of `operations` calls of body(i).
 template <typename Body>
 BENCH_INLINE inline Cost mean(unsigned operations, const Body& body) {
   const uint64_t start = tsc();
@@ -107,15 +115,16 @@ BENCH_INLINE inline Cost mean(unsigned operations, const Body& body) {
   return cost_of(tsc() - start, operations);
 }
 
-// How many program counters a record has of what a function allocates, by its
-// __builtin_frame_address(0).
+// Returns the number of program counters that the tracer would record for an allocation by the
+// calling function. `frame` is the caller's __builtin_frame_address(0).
 unsigned callers_of(const void* frame);
 
-// The frames of "traced, 10 frames".
+// In most rows, a traced allocation records this many program counters.
 inline constexpr unsigned kDepth = 10;
 
-// Calls body(), which must be BENCH_INLINE, where a record has `depth` program counters (or as many
-// more as the bench has by itself, which is less than kDepth).
+// Calls body(), which must be BENCH_INLINE, so deep in the stack that an allocation in it records
+// `depth` program counters. If `depth` is less than kDepth, the bench itself may already be deeper;
+// then the record has more.
 template <typename Body>
 [[gnu::noinline]] void at_depth(unsigned depth, const Body& body) {
   if (const unsigned callers = callers_of(__builtin_frame_address(0)); callers >= depth) {
@@ -124,10 +133,11 @@ template <typename Body>
   } else {
     at_depth(depth, body);
   }
-  asm volatile("");
+  keep_frame();
 }
 
-// Calls body(), which must be BENCH_INLINE, from one of four to the power of `levels` stacks.
+// Calls body(), which must be BENCH_INLINE, from stack number `stack` of the 4^`levels` possible
+// stacks.
 template <typename Body>
 [[gnu::noinline]] void on_stack(unsigned stack, unsigned levels, const Body& body) {
   if (levels == 0) {
@@ -152,14 +162,14 @@ template <typename Body>
       asm volatile("# 3");
   }
 }
-// Enough for this many.
+// on_stack() with kStackLevels levels has 4^5 = 1024 possible stacks, which is enough for kStacks.
 inline constexpr unsigned kStacks = 1000, kStackLevels = 5;
 
-// Of each of as many objects: where it lies decides where its record goes, which makes a difference
-// of a few instructions.
+// The number of objects over which least_of_each() averages. An object's address determines where
+// the table stores its record, which changes the cost by a few instructions.
 inline constexpr unsigned kObjects = 32;
 
-// A cache for one bench, traced on request. What is allocated from it must be free when it goes.
+// A cache for one bench. All its objects must be free when the BenchCache is destroyed.
 class BenchCache {
  public:
   explicit BenchCache(size_t size)
@@ -175,7 +185,7 @@ class BenchCache {
   kmem_cache* const cache_;
 };
 
-// A cache is traced for the life of a scope.
+// Traces a cache for the life of a scope.
 class Traced {
  public:
   explicit Traced(kmem_cache* cache, const char* options = nullptr) : cache_(cache) {
@@ -192,7 +202,7 @@ class Traced {
   kmem_cache* const cache_;
 };
 
-// An array that shows in no cache.
+// An array in pages of page_arena, so that it changes no slab cache.
 template <typename T>
 class Block {
  public:
@@ -215,12 +225,12 @@ class Block {
 BENCH_INLINE inline void* take(kmem_cache* cache) {
   return kmem_cache_alloc(cache, KM_ATOMIC);
 }
-// alloc+free
+// Allocates an object and frees it.
 BENCH_INLINE inline void pair(kmem_cache* cache) {
   kmem_cache_free(cache, take(cache));
 }
 
-// kObjects objects that have been taken.
+// kObjects objects, which the constructor allocates. give_back() or least_of_each() frees them.
 struct Objects {
   explicit Objects(kmem_cache* cache) {
     for (void*& object : taken) object = take(cache);
@@ -231,8 +241,9 @@ struct Objects {
   void* taken[kObjects];
 };
 
-// The cost of body(i), which allocates an object and frees it: the mean over `objects`, each of
-// which is freed first, so that it is the one that body gets.
+// Returns the cost of body(i), which allocates an object of `cache` and frees it again. For each of
+// `objects`: frees the object, so that body(i) allocates exactly this one, and measures body(i)
+// with least(). Returns the mean of these costs. All `objects` are free afterwards.
 template <typename Body>
 BENCH_INLINE inline Cost least_of_each(kmem_cache* cache, const Objects& objects,
                                        const Body& body) {

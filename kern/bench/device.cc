@@ -1,5 +1,5 @@
-// #bench/rows, #bench/remote and those at scale: the first read of an open file runs every KBENCH
-// of the file.
+// The device #bench. The first read of an open file runs every KBENCH that file_of() assigns to the
+// file, and later reads get the same text.
 #include <atomic>
 
 #include "arch/x86_64/frames.h"
@@ -22,11 +22,12 @@ constexpr TableEntry kTable[] = {
     {"cpus", ABI_S_IFREG | 0400, kRoot},  {"remote", ABI_S_IFREG | 0400, kRoot},
 };
 
-// One reader at a time has the benches run, also where several share an open file.
+// True while a reader runs benches. Another reader gets EBUSY, even one that shares the open file.
 constinit std::atomic<bool> running{false};
-constinit Text* output = nullptr;
+constinit Text* output = nullptr;  // bench_row() appends here while `running` is true
 
-// A kernel task for the life of a call.
+// A function that a kernel task runs, while the caller of bench_in_task() waits for the function's
+// end.
 struct Errand {
   void (*run)(void*);
   void* argument;
@@ -47,7 +48,7 @@ void do_errand(void* argument) {
   errand->done.wake_all();
 }
 
-// The open file. Its text is there when it is whole, and stays.
+// The open file. `text` is set when the text is complete, and stays until the file is closed.
 struct Rows {
   explicit Rows(uint64_t file) : file(file) {}
   const uint64_t file;
@@ -93,11 +94,11 @@ Result<Text*> run_all(uint64_t file) {
   return result.error();
 }
 
-// The open file's text; the first reader has the benches run.
+// The open file's text; the first reader runs the benches.
 Result<Text*> text_of(Rows& rows) {
   if (Text* const text = rows.text) return text;
   if (running.exchange(true)) return fail(Errno::EBUSY, "somebody else reads #bench");
-  Text* const before = rows.text;  // another was quicker
+  Text* const before = rows.text;  // another reader of this file may have run the benches
   Result<Text*> text = before ? Result<Text*>(before) : run_all(rows.file);
   if (text) rows.text = *text;
   running = false;
@@ -131,7 +132,7 @@ constinit BenchDevice device;
 
 }  // namespace
 
-Result<void> bench_in_task(void (*run)(void*), void* argument, uint32_t cpu) {
+Result<void> bench_in_task(void (*run)(void*), void* argument, CpuId cpu) {
   Errand errand{.run = run, .argument = argument, .done = {}};
   Task* task = TRY(task_create("bench", do_errand, &errand));
   task_start(task, cpu);

@@ -1,4 +1,6 @@
-// What the number of outstanding objects does to the cost, and what they cost themselves.
+// Benches with many outstanding objects (objects that are allocated and have a record): the cost of
+// a traced pair, of the longest hook, of a free after the trace has stopped, and of dumps; and the
+// memory of the records.
 #include <algorithm>
 
 #include "arch/x86_64/interrupts.h"
@@ -11,7 +13,7 @@ namespace {
 constexpr unsigned kMany = 100'000, kOperations = 16'000;
 constexpr size_t kSize = 64;
 
-// `count` objects of one stack for the life of a scope.
+// `count` objects, all allocated from the same call stack, for the life of a scope.
 class Outstanding {
  public:
   Outstanding(kmem_cache* cache, unsigned count) : cache_(cache), count_(count), objects_(count) {
@@ -25,7 +27,7 @@ class Outstanding {
   Outstanding(const Outstanding&) = delete;
   Outstanding& operator=(const Outstanding&) = delete;
   unsigned count() const { return count_; }
-  // Frees one and allocates one in its place.
+  // Frees object number `i` and allocates another one in its place.
   BENCH_INLINE void renew(unsigned i) const {
     kmem_cache_free(cache_, objects_[i]);
     objects_[i] = take(cache_);
@@ -37,7 +39,8 @@ class Outstanding {
   const Block<void*> objects_;
 };
 
-// A pair in which the newest object is freed, the oldest, or one by chance.
+// The cost of an allocation and a free, if the freed object is the newest outstanding one, the
+// oldest, or a random one.
 struct Orders {
   Cost newest, oldest, random;
 };
@@ -62,7 +65,8 @@ Orders orders_of_free(kmem_cache* cache, const Outstanding& objects) {
   return orders;
 }
 
-// The cost of each operation by itself, while `kMany` objects are allocated and then freed.
+// Instructions for each of kMany objects: of its allocation (`taken`) and of its free (`freed`).
+// All are allocated before the first is freed.
 struct EachCost {
   explicit EachCost(unsigned count) : taken(count), freed(count) {}
   Block<uint32_t> taken, freed;
@@ -86,7 +90,7 @@ struct EachCost {
   });
 }
 
-// `kMany` records on `kStacks` stacks.
+// Allocates objects[from] to objects[to - 1], with kStacks different stacks.
 void allocate_on_stacks(kmem_cache* cache, const Block<void*>& objects, unsigned from,
                         unsigned to) {
   for (unsigned i = from; i < to; i++) {
@@ -97,7 +101,7 @@ void free_all(kmem_cache* cache, const Block<void*>& objects, unsigned count) {
   for (unsigned i = 0; i < count; i++) kmem_cache_free(cache, objects[i]);
 }
 
-// Reads a dump to its end; read(buffer, size, offset) is the dump's.
+// Reads a dump to its end with read(buffer, size, offset).
 template <typename Read>
 void read_all(const Block<char>& buffer, size_t size, const Read& read) {
   uint64_t offset = 0;
@@ -117,8 +121,8 @@ KBENCH(orders, kTask) {
   }
 }
 
-// Without a trace the same objects go through the same magazines at the same operations: what one
-// costs more is the hook's.
+// The untraced run and the traced one move the same objects through the same magazines in the same
+// order. So the difference in an operation's cost is the cost of its hook.
 KBENCH(longest_hook, kTask) {
   const BenchCache cache(kSize);
   const Block<void*> objects(kMany);
@@ -137,8 +141,9 @@ KBENCH(longest_hook, kTask) {
   bench_row(cost_of(static_cast<uint64_t>(sum), kMany), "added_growing");
 }
 
-// The free alone: the object comes back before the next is freed, so that magazines stay as they
-// are.
+// The cost of freeing an object that has no record, when the trace has stopped and still contains
+// kMany records of other objects. Measures only the free. An object is allocated again before the
+// next free, so that magazines neither fill up nor run empty.
 KBENCH(free_after_stop, kTask) {
   constexpr unsigned kUnrecorded = 1000;
   const BenchCache cache(kSize);
@@ -167,6 +172,8 @@ KBENCH(free_after_stop, kTask) {
   free_all(cache, objects, kUnrecorded);
 }
 
+// The trace memory in bytes per outstanding object: the largest value while the number of
+// outstanding objects grows from kFirst to kLast.
 KBENCH(memory, kTask) {
   constexpr unsigned kFirst = 50'000, kLast = 200'000, kStep = 500;
   const BenchCache cache(kSize);
@@ -184,6 +191,7 @@ KBENCH(memory, kTask) {
   free_all(cache, objects, kLast);
 }
 
+// The cost of a text dump and of a binary dump of kMany records, divided by kMany.
 KBENCH(dumps, kTask) {
   constexpr size_t kBuffer = 64 * 1024;
   const BenchCache cache(kSize);
@@ -216,7 +224,9 @@ KBENCH(dumps, kTask) {
   free_all(cache, objects, kMany);
 }
 
-// All of one CPU and small, so that most of the memory is the tracer's.
+// The cost of traced pairs while kBenchFew other objects are outstanding, and while
+// bench_many("objects") are. One CPU allocates all objects. The objects are tiny, so the tracer
+// uses most of the memory.
 KBENCH(scale, kTaskAtScale) {
   constexpr size_t kRecordBytes = 32;
   Result<unsigned> many = bench_many("objects");
@@ -233,7 +243,7 @@ KBENCH(scale, kTaskAtScale) {
     bench_row(orders.random, "%s_random", name);
     if (count == kBenchFew) continue;
     const Cost bytes = cost_of(trace_memory_used() - before, count);
-    ASSERT(bytes.hundredths >= kRecordBytes * 100);  // none was dropped
+    ASSERT(bytes.hundredths >= kRecordBytes * 100);  // no record was dropped
     bench_row(bytes, "many_bytes");
   }
 }

@@ -1,4 +1,6 @@
-// An allocation and its free in a loop, in every kind of cache and context.
+// Benches of a pair (an allocation and the free of that object): untraced and traced, in caches
+// with and without bufctls, by kmalloc, at several depths, from many stacks, in a kernel task and
+// in a process. Also a bench of counted references.
 #include <atomic>
 #include <optional>
 
@@ -10,14 +12,16 @@
 #include "core/ref.h"
 #include "core/user_memory.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "sched/task.h"
 #include "trace/trace.h"
 
 namespace {
 
-constexpr size_t kSmall = 64, kLarge = 1024;  // the second has bufctls
+constexpr size_t kSmall = 64, kLarge = 1024;  // a cache of kLarge objects has bufctls
 
-// The cost of body(), which allocates an object of `cache` and frees it, `depth` frames deep.
+// Returns the cost of body(), which allocates an object of `cache` and frees it. at_depth(depth)
+// calls body().
 template <typename Body>
 BENCH_INLINE inline Cost at(unsigned depth, kmem_cache* cache, const Objects& objects, Body body) {
   Cost cost;
@@ -30,7 +34,7 @@ Cost untraced_pairs(kmem_cache* cache) {
   return at(0, cache, objects, [cache](unsigned) BENCH_INLINE { pair(cache); });
 }
 
-// The objects are taken before the trace begins, so nothing else is outstanding.
+// The objects are allocated before the trace begins, so the trace has no other outstanding objects.
 Cost traced_pairs(kmem_cache* cache, unsigned depth = kDepth, const char* options = nullptr) {
   const Objects objects(cache);
   const Traced traced(cache, options);
@@ -41,7 +45,7 @@ BENCH_INLINE inline void kmalloc_pair() {
   kfree(kmalloc(kSmall, KM_ATOMIC));
 }
 
-// Frees an object and allocates it again, from one stack after the other.
+// Frees an object and allocates it again, from a different stack each time.
 Cost on_stacks(kmem_cache* cache, Objects& objects) {
   return least(16, kStacks, [&](unsigned i) BENCH_INLINE {
     on_stack(i, kStackLevels, [&]() BENCH_INLINE {
@@ -52,8 +56,8 @@ Cost on_stacks(kmem_cache* cache, Objects& objects) {
   });
 }
 
-// For the life of a scope the current process has made its system call from a stack of kFrames
-// frames, which lies below its own.
+// Makes the current system call appear to come from a user stack of kFrames frames, for the life of
+// a scope. The stack lies below the used part of the process's stack.
 class UserStack {
  public:
   UserStack() : entry_(reinterpret_cast<TrapFrame*>(this_cpu().kernel_stack) - 1), saved_(*entry_) {
@@ -74,7 +78,7 @@ class UserStack {
   UserStack(const UserStack&) = delete;
   UserStack& operator=(const UserStack&) = delete;
 
-  // One that was never met.
+  // Changes to a stack that the tracer has never seen.
   void become_another() const { entry_->rip++; }
 
  private:
@@ -116,7 +120,8 @@ KBENCH(kmalloc, kTask) {
   kmem_cache_release(cache);
 }
 
-// Below the depth that a bench has by itself the trace is told to record less.
+// The bench itself may be up to kDepth frames deep. So for rows of fewer frames, the trace option
+// `depth=` limits the number of frames in a record.
 KBENCH(depths, kTask) {
   const BenchCache cache(kSmall);
   for (unsigned depth = 2; depth <= 30; depth += 2) {
@@ -137,7 +142,9 @@ KBENCH(stacks, kTask) {
   objects.give_back(cache);
 }
 
-// The first record of a system call takes the user stack; the others find it remembered.
+// The first record of a system call walks the user stack; later records in the same call find the
+// stack in the task's `trace_call`. The first record is cheaper if the walked stack is already in
+// the stack table (`met`) than if the stack is new (`unmet`).
 KBENCH(process, kProcess) {
   const Pinned pinned;
   const BenchCache cache(kSmall);
@@ -172,7 +179,7 @@ struct BenchCounted : RefCounted<BenchCounted> {
   static void destroy(BenchCounted*) {}
 };
 
-// The same without the tracer.
+// A plain reference, without support for tracing.
 class PlainRef {
  public:
   explicit PlainRef(std::atomic<uint32_t>* count) : count_(count) {
@@ -189,11 +196,11 @@ class PlainRef {
   std::atomic<uint32_t>* count_;
 };
 
-// A copy that is somewhere in memory, and goes.
+// Makes a copy of a reference, in memory, and drops the copy.
 template <typename Reference>
 BENCH_INLINE inline void copy_and_drop(const Reference& from) {
   const Reference copy(from);
-  asm volatile("" ::"r"(&copy) : "memory");
+  escape(&copy);
 }
 
 template <typename Reference>

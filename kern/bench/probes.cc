@@ -1,4 +1,4 @@
-// A call of a probed function.
+// Bench: the cost of calling a function that has a probe.
 #include <iterator>
 
 #include "arch/x86_64/frames.h"
@@ -8,8 +8,8 @@
 
 namespace {
 
-// Wherever the code that comes before it ends, it is the first in its block of the tables of
-// places.
+// The tables in probe/probe_places.h have an index entry for each 64 bytes of code. The alignment
+// makes this function always the first in its 64 bytes, regardless of the code before it.
 [[gnu::noipa, gnu::aligned(64)]] void bench_probed() {}
 
 uint32_t probed_function() {
@@ -24,7 +24,7 @@ struct Nothing final : ProbeConsumer {
   void hit(const ProbeHit&) override {}
 };
 
-// How many frames a hit has.
+// Stores the number of frames of a hit.
 struct Depth final : ProbeConsumer {
   void hit(const ProbeHit& hit) override {
     uint64_t frames[64];
@@ -33,7 +33,7 @@ struct Depth final : ProbeConsumer {
   size_t depth = 0;
 };
 
-// A consumer has the function probed for the life of a scope.
+// Probes bench_probed() for a consumer, for the life of a scope.
 class Probed {
  public:
   explicit Probed(ProbeConsumer& consumer, bool returns = false) : consumer_(consumer) {
@@ -48,7 +48,8 @@ class Probed {
   ProbeConsumer& consumer_;
 };
 
-// What stackcount starts.
+// A probe session that counts calls of bench_probed(), with the commands that the program
+// stackcount gives.
 class Counted {
  public:
   Counted() : session_(ProbeSession::create(0).take()) {
@@ -66,7 +67,7 @@ class Counted {
   ProbeSession* const session_;
 };
 
-// The frames of "a call under stackcount": the function and ten callers.
+// Stack depth in all rows of this bench: bench_probed() and ten callers.
 constexpr unsigned kFrames = 11;
 
 Cost calls() {

@@ -1,4 +1,5 @@
-// What a look at everything that can be reached costs for each object (reach/reach.h).
+// Bench: what each live object adds to the cost of a search for unreachable objects
+// (reach/reach.h).
 #include <new>
 
 #include "bench/bench.h"
@@ -9,14 +10,14 @@ namespace {
 
 constexpr unsigned kMany = 100'000;
 
-// 64 bytes, with one pointer.
+// A node of a list: an object of 64 bytes with one pointer.
 struct Node {
   Node* next;
   uint64_t more[7];
 };
-constinit Node* first = nullptr;
+constinit Node* first = nullptr;  // head of the list
 
-// Instructions of a look.
+// Runs a search and returns the number of instructions.
 uint64_t cost_of_look(reach::Findings& findings) {
   const uint64_t start = tsc();
   const Result<void> looked = reach::look(findings);
@@ -27,8 +28,8 @@ uint64_t cost_of_look(reach::Findings& findings) {
 
 }  // namespace
 
-// The difference that a list of so many makes; with what the index of them costs, and the allocator
-// says which of them are live.
+// The row is the cost that each node of a list of kMany nodes adds to a search. This includes the
+// index of the nodes and the allocator's walk over them.
 KBENCH(reach, kTask) {
   const BenchCache cache(sizeof(Node));
   auto* const findings = new (trace_copy_alloc(sizeof(reach::Findings))) reach::Findings;

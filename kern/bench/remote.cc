@@ -1,5 +1,6 @@
-// An object that one CPU allocates and another frees. Under -icount one thread executes all CPUs,
-// and the time stamp counter counts what any of them does: the one that has nothing to do sleeps.
+// Bench: objects that one CPU allocates and another frees. Under -icount one thread executes all
+// CPUs, and the time stamp counter counts the instructions of all CPUs. So a task that has nothing
+// to do sleeps, which halts its CPU.
 #include <algorithm>
 
 #include "bench/bench.h"
@@ -10,16 +11,16 @@ namespace {
 
 constexpr unsigned kBatch = 256, kRounds = 50;
 
-// A task on another CPU, which frees what it is given.
+// A task on another CPU, which frees the first kBatch elements of `objects` at each free_all().
 class Freer {
  public:
   Freer(kmem_cache* cache, const Block<void*>& objects) : cache_(cache), objects_(objects) {}
   Result<void> start() {
     Task* const task = TRY(task_create("bench", run, this));
-    task_start(task, (cpu_id() + 1) % cpu_count());
+    task_start(task, CpuId{(number_of(cpu_id()) + 1) % cpu_count()});
     return {};
   }
-  // Frees all: how many instructions that took.
+  // Lets the task free the objects, and waits. Returns the number of instructions of the frees.
   uint64_t free_all() {
     become(State::kFreeing);
     return taken_;
@@ -29,7 +30,7 @@ class Freer {
  private:
   enum class State : uint8_t { kIdle, kFreeing, kEnding };
 
-  // Returns when the task has done it.
+  // Sets the state, and returns when the task is idle again.
   void become(State wanted) {
     const Guard guard(lock_);
     state_ = wanted;
@@ -67,7 +68,8 @@ class Freer {
   uint64_t taken_ = 0;
 };
 
-// Both parts of the pair have their loop and their calls; magazines go by way of the depot.
+// The cost of an allocation on this CPU plus a free on the other CPU, both with their loops and
+// calls. The freed objects come back to this CPU in magazines, through the depot.
 Cost remote_pairs(kmem_cache* cache, Freer& freer, const Block<void*>& objects) {
   uint64_t best = UINT64_MAX;
   for (unsigned round = 0; round < kRounds; round++) {

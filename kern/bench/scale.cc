@@ -1,4 +1,5 @@
-// What many contexts and stacks, and many CPUs, do to the cost; and how many there are at scale.
+// Benches: the cost of a traced pair with very many contexts and stacks, and with objects of many
+// CPUs. Also bench_many(), which gives the number of objects for these benches.
 #include <algorithm>
 #include <string_view>
 
@@ -18,11 +19,14 @@
 
 namespace {
 
-// Of a tiny object its own, the bench's pointer to it, and what slabs leave over; its share of the
-// trace, at the worst; what a trace has besides.
+// Estimates in bytes, for bench_many(). kTinyBytes is the memory for one tiny object: the object,
+// the bench's pointer to it, and a part of the unused memory in slabs. kTraceBytes is the largest
+// trace memory for one object. kTraceItself is the trace memory that does not depend on the number
+// of objects.
 constexpr size_t kTinyBytes = 28, kTraceBytes = 50, kTraceItself = 1 << 20;
-// The trace's share of one with a context, a user stack and a pair of stacks of its own: entries of
-// 40, 72 and 32 bytes, and heads.
+// Bytes of trace memory for an object whose context, user stack and stack pair (its kernel stack
+// and user stack) belong to no other object. The context takes an entry of 40 bytes, the user stack
+// one of 72 and the stack pair one of 32. The rest is for heads of hash chains.
 constexpr size_t kContextBytes = kTraceBytes + 200;
 
 BENCH_INLINE inline Cost pair_cost(kmem_cache* cache) {
@@ -34,8 +38,8 @@ BENCH_INLINE inline Cost pair_cost(kmem_cache* cache) {
   return cost;
 }
 
-// Objects of which each is allocated by another process, in a system call from another user stack.
-// The current task, which is none, plays all of them for the life of a scope.
+// Objects that are each allocated by a different process, in a system call from a different user
+// stack. The current kernel task poses as each of these processes for the life of a scope.
 class Strangers {
  public:
   Strangers(kmem_cache* cache, unsigned count) : cache_(cache), count_(count), objects_(count) {
@@ -52,7 +56,9 @@ class Strangers {
   Strangers& operator=(const Strangers&) = delete;
 
   enum class Order : uint8_t { kAsNumbered, kRandom };
-  // Frees an object and allocates it anew, as who it is of, whom the task was not before.
+  // Does `operations` times: chooses an object by `order`, frees it, poses as the object's process,
+  // and allocates the object again. Returns the mean cost. In the first call there is nothing to
+  // free.
   [[gnu::noinline]] Cost renew(unsigned operations, Order order) {
     uint32_t seed = 1;
     return mean(operations, [&](unsigned i) BENCH_INLINE {
@@ -66,7 +72,8 @@ class Strangers {
   }
 
  private:
-  // The number says the process's PID and program and the frames of the user stack.
+  // Poses as the process of object number `number`: the number determines the PID, the program name
+  // and the frames of the user stack.
   static void become(unsigned number) {
     constexpr size_t kFrames = 6;
     Task& task = *current_task();
@@ -77,10 +84,10 @@ class Strangers {
     for (unsigned i = 0; i < kFrames; i++) frames[i] = 0x400000 + uint64_t{number} * 16 + i;
     const ProbesOff off;
     trace_memory_prepare();
-    const bool known = trace_find_base() != 0;
-    const uint32_t stack = trace_stacks.intern(StackKind::kUser, frames, kFrames);
-    ASSERT(known && stack != 0);
-    task.trace_call = kTraceFromUser | stack;
+    const bool known = trace_find_base() != ContextId::kNone;
+    const StackId stack = trace_stacks.intern(StackKind::kUser, frames, kFrames);
+    ASSERT(known && stack != StackId::kNone);
+    task.trace_call = kTraceFromUser | number_of(stack);
   }
 
   kmem_cache* const cache_;
@@ -88,7 +95,7 @@ class Strangers {
   const Block<void*> objects_;
 };
 
-// What a CPU does with its own objects.
+// The objects of one CPU, and the cost that was measured with them.
 struct OnCpu {
   kmem_cache* cache;
   void** objects;
@@ -111,8 +118,8 @@ void free_on_cpu(void* argument) {
   for (unsigned i = 0; i < OnCpu::kEach; i++) kmem_cache_free(self.cache, self.objects[i]);
 }
 
-// Records of the trace, and how many of them are in the shard of another CPU than that which made
-// them.
+// Counts the records of a cache's trace, and the strays among these records. A stray is a record
+// that is not in the shard of the CPU that made it.
 struct Shards {
   explicit Shards(kmem_cache* cache) {
     const MutexGuard guard(trace_control);
@@ -121,7 +128,7 @@ struct Shards {
     for (unsigned shard = 0; shard < table->shards(); shard++) {
       const bool free = table->try_visit(shard, [&](const TraceRecord& record) {
         records++;
-        strays += record.cpu() != shard;
+        strays += number_of(record.cpu()) != shard;
       });
       ASSERT(free);
     }
@@ -154,9 +161,10 @@ Result<unsigned> bench_many(const char* name) {
   return static_cast<unsigned>(count);
 }
 
-// A record whose process, program, user stack and pair of stacks all have to be looked up among
-// many, and a pair beside them. Of kernel stacks one frame is recorded, so that whoever calls
-// renew() has the same one.
+// Rows `looked_up`: the cost of a record whose context, user stack and stack pair must be looked up
+// among `count` others. Rows `pair`: the cost of a pair in one context, while `count` others exist.
+// With `depth=1` the trace records one kernel frame, so that both calls of renew() have the same
+// kernel stack.
 KBENCH(contexts, kTaskOfContexts) {
   constexpr unsigned kOperations = 16'000;
   Result<unsigned> many = bench_many("contexts");
@@ -168,11 +176,11 @@ KBENCH(contexts, kTaskOfContexts) {
     const Traced traced(cache, "depth=1");
     Strangers strangers(cache, count);
     strangers.renew(count, Strangers::Order::kAsNumbered);
-    trace_sweep();  // one is due, and would come while it is counted
+    trace_sweep();  // a sweep is due, and would otherwise run during the count
     const uint32_t filled = entries();
     ASSERT(trace_contexts.size() >= count && trace_stacks.size() >= count);
     const Cost looked_up = strangers.renew(kOperations, Strangers::Order::kRandom);
-    ASSERT(entries() == filled);  // all were found
+    ASSERT(entries() == filled);  // each look-up has found its entry
     const char* const name = count == kBenchFew ? "few" : "many";
     bench_row(looked_up, "contexts_%s_looked_up", name);
     bench_row(pair_cost(cache), "contexts_%s_pair", name);
@@ -180,7 +188,8 @@ KBENCH(contexts, kTaskOfContexts) {
   }
 }
 
-// Each CPU beside what all of them hold.
+// The cost of a traced pair on the slowest CPU, while each CPU has OnCpu::kEach outstanding
+// objects.
 KBENCH(cpus, kTaskOnCpus) {
   const BenchCache cache(kBenchTiny);
   const Traced traced(cache);
@@ -190,7 +199,7 @@ KBENCH(cpus, kTaskOnCpus) {
   const auto on_each = [&](void (*run)(void*)) {
     for (unsigned cpu = 0; cpu < cpus; cpu++) {
       OnCpu on = {.cache = cache, .objects = &objects[size_t{cpu} * OnCpu::kEach], .pair = {}};
-      ASSERT(bench_in_task(run, &on, cpu).ok());
+      ASSERT(bench_in_task(run, &on, CpuId{cpu}).ok());
       dearest.hundredths = std::max(dearest.hundredths, on.pair.hundredths);
     }
   };

@@ -1,7 +1,7 @@
-/* What a trace adds to a cache's structures, which are known to C alone. */
+/* The values of sizes.h. In C, as only C can include slab_impl.h. */
 #include "bench/sizes.h"
 
 #include "slab_impl.h"
 
-const unsigned bench_cache_bytes = sizeof(((struct kmem_cache*)0)->trace);
+const unsigned bench_cache_bytes = sizeof(((struct kmem_cache*)0)->head);
 const unsigned bench_cpu_bytes = sizeof(((struct kmem_cpu*)0)->flags);

@@ -1,5 +1,5 @@
-// A walk over the segments of all arenas, and what an address is to them, for who looks at memory
-// as a whole while nothing changes: the rules are those of slab_walk.h.
+// A walk over the segments of all arenas, and the segment that contains an address. For walks over
+// all memory while nothing changes; the rules are those of slab_walk.h.
 #pragma once
 
 #include <cstddef>
@@ -9,35 +9,35 @@
 
 struct arena;
 
-// The arena after `arena` in order of creation, so after its source; nullptr for the first / after
-// the last.
+// Returns the arena after `arena` in order of creation: an arena comes after its source. `arena`
+// nullptr: returns the first arena; after the last returns nullptr.
 arena* arena_walk_next(arena* arena);
-// Whether what it hands out is memory, addresses of the direct map.
+// True if the arena hands out memory: addresses of the direct map.
 bool arena_walk_is_memory(const arena* arena);
-// Whether what it hands out is the tracer's and nobody else's business: KM_NOTRACE.
+// True if the arena serves only the tracer: KM_NOTRACE.
 bool arena_walk_is_private(const arena* arena);
 
 struct ArenaWalk {
-  // A span that the arena has imported: what its source has handed out, and is nobody else's.
+  // A span that the arena has imported from its source.
   virtual void span(uint64_t base, size_t size) = 0;
-  // A segment that is handed out: to a direct caller, or as a span, of a cache or another arena.
+  // An allocated segment: held by a direct caller, or a span of a cache or another arena.
   virtual void segment(uint64_t base, size_t size) = 0;
 
  protected:
   ~ArenaWalk() = default;
 };
-// Time in proportion to the boundary tags.
+// Time is proportional to the number of the arena's boundary tags.
 void arena_walk(const arena* arena, ArenaWalk& walk);
 
-// The segment, no span, that an address lies in: any number.
+// The segment, not the span, that contains an address, which may be any number.
 struct ArenaSegment {
-  uint64_t start, size;  // size 0: there is none
+  uint64_t start, size;  // bytes; size 0: no segment contains the address
   bool free;
 };
 ArenaSegment arena_locate(const arena* arena, uint64_t address);
-// Its quantum caches, `number` from 0 on; nullptr after the last.
+// The arena's quantum caches, `number` from 0 on; nullptr after the last.
 kmem_cache* arena_walk_quantum_cache(const arena* arena, unsigned number);
-// Whether all that it hands out is its source's, and its own account knows nothing of it.
+// True if the arena forwards to its source (arena_pass_on) and so has no segments.
 bool arena_walk_passes_on(const arena* arena);
-// Whether boundary tags lie in the segment. Time in proportion to those of all arenas.
+// True if the segment holds boundary tags. Time is proportional to the tags of all arenas.
 bool arena_walk_holds_tags(const ArenaSegment& segment);

@@ -1,8 +1,8 @@
-/* KernelAddressSanitizer: what the allocator tells it, and nothing in a kernel without
+/* KernelAddressSanitizer: its interface for the allocator. Compiles to nothing without
  * CONFIG_KASAN. C and C++. The theory is in src/kasan.cc.
  *
- * Addresses are multiples of eight. Those outside of the direct map are taken and forgotten. Any
- * context. Nobody else has the memory meanwhile.
+ * Addresses are multiples of eight; those outside of the direct map are ignored. Any context.
+ * The caller must be the only user of the memory.
  */
 #pragma once
 
@@ -16,26 +16,27 @@ extern "C" {
 #include <stdint.h>
 #endif
 
-/* What may not be touched, and why. */
+/* Reasons why memory is forbidden. */
 enum kasan_why {
-  KASAN_REDZONE = 0x81, /* behind an object */
-  KASAN_NO_OBJECT,      /* of a slab, never allocated; links and structures of the allocator */
-  KASAN_FREED,          /* object */
-  KASAN_FREED_PAGES,    /* of an arena */
+  KASAN_REDZONE = 0x81, /* bytes after an object */
+  KASAN_NO_OBJECT,      /* bytes of a slab that were never allocated, or belong to the allocator */
+  KASAN_FREED,          /* a freed object */
+  KASAN_FREED_PAGES,    /* freed pages of an arena */
 };
 
 #ifdef CONFIG_KASAN
 
-enum { KASAN_REDZONE_BYTES = 16 }; /* between two objects of a slab */
+enum { KASAN_REDZONE_BYTES = 16 }; /* least number of bytes between two objects in a slab */
 
-/* Makes the shadow of all memory, none of it forbidden. Once, between boot_parse() and the memory
- * core. */
+/* Makes the shadow of all memory; at first all memory is allowed. Once, between boot_parse() and
+ * memory_init(). */
 void kasan_init(void);
-/* `size` bytes, rounded up to eight. */
+/* Forbids access to `size` bytes, rounded up to a multiple of eight. */
 void kasan_forbid(const void* address, size_t size, enum kasan_why why);
-/* `size` bytes, and not one more. */
+/* Allows access to exactly `size` bytes. */
 void kasan_allow(const void* address, size_t size);
-/* Whether an object or pages that are about to be freed are allocated; reports it if not. */
+/* Checks an object or pages that are about to be freed. True if the memory is allocated; otherwise
+ * reports the error and returns false. */
 bool kasan_may_free(const void* address);
 
 #else

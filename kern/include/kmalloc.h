@@ -1,5 +1,5 @@
-/* Memory of any size. C and C++. Size-class caches kmalloc_16 … kmalloc_8192 (with steps between
- * the powers of two), larger ones from the page arena. */
+/* Memory of any size. C and C++. The size-class caches kmalloc_16 … kmalloc_8192 (with steps
+ * between the powers of two) serve most requests; the page arena serves larger ones. */
 #pragma once
 
 #include "slab.h"
@@ -11,13 +11,13 @@ extern "C" {
 /* Makes the caches. Once, by memory_init. */
 void kmalloc_init(void);
 
-/* `size` bytes aligned to 16 (to a page from 4096 on); NULL when out of memory or size is 0.
- * `flags`: KM_*. Any context but NMI with KM_ATOMIC. */
+/* Allocates `size` bytes, aligned to 16; from 4096 bytes on, to a page. NULL when out of memory or
+ * size is 0. `flags`: KM_*. With KM_ATOMIC: any context but NMI. */
 void* kmalloc(size_t size, int flags);
-/* What kmalloc returned, or NULL. */
+/* Frees memory that kmalloc returned, or NULL. */
 void kfree(void* memory);
-/* The bytes that can be used: at least what was asked for, and no more while the object
- * is checked. */
+/* Usable bytes: at least the requested size; exactly the requested size if the object is
+ * checked. */
 size_t kmalloc_usable_size(const void* memory);
 
 #ifdef __cplusplus
@@ -28,18 +28,18 @@ size_t kmalloc_usable_size(const void* memory);
 
 #include "lib/result.h"
 
-// A cache of objects of type T: the C++ face of kmem_cache. Construction and destruction are T's
-// own.
+// A cache of objects of type T: the C++ interface of kmem_cache. Objects are constructed by T's
+// constructor at each allocation.
 template <typename T>
 class ObjectCache {
  public:
-  // Once, at boot; a cache that cannot be made then panics. `size` bytes are an object's memory,
-  // for what has something behind it.
+  // Once, at boot; panics if the cache cannot be made. `size`: bytes of an object, more than
+  // sizeof(T) if further data follows each object.
   void init(const char* name, size_t size = sizeof(T), size_t alignment = alignof(T)) {
     cache_ = kmem_cache_create(name, size, alignment, 0, nullptr, nullptr, nullptr, nullptr);
     if (!cache_) panic_no_cache(name);
   }
-  // ENOMEM when there is none. May sleep unless `flags` is KM_ATOMIC.
+  // ENOMEM when out of memory. May sleep with KM_SLEEP.
   template <typename... Arguments>
   __attribute__((always_inline)) Result<T*> make(int flags, Arguments&&... arguments) {
     void* memory = kmem_cache_alloc(cache_, flags);

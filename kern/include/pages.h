@@ -10,22 +10,45 @@
 
 struct Page {
   void* slab = nullptr;  // slab that the page belongs to (slab_os_pages_set_slab), or null
-  std::atomic<uint32_t> mappings{0};  // user page: how many address spaces map it (copy on write)
-  uint32_t large_pages = 0;           // first page of a large kmalloc: its number of pages
+  // User page: the number of address spaces that map the page, and kPage* flags.
+  std::atomic<uint32_t> mappings{0};
+  uint32_t large_pages = 0;  // in the first page of a large kmalloc allocation: its number of pages
 };
 
+// Flags of a user page, stored in Page::mappings together with the count.
+
+// A file has the page as well, so the removal of the last mapping does not free the page.
+inline constexpr uint32_t kPageOfFile = uint32_t{1} << 31;
+// The page may differ from the file's content on the device.
+inline constexpr uint32_t kPageDirty = uint32_t{1} << 30;
+// The page is not from the page arena: page_unmapped() frees the page with the function that
+// page_set_owner() has set.
+inline constexpr uint32_t kPageOwned = uint32_t{1} << 29;
+// A task waits on a word of the page, identified by its physical address (futex), so the page stays
+// in memory while it is mapped.
+inline constexpr uint32_t kPageNamed = uint32_t{1} << 28;
+inline constexpr uint32_t kPageMappings = kPageNamed - 1;
+
+// Removes a mapping; frees the page if this was the last mapping and no file has the page.
+void page_unmapped(PhysAddr page);
+// Removes the page from its file; frees it now, or with its last mapping.
+void page_leaves_file(PhysAddr page);
+// Sets the function that frees pages with kPageOwned. Once, at boot.
+void page_set_owner(void (*free)(PhysAddr page));
+
 // Takes over all usable memory: makes the descriptors, base_arena and page_arena, the slab
-// allocator and kmalloc. Once, one CPU.
+// allocator and kmalloc. Called once, with one CPU.
 void memory_init();
 
-// The descriptor of a frame, or of an address in the direct map; nullptr if it is not memory.
+// The descriptor of a frame, or of an address in the direct map; nullptr if the address is not
+// memory.
 Page* page_of(PhysAddr address);
 Page* page_of(const void* direct_map_address);
 
-// All of them, in the order of frames.
+// All descriptors, by frame number.
 std::span<const Page> page_descriptors();
 
-// One page from the page arena. With KM_ZERO zeroed. ENOMEM. `flags`: KM_*.
+// One page from the page arena; zeroed with KM_ZERO. `flags`: KM_*. ENOMEM.
 Result<PhysAddr> page_alloc(int flags);
 void page_free(PhysAddr page);
 

@@ -1,10 +1,9 @@
-/* A walk over the objects of all caches, with the state of each; and what an address in a slab is.
- * C and C++.
+/* A walk over the objects of all caches with the state of each, and a description of any address
+ * in a slab. C and C++.
  *
- * For who looks at memory as a whole while nothing changes (reach/reach.h): all other CPUs are
- * stopped where their interrupts were on, and so are this one's now off. The locks of caches are
- * held with interrupts off only, so nobody holds one, and none is taken here; nor is a reference.
- */
+ * For walks over all memory while nothing changes (reach/reach.h): all other CPUs are stopped where
+ * their interrupts were on, and this CPU's interrupts are off. The locks of caches are held with
+ * interrupts off only, so nobody holds one. The walk takes no lock and no reference. */
 #pragma once
 
 #include "slab.h"
@@ -13,101 +12,106 @@
 extern "C" {
 #endif
 
-/* The cache after `cache` in order of creation, zombies included; NULL for the first / after the
- * last. */
+/* Returns the cache after `cache` in order of creation, zombies included. `cache` NULL: returns the
+ * first cache; after the last returns NULL. */
 struct kmem_cache* kmem_walk_next(struct kmem_cache* cache);
 
-/* Whose objects a cache has. */
+/* The owner of a cache's objects. */
 enum kmem_walk_kind {
-  KMEM_WALK_CALLERS, /* its callers' */
-  KMEM_WALK_QUANTA,  /* pieces of an arena: its direct callers', and spans */
-  /* The allocator's, which are followed since what leads to them may be all that leads to objects
-   * and memory on their way from one place to another. */
+  KMEM_WALK_CALLERS, /* the cache's callers */
+  /* A quantum cache: direct callers of the arena, or owners of spans. */
+  KMEM_WALK_QUANTA,
+  /* The allocator. A magazine or slab in transit between two lists may hold the only pointers to
+   * its objects, so the words of such a magazine or slab are followed. */
   KMEM_WALK_MAGAZINES,
   KMEM_WALK_SLABS,
-  KMEM_WALK_OWN, /* the allocator's, which lead nowhere else */
+  KMEM_WALK_OWN, /* the allocator; objects that need not be followed */
 };
 enum kmem_walk_kind kmem_walk_kind_of(const struct kmem_cache* cache);
 
-/* What an object is when it is not live. */
+/* The state of an object that is not live. */
 enum kmem_walk_state {
   KMEM_WALK_FREE_IN_SLAB,
-  KMEM_WALK_FREE_IN_MAGAZINE, /* of a CPU */
+  KMEM_WALK_FREE_IN_MAGAZINE, /* in a CPU's magazine */
   KMEM_WALK_FREE_IN_DEPOT,
-  KMEM_WALK_QUARANTINED, /* damaged: nobody gets it again (src/slab_check.c) */
+  KMEM_WALK_QUARANTINED, /* damaged: never handed out again (src/slab_check.c) */
 };
 
-/* A slab: objects of `size` bytes, `stride` bytes apart. */
+/* A slab: objects of `size` bytes, one every `stride` bytes. */
 struct kmem_walk_slab {
-  void* pages; /* where its memory begins */
+  void* pages; /* where the slab's memory begins */
   size_t slab_size;
   void* base; /* first object */
   size_t stride, size;
-  uint32_t count; /* objects */
+  uint32_t count; /* number of objects */
 };
 
 struct kmem_walk {
-  /* A slab. What of its objects is not visited after it is live. */
+  /* Called for each slab. An object is live unless not_live is called for it later. */
   void (*slab)(struct kmem_walk* walk, const struct kmem_walk_slab* slab);
-  /* An object that is not live, of a slab that has been visited. `cpu`: of
+  /* Called for each object that is not live, after the call for its slab. `cpu` is valid for
    * KMEM_WALK_FREE_IN_MAGAZINE. */
   void (*not_live)(struct kmem_walk* walk, void* object, enum kmem_walk_state state, unsigned cpu);
-  /* A magazine that a CPU or the depot has, or a slab's structure in a list of its cache: an object
-   * of a cache of kind KMEM_WALK_MAGAZINES or KMEM_WALK_SLABS that is where it belongs. It leads to
-   * objects that others have, and is not to be followed. */
+  /* Called for each magazine that a CPU or the depot has, and each slab structure in a list of its
+   * cache. `object` belongs to a KMEM_WALK_MAGAZINES or KMEM_WALK_SLABS cache, and is not in
+   * transit. The words of `object` point to objects of other owners and must not be followed. */
   void (*in_place)(struct kmem_walk* walk, void* object);
 };
-/* Time in proportion to slabs and free objects. */
+/* Time is proportional to the number of slabs and free objects. */
 void kmem_walk_cache(struct kmem_cache* cache, struct kmem_walk* walk);
 
-/* ---- What an address in a slab is (src/slab_locate.c). */
+/* ---- Describing an address in a slab (src/slab_locate.c). */
 
 enum kmem_located_part {
   KMEM_LOCATED_OBJECT,
-  KMEM_LOCATED_STRUCTURE, /* of the slab, in its own pages */
-  KMEM_LOCATED_BEFORE,    /* the first object */
-  KMEM_LOCATED_BEHIND,    /* an object, or the last */
+  KMEM_LOCATED_STRUCTURE, /* in the slab's structure, which lies in the slab's pages */
+  KMEM_LOCATED_BEFORE,    /* before the first object */
+  KMEM_LOCATED_BEHIND,    /* between two objects, or after the last one */
 };
 enum kmem_located_state {
   KMEM_LOCATED_LIVE,
-  KMEM_LOCATED_IN_SLAB, /* free */
-  KMEM_LOCATED_IN_LOADED,
-  KMEM_LOCATED_IN_PREVIOUS,
-  KMEM_LOCATED_IN_DEPOT,
-  /* Of a checked object only. */
-  KMEM_LOCATED_TAKEN,
-  KMEM_LOCATED_LIVE_DAMAGED, /* and reported */
-  KMEM_LOCATED_FREEING,
-  KMEM_LOCATED_FREEING_DAMAGED,
-  KMEM_LOCATED_QUARANTINED,
+  KMEM_LOCATED_IN_SLAB,     /* free, in its slab */
+  KMEM_LOCATED_IN_LOADED,   /* free, in a CPU's loaded magazine */
+  KMEM_LOCATED_IN_PREVIOUS, /* free, in a CPU's previous magazine */
+  KMEM_LOCATED_IN_DEPOT,    /* free, in a full magazine of the depot */
+  /* Only a checked object has the following states. */
+  KMEM_LOCATED_TAKEN,           /* being allocated */
+  KMEM_LOCATED_LIVE_DAMAGED,    /* live, and reported as damaged */
+  KMEM_LOCATED_FREEING,         /* being freed */
+  KMEM_LOCATED_FREEING_DAMAGED, /* being freed, and reported as damaged */
+  KMEM_LOCATED_QUARANTINED,     /* damaged: never handed out again */
 };
-/* Who had a checked object last. */
+/* The last allocation and free of a checked object. */
 struct kmem_located_audit {
-  struct slab_os_place allocated, freed; /* all zero: never */
-  size_t requested;                      /* bytes */
+  struct slab_os_place allocated, freed; /* all zero: there was none */
+  size_t requested;                      /* bytes requested by the last allocation */
 };
 struct kmem_located {
   struct kmem_cache* cache;
-  const void* structure; /* of the slab */
+  const void* structure; /* the slab's structure */
   const void* pages;     /* where the slab begins */
   size_t stride;
-  uint32_t out, count; /* objects */
+  uint32_t out, count; /* numbers of the slab's objects: handed out, and all */
   bool checked;
   enum kmem_located_part part;
-  /* Of KMEM_LOCATED_OBJECT: */
+  /* The following fields are set if `part` is KMEM_LOCATED_OBJECT. */
   const void* object;
   enum kmem_located_state state;
-  unsigned cpu; /* whose magazine */
+  unsigned cpu; /* for IN_LOADED and IN_PREVIOUS: the CPU with the magazine */
 };
-/* The slab that an address, any number, lies in: of a page-backed cache, whose pages know it, or
- * (`_of`) one of the slabs of `cache`. False if there is none. Time in proportion to the slabs, for
- * `_of`, and to the free objects of the cache. The context of a walk. */
+/* Finds the slab that contains an address, which may be any number. kmem_locate() finds only slabs
+ * of page-backed caches, through the page; kmem_locate_of() searches the slabs of `cache`. False if
+ * there is no such slab. Time is proportional to the free objects of the cache, for
+ * kmem_locate_of() also to its slabs. All rules of a walk apply (see the head of this file). */
 bool kmem_locate(const void* address, struct kmem_located* located);
 bool kmem_locate_of(struct kmem_cache* cache, const void* address, struct kmem_located* located);
-/* Of an object in a checked slab. */
+/* Gets the audit of an object in a checked slab. */
 void kmem_locate_audit(const struct kmem_located* located, struct kmem_located_audit* audit);
-/* The slab of which `object` is the structure, or (`_bufctl`) a bufctl: a live object of the cache
- * of these. False if it is not in use yet, or any more. `part` and what follows stays as it was. */
+/* `object` is a live object of `cache`. If that is the cache of slab structures,
+ * kmem_locate_structure() describes the slab with this structure and leaves `part` and the fields
+ * after it unchanged. If it is the cache of bufctls, kmem_locate_bufctl() returns in `structure`
+ * the structure of the bufctl's slab. False for another cache, and for a structure that no slab
+ * uses. */
 bool kmem_locate_structure(const struct kmem_cache* cache, const void* object,
                            struct kmem_located* located);
 bool kmem_locate_bufctl(const struct kmem_cache* cache, const void* object, const void** structure);

@@ -1,5 +1,5 @@
-// Numbers as text, written in place: for what is formatted by the hundred thousand, at a fraction
-// of format().
+// Numbers as text, written in place: for output with hundreds of thousands of numbers, at a
+// fraction of the cost of format().
 #pragma once
 
 #include <bit>
@@ -10,21 +10,21 @@
 
 #include "lib/string.h"
 
-// Each writes at `to`, where there must be room, without a NUL, and returns the place behind. Any
-// context.
+// Each function writes at `to`, where there must be room, without a NUL, and returns the end of the
+// text. Any context.
 
 inline char* put_text(char* to, std::string_view text) {
   memcpy(to, text.data(), text.size());
   return to + text.size();
 }
-// Of a literal: stored as it is, without a call.
+// Puts a literal, which is stored without a call.
 template <size_t kSize>
 [[gnu::always_inline]] inline char* put_literal(char* to, const char (&text)[kSize]) {
   __builtin_memcpy(to, text, kSize - 1);
   return to + kSize - 1;
 }
 
-// At most 10 characters, or 20 of 64 bits.
+// Puts a decimal number: at most 10 characters for 32 bits, 20 for 64 bits.
 template <std::unsigned_integral T>
 char* put_decimal(char* to, T value) {
   constexpr unsigned kMost = sizeof(T) <= 4 ? 10 : 20;
@@ -35,17 +35,17 @@ char* put_decimal(char* to, T value) {
   return end;
 }
 
-// Without leading zeros, at most 16 characters.
+// Puts a hexadecimal number without leading zeros, at most 16 characters.
 inline char* put_address(char* to, uint64_t value) {
   int shift = value == 0 ? 0 : (std::bit_width(value) - 1) & ~3;
   for (; shift >= 0; shift -= 4) *to++ = "0123456789abcdef"[value >> shift & 0xf];
   return to;
 }
 
-// 16 characters.
+// Puts 16 hexadecimal characters.
 inline char* put_hex(char* to, uint64_t value) {
   for (int half = 0; half < 2; half++, value <<= 32) {
-    // Eight digits, each in a byte, the last in the lowest.
+    // Eight digits, each in a byte, the last in the lowest byte.
     uint64_t digits = value >> 32;
     digits = (digits | digits << 16) & 0x0000ffff0000ffff;
     digits = (digits | digits << 8) & 0x00ff00ff00ff00ff;

@@ -31,10 +31,17 @@ class Writer {
   size_t length_ = 0;
 };
 
+// The fields between the percent sign and the letter of a conversion.
 struct Conversion {
   bool left = false, plus = false, zero = false;
   int width = 0;
-  int precision = -1;  // none
+  int precision = -1;  // -1: none was given
+  int bytes = 4;       // size of an integer argument
+};
+
+// A va_list that can be passed by reference: the type va_list itself may be an array.
+struct ArgumentList {
+  va_list list;
 };
 
 void put_text(Writer& out, const Conversion& c, const char* text, size_t n) {
@@ -69,101 +76,102 @@ int read_number(const char*& p) {
   return value;
 }
 
+// A number in the pattern, or the next argument for `*`.
+int width_or_precision(const char*& p, ArgumentList& arguments) {
+  if (*p != '*') return read_number(p);
+  p++;
+  return va_arg(arguments.list, int);
+}
+
+// Leaves `p` at the letter of the conversion.
+Conversion read_conversion(const char*& p, ArgumentList& arguments) {
+  Conversion c;
+  for (; *p == '-' || *p == '+' || *p == '0'; p++) {
+    c.left |= *p == '-';
+    c.plus |= *p == '+';
+    c.zero |= *p == '0';
+  }
+  c.width = width_or_precision(p, arguments);
+  if (c.width < 0) {
+    c.left = true;
+    c.width = -c.width;
+  }
+  if (*p == '.') c.precision = width_or_precision(++p, arguments);
+  for (; *p == 'l' || *p == 'z' || *p == 't' || *p == 'j' || *p == 'h'; p++)
+    c.bytes = *p != 'h' ? 8 : (c.bytes == 2 ? 1 : 2);
+  return c;
+}
+
+void put_signed(Writer& out, const Conversion& c, ArgumentList& arguments) {
+  int64_t value = c.bytes == 8 ? va_arg(arguments.list, int64_t) : va_arg(arguments.list, int);
+  if (c.bytes < 4) {  // keeps the low bytes and extends their sign
+    const int shift = 64 - 8 * c.bytes;
+    value = static_cast<int64_t>(static_cast<uint64_t>(value) << shift) >> shift;
+  }
+  const uint64_t magnitude =
+      value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  put_number(out, c, magnitude, 10, false, value < 0 ? "-" : (c.plus ? "+" : ""));
+}
+
+void put_unsigned(Writer& out, const Conversion& c, char letter, ArgumentList& arguments) {
+  uint64_t value =
+      c.bytes == 8 ? va_arg(arguments.list, uint64_t) : va_arg(arguments.list, unsigned);
+  if (c.bytes < 4) value &= (uint64_t{1} << (8 * c.bytes)) - 1;
+  const unsigned base = letter == 'u' ? 10 : (letter == 'o' ? 8 : 16);
+  put_number(out, c, value, base, letter == 'X', "");
+}
+
+// `p` is at the letter. At a lone % at the end of the pattern, `p` is at the NUL and is moved back
+// by one.
+void put_conversion(Writer& out, const Conversion& c, const char*& p, ArgumentList& arguments) {
+  switch (*p) {
+    case 'd':
+    case 'i':
+      return put_signed(out, c, arguments);
+    case 'u':
+    case 'o':
+    case 'x':
+    case 'X':
+      return put_unsigned(out, c, *p, arguments);
+    case 'p':
+      return put_number(out, c, reinterpret_cast<uintptr_t>(va_arg(arguments.list, void*)), 16,
+                        false, "0x");
+    case 'c': {
+      const char character = static_cast<char>(va_arg(arguments.list, int));
+      return put_text(out, c, &character, 1);
+    }
+    case 's': {
+      const char* text = va_arg(arguments.list, const char*);
+      if (!text) text = "(null)";
+      return put_text(out, c, text, c.precision >= 0 ? strnlen(text, c.precision) : strlen(text));
+    }
+    case '%':
+      return out.put('%');
+    case '\0':
+      p--;
+      return;
+    default:
+      out.put('%');
+      out.put(*p);
+  }
+}
+
 }  // namespace
 
 int vformat(char* buffer, size_t size, const char* pattern, va_list arguments) {
   Writer out(buffer, size);
-  va_list args;
-  va_copy(args, arguments);
+  ArgumentList rest;
+  va_copy(rest.list, arguments);
   for (const char* p = pattern; *p; p++) {
     if (*p != '%') {
       out.put(*p);
       continue;
     }
     p++;
-    Conversion c;
-    for (;; p++) {
-      if (*p == '-') {
-        c.left = true;
-      } else if (*p == '+') {
-        c.plus = true;
-      } else if (*p == '0') {
-        c.zero = true;
-      } else {
-        break;
-      }
-    }
-    if (*p == '*') {
-      c.width = va_arg(args, int);
-      if (c.width < 0) {
-        c.left = true;
-        c.width = -c.width;
-      }
-      p++;
-    } else {
-      c.width = read_number(p);
-    }
-    if (*p == '.') {
-      p++;
-      if (*p == '*') {
-        c.precision = va_arg(args, int);
-        p++;
-      } else {
-        c.precision = read_number(p);
-      }
-    }
-    int bytes = 4;
-    for (; *p == 'l' || *p == 'z' || *p == 't' || *p == 'j' || *p == 'h'; p++) {
-      bytes = *p != 'h' ? 8 : (bytes == 2 ? 1 : 2);
-    }
-    switch (*p) {
-      case 'd':
-      case 'i': {
-        int64_t value = bytes == 8 ? va_arg(args, int64_t) : va_arg(args, int);
-        if (bytes < 4) {  // of the low bytes, with their sign
-          const int shift = 64 - 8 * bytes;
-          value = static_cast<int64_t>(static_cast<uint64_t>(value) << shift) >> shift;
-        }
-        const uint64_t magnitude =
-            value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-        put_number(out, c, magnitude, 10, false, value < 0 ? "-" : (c.plus ? "+" : ""));
-        break;
-      }
-      case 'u':
-      case 'o':
-      case 'x':
-      case 'X': {
-        uint64_t value = bytes == 8 ? va_arg(args, uint64_t) : va_arg(args, unsigned);
-        if (bytes < 4) value &= (uint64_t{1} << (8 * bytes)) - 1;
-        put_number(out, c, value, *p == 'u' ? 10 : (*p == 'o' ? 8 : 16), *p == 'X', "");
-        break;
-      }
-      case 'p':
-        put_number(out, c, reinterpret_cast<uintptr_t>(va_arg(args, void*)), 16, false, "0x");
-        break;
-      case 'c': {
-        const char character = static_cast<char>(va_arg(args, int));
-        put_text(out, c, &character, 1);
-        break;
-      }
-      case 's': {
-        const char* text = va_arg(args, const char*);
-        if (!text) text = "(null)";
-        put_text(out, c, text, c.precision >= 0 ? strnlen(text, c.precision) : strlen(text));
-        break;
-      }
-      case '%':
-        out.put('%');
-        break;
-      case '\0':
-        p--;  // a lone % at the end
-        break;
-      default:
-        out.put('%');
-        out.put(*p);
-    }
+    const Conversion conversion = read_conversion(p, rest);
+    put_conversion(out, conversion, p, rest);
   }
-  va_end(args);
+  va_end(rest.list);
   return out.finish();
 }
 

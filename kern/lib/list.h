@@ -9,7 +9,7 @@ struct ListNode {
   ListNode* prev = nullptr;
 
   bool linked() const { return next != nullptr; }
-  // Takes the element out of whatever list it is in. Only when linked().
+  // Takes the element out of its list. Only when linked().
   void unlink() {
     prev->next = next;
     next->prev = prev;
@@ -17,7 +17,7 @@ struct ListNode {
   }
 };
 
-// A circular list of T through its member `Member`. No lock of its own.
+// A circular list of T, linked through T's member `Member`. The caller provides the lock.
 template <typename T, ListNode T::*Member>
 class List {
  public:
@@ -33,7 +33,7 @@ class List {
   }
   T* front() { return empty() ? nullptr : owner(head_.next); }
   T* back() { return empty() ? nullptr : owner(head_.prev); }
-  // The one behind an element of this list; nullptr for the last.
+  // The element after `element`; nullptr for the last.
   T* next(T& element) {
     ListNode* const node = (element.*Member).next;
     return node == &head_ ? nullptr : owner(node);
@@ -45,31 +45,39 @@ class List {
   }
   static void remove(T& element) { (element.*Member).unlink(); }
 
-  // Iteration. The element at hand may be removed while iterating: the next one is remembered
-  // first.
-  class Iterator {
+  // Iteration. The loop may remove the current element: the iterator has already read the pointer
+  // to the next one.
+  template <typename Element>
+  class IteratorOf {
    public:
-    explicit Iterator(ListNode* at) : at_(at), next_(at ? at->next : nullptr) {}
-    T& operator*() const { return *owner(at_); }
-    Iterator& operator++() {
+    explicit IteratorOf(ListNode* at) : at_(at), next_(at ? at->next : nullptr) {}
+    Element& operator*() const { return *owner(at_); }
+    IteratorOf& operator++() {
       at_ = next_;
       next_ = at_->next;
       return *this;
     }
-    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+    bool operator!=(const IteratorOf& other) const { return at_ != other.at_; }
 
    private:
     ListNode* at_;
     ListNode* next_;
   };
+  using Iterator = IteratorOf<T>;
   Iterator begin() { return Iterator(head().next); }
   Iterator end() { return Iterator(&head()); }
+  // A list that was never used has no links yet.
+  IteratorOf<const T> begin() const {
+    return IteratorOf<const T>(head_.next ? head_.next : end_node());
+  }
+  IteratorOf<const T> end() const { return IteratorOf<const T>(end_node()); }
 
  private:
   ListNode& head() {
     if (!head_.next) head_.next = head_.prev = &head_;
     return head_;
   }
+  ListNode* end_node() const { return const_cast<ListNode*>(&head_); }
   static void insert(ListNode* after, ListNode* node) {
     node->next = after->next;
     node->prev = after;

@@ -1,4 +1,4 @@
-// What somebody typed, fit for an error string.
+// User input, quoted for an error string.
 #pragma once
 
 #include <cstddef>

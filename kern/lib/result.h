@@ -1,4 +1,4 @@
-// Errors as values: Result<T> holds a T or an Errno; TRY hands an error on to the caller.
+// Errors as values: Result<T> holds a T or an Errno; TRY returns an error to the caller.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 #include "abi/errno.h"
 
-// Headers of the C++ library bring the C library's macros of the same names; including them first
-// and undoing them here keeps the names free whatever is included later.
+// Headers of the C++ library define the C library's macros of the same names. Including <errno.h>
+// first and undefining the macros here keeps the names free in later includes.
 #include <errno.h>
 #undef EPERM
 #undef ENOENT
@@ -62,7 +62,7 @@ enum class Errno : int {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(Errno error) : error_(error), ok_(false) {}  // NOLINT: a function returns either as it is
+  Result(Errno error) : error_(error), ok_(false) {}  // NOLINT: implicit, for a plain `return`
   template <typename U = T>
   requires std::is_convertible_v<U&&, T> Result(U&& value)
       : value_(std::forward<U>(value)), ok_(true) {}  // NOLINT
@@ -87,9 +87,9 @@ class [[nodiscard]] Result {
 
   bool ok() const { return ok_; }
   explicit operator bool() const { return ok_; }
-  // Only when !ok().
+  // May be called only when !ok().
   Errno error() const { return error_; }
-  // Only when ok().
+  // May be called only when ok().
   T& value() { return value_; }
   T take() { return std::move(value_); }
   T* operator->() { return &value_; }
@@ -119,7 +119,8 @@ class [[nodiscard]] Result<void> {
   bool ok_;
 };
 
-// The value of a Result, or return of its error from the enclosing function:
+// Evaluates to the value of a Result. If the Result is an error, returns it from the enclosing
+// function:
 //   int n = TRY(chan.read(...));
 #define TRY(expression)                         \
   ({                                            \

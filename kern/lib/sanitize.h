@@ -1,5 +1,5 @@
-// For assembly that touches memory: says so to KernelAddressSanitizer, as the compiler does for
-// what it compiles itself.
+// For inline assembly that accesses memory: checks the access with KernelAddressSanitizer, as the
+// compiler does for its own loads and stores.
 #pragma once
 
 #include <cstddef>

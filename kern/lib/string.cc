@@ -1,12 +1,12 @@
-// Memory and string functions. Copies go by `rep movs`: eight bytes in each iteration, which is
-// what an emulator counts.
+// Memory and string functions. Copies use `rep movs` with eight bytes in each iteration, because an
+// emulator's instruction count counts iterations.
 #include "lib/string.h"
 
 #include <cstdint>
 
 #include "lib/sanitize.h"
 
-// The loops below must not be turned into calls of the functions that they implement.
+// The compiler must not replace the loops below by calls of the functions that they implement.
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 
 [[gnu::always_inline]] static inline void* copy(void* to, const void* from, size_t n) {
@@ -38,7 +38,8 @@
 }
 
 #ifdef CONFIG_KASAN
-// What code that is exempt from KernelAddressSanitizer calls instead (kern.mk).
+// Called instead of memcpy, memmove and memset by code that is exempt from KernelAddressSanitizer
+// (kern.mk).
 extern "C" void* memcpy_exempt(void* to, const void* from, size_t n) {
   return copy(to, from, n);
 }
@@ -71,7 +72,7 @@ int memcmp(const void* a, const void* b, size_t n) {
   auto* x = static_cast<const unsigned char*>(a);
   auto* y = static_cast<const unsigned char*>(b);
   size_t i = 0;
-  // By words, until one differs: what is compared is mostly the same.
+  // Compares words until one differs: the compared memory is usually equal.
   for (; i + sizeof(uint64_t) <= n; i += sizeof(uint64_t)) {
     uint64_t v, w;
     __builtin_memcpy(&v, x + i, sizeof(v));
@@ -109,7 +110,7 @@ int strncmp(const char* a, const char* b, size_t n) {
   return 0;
 }
 
-// Called by the C++ library; not declared in the header, since <cstring> has overloads of its own.
+// Called by the C++ library; not declared in the header, since <cstring> declares overloads of it.
 extern "C" void* memchr(const void* memory, int byte, size_t n) {
   auto* p = static_cast<const unsigned char*>(memory);
   for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-// Names for clang's thread-safety analysis (clang.llvm.org/docs/ThreadSafetyAnalysis.html); nothing
-// for other compilers.
+// Attributes for clang's thread-safety analysis (clang.llvm.org/docs/ThreadSafetyAnalysis.html);
+// empty for other compilers.
 #pragma once
 
 #if defined(__clang__)
@@ -16,4 +16,5 @@
 #define ACQUIRE(...) THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define TRY_ACQUIRE(...) THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
 #define RELEASE(...) THREAD_ANNOTATION(release_capability(__VA_ARGS__))
+#define ASSERT_CAPABILITY(lock) THREAD_ANNOTATION(assert_capability(lock))
 #define NO_THREAD_SAFETY_ANALYSIS THREAD_ANNOTATION(no_thread_safety_analysis)

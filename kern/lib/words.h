@@ -1,4 +1,4 @@
-// Words and numbers of commands, as people write them to files.
+// Parsing of words and numbers in commands that users write to files.
 #pragma once
 
 #include <cstddef>
@@ -9,30 +9,31 @@ constexpr bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
 
-// Cuts the next word off the front; empty when there is none.
-inline std::string_view next_word(std::string_view* line) {
-  while (!line->empty() && is_space(line->front())) line->remove_prefix(1);
+// Removes the next word from the front of `line` and returns it; empty if there is none.
+inline std::string_view next_word(std::string_view& line) {
+  while (!line.empty() && is_space(line.front())) line.remove_prefix(1);
   size_t length = 0;
-  while (length < line->size() && !is_space((*line)[length])) length++;
-  const std::string_view word = line->substr(0, length);
-  line->remove_prefix(length);
+  while (length < line.size() && !is_space(line[length])) length++;
+  const std::string_view word = line.substr(0, length);
+  line.remove_prefix(length);
   return word;
 }
 
-// A decimal number from `low` to `high`; false for anything else.
+// Parses a decimal number from `low` to `high`; false for anything else.
 inline bool parse_number(std::string_view text, uint64_t low, uint64_t high, uint64_t* number) {
   if (text.empty()) return false;
   uint64_t value = 0;
   for (const char c : text) {
     if (c < '0' || c > '9') return false;
     value = value * 10 + static_cast<uint64_t>(c - '0');
-    if (value > high) return false;  // also keeps it from overflowing: `high` is far from the end
+    if (value > high) return false;  // prevents overflow, too: `high` is far below 2^64
   }
   *number = value;
   return value >= low;
 }
 
-// The same, in bytes, and K, M or G may follow.
+// Parses a number of bytes from `low` to `high`, with K, M or G after the digits or without a unit;
+// false for anything else.
 inline bool parse_bytes(std::string_view text, uint64_t low, uint64_t high, uint64_t* bytes) {
   const char last = text.empty() ? '\0' : text.back();
   const unsigned shift = last == 'K' ? 10 : last == 'M' ? 20 : last == 'G' ? 30 : 0;

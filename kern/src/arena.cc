@@ -1,36 +1,35 @@
 // Arenas, after Bonwick & Adams, "Magazines and Vmem" (USENIX 2001).
 //
 // An arena hands out intervals (segments) of integers: memory, virtual addresses, ids. It consists
-// of spans, each added by hand or imported from a source arena. Each span and each segment has a
-// boundary tag; the tags of an arena are linked, each span's before those of its segments in the
-// order of their addresses, so that the neighbours of a segment that comes back are its tag's.
+// of spans, each added explicitly or imported from a source arena. Each span and each segment has a
+// boundary tag. The tags of an arena are in one list: each span's tag, followed by the tags of its
+// segments by address. So the tags next to a segment's tag are those of its neighbours.
 //
 // - Free segments are also on the free list of their size's power of two: list n holds sizes of 2^n
-// to 2^(n+1)-1 quanta.
-//   A bitmap says which lists are not empty.
+//   to 2^(n+1)-1 quanta. A bitmap has a bit for each list that is not empty.
 // - Allocated segments are also in a hash by address, which grows with their number.
 //
-// Allocation is by instant fit: any segment of a list whose every segment is large enough, found in
-// the bitmap in constant time. Only when there is none the list below is searched. What is left of
-// the segment goes back to the free lists. Other policies, and constraints on the address, are in
-// arena_xalloc.cc. A segment that comes back is merged with its free neighbours; an imported span
-// that is all free goes back to the source.
+// Allocation is by instant fit: the bitmap gives, in constant time, a list whose segments are all
+// large enough, and its first segment is taken. If there is no such list, the next smaller list is
+// searched. The rest of the segment goes back to the free lists. Other policies, and constraints on
+// the address, are in arena_xalloc.cc. A freed segment is merged with its free neighbours; an
+// imported span that is all free goes back to the source.
 //
-// An arena may also only pass on what its source has, and add up who holds what (arena_pass_on):
-// the tracer's does, whose hooks are to be short.
+// An arena can also forward each request to its source and only count what its users hold
+// (arena_pass_on). The tracer's arena does, because the tracer's hooks must be short.
 //
-// Requests of up to quantum_cache_max come from caches of one, two, … quanta, so from the magazines
-// of the CPU.
+// Requests of up to quantum_cache_max bytes are served by caches whose objects have one, two, …
+// quanta, and so usually by the CPU's magazines.
 //
-// Boundary tags come from one pool. An operation takes those that it can need before it takes the
-// arena's lock, and gives the rest back after it. The pool is filled by pages from base_arena's own
-// free segments, for which a tag is needed in turn: kReserve tags are kept for this, one for each
-// CPU (filling happens with interrupts off), so that the pool never waits for itself.
+// Boundary tags come from one pool. An operation takes all tags that it may need before it takes
+// the arena's lock, and returns the unused tags afterwards. The pool grows by pages from
+// base_arena's own free segments. Taking such a page may need a tag itself: the pool keeps kReserve
+// tags for this, one for each CPU. One is enough, because a CPU fills the pool with interrupts off.
 //
-// Locks: an arena's lock is never held while source, caches or pool are called; so importing and
-// returning a span happen between two holds, and a span that was imported for a request is entered
-// and used under one. With a lock held, an operation takes constant time but for the search
-// mentioned and a chain or two of the hash (linear_hash.h).
+// Locks: an arena's lock is not held during calls to its source, its caches or the tag pool. So it
+// is not held while a span is imported or returned; an imported span is added and used under one
+// hold. An operation holds the lock for constant time, except for the search of the next smaller
+// list and for walking one or two chains of the hash (linear_hash.h).
 #include <array>
 #include <bit>
 #include <utility>
@@ -55,8 +54,8 @@ using arena_impl::allocate_segment, arena_impl::Constraints, arena_impl::enter_s
 
 namespace {
 
-// One for what is left of a segment; and where there is a source, for who finds nothing, those of a
-// span and its segment.
+// One tag for the rest of a segment that is cut. An arena with a source needs two more, for an
+// imported span and its segment.
 constexpr size_t tags_for_operation(const struct arena& arena) {
   return arena.source ? 3 : 1;
 }
@@ -70,10 +69,11 @@ bool give_hash_memory(struct arena& arena, void* memory, size_t bytes) {
   return memory && linear_hash_give(&arena.hash, memory, bytes);
 }
 
-// Brings the memory that the hash wants, if it wants any; whether it has. One at a time does: what
-// is brought to base_arena comes from it.
+// Gives the hash the memory that it asks for; false if it asks for none, or when out of memory.
+// hash_growing stops a nested call: memory for base_arena's hash comes from base_arena, and an
+// allocation from base_arena calls grow_hash.
 bool grow_hash(struct arena& arena) {
-  if (linear_hash_wanted(&arena.hash) == 0) return false;  // a glance without the lock
+  if (linear_hash_wanted(&arena.hash) == 0) return false;  // only a hint: read without the lock
   size_t bytes;
   {
     Guard guard(arena.lock());
@@ -92,7 +92,7 @@ void* take_hash_memory(struct arena& arena, size_t* bytes) {
   return linear_hash_take(&arena.hash, bytes);
 }
 
-// Takes away what the hash has too much.
+// Returns memory that the hash does not need any more to base_arena.
 void shrink_hash(struct arena& arena) {
   size_t bytes;
   while (void* const memory = take_hash_memory(arena, &bytes))
@@ -104,7 +104,7 @@ void note_failure(struct arena& arena) {
   arena.failures++;
 }
 
-// From the segments that are there; 0 if none fits.
+// Allocates from the arena's free segments; 0 if none fits.
 uintptr_t allocate_present(struct arena& arena, size_t size, Tags& tags) {
   Guard guard(arena.lock());
   Segment* const segment = arena_impl::find_free(arena, size);
@@ -113,7 +113,7 @@ uintptr_t allocate_present(struct arena& arena, size_t size, Tags& tags) {
   return segment->start;
 }
 
-// From a span that is imported for it; 0 when the source has none.
+// Imports a span and allocates from it; 0 when the source has no memory.
 uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& tags) {
   if (!arena.source) return 0;
   const size_t span_size = align_up(size, arena.source->quantum);
@@ -125,7 +125,8 @@ uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& t
   return base;
 }
 
-// What an arena that passes on has got, or is about to give back.
+// Count an allocation or a free in an arena that forwards requests to its source. An allocation is
+// counted after the import, a free before the export.
 void count_passed(struct arena& arena, size_t size) {
   Guard guard(arena.lock());
   arena.total_bytes = arena.imported_bytes = arena.allocated_bytes += size;
@@ -147,7 +148,8 @@ uintptr_t pass_on(struct arena& arena, size_t size, int flags) {
   return reinterpret_cast<uintptr_t>(memory);
 }
 
-// From the segments that are there, or from the source; 0 when there is no memory.
+// Allocates from the arena's free segments, or from a span imported from the source; 0 when there
+// is no memory. Does not reap.
 uintptr_t try_unconstrained(struct arena& arena, size_t size, int flags) {
   if (arena.passes_on) return pass_on(arena, size, flags);
   Tags tags;
@@ -161,9 +163,9 @@ uintptr_t try_segment(struct arena& arena, size_t size, const Constraints* const
                      : try_unconstrained(arena, size, flags);
 }
 
-// The caches of one quantum, two quanta, … A slab has at least three objects of the largest cache,
-// and is larger than any request that they serve, so that it never comes from them. False when out
-// of memory.
+// Makes the caches of one quantum, two quanta, … A slab holds at least three objects of the largest
+// cache. A slab is larger than any request that quantum caches serve, so its memory never comes
+// from a quantum cache. False when out of memory.
 bool make_quantum_caches(struct arena& arena, size_t quantum_cache_max) {
   const size_t slab_size = std::bit_ceil(3 * quantum_cache_max);
   for (size_t i = 0; i < quantum_cache_max >> arena.quantum_shift; i++) {
@@ -187,7 +189,7 @@ void initialize(struct arena& arena, size_t quantum) {
 
 // ---- The end of an arena.
 
-// Frees all but the structure, at which others may be looking.
+// Frees everything but the structure, which others may still refer to.
 void dismantle(struct arena& arena) {
   for (kmem_cache* cache : arena.quantum_caches) {
     if (cache) kmem_cache_destroy(cache);
@@ -203,7 +205,7 @@ void dismantle(struct arena& arena) {
   shrink_hash(arena);
 }
 
-// A segment that is not an object of a quantum cache comes back.
+// Frees a segment that is not an object of a quantum cache.
 void free_segment(struct arena& arena, uintptr_t start, size_t size) {
   if (arena.passes_on) {
     count_returned(arena, start, size);
@@ -226,7 +228,7 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
     arena.export_(arena.source, reinterpret_cast<void*>(returned.start), returned.size);
 }
 
-// Whole quanta, from where they come from.
+// Allocates whole quanta from a quantum cache or from the segments.
 [[gnu::always_inline]] inline void* take(struct arena& arena, size_t size, int flags) {
   if (!is_cached(arena, size))
     return reinterpret_cast<void*>(allocate_segment(arena, size, nullptr, flags & ~KM_ZERO));
@@ -256,21 +258,22 @@ void arena_impl::note_cached(const struct arena& arena, const void* address, siz
 }
 #endif
 
-// The tracer asks for its own arena by itself.
-[[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT static bool asked_to_fail(struct arena& arena,
-                                                                      size_t size, int flags) {
-  if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_fault(KMEM_FAULT_ARENA, &arena, size, flags))
+// True if the allocation is to fail. Never in the tracer's own arena: the tracer calls kmem_inject
+// itself.
+[[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT static bool ask_to_fail(struct arena& arena,
+                                                                    size_t size, int flags) {
+  if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_inject(KMEM_INJECT_ARENA, &arena, size, flags))
     return false;
   note_failure(arena);
   return true;
 }
 
-[[gnu::always_inline]] static inline bool fails_on_purpose(struct arena& arena, size_t size,
+[[gnu::always_inline]] static inline bool injected_failure(struct arena& arena, size_t size,
                                                            int flags) {
-  return SLAB_OS_FLAG_TESTS && kmem_faults_wanted() && asked_to_fail(arena, size, flags);
+  return SLAB_OS_FLAG_TESTS && kmem_inject_wanted() && ask_to_fail(arena, size, flags);
 }
 
-// ---- What KernelAddressSanitizer is told (kasan.h).
+// ---- Hooks for KernelAddressSanitizer (kasan.h).
 
 #ifdef CONFIG_KASAN
 static bool is_memory(const struct arena* arena) {
@@ -293,10 +296,10 @@ static inline void open_memory(const struct arena&, const void*, size_t) {}
 static inline void close_memory(const struct arena&, const void*, size_t) {}
 #endif
 
-// ---- The tracer's side. The glance outside the section may be late: what it misses began before
-// the change.
+// ---- Hooks for the tracer. The first test runs with interrupts on and may miss a concurrent
+// change of the flags; the operation then counts as begun before the change.
 
-// Returns `address`.
+// Calls the hook if the arena is traced. Returns `address`.
 [[gnu::always_inline]] static inline void* note_allocation(struct arena& arena, void* address,
                                                            size_t requested,
                                                            const void* frame_pointer) {
@@ -326,10 +329,11 @@ void arena_impl::check_sleep(const struct arena& arena, int flags) {
 ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size,
                                                       const Constraints* constraints, int flags) {
   check_sleep(arena, flags);
-  // What the last one has left to do, so that arena_prepare() finds it too.
+  // The hash may have become too small at the last allocation. It grows at the start of this
+  // allocation, so that arena_prepare() can do this work in advance.
   grow_hash(arena);
-  // The source does not reap too: if each on the way down did, one that fails would do it many
-  // times.
+  // try_segment gets no KM_SLEEP, so that the source does not reap as well: if each nested
+  // allocation reaped, one failure would reap many times.
   uintptr_t address = try_segment(arena, size, constraints, flags & ~KM_SLEEP);
   for (int extent = KMEM_REAP_SURPLUS;
        address == 0 && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
@@ -419,11 +423,11 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
   return 0;
 }
 
-// Apart, so that the usual way keeps nothing across a call that it does not make.
+// Not inlined, so that the fast paths of arena_alloc() and arena_free() save no registers.
 [[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT void* arena_impl::alloc_anyhow(struct arena& arena,
                                                                            size_t size, int flags,
                                                                            const void* frame) {
-  if (fails_on_purpose(arena, size, flags)) return nullptr;
+  if (injected_failure(arena, size, flags)) return nullptr;
   void* const address = take(arena, align_up(size, arena.quantum), flags);
   open_memory(arena, address, size);
   return note_allocation(arena, address, size, frame);
@@ -440,7 +444,7 @@ ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
   const size_t whole = align_up(size, arena->quantum);
   if ((flags & (KM_BESTFIT | KM_NEXTFIT)) && !is_cached(*arena, whole))
     return arena_xalloc(arena, size, 0, 0, 0, 0, UINTPTR_MAX, flags);
-  if (SLAB_OS_FLAG_TESTS && kmem_faults_wanted()) [[unlikely]]
+  if (SLAB_OS_FLAG_TESTS && kmem_inject_wanted()) [[unlikely]]
     return arena_impl::alloc_anyhow(*arena, size, flags, __builtin_frame_address(0));
   if (has_flag(*arena, KMC_TRACED)) [[unlikely]]
     return arena_impl::alloc_traced(*arena, size, whole, flags, __builtin_frame_address(0));
@@ -478,7 +482,7 @@ ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align
   const Constraints wanted{whole, align, phase, nocross, min, max};
   ASSERT(!arena->passes_on);
   arena_impl::check(*arena, wanted, flags);
-  if (fails_on_purpose(*arena, size, flags)) return nullptr;
+  if (injected_failure(*arena, size, flags)) return nullptr;
   void* const address =
       reinterpret_cast<void*>(allocate_segment(*arena, whole, &wanted, flags & ~KM_ZERO));
   open_memory(*arena, address, size);
@@ -525,7 +529,7 @@ int arena_is_zombie(const struct arena* arena) {
   return static_cast<int>(__atomic_load_n(&arena->zombie, __ATOMIC_SEQ_CST));
 }
 
-// ---- The tracer's hands on an arena.
+// ---- For the tracer.
 
 int arena_flags(const struct arena* arena) {
   return static_cast<int>(__atomic_load_n(&arena->flags, __ATOMIC_RELAXED)) |

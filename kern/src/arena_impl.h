@@ -1,7 +1,7 @@
-// What the files of the arena share: arena.cc (operations), arena_segments.cc (segments, free
-// lists, hash), arena_tags.cc (the pool of boundary tags), arena_list.cc (the list of arenas),
-// arena_xalloc.cc (constraints and policies), arena_traced.cc (quantum caches of traced arenas).
-// The theory is in arena.cc.
+// Internals shared by arena.cc (operations), arena_segments.cc (segments, free lists, hash),
+// arena_tags.cc (the pool of boundary tags), arena_list.cc (the list of arenas), arena_xalloc.cc
+// (constraints and policies) and arena_traced.cc (quantum caches of traced arenas). The theory is
+// in arena.cc.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ struct Segment {
   uintptr_t start;
   size_t size;
   SegmentKind kind;
-  Segment *prev, *next;            // by address, in the arena
-  Segment *list_prev, *list_next;  // free list; hash chain and pool use list_next only
+  Segment *prev, *next;            // neighbours by address in the arena
+  Segment *list_prev, *list_next;  // in a free list; hash chain and tag pool use list_next only
 
   bool is_span() const { return kind == SegmentKind::kSpan || kind == SegmentKind::kImportedSpan; }
 };
@@ -31,7 +31,8 @@ struct Segment {
 inline constexpr unsigned kFreeLists = 64;
 inline constexpr size_t kQuantumCaches = 16;
 
-// Spans, for the statistics; a page of tags does not come by arena_span_alloc.
+// Counts a span of `size` bytes in the statistics. Called for pages that become boundary tags,
+// because these pages are allocated without arena_span_alloc.
 void count_span(struct arena& arena, size_t size);
 
 }  // namespace arena_impl
@@ -44,39 +45,43 @@ struct arena {
   arena_import import;
   arena_export export_;
   struct arena* source;
-  bool passes_on;  // arena_pass_on()
+  bool passes_on;  // all requests are forwarded to the source (arena_pass_on)
   size_t quantum_cache_max;
-  std::array<kmem_cache*, arena_impl::kQuantumCaches> quantum_caches;  // [n] for n + 1 quanta
+  std::array<kmem_cache*, arena_impl::kQuantumCaches> quantum_caches;  // [n] serves n + 1 quanta
 
-  // Atomic. The flags are the tracer's; the counts are of spans, handed out from segments or
-  // quantum caches.
-  uint32_t flags;
-  uint32_t zombie;   // destroyed: its quantum caches are not looked at any more
-  uint32_t lookers;  // at quantum caches, with interrupts off
+  // Accessed atomically.
+  uint32_t flags;   // set by the tracer
+  uint32_t zombie;  // 1 once the arena is destroyed: nobody begins to read its quantum caches
+  uint32_t
+      lookers;  // number of CPUs that are reading its quantum caches; arena_destroy waits for 0
   trace_table* trace;
+  // Spans that caches and other arenas have imported: number of allocations, number of frees, and
+  // bytes not freed yet.
   uint64_t span_allocations, span_frees, span_bytes;
 
-  // Lock of the list of arenas.
+  // Guarded by the lock of the list of arenas (arena_list.cc).
   struct arena* next_arena;
-  uint64_t references;  // one for being alive, one for each holder
-  bool announced;       // made: it shows in the list; until then it only has its name
+  uint64_t references;  // one reference for the living arena, one for each holder
+  bool announced;       // complete and visible in the list; until then the name is only reserved
 
   alignas(Spinlock) std::array<std::byte, sizeof(Spinlock)> lock_storage;
   Spinlock& lock() { return *reinterpret_cast<Spinlock*>(lock_storage.data()); }
 
   // Guarded by lock().
-  arena_impl::Segment* first;  // lowest tag
+  arena_impl::Segment* first;  // head of the list of tags
   std::array<arena_impl::Segment*, arena_impl::kFreeLists> free_lists;
   uint64_t free_bitmap;
-  struct linear_hash hash;  // of the allocated segments, by start; it is asked without the lock,
-                            // too, what it wants
-  bool hash_growing;
+  // For each start address of an allocated segment: its tag. linear_hash_wanted is also called
+  // without the lock.
+  struct linear_hash hash;
+  bool hash_growing;  // a CPU is about to give memory to the hash
   uint64_t total_bytes, allocated_bytes, imported_bytes;
   uint64_t allocations, frees, live, tags;
   std::array<uint64_t, arena_impl::kFreeLists> free_segments;
   uint64_t failures;
-  // Next fit: where its last allocation ended, and the tag that it goes on from: a segment of the
-  // rotor's span that begins no later than the rotor. nullptr for the first tag.
+  // For next fit. rotor: the address where the last next-fit allocation ended. rotor_tag: the next
+  // search starts at this tag. Its segment lies in the rotor's span and begins at the rotor or
+  // before it. With nullptr the search starts at the arena's first tag.
   uintptr_t rotor;
   arena_impl::Segment* rotor_tag;
 };
@@ -89,43 +94,47 @@ inline bool is_cached(const struct arena& arena, size_t size) {
 inline kmem_cache* quantum_cache(const struct arena& arena, size_t size) {
   return arena.quantum_caches[(size >> arena.quantum_shift) - 1];
 }
-// A free that cannot be would go into a magazine, and be found out only when that is emptied: with
-// CONFIG_SLAB_CHECK_CALLS each object is noted as it goes in and out. Panics.
+// Notes that a caller gets (`out`) or frees an object of a quantum cache; panics if this is
+// invalid. Needs CONFIG_SLAB_CHECK_CALLS; without it, an invalid free is found later, when the
+// magazine with the object is emptied.
 void note_cached(const struct arena& arena, const void* address, size_t size, bool out);
-// Panics for KM_SLEEP where the caller may not sleep.
+// Panics if `flags` has KM_SLEEP and the caller may not sleep.
 void check_sleep(const struct arena& arena, int flags);
 
-// arena_flags() & flag, as one test in memory: for an atomic load the compiler takes a register
-// first.
+// arena_flags() & flag, as one test on memory. For an atomic load the compiler would use a
+// register.
 [[gnu::always_inline]] inline bool has_flag(const struct arena& arena, uint32_t flag) {
   bool has;
   asm("testl %2, %1" : "=@ccnz"(has) : "m"(arena.flags), "i"(flag));
   return SLAB_OS_FLAG_TESTS && has;
 }
 
-// ---- Traced arenas (arena_traced.cc). `whole` is the size in whole quanta; the stack of what is
-// allocated begins with `frame`.
+// ---- Traced arenas (arena_traced.cc). `whole` is `size` rounded up to whole quanta; the recorded
+// stack begins at `frame`.
 
 void* alloc_traced(struct arena& arena, size_t size, size_t whole, int flags, const void* frame);
 void free_traced(struct arena& arena, void* address, size_t whole);
-// What these do not do at once (arena.cc).
+// The general paths of arena_alloc() and arena_free(), for traced arenas and fault injection
+// (arena.cc).
 void* alloc_anyhow(struct arena& arena, size_t size, int flags, const void* frame);
 void free_anyhow(struct arena& arena, void* address, size_t whole);
 
 // ---- Boundary tags (arena_tags.cc).
 
-// The tags that an operation may need; what it did not use goes back to the pool with the scope.
-// Any context but NMI.
+// The tags that an operation may need. The destructor returns unused tags to the pool. Any context
+// but NMI.
 class Tags {
  public:
   Tags() = default;
   Tags(const Tags&) = delete;
   Tags& operator=(const Tags&) = delete;
   ~Tags();
-  // Of base_arena's lock and the pool's neither is held. False when out of memory.
+  // Takes `count` tags from the pool. False when out of memory. The caller holds neither
+  // base_arena's lock nor the pool's.
   bool reserve(size_t count);
+  // Takes one of the tags and fills it in.
   Segment* make(uintptr_t start, size_t size, SegmentKind kind);
-  // A tag that is not needed any more.
+  // Adds a tag that is not used any more.
   void put(Segment* tag);
 
  private:
@@ -134,68 +143,74 @@ class Tags {
   Segment* tags_ = nullptr;
 };
 
-// Fills the pool if an operation would soon have to. Whether it has. The same context as reserve().
+// Fills the pool with a page of tags if one of the next few operations would have to do so; true if
+// it has filled the pool. The caller holds neither base_arena's lock nor the pool's. Any context
+// but NMI.
 bool fill_tags_early();
-// The first tags of the pool. Once, at boot.
+// Adds the first tags to the pool. Once, at boot.
 void tags_init();
-// Of the pages that have been made into tags; they never come back.
+// Bytes of the pages that have become tags. These pages are never given back.
 uint64_t tag_bytes();
 
-// ---- Segments of an arena (arena_segments.cc). All with its lock held.
+// ---- Segments of an arena (arena_segments.cc). The arena's lock is held. Sizes are in bytes.
 
-// The list that segments of `size` are on, and the first whose segments are all that large (it may
-// be kFreeLists).
+// The free list for segments of `size`.
 unsigned free_list_of(const struct arena& arena, size_t size);
+// The first list whose segments all have at least `size`; kFreeLists if there is none.
 unsigned sure_list_of(const struct arena& arena, size_t size);
 // The first free segment of the lists from `list` on; nullptr if there is none.
 Segment* first_free(const struct arena& arena, unsigned list);
-// Instant fit: a free segment of `size` at least; nullptr if there is none.
+// Instant fit: a free segment of at least `size`; nullptr if there is none.
 Segment* find_free(const struct arena& arena, size_t size);
 
-// Cuts `offset` bytes off the front of a free segment. Both stay free; the second is returned.
+// Splits a free segment at `offset` bytes. Both parts stay free; returns the second.
 Segment* split_free(struct arena& arena, Segment& segment, size_t offset, Tags& tags);
-// Makes the first `size` bytes of a free segment an allocated one.
+// Makes the first `size` bytes of a free segment an allocated segment.
 void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tags);
-// Enters a span with one free segment, which is returned. Spans stand in the order in which they
-// came, newest first.
+// Adds a span with one free segment, and returns this segment. The newest span comes first.
 Segment* enter_span(struct arena& arena, uintptr_t base, size_t size, SegmentKind kind, Tags& tags);
 
+// A span that the caller exports to the source; none if `size` is 0.
 struct Returned {
   uintptr_t start = 0;
   size_t size = 0;
 };
-// Makes an allocated segment free, merged with its neighbours. If it is now all of an imported
-// span, the span leaves the arena and is returned for its source.
+// Frees an allocated segment and merges it with its free neighbours. If the whole of an imported
+// span is free then, removes the span from the arena and returns it.
 Returned release_segment(struct arena& arena, Segment* segment, Tags& tags);
 
+// Removes a tag from the arena's list of tags.
 void unlink(struct arena& arena, Segment& segment);
-// The allocated segment at `start`, taken out of the hash; nullptr if there is none.
+// Takes the allocated segment at `start` out of the hash; nullptr if there is none.
 Segment* hash_remove(struct arena& arena, uintptr_t start);
 
-// ---- The list of arenas (arena_list.cc). Any context; each takes the list's lock.
+// ---- The list of arenas (arena_list.cc). Any context; each function but bury() takes the list's
+// lock.
 
-// Puts the arena at the list's end, with one reference, if no arena has the name.
+// Appends the arena to the list, with one reference. False if another arena has the name.
 bool enlist(struct arena& arena, const char* name);
-// The same under a name of its own: NAME, NAME.2 and so on.
+// Appends the arena to the list, with one reference, under a unique name: NAME, or NAME.2 and so on
+// if an arena or a cache has the name.
 void enlist_uniquely(struct arena& arena, const char* name);
-// It is ready: arena_next and arena_find see it from now on.
+// Makes a complete arena visible to arena_next and arena_find.
 void announce(struct arena& arena);
-// Nobody refers to it: frees the structure (arena.cc).
+// Frees the arena's structure after the last reference is gone (arena.cc).
 void bury(struct arena& arena);
 
 // ---- Constraints and policies (arena_xalloc.cc).
 
 struct Constraints {
-  size_t size;  // whole quanta
+  size_t size;  // bytes, whole quanta
   size_t align, phase, nocross;
   uintptr_t min, max;
 };
-// Panics for constraints that are wrong in themselves.
+// Panics for invalid constraints.
 void check(const struct arena& arena, const Constraints& wanted, int flags);
-// From the segments that are there, or from the source; 0 when there is no memory. One try.
+// Allocates from the arena's free segments, or from a span imported from the source; 0 when there
+// is no memory. Does not reap.
 uintptr_t try_constrained(struct arena& arena, const Constraints& constraints, int flags);
-// An allocation of whole quanta that tries again after a reap if it may sleep, and counts what
-// fails (arena.cc). `constraints`: nullptr for none, by instant fit.
+// Allocates whole quanta; retries after reaping if it may sleep, and counts failures (arena.cc).
+// If `constraints` is nullptr, uses instant fit.
 uintptr_t allocate_segment(struct arena& arena, size_t size, const Constraints* constraints,
                            int flags);
 

@@ -1,7 +1,7 @@
-// The list of arenas: names, and references of those who look at an arena (arena.h). With the last
-// reference an arena leaves the list and is buried.
+// The list of arenas: names, and references to arenas (arena.h). When its last reference is
+// dropped, an arena leaves the list and is freed.
 //
-// Locks: list_lock, with nothing called under it.
+// Lock: list_lock. No other lock is taken while it is held.
 #include "arena_impl.h"
 #include "arena_walk.h"
 #include "core/spinlock.h"
@@ -12,7 +12,7 @@
 namespace {
 
 constinit Spinlock list_lock{LockRank::kArena};
-constinit struct arena* first_arena = nullptr;
+constinit struct arena* first_arena GUARDED_BY(list_lock) = nullptr;
 
 bool has_name(const char* name) REQUIRES(list_lock) {
   for (const struct arena* arena = first_arena; arena; arena = arena->next_arena) {
@@ -38,7 +38,7 @@ bool cache_has_name(const char* name) {
   return cache != nullptr;
 }
 
-// Gives up a reference. True if it was the last: the arena is out of the list then.
+// Drops a reference. True if it was the last one; the arena has then left the list.
 bool drop_reference(struct arena& arena) REQUIRES(list_lock) {
   if (--arena.references > 0) return false;
   remove(arena);
@@ -52,7 +52,7 @@ bool arena_impl::enlist(struct arena& arena, const char* name) {
   if (has_name(name)) return false;
   format(arena.name, sizeof(arena.name), "%s", name);
   arena.references = 1;
-  arena.next_arena = nullptr;  // it may have been in the list before, with others behind it
+  arena.next_arena = nullptr;  // enlist_uniquely may have tried another name before
   struct arena** end = &first_arena;
   while (*end) end = &(*end)->next_arena;
   *end = &arena;
@@ -64,14 +64,16 @@ void arena_impl::announce(struct arena& arena) {
   arena.announced = true;
 }
 
-// A cache that is being made sees the arena in the list, so that of two makers of one name at least
-// one sees the other's.
+// The arena first enters the list of arenas, then searches the list of caches for the name. A new
+// cache takes the lock of the list of caches, searches the list of arenas, and enters the list of
+// caches before it releases the lock. So of two concurrent creations with the same name at
+// least one sees the other.
 void arena_impl::enlist_uniquely(struct arena& arena, const char* name) {
   constexpr size_t kLongestNumber = 6;
   char candidate[ARENA_NAME_MAX];
   format(candidate, sizeof(candidate), "%s", name);
   for (unsigned number = 2;; number++) {
-    // "ctl" is a file of its own where arenas and caches are.
+    // #mem/kmemtrace/ctl is the control file.
     if (strcmp(candidate, "ctl") != 0 && enlist(arena, candidate)) {
       if (!cache_has_name(candidate)) return;
       delist(arena);
@@ -95,7 +97,8 @@ struct arena* arena_next(struct arena* arena) {
   return next;
 }
 
-struct arena* arena_walk_next(struct arena* arena) NO_THREAD_SAFETY_ANALYSIS {
+struct arena* arena_walk_next(struct arena* arena) {
+  list_lock.not_needed();  // nothing changes while the caller walks
   return arena ? arena->next_arena : first_arena;
 }
 

@@ -40,8 +40,8 @@ void link_after(struct arena& arena, Segment* before, Segment& segment) {
   arena.tags++;
 }
 
-// The bytes of a segment that is on no list from `size` on, as a segment of their own, which is on
-// none either.
+// Splits a segment after `size` bytes and returns the rest as another segment. Neither is on a free
+// list.
 Segment& cut(struct arena& arena, Segment& segment, size_t size, Tags& tags) {
   Segment& rest = *tags.make(segment.start + size, segment.size - size, SegmentKind::kFree);
   link_after(arena, &segment, rest);
@@ -61,7 +61,7 @@ void unlink(struct arena& arena, Segment& segment) {
   else
     arena.first = segment.next;
   if (segment.next) segment.next->prev = segment.prev;
-  if (arena.rotor_tag == &segment) arena.rotor_tag = segment.prev;  // which has taken it in
+  if (arena.rotor_tag == &segment) arena.rotor_tag = segment.prev;  // `segment` is merged into prev
   arena.tags--;
 }
 
@@ -140,7 +140,7 @@ Returned release_segment(struct arena& arena, Segment* segment, Tags& tags) {
   }
   const Returned returned{span->start, span->size};
   if (arena.rotor_tag == segment || arena.rotor_tag == span) {
-    arena.rotor_tag = segment->next;  // the next span
+    arena.rotor_tag = segment->next;  // tag of the next span
     arena.rotor = 0;
   }
   arena.total_bytes -= span->size;

@@ -1,4 +1,5 @@
-// What an arena says of itself: its segments, and what of it direct callers hold.
+// Statistics of an arena: all its segments, and the memory that direct callers hold. Caches and
+// other arenas that import spans are not direct callers.
 #include "arena_impl.h"
 #include "core/spinlock.h"
 #include "linear_hash.h"
@@ -16,10 +17,12 @@ uint64_t difference(uint64_t all, uint64_t part) {
   return all > part ? all - part : 0;
 }
 
-// False if there is none, or none any more: quantum caches end with the arena, not with its
-// structure. arena_destroy waits for who looks at one; so nobody is interrupted at it.
+// Reads a quantum cache's statistics. False if the cache does not exist, or does not exist any
+// more: arena_destroy destroys quantum caches, while references may keep the arena's structure.
+// arena_destroy first waits until no CPU reads a quantum cache; a reader keeps interrupts off, so
+// that this wait is short.
 bool look_at_quantum_cache(struct arena& arena, kmem_cache* cache, struct kmem_cache_stats* stats) {
-  InterruptsOff off;  // for one cache at a time, of which each CPU has a part
+  InterruptsOff off;  // bound: one cache's statistics, which sum one entry for each CPU
   __atomic_fetch_add(&arena.lookers, 1, __ATOMIC_SEQ_CST);
   const bool looks = cache && !arena_is_zombie(&arena);
   if (looks) kmem_cache_stats(cache, stats);
@@ -27,8 +30,7 @@ bool look_at_quantum_cache(struct arena& arena, kmem_cache* cache, struct kmem_c
   return looks;
 }
 
-// What quantum caches hold for direct callers and as spans is added to what segments hold, and
-// spans are taken off.
+// Direct callers hold all segments and all objects of quantum caches, except those that are spans.
 void direct_stats(struct arena& arena, struct arena_stats& stats) {
   const uint64_t span_frees = count_of(arena.span_frees),
                  span_allocations = count_of(arena.span_allocations);

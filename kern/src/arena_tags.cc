@@ -12,18 +12,18 @@
 namespace arena_impl {
 namespace {
 
-// A list of runs of tags, each as long as the `size` of its first says. What is given back is a run
-// of one; a page is one run, of which tags are taken as they are wanted, so that no operation
-// touches all of them.
+// The free tags, as a list of runs. A run is an array of tags; the field `size` of its first tag is
+// the number of tags in the run. A returned tag is a run of one tag. A new page is one run, so that
+// no operation has to touch all tags of the page.
 class TagPool {
  public:
-  // Takes in a run.
+  // Adds a run of `count` tags.
   void add(Segment* tags, size_t count) {
     Guard guard(lock_);
     push(tags, count);
   }
   void give(Segment* tag) { add(tag, 1); }
-  // `count` tags, linked by list_next; nullptr if that would touch the reserve.
+  // Takes `count` tags, linked by list_next; nullptr if fewer than kReserve tags would be left.
   Segment* take(size_t count) {
     Guard guard(lock_);
     if (free_count_ < kReserve + count) return nullptr;
@@ -35,20 +35,21 @@ class TagPool {
     }
     return tags;
   }
-  // One of the reserve, to fill the pool. Interrupts off until it is filled.
+  // Takes a tag, from the reserve if no other tag is left. The caller keeps interrupts off until it
+  // has filled the pool.
   Segment* take_reserved() {
     Guard guard(lock_);
     ASSERT(free_count_ > 0);
     return pop();
   }
 
-  // Whether one of the next few operations will have to fill it. A glance.
+  // True if one of the next few operations will have to fill the pool. A hint, without the lock.
   bool low() const { return __atomic_load_n(&free_count_, __ATOMIC_RELAXED) < kReserve + kSoon; }
 
   static constexpr size_t kReserve = kMaxCpus;
 
  private:
-  static constexpr size_t kSoon = 8;  // tags of a few operations
+  static constexpr size_t kSoon = 8;  // tags that a few operations need
 
   void push(Segment* run, size_t count) REQUIRES(lock_) {
     run->size = count;
@@ -56,7 +57,7 @@ class TagPool {
     free_ = run;
     set_count(free_count_ + count);
   }
-  // The last of the first run.
+  // Takes the last tag of the first run.
   Segment* pop() REQUIRES(lock_) {
     Segment* const run = free_;
     const size_t left = --run->size;
@@ -70,14 +71,14 @@ class TagPool {
 
   Spinlock lock_{LockRank::kArenaTags};
   Segment* free_ GUARDED_BY(lock_) = nullptr;
-  size_t free_count_ = 0;  // changed with the lock
+  size_t free_count_ = 0;  // changes under the lock
 };
 
 constinit TagPool tag_pool;
 constinit std::atomic<uint64_t> tag_pages{0};
 NOT_ROOTS constinit std::array<Segment, TagPool::kReserve + 64> first_tags{};
 
-// A page of base_arena becomes tags. False when there is none.
+// Turns a page of base_arena into tags. False if base_arena has no free page.
 bool fill_tag_pool() {
   InterruptsOff off;
   Segment* page = nullptr;

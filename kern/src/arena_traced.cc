@@ -1,9 +1,9 @@
-// What a traced arena hands out from its quantum caches, and gets back.
+// Allocation and free in traced arenas, through their quantum caches.
 //
-// Usually the CPU has an object in its magazine, and room for one. Then object and record are dealt
-// with in one section with interrupts off, which the hook ends: that costs little more than the
-// same without a trace. Anything else goes the way of arena.cc, where two sections follow each
-// other. A quantum cache is never traced, checked or made to fail itself (KMC_NOTRACE).
+// Fast path: the CPU's magazine has an object, or room for one. Object and record are then handled
+// in one interrupts-off region, which the hook ends; this costs little more than an untraced
+// allocation. All other cases go through arena.cc, in two interrupts-off regions. The quantum cache
+// itself is never traced or checked, and gets no injected failures (KMC_NOTRACE, KMC_QCACHE).
 #include "arena_impl.h"
 #include "slab_impl.h"
 #include "slab_os.h"
@@ -11,8 +11,9 @@
 
 namespace {
 
+// True if the fast path exists.
 #ifdef CONFIG_KASAN
-constexpr bool kAtHand = false;  // slab_magazine.c chooses another object than the last
+constexpr bool kAtHand = false;  // with KASAN, slab_magazine.c takes any object of the magazine
 #else
 constexpr bool kAtHand = true;
 #endif
@@ -37,8 +38,8 @@ ALLOCATOR_TEXT void* arena_impl::alloc_traced(struct arena& arena, size_t size, 
   return arena_trace_alloc(arena.trace, address, size, frame, saved);
 }
 
-// The record goes in the section in which the address comes into the magazine, where nobody else
-// can have it yet.
+// The hook drops the record in the same interrupts-off region in which the address enters the
+// magazine. So nobody can allocate the address before the record is dropped.
 ALLOCATOR_TEXT void arena_impl::free_traced(struct arena& arena, void* address, size_t whole) {
   if (!kAtHand || !is_cached(arena, whole)) return free_anyhow(arena, address, whole);
   const uint64_t saved = slab_os_irq_save();

@@ -1,24 +1,27 @@
 // Constrained allocation from arenas, and the policies best fit and next fit: vmem_xalloc of
 // Bonwick & Adams (2001).
 //
-// All comes down to one question: the lowest address within an interval that meets the constraints
-// (lowest_fit). It is answered by arithmetic, because align and nocross are powers of two: the
-// addresses that meet both include one residue modulo the larger of the two. So an interval that is
-// longer than the request by this period holds one wherever it begins. That gives instant fit its
-// lists on which every segment will do, and an import its size.
+// All policies use lowest_fit, which computes the lowest address within an interval that meets the
+// constraints. Align and nocross are powers of two; the larger of them is the period. The valid
+// addresses include all addresses that have a certain residue modulo the period. So an interval
+// that is longer than the request by the period contains a valid address regardless of where the
+// interval starts. This determines the free lists on which every segment is large enough (instant
+// fit), and the size of an import.
 //
-// The policies differ in the order in which they put the question to free segments:
-// - Instant fit: the first segment of a list where all will do; if there is none, all segments of
-// the lists upwards.
-// - Best fit: the lists upwards from that of the size; within the first list with an answer, the
-// smallest segment.
-// - Next fit: by address from the rotor, where its last allocation ended, to the end, and from the
-// first span on.
+// The policies differ in the order in which they try free segments:
+// - Instant fit: the first segment of a list on which all segments are large enough. If there is
+//   none, each segment of the list for the requested size, then of the lists above it.
+// - Best fit: the list for the requested size, then the lists above it; of the first list with a
+//   fit, the smallest segment that fits.
+// - Next fit: in the order of the tags, from the end of the last next-fit allocation (the rotor) to
+// the last tag,
+//   then from the first span on.
 //
-// The rotor is an address and a tag, of a segment in its span that begins no later. Where tags are
-// split the one in front keeps its place, where they are merged the one in front stays: so this
-// remains true by itself, and a search first walks from the tag to the rotor. When the span is
-// returned to its source, the rotor goes to the next one.
+// The rotor is an address. rotor_tag is the tag of a segment in the same span that begins at this
+// address or before it. A split keeps the old tag for the front part. When a merge removes
+// rotor_tag, unlink() stores the tag before it. So rotor_tag stays valid. A search first walks from
+// rotor_tag to the rotor. When the span is returned to its source, the rotor moves to the next
+// span.
 #include <algorithm>
 #include <bit>
 
@@ -29,15 +32,15 @@
 namespace arena_impl {
 namespace {
 
-// A span's tag, its segment's, and those of what is left before and after the allocation.
+// Two tags for an imported span and its segment, two for the rests before and after the allocation.
 constexpr size_t kTagsForOperation = 4;
 
-// The distance between addresses that meet alignment, phase and nocross.
+// Addresses that meet alignment, phase and nocross repeat after this many bytes.
 size_t period(const Constraints& wanted) {
   return std::max(wanted.align, wanted.nocross);
 }
 
-// Some address meets alignment, phase and nocross.
+// True if some address meets alignment, phase and nocross.
 bool possible(const Constraints& wanted) {
   if (wanted.nocross == 0) return true;
   return wanted.size <= wanted.nocross &&
@@ -50,8 +53,8 @@ uintptr_t lowest_fit(const Constraints& wanted, uintptr_t first, uintptr_t last)
   uintptr_t address = low + ((wanted.phase - low) & (wanted.align - 1));
   if (address < low) return 0;
   if (wanted.nocross && (address & (wanted.nocross - 1)) > wanted.nocross - wanted.size) {
-    // So nocross is larger than align: if not, all addresses with the phase would straddle, and
-    // none be possible.
+    // Here nocross is larger than align. Otherwise an allocation at any address with the phase
+    // would cross a multiple of nocross, and possible() would have returned false.
     const uintptr_t boundary = align_up(address, wanted.nocross);
     address = boundary + wanted.phase;
     if (address < low) return 0;
@@ -84,7 +87,7 @@ Fit instant_fit(const struct arena& arena, const Constraints& wanted) {
   return {};
 }
 
-// Of segments of one size the lowest.
+// Among segments of the same size, takes the one at the lowest address.
 Fit best_fit(const struct arena& arena, const Constraints& wanted) {
   Fit best;
   for (unsigned list = free_list_of(arena, wanted.size); list < kFreeLists && !best.segment;
@@ -141,7 +144,7 @@ uintptr_t allocate_present(struct arena& arena, const Constraints& wanted, int f
   return fit.address;
 }
 
-// From a span that is imported for it. The source aligns it to its own quantum, no more.
+// Imports a span and allocates from it. The source aligns the span only to its own quantum.
 uintptr_t allocate_imported(struct arena& arena, const Constraints& wanted, int flags, Tags& tags) {
   if (!arena.source) return 0;
   const size_t granule = std::min(period(wanted), arena.source->quantum);

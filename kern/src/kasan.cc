@@ -1,24 +1,25 @@
 // KernelAddressSanitizer (Serebryany et al., "AddressSanitizer: A Fast Address Sanity Checker",
-// USENIX ATC 2012): before each load and store the compiler calls a function of this file
-// (-fsanitize=kernel-address, out of line), which looks whether the memory may be touched.
+// USENIX ATC 2012). Before each load and store, compiled code calls a function of this file
+// (-fsanitize=kernel-address, out of line), which checks that the access is allowed.
 //
-// Shadow. One byte for eight bytes of the direct map, so an eighth of memory, made at boot: 0, all
-// eight may be touched; 1 to 7, the first so many; 0x81 and above, none, and why (enum kasan_why).
-// Addresses outside of the direct map (stacks, the image's data, user space, devices) are not
-// looked at; nor is anything before kasan_init().
+// Shadow. One byte describes eight bytes of the direct map, so the shadow, made at boot, is an
+// eighth of memory. 0: all eight bytes are allowed; n from 1 to 7: the first n bytes are; 0x81 and
+// above: none, and the value is the reason (enum kasan_why). Accesses outside of the direct map
+// (stacks, the image's data, user space, devices) and before kasan_init() are not checked.
 //
-// Who says what. Objects change hands above the magazines, and there what was asked for becomes
-// allowed, and what is freed forbidden (slab_magazine.c): what idles in a magazine may not be
-// touched, and of an object only as much as was asked for. Slabs are all forbidden from their
-// making on (slab_layer.c, slab_check.c), with some bytes between two objects. What arenas hand
-// out as memory is treated alike (arena.cc). Memory that was never freed is not forbidden.
+// Marking. Callers get and free objects above the magazines. There an allocation allows the
+// requested bytes, and a free forbids the object (slab_magazine.c), so that objects in magazines
+// and the unrequested rest of an object are forbidden. A new slab is forbidden as a whole
+// (slab_layer.c, slab_check.c). The bytes between its objects stay forbidden. Memory from arenas is
+// allowed and forbidden by arena.cc. Arena memory that has never been allocated and freed is
+// allowed.
 //
-// A freed object is found out as long as nobody gets it again. So this kernel takes from a magazine
-// any object, not the one that was freed last.
+// A use after free is found only until the object is allocated again. So a kernel with CONFIG_KASAN
+// takes any object from a magazine, not the one that was freed last.
 //
-// Exempt are the allocator, which has its links and structures in what nobody else may touch, and
-// what walks stacks (kern.mk, KASAN_EXEMPT). Code without instrumentation, the copies of
-// lib/string.cc and of user memory, calls the functions below by itself.
+// The allocator, which has links and structures in forbidden memory, and code that walks stacks are
+// exempt (kern.mk, KASAN_EXEMPT). The memory functions of lib/string.cc and the copies from and to
+// user memory are not instrumented; they call the checks of this file explicitly (lib/sanitize.h).
 #ifdef CONFIG_KASAN
 
 #include "kasan.h"
@@ -39,12 +40,12 @@ namespace {
 constexpr unsigned kShift = 3;
 constexpr uint64_t kGranule = 1 << kShift;
 
-constexpr uint64_t kWord = kGranule << kShift;  // bytes that a word of shadow is about
+constexpr uint64_t kWord = kGranule << kShift;  // bytes described by a word of shadow
 
 constinit uint8_t* shadow = nullptr;
-constinit uint64_t covered = 0;  // bytes, from the start of the direct map
+constinit uint64_t covered = 0;  // bytes of the direct map, from its start, that have a shadow
 
-// What is in the direct map of [address, address + size), as offsets; nothing of what is not.
+// The part of [address, address + size) that lies in the direct map, as offsets from its start.
 struct Offsets {
   uint64_t start, end;
 };
@@ -60,7 +61,7 @@ struct Offsets {
   return word;
 }
 
-// The first offset that may not be touched; `end` if all may be.
+// The first forbidden offset in the range; `at.end` if there is none.
 [[gnu::always_inline]] inline uint64_t first_forbidden(Offsets at) {
   for (uint64_t offset = at.start; offset < at.end;) {
     if (at.end - offset >= kWord && offset % kWord == 0 && shadow_word(offset) == 0) {
@@ -93,7 +94,7 @@ const char* name_of(uint8_t value) {
 
 }  // namespace
 
-// tools/stele/ksyms.py knows its name.
+// tools/stele/ksyms.py refers to this function by its name.
 extern "C" [[gnu::cold, gnu::noinline]] void kasan_report(uint64_t forbidden, uint64_t address,
                                                           size_t size, const char* what,
                                                           const void* caller) {
@@ -101,7 +102,7 @@ extern "C" [[gnu::cold, gnu::noinline]] void kasan_report(uint64_t forbidden, ui
   char where[160];
   symbol_format(where, sizeof(where), reinterpret_cast<uint64_t>(caller));
   if (!sanitizer_expected()) {
-    covered = 0;  // the report is not to be reported on
+    covered = 0;  // no checks while the report is made
     kmem_log_object(reinterpret_cast<const void*>(address));
   }
   sanitizer_report("KernelAddressSanitizer: %s of %zu bytes at 0x%lx: %s; by %s", what, size,
@@ -150,7 +151,8 @@ bool kasan_may_free(const void* address) {
   return false;
 }
 
-// What the compiler calls. None is probed: a probe's handler calls them.
+// The compiler's instrumentation calls these functions. They cannot be probed, because the handler
+// of a probe is instrumented and calls them, too.
 #define CHECK(name, size, what)                                                \
   extern "C" NOT_PROBED void __asan_##name##size##_noabort(uint64_t address) { \
     check(address, size, what, __builtin_return_address(0));                   \

@@ -1,24 +1,26 @@
-/* A hash that grows and shrinks by one bucket at a time. C and C++. After Litwin, "Linear Hashing:
- * A New Tool for File and Table Addressing" (VLDB 1980); Larson, "Dynamic Hash Tables" (CACM 1988),
- * keeps it in memory as here.
+/* A hash that grows and shrinks by one bucket at a time. For C and C++. After Litwin, "Linear
+ * Hashing: A New Tool for File and Table Addressing" (VLDB 1980), kept in memory as in Larson,
+ * "Dynamic Hash Tables" (CACM 1988).
  *
- * Items are chained through a word of theirs, and found by another, the key, which no two have in
- * common. With b buckets, 2^n < b <= 2^(n+1), an item is in the bucket that the low n+1 bits of its
- * hash name, or if there is none of that number, the low n bits. So one more bucket takes items
- * from one other (a split), and one less gives its items to one (a merge); no other item moves.
+ * Each item has one word that links it into a chain and another that is its unique key. With b
+ * buckets, 2^n < b <= 2^(n+1), the low n+1 bits of an item's hash select its bucket, or the low n
+ * bits if that bucket does not exist. So adding a bucket takes items from one existing bucket (a
+ * split), and removing a bucket gives its items to one remaining bucket (a merge). No other item
+ * moves.
  *
- * There are at most two items for a bucket, and at least one as long as there are more buckets than
- * the first: insert does one split, remove one merge when it would be otherwise. That is the bound
- * on any operation: the chain that it searches and the one that it splits, two items each on
- * average, whatever the hash holds.
+ * On average a bucket has at most two items, and at least one while there are more than
+ * LINEAR_HASH_FIRST buckets. To keep these limits, an insertion splits at most one bucket and a
+ * removal merges at most one. So each operation touches at most two chains of two items on average,
+ * regardless of the size of the hash.
  *
- * Buckets lie in segments, each as large as all before it, which stay where they are. The owner
- * brings their memory when linear_hash_wanted asks for it, and gets it back: so the hash can be
- * used under a lock and in any context. Without memory it goes on with longer chains, and catches
- * up, two items for each that is inserted.
+ * Buckets lie in segments, each as large as all segments before it together. Segments do not move.
+ * The hash allocates nothing: its owner provides the memory of a segment when linear_hash_wanted
+ * asks for it, and takes it back when linear_hash_spare says so. So the hash can be used under a
+ * lock and in any context. While it has no memory for more buckets, the chains get longer; once it
+ * has memory again, each insertion splits one bucket until the hash has caught up.
  *
- * All but linear_hash_wanted and linear_hash_spare are called with the owner's lock held; these two
- * may be asked without it and say when to look closer.
+ * linear_hash_wanted and linear_hash_spare may be called without the owner's lock as a hint; all
+ * other functions are called with the lock held.
  */
 #pragma once
 
@@ -33,16 +35,16 @@
 
 enum {
   LINEAR_HASH_FIRST = 16,    /* buckets that need no segment, and are never merged */
-  LINEAR_HASH_PAGE = 512,    /* buckets to a page */
-  LINEAR_HASH_SEGMENTS = 24, /* for 2^32 buckets */
+  LINEAR_HASH_PAGE = 512,    /* buckets that fit in a page */
+  LINEAR_HASH_SEGMENTS = 24, /* enough for 2^32 buckets */
   LINEAR_HASH_PAGE_SIZE = LINEAR_HASH_PAGE * sizeof(void*),
 };
 
 struct linear_hash {
-  size_t link, key;  /* where an item has them */
-  uint64_t items;    /* read without the lock too, as the next two are */
-  uint64_t buckets;  /* in use */
-  uint64_t capacity; /* for which there is memory */
+  size_t link, key;  /* offsets of the two words in an item, in bytes */
+  uint64_t items;    /* items, buckets and capacity are also read without the lock */
+  uint64_t buckets;  /* buckets in use */
+  uint64_t capacity; /* buckets that have memory */
   void** segments[LINEAR_HASH_SEGMENTS];
   void* first[LINEAR_HASH_FIRST];
 };
@@ -54,7 +56,7 @@ static inline void linear_hash_init(struct linear_hash* hash, size_t link, size_
   hash->buckets = hash->capacity = LINEAR_HASH_FIRST;
 }
 
-/* ---- Of an item. */
+/* ---- The two words of an item. */
 
 static inline void** linear_hash_link(const struct linear_hash* hash, void* item) {
   return (void**)((char*)item + hash->link);
@@ -69,7 +71,8 @@ static inline unsigned linear_hash_bit_width(uint64_t number) {
   return number ? 64 - (unsigned)__builtin_clzll(number) : 0;
 }
 
-/* The first segment has the buckets up to the end of its page, but for those that need none. */
+/* Segment 0 is a page of buckets. Its first LINEAR_HASH_FIRST buckets stay unused, because
+ * hash->first has them. */
 static inline unsigned linear_hash_segment(uint64_t bucket) {
   return linear_hash_bit_width(bucket / LINEAR_HASH_PAGE);
 }
@@ -86,7 +89,7 @@ static inline void** linear_hash_place(struct linear_hash* hash, uint64_t bucket
   return &hash->segments[segment][bucket - linear_hash_segment_start(segment)];
 }
 
-/* The best bits of the product are the highest: they become the lowest. */
+/* The high bits of the product are mixed best; the byte swap moves them to the low end. */
 static inline uint64_t linear_hash_bucket(const struct linear_hash* hash, uintptr_t key) {
   const uint64_t mixed = __builtin_bswap64((uint64_t)key * 0x9e3779b97f4a7c15);
   const uint64_t mask = ((uint64_t)1 << linear_hash_bit_width(hash->buckets - 1)) - 1;
@@ -94,7 +97,7 @@ static inline uint64_t linear_hash_bucket(const struct linear_hash* hash, uintpt
   return bucket < hash->buckets ? bucket : bucket & (mask >> 1);
 }
 
-/* The one that it was split from. */
+/* The bucket that `bucket` was split from. */
 static inline uint64_t linear_hash_partner(uint64_t bucket) {
   return bucket - ((uint64_t)1 << (linear_hash_bit_width(bucket) - 1));
 }
@@ -141,7 +144,7 @@ static inline void linear_hash_insert(struct linear_hash* hash, void* item) {
   if (hash->items > 2 * hash->buckets && hash->buckets < hash->capacity) linear_hash_split(hash);
 }
 
-/* The item, which is not in the hash any more; NULL if there was none. */
+/* Removes and returns the item; NULL if there is none. */
 static inline void* linear_hash_remove(struct linear_hash* hash, uintptr_t key) {
   void** place = linear_hash_place(hash, linear_hash_bucket(hash, key));
   while (*place && linear_hash_key(hash, *place) != key) place = linear_hash_link(hash, *place);
@@ -153,7 +156,7 @@ static inline void* linear_hash_remove(struct linear_hash* hash, uintptr_t key) 
   return item;
 }
 
-/* Whether each item is in its bucket and all are counted. Takes time in proportion to them. */
+/* True if each item is in its bucket and the count is right. Time is proportional to the items. */
 static inline bool linear_hash_sound(struct linear_hash* hash) {
   uint64_t items = 0;
   for (uint64_t bucket = 0; bucket < hash->buckets; bucket++) {
@@ -168,7 +171,7 @@ static inline bool linear_hash_sound(struct linear_hash* hash) {
 
 /* ---- Memory: whole pages. */
 
-/* Bytes that linear_hash_give should bring; 0 for none. */
+/* Bytes of memory that the hash asks for, to be given with linear_hash_give; 0 for none. */
 static inline size_t linear_hash_wanted(const struct linear_hash* hash) {
   const uint64_t capacity = __atomic_load_n(&hash->capacity, __ATOMIC_RELAXED);
   const uint64_t buckets = __atomic_load_n(&hash->buckets, __ATOMIC_RELAXED);
@@ -178,14 +181,14 @@ static inline size_t linear_hash_wanted(const struct linear_hash* hash) {
   return segment < LINEAR_HASH_SEGMENTS ? linear_hash_segment_buckets(segment) * sizeof(void*) : 0;
 }
 
-/* Bytes that it has been brought and has not given back. */
+/* Bytes that the owner has given to the hash and not taken back. */
 static inline size_t linear_hash_bytes(const struct linear_hash* hash) {
   const uint64_t capacity = __atomic_load_n(&hash->capacity, __ATOMIC_RELAXED);
   return capacity > LINEAR_HASH_FIRST ? capacity * sizeof(void*) : 0;
 }
 
-/* `memory` of as many bytes as were wanted, with any content. False if it is not wanted
- * any more. */
+/* Adds `memory`, with any content, of the size that linear_hash_wanted returned. False if the hash
+ * does not ask for it any more. */
 static inline bool linear_hash_give(struct linear_hash* hash, void* memory, size_t bytes) {
   if (linear_hash_wanted(hash) != bytes) return false;
   const unsigned segment = linear_hash_segment(hash->capacity);
@@ -201,8 +204,8 @@ static inline uint64_t linear_hash_capacity_without_last(uint64_t capacity) {
   return start > LINEAR_HASH_FIRST ? start : (uint64_t)LINEAR_HASH_FIRST;
 }
 
-/* Whether linear_hash_take has something to give back: a segment none of whose buckets is in use,
- * nor soon will be. */
+/* True if linear_hash_take has memory to give back: the buckets of the last segment are not in use
+ * and will not be needed soon. */
 static inline bool linear_hash_spare(const struct linear_hash* hash) {
   const uint64_t capacity = __atomic_load_n(&hash->capacity, __ATOMIC_RELAXED);
   const uint64_t buckets = __atomic_load_n(&hash->buckets, __ATOMIC_RELAXED);
@@ -210,8 +213,8 @@ static inline bool linear_hash_spare(const struct linear_hash* hash) {
          __atomic_load_n(&hash->items, __ATOMIC_RELAXED) <= buckets;
 }
 
-/* Memory that is not needed any more, and its bytes; NULL if there is none. An empty hash gives all
- * back, call by call. */
+/* Returns memory that the hash does not need any more, with its size; NULL if there is none. An
+ * empty hash gives back all its memory, one segment per call. */
 static inline void* linear_hash_take(struct linear_hash* hash, size_t* bytes) {
   if (!linear_hash_spare(hash)) return NULL;
   const unsigned segment = linear_hash_segment(hash->capacity - 1);

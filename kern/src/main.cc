@@ -1,5 +1,5 @@
-// From the first C++ instruction to the first process: every subsystem's set-up, in the order in
-// which they need each other.
+// Boot, from the first C++ instruction to the first process: sets up all subsystems, in the order
+// of their dependencies.
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/interrupt_controller.h"
@@ -25,7 +25,7 @@
 extern "C" [[noreturn]] void kernel_main(uint32_t protocol, uint32_t information);
 extern "C" char boot_stack_top[];
 
-// Not in every configuration.
+// Exists only in configurations with kernel tests.
 [[gnu::weak]] void ktest_run_all();
 
 namespace {
@@ -36,10 +36,10 @@ void setup_boot_cpu() {
   for (unsigned i = 0; i < kIstCount; i++)
     ist_tops[i] = top + (i + 1) * (kPageSize + kIstStackSize);
   cpu_find_features();
-  cpu_setup(0, cpuid(1).ebx >> 24, top, ist_tops);
+  cpu_setup(kBootCpu, cpuid(1).ebx >> 24, top, ist_tops);
 }
 
-// The rest, in a task: what follows may sleep.
+// The rest of boot. Runs as a task, so it may sleep.
 void finish_boot(void*) {
   klog("%u CPUs, %lu MiB of memory free", cpu_count(), memory_totals().free >> 20);
   proc_init();
@@ -48,7 +48,7 @@ void finish_boot(void*) {
   size_t length;
   if (ktest_run_all && boot_option("ktest", &length)) ktest_run_all();
   if (boot_option("poweroff", &length))
-    power_off(ExitCode::kOff);  // for who asks whether a guest runs at all
+    power_off(ExitCode::kOff);  // for callers that only test whether a guest starts
   if (!process_start_init("/bin/init")) panic("no program /bin/init");
   task_exit();
 }

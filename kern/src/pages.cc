@@ -1,13 +1,13 @@
 // Physical memory.
 //
-// One descriptor for each page frame, in a flat array indexed by frame number: an address leads to
-// its descriptor by arithmetic. The array takes its memory from the start of the first usable range
-// that is large enough; all other usable memory becomes spans of base_arena, as addresses of the
-// direct map. Frames that are no usable memory have a descriptor that nobody touches.
+// Each page frame has a descriptor in a flat array indexed by frame number, so the address gives
+// the descriptor by arithmetic. The array lies at the start of the first usable range that is large
+// enough; all other usable memory becomes spans of base_arena, as addresses of the direct map.
+// Frames that are not usable memory have a descriptor that is never used.
 //
 // base_arena keeps memory in large runs. page_arena imports from it and serves one to eight pages
-// from quantum caches, so from the magazines of the CPU; slabs, page tables and user pages come
-// from there. The allocator's own metadata comes from base_arena itself.
+// from quantum caches, and so usually from the CPU's magazines; slabs, page tables and user pages
+// come from page_arena. The allocator's own metadata comes from base_arena itself.
 #include "pages.h"
 
 #include "arch/x86_64/paging.h"
@@ -29,12 +29,14 @@ constexpr size_t kQuantumCacheMax = 8 * kPageSize;
 constinit Page* descriptors = nullptr;
 constinit uint64_t frames = 0;
 constinit uint64_t total_bytes = 0;
+using FreePage = void (*)(PhysAddr page);
+constinit FreePage owner_free = nullptr;
 
 uintptr_t direct_map_address(PhysAddr address) {
   return reinterpret_cast<uintptr_t>(direct_map(address));
 }
 
-// Places the array, and returns the range it was cut from.
+// Places the array of descriptors, and returns the memory range that contains it.
 const MemoryRange* place_descriptors(const BootInfo& boot, uint64_t bytes) {
   for (const MemoryRange& range : boot.usable) {
     if (range.size < bytes + kPageSize) continue;
@@ -50,6 +52,9 @@ arena* must(arena* made, const char* name) {
   return made;
 }
 
+// For debuggers: the compiler's debugging information has a constant only if a variable holds it.
+[[gnu::used]] constexpr uint32_t page_of_file = kPageOfFile, page_mappings = kPageMappings;
+
 }  // namespace
 
 void memory_init() {
@@ -58,12 +63,12 @@ void memory_init() {
   const uint64_t bytes = align_up(frames * sizeof(Page), kPageSize);
   const MemoryRange* const host = place_descriptors(boot, bytes);
 
-  // The largest range makes the arena, so that there is memory for tags before the others are
-  // added.
+  // base_arena begins with the rest of the range `host`, so that there is memory for tags before
+  // the other ranges are added.
   arena_init(direct_map_address(host->start + bytes), host->size - bytes);
   total_bytes = host->size - bytes;
   for (const MemoryRange& range : boot.usable) {
-    // The frame at 0 is left alone: no valid address may look like a null pointer's.
+    // The frame at 0 is not used: no valid address may look like a null pointer.
     const uint64_t start = range.start.value == 0 ? kPageSize : range.start.value;
     const uint64_t end = range.start.value + range.size;
     if (&range == host || start >= end) continue;
@@ -108,11 +113,35 @@ ALLOCATOR_TEXT void page_free(PhysAddr page) {
   arena_free(page_arena, direct_map(page), kPageSize);
 }
 
+namespace {
+
+void give_back_unused(PhysAddr page, uint32_t left) {
+  left &= ~(kPageNamed | kPageDirty);  // these bits mean nothing for a page without mapping or file
+  if (left != 0 && left != kPageOwned) return;
+  page_of(page)->mappings.store(0, std::memory_order_relaxed);
+  left == 0 ? page_free(page) : owner_free(page);
+}
+
+}  // namespace
+
+void page_unmapped(PhysAddr page) {
+  give_back_unused(page, page_of(page)->mappings.fetch_sub(1, std::memory_order_acq_rel) - 1);
+}
+
+void page_leaves_file(PhysAddr page) {
+  give_back_unused(page, page_of(page)->mappings.fetch_sub(kPageOfFile, std::memory_order_acq_rel) -
+                             kPageOfFile);
+}
+
+void page_set_owner(void (*free)(PhysAddr page)) {
+  owner_free = free;
+}
+
 MemoryTotals memory_totals() {
   struct arena_stats base;
   arena_stats(base_arena, &base);
   uint64_t free = base.total_bytes - base.allocated_bytes;
-  // What idles in the page arena's quantum caches is free, too.
+  // Free objects in the page arena's quantum caches are free memory, too.
   for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
     if (kmem_cache_source(cache) != page_arena || !(kmem_cache_flags(cache) & KMC_QCACHE)) continue;
     struct kmem_cache_stats stats;

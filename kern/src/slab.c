@@ -3,73 +3,79 @@
  *
  * A cache hands out objects of one size. It has three layers, from the top:
  *
- * - CPUs. Each CPU has two magazines, stacks of free, constructed objects: `loaded`, from which it
- * serves, and `previous`, which is full or empty. Only the CPU itself touches them, with interrupts
- * off (a *section*), so there is no lock. When loaded has run empty (full), the two change places;
- * when that does not help, one is exchanged with the depot.
- * - Depot. Two lists of magazines, full and empty, under a lock that is taken once for a magazine
- * of objects. Magazines come in several sizes; large objects begin with small ones. How often a CPU
- * finds the lock taken is counted: if it is often in an interval, new magazines are of the next
- * size. Those that are too small now are freed when they come back empty; till then each says
- * itself how much it holds, and the CPU has the capacity of what is loaded beside it.
+ * - CPUs. Each CPU has two magazines, which are stacks of free, constructed objects: `loaded`
+ *   serves allocations and frees; `previous` is full or empty. Only the CPU itself touches them, in
+ *   an interrupts-off region, so there is no lock. When `loaded` runs empty (or full), the two are
+ *   swapped; if the other one is empty (or full) too, the CPU exchanges one of them with the depot.
+ * - Depot. Two lists of magazines, full and empty. A CPU takes the depot's lock only to exchange a
+ *   whole magazine. Magazines come in several sizes; caches of large objects begin with small
+ *   magazines. The depot counts how often a CPU finds the lock taken. After an interval with much
+ *   contention, new magazines have the next larger size. Magazines of an old size are freed when
+ *   they come back to the depot empty. So magazines of several sizes may be in use; the CPU caches
+ *   the capacity of `loaded`.
  * - Slabs. Runs of pages from the source arena, each cut into objects. Small objects (up to an
- * eighth of a page) lie in one page with the slab structure at its end, and the free ones are
- * linked through their first word. Larger ones have the structure elsewhere, and a bufctl for each
- * object. The slab of an object that comes back is named by the descriptor of its page; caches
- * whose objects are not memory that may be written (KMC_NOTOUCH) keep the bufctls of objects that
- * are out in a hash. A slab is in one of three lists: partial, full, empty. One empty slab is kept,
- *   others go back to the source. What a slab has left over it spends on its colour: the first
- * objects of successive slabs lie at successive multiples of a cache line, or of the alignment if
- * that is more. Beside them a cache that is checked has slabs of another kind (slab_check.c), and
- * passes its magazines by.
+ *   eighth of a page) lie in one page with the slab structure at its end; free objects are linked
+ *   through their first word. For larger objects, the slab structure lies elsewhere and each object
+ *   has a bufctl. In a page-backed cache, the page descriptor of a freed object names its slab.
+ *   Objects of a KMC_NOTOUCH cache are not writable memory, so such a cache has a hash, which leads
+ *   from an object that is out of its slab to the object's bufctl. The bufctl names the slab. A
+ *   slab is in one of three lists: partial, full, empty. The cache keeps one empty slab and returns
+ *   others to the source. Unused bytes of a slab serve as colour: the first objects of successive
+ *   slabs lie at successive multiples of a cache line, or of the alignment if that is larger. A
+ *   checked cache also has slabs of another kind (slab_check.c), and does not use its magazines.
  *
- * Reaping. An interval is the time between two calls of kmem_update, some seconds. The lowest
- * length of a list of the depot in an interval is what nobody needed in it: the surplus; the rest
- * is the working set. An allocation that may sleep and finds no memory has more and more reaped,
- * until it finds some: the surplus of all depots (and of it what has not been used since), then all
- * that depots have and empty slabs, then what CPUs have, which they hand to the depot in an
- * interprocessor interrupt: as whole magazines, not emptied, so that interrupts are off for a short
- * time. What slabs and magazines are made of is reaped last, as what is reaped before goes back to
- * it. Atomic allocations never reap.
+ * Reaping. An interval is the time between two calls of kmem_update, some seconds. The shortest
+ * length of a depot list in an interval is the list's surplus: nobody needed these magazines. The
+ * other magazines are the working set. An allocation that may sleep and finds no memory reaps in
+ * three steps and retries after each: first the surplus of all depots, as far as it is still
+ * unused; then all magazines of the depots and the empty slabs; then the CPUs' magazines. In an
+ * interprocessor interrupt the CPUs move their whole magazines to the depots, so that interrupts
+ * are off for a short time only. The caches from which slab structures, bufctls and magazines come
+ * are reaped last, because reaping other caches frees objects of these. Atomic allocations never
+ * reap.
  *
- * The constructor runs when an object leaves the slabs, the destructor when it goes back: objects
- * in magazines and depot are constructed.
+ * The constructor runs when an object leaves the slabs, the destructor when it returns to them:
+ * objects in magazines and depot are constructed.
  *
- * Invariants, at rest: allocations - frees = live; live + rounds in magazines and depot = objects
- * out of the slabs. Allocations and frees are counted for each CPU at the top, where callers get
- * objects and give them back; so live counts are exact and idle objects do not count.
+ * Invariants, while no operation is under way: allocations - frees = live; live + rounds in
+ * magazines and depot = objects out of the slabs. Each CPU counts allocations and frees in the top
+ * layer, where callers get objects and give them back. So live counts are exact, and objects that
+ * idle in magazines are not counted as live.
  *
- * Tracing happens at the same place: a record is made in the section in which the caller's object
- * leaves a magazine, and dropped in the section in which it comes back, before it can be given to
- * anyone else. Whether to do so says the CPU's own copy of the flags, which the CPU itself changes
- * in an interprocessor interrupt: never inside a section. An allocation that has to go to the slabs
- * leaves the section and enters another, in which it looks at the flags.
+ * Tracing happens in the top layer, too. A hook makes a record in the interrupts-off region in
+ * which the caller's object leaves a magazine. On a free, another hook drops the record in the
+ * region in which the object comes back, before anyone else can get the object. The CPU's own copy
+ * of the flags decides whether a hook is called. The CPU itself changes its copy in an
+ * interprocessor interrupt, so never inside an interrupts-off region. An allocation that goes to
+ * the slabs leaves its region, enters another one afterwards, and tests the flags there.
  *
- * The allocator lives on caches of its own (kmem_slab, kmem_bufctl, kmem_hash, kmem_cache,
- * kmem_magazine.BYTES), which are static and whose slabs come from the metadata source, so that no
- * cache is needed to serve a cache; all but kmem_cache cannot be traced. Magazines are themselves
- * served without magazines.
+ * The allocator itself uses some caches (kmem_slab, kmem_bufctl, kmem_hash, kmem_cache,
+ * kmem_magazine.BYTES). Their kmem_cache structures are static and their slabs come from
+ * slab_os_metadata_source(), so that no cache is needed to create these caches. Only kmem_cache
+ * among them can be traced. The magazine caches use no magazines.
  *
- * Life: a cache has a reference for being alive and one for each holder, counted under the list
- * lock. Destroyed, it is a zombie: its magazines are taken away, and what is still live goes
- * straight to the slabs when freed. With the last object, and when no other free is under way, the
- * zombie loses its first reference, and when all are gone it is buried. That frees memory and may
- * sleep, so an interrupt that frees the last object leaves it to the next kmem_cache_create,
- * _destroy or _release, or kmem_update.
+ * Life: a cache has one reference for being alive and one for each holder, counted under the list
+ * lock. A destroyed cache is a zombie: its magazines are taken away, and its live objects go
+ * straight to the slabs when freed. When the last object is back and no other free is under way,
+ * the reference for being alive is dropped. When no reference is left, the structures of the cache
+ * are freed, which may sleep. An interrupt that frees the last object therefore leaves this work to
+ * the next kmem_cache_create, _destroy, _release or _next, or kmem_update.
  *
- * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, nor while
- * anything is called outside these files. Sections are bounded: 20 to 60 instructions and the hook,
- * or the exchange of a magazine under the depot lock. What holds a cache's lock moves one object
- * and, in the hash of bufctls, at most one bucket.
+ * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, or while
+ * anything outside these files is called. An allocation or a free keeps interrupts off for a
+ * bounded time: 20 to 60 instructions and the hook, or the exchange of a magazine under the depot
+ * lock. A holder of a cache's lock moves one object and, in the hash of bufctls, at most one
+ * bucket. Only verification and the checks of slab_check.c hold a cache's lock while they walk
+ * lists.
  */
 
 #include "slab_impl.h"
 #include "slab_walk.h"
 
 _Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TRACED |
-                KMC_EVER_TRACED | KMC_FAULTS | KMC_CHECKED) ==
+                KMC_EVER_TRACED | KMC_INJECT | KMC_CHECKED) ==
                    KMC_NOTOUCH + KMC_NOTRACE + KMC_NOMAGAZINE + KMC_QCACHE + KMC_TRACED +
-                       KMC_EVER_TRACED + KMC_FAULTS + KMC_CHECKED,
+                       KMC_EVER_TRACED + KMC_INJECT + KMC_CHECKED,
                "flags are distinct bits");
 
 /* ---- The allocator's own caches. */
@@ -100,23 +106,23 @@ struct kmem_cache* const kmem_magazine_caches[MAGAZINE_TYPES] = {
 /* ---- The list of caches. */
 
 static struct slab_os_lock list_lock;
-static struct kmem_cache* first_cache;    /* in order of creation */
-static struct kmem_cache* caches_to_bury; /* out of the list, without references */
+static struct kmem_cache* first_cache;    /* the caches are in order of creation */
+static struct kmem_cache* caches_to_bury; /* off the list and without references; see bury() */
 
 static bool names_equal(const char* a, const char* b) {
   while (*a && *a == *b) a++, b++;
   return *a == *b;
 }
 
-/* The list lock is held. */
+/* True if the name is in use. The list lock is held. */
 static bool name_taken(const char* name) {
-  if (names_equal(name, "ctl")) return true; /* a file of its own in #mem/kmemtrace */
+  if (names_equal(name, "ctl")) return true; /* #mem/kmemtrace/ctl is the control file */
   for (const struct kmem_cache* cache = first_cache; cache; cache = cache->next)
     if (names_equal(cache->name, name)) return true;
   return slab_os_name_taken(name);
 }
 
-/* Copies `name`, cut to what fits, with ".number" after it if number is not 0. */
+/* Copies `name`, truncated to fit, with ".number" appended if number is not 0. */
 static void name_make(char* to, const char* name, unsigned number) {
   char suffix[12];
   size_t digits = 0, length = 0;
@@ -130,15 +136,15 @@ static void name_make(char* to, const char* name, unsigned number) {
   to[length] = '\0';
 }
 
-kmem_fault_function kmem_fault_asked;
+kmem_inject_function kmem_injector;
 
-/* Gives the cache a name of its own and puts it at the list's end. Nobody has used it yet. */
+/* Gives the cache a unique name and appends it to the list. Nobody has used the cache yet. */
 static void list_add(struct kmem_cache* cache, const char* name) {
   slab_check_new_cache(cache, name);
   LOCK_GUARD(&list_lock);
-  if (kmem_faults_wanted() && !(cache->flags & KMC_QCACHE)) {
+  if (kmem_inject_wanted() && !(cache->flags & KMC_QCACHE)) {
     const unsigned cpus = slab_os_cpu_count();
-    for (unsigned i = 0; i < cpus; i++) cache->cpu[i].flags |= KMC_FAULTS;
+    for (unsigned i = 0; i < cpus; i++) cache->cpu[i].flags |= KMC_INJECT;
   }
   name_make(cache->name, name, 0);
   for (unsigned number = 2; name_taken(cache->name); number++) name_make(cache->name, name, number);
@@ -147,7 +153,7 @@ static void list_add(struct kmem_cache* cache, const char* name) {
   *end = cache;
 }
 
-/* The list lock is held. */
+/* Drops a reference; after the last one, leaves the cache to bury(). The list lock is held. */
 static void reference_drop(struct kmem_cache* cache) {
   if (--cache->references > 0) return;
   struct kmem_cache** place = &first_cache;
@@ -189,7 +195,8 @@ void kmem_cache_release(struct kmem_cache* cache) {
   bury();
 }
 
-/* As kmem_cache_next, in any context. */
+/* Returns the next cache with a reference and drops the reference to `cache`, as kmem_cache_next
+ * does, but leaves unreferenced caches to bury(). Any context. */
 static struct kmem_cache* next_unburied(struct kmem_cache* cache) {
   LOCK_GUARD(&list_lock);
   struct kmem_cache* const next = cache ? cache->next : first_cache;
@@ -220,7 +227,7 @@ struct kmem_cache* kmem_cache_find(const char* name) {
 
 /* ---- Making and destroying. */
 
-/* Fills in what is zeroed, but for the name; false if such a cache cannot be. */
+/* Fills in a zeroed cache except for its name; false if its size or alignment is invalid. */
 static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size_t slab_size,
                        int flags, struct arena* source) {
   cache->object_size = size;
@@ -246,7 +253,7 @@ void kmem_init(void) {
   own_cache_init(kmem_hash_cache, "kmem_hash", sizeof(struct linear_hash), 0, KMC_NOTRACE);
   own_cache_init(kmem_cache_cache, "kmem_cache",
                  sizeof(struct kmem_cache) + slab_os_cpu_count() * sizeof(struct kmem_cpu), 64, 0);
-  /* Last, and so reaped last. */
+  /* These caches come last, so a reap reaches them last. */
   for (unsigned type = 0; type < MAGAZINE_TYPES; type++) {
     char name[KMEM_CACHE_NAME_MAX];
     name_make(name, "kmem_magazine", (unsigned)magazine_bytes(type));
@@ -298,12 +305,12 @@ struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab
 void kmem_cache_destroy(struct kmem_cache* cache) {
   if (__atomic_exchange_n(&cache->zombie, 1, __ATOMIC_ACQ_REL))
     slab_os_panic("%s is destroyed twice", cache->name);
-  kmem_cache_hold(cache); /* its last object may come back any time */
+  kmem_cache_hold(cache); /* the cache's last object may come back at any time */
   magazines_retire(cache);
   struct kmem_cache_stats stats;
   kmem_cache_stats(cache, &stats);
   const uint64_t live = stats.live;
-  /* Objects that are not live may be on their way to the slabs still: a reap is at it. */
+  /* Objects that are not live may still be on their way to the slabs, in a concurrent reap. */
   if (!slab_layer_mourn(cache)) {
     kmem_cache_release_later(cache);
   } else if (live > 0) {
@@ -339,7 +346,7 @@ void kmem_cache_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) 
   stats->failures = __atomic_load_n(&cache->failures, __ATOMIC_RELAXED);
 }
 
-/* ---- The tracer's hands on a cache. */
+/* ---- For the tracer. */
 
 void kmem_cache_cpu_flags(struct kmem_cache* cache, int set, int clear) {
   struct kmem_cpu* const cpu = &cache->cpu[slab_os_cpu()];
@@ -356,42 +363,42 @@ void kmem_cache_master_flags(struct kmem_cache* cache, int set, int clear) {
   __atomic_fetch_or(&cache->flags, (uint32_t)set, __ATOMIC_RELAXED);
 }
 
-_Static_assert(offsetof(struct kmem_cache, trace) == KMEM_CACHE_TRACE_OFFSET, "kmem_cache_trace");
+_Static_assert(offsetof(struct kmem_cache, head) == 0, "kmem_cache_trace");
 struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache) {
-  return &cache->trace;
+  return &cache->head.trace;
 }
 
-/* ---- Faults on purpose. */
+/* ---- Fault injection. */
 
-/* On each CPU, interrupts off. A cache that comes into the list after this CPU's walk was put there
- * under the lock by one who knows whether there is a function. */
-static void set_fault_flags(void* argument) {
+/* Runs on each CPU with interrupts off. A cache that enters the list after this CPU's walk gets the
+ * flag from list_add, which tests kmem_injector under the list lock. */
+static void set_inject_flags(void* argument) {
   (void)argument;
-  const bool wanted = __atomic_load_n(&kmem_fault_asked, __ATOMIC_ACQUIRE);
+  const bool wanted = __atomic_load_n(&kmem_injector, __ATOMIC_ACQUIRE);
   for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache))
     if (!(kmem_cache_flags(cache) & KMC_QCACHE))
-      kmem_cache_cpu_flags(cache, wanted ? KMC_FAULTS : 0, wanted ? 0 : KMC_FAULTS);
+      kmem_cache_cpu_flags(cache, wanted ? KMC_INJECT : 0, wanted ? 0 : KMC_INJECT);
 }
 
-int kmem_faults_begin(kmem_fault_function function) {
-  kmem_fault_function none = NULL;
-  if (!__atomic_compare_exchange_n(&kmem_fault_asked, &none, function, false, __ATOMIC_ACQ_REL,
+int kmem_inject_begin(kmem_inject_function function) {
+  kmem_inject_function none = NULL;
+  if (!__atomic_compare_exchange_n(&kmem_injector, &none, function, false, __ATOMIC_ACQ_REL,
                                    __ATOMIC_RELAXED))
     return 0;
-  slab_os_on_each_cpu(set_fault_flags, NULL);
+  slab_os_on_each_cpu(set_inject_flags, NULL);
   return 1;
 }
 
-void kmem_faults_end(void) {
-  __atomic_store_n(&kmem_fault_asked, NULL, __ATOMIC_RELEASE);
-  slab_os_on_each_cpu(set_fault_flags, NULL);
+void kmem_inject_end(void) {
+  __atomic_store_n(&kmem_injector, NULL, __ATOMIC_RELEASE);
+  slab_os_on_each_cpu(set_inject_flags, NULL);
 }
 
-ALLOCATOR_TEXT int kmem_fault(enum kmem_fault_site site, const void* source, size_t size,
-                              int flags) {
-  if (!kmem_faults_wanted()) return 0;
+ALLOCATOR_TEXT int kmem_inject(enum kmem_inject_site site, const void* source, size_t size,
+                               int flags) {
+  if (!kmem_inject_wanted()) return 0;
   const uint64_t saved = slab_os_irq_save();
-  const kmem_fault_function function = __atomic_load_n(&kmem_fault_asked, __ATOMIC_ACQUIRE);
+  const kmem_inject_function function = __atomic_load_n(&kmem_injector, __ATOMIC_ACQUIRE);
   const int fails = function && function(site, source, size, flags);
   slab_os_irq_restore(saved);
   return fails;
@@ -404,12 +411,13 @@ void kmem_drain_cpu(void) {
 
 /* ---- Reaping and intervals. */
 
-/* In which order caches are reaped: later ones get what earlier ones give up. */
+/* The order in which caches are reaped: reaping a cache frees objects to caches later in this
+ * order. */
 enum reap_turn { REAP_ORDINARY, REAP_QUANTUM, REAP_OWN, REAP_TURNS };
 
 static enum reap_turn reap_turn_of(const struct kmem_cache* cache) {
   if (kmem_cache_flags(cache) & KMC_QCACHE) return REAP_QUANTUM;
-  /* What slabs and magazines are made of. */
+  /* The caches from which the allocator makes slab structures, bufctls and magazines. */
   return cache->small && cache->source == slab_os_metadata_source() ? REAP_OWN : REAP_ORDINARY;
 }
 
@@ -418,7 +426,7 @@ static void unload_batch(struct cache_batch* batch) {
   while (batch->count > 0) kmem_cache_release_later(batch->caches[--batch->count]);
 }
 
-/* The magazines that CPUs have of the caches of a turn go to the depots. */
+/* Moves the CPUs' magazines of all caches with this reap order to the depots. */
 static void unload_turn(enum reap_turn turn) {
   struct cache_batch batch = {.count = 0};
   for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) {
@@ -430,8 +438,15 @@ static void unload_turn(enum reap_turn turn) {
   if (batch.count > 0) unload_batch(&batch);
 }
 
-/* Buries nothing: the caller of an allocation may hold any sleeping lock. */
+static void (*registered_reaper)(enum kmem_reap_extent extent);
+
+void kmem_set_reaper(void (*reap)(enum kmem_reap_extent extent)) {
+  registered_reaper = reap;
+}
+
+/* Does not call bury(), since the caller of an allocation may hold any sleeping lock. */
 void kmem_reap_some(enum kmem_reap_extent extent) {
+  if (registered_reaper) registered_reaper(extent);
   for (enum reap_turn turn = REAP_ORDINARY; turn < REAP_TURNS; turn++) {
     if (extent == KMEM_REAP_ALL) unload_turn(turn);
     for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) {

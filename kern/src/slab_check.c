@@ -1,47 +1,51 @@
-/* Run-time checking of a cache: what is done to its objects that must not be done to them.
+/* Run-time checking of a cache: finds invalid writes to its objects and invalid frees.
  *
- * A cache is switched to checking, and back, while it is used. While it is checked its new objects
- * come from *checked slabs*, in which each object has a slot:
+ * A cache can be switched to checking, and back, while it is in use. While it is checked, its new
+ * objects come from *checked slabs*, in which each object has a slot:
  *
  *   | object, object_size bytes | red zone, 16 bytes or more | audit |
  *
- * The distance of two slots keeps the alignment.
+ * The stride from slot to slot keeps the alignment.
  *
- * The audit says how many bytes were asked for, and where, when and by whom the object was last
- * allocated and last freed. The red zone begins where what was asked for ends, and the last word of
- * each audit is red zone too: for what lies before the next object. A free object is full of
- * FREE_PATTERN, one that has just been allocated of FRESH_PATTERN. Slabs with free objects, and the
- * objects in them, take turns, so that who writes to a free one has time to be found out.
+ * The audit records the requested bytes, and where, when and by which task the object was last
+ * allocated and last freed. The red zone begins where the requested bytes end. The last word of
+ * each audit is red zone too: it guards the start of the next object. A free object is filled with
+ * FREE_PATTERN, a newly allocated one with FRESH_PATTERN. Allocation rotates through the slabs with
+ * free objects and through the objects in them, so that a freed object stays free for long and a
+ * late write to it is found.
  *
- * What is found when:
- *   free    double free, free to the wrong cache or of what is no object, red zone written
- *   alloc   free object written
- *   scan    both kinds of writing, in all checked slabs, on request; so too when a slab is given
- *           back
+ * Errors found:
+ *   on free   double free, free to the wrong cache or of an address that is no object, red zone
+ *             written
+ *   on alloc  free object written
+ *   by scan   red zone or free object written, in all checked slabs; a scan is made on request
+ *   on return of a slab to the source arena: free object written, in this slab
  *
- * Each is reported on the log, with the stacks in the audit and of who found it. The object is
- * quarantined: it stays in its slab, which stays with the cache, and nobody gets it again. An
- * object that is freed to the wrong cache stays what it is, an allocated object of its own cache,
- * and a refused free is not counted: live counts stay exact.
+ * The log gets a report of each error, with the stacks in the audit and the stack of the code that
+ * found the error. The object is quarantined: it stays in its slab, the slab stays with the cache,
+ * and nobody gets the object again. An object that is freed to the wrong cache stays an allocated
+ * object of its own cache. A refused free is not counted, so live counts stay exact.
  *
  * A checked cache uses no magazines (uses_magazines): they are retired when checking starts, and
- * with nothing loaded allocation and free take the slow path by themselves. Objects are constructed
- * when allocated and destructed when freed. A CPU's flag KMC_CHECKED, which free looks at together
- * with KMC_EVER_TRACED, says that a checked object may come back; it is set before the first and
- * stays, when checking has stopped, as long as one is out. So objects of checked slabs never get
- * into magazines of their cache, and are checked whenever they are freed. Objects from before
- * checking go back to their own slabs, from which nothing is taken meanwhile; a double free of one
- * is seen, though not who did the first.
+ * without loaded magazines allocation and free take the slow path anyway. Objects are constructed
+ * when allocated and destructed when freed. A CPU's flag KMC_CHECKED, which free tests together
+ * with KMC_EVER_TRACED, means that an object of a checked slab may come back. The flag is set
+ * before the first such object is allocated and stays set, even when checking has stopped, as long
+ * as an object of a checked slab is out. So objects of checked slabs never get into magazines of
+ * their cache, and each free of such an object is checked. Objects of unchecked slabs return to
+ * their slabs, which serve no allocations while the cache is checked; a double free of such an
+ * object is found, but the report cannot say where the first free was.
  *
- * States of an object: free -> taken (under the lock; not yet constructed) -> allocated (by who
- * took it) -> freeing (compare and exchange: of two who free at once one is told) -> free (under
- * the lock). Allocated and freeing have a variant, damaged, for objects that have been reported
- * already. What is damaged and not allocated becomes quarantined (under the lock). The states are
- * kept apart from the objects, in the slab's structure.
+ * States of an object: free -> taken (under the lock; not yet constructed) -> allocated (by the CPU
+ * that took it) -> freeing (compare and exchange: of two concurrent frees one is reported) -> free
+ * (under the lock). The states "allocated" and "freeing" have a damaged variant for objects that
+ * have been reported already. Damaged objects are quarantined under the lock: a free
+ * object when the damage is found, an allocated one when it is freed.
+ * The states are kept apart from the objects, in the slab's structure.
  *
- * The cache's lock guards the lists. Checks are made and patterns written outside of it, but for a
- * scan, which holds it for one object. Reports are made with no lock of the allocator held; those
- * of several CPUs can mix, each line says which it belongs to.
+ * The cache's lock guards the lists. Checks and pattern writes happen without the lock, except in a
+ * scan, which holds it for one object at a time. Reports are made with no lock of the allocator
+ * held. Reports of several CPUs can mix; each line carries the number of its report.
  */
 
 #include "kasan.h"
@@ -49,9 +53,9 @@
 
 enum {
   RED_ZONE_MIN = 16,
-  GAP_MAX = 64, /* before the first object of a slab; not for larger alignments */
-  SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* unless an object needs more */
-  EMPTY_KEPT = 1,
+  GAP_MAX = 64, /* largest gap before a slab's first object, in bytes; see slab_check_init */
+  SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* bytes of a slab, unless one object needs more */
+  EMPTY_KEPT = 1,                   /* empty slabs that a checked cache keeps */
 };
 
 /* ---- Shape. */
@@ -62,19 +66,19 @@ void slab_check_init(struct kmem_cache* cache, size_t align) {
   checks->stride =
       (cache->object_size + RED_ZONE_MIN + sizeof(struct audit) + align - 1) & ~(align - 1);
   const size_t extra = checks->gap + sizeof(struct checked_slab) + sizeof(uint64_t);
-  const size_t each = checks->stride + 1; /* with its state */
+  const size_t each = checks->stride + 1; /* includes the object's state */
   checks->slab_size = (each + extra + SLAB_OS_PAGE_SIZE - 1) & ~(size_t)(SLAB_OS_PAGE_SIZE - 1);
   while (checks->slab_size < SLAB_MAX && (checks->slab_size - extra) % each > checks->slab_size / 8)
     checks->slab_size += SLAB_OS_PAGE_SIZE;
   checks->objects = (uint32_t)((checks->slab_size - extra) / each);
 }
 
-/* Where the structure begins, from the start of its pages. */
+/* Offset of the checked_slab structure from the start of the slab's pages. */
 static size_t structure_offset(const struct kmem_checks* checks) {
   return checks->slab_size - ((sizeof(struct checked_slab) + checks->objects + 7) & ~(size_t)7);
 }
 
-/* Its number in its slab; of an address that is none, that of the object in whose slot it is. */
+/* The object's index in its slab; for another address, the index of the slot that contains it. */
 static uint32_t index_of(const struct kmem_cache* cache, const struct checked_slab* slab,
                          const void* object) {
   return (uint32_t)((size_t)((const char*)object - slab->slab.base) / cache->checks.stride);
@@ -95,8 +99,7 @@ static bool change_state(struct checked_slab* slab, uint32_t i, enum state from,
                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* ---- What can be wrong with an object that nobody else touches, or whose state is held by the
- * lock. */
+/* ---- Inspection of an object that nobody else touches, or whose state the lock protects. */
 
 static enum verdict inspect(const struct kmem_cache* cache, const struct checked_slab* slab,
                             char* object, bool free, struct damage* damage) {
@@ -134,7 +137,8 @@ static void list_remove(struct kmem_cache* cache, struct checked_slab* slab, enu
   *(next ? &next->links[which].prev : &ends[1]) = prev;
 }
 
-/* Counts objects that come or go, with the sign, and keeps the slab in the right lists. */
+/* Adds `out` to the counts of allocated objects and `quarantined` to those of quarantined objects,
+ * and moves the slab to the right lists. */
 static void count(struct kmem_cache* cache, struct checked_slab* slab, int out, int quarantined) {
   struct kmem_checks* const checks = &cache->checks;
   const bool was_usable = is_usable(cache, slab);
@@ -152,7 +156,7 @@ static void count(struct kmem_cache* cache, struct checked_slab* slab, int out, 
     list_append(cache, slab, USABLE);
 }
 
-/* All its objects are free. */
+/* Adds a slab to the lists. All objects of the slab are free. */
 static void slab_insert(struct kmem_cache* cache, struct checked_slab* slab) {
   list_append(cache, slab, ALL);
   list_append(cache, slab, USABLE);
@@ -160,7 +164,7 @@ static void slab_insert(struct kmem_cache* cache, struct checked_slab* slab) {
   cache->checks.empty++;
 }
 
-/* The same. */
+/* Takes a slab off the lists. All objects of the slab are free. */
 static void slab_remove(struct kmem_cache* cache, struct checked_slab* slab) {
   list_remove(cache, slab, ALL);
   list_remove(cache, slab, USABLE);
@@ -168,13 +172,14 @@ static void slab_remove(struct kmem_cache* cache, struct checked_slab* slab) {
   cache->checks.empty--;
 }
 
-/* `out`: -1 for an object that counts as out, 0 for one that does not. */
+/* Marks an object as quarantined. `out`: -1 if the object counts as allocated, otherwise 0. */
 static void quarantine(struct kmem_cache* cache, struct checked_slab* slab, uint32_t i, int out) {
   count(cache, slab, out, 1);
   set_state(slab, i, QUARANTINED);
 }
 
-/* An empty slab, off the lists, if there are more than `kept` of them; else NULL. */
+/* Takes an empty slab off the lists and returns it. NULL if the cache has at most `kept` empty
+ * slabs, or if all of them are pinned. */
 static struct checked_slab* take_empty(struct kmem_cache* cache, uint64_t kept) {
   if (cache->checks.empty <= kept) return NULL;
   struct checked_slab* slab = cache->checks.lists[USABLE][0];
@@ -211,7 +216,8 @@ static void slab_destroy(struct kmem_cache* cache, struct checked_slab* slab) {
   slab_os_pages_free(cache->source, pages, cache->checks.slab_size);
 }
 
-/* Inspects a free object that nobody can get meanwhile, and reports it. True if it is damaged. */
+/* Inspects a free object, which nobody can allocate meanwhile. If it is damaged, reports it and
+ * returns true. */
 static bool damaged_while_free(struct kmem_cache* cache, struct checked_slab* slab, char* object,
                                const char* found, const void* frame) {
   struct report damaged = {.cache = cache, .object = object, .audit = audit_of(cache, object)};
@@ -221,8 +227,8 @@ static bool damaged_while_free(struct kmem_cache* cache, struct checked_slab* sl
   return true;
 }
 
-/* A slab off the lists, with all objects free, goes back to its source; or to the lists, if an
- * object is damaged. */
+/* Returns a slab to the source arena. The slab is off the lists and all its objects are free. If an
+ * object is damaged, puts the slab back on the lists instead. */
 static void slab_release(struct kmem_cache* cache, struct checked_slab* slab) {
   bool sound = true;
   for (uint32_t i = 0; i < cache->checks.objects; i++) {
@@ -244,7 +250,7 @@ static void slab_release(struct kmem_cache* cache, struct checked_slab* slab) {
 
 /* ---- Allocation. */
 
-/* The lock is held. */
+/* Takes a free object from the slab. The cache's lock is held. */
 static char* take_from(struct kmem_cache* cache, struct checked_slab* slab) {
   uint32_t i = slab->next;
   while (state_of(slab, i) != FREE) i = i + 1 < cache->checks.objects ? i + 1 : 0;
@@ -254,8 +260,8 @@ static char* take_from(struct kmem_cache* cache, struct checked_slab* slab) {
   return object_at(cache, slab, i);
 }
 
-/* From the slabs that are there, or `made`, which is inserted then. False if the cache is not
- * checked any more. */
+/* Inserts the slab `made` into the lists unless it is NULL, and takes an object from a listed slab;
+ * `*object` is NULL if none is free. False if the cache is not checked any more. */
 static bool take(struct kmem_cache* cache, struct checked_slab* made, char** object) {
   LOCK_GUARD(&cache->lock);
   *object = NULL;
@@ -307,8 +313,9 @@ size_t kmem_cache_usable_size(const struct kmem_cache* cache, const void* object
 
 /* ---- Free. */
 
-/* Nobody may get an object any more that was freed twice. It may be on its way to its slab, or have
- * been allocated again meanwhile, or its slab given back. */
+/* Prevents the reuse of an object that was freed twice. If the first free is still under way, it
+ * quarantines the object itself when it reaches the slab. If the object is allocated again, or its
+ * slab has been given back, nothing is done. */
 static void quarantine_if_free(struct kmem_cache* cache, const struct checked_slab* slab,
                                const void* object) {
   LOCK_GUARD(&cache->lock);
@@ -434,7 +441,7 @@ static void clear_flag(void* cache) {
   kmem_cache_cpu_flags(cache, 0, KMC_CHECKED);
 }
 
-/* The number of checked objects that are out. */
+/* Switches checking on or off. Returns the number of checked objects that are out. */
 static uint64_t switch_to(struct kmem_cache* cache, bool on) {
   LOCK_GUARD(&cache->lock);
   __atomic_store_n(&cache->checks.on, on, __ATOMIC_RELAXED);
@@ -468,9 +475,9 @@ void kmem_cache_check_stop(struct kmem_cache* cache) {
   kmem_cache_master_flags(cache, 0, KMC_CHECKED);
 }
 
-/* ---- Looking at all objects. */
+/* ---- Scanning all objects. */
 
-/* The slab after `slab`, pinned; that one's pin is taken away. */
+/* Pins and returns the slab after `slab`, and unpins `slab`. */
 static struct checked_slab* next_pinned(struct kmem_cache* cache, struct checked_slab* slab) {
   LOCK_GUARD(&cache->lock);
   struct checked_slab* const next = slab ? slab->links[ALL].next : cache->checks.lists[ALL][0];
@@ -492,7 +499,7 @@ static bool scan_object(struct kmem_cache* cache, struct checked_slab* slab, uin
     if (state == FREE)
       quarantine(cache, slab, i, 0);
     else if (!change_state(slab, i, ALLOCATED, ALLOCATED_DAMAGED))
-      return false; /* who frees it sees for himself */
+      return false; /* a concurrent free finds the damage itself */
   }
   slab_check_report(&damaged, "found in a scan", frame);
   return true;

@@ -1,17 +1,17 @@
-/* What slab_check.c (checked slabs), slab_check_look.c (looks at them) and slab_check_report.c
- * (patterns, reports) share. C. */
+/* Internals shared by slab_check.c (checked slabs), slab_check_look.c (read-only access) and
+ * slab_check_report.c (patterns, reports). Only for C. */
 #pragma once
 
 #include "slab_impl.h"
 
-/* Words that lie at multiples of four. */
+/* Patterns repeat every four bytes, aligned to addresses that are multiples of four. */
 static const uint32_t FREE_PATTERN = 0xdeadbeef, FRESH_PATTERN = 0xbaddcafe,
                       RED_PATTERN = 0xfeedface;
 static const uint64_t RED_WORD = 0xfeedfacefeedface;
 
 /* ---- Checked slabs. */
 
-enum list { ALL, USABLE }; /* those with free objects */
+enum list { ALL, USABLE }; /* all checked slabs of a cache; those of them with free objects */
 
 enum state {
   FREE,
@@ -24,16 +24,16 @@ enum state {
   STATES
 };
 
-/* At the end of its pages. */
+/* The structure of a checked slab, at the end of the slab's pages. */
 struct checked_slab {
   struct kmem_slab slab;
-  uint32_t quarantined;
-  uint32_t next; /* object to try first */
-  uint32_t pins; /* by scans: it is not given back */
+  uint32_t quarantined; /* number of quarantined objects */
+  uint32_t next;        /* index of the object that the next allocation tries first */
+  uint32_t pins;        /* number of scans that keep the slab from being given back */
   struct {
     struct checked_slab *next, *prev;
   } links[2];
-  uint8_t states[]; /* enum state */
+  uint8_t states[]; /* enum state, one for each object */
 };
 
 static inline struct checked_slab* slab_of(const void* object) {
@@ -54,10 +54,10 @@ static inline bool is_usable(const struct kmem_cache* cache, const struct checke
   return slab->slab.out + slab->quarantined < cache->checks.objects;
 }
 
-/* What stands behind an object and its red zone. */
+/* The record of an object's last allocation and free. It lies after the object's red zone. */
 struct audit {
-  uint64_t start; /* RED_WORD too: what writes past the red zone meets it */
-  size_t requested;
+  uint64_t start;   /* RED_WORD; a write past the red zone damages it */
+  size_t requested; /* bytes */
   struct slab_os_place allocated, freed;
   uint64_t guard; /* RED_WORD: the red zone before the next object */
 };
@@ -66,7 +66,7 @@ static inline struct audit* audit_of(const struct kmem_cache* cache, const void*
   return (struct audit*)((char*)object + cache->checks.stride) - 1;
 }
 
-/* What was found where a pattern should be: from the first to the last byte that is another. */
+/* Damage to a pattern, from the first to the last byte that differs. */
 struct damage {
   const unsigned char *first, *last;
   uint32_t pattern;
@@ -85,21 +85,24 @@ enum verdict {
 
 struct report {
   enum verdict verdict;
-  struct kmem_cache* cache;  /* that the object belongs to; for NO_OBJECT that it was given to */
-  struct kmem_cache* given;  /* WRONG_CACHE: that it was given to */
-  const char* object;        /* or the address that is none */
-  const char* around;        /* NO_OBJECT: the object that it lies in; NULL if there is none */
-  const struct audit* audit; /* of the object; NULL if it has none */
-  struct damage damage;      /* of verdicts that have one: first is not NULL */
-  const char* found;         /* how */
+  struct kmem_cache* cache;  /* the object's cache. NO_OBJECT: the cache whose slab contains the
+                              * address; equal to `given` if no slab does */
+  struct kmem_cache* given;  /* the cache that the object was freed to */
+  const char* object;        /* NO_OBJECT: the freed address */
+  const char* around;        /* NO_OBJECT: the object whose slot contains the address, or NULL */
+  const struct audit* audit; /* audit of the object; NULL if it has none */
+  struct damage damage;      /* damage.first is NULL for verdicts without damage */
+  const char* found;         /* text: how the error was found */
   struct slab_os_place place;
 };
 
 /* ---- slab_check_report.c. Any context. */
 
-/* Writes the pattern from `from` to before `to`; looks whether it is there. */
+/* Writes the pattern to [from, to). */
 void slab_check_fill(void* from, void* to, uint32_t pattern);
+/* Compares [from, to) with the pattern. If a byte differs, stores the damage and returns true. */
 bool slab_check_find_damage(const void* from, const void* to, uint32_t pattern,
                             struct damage* damage);
-/* Counts and logs. `frame`: of who finds it. No lock is held. */
+/* Counts and logs a report. `frame` is the stack frame of the function that found the error. No
+ * lock is held. */
 void slab_check_report(struct report* report, const char* found, const void* frame);

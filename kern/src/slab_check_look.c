@@ -1,7 +1,6 @@
-/* Looks at checked slabs that change nothing: what there is, whether the counts agree with it, and
- * each object for whoever walks over a cache. The lock of the cache is held, or the world stands
- * still; what the functions are for stands in slab_impl.h and slab_walk.h. The theory is in
- * slab_check.c. C. */
+/* Read-only access to checked slabs: statistics, verification of the counts, and the walk over a
+ * cache. The lock of the cache is held, or all other CPUs are stopped. slab_impl.h and slab_walk.h
+ * describe the functions; the theory is in slab_check.c. */
 
 #include "slab_check_impl.h"
 #include "slab_walk.h"

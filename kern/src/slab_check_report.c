@@ -1,15 +1,15 @@
-/* Patterns, and what is said on the log when one is not what it was. The theory is
- * in slab_check.c. */
+/* Writes and compares the patterns of checked slabs, and logs reports of errors. The theory is in
+ * slab_check.c. */
 
 #include "slab_check_impl.h"
 
 enum {
-  REPORTS_SHOWN = 100, /* of a cache, each time that it is switched on; the others are counted */
-  DUMP_WIDTH = 16,
+  REPORTS_SHOWN = 100, /* logged per cache since its checking was switched on; others are counted */
+  DUMP_WIDTH = 16,     /* bytes in a line */
   DUMP_LINES = 4,
 };
 
-/* ---- Patterns: words that lie at multiples of four. */
+/* ---- Patterns. They repeat every four bytes, aligned to multiples of four. */
 
 static unsigned char pattern_byte(uint32_t pattern, const void* at) {
   return (unsigned char)(pattern >> 8 * ((uintptr_t)at & 3));
@@ -68,7 +68,7 @@ static const char* const verdict_names[] = {
 
 static uint64_t reports_ever;
 
-/* A line of what was found, or of what should be there. */
+/* Logs a line of the bytes found at `line` or, if `wanted`, of the bytes expected there. */
 static void dump_line(const char* prefix, const struct report* report, const unsigned char* line,
                       bool wanted) {
   static const char digits[] = "0123456789abcdef";
@@ -105,7 +105,7 @@ static void log_damage(const char* prefix, const struct report* report) {
   }
 }
 
-/* "slab check #NUMBER:" */
+/* Makes the prefix "slab check #NUMBER:". */
 static void make_prefix(char* prefix, uint64_t number) {
   for (const char* c = "slab check #"; *c; c++) *prefix++ = *c;
   uint64_t power = 1;

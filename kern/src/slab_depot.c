@@ -1,18 +1,17 @@
-/* The depot of a cache: magazines that no CPU has, and the sizes that magazines come in. The theory
- * is in slab.c. */
+/* The depot of a cache, which has the magazines that no CPU has; and the sizes of magazines. The
+ * theory is in slab.c. */
 
 #include "slab_impl.h"
 
 /* ---- Sizes of magazines. */
 
-/* With its header of two words a magazine fills a power of two of bytes. The largest is still a
- * small object, so that making one takes a page and nothing else. What idles in the two magazines
- * of a CPU is bounded by largest_full: some ten pages for small objects, four objects of the
- * largest. */
+/* The size of a magazine in bytes, with its header of two words, is a power of two. The largest
+ * magazine is still a small object of its cache, so that making a magazine takes at most one page.
+ * largest_full bounds the memory that idles in the two magazines of a CPU. */
 static const struct magazine_type {
   uint32_t rounds;
-  size_t largest_start; /* objects of up to so many bytes start with it … */
-  size_t largest_full;  /* … and up to so many may grow to it */
+  size_t largest_start; /* caches of objects up to this size (bytes) start with this type */
+  size_t largest_full;  /* caches of objects up to this size (bytes) may grow to this type */
 } types[MAGAZINE_TYPES] = {
     {2, SIZE_MAX, SIZE_MAX},
     {6, 4 * SLAB_OS_PAGE_SIZE, 8 * SLAB_OS_PAGE_SIZE},
@@ -21,8 +20,8 @@ static const struct magazine_type {
     {62, 0, SLAB_OS_PAGE_SIZE / 8},
 };
 
-/* Magazines grow when the depot is found locked more than CONTENTION_MAX times in an interval. They
- * shrink after CALM_INTERVALS intervals in a row in which it was never found locked. */
+/* Magazines grow when CPUs find the depot locked more than CONTENTION_MAX times in an interval.
+ * They shrink after CALM_INTERVALS consecutive intervals in which no CPU found it locked. */
 enum { CONTENTION_MAX = 8, CALM_INTERVALS = 20 };
 
 size_t magazine_bytes(unsigned type) {
@@ -73,8 +72,9 @@ static struct kmem_magazine* list_take(struct magazine_list* list) {
   return magazine;
 }
 
-/* Takes one that is not in use; NULL if there is none. What is taken has not been used: the rest of
- * the surplus stays. */
+/* Takes a magazine of the surplus; NULL if there is none. `min` counts this magazine too, because
+ * nobody has needed it in the current interval. So `min`, which becomes the next surplus, decreases
+ * together with `count`. */
 static struct kmem_magazine* list_take_surplus(struct magazine_list* list) {
   if (list->surplus == 0 || list->min == 0) return NULL;
   list->surplus--;
@@ -89,7 +89,7 @@ static void list_close_interval(struct magazine_list* list) {
 
 /* ---- Operations of CPUs. */
 
-/* The lock is held for the life of a scope; that it had to be waited for is counted. */
+/* Takes the depot's lock until the end of a scope; counts contention. */
 static inline struct lock_guard contended_guard_begin(struct kmem_cache* cache) {
   const struct lock_guard guard = {&cache->depot_lock, slab_os_irq_save()};
   if (!slab_os_lock_try(guard.lock)) {
@@ -148,8 +148,8 @@ static struct kmem_magazine* take_misfits(struct kmem_cache* cache) {
   return magazines;
 }
 
-/* Magazines of another type from now on. Returns the empty ones, which do not fit any more. The
- * lock is held. */
+/* Switches to magazines of another type. Returns the list of empty magazines of the old type. The
+ * depot's lock is held. */
 static struct kmem_magazine* resize_magazines(struct kmem_cache* cache, uint32_t type) {
   __atomic_store_n(&cache->magazine_type, type, __ATOMIC_RELAXED);
   cache->resizes++;
@@ -158,7 +158,7 @@ static struct kmem_magazine* resize_magazines(struct kmem_cache* cache, uint32_t
   return magazines;
 }
 
-/* What type the magazines are to be of from now on. The lock is held. */
+/* The type that new magazines should have in the next interval. The depot's lock is held. */
 static uint32_t wanted_type(struct kmem_cache* cache) {
   const uint64_t contention = cache->contention - cache->contention_before;
   const uint32_t type = cache->magazine_type;

@@ -1,6 +1,6 @@
-/* What slab.c (caches), slab_magazine.c (the layer of CPUs), slab_depot.c (depot), slab_layer.c
- * (slabs) and slab_check.c (checked slabs) share; of the layer of CPUs also what arena_traced.cc
- * does with quantum caches. C and C++. The theory is in slab.c. */
+/* Internals shared by slab.c (caches), slab_magazine.c (per-CPU magazines), slab_depot.c (depot),
+ * slab_layer.c (slabs) and slab_check.c (checked slabs). arena_traced.cc uses the magazines of
+ * quantum caches. For C and C++. The theory is in slab.c. */
 #pragma once
 
 #include "linear_hash.h"
@@ -14,36 +14,36 @@ extern "C" {
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* What takes an allocation, and a free, off the fast path, by one test. */
+/* One test of these per-CPU flags decides whether an allocation or a free leaves the fast path. */
 enum {
-  KMC_ALLOC_HOOKS = SLAB_OS_FLAG_TESTS ? KMC_TRACED | KMC_FAULTS : 0,
+  KMC_ALLOC_HOOKS = SLAB_OS_FLAG_TESTS ? KMC_TRACED | KMC_INJECT : 0,
   KMC_FREE_HOOKS = SLAB_OS_FLAG_TESTS ? KMC_EVER_TRACED | KMC_CHECKED : 0
 };
 
-enum { MAGAZINE_TYPES = 5 }; /* sizes of magazines */
+enum { MAGAZINE_TYPES = 5 }; /* each type is one size of magazine */
 
 /* A stack of free, constructed objects. */
 struct kmem_magazine {
-  struct kmem_magazine* next; /* in a list of the depot */
-  uint32_t rounds;            /* valid while in a list of the depot */
-  uint32_t capacity;          /* for good */
+  struct kmem_magazine* next; /* next magazine in a list of the depot */
+  uint32_t rounds;            /* objects in the magazine; valid only while the depot has it */
+  uint32_t capacity;          /* objects that fit; never changes */
   void* objects[];
 };
 
-/* A list of the depot. */
+/* A list of magazines in the depot. */
 struct magazine_list {
   struct kmem_magazine* first;
-  uint64_t count;
-  uint64_t min;     /* the lowest count since the last update: as many were in nobody's way */
-  uint64_t surplus; /* the lowest of the interval before, less what of it has been reaped */
+  uint64_t count;   /* magazines in the list */
+  uint64_t min;     /* lowest count since the last depot_update: nobody needed these magazines */
+  uint64_t surplus; /* `min` of the previous interval, minus the magazines reaped since then */
 };
 
-/* What a CPU has of a cache; touched by that CPU alone, with interrupts off, but for readers of
- * statistics. */
+/* A CPU's part of a cache. Only this CPU changes it, with interrupts off. Other CPUs read the
+ * counts for statistics. */
 struct kmem_cpu {
-  uint8_t flags;     /* this CPU's KMC_TRACED, KMC_EVER_TRACED, KMC_FAULTS and KMC_CHECKED */
+  uint8_t flags;     /* this CPU's KMC_TRACED, KMC_EVER_TRACED, KMC_INJECT and KMC_CHECKED */
   uint32_t rounds;   /* objects in `loaded` */
-  uint32_t capacity; /* of `loaded`; 0 while there is none */
+  uint32_t capacity; /* capacity of `loaded`; 0 while there is none */
   uint32_t previous_rounds;
   struct kmem_magazine* loaded;
   struct kmem_magazine* previous;
@@ -52,8 +52,10 @@ struct kmem_cpu {
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct kmem_cpu) == 64, "the fast path reads one line");
 
-/* Says that an object is free. While the object is out, its bufctl waits in the slab (page-backed)
- * or says in the cache's hash which slab the object belongs to. */
+/* Represents an object outside of the object's own memory. The bufctl of a free object is on the
+ * slab's list free_bufctls. While a caller or a magazine has the object, a page-backed cache holds
+ * the bufctl in the slab's list idle_bufctls, and any other cache in its hash, where the bufctl
+ * leads to the object's slab. */
 struct kmem_bufctl {
   struct kmem_bufctl* next;
   void* object;
@@ -65,108 +67,106 @@ struct kmem_bufctl {
 
 enum slab_list { SLABS_PARTIAL, SLABS_FULL, SLABS_EMPTY, SLAB_LISTS };
 
-/* At the end of the page for small objects, else from the cache kmem_slab. */
+/* The structure of a slab: at the end of the page for small objects, otherwise from the cache
+ * kmem_slab. */
 struct kmem_slab {
   struct kmem_slab *next, *prev;
   struct kmem_cache* cache;
   char* base;      /* first object: `colour` bytes into the pages */
-  uint32_t out;    /* objects given out */
-  uint8_t list;    /* enum slab_list: that it is in; of no meaning in a checked one */
-  bool checked;    /* it begins a struct checked_slab (slab_check.c) */
-  uint16_t colour; /* bytes */
+  uint32_t out;    /* objects that callers or magazines have */
+  uint8_t list;    /* enum slab_list: the list that has this slab; unused in a checked slab */
+  bool checked;    /* this structure begins a struct checked_slab (slab_check.c) */
+  uint16_t colour; /* bytes from the start of the pages to the first object */
   union {
-    void* free_objects;               /* small: linked through their first word */
-    struct kmem_bufctl* free_bufctls; /* else */
+    void* free_objects;               /* cache->small: free objects, linked by their first word */
+    struct kmem_bufctl* free_bufctls; /* otherwise: the bufctls of free objects */
   };
-  struct kmem_bufctl* idle_bufctls; /* page-backed with bufctls: as many as objects are out */
+  struct kmem_bufctl* idle_bufctls; /* page-backed with bufctls: one for each object that is out */
 };
 
-/* What slab_check.c has of a cache. */
+/* slab_check.c's part of a cache. */
 struct kmem_checks {
   /* Fixed at creation: the shape of checked slabs. */
-  size_t gap;    /* before the first object */
-  size_t stride; /* from object to object */
+  size_t gap;    /* bytes before the first object */
+  size_t stride; /* bytes from object to object */
   size_t slab_size;
-  uint32_t objects; /* of a slab */
+  uint32_t objects; /* objects in a slab */
 
-  /* Atomic. */
-  bool on;          /* changes under the lock */
-  uint64_t reports; /* ever */
-  uint64_t shown;   /* of them, and of those that were not, since it was switched on */
+  /* Accessed atomically. */
+  bool on;          /* the cache is checked; changes under the cache's lock */
+  uint64_t reports; /* reports since the cache was created */
+  uint64_t shown;   /* reports, logged or only counted, since checking was last switched on */
 
-  /* Lock of the cache. */
-  struct checked_slab* lists[2][2];        /* first and last */
-  uint64_t slabs, empty, out, quarantined; /* the first two in slabs, the others in objects */
+  /* Guarded by the cache's lock. */
+  struct checked_slab* lists[2][2]; /* the first and the last slab of each list */
+  /* The numbers of checked slabs, of checked slabs without allocated or quarantined objects, of
+   * checked objects that are out, and of quarantined objects. */
+  uint64_t slabs, empty, out, quarantined;
 };
 
 struct kmem_cache {
+  struct kmem_cache_head head;
+
   /* Fixed at creation. */
-  size_t object_size; /* as asked for */
-  size_t stride;      /* from object to object */
+  size_t object_size; /* as requested */
+  size_t stride;      /* bytes from object to object */
   size_t slab_size;
   uint32_t objects_per_slab;
   uint16_t colour_step, colour_max; /* colours are multiples of the step up to the maximum; bytes */
 
-  bool small; /* slab structure and links are in the page */
+  bool small; /* the slab structure and the links of free objects lie in the slab's page */
   struct arena* source;
   kmem_constructor constructor;
   kmem_destructor destructor;
   void* private_data;
   char name[KMEM_CACHE_NAME_MAX];
 
-  /* Atomic. */
+  /* Accessed atomically. */
   uint32_t flags;
-  uint32_t zombie; /* destroyed: magazines are not used any more */
-  uint64_t failures;
+  uint32_t zombie;   /* 1 once the cache is destroyed: magazines are not used any more */
+  uint64_t failures; /* failed allocations */
 
-  /* The tracer's. */
-  struct trace_table* trace;
-
-  /* Lock of the list of caches. */
+  /* Guarded by the lock of the list of caches (slab.c). */
   struct kmem_cache* next;
-  uint64_t references; /* one for being alive or having live objects, one for each holder */
+  uint64_t references; /* one while the cache or an object of it is alive, one for each holder */
 
   struct slab_os_lock depot_lock;
   struct magazine_list full, empty;
-  struct kmem_magazine*
-      misfits;                /* empty ones of another size than new ones, until the next update */
-  uint64_t depot_rounds;      /* objects in `full` */
-  uint32_t magazine_type;     /* of new magazines; read without the lock too */
-  uint32_t calm_intervals;    /* without contention, one after the other */
-  uint64_t contention;        /* how often a CPU found the lock taken */
-  uint64_t contention_before; /* the same at the last update */
-  uint64_t resizes;
-  uint64_t reaped; /* full magazines */
+  struct kmem_magazine* misfits; /* empty magazines of an old size; depot_update frees them */
+  uint64_t depot_rounds;         /* objects in `full` */
+  uint32_t magazine_type;        /* type of new magazines; also read without the lock */
+  uint32_t calm_intervals;       /* consecutive intervals without contention */
+  uint64_t contention;           /* how often a CPU found depot_lock taken */
+  uint64_t contention_before;    /* `contention` at the last depot_update */
+  uint64_t resizes;              /* changes of magazine_type */
+  uint64_t reaped;               /* full magazines taken by reaping */
 
   struct slab_os_lock lock;
   struct kmem_slab* slabs[SLAB_LISTS];
   uint64_t slab_count[SLAB_LISTS];
   uint64_t objects_out;
-  uint16_t next_colour;     /* of the next slab */
+  uint16_t next_colour;     /* colour of the next slab */
   bool mourned;             /* a zombie that waits for its last object */
-  uint32_t frees_under_way; /* whose object has come back, and which are not done with the cache */
-  struct linear_hash*
-      hash; /* of the bufctls whose objects are out, by object; NULL if page-backed */
+  uint32_t frees_under_way; /* frees that have returned their object and still use the cache */
+  struct linear_hash* hash; /* for each object that is out: its bufctl; NULL if page-backed */
 
   struct kmem_checks checks;
 
-  struct kmem_cpu cpu[]; /* slab_os_cpu_count() */
+  struct kmem_cpu cpu[]; /* slab_os_cpu_count() elements */
 };
 
-/* This CPU's part. Interrupts are off. */
+/* Returns this CPU's part of the cache. Interrupts are off. */
 static inline struct kmem_cpu* cpu_part(struct kmem_cache* cache) {
   char* base = (char*)cache + slab_os_cpu() * sizeof(struct kmem_cpu);
-  __asm__(""
-          : "+r"(base)); /* one base for all fields, not an index for each; and what is constant in
-                            their addresses */
+  __asm__("" : "+r"(base)); /* one base register for all fields, each at a constant offset */
   return (struct kmem_cpu*)(base + offsetof(struct kmem_cache, cpu));
 }
-/* In one piece: others look at it. */
+/* Stores `rounds` atomically, because other CPUs read it. */
 static inline void set_rounds(struct kmem_cpu* cpu, uint32_t rounds) {
   __atomic_store_n(&cpu->rounds, rounds, __ATOMIC_RELAXED);
 }
 
-/* A lock held, with interrupts off, for the life of a scope. */
+/* Holds a lock, with interrupts off, until the end of a scope. */
 struct lock_guard {
   struct slab_os_lock* lock;
   uint64_t saved;
@@ -190,36 +190,37 @@ extern struct kmem_cache* const kmem_magazine_caches[MAGAZINE_TYPES];
 
 /* ---- slab_layer.c. Any context (with KM_ATOMIC), no lock held. */
 
-/* Fills in stride, slab size and number of objects; false if size and alignment cannot be had.
- * `slab_size` 0: chosen.
- */
+/* Fills in stride, slab size and objects per slab; false if size or alignment is invalid. If
+ * `slab_size` is 0, this function chooses the size. */
 bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size);
 /* Makes an empty hash for bufctls. */
 void slab_layer_hash_init(struct linear_hash* hash);
-/* An object, not constructed; NULL when out of memory. */
+/* Allocates an object without constructing it; NULL when out of memory. */
 void* slab_layer_alloc(struct kmem_cache* cache, int flags);
-/* An object, destructed, comes back. True if it was the last of a mourned zombie: the caller then
- * drops a reference. */
+/* Takes back a destructed object. True if it was the last object that a zombie cache waited for:
+ * the caller then drops a reference to the cache. */
 bool slab_layer_free(struct kmem_cache* cache, void* object);
-/* Whether an object of an unchecked slab lies free in it. Page-backed caches; time in proportion to
- * the slab's objects. */
+/* True if an object of an unchecked slab is free in its slab. Page-backed caches; time is
+ * proportional to the slab's objects. */
 bool slab_layer_is_free(struct kmem_cache* cache, const void* object);
-/* At the end of a cache: whether objects are out, or frees under way. If so the zombie is mourned
- * from now on. */
+/* Called when a cache is destroyed. True if objects are out or frees are under way: the cache, now
+ * a zombie, then waits for the last of these. */
 bool slab_layer_mourn(struct kmem_cache* cache);
-/* The empty slabs go back to the source. Any context. */
+/* Returns the empty slabs to the source arena. Any context. */
 void slab_layer_reap(struct kmem_cache* cache);
 /* Frees the slabs, which are all empty, and the hash. */
 void slab_layer_finish(struct kmem_cache* cache);
 void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
-/* An object has come back: true, once, if it was the last of a mourned zombie. The cache's lock is
- * held. From its release on the cache may be gone, unless this free is counted as under way. */
+/* Called when an object has come back, with the cache's lock held. True, once, if it was the last
+ * object that a zombie cache waited for. After the lock is released the cache may be gone, unless
+ * frees_under_way counts the caller's free. */
 static inline bool slab_layer_was_last(struct kmem_cache* cache) {
   const bool last = cache->mourned && cache->objects_out == 0 && cache->frees_under_way == 0;
   if (last) cache->mourned = false;
   return last;
 }
-/* A free that was counted as under way is done with the cache. The same, without the lock. */
+/* Ends a free that frees_under_way counts. Takes the cache's lock; returns what slab_layer_was_last
+ * returns. */
 bool slab_layer_end_free(struct kmem_cache* cache);
 
 /* ---- slab_check.c. Any context, no lock held. */
@@ -227,91 +228,97 @@ bool slab_layer_end_free(struct kmem_cache* cache);
 static inline bool slab_check_on(const struct kmem_cache* cache) {
   return __atomic_load_n(&cache->checks.on, __ATOMIC_RELAXED);
 }
-/* The shape of checked slabs. `align` as it is kept. Page-backed caches only. */
+/* Chooses the shape of checked slabs. `align` is the alignment of objects as slab_layer_init has
+ * rounded it. Page-backed caches only. */
 void slab_check_init(struct kmem_cache* cache, size_t align);
-/* A cache that nobody knows yet is checked from the beginning if the system is told so. */
+/* Switches checking on for a cache that is not in the list of caches yet, if
+ * slab_os_check_new_cache asks for it. */
 void slab_check_new_cache(struct kmem_cache* cache, const char* name);
-/* As slab_layer_alloc, from checked slabs. NULL too if the cache is not checked any more. */
+/* Takes an object, not constructed, from a checked slab. NULL when out of memory, and also if the
+ * cache is not checked any more. */
 void* slab_check_take(struct kmem_cache* cache, int flags);
-/* An object, constructed, is about to be given to a caller; nothing if its slab is not checked. */
+/* Called before a caller gets a constructed object: marks the object as allocated and fills in its
+ * audit. Does nothing if the object's slab is not checked. */
 void slab_check_allocated(struct kmem_cache* cache, void* object, size_t requested,
                           const void* frame);
-/* An object, or what the caller takes for one, is being freed to the cache. */
+/* Checks an address that a caller frees to the cache. */
 enum check_outcome {
-  CHECK_REFUSED,   /* it is not: reported */
+  CHECK_REFUSED,   /* not an allocated object of the cache; this has been reported */
   CHECK_UNCHECKED, /* an object of an unchecked slab */
-  CHECK_PASSED,    /* it goes to its slab, through slab_layer_free */
+  CHECK_PASSED,    /* a checked object, which the caller now frees with slab_layer_free */
 };
 enum check_outcome slab_check_free(struct kmem_cache* cache, void* object, const void* frame);
-/* Whether what leaves a magazine belongs to its cache. False if it is a checked object of another,
- * which is reported; panics if it is anything else. */
+/* True if an object that leaves a magazine belongs to the cache. Reports a checked object of
+ * another cache and returns false; panics for anything else. */
 bool slab_check_owner(struct kmem_cache* cache, void* object);
 bool slab_check_is_checked(const void* object);
-/* As slab_layer_free, for a checked object. */
+/* Takes back a destructed object of a checked slab. Returns what slab_layer_free returns. */
 bool slab_check_put(struct kmem_cache* cache, void* object);
-/* Gives empty checked slabs back. May sleep. */
+/* Returns empty checked slabs to the source arena. */
 void slab_check_reap(struct kmem_cache* cache);
-/* At the end of a cache. */
+/* Frees all checked slabs before the cache's structure is freed, and reports damaged free
+ * objects. */
 void slab_check_finish(struct kmem_cache* cache);
-/* The cache's lock is held. Add to what is there; NULL or what is wrong, and the checked objects
- * that are out. */
+/* Adds the counts of checked slabs to `stats`. The cache's lock is held. */
 void slab_check_stats(const struct kmem_cache* cache, struct kmem_cache_stats* stats);
+/* Compares the counts with the lists. Returns NULL or an error message, and stores the number of
+ * checked objects that are out. The cache's lock is held. */
 const char* slab_check_verify(const struct kmem_cache* cache, uint64_t* out);
-/* The part of kmem_walk_cache (slab_walk.h) that is about checked slabs. */
+/* Visits the checked slabs for kmem_walk_cache (slab_walk.h). */
 struct kmem_walk;
 void slab_check_walk(const struct kmem_cache* cache, struct kmem_walk* walk);
 
-/* ---- slab_depot.c. Any context, unless something else is said; no lock held. */
+/* ---- slab_depot.c. Any context, unless stated otherwise; no lock held. */
 
-/* Bytes of a magazine of a type. */
+/* Size in bytes of a magazine of this type. */
 size_t magazine_bytes(unsigned type);
-/* An empty magazine of the size that the cache uses now; NULL when out of memory. */
+/* Allocates an empty magazine of the size that the cache uses now; NULL when out of memory. */
 struct kmem_magazine* magazine_make(struct kmem_cache* cache);
 void magazine_free(struct kmem_magazine* magazine);
 void depot_init(struct kmem_cache* cache);
-/* NULL if there is none. */
+/* Take a full or an empty magazine out of the depot; NULL if the depot has none. */
 struct kmem_magazine* depot_take_full(struct kmem_cache* cache);
 struct kmem_magazine* depot_take_empty(struct kmem_cache* cache);
-/* A magazine with `rounds` objects: it counts as a full one if it has any. */
+/* Puts a magazine with `rounds` objects into the depot: into the full list unless `rounds` is 0. */
 void depot_put(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds);
-/* Ends an interval: notes what it did not use, and makes new magazines larger if CPUs have waited
- * for each other, or smaller if none has for a long time. May sleep. */
+/* Ends an interval: the magazines that nobody took during the interval become the surplus. New
+ * magazines get larger if CPUs have waited for the depot's lock, and smaller if no CPU has waited
+ * for a long time. May sleep. */
 void depot_update(struct kmem_cache* cache);
-/* A full magazine, or one of those that the last interval did not use, out of the depot for good;
- * NULL if there is none.
- */
+/* Takes a full magazine out of the depot for good, so that the caller frees it. With
+ * `surplus_only`, takes only magazines of the surplus. NULL if there is none. */
 struct kmem_magazine* depot_reap_full(struct kmem_cache* cache, bool surplus_only);
-/* Frees the empty ones, in the same manner. */
+/* Frees the depot's empty magazines, or only their surplus. */
 void depot_reap_empty(struct kmem_cache* cache, bool surplus_only);
 void depot_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 
 /* ---- slab_magazine.c */
 
-/* Caches for which all CPUs do something in one interruption: up to 32 magazines change hands. */
+/* Caches whose magazines all CPUs give up in one interprocessor interrupt: up to 32 magazines for
+ * each CPU. */
 struct cache_batch {
   struct kmem_cache* caches[16];
   unsigned count;
 };
-/* Whether a CPU has a magazine with objects. A glance. */
+/* True if a CPU has a magazine with objects. Takes no lock; the answer may be stale. */
 bool magazines_loaded(const struct kmem_cache* cache);
-/* The magazines of every CPU go to the depots. May sleep. */
+/* Moves every CPU's magazines of the batch's caches to the depots of these caches. May sleep. */
 void magazines_unload(struct cache_batch* batch);
-/* Frees the magazines of the depot, or its surplus; their objects go to the slabs. May sleep. */
+/* Frees the depot's magazines, or only its surplus; their objects go to the slabs. May sleep. */
 void magazines_reap(struct kmem_cache* cache, bool surplus_only);
-/* The cache uses magazines no more (a zombie) or for a while (checked): takes those of every CPU
- * and of the depot away. May sleep. */
+/* Takes all magazines away from the CPUs and the depot of a cache that has stopped using them: a
+ * zombie, or a checked cache. May sleep. */
 void magazines_retire(struct kmem_cache* cache);
-/* Frees empty magazines that came after that. Any context. */
+/* Frees empty magazines that have come to the depot since magazines_retire. Any context. */
 void magazines_finish(struct kmem_cache* cache);
-/* This CPU's magazines of the cache give up their objects. Interrupts off. */
+/* Returns the objects in this CPU's magazines of the cache to the slabs. Interrupts off. */
 void magazines_drain_cpu(struct kmem_cache* cache);
 void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 
 /* ---- slab.c */
 
-/* Gives up a reference in any context: if it was the last, the cache is buried by the next create,
- * destroy or release.
- */
+/* Drops a reference, in any context. After the last reference is gone, the next call of
+ * kmem_cache_create, _destroy, _release or _next, or of kmem_update, frees the cache. */
 void kmem_cache_release_later(struct kmem_cache* cache);
 
 #ifdef __cplusplus

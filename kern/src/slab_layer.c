@@ -4,12 +4,12 @@
 #include "slab_impl.h"
 
 enum {
-  SMALL_MAX = SLAB_OS_PAGE_SIZE / 8, /* larger objects get bufctls */
-  LARGE_SLAB_OBJECTS = 4,            /* what a slab of large objects should have at least … */
-  LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* … if it does not get larger than this */
-  COLOUR_STEP = 64,                       /* a cache line, if the alignment is not more */
-  REDZONE_ALIGN_MAX = 64, /* objects of larger alignment have no bytes between them */
-  EMPTY_SLABS_KEPT = 1, /* so that a cache on a boundary does not make and free a slab each time */
+  SMALL_MAX = SLAB_OS_PAGE_SIZE / 8,      /* larger objects get bufctls */
+  LARGE_SLAB_OBJECTS = 4,                 /* a slab of large objects has at least this many, … */
+  LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* … unless the slab would be larger than this */
+  COLOUR_STEP = 64,                       /* a cache line; a larger alignment replaces it */
+  REDZONE_ALIGN_MAX = 64, /* objects of larger alignment have no red zone between them */
+  EMPTY_SLABS_KEPT = 1,   /* so that repeated alloc and free of one object needs no new slab */
 };
 
 static bool page_backed(const struct kmem_cache* cache) {
@@ -18,8 +18,9 @@ static bool page_backed(const struct kmem_cache* cache) {
 
 /* ---- Shape of slabs. */
 
-/* What objects and slab structure leave over is room for colours. Objects of quantum caches are
- * whole quanta of an arena: they cannot be moved by a cache line, and need not be memory. */
+/* `used`: bytes of objects and slab structure; the rest of the slab is room for colours. Quantum
+ * caches have no colours: their objects are whole quanta of an arena, which cannot be shifted by a
+ * cache line. */
 static void set_colours(struct kmem_cache* cache, size_t align, size_t used) {
   const size_t step = align > COLOUR_STEP ? align : COLOUR_STEP;
   const size_t spare = cache->slab_size - used;
@@ -34,7 +35,7 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   if (align == 0) align = touch ? sizeof(void*) : 1;
   if (touch && align < sizeof(void*)) align = sizeof(void*);
   if (touch && align > SLAB_OS_PAGE_SIZE) return false;
-  /* A record of the tracer has 31 bits for a size. */
+  /* A trace record has 31 bits for a size. */
   if (cache->object_size > (cache->flags & KMC_QCACHE ? SIZE_MAX / 4 : INT32_MAX)) return false;
   const size_t redzone = touch && align <= REDZONE_ALIGN_MAX ? KASAN_REDZONE_BYTES : 0;
   cache->stride = (cache->object_size + redzone + align - 1) & ~(align - 1);
@@ -48,7 +49,8 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
     return true;
   }
   if (slab_size == 0) {
-    /* The smallest power of two of pages that has enough objects and wastes at most an eighth. */
+    /* The smallest power of two, in bytes, that has room for enough objects and wastes at most an
+     * eighth. */
     slab_size = SLAB_OS_PAGE_SIZE;
     while (slab_size < cache->stride ||
            (slab_size < LARGE_SLAB_MAX && (slab_size / cache->stride < LARGE_SLAB_OBJECTS ||
@@ -107,12 +109,13 @@ static void* hash_take(struct kmem_cache* cache, size_t* bytes) {
   return linear_hash_take(cache->hash, bytes);
 }
 
-/* Whether hash_fit would do something. The lock is held. */
+/* True if hash_fit would do something. The lock is held. */
 static bool hash_misfits(const struct kmem_cache* cache) {
   return cache->hash && (linear_hash_wanted(cache->hash) > 0 || linear_hash_spare(cache->hash));
 }
 
-/* Brings the memory that the hash wants, or takes away what it has too much. No lock held. */
+/* Gives the hash the memory that it asks for, or takes away memory that it does not need. No lock
+ * held. */
 static void hash_fit(struct kmem_cache* cache) {
   struct arena* const source = slab_os_metadata_source();
   size_t bytes = linear_hash_wanted(cache->hash);
@@ -135,7 +138,8 @@ static void bufctls_free(struct kmem_bufctl* bufctl) {
   }
 }
 
-/* The slab structure in the page, with all objects on its list, lowest address first. */
+/* Makes the slab structure at the end of the page, with all objects on its free list, lowest
+ * address first. */
 static struct kmem_slab* small_slab_make(struct kmem_cache* cache, char* pages, uint16_t colour) {
   struct kmem_slab* const slab =
       (struct kmem_slab*)(pages + SLAB_OS_PAGE_SIZE - sizeof(struct kmem_slab));
@@ -167,8 +171,8 @@ static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, 
   return slab;
 }
 
-/* Successive slabs have successive colours, so that objects at the same place in their slabs do not
- * meet in the same lines of the CPU's caches. */
+/* Successive slabs have successive colours, so that objects at the same index in their slabs do not
+ * compete for the same sets of the CPU's caches. */
 static uint16_t take_colour(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
   const uint16_t colour = cache->next_colour;
@@ -179,14 +183,14 @@ static uint16_t take_colour(struct kmem_cache* cache) {
 static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
   char* const pages = slab_os_pages_alloc(cache->source, cache->slab_size, flags);
   if (!pages) return NULL;
-  /* A record of the tracer has 48 bits for an object. */
+  /* A trace record has 48 bits for the address of an object. */
   if (!page_backed(cache) && !(kmem_cache_flags(cache) & KMC_NOTRACE) &&
       (uint64_t)((int64_t)((uint64_t)pages << 16) >> 16) != (uint64_t)pages)
     slab_os_panic("%s: it can be traced, but %p is not an address", cache->name, (void*)pages);
   if (page_backed(cache))
     kasan_forbid(pages, cache->slab_size, KASAN_NO_OBJECT);
   else if (!(kmem_cache_flags(cache) & KMC_QCACHE))
-    kasan_allow(pages, cache->slab_size); /* if it is memory at all, it is the callers' */
+    kasan_allow(pages, cache->slab_size); /* the objects may be memory that callers access */
   const uint16_t colour = take_colour(cache);
   struct kmem_slab* const slab = cache->small ? small_slab_make(cache, pages, colour)
                                               : large_slab_make(cache, pages, colour, flags);
@@ -213,13 +217,13 @@ static void slab_destroy(struct kmem_cache* cache, struct kmem_slab* slab) {
 
 /* ---- Objects. */
 
-/* From a slab that has one. The cache's lock is held. */
+/* Takes an object from a slab that has a free one. The cache's lock is held. */
 static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
   void* object;
   if (cache->small) {
     object = slab->free_objects;
     slab->free_objects = *(void**)object;
-    *(void**)object = NULL; /* or it would lead to the next one as long as nobody writes there */
+    *(void**)object = NULL; /* #mem/unreachable would take a stale link for a pointer */
   } else {
     struct kmem_bufctl* const bufctl = slab->free_bufctls;
     slab->free_bufctls = bufctl->next;
@@ -237,7 +241,7 @@ static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
   return object;
 }
 
-/* From the slabs that are there. */
+/* Takes an object from the slabs in the lists. */
 static void* take_listed(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
   struct kmem_slab* const slab =
@@ -253,7 +257,7 @@ void* slab_layer_alloc(struct kmem_cache* cache, int flags) {
   void* object = take_listed(cache);
   if (!object) {
     struct kmem_slab* const slab = slab_make(cache, flags);
-    if (!slab) return take_listed(cache); /* somebody may have freed one meanwhile */
+    if (!slab) return take_listed(cache); /* an object may have been freed meanwhile */
     LOCK_GUARD(&cache->lock);
     list_insert(cache, slab, SLABS_EMPTY);
     object = slab_take(cache, slab);
@@ -262,8 +266,8 @@ void* slab_layer_alloc(struct kmem_cache* cache, int flags) {
   return object;
 }
 
-/* The slab of an object that comes back, and (not page-backed) its bufctl out of the hash. The
- * cache's lock is held. */
+/* The slab of an object that is being freed. If the cache is not page-backed, takes the object's
+ * bufctl out of the hash. The cache's lock is held. */
 static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object,
                                  struct kmem_bufctl** bufctl) {
   if (page_backed(cache)) return slab_os_page_slab(object);
@@ -302,7 +306,9 @@ static void slab_put(struct kmem_cache* cache, void* object) {
 bool slab_layer_is_free(struct kmem_cache* cache, const void* object) {
   LOCK_GUARD(&cache->lock);
   const struct kmem_slab* const slab = slab_os_page_slab(object);
-  if (!slab || slab->cache != cache || slab->out == 0) return true; /* given back, or about to be */
+  /* The slab has been given back, or all its objects are free. In the second case it may be about
+   * to be given back, without the lock, so its free list is not read. */
+  if (!slab || slab->cache != cache || slab->out == 0) return true;
   if (cache->small) {
     for (const void* free = slab->free_objects; free; free = *(void* const*)free)
       if (free == object) return true;
@@ -366,7 +372,7 @@ const char* kmem_qcache_note(struct kmem_cache* cache, const void* object, int o
 }
 #endif
 
-/* ---- The end of a cache, and looking at it. */
+/* ---- The end of a cache; statistics and verification. */
 
 bool slab_layer_mourn(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);

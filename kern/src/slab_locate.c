@@ -1,6 +1,6 @@
-/* What an address in a slab is (slab_walk.h). Nothing changes meanwhile, but whatever was stopped
- * may be half done: a slab is whole when its pages or its cache know it, and the structure of a
- * slab that nobody knows is looked at no further. */
+/* Describes an address in a slab (slab_walk.h). All other CPUs are stopped, so nothing changes, but
+ * an operation may have been stopped half-way. A slab is complete once its page descriptors or its
+ * cache refer to it; the structure of any other slab is not read. */
 #include "slab_check_impl.h"
 #include "slab_impl.h"
 #include "slab_walk.h"
@@ -123,7 +123,7 @@ void kmem_locate_audit(const struct kmem_located* located, struct kmem_located_a
       .allocated = found->allocated, .freed = found->freed, .requested = found->requested};
 }
 
-/* Whether a cache has the slab in its lists: only then what it names is there. */
+/* True if a cache has the slab in its lists. The slab's fields are valid only in this case. */
 static bool is_known(const struct kmem_slab* slab) {
   for (struct kmem_cache* cache = kmem_walk_next(NULL); cache; cache = kmem_walk_next(cache)) {
     if (cache != slab->cache) continue;

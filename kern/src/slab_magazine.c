@@ -6,8 +6,8 @@
 
 /* ---- This CPU's magazines. Interrupts are off. */
 
-/* Which of the flags is set that was seen: read once more, so that the first look, which all take,
- * is a test in memory. */
+/* Re-reads the flags to see which one is set. The common check then stays a single `testb` on
+ * memory. */
 static inline uint32_t flags_again(const struct kmem_cpu* cpu) {
   __asm__("" ::: "memory");
   return cpu->flags;
@@ -23,15 +23,16 @@ static void swap_magazines(struct kmem_cpu* cpu) {
   __atomic_store_n(&cpu->previous_rounds, rounds, __ATOMIC_RELAXED);
 }
 
-/* Loads `magazine`; what was loaded becomes the previous one, whose place is free. */
+/* Loads `magazine`. The loaded magazine becomes the previous one. The caller has put the old
+ * previous magazine, if there was one, into the depot. */
 static void load_magazine(struct kmem_cpu* cpu, struct kmem_magazine* magazine, uint32_t rounds) {
   cpu->previous = magazine;
   __atomic_store_n(&cpu->previous_rounds, rounds, __ATOMIC_RELAXED);
   swap_magazines(cpu);
 }
 
-/* Gets objects into the loaded magazine, which is empty. False if there are none above
- * the slabs. */
+/* Replaces the loaded magazine, which is empty or missing, by one with objects. False if neither
+ * the previous magazine nor the depot has objects. */
 static bool load_full(struct kmem_cache* cache, struct kmem_cpu* cpu) {
   if (cpu->previous_rounds > 0) {
     swap_magazines(cpu);
@@ -44,8 +45,8 @@ static bool load_full(struct kmem_cache* cache, struct kmem_cpu* cpu) {
   return true;
 }
 
-/* Gets room into the loaded magazine, which is full or not there. False if there is no empty
- * magazine. */
+/* Replaces the loaded magazine, which is full or missing, by one with room. False if there is no
+ * empty magazine. */
 static bool load_empty(struct kmem_cache* cache, struct kmem_cpu* cpu) {
   if (cpu->previous && cpu->previous_rounds < cpu->previous->capacity) {
     swap_magazines(cpu);
@@ -63,7 +64,7 @@ static bool uses_magazines(const struct kmem_cache* cache) {
          !__atomic_load_n(&cache->zombie, __ATOMIC_ACQUIRE) && !slab_check_on(cache);
 }
 
-/* ---- What KernelAddressSanitizer is told (kasan.h). Nothing of this is left in other kernels. */
+/* ---- Hooks for KernelAddressSanitizer (kasan.h). They compile to nothing in other kernels. */
 
 #ifdef CONFIG_KASAN
 
@@ -71,7 +72,8 @@ static bool is_memory(const struct kmem_cache* cache) {
   return !(__atomic_load_n(&cache->flags, __ATOMIC_RELAXED) & KMC_NOTOUCH);
 }
 
-/* A constructor or destructor may touch all of the object. */
+/* Allow and forbid accesses to an object. A free object is open while its constructor or destructor
+ * runs. */
 static void open_object(const struct kmem_cache* cache, void* object) {
   if (is_memory(cache)) kasan_allow(object, cache->object_size);
 }
@@ -79,7 +81,8 @@ static void close_object(const struct kmem_cache* cache, void* object) {
   if (is_memory(cache)) kasan_forbid(object, cache->object_size, KASAN_FREED);
 }
 
-/* A caller gets the object, or NULL, and asked for `requested` bytes. */
+/* Called before a caller gets `object`, which may be NULL: allows the requested bytes. Returns
+ * `object`. */
 static void* handed_out(const struct kmem_cache* cache, void* object, size_t requested) {
   if (!object || !is_memory(cache)) return object;
   const size_t whole = (requested + 7) & ~(size_t)7;
@@ -89,8 +92,9 @@ static void* handed_out(const struct kmem_cache* cache, void* object, size_t req
   return object;
 }
 
-/* It comes back. False if it is free already, which has been reported. What is checked is judged,
- * and closed, by free_checked. */
+/* Called when a caller frees the object: forbids accesses to it. False if the object is free
+ * already; KASAN has then reported this. For objects of a checked cache free_checked does this
+ * work. */
 static bool taken_back(const struct kmem_cache* cache, void* object) {
   if (!is_memory(cache) || (kmem_cache_flags(cache) & KMC_CHECKED)) return true;
   if (!kasan_may_free(object)) return false;
@@ -98,8 +102,8 @@ static bool taken_back(const struct kmem_cache* cache, void* object) {
   return true;
 }
 
-/* What is freed is not to be the next that is allocated: exchanges the last object of the loaded
- * magazine, which is not empty, for any. */
+/* Delays the reuse of freed objects: swaps the last object of the loaded magazine, which is not
+ * empty, with one that the number of allocations selects. */
 static void choose_object(struct kmem_cpu* cpu) {
   void** const objects = cpu->loaded->objects;
   const uint32_t last = cpu->rounds - 1, other = (uint32_t)(cpu->allocations % cpu->rounds);
@@ -132,8 +136,8 @@ static inline void choose_object(struct kmem_cpu* cpu) {
 
 /* ---- Allocation. */
 
-/* What no caller may ask. The slow path looks always, since it costs nothing there; the entry
- * points with CONFIG_SLAB_CHECK_CALLS. */
+/* Panics on invalid arguments. The slow path always checks, since that costs little there; the
+ * entry points check with CONFIG_SLAB_CHECK_CALLS. */
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void check_call(
     const struct kmem_cache* cache, size_t requested, int flags) {
   if (requested > cache->object_size)
@@ -145,8 +149,9 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void check_call(
     slab_os_panic("%s: KM_SLEEP is asked for, but the caller may not sleep", cache->name);
 }
 
-/* What slabs are made of is allocated atomically: if each on the way down reaped, one that fails
- * would do it many times. */
+/* Takes an object from the slabs and constructs it. Reaps and retries if it may sleep. The slab
+ * layer's own allocations are atomic: if each nested allocation reaped, one failure would reap many
+ * times. */
 ALLOCATOR_TEXT static void* constructed_from_slab(struct kmem_cache* cache, int flags) {
   void* object = slab_layer_alloc(cache, flags & ~(KM_ZERO | KM_SLEEP));
   for (int extent = KMEM_REAP_SURPLUS; !object && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL;
@@ -165,28 +170,28 @@ ALLOCATOR_TEXT static void* constructed_from_slab(struct kmem_cache* cache, int 
   return object;
 }
 
-/* Ends the section, and the allocation with NULL. */
+/* Ends the interrupts-off region and fails the allocation. */
 ALLOCATOR_TEXT static void* alloc_failed(struct kmem_cache* cache, uint64_t saved) {
   slab_os_irq_restore(saved);
   __atomic_fetch_add(&cache->failures, 1, __ATOMIC_RELAXED);
   return NULL;
 }
 
-ALLOCATOR_TEXT static bool fails_on_purpose(const struct kmem_cache* cache,
+ALLOCATOR_TEXT static bool injected_failure(const struct kmem_cache* cache,
                                             const struct kmem_cpu* cpu, size_t requested,
                                             int flags) {
-  return UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS & KMC_FAULTS) &&
-         kmem_fault(KMEM_FAULT_CACHE, cache, requested, flags);
+  return UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS & KMC_INJECT) &&
+         kmem_inject(KMEM_INJECT_CACHE, cache, requested, flags);
 }
 
-/* The loaded magazine is empty. Leaves the section for the slab layer; after that CPU and flags may
- * be others. */
+/* The loaded magazine is empty or missing. Leaves the interrupts-off region before it calls the
+ * slab layer; afterwards the task may run on another CPU, and the flags may have changed. */
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct kmem_cache* cache,
                                                                        size_t requested, int flags,
                                                                        const void* frame,
                                                                        uint64_t saved) {
   struct kmem_cpu* cpu = cpu_part(cache);
-  if (fails_on_purpose(cache, cpu, requested, flags)) return alloc_failed(cache, saved);
+  if (injected_failure(cache, cpu, requested, flags)) return alloc_failed(cache, saved);
   void* object;
   if (uses_magazines(cache) && load_full(cache, cpu)) {
     choose_object(cpu);
@@ -209,13 +214,14 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
   return object;
 }
 
-/* KMC_FAULTS is set, and KMC_TRACED perhaps. The object has left the loaded magazine; if it is not
- * to be had it lies there still, above the rounds. */
-ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_faulty(
+/* KMC_INJECT is set; KMC_TRACED may be set too. The object has left the loaded magazine, but its
+ * address is still in the magazine's array. If the allocation is to fail, raising `rounds` by one
+ * puts the object back. */
+ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_injected(
     struct kmem_cache* cache, void* object, size_t requested, int flags, const void* frame,
     uint64_t saved) {
   struct kmem_cpu* const cpu = cpu_part(cache);
-  if (fails_on_purpose(cache, cpu, requested, flags)) {
+  if (injected_failure(cache, cpu, requested, flags)) {
     set_rounds(cpu, cpu->rounds + 1);
     slab_os_count(&cpu->allocations, -1);
     return alloc_failed(cache, saved);
@@ -225,9 +231,9 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_faulty(
   return object;
 }
 
-/* The fast path. `frame` is that of the entry point: a backtrace begins with its caller. The
- * section ends in one of three places, so that the hot one keeps nothing alive for the cold ones,
- * and does not read `requested`. */
+/* The fast path. `frame` is the stack frame of the entry point; a backtrace begins with the entry
+ * point's caller. Each cold path ends the interrupts-off region itself, so that the hot path need
+ * not preserve values for the cold paths and does not read `requested`. */
 static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cache* cache,
                                                                 const size_t* requested, int flags,
                                                                 const void* frame) {
@@ -240,16 +246,16 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
   void* const object = cpu->loaded->objects[rounds - 1];
   slab_os_count(&cpu->allocations, 1);
   if (UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS)) {
-    if (UNLIKELY(flags_again(cpu) & KMC_FAULTS))
-      return alloc_faulty(cache, object, *requested, flags, frame, saved);
+    if (UNLIKELY(flags_again(cpu) & KMC_INJECT))
+      return alloc_injected(cache, object, *requested, flags, frame, saved);
     return slab_trace_alloc(cache, object, *requested, frame, saved);
   }
   slab_os_irq_restore(saved);
   return object;
 }
 
-/* Zeroes outside the section: an object can be large; and no more than was asked for: the rest may
- * be red zone. */
+/* Zeroes with interrupts on, since an object can be large, and only the requested bytes, since the
+ * rest may be red zone. */
 ALLOCATOR_TEXT static __attribute__((noinline)) void* alloc_zeroed(struct kmem_cache* cache,
                                                                    size_t requested, int flags,
                                                                    const void* frame) {
@@ -275,7 +281,7 @@ ALLOCATOR_TEXT void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t req
 
 /* ---- Free. */
 
-/* A free that has been counted was none: its object belongs to another cache. */
+/* Subtracts a free that has been counted, because its object belongs to another cache. */
 static void uncount_free(struct kmem_cache* cache) {
   const uint64_t saved = slab_os_irq_save();
   slab_os_count(&cpu_part(cache)->frees, -1);
@@ -296,8 +302,8 @@ static void object_to_slab(struct kmem_cache* cache, void* object) {
   if (slab_layer_free(cache, object)) kmem_cache_release_later(cache);
 }
 
-/* The loaded magazine is full or not there. The object is counted, and its record
- * dropped, already. */
+/* The loaded magazine is full or missing. The free has been counted, and the object's trace record
+ * has been dropped. */
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem_cache* cache,
                                                                      void* object, uint64_t saved) {
   while (uses_magazines(cache)) {
@@ -318,7 +324,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem
   object_to_slab(cache, object);
 }
 
-/* Puts the object into the loaded magazine and ends the section. */
+/* Puts the object into the loaded magazine and ends the interrupts-off region. */
 static inline __attribute__((always_inline)) void free_object(struct kmem_cache* cache,
                                                               struct kmem_cpu* cpu, void* object,
                                                               uint64_t saved) {
@@ -332,7 +338,8 @@ static inline __attribute__((always_inline)) void free_object(struct kmem_cache*
   slab_os_irq_restore(saved);
 }
 
-/* A checked object may come back: looks before anything is counted, outside the section. */
+/* The object may belong to a checked slab: checks it, with interrupts on, before the free is
+ * counted. */
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_checked(struct kmem_cache* cache,
                                                                         void* object,
                                                                         uint64_t saved) {
@@ -355,7 +362,8 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_checked(struct k
   object_to_slab(cache, object);
 }
 
-/* There is no room for the object in the loaded magazine. */
+/* The loaded magazine has no room. Drops the object's trace record before free_slow, which may
+ * leave the interrupts-off region. */
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_traced_slow(
     struct kmem_cache* cache, void* object, uint64_t saved) {
   slab_trace_free(cache, object, saved);
@@ -393,7 +401,7 @@ static void empty_magazine(struct kmem_cache* cache, struct kmem_magazine* magaz
   for (uint32_t i = 0; i < rounds; i++) object_to_slab(cache, magazine->objects[i]);
 }
 
-/* Takes the loaded magazine off this CPU, and loads the previous one. NULL if there was none. */
+/* Takes the loaded magazine off this CPU and loads the previous one. NULL if none was loaded. */
 static struct kmem_magazine* unload_magazine(struct kmem_cpu* cpu, uint32_t* rounds) {
   struct kmem_magazine* const magazine = cpu->loaded;
   *rounds = cpu->rounds;
@@ -413,7 +421,8 @@ void magazines_drain_cpu(struct kmem_cache* cache) {
   }
 }
 
-/* On each CPU, interrupts off: its magazines go to the depots as they are. */
+/* Runs on each CPU with interrupts off: moves this CPU's magazines of the batch's caches, with
+ * their objects, to the depots of these caches. */
 static void unload_cpu(void* argument) {
   const struct cache_batch* const batch = argument;
   for (unsigned i = 0; i < 2 * batch->count; i++) {
@@ -457,7 +466,7 @@ void magazines_finish(struct kmem_cache* cache) {
 
 void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
   const unsigned cpus = slab_os_cpu_count();
-  /* Frees first: whoever sees a free counted finds its allocation counted too. */
+  /* Sums the frees first, so that for each counted free the allocation is counted, too. */
   for (unsigned i = 0; i < cpus; i++)
     stats->frees += __atomic_load_n(&cache->cpu[i].frees, __ATOMIC_ACQUIRE);
   for (unsigned i = 0; i < cpus; i++) {

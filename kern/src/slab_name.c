@@ -4,7 +4,7 @@
 
 #include "slab.h"
 
-/* "." and "..", which no directory may have. */
+/* True for "." and "..", which have a meaning in every directory. */
 static bool is_dots(const char* name) {
   return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }

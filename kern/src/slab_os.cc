@@ -23,12 +23,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "pages.h"
-
-extern "C" {
-// Functions of the allocator lie between them (kernel.ld).
-extern const char allocator_text_start[];
-extern const char allocator_text_end[];
-}
+#include "slab_trace.h"
 
 static_assert(sizeof(Spinlock) <= sizeof(slab_os_lock));
 static_assert(alignof(Spinlock) <= alignof(slab_os_lock));
@@ -52,20 +47,14 @@ constexpr LockRank rank_of(slab_os_rank rank) {
   __builtin_unreachable();
 }
 
-// Frames of the allocator that the caller of kmalloc may have below it.
-constexpr size_t kAllocatorFrames = 6;
-
-bool in_allocator(uint64_t return_address) {
-  return return_address > reinterpret_cast<uint64_t>(allocator_text_start) &&
-         return_address <= reinterpret_cast<uint64_t>(allocator_text_end);
-}
-
 }  // namespace
 
 void slab_os_lock_init(slab_os_lock* lock, slab_os_rank rank) {
   new (lock) Spinlock(rank_of(rank));
 }
 
+// Clang's thread-safety analysis is off here: C has no capabilities, so the C callers cannot name
+// these locks.
 void slab_os_lock_acquire(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
   ASSERT(!this_cpu().in_nmi);
   spinlock_of(lock).lock();
@@ -82,12 +71,13 @@ bool slab_os_may_sleep() {
   const InterruptsOff stays_on_this_cpu;
   const Cpu& cpu = this_cpu();
   if (cpu.held_locks != 0 || cpu.interrupt_depth != 0) return false;
-  // A CPU starts, with interrupts off, as its idle task, which has no number.
+  // A CPU's start-up code runs as its idle task, whose id is 0, with interrupts off. This code may
+  // pass KM_SLEEP.
   if (!cpu.current || cpu.current->id == 0) return true;
   return interrupts && cpu.preempt_off == 0;
 }
 
-// Caches are made before the other CPUs are started.
+// Counts all CPUs of the machine, because caches are made before the other CPUs are started.
 unsigned slab_os_cpu_count() {
   return acpi_info().cpu_count;
 }
@@ -120,7 +110,7 @@ void* slab_os_page_slab(const void* object) {
   return page ? page->slab : nullptr;
 }
 
-// The word `check=NAME[,NAME…]` of the kernel command line; `all` is every cache's name.
+// True if the option `check=NAME[,NAME…]` of the kernel command line has the name, or `all`.
 bool slab_os_check_new_cache(const char* name) {
 #ifdef CONFIG_SLAB_CHECK_ALL
   static_cast<void>(name);
@@ -150,7 +140,7 @@ void slab_os_note_place(slab_os_place* place, const void* frame) {
                            : task    ? task->name
                                      : "boot";
   *place = {};
-  place->time = coarse_milliseconds();
+  place->time = coarse_milliseconds().value;
   place->pid = task && !interrupt ? task->pid : 0;
   place->cpu = static_cast<uint16_t>(cpu.id);
   place->interrupt = interrupt;
@@ -167,9 +157,10 @@ void slab_os_note_place(slab_os_place* place, const void* frame) {
 
 void slab_os_log_place(const char* prefix, const char* what, const slab_os_place* place) {
   if (place->name[0] == '\0') return;
-  const slab_os_place copy = *place;  // format() is not exempt from KernelAddressSanitizer
+  // KernelAddressSanitizer forbids format() to read an audit in a slab, so format() gets a copy.
+  const slab_os_place copy = *place;
   place = &copy;
-  constexpr int kNameLength = SLAB_OS_PLACE_NAME - 1;  // it may be overwritten
+  constexpr int kNameLength = SLAB_OS_PLACE_NAME - 1;  // a bad write may have hit the name's NUL
   char who[64];
   if (place->pid != 0) {
     format(who, sizeof(who), "pid %u %.*s", place->pid, kNameLength, place->name);
@@ -178,7 +169,7 @@ void slab_os_log_place(const char* prefix, const char* what, const slab_os_place
            place->name);
   }
   klog("%s %s by %s on CPU %u, %lu ms ago:", prefix, what, who, place->cpu,
-       coarse_milliseconds() - place->time);
+       coarse_milliseconds().value - place->time);
   for (unsigned i = 0; i < place->depth && i < SLAB_OS_PLACE_FRAMES; i++) {
     char symbol[200];
     symbol_format(symbol, sizeof(symbol), kKernelImageBase + place->frames[i]);

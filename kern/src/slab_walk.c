@@ -1,10 +1,10 @@
 /* The states of all objects of a cache (slab_walk.h).
  *
- * An object that the slabs have given out is live unless it lies in a magazine: of a CPU, or of the
- * depot. What the slabs have not given out is on the list of its slab, through its first word or by
- * a bufctl; in a checked slab its state is in the slab's structure. An object on its way between
- * two of these places counts as live: whoever moves it has its address in a register or on the
- * stack, or that of the magazine in which it is. */
+ * An object that is out of its slab is live unless it lies in a magazine of a CPU or of the depot.
+ * An object that is free in its slab is on the slab's free list, linked by its first word or by its
+ * bufctl; for a checked slab, the slab's structure has the state of each object. An object in
+ * transit between slab and magazine counts as live: the stopped CPU has the address of the object,
+ * or of its magazine, in a register or on the stack. */
 #include "slab_walk.h"
 
 #include "slab_impl.h"

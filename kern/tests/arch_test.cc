@@ -1,4 +1,4 @@
-// The architecture's promises to the rest of the kernel.
+// The architecture layer's guarantees to the rest of the kernel.
 #include <atomic>
 #include <bit>
 
@@ -17,6 +17,7 @@
 #include "core/symbols.h"
 #include "core/user_memory.h"
 #include "lib/format.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "sched/task.h"
@@ -40,7 +41,7 @@ bool formats_as(const char* expected, const char* pattern, ...) {
 std::atomic<uint64_t> called_on{0};
 std::atomic<unsigned> calls{0};
 void note_call(void*) {
-  called_on |= uint64_t{1} << cpu_id();
+  called_on |= uint64_t{1} << number_of(cpu_id());
   calls++;
   if (interrupts_enabled())
     ktest_fail(__FILE__, __LINE__, "a cross-CPU call runs with interrupts off");
@@ -60,7 +61,7 @@ uint64_t walked[kMaxWalk];
     return walk_kernel_stack(reinterpret_cast<uint64_t>(__builtin_frame_address(0)), walked,
                              kMaxWalk);
   const size_t n = walk_from_depth(depth - 1);
-  asm volatile("" ::: "memory");
+  keep_frame();
   return n;
 }
 
@@ -72,7 +73,7 @@ void walk_in_interrupt(TrapFrame&, void*) {
 
 constexpr uint8_t kTestVector = 0xe1;
 
-// A page of the kernel virtual range with nothing mapped, for the life of a test.
+// An unmapped page of the kernel's virtual range, which the test may map.
 class VirtualPage {
  public:
   VirtualPage()
@@ -93,7 +94,7 @@ constexpr uint64_t kPresentBit = 1, kWritableBit = 2, kLargeBit = 1 << 7,
                    kNoExecuteBit = uint64_t{1} << 63, kTableMask = 0x000ffffffffff000,
                    kLargePageSize = 2 << 20;
 
-// Of how many mappings in the table, and below, `is` is true.
+// Counts the mappings in the table, and in the tables below it, for which `is` returns true.
 template <typename Is>
 unsigned mappings(uint64_t table, unsigned level, unsigned first, Is is) {
   const auto* entries = static_cast<const uint64_t*>(direct_map({table}));
@@ -204,7 +205,7 @@ KTEST(user_page_tables) {
   PageTables tables = made.take();
   const uint64_t low = 0x400000, high = kUserEnd - kPageSize;
   EXPECT(tables.map(low, {0x5000}, false, true).ok());
-  EXPECT(tables.map(high, {0x6000}, true, false).ok());
+  EXPECT(tables.map(high, {0x6000}, true, false, true).ok());
   EXPECT(tables.lookup(low).present && tables.lookup(low).executable &&
          !tables.lookup(low).writable);
   EXPECT(tables.lookup(high).physical == PhysAddr{0x6000} && tables.lookup(high).writable);
@@ -217,6 +218,9 @@ KTEST(user_page_tables) {
   EXPECT(visited == 2);
   tables.write_protect(high);
   EXPECT(tables.lookup(high).present && !tables.lookup(high).writable);
+  tables.protect(high, false, false, false);
+  EXPECT(tables.lookup(high).is_lent && !tables.lookup(high).readable &&
+         !tables.lookup(low).is_lent);
   EXPECT(tables.unmap(high).physical == PhysAddr{0x6000});
   EXPECT(!tables.lookup(high).present && !tables.unmap(high).present);
 }
@@ -271,10 +275,10 @@ KTEST(stack_walk_in_an_interrupt_ends_at_its_entry) {
   EXPECT(strcmp(symbol_lookup(walked[interrupt_walk - 1] - 1).name, "trap_entry") == 0);
 }
 
-// An NMI's handler sends NMIs where it may have interrupted a CPU that sends something else:
-// between the writes of the destination and of the command.
+// The handler of an NMI sends NMIs. The NMI may interrupt code that is sending an interprocessor
+// interrupt, and has written its destination but not yet its command to the local APIC.
 KTEST(an_nmi_to_all_leaves_the_destination_of_another_message) {
-  constexpr uint64_t kCommandHigh = 0x310;  // of the local APIC
+  constexpr uint64_t kCommandHigh = 0x310;  // offset in the local APIC
   constexpr uint32_t kDestination = 0x2a << 24;
   if (cpu_count() == 1) return;
   const InterruptsOff off;
@@ -282,7 +286,8 @@ KTEST(an_nmi_to_all_leaves_the_destination_of_another_message) {
   high = kDestination;
   stop_other_cpus();
   EXPECT(high == kDestination);
-  // Here comes the NMI of the one that leads, and goes on when all have shown themselves.
+  // The NMI handlers of the other CPUs choose a leader (core/nmi.cc), whose NMI arrives during this
+  // loop. The loop continues after all CPUs have responded.
   const Nanoseconds end = monotonic_now() + Nanoseconds{100'000'000};
   while (monotonic_now() < end) cpu_relax();
   EXPECT(high == kDestination);
@@ -297,7 +302,7 @@ KTEST(guard_pages_are_known) {
 
 KTEST(time_goes_on) {
   const Nanoseconds before = monotonic_now();
-  const uint64_t coarse = coarse_milliseconds();
+  const Milliseconds coarse = coarse_milliseconds();
   EXPECT(task_sleep_until(before + Nanoseconds{30'000'000}).ok());
   EXPECT(monotonic_now() >= before + Nanoseconds{30'000'000});
   while (coarse_milliseconds() == coarse) task_yield();

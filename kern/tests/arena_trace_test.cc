@@ -1,5 +1,5 @@
-// Traces of arenas: what direct callers hold stands in the trace of their arena and nowhere else,
-// every byte of memory has one owner, and all that stays true while traces go on and off under
+// Traces of arenas. An allocation of a direct caller appears in the trace of its own arena and in
+// no other. Every byte of memory has one owner. Both also hold while traces start and stop under
 // load.
 #include <algorithm>
 #include <atomic>
@@ -13,6 +13,7 @@
 #include "core/ktest.h"
 #include "kmalloc.h"
 #include "lib/format.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "store/page_buffer.h"
@@ -26,9 +27,10 @@
 namespace {
 
 constexpr size_t kLarge = 20'000;
-constexpr size_t kGuard = kPageSize;  // below a kernel stack
+constexpr size_t kGuard = kPageSize;  // size of the guard below a kernel stack
 
-// The records of a source, sorted by object; nothing while its trace is off.
+// Gets the records of a source, sorted by the object's address. There are none while the source's
+// trace is off.
 size_t records_of(TraceSource source, PageBuffer<TraceRecord>& records, TraceCounters* counters) {
   const MutexGuard guard(trace_control);
   TraceTable* const table = trace_table_of(source);
@@ -37,7 +39,7 @@ size_t records_of(TraceSource source, PageBuffer<TraceRecord>& records, TraceCou
   TraceSnapshot snapshot;
   EXPECT(snapshot.open(*table).ok());
   *counters = snapshot.counters();
-  EXPECT(records.reserve(counters->live() + 1).ok());
+  EXPECT(records.reserve(counters->live + 1).ok());
   size_t count = 0;
   snapshot.visit([&](const TraceRecord& record) { records[count++] = record; });
   std::sort(records.data(), records.data() + count,
@@ -55,11 +57,10 @@ const TraceRecord* find_record(const PageBuffer<TraceRecord>& records, size_t co
 
 void expect_identities(const TraceCounters& counters) {
   EXPECT(counters.seen == counters.recorded + counters.dropped + counters.filtered);
-  EXPECT(counters.recorded == counters.freed + counters.cleared + counters.live());
+  EXPECT(counters.recorded == counters.freed + counters.cleared + counters.live);
 }
 
-// How many records of the address there are in all traces, and whether the only one is the
-// source's, of so many bytes.
+// True if exactly one trace has a record of the address: the trace of `owner`, with this size.
 bool only_owner(TraceSource owner, const void* object, size_t size) {
   unsigned found = 0;
   bool owners = false;
@@ -77,17 +78,17 @@ bool only_owner(TraceSource owner, const void* object, size_t size) {
 
 [[gnu::noinline]] void* ktest_leak_page() {
   Result<PhysAddr> page = page_alloc(KM_SLEEP);
-  asm volatile("");
+  keep_frame();
   return page ? direct_map(*page) : nullptr;
 }
 [[gnu::noinline]] void* ktest_leak_large() {
   void* const memory = kmalloc(kLarge, KM_SLEEP);
-  asm volatile("");
+  keep_frame();
   return memory;
 }
 [[gnu::noinline]] KernelStack ktest_leak_stack() {
   Result<KernelStack> stack = kernel_stack_alloc();
-  asm volatile("");
+  keep_frame();
   EXPECT(stack.ok());
   return stack ? *stack : KernelStack{};
 }
@@ -109,7 +110,7 @@ KTEST(arena_trace_shows_what_leaked_once_under_who_leaked_it) {
     const DumpText pages(page_arena), ranges(kernel_virtual_arena);
     EXPECT(pages.has("kmemtrace page state stopped objsize 4096 "));
     EXPECT(pages.identities_hold() && ranges.identities_hold());
-    // Their first frame: allocators are not shown.
+    // The first frame of each stack is the allocator's caller: allocators are not shown.
     EXPECT(pages.count(" allocations from stack\n\tktest_leak_page+0x") == 1);
     EXPECT(pages.count(" allocations from stack\n\tktest_leak_large+0x") == 1);
     EXPECT(pages.count(" allocations from stack\n\tktest_leak_stack+0x") == 1);
@@ -154,7 +155,7 @@ KTEST(arena_trace_every_allocation_has_one_owner) {
   arena_xfree(page_arena, aligned, 5000);
   arena_span_free(page_arena, span, 2 * kPageSize);
   EXPECT(!only_owner(page_arena, large, kLarge) && !only_owner(page_arena, aligned, 5000));
-  // None of the caches that are made of spans, nor the tracer, has a trace.
+  // Caches that arenas use for spans have no trace, nor do the tracer's own sources.
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
     if (!source.can_be_traced()) EXPECT(!trace_table_of(source));
   }
@@ -168,7 +169,7 @@ KTEST(arena_trace_states_errors_and_names) {
   EXPECT(trace_command(trace, "start").error() == Errno::EPERM);
   trace.release();
 
-  // Names of arenas and caches are from one pool.
+  // Arenas and caches share one pool of names.
   arena* const first =
       arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   arena* const second =
@@ -193,8 +194,8 @@ KTEST(arena_trace_states_errors_and_names) {
   kmem_cache_destroy(third);
   arena_destroy(first);
 
-  // A trace counts what came before it as untracked, and ends with its arena, which stays as long
-  // as somebody holds it.
+  // The trace counts allocations from before its start as untracked. The trace ends when its arena
+  // is destroyed, but the arena's structure stays while it has a holder.
   void* const before = arena_alloc(second, 3, KM_SLEEP);
   EXPECT(trace_command(second, "start depth=3").ok());
   EXPECT(trace_command(second, "start").error() == Errno::EBUSY);
@@ -229,24 +230,25 @@ bool is_memory(struct arena* arena) {
   return arena == base_arena;
 }
 
-// Where all is that base_arena has handed out. What is added up, in bytes:
+// Accounts for all memory that base_arena has handed out. Sums, in bytes:
 struct Memory {
   uint64_t handed_out = 0;  // allocated_bytes of base_arena
 
-  // Owned: live objects of every cache whose slabs are memory, times their size (quantum caches own
-  // nothing: they serve their arena) … The allocator's own ones are apart: how many slab
-  // structures, bufctls and magazines there are depends on what idles.
+  // Owned: the live objects of every cache whose slabs are memory. Quantum caches own nothing,
+  // since they serve their arena. `own_objects` counts the allocator's own caches separately,
+  // because the number of slab structures, bufctls and magazines depends on idle objects.
   uint64_t objects = 0, own_objects = 0;
-  // … and what direct callers hold of every arena that is base_arena or imports from it, in whole
-  // quanta: its segments and the live objects of its quantum caches, less what of these are spans.
+  // Also owned: allocations of direct callers, in whole quanta, from every arena that is base_arena
+  // or imports from it. These are the arena's segments and the live objects of its quantum caches,
+  // minus the spans that arenas and caches import from it.
   uint64_t direct = 0;
 
-  // Free: objects in slabs and magazines, of quantum caches too, …
+  // Free: objects in slabs and magazines, including those of quantum caches.
   uint64_t free_objects = 0;
-  // … and what is free in imported spans.
+  // Also free: free segments of imported spans.
   uint64_t free_segments = 0;
 
-  // Overhead: what slabs have besides objects (slab structures, what alignment and checking add,
+  // Overhead: memory of slabs besides objects (slab structures, padding for alignment and checking,
   // colours, the rest of the last page), the hashes of caches and arenas, and boundary tags.
   uint64_t slab_overhead = 0, hashes = 0, tags = 0;
 
@@ -301,15 +303,15 @@ void expect_all_owned() {
 
 std::atomic<bool> churn_stop;
 
-// Everything that takes memory: sizes of caches and beyond, pages, kernel stacks with their tasks,
-// an arena with quantum caches.
+// Allocates memory of several kinds: objects of kmalloc caches, larger blocks, pages and kernel
+// stacks.
 void churn(void*) {
-  struct Piece {
+  struct Span {
     void* memory = nullptr;
     bool page = false;
   };
-  Piece pieces[48];
-  const auto give = [](Piece& piece) {
+  Span pieces[48];
+  const auto give = [](Span& piece) {
     if (!piece.memory) return;
     if (piece.page) {
       page_free(direct_map_phys(piece.memory));
@@ -319,7 +321,7 @@ void churn(void*) {
     piece.memory = nullptr;
   };
   while (!churn_stop) {
-    Piece& piece = pieces[ktest_random() % std::size(pieces)];
+    Span& piece = pieces[ktest_random() % std::size(pieces)];
     give(piece);
     piece.page = ktest_random() % 4 == 0;
     piece.memory = piece.page ? ktest_leak_page() : kmalloc(1 + ktest_random() % 60'000, KM_SLEEP);
@@ -328,7 +330,7 @@ void churn(void*) {
     }
     if (ktest_random() % 64 == 0) task_yield();
   }
-  for (Piece& piece : pieces) give(piece);
+  for (Span& piece : pieces) give(piece);
 }
 
 }  // namespace
@@ -345,13 +347,13 @@ KTEST(arena_trace_every_byte_has_one_owner) {
   churn_stop = true;
   team.join();
   EXPECT(trace_command_all("settle").ok());
-  // With the tracer's tables in memory, and after it.
+  // All memory has an owner while the tracer's tables exist, and after they are freed.
   expect_all_owned();
   EXPECT(trace_command_all("stop\nreset\nsettle").ok());
   expect_all_owned();
   const Memory after;
   EXPECT(after.objects == before.objects && after.direct == before.direct);
-  // A page that is held is one page more.
+  // A page that the test holds adds its size to `direct`.
   void* const page = ktest_leak_page();
   const Memory held;
   EXPECT(held.direct == after.direct + kPageSize);
@@ -374,7 +376,8 @@ struct Slot {
 constexpr unsigned kWorkers = 6, kSlots = 100;
 constexpr size_t kQuantum = 16, kCached = 64;
 
-// What the controller says of the trace while no command is under way: the version is even then.
+// The state of the trace of `ids`, as command() has set it. The state is valid while `version` is
+// even, which means that no command is under way.
 struct Load {
   arena* ids = nullptr;
   std::atomic<uint64_t> version{0};
@@ -390,7 +393,7 @@ constinit Load load;
 void fill(Slot& slot) {
   const uint64_t version = load.version;
   slot.resets = load.resets;
-  slot.size = 1 + ktest_random() % 200;  // from quantum caches and from segments
+  slot.size = 1 + ktest_random() % 200;  // from quantum caches, or from segments
   const bool recorded = load.running && slot.size >= load.min_size;
   slot.object = slot.size % 3 == 0 && slot.size > kCached
                     ? arena_xalloc(load.ids, slot.size, 64, 0, 0, 0, UINTPTR_MAX, KM_SLEEP)
@@ -440,13 +443,14 @@ void command(const char* text) {
   load.version++;
 }
 
-// Everything stands still: each record is of something that is out, and what must have one has it.
+// Compares the records with the slots, while all workers pause: each record belongs to a live
+// allocation, and each allocation that must have a record has one.
 void compare() {
   PageBuffer<TraceRecord> records;
   TraceCounters counters;
   const size_t count = records_of(load.ids, records, &counters);
   expect_identities(counters);
-  EXPECT(counters.live() == count && counters.dropped == 0);
+  EXPECT(counters.live == count && counters.dropped == 0);
   size_t matched = 0, live = 0;
   for (auto& slots : load.slots) {
     for (Slot& slot : slots) {
@@ -483,7 +487,8 @@ KTEST(arena_trace_agrees_with_an_account_under_load) {
   for (unsigned round = 0; round < 8; round++) {
     for (unsigned i = ktest_random() % 4; i < 4; i++)
       command(kCommands[ktest_random() % std::size(kCommands)]);
-    // The others, one of which serves all page tables and stacks meanwhile.
+    // Give commands to the other arenas, too. page_arena serves page tables and kernel stacks
+    // meanwhile.
     for (arena* arena : {page_arena, kernel_virtual_arena, base_arena}) {
       const char* const words = kForAll[ktest_random() % std::size(kForAll)];
       EXPECT(trace_command(arena, words).ok() || strcmp(words, "mark") == 0);

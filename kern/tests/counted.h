@@ -1,4 +1,4 @@
-// Counted objects of the kernel tests, and the trace of references to them.
+// Counted objects for kernel tests, and the trace of references to them.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ inline TraceSource kind() {
   return &ref_class(RefKind::kTest);
 }
 
-// The trace of a kind, for the life of a scope.
+// Traces a kind for the life of a scope.
 class Traced {
  public:
   explicit Traced(TraceSource source = kind(), std::string_view command = "start")

@@ -1,6 +1,6 @@
-// References to coverage maps, of open files and of tasks that record in them: each has a record
-// while they are traced, under load on all CPUs too. Run in the kernel that has #coverage
-// (configs/break.config).
+// References to coverage maps, from open files and from tasks that record in the maps. While the
+// references are traced, each has a record, also under load on all CPUs. Needs the kernel with
+// #coverage (configs/break.config).
 #include "sched/coverage.h"
 
 #ifdef CONFIG_COVERAGE
@@ -31,7 +31,7 @@ void command(const Ref<Chan>& file, std::string_view word) {
   EXPECT(file->device->write(*file, word.data(), word.size(), 0).ok());
 }
 
-// Tasks that open maps, share them, record in their own and in each other's, and end while they do.
+// Tasks that open maps, share them, record in their own maps and in each other's, and then end.
 struct Storm {
   static constexpr unsigned kPlaces = 6, kRounds = 200, kTasks = 12;
   TestNamespace names;
@@ -66,8 +66,10 @@ struct Storm {
       EXPECT(file->device->read(*file, places, sizeof(places), 0).ok());
     }
   }
-  // To the maps of the files that are left, when no task runs any more: each has its record.
-  uint64_t references() NO_THREAD_SAFETY_ANALYSIS {
+  // Counts the references to the maps of the remaining files, after all tasks have ended. Expects
+  // that each of these maps is recorded.
+  uint64_t references() {
+    lock.not_needed();
     uint64_t sum = 0;
     for (const Ref<Chan>& file : files) {
       if (!file) continue;
@@ -90,20 +92,20 @@ KTEST(coverage_maps_have_as_many_records_as_references) {
     team.join();
     task_drain_dead();
     EXPECT(storm.references() > 0);
-    EXPECT(counters_of(maps()).live() == storm.references());
-    // This task records in one map after the other, and keeps the file of neither.
+    EXPECT(counters_of(maps()).live == storm.references());
+    // This task records in one map after the other, and closes both files.
     command(storm.open(), "start");
-    EXPECT(counters_of(maps()).live() == storm.references() + 1);
+    EXPECT(counters_of(maps()).live == storm.references() + 1);
     const Ref<Chan> mine = storm.open();
     command(mine, "start");
     EXPECT(map_of(mine).ref_count() == 2 && is_recorded(map_of(mine)));
-    EXPECT(counters_of(maps()).live() == storm.references() + 2);
+    EXPECT(counters_of(maps()).live == storm.references() + 2);
     EXPECT(maps().live() == before + storm.references() + 2);
     command(mine, "stop");
   }
   const TraceCounters counters = counters_of(maps());
   EXPECT(counters.recorded > Storm::kTasks * Storm::kRounds / 2);
-  EXPECT(counters.live() == 0 && counters.unmatched == 0 && counters.dropped == 0);
+  EXPECT(counters.live == 0 && counters.unmatched == 0 && counters.dropped == 0);
   EXPECT(maps().live() == before);
   EXPECT(trace_command(maps(), "stop\nreset").ok());
 }

@@ -1,5 +1,5 @@
-// Tasks that wait for each other's sleeping locks (reach/deadlock.h). Where the order of locks is
-// checked no circle can be made; tests/guest/deadlock_test.py has those.
+// Tasks that wait for each other's sleeping locks (reach/deadlock.h). A kernel that checks the lock
+// order cannot form a circle; tests/guest/deadlock_test.py tests circles.
 #include <atomic>
 #include <memory>
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-// Tasks in a row, of which each has a lock and waits for that of the one before.
+// Tasks in a row. Each holds its own lock and waits for the lock of the task before it.
 struct Row {
   static constexpr unsigned kTasks = 100;
   struct Link {
@@ -20,17 +20,17 @@ struct Row {
   Link links[kTasks + 1];
   std::atomic<unsigned> next{1}, holding{0};
 
-  void run() NO_THREAD_SAFETY_ANALYSIS {
+  void run() {
     const unsigned i = next.fetch_add(1);
     links[i].lock.lock();
-    current_task()->held_mutexes = 0;  // the next lock has the same rank
+    current_task()->held_mutexes = 0;  // lets the task take a second lock of the same rank
     holding.fetch_add(1);
     while (holding.load() < kTasks) task_yield();
     links[i - 1].lock.lock();
     links[i - 1].lock.unlock();
     links[i].lock.unlock();
   }
-  // How many of them wait for a lock by now.
+  // Counts the tasks that are waiting for a lock.
   static unsigned waiting() {
     unsigned count = 0;
     task_for_each(
@@ -72,7 +72,7 @@ KTEST(deadlock_a_row_of_tasks_is_none) {
   team.join();
 }
 
-// While locks change hands on all CPUs nobody is taken for waiting who is not.
+// Locks change hands on all CPUs, and no task is reported in a circle.
 KTEST(deadlock_none_while_locks_change_hands) {
   struct Shared {
     Mutex outer{LockRank::kDebugDevice}, inner{LockRank::kDeviceMutex};

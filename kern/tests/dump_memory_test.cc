@@ -1,7 +1,7 @@
-// Dumps when all memory is full: of many objects from more stacks than the reserve has room for,
-// while other CPUs allocate and free.
+// Dumps while all memory is in use. The dumps have many objects, from more stacks than the reserve
+// for dumps (store/dump_reserve.h) has room for, and other CPUs allocate and free meanwhile.
 //
-// `dump_records=N` on the kernel command line says how many objects; without it they are few.
+// `dump_records=N` on the kernel command line sets the number of objects; the default is small.
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -14,6 +14,7 @@
 #include "core/ktest.h"
 #include "core/log.h"
 #include "core/not_roots.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "lib/units.h"
 #include "lib/words.h"
@@ -38,7 +39,7 @@ uint64_t wanted_records() {
   return count;
 }
 
-// An object from one of kStacks stacks.
+// Allocates an object from one of kStacks different stacks.
 [[gnu::noinline]] void* ktest_take_by_zero(kmem_cache* cache, uint32_t which, uint32_t levels);
 [[gnu::noinline]] void* ktest_take_by_one(kmem_cache* cache, uint32_t which, uint32_t levels);
 void* take_by(kmem_cache* cache, uint32_t which, uint32_t levels) {
@@ -48,16 +49,16 @@ void* take_by(kmem_cache* cache, uint32_t which, uint32_t levels) {
 }
 void* ktest_take_by_zero(kmem_cache* cache, uint32_t which, uint32_t levels) {
   void* const object = take_by(cache, which, levels);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 void* ktest_take_by_one(kmem_cache* cache, uint32_t which, uint32_t levels) {
   void* const object = take_by(cache, which, levels);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 
-// Objects of a traced cache, each of which has its number in it.
+// Objects of a traced cache. Each contains its own number.
 class Outstanding {
  public:
   explicit Outstanding(uint64_t count)
@@ -83,8 +84,8 @@ class Outstanding {
   uint64_t count() const { return count_; }
 
   void show_none() { std::fill_n(shown_.data(), count_ / 64 + 1, 0); }
-  // Notes that the object at this address was shown, if it is one of these. False if it was shown
-  // before.
+  // Notes that a dump shows the object at this address. Ignores objects of Churn. False if the dump
+  // has shown the object before.
   bool show(uint64_t address) {
     const uint64_t number = *reinterpret_cast<const volatile uint64_t*>(address);
     if (number >= count_ || reinterpret_cast<uint64_t>(objects_[number]) != address) return true;
@@ -106,18 +107,18 @@ class Outstanding {
   PageBuffer<uint64_t> shown_;
 };
 
-// Allocates and frees on all CPUs but the first, as far as there is memory, until it is destroyed.
+// Allocates and frees on all CPUs but the first, as memory permits, until its destructor runs.
 class Churn {
  public:
   explicit Churn(kmem_cache* cache) : cache_(cache), team_(work, this) {
-    for (unsigned cpu = 1; cpu < cpu_count(); cpu++) team_.add(cpu);
+    for (unsigned cpu = 1; cpu < cpu_count(); cpu++) team_.add(CpuId{cpu});
     while (running_ < cpu_count() - 1) task_yield();
   }
   ~Churn() {
     stop_ = true;
     team_.join();
   }
-  // Waits until others have gone on.
+  // Waits until the tasks on the other CPUs have made progress.
   void wait_for_some() const {
     const uint64_t before = frees_;
     while (cpu_count() > 1 && frees_ < before + 1000) task_yield();
@@ -146,7 +147,7 @@ class Churn {
   Team team_;
 };
 
-// All memory that there is, and trace memory at its limit.
+// Takes all memory, and sets the limit of trace memory to the amount in use.
 class FullMemory {
  public:
   FullMemory() {
@@ -162,7 +163,8 @@ class FullMemory {
       }
     }
   }
-  // What others have given back since is taken too, until the tracer cannot have so much.
+  // Also takes memory that others have freed since the constructor ran, until the tracer cannot
+  // allocate `size`.
   void leave_no_room(size_t size) {
     while (void* const memory = trace_copy_alloc(size)) {
       *static_cast<Block*>(memory) = {blocks_, nullptr, size};
@@ -200,15 +202,15 @@ uint64_t number_after(std::string_view text, std::string_view key, int base = 10
   return value;
 }
 
-// What a text dump says, read from its first byte to its last.
+// The contents of a text dump, read from its first byte to its last.
 struct TextDump {
   TextDump(TraceDump* dump, Outstanding& outstanding) : outstanding_(outstanding) {
     read_lines(dump, [this](std::string_view text) { line(text); });
   }
 
-  uint64_t live = 0, bytes = 0, stacks = 0, unattributed = 0;  // of the header
+  uint64_t live = 0, bytes = 0, stacks = 0, unattributed = 0;  // numbers in the header
   bool identities = false;
-  uint64_t objects = 0, group_bytes = 0, groups = 0, shown = 0, again = 0;  // of the body
+  uint64_t objects = 0, group_bytes = 0, groups = 0, shown = 0, again = 0;  // counted in the body
 
  private:
   void line(std::string_view text) {
@@ -236,7 +238,7 @@ struct TextDump {
   Outstanding& outstanding_;
 };
 
-// What a binary dump says of the only trace.
+// The contents of a binary dump of one trace.
 struct BinaryDump {
   BinaryDump(TraceBinaryDump* dump, Outstanding& outstanding) : dump_(dump) {
     get(0, header);
@@ -283,7 +285,8 @@ struct BinaryDump {
   TraceBinaryDump* dump_;
 };
 
-// A task that opens a dump when it is told to; it begins before, as its stack takes memory.
+// A task that opens a dump on request. It must be created before memory is full, since its stack
+// takes memory.
 class Reader {
  public:
   explicit Reader(kmem_cache* cache) : cache_(cache), team_(work, this) {
@@ -327,12 +330,12 @@ void read_dumps(Outstanding& objects) {
     second.go();
     const TextDump said(*text, objects);
     churn.wait_for_some();
-    EXPECT(!second.opened());  // the first has the reserve, and the snapshot
+    EXPECT(!second.opened());  // the first dump holds both the reserve and the snapshot
     trace_dump_close(*text);
     EXPECT(said.identities);
     EXPECT(said.live >= objects.count() && said.live <= objects.count() + kMaxCpus * 64);
     EXPECT(said.objects == said.live && said.group_bytes == said.bytes);
-    // The reserve has no room for so many stacks, and says so.
+    // The reserve has no room for all stacks, and the dump says so.
     EXPECT(said.unattributed > 0 && said.unattributed < said.live);
     EXPECT(said.stacks > 100 && said.stacks < kStacks && said.groups == said.stacks + 1);
     EXPECT(said.shown >= said.stacks && said.again == 0);
@@ -349,7 +352,7 @@ void read_dumps(Outstanding& objects) {
     EXPECT(read.header.stacks_unnamed == 0 && read.unnamed == 0);
     trace_binary_close(*binary);
   }
-  // Now all stacks have a group.
+  // Memory is free again, so the dump has a group for each stack.
   Result<TraceDump*> text = trace_dump_open(TraceSource(objects));
   EXPECT(text.ok());
   if (!text) return;

@@ -1,4 +1,4 @@
-// The text of a dump, and what a test wants to know of it.
+// The text of a dump, with queries for tests.
 #pragma once
 
 #include <string_view>
@@ -8,12 +8,12 @@
 #include "store/trace_memory.h"
 #include "trace/trace.h"
 
-// Reads a dump of any length to its end: calls line(text) for each line, which is shorter than 4096
-// bytes. One at a time.
+// Reads a dump of any length to its end, and calls line(text) for each line. A line must be shorter
+// than 4096 bytes. Only one call may run at a time.
 template <typename Line>
 void read_lines(TraceDump* dump, Line line) {
   static char buffer[4096];
-  size_t kept = 0;  // a line that is not whole yet
+  size_t kept = 0;  // bytes of an incomplete line, at the start of `buffer`
   for (uint64_t offset = 0;;) {
     Result<size_t> got = trace_dump_read(dump, buffer + kept, sizeof(buffer) - kept, offset);
     if (!got || *got == 0) break;
@@ -55,7 +55,7 @@ class DumpText {
       n++;
     return n;
   }
-  // The number after " key " in the first two lines.
+  // Returns the number after " key " in the first two lines.
   uint64_t number(std::string_view key) const {
     const size_t at = text().find(key);
     if (at == std::string_view::npos) return UINT64_MAX;

@@ -1,4 +1,6 @@
-// failnext of #debug on the live system: an order goes with its task.
+// Fault injection by `failnext` of #debug, on the live system. A request (order) applies only to
+// the task that made it, and ends with this task. In a sweep (debug_fail_in_process) it applies to
+// one process, chosen by number: the first process has number 1, and each fork takes the next.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "core/ktest.h"
@@ -8,14 +10,14 @@
 
 namespace {
 
-int fails_none(kmem_fault_site, const void*, size_t, int) {
+int fails_none(kmem_inject_site, const void*, size_t, int) {
   return 0;
 }
 
-// Whether nobody makes allocations fail.
+// True if no order is active.
 bool nobody_asks() {
-  if (!kmem_faults_begin(fails_none)) return false;
-  kmem_faults_end();
+  if (!kmem_inject_begin(fails_none)) return false;
+  kmem_inject_end();
   return true;
 }
 
@@ -52,7 +54,7 @@ namespace {
 
 void never_runs(void*) {}
 
-// What a fork makes of the current task.
+// Creates a task that inherits from the current task as in fork.
 Task* forked() {
   Result<Task*> child = task_create("forked", never_runs, nullptr);
   EXPECT(child.ok());
@@ -64,20 +66,21 @@ Task* forked() {
 
 KTEST(failnext_of_a_sweep_is_inherited_by_number) {
   EXPECT(debug_fail_in_process(7, 5, 3).ok());
-  const FaultOrder mine = current_task()->fault_order;
+  const FaultInjection mine = current_task()->fault_injection;
   EXPECT(mine.process == 1 && mine.fail == 0);
   Task* const second = forked();
   Task* const third = forked();
-  EXPECT(second->fault_order.process == 2 && second->fault_order.fail == 0);
-  EXPECT(third->fault_order.process == 3);
-  EXPECT(third->fault_order.fail == 7 && third->fault_order.skip == 5);
-  // Nobody asks for another while one of them lives, wherever the first has gone.
+  EXPECT(second->fault_injection.process == 2 && second->fault_injection.fail == 0);
+  EXPECT(third->fault_injection.process == 3);
+  EXPECT(third->fault_injection.fail == 7 && third->fault_injection.skip == 5);
+  // While a process of the sweep lives, another sweep is refused, even after the first process has
+  // left the sweep.
   EXPECT(debug_fail_next(0, 0).ok());
-  EXPECT(current_task()->fault_order.process == 0);
+  EXPECT(current_task()->fault_injection.process == 0);
   EXPECT(!nobody_asks());
   EXPECT(debug_fail_in_process(1, 0, 1).error() == Errno::EBUSY);
   Task* const other = forked();
-  EXPECT(other->fault_order.process == 0);
+  EXPECT(other->fault_injection.process == 0);
   for (Task* const task : {second, third, other}) task_discard(task);
   EXPECT(debug_fail_in_process(1, kNever, 1).ok());
   EXPECT(debug_fail_next(0, 0).ok());

@@ -1,4 +1,4 @@
-// Locks on files: arithmetic of ranges, locks that are cut and joined, and who is in whose way.
+// Locks on files: ranges, splitting and joining of locks, and conflicts.
 
 #include "ns/file_lock.h"
 #include "core/ktest.h"
@@ -42,7 +42,7 @@ struct LockedFile {
   Result<void> set(const LockOwner& owner, LockKind kind, uint64_t first, uint64_t last) {
     return record_lock_set(*chan, owner, kind, {first, last}, LockWait::kNo);
   }
-  // The first lock of anybody that touches the range.
+  // Finds the first lock of any owner that overlaps the range.
   FoundLock find(uint64_t first, uint64_t last) {
     return record_lock_find(*chan, nobody, LockKind::kExclusive, {first, last});
   }
@@ -87,16 +87,16 @@ KTEST(file_lock_keeps_others_out) {
   EXPECT(file.set(a, shared, 0, 9) && file.set(b, shared, 5, 14));
   EXPECT(fails_with(Errno::EAGAIN, file.set(a, exclusive, 0, 9)));
   EXPECT(file.set(a, exclusive, 0, 4) && fails_with(Errno::EAGAIN, file.set(b, shared, 4, 4)));
-  // What failed has changed nothing.
+  // A failed call has changed nothing.
   EXPECT(file.is(0, 4, exclusive, 0, 4, 1));
-  // Another open of the file, by whatever channel, is the same file; an open file's own lock is of
-  // another sort.
+  // Record locks belong to the file, so they conflict with record locks that were set through
+  // another open of the file. open_file_lock_set() does not conflict with record locks.
   Result<Ref<Chan>> again = path_open(file.ns.context(), "#tmp/locked", ABI_O_RDWR, 0);
   EXPECT(again &&
          fails_with(Errno::EAGAIN, record_lock_set(**again, b, exclusive, {0, 0}, LockWait::kNo)));
   EXPECT(again && open_file_lock_set(**again, exclusive, LockWait::kNo));
   EXPECT(fails_with(Errno::EAGAIN, open_file_lock_set(*file.chan, shared, LockWait::kNo)));
-  if (again) static_cast<void>(again.take());  // its lock goes with it
+  if (again) static_cast<void>(again.take());  // closing the file releases its lock
   EXPECT(open_file_lock_set(*file.chan, shared, LockWait::kNo));
   EXPECT(open_file_lock_set(*file.chan, LockKind::kNone, LockWait::kNo));
   record_locks_drop(*file.chan, a.owner);

@@ -1,7 +1,8 @@
-// The stretches with interrupts off: each way to turn them off and on is seen, and says who did it.
+// Stretches of time with interrupts off. For each way to turn interrupts off, the stretch is
+// recorded and attributed to the right function.
 //
-// Only lower bounds are asserted, since an emulator may take a CPU's thread away at any time; under
-// icount upper ones too.
+// Lower bounds of a stretch's length are asserted. Upper bounds are asserted only under icount,
+// since otherwise the host may stop an emulated CPU at any time.
 #include "core/irq_off.h"
 
 #ifdef CONFIG_IRQ_OFF_TRACE
@@ -28,8 +29,8 @@
 
 namespace {
 
-constexpr uint64_t kLong = 4'000'000;  // ticks
-constexpr uint64_t kOurs = 200;        // what a stretch has in it besides, under icount
+constexpr uint64_t kLong = 4'000'000;  // ticks of a long stretch
+constexpr uint64_t kOurs = 200;        // most ticks that measuring adds to a stretch, under icount
 constexpr uint8_t kTestVector = 0xe3;
 
 void spin(uint64_t ticks) {
@@ -60,7 +61,7 @@ constinit Spinlock lock{LockRank::kDevice};
   spin(ticks);
   slab_os_irq_restore(saved);
 }
-// What is inside does not end it.
+// Nested guards do not end the outer stretch.
 [[gnu::noinline]] void by_outer(uint64_t ticks) {
   const InterruptsOff off;
   spin(ticks / 2);
@@ -68,13 +69,13 @@ constinit Spinlock lock{LockRank::kDevice};
   by_allocator(0);
   spin(ticks / 2);
 }
-// Another task comes, with interrupts off, and turns them on.
+// Switches with interrupts off to another task, which turns them on.
 [[gnu::noinline]] void by_switch(uint64_t ticks) {
   const InterruptsOff off;
   spin(ticks);
   task_yield();
 }
-// Who calls a function for others is not the one.
+// Called with interrupts off. The stretch is attributed to this function, not to its caller.
 [[gnu::noinline]] void by_call(void* ticks) {
   spin(*static_cast<uint64_t*>(ticks));
 }
@@ -88,7 +89,7 @@ std::string_view function_of(uint64_t address) {
   return name ? name : "";
 }
 
-// All that is kept, at one moment.
+// A copy of all recorded stretches.
 class Stretches {
  public:
   Stretches()
@@ -106,7 +107,8 @@ class Stretches {
     return std::any_of(all_, all_ + count_,
                        [&](const IrqOffStretch& s) { return s.ticks != 0 && is(s); });
   }
-  // The longest that began in a function with this in its name; nullptr if there is none.
+  // Returns the longest stretch that began in a function whose name contains `function`; nullptr if
+  // there is none.
   const IrqOffStretch* of(std::string_view function) const {
     const IrqOffStretch* longest = nullptr;
     for (const IrqOffStretch* s = all_; s < all_ + count_; s++) {
@@ -126,7 +128,7 @@ bool exact() {
   return boot_option("icount", &length) && cpu_count() == 1;
 }
 
-// A stretch of `ticks` that began in `function`.
+// True if a stretch of at least `ticks` began in `function`.
 bool seen(std::string_view function, uint64_t ticks) {
   const Stretches stretches;
   const IrqOffStretch* const found = stretches.of(function);
@@ -169,12 +171,12 @@ KTEST(irq_off_goes_through_a_switch) {
         by_switch(kLong);
       },
       &arrived);
-  for (int i = 0; i < 2; i++) team.add(0);
+  for (int i = 0; i < 2; i++) team.add(kBootCpu);
   team.join();
   const Stretches stretches;
   EXPECT(stretches.any([](const IrqOffStretch& s) {
     return function_of(s.off).find("by_switch") != std::string_view::npos &&
-           function_of(s.on) != function_of(s.off) && s.ticks >= kLong && s.cpu == 0;
+           function_of(s.on) != function_of(s.off) && s.ticks >= kLong && s.cpu == kBootCpu;
   }));
 }
 
@@ -199,7 +201,8 @@ KTEST(irq_off_forgets) {
 
 namespace {
 
-// More places than there is room for, each longer than the one before.
+// These functions make stretches with more pairs of code addresses (where interrupts go off and on)
+// than the table has room for. Each stretch is longer than the one before.
 constexpr size_t kMany = kIrqOffPlaces + 4;
 constexpr uint64_t kStep = kLong / 16;
 template <size_t kNumber>
@@ -235,7 +238,7 @@ KTEST(irq_off_keeps_the_longest) {
     kept += here;
     EXPECT(!exact() || here == (i >= kMany - kIrqOffPlaces));
   }
-  // Others may have got in, if the host took the CPU away from them.
+  // If the host stops the CPU meanwhile, other stretches get into the table too.
   EXPECT(kept <= kIrqOffPlaces && kept >= kIrqOffPlaces / 2);
 }
 #endif

@@ -11,6 +11,7 @@
 #include "core/ktest.h"
 #include "core/probe_guard.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "probe/kernel_probes.h"
 #include "probe/probe.h"
@@ -19,7 +20,7 @@
 
 namespace {
 
-// --- What is probed.
+// --- Probed functions.
 
 [[gnu::noipa]] uint64_t probed(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
                                uint64_t f) {
@@ -34,17 +35,17 @@ constexpr uint64_t kConstantPart = 2 + 6 + 12 + 20 + 30;
   return a + 1;
 }
 
-// Several returns, at several depths.
+// This function has several returns, at several depths.
 [[gnu::noipa]] uint64_t factorial(uint64_t n) {
   if (n == 0) return 1;
   const uint64_t below = factorial(n - 1);
   if (n % 2) return n * below;
-  asm volatile("");
+  keep_frame();
   return below * n;
 }
 
 [[gnu::noinline]] NOT_PROBED uint64_t not_probed(uint64_t a) {
-  asm volatile("");
+  keep_frame();
   return a;
 }
 
@@ -59,7 +60,7 @@ uint32_t index_of(Function* function) {
   return find_function(reinterpret_cast<uint64_t>(function));
 }
 
-// --- Who is told.
+// --- Consumers.
 
 struct Counting : ProbeConsumer {
   void hit(const ProbeHit& hit) override {
@@ -71,7 +72,7 @@ struct Counting : ProbeConsumer {
   std::atomic<uint64_t> calls{0}, returns{0}, wrong{0}, arguments{0}, results{0};
 };
 
-// Checks that each hit is where it says.
+// Checks that a stack walk from each hit finds the probed function and its caller.
 struct Walking : Counting {
   void hit(const ProbeHit& hit) override {
     Counting::hit(hit);
@@ -79,7 +80,7 @@ struct Walking : Counting {
     uint64_t frames[2];
     const size_t count = walk_kernel_stack(hit.frame_pointer, frames, 2);
     const uint64_t return_address = *reinterpret_cast<const uint64_t*>(hit.stack_pointer);
-    // The walk ends at what a task begins with.
+    // A walk from the first function of a task finds no caller.
     const size_t caller = hit.returned ? 0 : 1;
     if (!hit.returned &&
         (count == 0 || frames[0] != probe_place_address(hit.tag) + kTextEntryBytes))
@@ -105,12 +106,12 @@ void arm_everything(ProbeConsumer& consumer, bool returns) {
   kfree(probes);
 }
 
-// --- Who calls.
+// --- Callers.
 
 struct Callers {
   static constexpr uint64_t kForever = UINT64_MAX;
   explicit Callers(uint64_t times) : times(times), team(call, this) {
-    for (unsigned cpu = 0; cpu < cpu_count(); cpu++) team.add(cpu);
+    for (const CpuId cpu : all_cpus()) team.add(cpu);
   }
   static void call(void* argument) {
     auto* self = static_cast<Callers*>(argument);
@@ -206,7 +207,7 @@ KTEST(kernel_probes_of_several_consumers) {
   kernel_probes_disarm(first);
   call(10'000);
   kernel_probes_disarm(third);
-  kernel_probes_disarm(third);  // it has none
+  kernel_probes_disarm(third);  // the consumer has no probes to disarm
   call(100'000);
   EXPECT(first.calls == 1111 && first.returns == 0);
   EXPECT(second.calls == 110 && second.returns == 110);
@@ -230,7 +231,8 @@ KTEST(kernel_probes_keep_out_what_a_consumer_does) {
   const KernelProbe probes[] = {{index_of(probed), 0, true}, {index_of(probed_other), 1, true}};
   EXPECT(kernel_probes_arm(calling, probes).ok());
   EXPECT(call_probed(7) == 7 + kConstantPart);
-  // Call and return, in each of which there are three calls and returns.
+  // The two hits are a call and a return. In each hit the consumer calls probed functions three
+  // times. Three calls and three returns for each hit are kept out: 12 in total.
   EXPECT(calling.hits == 2 && calling.told_of_other == 0 && calling.kept_out == 12);
   {
     const ProbesOff off;
@@ -311,7 +313,7 @@ KTEST(kernel_probes_with_anything_held) {
 
 namespace {
 
-// A bit of everything, and a known number of calls.
+// Does work of many kinds. Counts its calls of the probed function in `*argument`.
 void work(void* argument) {
   auto& calls = *static_cast<std::atomic<uint64_t>*>(argument);
   kmem_cache* cache =
@@ -353,7 +355,7 @@ void probe_everything(bool returns, unsigned times) {
     EXPECT(walking.calls > 100 * calls);
     EXPECT(kernel_text_checksum() == text);
   }
-  task_drain_dead();  // tasks that have ended with probes on what they were in
+  task_drain_dead();  // frees tasks that ended while everything was probed
 }
 
 }  // namespace
@@ -389,7 +391,7 @@ KTEST(kernel_probes_without_memory) {
   refused = current_task();
   asked = 0;
   const uint64_t text = kernel_text_checksum();
-  EXPECT(kmem_faults_begin([](kmem_fault_site, const void*, size_t, int) -> int {
+  EXPECT(kmem_inject_begin([](kmem_inject_site, const void*, size_t, int) -> int {
     if (this_cpu().current != refused || this_cpu().interrupt_depth > 0) return 0;
     asked++;
     return 1;
@@ -397,8 +399,8 @@ KTEST(kernel_probes_without_memory) {
   Counting counting;
   const KernelProbe probe = {index_of(probed), 0, true};
   const Result<void> armed = kernel_probes_arm(counting, {&probe, 1});
-  kmem_faults_end();
-  // It asks once, so this is each allocation's failure in turn.
+  kmem_inject_end();
+  // Arming makes a single allocation, so its failure is the only one possible.
   EXPECT(!armed.ok() && armed.error() == Errno::ENOMEM && asked == 1);
   EXPECT(kernel_text_checksum() == text && kernel_function(probe.function).consumers == 0);
   call_probed(1);

@@ -1,5 +1,5 @@
-// Run-time checking on the live system: switched on and off, scanned and traced while other CPUs
-// and interrupts allocate and free.
+// Run-time checking of caches on the live system. Checking is switched on and off, and caches are
+// scanned and traced, while other CPUs and interrupts allocate and free.
 #include <array>
 #include <atomic>
 
@@ -27,7 +27,7 @@ struct Shared {
 };
 constinit Shared shared{};
 
-// Every third slot is for the objects of one cache.
+// Slot i of `shared.exchange` has objects of cache i % kSizes.size().
 void exchange(uint32_t random) {
   const size_t slot = random % shared.exchange.size(), which = slot % kSizes.size();
   uint8_t* object = nullptr;
@@ -82,7 +82,7 @@ KTEST(memory_check_switches_under_load) {
   EXPECT(interrupt_register_vector(kVector, "ktest_check", on_interrupt, nullptr).ok());
   Team team(work, nullptr);
   for (unsigned i = 0; i < kTasks; i++) team.add();
-  // Rounds in which nobody did anything would show nothing.
+  // Waits until the tasks have worked: a round without their work would test nothing.
   const auto let_work = [] {
     for (const uint32_t before = shared.operations; shared.operations - before < 100;) task_yield();
   };

@@ -1,5 +1,5 @@
-// The memory core on the live system: tasks on all CPUs and interrupts allocate, pass on and free,
-// and every count is exact afterwards.
+// The memory core on the live system: tasks on all CPUs and interrupts allocate, exchange and free
+// objects, and every count is exact afterwards.
 #include <array>
 #include <atomic>
 
@@ -28,7 +28,7 @@ constexpr std::array<Shape, 6> kShapes = {Shape{64, 0, 0}, {104, 0, 0},
                                           {1024, 0, 0},    {48, 0, KMC_NOTOUCH},
                                           {4096, 4096, 0}, {200, 0, KMC_NOMAGAZINE}};
 
-// What all share.
+// Shared by all tasks and interrupts.
 struct Shared {
   std::array<kmem_cache*, kShapes.size()> caches;
   std::array<std::atomic<int64_t>, kShapes.size()> live;
@@ -45,7 +45,7 @@ struct Random {
   }
 };
 
-// An object is full of the number of its cache, and the caller's alone.
+// Allocates an object and fills it with the number of its cache.
 uint8_t* make(unsigned which) {
   auto* const object = static_cast<uint8_t*>(kmem_cache_alloc(shared.caches[which], KM_ATOMIC));
   if (!object) return nullptr;
@@ -70,7 +70,7 @@ void destroy(uint8_t* object) {
 }
 
 void on_interrupt(TrapFrame&, void*) {
-  Random random{shared.interrupts++ + (uint64_t{cpu_id()} << 32)};
+  Random random{shared.interrupts++ + (uint64_t{number_of(cpu_id())} << 32)};
   for (int i = 0; i < 4; i++) {
     auto& slot = shared.exchange[random() % shared.exchange.size()];
     destroy(slot.exchange(random() % 3 ? make(random() % kShapes.size()) : nullptr));
@@ -98,7 +98,7 @@ void work(void*) {
   kfree(held);
 }
 
-// At rest.
+// Checks a cache at rest with `live` objects.
 void expect_sound(kmem_cache* cache, uint64_t live) {
   if (const char* const wrong = kmem_cache_verify(cache)) {
     klog("%s: %s", kmem_cache_name(cache), wrong);
@@ -158,8 +158,8 @@ KTEST(memory_xalloc_meets_constraints_and_all_comes_back) {
                                      nullptr, 0, KM_SLEEP);
   EXPECT(ranges);
   if (!ranges) return;
-  // A page at 12 KiB after a multiple of 64 KiB, by next fit: in rising order, though each is free
-  // again at once.
+  // Next fit allocates pages at 12 KiB after a multiple of 64 KiB. Addresses rise although each
+  // page is freed at once.
   for (uintptr_t i = 0; i < 16; i++) {
     void* const range = arena_xalloc(ranges, kPageSize, 64 << 10, 12 << 10, 0, 0, UINTPTR_MAX,
                                      KM_SLEEP | KM_NEXTFIT);
@@ -171,7 +171,7 @@ KTEST(memory_xalloc_meets_constraints_and_all_comes_back) {
   arena_stats(ranges, &stats);
   EXPECT(stats.live == 0 && stats.segments == 2 && stats.failures == 1);
   arena_destroy(ranges);
-  // Memory: two pages within one 16 KiB, which can be written.
+  // Allocates memory: two writable pages that do not cross a multiple of 16 KiB.
   void* const pages = arena_xalloc(base_arena, 2 * kPageSize, 0, 0, 16 << 10, 0, UINTPTR_MAX,
                                    KM_SLEEP | KM_BESTFIT);
   EXPECT(pages);
@@ -197,7 +197,7 @@ KTEST(memory_zombie_cache_goes_with_its_last_object) {
   EXPECT(!kmem_cache_find("ktest_zombie"));
 }
 
-// A list of allocations, each of which holds the one before.
+// A list of allocations, each of which points to the previous one.
 struct Chain {
   void* last = nullptr;
   uint64_t bytes = 0;
@@ -219,8 +219,8 @@ struct Chain {
   }
 };
 
-// Takes all memory there is, as an atomic allocation sees it; nothing may break, and what comes
-// back can be used for other sizes.
+// Takes all memory that atomic allocations can get. Nothing breaks, and the memory can be used for
+// other sizes after it is freed.
 KTEST(memory_runs_out_and_comes_back) {
   kmem_reap();
   const uint64_t before = memory_totals().free;
@@ -244,7 +244,7 @@ struct kmem_cache_stats stats_of(kmem_cache* cache) {
   return stats;
 }
 
-// When little memory is free, the memory core's task has reaped what depots did not use for an
+// When free memory is low, the task `memory` reaps magazines that depots have not used for an
 // interval.
 KTEST(memory_that_is_low_has_the_surplus_reaped) {
   constexpr size_t kObjects = 2'000;
@@ -255,7 +255,7 @@ KTEST(memory_that_is_low_has_the_surplus_reaped) {
   for (size_t i = 0; i < kObjects; i++) objects[i] = kmem_cache_alloc(cache, KM_SLEEP);
   for (size_t i = 0; i < kObjects; i++) kmem_cache_free(cache, objects[i]);
   kfree(objects);
-  kmem_update();  // what is there has been there for an interval after the next
+  kmem_update();  // with the next update, the magazines have been idle for an interval
   kmem_update();
   const uint64_t full = stats_of(cache).depot_full;
   EXPECT(full > 0 && stats_of(cache).depot_surplus == full && stats_of(cache).depot_reaped == 0);

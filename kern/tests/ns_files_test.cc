@@ -1,4 +1,5 @@
-// Files and directories in memory: holes, renames, reading directories that change, and long ones.
+// Files and directories in memory: holes, renames, reading of directories while they change, and
+// large directories.
 
 #include <algorithm>
 #include <string_view>
@@ -35,7 +36,7 @@ KTEST(ns_tmp_holes_truncate_and_append) {
   EXPECT(Bytes(chan, far - 2).are("\0\0end"sv));
   const Bytes hole(chan, kPageSize);
   EXPECT(hole.length == sizeof hole.data && hole.data[0] == 0 && hole.data[255] == 0);
-  // What was cut off does not come back when the file grows again.
+  // Truncated bytes do not come back when the file grows again.
   EXPECT(device.truncate(chan, far + 1, {}));
   EXPECT(device.truncate(chan, far + 3, {}));
   EXPECT(Bytes(chan, far).are("e\0\0"sv));
@@ -45,7 +46,7 @@ KTEST(ns_tmp_holes_truncate_and_append) {
   EXPECT(Bytes(chan, far + 3).are("more"));
   EXPECT(fails_with(Errno::EFBIG, device.write(chan, "x", 1, uint64_t{1} << 60)));
   EXPECT(fails_with(Errno::EFBIG, device.write(chan, "x", 1, UINT64_MAX)));
-  // Removed while open: still there until the last channel is closed.
+  // A file that is removed while open exists until its last channel is closed.
   EXPECT(path_remove(context, "#tmp/file", false));
   EXPECT(fails_with(Errno::ENOENT, path_walk(context, "#tmp/file")));
   EXPECT(device.stat(chan, stat) && stat.nlink == 0);
@@ -85,7 +86,8 @@ Result<size_t> write_byte(const PathContext& context, std::string_view path, uin
   return chan->device->write(*chan, "x", 1, offset);
 }
 
-// Files that are nearly all hole take what finds their pages; empty ones take nodes and names.
+// Sparse files allocate the nodes of their page trees, and empty files allocate inodes and names.
+// Both count against the limit.
 KTEST(ns_tmp_counts_all_that_files_take) {
   LiveCounts live;
   TestNamespace ns;
@@ -109,7 +111,7 @@ KTEST(ns_tmp_counts_all_that_files_take) {
   while (made && files < kMostFiles) made = write_file(context, next_path(), "");
   EXPECT(files < kMostFiles && made.error() == Errno::ENOSPC);
   EXPECT(fails_with(Errno::ENOSPC, path_mkdir(context, next_path(), 0755)));
-  // A longer name than what a node, for which there is no room, takes with its own.
+  // A longer name needs memory of its own, which is not available.
   char longest[5 + kMaxName];
   std::fill(std::begin(longest), std::end(longest), 'x');
   "#tmp/"sv.copy(longest, 5);
@@ -118,7 +120,7 @@ KTEST(ns_tmp_counts_all_that_files_take) {
   EXPECT(memory_totals().free > memory_totals().total / 4);
   while (files-- > 0) {
     format(path, sizeof path, "#tmp/sparse%d", files);
-    static_cast<void>(path_remove(context, path, false));  // some could not be made
+    static_cast<void>(path_remove(context, path, false));  // some files could not be created
   }
   EXPECT(write_byte(context, "#tmp/again", (uint64_t{4} << 30) - 1));
   EXPECT(path_remove(context, "#tmp/again", false));
@@ -136,7 +138,7 @@ KTEST(ns_tmp_truncate_gives_everything_back) {
   EXPECT(path_truncate(context, "#tmp/file", 1));
   EXPECT(memory_totals().free > before - kArray / 4);
   EXPECT(file_is(context, "#tmp/file", "x"));
-  // What grows again reads as zeros, and what is written again is there.
+  // A file that grows again reads as zeros beyond its old end, and new data is kept.
   EXPECT(path_truncate(context, "#tmp/file", 10 * kPageSize));
   EXPECT(write_byte(context, "#tmp/file", 5 * kPageSize));
   Result<Ref<Chan>> chan = path_open(context, "#tmp/file", ABI_O_RDONLY, 0);
@@ -144,7 +146,8 @@ KTEST(ns_tmp_truncate_gives_everything_back) {
   EXPECT(path_remove(context, "#tmp/file", false));
 }
 
-// What others do between the look at who may do something and the deed.
+// Other users make changes between the walk to a file and the operation on it, so the device checks
+// permissions again.
 KTEST(ns_tmp_looks_and_changes_in_one_step) {
   LiveCounts live;
   TestNamespace ns;
@@ -154,12 +157,12 @@ KTEST(ns_tmp_looks_and_changes_in_one_step) {
   {
     Ref<Chan> file = path_walk(his, "#tmp/a").take(), directory = path_walk(his, "#tmp").take();
     Device& device = *file->device;
-    const Place at{*directory, "a"};
+    const DirectoryEntry at{*directory, "a"};
     EXPECT(write_file(hers, "#tmp/b", "hers"));
     EXPECT(fails_with(Errno::EPERM, device.rename(*file, at, {*directory, "b"}, his.who)));
     EXPECT(file_is(hers, "#tmp/b", "hers") && file_is(his, "#tmp/a", "his"));
     EXPECT(fails_with(Errno::EPERM, device.remove(*file, at, hers.who)));
-    // Another name, and another directory, by now.
+    // The file gets another name, and then another directory.
     EXPECT(path_rename(his, "#tmp/a", "#tmp/c"));
     EXPECT(fails_with(Errno::ENOENT, device.remove(*file, at, his.who)));
     EXPECT(fails_with(Errno::ENOENT, device.rename(*file, at, {*directory, "d"}, his.who)));
@@ -197,13 +200,14 @@ KTEST(ns_a_file_is_executed_or_written) {
       EXPECT(fails_with(Errno::ETXTBSY, open(static_cast<uint32_t>(flags))));
     EXPECT(fails_with(Errno::ETXTBSY, path_truncate(context, "#tmp/program", 0)));
     EXPECT(file_is(context, "#tmp/program", "code"));
-    // Who may not write does not come so far, and so does not keep others from executing.
+    // Opening for writing without permission fails before it could prevent others from executing
+    // the file.
     const PathContext nobodys = ns.context(nullptr, 1000);
     EXPECT(fails_with(Errno::EACCES, path_open(nobodys, "#tmp/program", ABI_O_WRONLY, 0)));
     EXPECT(fails_with(Errno::EACCES, path_truncate(nobodys, "#tmp/program", 0)));
     again->reset();
     EXPECT(fails_with(Errno::ETXTBSY, open(ABI_O_WRONLY)));
-    // Another file may take its name.
+    // Another file may take the program's name.
     EXPECT(write_file(context, "#tmp/next", "next"));
     EXPECT(path_rename(context, "#tmp/next", "#tmp/program"));
     EXPECT(write_file(context, "#tmp/program", "code"));
@@ -222,8 +226,8 @@ KTEST(ns_a_file_is_executed_or_written) {
   EXPECT(path_remove(context, "#tmp/program", false));
 }
 
-// Two readers at different places, while what they stand on is removed, renamed and made: each sees
-// once what stays.
+// Two readers are at different positions in a directory, while the entries there are removed,
+// renamed and created. Each reader sees every entry that stays exactly once.
 KTEST(ns_directory_readers_keep_their_places) {
   LiveCounts live;
   TestNamespace ns;
@@ -247,7 +251,7 @@ KTEST(ns_directory_readers_keep_their_places) {
     unsigned stays[kFiles];
     std::fill(std::begin(stays), std::end(stays), 1);
     for (unsigned round = 0; !readers[0].done || !readers[1].done; ++round) {
-      // The second has a head start.
+      // In the first ten rounds only the second reader reads.
       auto& reader = readers[round < 10 || round % 2 ? 1 : 0];
       alignas(8) char buffer[24];  // room for one entry
       Result<size_t> length = directory_read(*reader.chan, buffer, sizeof buffer);
@@ -262,7 +266,7 @@ KTEST(ns_directory_readers_keep_their_places) {
       ++reader.seen[i];
       const unsigned next = i + 1;
       if (i % 3 == 0 && next < kFiles && stays[i] && stays[next]) {
-        // The entry at hand, and the next one.
+        // Remove the current entry, and rename the next one.
         stays[i] = stays[next] = 0;
         EXPECT(path_remove(context, name_of(i, 'f'), false));
         format(to, sizeof to, "#tmp/many/r%u", next);
@@ -279,8 +283,8 @@ KTEST(ns_directory_readers_keep_their_places) {
   EXPECT(path_remove(context, "#tmp/many", true));
 }
 
-// The last entries of a directory take no longer to read than the first: the shortest times of
-// several tries, and several times as long is allowed.
+// Reading the last entries of a large directory takes no longer than reading the first ones. The
+// test compares the shortest of several times, with a large tolerance.
 KTEST(ns_directory_entries_cost_the_same) {
   LiveCounts live;
   TestNamespace ns;
@@ -331,7 +335,7 @@ KTEST(ns_files_that_cannot_run_are_not_searched_for_running_ones) {
   EXPECT(path_remove(context, "#tmp/file", false));
 }
 
-// A device of files that are numbers, for what is known of them only.
+// A device whose files have only numbers.
 class NumberedFiles final : public Device {
  public:
   constexpr NumberedFiles(const char* name) : Device(name) {}
@@ -345,7 +349,8 @@ class NumberedFiles final : public Device {
   bool one_offset() const override { return true; }
 };
 
-// Many files at once, opened and closed in any order, and with equal numbers in two devices.
+// Opens many files at once, and closes them in random order. Files of two devices have equal
+// numbers.
 KTEST(ns_each_file_in_use_is_known) {
   LiveCounts live;
   constexpr unsigned kFiles = 200;
@@ -356,7 +361,7 @@ KTEST(ns_each_file_in_use_is_known) {
   Ref<Chan> in_use[kFiles];
   FileUse uses[kFiles] = {};
   const auto begin = [&](unsigned file, FileUse use) -> Result<Ref<Chan>> {
-    // Numbers that agree in their lowest bits, and in all but the highest ones.
+    // Some numbers differ only in their highest bits, others have equal low bits.
     const uint64_t path = file / 2 % 3 == 0   ? uint64_t{file / 2} << 57
                           : file / 2 % 3 == 1 ? uint64_t{file / 2} << 20 | 0xfffff
                                               : file / 2;

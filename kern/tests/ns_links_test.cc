@@ -1,5 +1,5 @@
-// Hard links and symbolic links in #tmp, and walks that follow them, across binds and unions, and
-// from directories that are open.
+// Hard links and symbolic links in #tmp. Walks follow links across binds and unions, and from open
+// directories.
 
 #include <string_view>
 
@@ -33,7 +33,8 @@ KTEST(ns_hard_links_are_names_of_one_file) {
   EXPECT(
       fails_with(Errno::EXDEV, path_link(context, "#tmp/a", context, "#null/e", Links::kNotLast)));
   EXPECT(fails_with(Errno::EACCES, path_link(user, "#tmp/a", user, "#tmp/d/e", Links::kNotLast)));
-  // Two names of one file stay; another file's name is taken.
+  // Renaming a file's name to another name of the same file keeps both names. Renaming another file
+  // to it replaces it.
   EXPECT(path_rename(context, "#tmp/a", "#tmp/d/b") && links_of(context, "#tmp/a") == 2);
   EXPECT(write_file(context, "#tmp/c", "other"));
   EXPECT(path_rename(context, "#tmp/c", "#tmp/d/b"));
@@ -58,20 +59,21 @@ KTEST(ns_walks_follow_symbolic_links) {
   EXPECT(fails_with(Errno::ENOENT, path_walk(context, "#tmp/d/absolute")));  // nothing at /tmp yet
   EXPECT(path_bind(context, "#tmp", "/tmp", 0));
   EXPECT(file_is(context, "#tmp/d/absolute", "text") && file_is(context, "/tmp/to/up", "text"));
-  // The canonical name has no links in it, so `..` leads out of where the link leads.
+  // The canonical name contains no links, so `..` leads to the parent of the link's target.
   Result<Ref<Chan>> sub = path_walk(context, "/tmp/to");
   EXPECT(sub && (*sub)->path == "/tmp/d/sub"sv);
   if (sub) EXPECT(file_is(ns.context(sub->get()), "../file", "text"));
-  // Across a bind: from what stands there.
+  // Across a bind, a link is relative to the bound directory.
   EXPECT(path_bind(context, "/tmp/d", "/tmp/place", 0));
   EXPECT(file_is(context, "/tmp/place/sub/up", "text"));
   EXPECT(path_symlink(context, "place/file", "#tmp/into") && file_is(context, "/tmp/into", "text"));
-  // In a union: from its first member on, not only in the one that has the link.
+  // In a union, a link's target is looked up from the first member on, not only in the link's own
+  // member.
   EXPECT(path_symlink(context, "file", "#tmp/d/sub/beside"));
   EXPECT(path_bind(context, "/tmp/d/sub", "/tmp/d", ABI_BIND_BEFORE));
   EXPECT(file_is(context, "/tmp/d/beside", "text"));
   EXPECT(path_unmount(context, "/tmp/d") && path_unmount(context, "/tmp/place"));
-  // The end of the path.
+  // A link at the end of the path is not followed with kNotLast.
   Result<Ref<Chan>> link = path_walk(context, "/tmp/to", Links::kNotLast);
   char target[kMaxPath];
   EXPECT(link && (*link)->qid.symlink && (*link)->device->readlink(**link, target).ok());
@@ -113,7 +115,7 @@ KTEST(ns_links_that_lead_nowhere_or_round) {
   EXPECT(path_symlink(context, "loop/x", "#tmp/loop"));
   EXPECT(fails_with(Errno::ELOOP, path_walk(context, "#tmp/loop")));
   EXPECT(path_remove(context, "#tmp/loop", false));
-  // A target and what comes after it together are no longer than a path.
+  // A link's target and the rest of the path together must not exceed the maximum length of a path.
   static char longest[kMaxPath];
   for (size_t i = 0; i + 1 < sizeof longest; ++i) longest[i] = i % 2 ? '/' : '.';
   const std::string_view all(longest, sizeof longest - 1);
@@ -124,7 +126,7 @@ KTEST(ns_links_that_lead_nowhere_or_round) {
   EXPECT(path_remove(context, "#tmp/long", false));
 }
 
-// An open directory stays the one that it was, whatever has its name.
+// An open directory stays the same directory, even if another file takes its name.
 KTEST(ns_walks_begin_at_open_directories) {
   LiveCounts live;
   TestNamespace ns;

@@ -1,4 +1,4 @@
-// Pipes, and the tables of descriptors by which processes have them.
+// Pipes, and the descriptor tables of processes.
 
 #include <atomic>
 
@@ -43,15 +43,14 @@ KTEST(ns_pipe_without_reader_and_when_full) {
   size_t total = 0;
   while (Result<size_t> length = device.write(*ends.writer, block, sizeof block, 0))
     total += *length;
-  EXPECT(total > 0 &&
-         total % sizeof block == 0);  // writes of up to 4096 bytes are whole or not at all
+  EXPECT(total > 0 && total % sizeof block == 0);  // writes of up to 4096 bytes are atomic
   EXPECT(fails_with(Errno::EAGAIN, device.write(*ends.writer, block, sizeof block, 0)));
   ends.reader.reset();
   EXPECT(fails_with(Errno::EPIPE, device.write(*ends.writer, block, 1, 0)));
   EXPECT(device.poll(*ends.writer, nullptr) & ABI_POLLERR);
 }
 
-// A writer in another task sends more than the pipe holds, with a pattern that the reader checks.
+// A writer in another task sends more than the pipe holds, in a pattern that the reader checks.
 constexpr size_t kStream = 200'000;
 struct Stream {
   Ref<Chan> writer;
@@ -123,7 +122,7 @@ KTEST(ns_descriptor_tables) {
   EXPECT(fails_with(Errno::EBADF, fd_dup2(table, 1, 2, false)));
   EXPECT(fails_with(Errno::EBADF, fd_dup2(table, 0, kMaxFds, false)));
   EXPECT(fd_dup2(table, 0, 5, true));
-  EXPECT(fd_dup2(table, 10, 5, false));  // in place of what was there
+  EXPECT(fd_dup2(table, 10, 5, false));  // this replaces an open file
   Result<FdTable*> copy = fd_table_copy(table);
   EXPECT(copy);
   if (copy) {

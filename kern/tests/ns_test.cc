@@ -1,4 +1,5 @@
-// Path walk, bind, permissions; many tasks at it at once; and that each leaves nothing behind.
+// Path walks, binds and permissions, also by many tasks at once. LiveCounts checks that no object
+// is left behind.
 
 #include <algorithm>
 #include <atomic>
@@ -51,8 +52,8 @@ KTEST(ns_walk_absolute_relative_and_dots) {
   EXPECT(path_remove(context, "#tmp/walk", true));
 }
 
-// A directory's name, and the way up from it, when one above has got another name, and yet another
-// one has got the old.
+// The parent of the directory `inner` is renamed, and another directory takes the parent's old
+// name. The name of `inner` follows the rename, and so does `..` from `inner`.
 KTEST(ns_names_follow_renames) {
   LiveCounts live;
   TestNamespace ns;
@@ -88,16 +89,16 @@ KTEST(ns_names_follow_renames) {
     EXPECT(write_file(below, "file", "text") && file_is(below, "../../renamed/inner/file", "text"));
     Result<Ref<Chan>> up = path_walk(below, "..");
     EXPECT(up && (*up)->path == (bound ? "/tmp/renamed"sv : "#tmp/renamed"sv));
-    // The directory itself goes elsewhere, and its name is that of a file now.
+    // The directory itself moves elsewhere, and a file takes its old name.
     EXPECT(path_rename(context, "#tmp/renamed/inner", "#tmp/other/inner"));
     EXPECT(write_file(context, "#tmp/renamed/inner", ""));
     EXPECT(is_called("other/inner"));
     Result<Ref<Chan>> above = path_walk(below, "..");
     EXPECT(above && (*above)->qid == (*path_walk(context, "#tmp/other"))->qid);
-    // Who may not search what is above gets no further.
+    // The step from the parent back to `inner` needs search permission in the parent.
     EXPECT((*above)->device->set_attributes(**above, mode_change(0700), {}));
     EXPECT(fails_with(Errno::EACCES, path_walk(ns.context(inner->get(), 1000), "../inner")));
-    // What has been removed is left by the name that it had.
+    // From a removed directory, `..` follows the directory's last name.
     EXPECT(path_remove(context, "#tmp/other/inner/file", false));
     EXPECT(path_remove(context, "#tmp/other/inner", true));
     EXPECT(path_rename(context, "#tmp/old", "#tmp/older") &&
@@ -110,7 +111,7 @@ KTEST(ns_names_follow_renames) {
   }
 }
 
-// What a rename costs is paid once, and only by those who need the name.
+// The first walk after a rename is more expensive, and only callers that need the name pay for it.
 KTEST(ns_the_current_directory_keeps_its_present_name) {
   LiveCounts live;
   TestNamespace ns;
@@ -129,7 +130,8 @@ KTEST(ns_the_current_directory_keeps_its_present_name) {
     EXPECT(write_file(below, "file", "text") && is_named("#tmp/after/inner"));
     EXPECT(path_rename(context, "#tmp/after", "#tmp/again"));
     EXPECT(path_walk(below, "..") && is_named("#tmp/again/inner"));
-    // Of a file that is not kept nobody asks for the name.
+    // Calls that do not ask for the current name (Name::kPresent) do not update the directory's
+    // name.
     EXPECT(path_rename(context, "#tmp/other", "#tmp/others"));
     EXPECT(path_walk(below, "file") && !is_named("#tmp/again/inner"));
     EXPECT(path_remove(below, "file", false) && !is_named("#tmp/again/inner"));
@@ -140,8 +142,8 @@ KTEST(ns_the_current_directory_keeps_its_present_name) {
     EXPECT(path_remove(context, path, true));
 }
 
-// A directory that has no name since one above it has a long one: it is not lost, but nobody gets
-// from it to where its old name leads.
+// The rename of an ancestor makes a directory's name too long. The directory can still be used, but
+// `..` fails, since the old name may lead to another directory.
 KTEST(ns_names_that_become_too_long) {
   LiveCounts live;
   TestNamespace ns;
@@ -326,9 +328,9 @@ KTEST(ns_devices_have_no_leftovers_when_opened_wrongly) {
   EXPECT(power && fails_with(Errno::EINVAL, (*power)->device->write(**power, "sideways\n", 9, 0)));
 }
 
-// Tasks on all CPUs that make, write, read, list, bind, rename and remove in one directory of one
-// namespace, and pass bytes through pipes. What each does may fail, since the others are at it too,
-// but only with the errors that this can have.
+// Tasks on all CPUs create, write, read, list, bind, rename and remove in one directory of one
+// namespace, and send bytes through pipes. Other tasks may make an operation fail, but only with
+// the expected errors.
 struct Crowd {
   const TestNamespace* ns;
   std::atomic<unsigned> running{0};

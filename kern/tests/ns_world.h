@@ -1,5 +1,5 @@
-// What the tests of the name space share: namespaces of their own, what their files hold, and
-// whether anything is left behind.
+// Shared by the tests of the namespace: private namespaces, contents of files, and checks that
+// nothing is left behind.
 #pragma once
 
 #include <string_view>
@@ -12,8 +12,8 @@
 #include "ns/namespace.h"
 #include "slab.h"
 
-// The live objects of the caches that these tests use, counted at construction; the destructor
-// expects the same again.
+// Counts the live objects of the caches that these tests use. The destructor expects the same
+// counts as the constructor found.
 class LiveCounts {
  public:
   LiveCounts() { count(before_); }
@@ -52,7 +52,7 @@ class LiveCounts {
   size_t used_ = 0;
 };
 
-// A namespace of its own in which /dev is #null and so on, for root.
+// A private namespace without binds. Its contexts have root's rights unless `uid` is given.
 class TestNamespace {
  public:
   TestNamespace() {
@@ -61,7 +61,7 @@ class TestNamespace {
     ns_ = made.take();
   }
   PathContext context(Chan* cwd = nullptr, uint32_t uid = 0) const {
-    return {.ns = ns_.get(), .cwd = cwd, .who = {uid, uid}};
+    return {.ns = ns_.get(), .cwd = Ref<Chan>(cwd), .who = {uid, uid}};
   }
 
  private:
@@ -96,7 +96,7 @@ inline bool file_is(const PathContext& context, std::string_view path, std::stri
   return length && std::string_view(buffer, *length) == text;
 }
 
-// What a read of an open file gives.
+// The result of reading an open file.
 struct Bytes {
   Bytes(Chan& chan, uint64_t offset = 0, size_t size = sizeof data) {
     Result<size_t> result = chan.device->read(chan, data, size, offset);
@@ -115,7 +115,7 @@ bool fails_with(Errno error, Result<T> result) {
   return !result && result.error() == error;
 }
 
-// The names in a directory, each followed by a space.
+// Returns the names in a directory, each followed by a space.
 inline std::string_view names_in(const PathContext& context, std::string_view path,
                                  char (&text)[512]) {
   Result<Ref<Chan>> chan = path_open(context, path, ABI_O_RDONLY, 0);

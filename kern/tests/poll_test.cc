@@ -14,8 +14,8 @@ namespace {
 
 constexpr Nanoseconds kPatience{20'000'000'000};
 
-// A token that goes round among pollers on all CPUs. Each has a queue for the token, and waits in
-// one that is woken all the time for nothing, too.
+// Two tokens circulate among four pollers, which are spread over the CPUs. Each poller waits in two
+// queues: in its own queue for a token, and in `noise`, which is woken continually without reason.
 struct Stage {
   Spinlock lock{LockRank::kDevice};
   bool token GUARDED_BY(lock) = false;
@@ -50,7 +50,7 @@ void give_token(Stage& stage) {
   stage.arrived.wake_all();
 }
 
-// False when nothing came for very long.
+// Returns false if no token has come within kPatience.
 bool wait_for_token(Round& round, Stage& stage) {
   Poller poller;
   PollWaiter token(poller), noise(poller);
@@ -78,7 +78,7 @@ void pass_tokens(void* argument) {
     if (index == 0) round.noise.wake_all();
     give_token(next);
   }
-  give_token(next);  // it may wait for one still
+  give_token(next);  // the next stage may still wait for a token
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ KTEST(poll_loses_no_wakeup) {
   round.given_up = 0;
   for (Stage& stage : round.stages) static_cast<void>(take_token(stage));
   Team team(pass_tokens, &round);
-  for (unsigned i = 0; i < kStages; i++) team.add(i % cpu_count());
+  for (unsigned i = 0; i < kStages; i++) team.add(CpuId{i % cpu_count()});
   give_token(round.stages[0]);
   give_token(round.stages[2]);
   team.join();
@@ -99,7 +99,8 @@ KTEST(poll_loses_no_wakeup) {
   EXPECT(round.passed >= round.wanted);
 }
 
-// A pipe's ends wake who polls them, and an end that is let go while it is polled is another's.
+// A write to a pipe, and closing its writing end, wake pollers of the reading end. A read wakes
+// pollers of the writing end.
 KTEST(poll_is_woken_by_pipes) {
   LiveCounts live;
   Result<PipeEnds> made = pipe_create();

@@ -1,4 +1,4 @@
-// Sessions of #probe, with all CPUs calling what is probed.
+// Sessions of #probe, while all CPUs call the probed functions.
 #include <algorithm>
 #include <atomic>
 
@@ -21,7 +21,7 @@ struct NoPrograms final : ProbePrograms {
   void close(HeldRef<Chan>) override {}
 };
 
-// What the tests probe.
+// The probed functions.
 [[gnu::noipa]] void session_called() {}
 [[gnu::noipa]] void session_called_deep(unsigned depth) {
   if (depth > 0) {
@@ -56,12 +56,12 @@ class Session {
 };
 
 ProbeCounts no_counts() {
-  return {trace_stacks, trace_contexts, false};
+  return {trace_stacks, trace_contexts, ProbeApart::kPrograms};
 }
 
-void all_cpus(void (*body)(void*), void* argument) {
+void on_all_cpus(void (*body)(void*), void* argument) {
   Team team(body, argument);
-  for (unsigned cpu = 0; cpu < cpu_count(); cpu++) team.add(cpu);
+  for (const CpuId cpu : all_cpus()) team.add(cpu);
   team.join();
 }
 
@@ -78,7 +78,7 @@ KTEST(probe_session_counts_all_cpus) {
   {
     Session session;
     EXPECT(session.does("count session_called\nstart"));
-    all_cpus(call_at_depths, nullptr);
+    on_all_cpus(call_at_depths, nullptr);
     {
       ProbeCounts counts = no_counts();
       const ProbeSession::State state = session.counts(counts);
@@ -86,7 +86,7 @@ KTEST(probe_session_counts_all_cpus) {
              state.tallies.stacks_lost == 0);
       EXPECT(counts.size() == kDepths && counts.total() == cpu_count() * kCalls);
     }
-    // The next ones are not told.
+    // Calls after `stop` are not counted.
     EXPECT(session.does("stop"));
     call_at_depths(nullptr);
     ProbeCounts counts = no_counts();
@@ -95,7 +95,8 @@ KTEST(probe_session_counts_all_cpus) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// Counts, and a text of them that is open, name the stacks that they named.
+// The stacks that a session's counts name stay valid, while the stacks of another session are
+// swept.
 KTEST(probe_session_keeps_its_stacks_when_swept) {
   {
     Session session;
@@ -106,7 +107,7 @@ KTEST(probe_session_keeps_its_stacks_when_swept) {
     session.counts(before);
     EXPECT(before.size() == kDepths);
     {
-      Session other;  // what it makes is forgotten, and its places used again
+      Session other;  // table entries of this session's stacks are swept and reused
       for (unsigned i = 0; i < 10; i++) {
         EXPECT(other.does(i == 0 ? "count session_called\nstart" : "clear"));
         call_at_depths(nullptr);
@@ -141,12 +142,12 @@ KTEST(probe_session_is_cleared_and_read_under_load) {
           calls += made;
         },
         nullptr);
-    for (unsigned cpu = 0; cpu < cpu_count(); cpu++) team.add(cpu);
+    for (const CpuId cpu : all_cpus()) team.add(cpu);
     uint64_t cleared = 0;
     for (int i = 0; i < 40; i++) {
       uint64_t before = 0;
       for (int j = 0; j < 3; j++) {
-        ProbeCounts counts(trace_stacks, trace_contexts, true);
+        ProbeCounts counts(trace_stacks, trace_contexts, ProbeApart::kProcesses);
         const ProbeSession::State state = session.counts(counts);
         EXPECT(state.tallies.counted >= before && state.tallies.lost == 0);
         before = state.tallies.counted;
@@ -158,10 +159,10 @@ KTEST(probe_session_is_cleared_and_read_under_load) {
     EXPECT(session.does("clear"));
     done = true;
     team.join();
-    ProbeCounts counts(trace_stacks, trace_contexts, true);
+    ProbeCounts counts(trace_stacks, trace_contexts, ProbeApart::kProcesses);
     EXPECT(session.counts(counts).tallies.counted + cleared <= calls);
     EXPECT(session.does("stop\nclear"));
-    ProbeCounts none(trace_stacks, trace_contexts, true);
+    ProbeCounts none(trace_stacks, trace_contexts, ProbeApart::kProcesses);
     EXPECT(session.counts(none).tallies.hits() == 0 && none.size() == 0);
   }
   EXPECT(trace_memory_used() == 0);
@@ -173,7 +174,7 @@ KTEST(probe_session_events_of_all_cpus) {
     EXPECT(session->open_events().ok());
     EXPECT(session.does("event+return session_called\nstart"));
     Team team(call_at_depths, nullptr);
-    for (unsigned cpu = 0; cpu < cpu_count(); cpu++) team.add(cpu);
+    for (const CpuId cpu : all_cpus()) team.add(cpu);
     uint64_t seen = 0, lost = 0;
     const uint64_t wanted = 2 * cpu_count() * kCalls;
     while (seen + lost < wanted) {
@@ -186,7 +187,7 @@ KTEST(probe_session_events_of_all_cpus) {
       }
       lost += missed;
       if (any) seen++;
-      EXPECT(!any || event.cpu < cpu_count());
+      EXPECT(!any || number_of(event.cpu) < cpu_count());
     }
     team.join();
     ProbeCounts counts = no_counts();
@@ -202,19 +203,19 @@ KTEST(probe_session_pairs_of_all_cpus) {
     EXPECT(
         session.does("alloc session_alloc size=1\nalloc session_outer_alloc size=1\nfree "
                      "session_free address=1\nstart"));
-    all_cpus(
+    on_all_cpus(
         [](void*) {
-          const uintptr_t base = 0xffffc00000000000 + uint64_t{cpu_id()} * 0x1000000;
+          const uintptr_t base = 0xffffc00000000000 + uint64_t{number_of(cpu_id())} * 0x1000000;
           for (uintptr_t i = 0; i < 3000; i++) {
             void* const object = reinterpret_cast<void*>(base + i * 64);
             if (i % 2 == 0) {
               session_alloc(i + 1, object);
             } else {
-              session_outer_alloc(i + 1, object);  // what it does within is its own
+              session_outer_alloc(i + 1, object);  // the calls inside it do not count separately
             }
-            session_alloc(0, object);  // fails
+            session_alloc(0, object);  // a failed allocation
             if (i % 3 != 0) session_free(object);
-            if (i % 3 == 2) session_free(object);  // nobody knows it
+            if (i % 3 == 2) session_free(object);  // the second free finds no record
           }
         },
         nullptr);
@@ -242,7 +243,7 @@ abi_tracedump_source first_source(Session& session) {
   return source;
 }
 
-// Runs `body` as if the current task were of process `pid`.
+// Runs `body` as if the current task belonged to process `pid`.
 template <typename Body>
 void as_process(uint32_t pid, Body body) {
   const PreemptOff pinned;
@@ -255,7 +256,7 @@ void as_process(uint32_t pid, Body body) {
 
 }  // namespace
 
-// Of an object of the kernel the process that allocates decides, and anybody frees it.
+// For a kernel object, the pid of the allocating process decides, no matter which process frees it.
 KTEST(probe_session_pid_is_who_allocates) {
   constexpr uint32_t kWanted = 4711, kOther = 4712;
   const auto object = [](uintptr_t i) {
@@ -273,7 +274,7 @@ KTEST(probe_session_pid_is_who_allocates) {
       session_alloc(1, object(9));
       session_free(object(1));
     });
-    session_free(object(2));  // a kernel task
+    session_free(object(2));  // a kernel task frees the object
     const abi_tracedump_source source = first_source(session);
     EXPECT(source.recorded == 4 && source.freed == 3 && source.live == 1);
     EXPECT(source.filtered == 1 && source.unmatched == 0);
@@ -281,8 +282,8 @@ KTEST(probe_session_pid_is_who_allocates) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// A start that fails when some of its probes are there already: nothing of what they have told
-// stays, and a later start does what it would have done.
+// A start fails after some of its probes were armed. Nothing of their hits remains, and a later
+// start has its full effect.
 KTEST(probe_session_start_is_all_or_nothing) {
   struct OneProgram final : ProbePrograms {
     explicit OneProgram(TestProgram& program) : program(program) {}
@@ -290,7 +291,7 @@ KTEST(probe_session_start_is_all_or_nothing) {
       if (path == "/bin/probetest") {
         return Ref<Chan>(&program.file()).release();
       }
-      EXPECT(run_probetest("calls", 10) == 0);  // is told
+      EXPECT(run_probetest("calls", 10) == 0);  // the armed probes report these calls
       return Errno::ENOENT;
     }
     void close(HeldRef<Chan> file) override { Ref<Chan>::adopt(file).reset(); }
@@ -328,7 +329,8 @@ KTEST(probe_session_start_is_all_or_nothing) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// What is under way at the end, or has ended by an exception, says so.
+// Calls that an exception ends are counted as abandoned: at the next call, or when their thread
+// ends.
 KTEST(probe_session_abandoned_calls_are_counted) {
   struct Program final : ProbePrograms {
     explicit Program(TestProgram& program) : program(program) {}
@@ -362,19 +364,19 @@ KTEST(probe_session_abandoned_calls_are_counted) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// Everything that the kernel does, the tracer included, while pages of trace memory run out.
+// Probes the whole kernel, including the tracer, while trace memory runs out.
 KTEST(probe_session_counts_everything_with_little_memory) {
   const uint64_t limit = trace_memory_limit();
   for (const uint64_t bytes : {uint64_t{64} << 10, uint64_t{400} << 10, limit}) {
     trace_memory_set_limit(bytes);
     Session session;
     EXPECT(session.does("count *\nstacks both\nprocesses\nstart"));
-    all_cpus(
+    on_all_cpus(
         [](void*) {
           for (int i = 0; i < 200; i++) task_yield();
         },
         nullptr);
-    ProbeCounts counts(trace_stacks, trace_contexts, true);
+    ProbeCounts counts(trace_stacks, trace_contexts, ProbeApart::kProcesses);
     const ProbeSession::State state = session.counts(counts);
     EXPECT(state.tallies.hits() ==
            state.tallies.counted + state.tallies.filtered + state.tallies.lost);

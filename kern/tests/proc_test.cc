@@ -1,5 +1,5 @@
-// Address spaces and program loading, without running a program: what is shared, copied and
-// refused, and that everything is given back.
+// Address spaces and program loading, without running a program: sharing, copying and errors.
+// Everything is freed at the end.
 
 #include <string_view>
 
@@ -27,8 +27,8 @@ uint64_t live(const char* name) {
   return stats.live;
 }
 
-// Pages that are neither slabs' nor idle in magazines cannot be told from the outside; objects and
-// the pages of a space can.
+// Checks that no object and no page of a space is lost. Pages of spaces are counted in page_4096,
+// together with the pages of slabs and magazines.
 class NothingLost {
  public:
   NothingLost() { count(before_); }
@@ -47,14 +47,15 @@ class NothingLost {
   static constexpr const char* kNames[kCaches] = {"address_space", "vm_region", "chan", "process",
                                                   "page_4096"};
   static void count(uint64_t* counts) {
-    // page_4096 serves slabs too: those of the caches below must be there already, which the second
-    // of two equal runs has.
+    // page_4096 also serves slabs. So the test runs twice: the second run finds the slabs of the
+    // other caches in place.
     for (size_t i = 0; i < kCaches; i++) counts[i] = live(kNames[i]);
   }
   uint64_t before_[kCaches];
 };
 
-// Runs the test once so that caches have their slabs, then counts around a second time.
+// Runs the test once, so that the caches get their slabs. Then runs it again and compares the
+// counts.
 template <typename Test>
 void twice(Test test) {
   test();
@@ -95,7 +96,7 @@ KTEST(proc_pages_come_when_used) {
     EXPECT(is_error(space->fault(kBase - 1, FaultAccess::kRead), Errno::EFAULT));
     EXPECT(is_error(space->fault(kBase + 64 * kPageSize, FaultAccess::kRead), Errno::EFAULT));
     EXPECT(is_error(space->fault(kBase, FaultAccess::kExecute), Errno::EFAULT));
-    // Across pages.
+    // Write across several pages.
     char text[3 * kPageSize];
     memset(text, 'x', sizeof(text));
     EXPECT(space->write(kBase + 100, text, sizeof(text)));
@@ -121,7 +122,7 @@ KTEST(proc_fork_shares_until_written) {
     EXPECT(word_at(**second, kBase + kPageSize) == 1);
     uint64_t word;
     EXPECT(child.read(kBase + 5 * kPageSize, &word, sizeof(word)) == 0);
-    // The last one left writes to the page itself.
+    // The last space that shares the page writes to the page itself.
     second->reset();
     first->reset();
     set_word(*parent, kBase + 2 * kPageSize, 400);
@@ -143,7 +144,7 @@ KTEST(proc_unmap_cuts_regions) {
     EXPECT(is_error(space->fault(base + 8 * kPageSize - 1, FaultAccess::kRead), Errno::EFAULT));
     EXPECT(word_at(*space, base + 3 * kPageSize) == 3 &&
            word_at(*space, base + 8 * kPageSize) == 8);
-    // Over both edges of the hole, fixed.
+    // Map a fixed range over both edges of the hole.
     Result<uint64_t> middle =
         space->map_anonymous(base + 2 * kPageSize, 8 * kPageSize, ABI_PROT_READ, true);
     EXPECT(middle && *middle == base + 2 * kPageSize && space->resident_bytes() == 8 * kPageSize);
@@ -156,10 +157,57 @@ KTEST(proc_unmap_cuts_regions) {
   });
 }
 
+KTEST(proc_protect_cuts_and_joins_regions) {
+  twice([] {
+    const Ref<AddressSpace> space = new_space();
+    const uint64_t end = kBase + 8 * kPageSize;
+    EXPECT(space->add_region(kBase, end, kReadWrite));
+    for (uint64_t i = 0; i < 8; i++) set_word(*space, kBase + i * kPageSize, 10 + i);
+    const uint64_t regions = live("vm_region");
+    EXPECT(space->protect(kBase + 2 * kPageSize, 2 * kPageSize, ABI_PROT_READ));
+    EXPECT(space->protect(kBase + 6 * kPageSize, 1, 0));
+    EXPECT(live("vm_region") == regions + 4);
+    const auto may = [&](uint64_t page, FaultAccess access) {
+      return space->fault(kBase + page * kPageSize, access).ok();
+    };
+    EXPECT(may(1, FaultAccess::kWrite) && may(4, FaultAccess::kWrite));
+    EXPECT(may(2, FaultAccess::kRead) && !may(2, FaultAccess::kWrite) &&
+           !may(3, FaultAccess::kWrite) && !may(3, FaultAccess::kExecute));
+    EXPECT(!may(6, FaultAccess::kRead) && !may(6, FaultAccess::kWrite) &&
+           may(7, FaultAccess::kWrite));
+    EXPECT(space->resident_bytes() == 8 * kPageSize);  // inaccessible pages stay resident
+    {
+      const Ref<AddressSpace> child = space->fork().take();
+      EXPECT(is_error(child->fault(kBase + 6 * kPageSize, FaultAccess::kRead), Errno::EFAULT));
+      EXPECT(child->protect(kBase + 6 * kPageSize, kPageSize, kReadWrite));
+      EXPECT(word_at(*child, kBase + 6 * kPageSize) == 16);
+      set_word(*child, kBase + 6 * kPageSize, 0);
+    }
+    EXPECT(space->protect(kBase, 8 * kPageSize, ABI_PROT_READ | ABI_PROT_EXEC));
+    EXPECT(may(6, FaultAccess::kExecute) && !may(0, FaultAccess::kWrite));
+    EXPECT(live("vm_region") == regions);
+    EXPECT(space->protect(kBase, 8 * kPageSize, kReadWrite));
+    for (uint64_t i = 0; i < 8; i++) {
+      EXPECT(word_at(*space, kBase + i * kPageSize) == 10 + i);
+      set_word(*space, kBase + i * kPageSize, i);
+    }
+    EXPECT(is_error(space->protect(kBase + 1, kPageSize, kReadWrite), Errno::EINVAL));
+    EXPECT(is_error(space->protect(kBase, UINT64_MAX, kReadWrite), Errno::EINVAL));
+    EXPECT(is_error(space->protect(kBase, 9 * kPageSize, ABI_PROT_READ), Errno::ENOMEM));
+    EXPECT(is_error(space->protect(kBase - kPageSize, 2 * kPageSize, 0), Errno::ENOMEM));
+    EXPECT(space->unmap(kBase + 4 * kPageSize, kPageSize));
+    EXPECT(is_error(space->protect(kBase, 8 * kPageSize, 0), Errno::ENOMEM));
+    EXPECT(may(0, FaultAccess::kWrite));  // the failed call has changed nothing
+    // Unmapping works for any protection.
+    EXPECT(space->protect(kBase, 4 * kPageSize, 0) && space->unmap(kBase, 8 * kPageSize));
+    EXPECT(space->resident_bytes() == 0 && live("vm_region") == regions - 1);
+  });
+}
+
 KTEST(proc_unmap_gives_tables_back) {
   twice([] {
     const Ref<AddressSpace> space = new_space();
-    constexpr uint64_t kApart = uint64_t{1} << 30;  // what one table of tables covers
+    constexpr uint64_t kApart = uint64_t{1} << 30;  // bytes that one page directory maps
     constexpr uint64_t kPlaces = 20;
     EXPECT(space->map_anonymous(kBase, 2 * kPageSize, kReadWrite, true));
     set_word(*space, kBase, 1);
@@ -169,7 +217,7 @@ KTEST(proc_unmap_gives_tables_back) {
       set_word(*space, kBase + i * kApart, i);
       set_word(*space, kBase + i * kApart + kPageSize, i + 100);
     }
-    // Two pages, a table of pages and one of tables for each.
+    // Each mapping takes two pages, a page table, and a page directory.
     EXPECT(live("page_4096") >= before + 4 * kPlaces);
     for (uint64_t i = 1; i <= kPlaces; i++)
       EXPECT(space->unmap(kBase + i * kApart, kPageSize) &&
@@ -178,7 +226,7 @@ KTEST(proc_unmap_gives_tables_back) {
     EXPECT(space->unmap(kBase + kApart, kPlaces * kApart));
     EXPECT(live("page_4096") == before);
     EXPECT(word_at(*space, kBase) == 1);
-    // The heap gives its tables back too.
+    // The heap frees its tables too.
     EXPECT(space->unmap(kBase, 2 * kPageSize));
     const uint64_t empty = live("page_4096");
     EXPECT(space->add_stack_and_heap());
@@ -206,22 +254,23 @@ KTEST(proc_break_moves) {
     EXPECT(word_at(*space, start + 9000) == 0);
     EXPECT(space->move_break(start - 1) == start + 10000 &&
            space->move_break(UINT64_MAX) == start + 10000);
-    // Something in the way.
+    // Another mapping limits the heap.
     EXPECT(space->map_anonymous(start + 16 * kPageSize, kPageSize, kReadWrite, true));
     EXPECT(space->move_break(start + 20 * kPageSize) == start + 10000);
     EXPECT(space->move_break(start + 16 * kPageSize) == start + 16 * kPageSize);
-    // The stack.
+    // The whole stack can be used, but nothing below it.
     EXPECT(space->fault(kStackTop - 1, FaultAccess::kWrite) &&
            space->fault(kStackTop - kStackSize, FaultAccess::kWrite));
     EXPECT(is_error(space->fault(kStackTop - kStackSize - 1, FaultAccess::kWrite), Errno::EFAULT));
   });
 }
 
-// Random changes against an array that says what each page should hold.
+// Makes random changes, and compares with a model: an array with the expected contents of each
+// page.
 KTEST(proc_random_changes_against_a_model) {
   twice([] {
     constexpr uint64_t kPages = 40;
-    uint64_t model[kPages];  // 0: nothing there, 1: zero, else the word
+    uint64_t model[kPages];  // for each page: 0: unmapped; 1: zeros; otherwise: its first word
     memset(model, 0, sizeof(model));
     Ref<AddressSpace> space = new_space();
     for (unsigned step = 0; step < 3000; step++) {
@@ -240,7 +289,7 @@ KTEST(proc_random_changes_against_a_model) {
         case 2: {
           Result<Ref<AddressSpace>> copy = space->fork();
           EXPECT(copy);
-          // Go on with the parent or with the child.
+          // Go on with the parent or the child.
           if (copy && ktest_random() % 2) space = copy.take();
           break;
         }
@@ -268,7 +317,7 @@ KTEST(proc_load_and_let_go) {
   Result<Ref<Namespace>> ns = namespace_create();
   EXPECT(ns);
   if (!ns) return;
-  const PathContext context{.ns = ns->get(), .cwd = nullptr, .who = {}};
+  const PathContext context{.ns = ns->get(), .cwd = {}, .who = {}};
   twice([&] {
     Arguments arguments;
     EXPECT(arguments.add("first") && arguments.add("second") && arguments.add("X=y"));
@@ -317,7 +366,7 @@ KTEST(proc_discard_of_a_half_made_process) {
     Result<FdTable*> fds = fd_table_create();
     EXPECT(fds);
     if (fds) (*process)->fds = *fds;
-    EXPECT(process_make_task(**process));
+    EXPECT(thread_create(**process, {}));
     process_discard(*process);
   });
 }

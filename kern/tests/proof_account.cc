@@ -57,7 +57,8 @@ void Account::open(TraceSource source, struct arena* arena, uint32_t largest, co
   failures_before_ = arena ? 0 : failures_of(source.cache());
   first_generation_ = 0;
   for (Tally& tally : tallies_) memset(static_cast<void*>(&tally), 0, sizeof(Tally));
-  // A busy one is somebody's who has not seen yet whether he may allocate: it stays his.
+  // A busy slot belongs to an actor that has not checked yet whether it may allocate. That actor
+  // keeps the slot.
   for (const Slot& slot : slots_) ASSERT(slot.state != SlotState::kFull);
   set_mark(mark);
   begin_change(state.generation);
@@ -121,7 +122,7 @@ Account::View Account::look() const {
 
 void Account::act(Actor& actor, bool prefers_to_free) {
   for (unsigned tries = 0; tries < 4; tries++) {
-    // Mostly from one CPU's hands into another's.
+    // Half of the actions use the few hot slots, so objects usually pass from one CPU to another.
     Slot& slot = slots_[actor.random.below(actor.random.one_in(2) ? kHotSlots : kSlots)];
     SlotState state = slot.state;
     if (state == SlotState::kBusy || (state == SlotState::kEmpty) == prefers_to_free) continue;
@@ -156,6 +157,7 @@ void Account::allocate(Slot& slot, Actor& actor) {
   slot.size = 1 + random.below(largest_);
   slot.in_interrupt = actor.in_interrupt;
   slot.pid = actor.in_interrupt ? 0 : current_task()->pid;
+  slot.thread = actor.in_interrupt ? 0 : current_task()->thread_in_context;
   slot.user_call = actor.user_call;
   slot.cpu_known = actor.in_interrupt || random.one_in(2);
   const int flags = slot.cpu_known || random.one_in(2) ? KM_ATOMIC : KM_SLEEP;
@@ -232,7 +234,7 @@ void Account::release(Slot& slot, Actor& actor) {
   actor.events++;
   actor.hash.add(reinterpret_cast<uint64_t>(slot.object));
   tally_free(slot, before, after);
-  slot.object = nullptr;  // it is another's soon, of whom nothing is to be known here
+  slot.object = nullptr;  // before another actor can own the slot
   slot.state = SlotState::kEmpty;
 }
 
@@ -263,7 +265,8 @@ unsigned Account::live() const {
 
 // --- Comparing.
 
-// The first few are enough.
+// True if the difference that was counted last is to be printed. Only the first six of a comparison
+// are.
 bool Account::says() const {
   return differences_ <= 6;
 }
@@ -288,12 +291,12 @@ void Account::describe(const Slot& slot) {
                                               "recorded or dropped"};
   klog(
       "proof:   account: %p size %u by %s, path %u of %u frames, trail %u 0x%x, user call 0x%x, "
-      "pid %u%s, cpu %d, mark %u-%u%s, time %lu-%lu, table %d, resets %d: %s",
+      "pid %u thread %u%s, cpu %d, mark %u-%u%s, time %lu-%lu, table %d, resets %d: %s",
       slot.object, slot.size, path_function(slot.path, 0), slot.path.word, slot.path.frames,
-      slot.trail.frames, slot.trail.hash, slot.user_call, slot.pid,
+      slot.trail.frames, slot.trail.hash, slot.user_call, slot.pid, slot.thread,
       slot.in_interrupt ? " interrupt" : "", slot.cpu_known ? static_cast<int>(slot.cpu) : -1,
-      slot.mark_low, slot.mark_high, slot.state_known ? "" : "?", slot.time_low, slot.time_high,
-      static_cast<int>(slot.generation), static_cast<int>(slot.resets),
+      slot.mark_low, slot.mark_high, slot.state_known ? "" : "?", slot.time_low.value,
+      slot.time_high.value, static_cast<int>(slot.generation), static_cast<int>(slot.resets),
       kExpected[static_cast<unsigned>(slot.expect)]);
 }
 
@@ -301,8 +304,9 @@ void Account::describe(const TraceRecord& record) {
   if (!says()) return;
   const StackTable::Pair pair = trace_stacks.split(record.stack);
   klog("proof:   record: 0x%lx size %lu mark %u cpu %u time %lu context %u stack %u of %u and %u",
-       record.object(), record.size(), record.mark(), record.cpu(), record.milliseconds(),
-       record.context, record.stack, pair.stack, pair.user_stack);
+       record.object(), record.size(), record.mark(), number_of(record.cpu()), record.time().value,
+       number_of(record.context), number_of(record.stack), number_of(pair.stack),
+       number_of(pair.user_stack));
   const StackTable::View stack = trace_stacks.view(pair.stack);
   for (size_t i = 0; stack && i < stack.size(); i++) {
     char frame[100];
@@ -318,14 +322,14 @@ size_t Account::copy(PageBuffer<TraceRecord>& records, TraceCounters* counters) 
   TraceSnapshot snapshot;
   if (!snapshot.open(*table)) panic("interrupted while comparing");
   *counters = snapshot.counters();
-  if (!records.reserve(counters->live() + 1)) panic("no memory to compare");
+  if (!records.reserve(counters->live + 1)) panic("no memory to compare");
   size_t count = 0;
   const bool all = snapshot.visit([&](const TraceRecord& record) {
     if (count == records.capacity()) return false;
     records[count++] = record;
     return true;
   });
-  if (!all || count != counters->live()) difference("records and counters do not agree");
+  if (!all || count != counters->live) difference("records and counters do not agree");
   std::sort(records.data(), records.data() + count,
             [](const TraceRecord& a, const TraceRecord& b) { return a.object() < b.object(); });
   return count;
@@ -350,8 +354,8 @@ void Account::compare_state() {
                                                               : KMC_TRACED | KMC_EVER_TRACED;
   if (flags != expected) difference("the flags are 0x%x", static_cast<unsigned>(flags));
   if (source_.live() != live()) difference("%lu are live, %u are held", source_.live(), live());
-  // What the quantum caches of an arena cannot serve is counted by them, so an arena's failures are
-  // not compared.
+  // An arena counts requests that its quantum caches cannot serve as failures of these caches, so
+  // the failures of arenas are not compared.
   if (arena_) return;
   const uint64_t failures = failures_of(source_.cache()) - failures_before_;
   if (failures != failures_)
@@ -361,7 +365,7 @@ void Account::compare_state() {
 unsigned Account::compare(Hash& hash) {
   if (!source_) return 0;
   differences_ = 0;
-  const StoreReading reading;  // sweeps go on
+  const StoreReading reading;  // keeps entries of stacks and contexts valid during sweeps
   compare_state();
   PageBuffer<TraceRecord> records;
   TraceCounters counters = {};
@@ -370,10 +374,10 @@ unsigned Account::compare(Hash& hash) {
     const uint64_t missing = compare_records(records.data(), count);
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += records[i].size();
-    if (counters.live() != count)
-      difference("live %lu, but there are %lu records", counters.live(), count);
-    if (counters.live_bytes != bytes)
-      difference("bytes %lu, but the records have %lu", counters.live_bytes, bytes);
+    if (counters.live != count)
+      difference("live %lu, but there are %lu records", counters.live, count);
+    if (counters.bytes != bytes)
+      difference("bytes %lu, but the records have %lu", counters.bytes, bytes);
     compare_counters(counters, missing);
     compare_dump(counters);
   } else if (count > 0) {
@@ -382,7 +386,7 @@ unsigned Account::compare(Hash& hash) {
   hash.add(live());
   for (const uint64_t word :
        {counters.seen, counters.recorded, counters.dropped, counters.filtered, counters.freed,
-        counters.cleared, counters.unmatched, counters.live_bytes, counters.truncated}) {
+        counters.cleared, counters.unmatched, counters.bytes, counters.truncated}) {
     hash.add(word);
   }
   forget_old_generations();
@@ -398,7 +402,7 @@ uint64_t Account::compare_records(TraceRecord* records, size_t count) {
     describe(records[i - 1]);
     describe(records[i]);
   }
-  // Marks those that an object has been found for.
+  // For each record: whether a slot has its object.
   PageBuffer<bool> found;
   if (!found.reserve(count + 1)) panic("no memory to compare");
   std::fill_n(found.data(), count, false);
@@ -451,11 +455,11 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
   if (slot.cpu_known && record.cpu() != slot.cpu) wrong = "CPU";
   if (slot.state_known && (record.mark() < slot.mark_low || record.mark() > slot.mark_high))
     wrong = "mark";
-  if (record.milliseconds() < slot.time_low || record.milliseconds() > slot.time_high)
-    wrong = "time";
+  if (record.time() < slot.time_low || record.time() > slot.time_high) wrong = "time";
   if (context && (context->kind == ContextKind::kInterrupt) != slot.in_interrupt)
     wrong = "kind of context";
   if (context && context->pid != slot.pid) wrong = "process";
+  if (context && context->thread != slot.thread) wrong = "thread";
   if (context && !slot.in_interrupt && !is_name_of(slot.pid, context->program->name))
     wrong = "program";
   if (wrong) {
@@ -469,7 +473,7 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
 void Account::compare_stack(const Slot& slot, const TraceRecord& record) {
   const StackTable::Pair pair = trace_stacks.split(record.stack);
   const StackTable::View stack = trace_stacks.view(pair.stack);
-  if (!stack) return;  // counted: compare_counters
+  if (!stack) return;  // the stack was lost: compare_counters() checks whether this may happen
   bool right = stack.kind() == StackKind::kKernel && stack.size() > 0 && stack.size() <= slot.depth;
   for (unsigned i = 0; right && i < stack.size() && i < slot.path.frames; i++) {
     const Symbol symbol = symbol_lookup(stack[i] - 1);
@@ -480,8 +484,8 @@ void Account::compare_stack(const Slot& slot, const TraceRecord& record) {
     const Trail trail = trail_of(stack);
     right = trail.frames == slot.trail.frames && trail.hash == slot.trail.hash;
   }
-  // One that was lost is counted too.
-  if (right && pair.user_stack != 0)
+  // A user stack may be lost, too.
+  if (right && pair.user_stack != StackId::kNone)
     right = slot.user_call != 0 &&
             UserCall::matches(slot.user_call, trace_stacks.view(pair.user_stack));
   if (right) return;
@@ -498,7 +502,7 @@ void Account::compare_counters(const TraceCounters& counters, uint64_t missing) 
   };
   if (counters.seen != counters.recorded + counters.dropped + counters.filtered)
     difference("seen is no sum");
-  if (counters.live() > counters.recorded) difference("recorded is no sum");
+  if (counters.live > counters.recorded) difference("recorded is no sum");
   within("seen", counters.seen, counts.seen, counts.maybe_allocations);
   within("filtered", counters.filtered, counts.filtered,
          counts.unsure_filtered + counts.maybe_allocations);
@@ -525,7 +529,7 @@ uint64_t number_after(std::string_view text, std::string_view key) {
   return value;
 }
 
-// What a person reads says the same as the table.
+// Compares the counters in the head of a text dump with those of the table.
 void Account::compare_dump(const TraceCounters& counters) {
   Result<TraceDump*> dump = trace_dump_open(source_);
   if (!dump) {
@@ -541,15 +545,16 @@ void Account::compare_dump(const TraceCounters& counters) {
                     number_after(head, " filtered ") == counters.filtered &&
                     number_after(head, " freed ") == counters.freed &&
                     number_after(head, " cleared ") == counters.cleared &&
-                    number_after(head, " live ") == counters.live() &&
-                    number_after(head, " bytes ") == counters.live_bytes &&
+                    number_after(head, " live ") == counters.live &&
+                    number_after(head, " bytes ") == counters.bytes &&
                     number_after(head, " unmatched ") == counters.unmatched &&
-                    number_after(head, " untracked ") == live() - counters.live();
+                    number_after(head, " untracked ") == live() - counters.live;
   if (!same) difference("the dump says otherwise than the table: %.*s", 120, text);
   trace_dump_close(*dump);
 }
 
-// Everything stands still: what is to come happens to the table of now, or to later ones.
+// Forgets the tallies of all tables but the current one. Called while all actors pause: later
+// events belong to the current table or to later tables.
 void Account::forget_old_generations() {
   const uint32_t kept = state_.generation - first_generation_;
   const auto move = [](std::atomic<uint64_t>& to, const std::atomic<uint64_t>& from) {

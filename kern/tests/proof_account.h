@@ -1,17 +1,18 @@
-// An account of what a trace must say, kept without the tracer: for trace_proof_test.cc.
+// The expected contents of a trace, accounted for without the tracer: for trace_proof_test.cc.
 //
-// An Account watches one source (a cache or an arena). All objects that its callers hold stand in
-// its slots, with what is known of each: who asked for how much, where, when, on which CPU and
-// under which mark, and whether there must be a record of it. That follows from the state of the
-// trace, which the controller publishes with a version that is odd while a command is under way: an
-// allocation that begins and ends under one even version met that state and no other. Of one that a
-// command overlaps it is not known which state it met; the next comparison, at which everything
-// stands still, says what became of it, and from then on it is held to that.
+// An Account watches one source (a cache or an arena). Its slots contain all objects that actors
+// have allocated from the source. A slot has everything that is known of its object: size and stack
+// of the request, time, CPU, mark, and whether there must be a record. A record's existence follows
+// from the state of the trace, which the controller publishes with a version that is odd while a
+// command runs. An allocation that begins and ends under one even version met exactly the published
+// state. If a command overlaps an allocation, it is unknown whether there is a record. The next
+// comparison, for which all actors pause, searches for the record. From then on the account knows
+// whether the object has one.
 //
-// Beside the objects, what happened is tallied, for each table that the source has had (its
-// *generation*): events that certainly happened to it, and events of which that is not known, so
-// that each counter of the table lies between two bounds. They are one number where no command came
-// in between.
+// An Account also counts events. Each table that the source has had is a *generation*. For each
+// generation there are counts of events that certainly belong to the table, and of events that may
+// belong to it. So each counter of the table lies between two bounds, which are equal if no command
+// overlapped an event.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,8 @@
 
 namespace proof {
 
-// SplitMix64. One for each task and CPU, so that what each does follows from the seed.
+// The SplitMix64 generator. Each task and each CPU has its own, so that its actions follow from the
+// seed.
 class Random {
  public:
   void seed(uint64_t seed) { state_ = seed; }
@@ -38,7 +40,7 @@ class Random {
   uint64_t state_ = 0;
 };
 
-// What somebody has done, as one number.
+// A hash of all actions of an actor.
 class Hash {
  public:
   void add(uint64_t word) { value_ = (value_ ^ word) * 0x9e3779b97f4a7c15 ^ value_ >> 29; }
@@ -48,55 +50,57 @@ class Hash {
   uint64_t value_ = 0;
 };
 
-// Who acts: a task, or the interrupts of a CPU.
+// An actor: a task, or the interrupts of a CPU.
 struct Actor {
   Random random;
   Hash hash;
   uint64_t events = 0;
-  uint64_t remote_frees = 0;             // of objects that were surely allocated on another CPU
-  uint64_t taken_again = 0;              // and of these, what the next allocation of the actor got
-  const void* freed_remotely = nullptr;  // the last one, until there is another allocation
+  uint64_t remote_frees = 0;  // frees of objects that were certainly allocated on another CPU
+  uint64_t taken_again = 0;   // remote frees whose object the actor's next allocation got
+  const void* freed_remotely = nullptr;  // object of the last remote free; set to nullptr by the
+                                         // next allocation
   bool in_interrupt = false;
-  uint32_t user_call = 0;  // that it is in
+  uint32_t user_call = 0;  // the current simulated system call; 0: none
 };
 
 enum class Expect : uint8_t {
   kRecorded,
   kNotRecorded,
-  kEither,     // a command came in between, or it is sampled
-  kOrDropped,  // there was perhaps no trace memory
+  kEither,     // a command overlapped, or the trace samples
+  kOrDropped,  // trace memory may have run out
 };
 
 enum class SlotState : uint8_t { kEmpty, kBusy, kFull };
 
-// A place for one object. Whoever takes it from empty or full to busy has it for himself.
+// A slot for one object. The actor that changes its state from empty or full to busy owns the slot.
 struct Slot {
   std::atomic<SlotState> state{SlotState::kEmpty};
   Expect expect;
-  Path path;           // of the functions that allocated,
-  Trail trail;         // and what more was on the stack
-  uint32_t user_call;  // in which it was (UserCall); 0: none
+  Path path;           // the functions that allocated
+  Trail trail;         // further callers on the stack
+  uint32_t user_call;  // UserCall at the allocation; 0: none
   bool in_interrupt;
   bool cpu_known;
-  bool state_known;  // no command came in between: mark and depth are those
+  bool state_known;  // no command except `mark` overlapped, so `depth` is exact
   uint32_t size;
   uint32_t pid;
-  uint32_t cpu;
+  uint32_t thread;  // 0: the process's first thread, or no process
+  CpuId cpu;
   uint32_t mark_low, mark_high;
-  uint64_t time_low, time_high;  // coarse milliseconds
-  uint32_t depth;                // of the trace; what is recorded of a stack at most
-  uint32_t generation, resets;   // kUnknown if a command came in between
+  Milliseconds time_low, time_high;
+  uint32_t depth;               // the trace's depth: the longest stack that it records
+  uint32_t generation, resets;  // kUnknown if a command overlapped
   void* object;
 };
 inline constexpr uint32_t kUnknown = UINT32_MAX;
 
-// What is published of a trace.
+// The published state of a trace.
 struct State {
   TracePhase phase = TracePhase::kOff;
   TraceOptions options;
-  uint32_t generation = 0;  // tables that there have been
-  uint32_t resets = 0;      // times that records were dropped while it ran
-  bool lossy = false;       // trace memory may fail
+  uint32_t generation = 0;  // number of tables so far
+  uint32_t resets = 0;      // number of resets while the trace ran
+  bool lossy = false;       // allocations of trace memory may fail
 
   bool wants(uint32_t size, uint32_t pid) const {
     return size >= options.min_size && size <= options.max_size &&
@@ -104,12 +108,14 @@ struct State {
   }
 };
 
-// Bounds of the counters of one table. `unsure`: it happened to this table, but not known what.
-// `maybe`: not known whether it happened to this one.
+// Bounds of the counters of one table. `unsure_filtered` and `unsure_frees` count events that
+// belong to this table: allocations that are filtered or not, and frees that are counted as freed
+// or as unmatched. `maybe_allocations` and `maybe_frees` count events that belong to this table or
+// to another.
 struct Tally {
   std::atomic<uint64_t> seen, filtered, unsure_filtered, maybe_allocations;
   std::atomic<uint64_t> freed, unmatched, unsure_frees, maybe_frees;
-  std::atomic<bool> lossy;  // at any time
+  std::atomic<bool> lossy;  // an allocation of trace memory may have failed
 };
 
 class Account {
@@ -117,46 +123,49 @@ class Account {
   constexpr Account() = default;
 
   static constexpr unsigned kSlots = 384;
-  static constexpr unsigned kHotSlots = 6;  // that half of all is done with
+  static constexpr unsigned kHotSlots = 6;  // half of all actions use these
 
-  // --- The controller's. Nobody else uses an account that is not open.
+  // --- For the controller. No one else uses an account that is not open.
 
-  // `source` with a reference, which close() gives up; `arena` if it is one. Nothing of it is in
-  // use; its trace begins as `state` says, with `mark`.
+  // `source` comes with a reference, which close() releases. `arena` is set if the source is an
+  // arena. `largest` is the largest size of a request in bytes. The source must be unused; `state`
+  // and `mark` describe its trace.
   void open(TraceSource source, arena* arena, uint32_t largest, const State& state, uint32_t mark);
   void close();
   bool is_open() const { return static_cast<bool>(source_); }
   TraceSource source() const { return source_; }
-  // No allocations from now on; waits for those under way.
+  // Forbids allocations from now on, and waits for those that are under way.
   void forbid_allocations();
   bool may_allocate() const { return may_allocate_; }
 
-  // Around a command: what happens in between met one state or another, of a table of up to
-  // `generation`.
+  // begin_change() is called before a command, end_change() after it. Events in between met the
+  // state before or after the command. They belong to generations up to `generation`.
   void begin_change(uint32_t generation) {
     newest_generation_ = generation;
     version_++;
   }
   void end_change(const State& state);
   const State& state() const { return state_; }
-  // Around a mark, which changes nothing else.
+  // Called before and after a command that consists of `count` marks, and so changes only the mark.
   void begin_marks(uint32_t count) { mark_high_ += count; }
   void end_marks(uint32_t count) { mark_low_ += count; }
   void set_mark(uint32_t mark) { mark_low_ = mark_high_ = mark; }
   uint32_t mark() const { return mark_low_; }
 
-  // Everything stands still. How many differences there are between the account and the trace; each
-  // is printed. Then what was not known is known. Adds to `hash` what was seen.
+  // Called while all actors pause. Compares the account with the trace, prints each difference, and
+  // returns the number of differences. Afterwards the account knows for each object whether it has
+  // a record. Adds the compared values to `hash`.
   unsigned compare(Hash& hash);
   unsigned live() const;
 
-  // --- Everyone's, in any context but NMI.
+  // --- For all actors, in any context but NMI.
 
-  // Fills an empty slot or empties a full one, if that can be.
+  // Looks at up to four random slots, and empties the first full one (`prefers_to_free`) or fills
+  // the first empty one.
   void act(Actor& actor, bool prefers_to_free);
-  // Frees all that can be freed; for one task.
+  // Frees the objects of all full slots. Called after all other actors have ended.
   void release_all(Actor& actor);
-  // While it is held the source stays. False if it is not open.
+  // Holds the source: close() waits until drop(). False if the account is not open.
   bool hold();
   void drop() { holders_--; }
 
@@ -180,7 +189,7 @@ class Account {
   size_t copy(PageBuffer<TraceRecord>& records, TraceCounters* counters);
   void compare_state();
   void compare_counters(const TraceCounters& counters, uint64_t missing);
-  // How many of the objects that may have been dropped have no record.
+  // Returns the number of objects without a record, among those whose record may have been dropped.
   uint64_t compare_records(TraceRecord* records, size_t count);
   void compare_record(const Slot& slot, const TraceRecord& record);
   void compare_stack(const Slot& slot, const TraceRecord& record);
@@ -193,7 +202,7 @@ class Account {
   uint32_t largest_ = 0;
   uint64_t failures_before_ = 0;
   unsigned differences_ = 0;
-  State state_;  // the controller's own
+  State state_;  // only for the controller
 
   std::atomic<bool> may_allocate_{false};
   std::atomic<uint32_t> allocating_{0};
@@ -201,7 +210,7 @@ class Account {
   std::atomic<bool> open_{false};
   std::atomic<uint64_t> failures_{0};
 
-  // Published.
+  // Published to all actors.
   std::atomic<uint32_t> version_{0};
   std::atomic<TracePhase> phase_{TracePhase::kOff};
   std::atomic<uint32_t> depth_{0}, min_size_{0}, max_size_{0}, pid_{0};
@@ -210,19 +219,20 @@ class Account {
   std::atomic<bool> lossy_{false};
   std::atomic<uint32_t> mark_low_{0}, mark_high_{0};
 
-  // Of generations since the last comparison, and the one at that time.
+  // The generations since the last comparison. The first one was current at that comparison.
   static constexpr unsigned kGenerations = 32;
   uint32_t first_generation_ = 0;
   Tally tallies_[kGenerations] = {};
   Slot slots_[kSlots] = {};
 };
 
-// The name of a task that plays a process, or of one that does not (pid 0).
+// Makes the name of a task that acts as process `pid`, or as none (pid 0).
 inline constexpr size_t kTaskName = 32;
 void make_name(uint32_t pid, char (&name)[kTaskName]);
 bool is_name_of(uint32_t pid, const char* name);
 
-// The number after `key` in the text of a dump; kUnknown if the key is not there.
+// Returns the number after `key` in the text of a dump, or kUnknown if the text does not contain
+// `key`.
 uint64_t number_after(std::string_view text, std::string_view key);
 
 }  // namespace proof

@@ -1,5 +1,5 @@
-// The commands of an episode: what they are, what they must make of each trace, and whether they
-// do.
+// The commands of an episode. Chooses them, predicts their effect on each trace, and checks the
+// prediction.
 #include "core/log.h"
 #include "lib/format.h"
 #include "sched/task.h"
@@ -49,7 +49,7 @@ Line Episode::random_line(bool may_start) {
   return line;
 }
 
-// One to three lines, for one source or for all.
+// Gives a command of one to three lines, to one source or to all.
 void Episode::command() {
   Line lines[3];
   const unsigned count = random_.one_in(2) ? 1 : 1 + random_.below(3);
@@ -66,14 +66,15 @@ void Episode::command() {
   give({lines, count}, one);
 }
 
-// What a line does to a trace.
+// Predicts a line's effect on a trace. `passes_over`: the line is given to all sources, so a mark
+// is no error for a source that is not traced.
 Errno Episode::apply(Model& model, const Line& line, bool passes_over) {
   State& state = model.state;
   switch (line.word) {
     case TraceWord::kStart:
       if (state.phase == TracePhase::kRunning)
         return state.options == line.options ? Errno{} : Errno::EBUSY;
-      // The records that are kept are scaled by one rate.
+      // All records of a trace must have the same sampling rate.
       if (state.phase == TracePhase::kStopped && state.options.sample != line.options.sample)
         return Errno::EBUSY;
       if (state.phase == TracePhase::kOff) {
@@ -114,7 +115,7 @@ void Episode::give(std::span<const Line> lines, Account* one) {
     only_marks &= line.word == TraceWord::kMark;
   }
 
-  // What it must make of each; nothing of any if it must fail for one.
+  // The predicted states. If the command must fail for one trace, it changes no trace.
   Model after[kAccounts], short_of_memory[kAccounts];
   Model others = others_, others_short = others;
   Errno error{};
@@ -165,7 +166,7 @@ void Episode::give(std::span<const Line> lines, Account* one) {
                      : done    ? after[i]
                                : Model{account.state(), account.mark()};
     if (only_marks) {
-      // Only one that is traced has them.
+      // Only sources that are traced have marks.
       if (is.state.phase == TracePhase::kOff)
         account.set_mark(account.mark());
       else

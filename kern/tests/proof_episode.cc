@@ -12,7 +12,7 @@ namespace proof {
 
 namespace {
 
-constexpr uintptr_t kArenaBase = uintptr_t{1} << 40;  // of integers, no memory
+constexpr uintptr_t kArenaBase = uintptr_t{1} << 40;  // a range of integers, not memory
 constexpr size_t kArenaQuantum = 64;
 constexpr size_t kArenaSize = Account::kSlots * 16 * kArenaQuantum;
 
@@ -38,7 +38,7 @@ Episode::Episode(uint64_t seed) {
     const bool is_own = (kmem_cache_flags(cache) & KMC_NOTRACE) &&
                         std::string_view(kmem_cache_name(cache)).starts_with("kmem_");
     if (is_own && own < std::size(faults.own_caches))
-      faults.own_caches[own++] = cache;  // they are there for ever
+      faults.own_caches[own++] = cache;  // these caches are never destroyed
   }
   const auto add_cache = [](unsigned index, const char* name, uint32_t size, int flags) {
     kmem_cache* cache = kmem_cache_create(name, size, 0, flags, nullptr, nullptr, nullptr, nullptr);
@@ -49,7 +49,7 @@ Episode::Episode(uint64_t seed) {
   };
   add_cache(0, "proof_small", 48, 0);
   add_cache(1, "proof_large", 700, KMC_NOTOUCH);
-  // Half of the sizes are served by quantum caches.
+  // Quantum caches serve half of the possible sizes.
   struct arena* arena = arena_create("proof_arena", kArenaBase, kArenaSize, kArenaQuantum, nullptr,
                                      nullptr, nullptr, 4 * kArenaQuantum, KM_SLEEP);
   ASSERT(arena);
@@ -59,7 +59,7 @@ Episode::Episode(uint64_t seed) {
   workload.interrupts = true;
   on_each_cpu(
       [](void*) {
-        Timer& timer = workload.timers[cpu_id()];
+        Timer& timer = workload.timers[number_of(cpu_id())];
         timer.callback = on_timer;
         timer_arm(timer, monotonic_now());
       },
@@ -69,9 +69,9 @@ Episode::Episode(uint64_t seed) {
   for (unsigned i = 0; i < kSweepers; i++) sweepers_.add();
 }
 
-// All is given back.
+// Ends all actors, and frees all objects, caches and the arena.
 Episode::~Episode() {
-  if (faults.on) kmem_faults_end();
+  if (faults.on) kmem_inject_end();
   faults.on = false;
   faults.caches_one_in = faults.pages_one_in = 0;
   workload.stop = true;
@@ -139,7 +139,8 @@ void Episode::pause() {
 void Episode::resume() {
   faults.none = false;
   workload.interrupts = true;
-  on_each_cpu([](void*) { timer_arm(workload.timers[cpu_id()], monotonic_now()); }, nullptr);
+  on_each_cpu([](void*) { timer_arm(workload.timers[number_of(cpu_id())], monotonic_now()); },
+              nullptr);
   workload.pause = false;
   while (workload.paused != 0) task_yield();
 }
@@ -151,7 +152,7 @@ bool Episode::compare() {
   }
   for (const Actor& actor : workload.workers) hash_.add(actor.hash.value());
   for (const Actor& actor : workload.interrupt_actors) hash_.add(actor.hash.value());
-  // A zombie whose objects are all back has been looked at for the last time.
+  // A destroyed cache without live objects needs no further comparison.
   for (unsigned i = kLastingAccounts; i < kAccounts; i++) {
     if (!accounts[i].is_open() || accounts[i].may_allocate() || accounts[i].live() > 0) continue;
     accounts[i].close();
@@ -186,8 +187,8 @@ void Episode::do_something() {
   }
 }
 
-// The cache that comes and goes: the one there is ends, with what is live, and traced as it is;
-// another of its name is made.
+// Replaces the temporary cache: destroys it while it may be traced and have live objects, and
+// creates another one of the same name.
 void Episode::renew_cache() {
   Account* free_account = nullptr;
   for (unsigned i = kLastingAccounts; i < kAccounts; i++) {
@@ -203,10 +204,11 @@ void Episode::renew_cache() {
   }
   kmem_cache* cache =
       kmem_cache_create("proof_renewed", 200, 0, 0, nullptr, nullptr, nullptr, nullptr);
-  if (!cache) return;  // of the faults
+  if (!cache) return;  // the creation failed because of an injected failure
   kmem_cache_hold(cache);
   faults.sources[free_account - accounts] = cache;
-  // What holds for the others holds for it from its first object on, if there is memory.
+  // If traces of all sources were started (others_) and there is memory, the new cache is traced
+  // from its first object on.
   const bool traced = others_.state.phase == TracePhase::kRunning &&
                       !(lossy_ && !(kmem_cache_flags(cache) & KMC_TRACED));
   State state;
@@ -241,8 +243,8 @@ void Episode::change_faults() {
   faults.caches_one_in = fail_caches ? 2 + random_.below(60) : 0;
   faults.pages_one_in = fail_pages ? 1 + random_.below(10) : 0;
   const bool wanted = fail_caches || fail_pages;
-  if (wanted && !faults.on) EXPECT(kmem_faults_begin(shall_fail));
-  if (!wanted && faults.on) kmem_faults_end();
+  if (wanted && !faults.on) EXPECT(kmem_inject_begin(shall_fail));
+  if (!wanted && faults.on) kmem_inject_end();
   faults.on = wanted;
   if (!fail_pages) {
     on_each_cpu([](void*) {}, nullptr);
@@ -267,7 +269,8 @@ void Episode::change_limit() {
   set_lossy();
 }
 
-// Objects that were taken before are checked or not until they come back; nothing is ever found.
+// Switches run-time checking of a random cache on or off. Existing objects stay checked or
+// unchecked until they are freed. No check may report an error.
 void Episode::change_checking() {
   Account& account = accounts[random_.below(kAccounts)];
   if (!account.is_open() || !account.may_allocate()) return;

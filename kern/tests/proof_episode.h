@@ -1,5 +1,6 @@
-// One run of the proof of the tracer (trace_proof_test.cc) from a fresh beginning: the controller,
-// which gives commands and otherwise disturbs, has all stand still after each round, and compares.
+// One episode of the tracer's proof (trace_proof_test.cc). The controller gives commands and causes
+// other disturbances. After each round it pauses all actors and compares the accounts with the
+// traces.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct Line {
   TraceOptions options;
 };
 
-// The last commands and what came of them, for who looks for the cause of a difference.
+// The last commands and their results, to find the cause of a difference.
 class History {
  public:
   void add(const char* name, std::string_view text, int error);
@@ -36,10 +37,10 @@ class Episode {
  public:
   explicit Episode(uint64_t seed);
   ~Episode();
-  // False if there was a difference.
+  // Runs one round. False if there was a difference.
   bool round();
   uint64_t hash() const { return hash_.value(); }
-  // The sum of what each actor has counted there.
+  // Returns the sum of this count over all actors.
   uint64_t sum(uint64_t Actor::*count) const;
   void print_history() const { history_.print(); }
 
@@ -68,7 +69,7 @@ class Episode {
   Team team_{worker, nullptr};
   Team readers_{reader, nullptr};
   Team sweepers_{sweeper, nullptr};
-  Model others_;  // of all sources that have no account, and of those to come
+  Model others_;  // predicted state of sources without an account, and of later sources
   const uint64_t usual_limit_ = trace_memory_limit();
   bool low_limit_ = false;
   bool pages_fail_ = false;

@@ -6,6 +6,7 @@
 #include "arch/x86_64/frames.h"
 #include "arena.h"
 #include "core/probe_guard.h"
+#include "lib/optimizer.h"
 #include "sched/task.h"
 #include "store/current_context.h"
 #include "store/trace_memory.h"
@@ -50,7 +51,7 @@ void add_frame(Trail& trail, uint64_t address) {
       note_trail(__builtin_frame_address(0), request.depth, trail);                              \
       object = get(request);                                                                     \
     }                                                                                            \
-    asm volatile("" : "+r"(object)::"memory");                                                   \
+    escape(object);                                                                              \
     return object;                                                                               \
   }
 PROOF_PATH(proof_path_a)
@@ -60,7 +61,7 @@ PROOF_PATH(proof_path_c)
 constexpr NamedFunction kPath[kFunctions] = {
     {proof_path_a, "proof_path_a"}, {proof_path_b, "proof_path_b"}, {proof_path_c, "proof_path_c"}};
 
-// What a program's stack is in the call that a seed stands for.
+// Computes the user stack of a call from its seed.
 size_t user_frames(uint32_t seed, uint64_t (&frames)[UserCall::kMaxFrames]) {
   const size_t count = 1 + seed % UserCall::kMaxFrames;
   for (size_t i = 0; i < count; i++)
@@ -89,18 +90,18 @@ void* allocate_along(const Path& path, const Request& request, Trail* trail) {
 
 bool UserCall::enter(uint32_t seed) {
   tables_.emplace();
-  uint32_t stack = 0;
+  StackId stack = StackId::kNone;
   if (tables_->begin()) {
     const ProbesOff off;
     trace_memory_prepare();
     uint64_t frames[kMaxFrames];
-    // With a context what the task remembers of its caller is valid.
-    if (trace_find_base() != 0)
+    // If the task has a valid context, the user stack in TaskHead::trace_call is valid too.
+    if (trace_find_base() != ContextId::kNone)
       stack = trace_stacks.intern(StackKind::kUser, frames, user_frames(seed, frames));
-    if (stack != 0) current_task()->trace_call = kTraceFromUser | stack;
+    if (stack != StackId::kNone) current_task()->trace_call = kTraceFromUser | number_of(stack);
   }
-  if (stack == 0) tables_.reset();
-  return stack != 0;
+  if (stack == StackId::kNone) tables_.reset();
+  return stack != StackId::kNone;
 }
 
 void UserCall::leave() {

@@ -1,7 +1,6 @@
-// Stacks that can be told, for the proof of the tracer: an allocation is made along a random path
-// through a few functions, and what a trace must have recorded of its callers is known without the
-// trace. Paths are seldom met twice, so a sweep always has stacks to forget, and their places are
-// soon another's.
+// Stacks with known contents, for the proof of the tracer: an allocation is made along a random
+// path through a few functions, so its stack is known without the trace. Paths rarely repeat, so a
+// sweep always has stacks to forget, and their entries are soon reused.
 #pragma once
 
 #include <cstddef>
@@ -15,43 +14,45 @@ struct arena;
 
 namespace proof {
 
-// Which functions call each other, and how many there are: the outermost one first.
+// A sequence of function calls. `word` encodes the functions as a number in base kFunctions
+// (proof_stacks.cc), whose lowest digit is the outermost function. `frames` is the number of
+// functions.
 struct Path {
   static constexpr unsigned kMaxFrames = 20;
   uint32_t word;
   uint8_t frames;
 };
-// The name of the function in frame `index` of a path, 0 for the innermost.
+// Returns the name of the function in frame `index` of a path, 0 for the innermost.
 const char* path_function(const Path& path, unsigned index);
 
-// What of the callers was on the stack, beyond the innermost frame.
+// A summary of an allocation's stack without the innermost frame, which is the allocator's caller.
 struct Trail {
-  uint32_t frames = 0;  // up to as many as were asked for
-  uint32_t hash = 0;    // of their return addresses
+  uint32_t frames = 0;  // at most Request::depth - 1
+  uint32_t hash = 0;    // hash of the frames' return addresses
 };
-// The same of a stack that was recorded, of which the innermost frame is left out.
+// Returns the trail of a recorded stack.
 Trail trail_of(const StackTable::View& stack);
 
 struct Request {
-  kmem_cache* cache;  // or
+  kmem_cache* cache;  // set, unless the request is for the arena
   struct arena* arena;
   size_t size;
   int flags;
-  uint32_t depth;  // frames that will be recorded at most
+  uint32_t depth;  // maximum number of recorded frames
 };
-// Allocates along the path; what was on the stack goes to *trail.
+// Allocates along the path. Sets *trail to the trail of the allocation.
 void* allocate_along(const Path& path, const Request& request, Trail* trail);
 
-// A system call that a worker plays: for as long as it is in it, its records have a user stack,
-// whose number the task remembers (TaskHead::trace_call) as one that has been in user mode does.
+// A system call that a worker simulates. During the call the worker's records have a user stack,
+// whose number is in TaskHead::trace_call, as for a task that has entered the kernel from user
+// mode.
 class UserCall {
  public:
   static constexpr unsigned kMaxFrames = 8;
-  // The current task enters a call from the stack that `seed`, which is not 0, stands for. False if
-  // there is no memory for it.
+  // Enters a call whose stack follows from `seed`, which is not 0. False if there is no memory.
   bool enter(uint32_t seed);
   void leave();
-  // Whether it is the stack of a call from there.
+  // True if the stack is that of a call with this seed.
   static bool matches(uint32_t seed, const StackTable::View& user_stack);
 
  private:

@@ -28,11 +28,11 @@ void rest_while_paused() {
   workload.paused--;
 }
 
-// Opens a dump, looks at the identities, and reads on to the end. Without a rest: the other readers
-// of the same trace wait for the end of its snapshot, and could not rest either.
+// Opens a dump, checks the identities, and reads to the end without pausing: other readers of the
+// same trace wait for the end of the snapshot, and could not pause meanwhile.
 void read_dump(Account& account) {
   Result<TraceDump*> dump = trace_dump_open(account.source());
-  if (!dump) return;  // no memory
+  if (!dump) return;  // not enough memory
   char text[1024];
   uint64_t offset = 0;
   while (const size_t size = trace_dump_read(*dump, text, sizeof(text), offset).take()) {
@@ -55,30 +55,33 @@ void read_dump(Account& account) {
 
 void on_interrupt(TrapFrame&, void*) {
   if (!workload.interrupts) return;
-  Actor& actor = workload.interrupt_actors[cpu_id()];
+  Actor& actor = workload.interrupt_actors[number_of(cpu_id())];
   for (unsigned n = 1 + actor.random.below(3); n > 0; n--)
     act_somewhere(actor, actor.random.one_in(2));
 }
 
 void on_timer(void*) {
   if (!workload.interrupts) return;
-  Actor& actor = workload.interrupt_actors[cpu_id()];
+  Actor& actor = workload.interrupt_actors[number_of(cpu_id())];
   for (unsigned n = 1 + actor.random.below(20); n > 0; n--)
     act_somewhere(actor, actor.random.one_in(2));
-  timer_arm(workload.timers[cpu_id()],
+  timer_arm(workload.timers[number_of(cpu_id())],
             monotonic_now() + Nanoseconds{1 + actor.random.below(8'000'000)});
 }
 
-// The current task is another process from now on, as after exec, or a kernel task again.
-void become(uint32_t pid) {
+// Turns the current task into a thread of another process, or back into a kernel task. `thread`: 0
+// for the process's first thread.
+void become(uint32_t pid, uint32_t thread) {
   Task& task = *current_task();
   task.pid = pid;
+  task.thread_in_context = thread;
   make_name(pid, task.name);
   trace_program_changed(task);
 }
 
-// In bursts, so that magazines go to the depot and come back, slabs fill and empty. Half of the
-// workers play processes, which come and go and make system calls.
+// Works in bursts, so that magazines move to the depot and back, and slabs fill and empty. Half of
+// the workers act as threads of processes, which start, make system calls and end. Several
+// workers may act as threads of one process, or as the same thread, at the same time.
 void worker(void*) {
   const unsigned number = workload.next_worker.fetch_add(1);
   Actor& actor = workload.workers[number];
@@ -92,7 +95,10 @@ void worker(void*) {
       actor.user_call = 0;
     }
     if (plays_process && actor.user_call == 0) {
-      if (random.one_in(3)) become(kFirstPid + random.below(random.one_in(2) ? kUsualPids : kPids));
+      if (random.one_in(3)) {
+        become(kFirstPid + random.below(random.one_in(2) ? kUsualPids : kPids),
+               random.one_in(2) ? 0 : random.below(kThreads));
+      }
       const uint32_t seed = 1 + random.below(100'000);
       if (random.one_in(2) && call.enter(seed)) actor.user_call = seed;
     }
@@ -106,7 +112,7 @@ void worker(void*) {
       static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{random.below(5'000'000)}));
   }
   if (actor.user_call != 0) call.leave();
-  become(0);
+  become(0, 0);
 }
 
 void sweeper(void*) {
@@ -137,19 +143,19 @@ void reader(void*) {
   }
 }
 
-int shall_fail(kmem_fault_site site, const void* source, size_t, int flags) {
-  const bool is_page_of_trace = site == KMEM_FAULT_TRACE && !(flags & KM_SLEEP);
+int shall_fail(kmem_inject_site site, const void* source, size_t, int flags) {
+  const bool is_page_of_trace = site == KMEM_INJECT_TRACE && !(flags & KM_SLEEP);
   if (faults.none || (!is_page_of_trace && current_task() == faults.controller)) return 0;
   uint32_t one_in = 0;
   const auto is_one_of = [source](const auto& known) {
     return std::find(std::begin(known), std::end(known), source) != std::end(known);
   };
-  if (site == KMEM_FAULT_TRACE || is_one_of(faults.own_caches)) {
+  if (site == KMEM_INJECT_TRACE || is_one_of(faults.own_caches)) {
     one_in = faults.pages_one_in;
   } else if (is_one_of(faults.sources)) {
     one_in = faults.caches_one_in;
   }
-  return one_in != 0 && faults.random[cpu_id()].one_in(one_in);
+  return one_in != 0 && faults.random[number_of(cpu_id())].one_in(one_in);
 }
 
 }  // namespace proof

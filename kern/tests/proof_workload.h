@@ -1,5 +1,5 @@
-// Who allocates and frees while the tracer is put to the proof (trace_proof_test.cc), who reads
-// dumps meanwhile, and what fails.
+// Workers that allocate and free during the tracer's proof (trace_proof_test.cc), readers of dumps,
+// and injected failures.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,11 @@ namespace proof {
 inline constexpr unsigned kWorkers = 8;
 inline constexpr unsigned kReaders = 2;
 inline constexpr unsigned kAccounts = 7;
-inline constexpr unsigned kLastingAccounts = 3;  // the others are for caches that come and go
-inline constexpr uint8_t kVector = 0xf1;         // of the interrupt that CPUs send themselves
-inline constexpr uint32_t kFirstPid = 30'000;    // that workers take on
+inline constexpr unsigned kLastingAccounts = 3;  // further accounts are for temporary caches
+inline constexpr uint8_t kVector = 0xf1;         // of interrupts that CPUs send themselves
+inline constexpr uint32_t kFirstPid = 30'000;    // first PID of the workers' simulated processes
 inline constexpr uint32_t kPids = 200, kUsualPids = 2;
+inline constexpr uint32_t kThreads = 4;  // of a process
 inline constexpr unsigned kSweepers = 1;
 
 extern Account accounts[kAccounts];
@@ -38,29 +39,32 @@ struct Workload {
 };
 extern Workload workload;
 
-// Tasks, until workload.stop; at rest while workload.pause.
+// Tasks that run until workload.stop is set. They pause while workload.pause is set.
 void worker(void*);
 void reader(void*);
-// The same, but does not rest.
+// A task that runs until workload.stop is set, without pauses.
 void sweeper(void*);
-// Interrupts do something while workload.interrupts. The second is the callback of workload.timers.
+// on_interrupt and on_timer act while workload.interrupts is set. on_timer is the callback of
+// workload.timers.
 void on_interrupt(TrapFrame&, void*);
 void on_timer(void*);
 
 struct Faults {
   Random random[kMaxCpus];
-  std::atomic<uint32_t> caches_one_in{0};  // of the accounts' allocations
-  // Of the tracer's pages, and of what the slabs and magazines of all caches live on.
+  std::atomic<uint32_t> caches_one_in{0};  // of the accounts' allocations, one in this many fails
+  // One in this many fails: of the tracer's allocations of memory, and of the allocator's own
+  // structures for slabs and magazines. Pages of slabs do not fail.
   std::atomic<uint32_t> pages_one_in{0};
-  std::atomic<bool> none{false};  // while there is comparing
-  // For its commands memory fails only where it is the tracer's: then it is known how far they got.
+  std::atomic<bool> none{false};  // nothing fails; set during comparisons
+  // The controller's task. Its own allocations never fail, except the tracer's pages. So its
+  // commands have the predicted effect, or fail with ENOMEM.
   std::atomic<const Task*> controller{nullptr};
   std::atomic<void*> sources[kAccounts] = {};
   kmem_cache* own_caches[16] = {};
-  bool on = false;  // the controller's
+  bool on = false;  // only for the controller
 };
 extern Faults faults;
-// For kmem_faults_begin().
-int shall_fail(kmem_fault_site site, const void* source, size_t size, int flags);
+// Decides whether an allocation fails: an argument of kmem_inject_begin().
+int shall_fail(kmem_inject_site site, const void* source, size_t size, int flags);
 
 }  // namespace proof

@@ -1,5 +1,4 @@
-// Pseudo-terminals below the C library: what they leave behind, for whom they are, and whose
-// terminal they become.
+// Pseudo-terminals below the C library: leaked resources, ownership, and sessions.
 
 #include <atomic>
 
@@ -15,7 +14,7 @@ namespace {
 
 constexpr uint32_t kUser = 1000, kOther = 1001;
 
-// A pair of a user's; its slave can be opened.
+// A pair that belongs to a user, with an unlocked slave.
 class Pair {
  public:
   Pair(const TestNamespace& ns, uint32_t uid) : ns_(ns) {
@@ -80,7 +79,7 @@ KTEST(pty_hangs_up) {
   EXPECT(fails_with(Errno::EIO, device.open(Ref<Chan>(walked), ABI_O_RDWR, Credentials{})));
 }
 
-// Numbers are given back, and no more pairs than there are numbers.
+// There are only as many pairs as numbers, and numbers are reused.
 KTEST(pty_numbers_run_out) {
   LiveCounts live;
   TestNamespace ns;
@@ -107,27 +106,30 @@ KTEST(pty_numbers_run_out) {
   for (HeldRef<Chan>& master : masters) close(master);
 }
 
-// A session's leader has a pointer to its terminal that is no reference.
+// The leader of a session points to the session's terminal, but holds no reference. The pointer is
+// cleared when the master is closed.
 KTEST(pty_leaves_its_session) {
   LiveCounts live;
   TestNamespace ns;
   Process& leader = *process_create().take();
-  EXPECT(process_make_task(leader) && process_insert(leader, &test_process_1()));
+  EXPECT(thread_create(leader, {}) && process_insert(leader, &test_process_1()));
   leader.session = leader.group = leader.pid;
   Process* const before = current_task()->process;
   current_task()->process = &leader;
+  current_task()->thread = leader.threads.front();
   {
     Pair pair(ns, 0);
     EXPECT(pair.open(0, ABI_O_RDWR | ABI_O_NOCTTY) && !leader.terminal);
     EXPECT(pair.open(0) && leader.terminal && leader.terminal->job.leader == leader.id());
-    // Nobody has it open any more, but the master is there.
+    // The slave is closed everywhere, but the master is open.
     EXPECT(job_terminal());
     pair.master.reset();
     EXPECT(!leader.terminal && !job_terminal());
     const Guard guard(process_lock);
-    EXPECT(leader.pending & (uint64_t{1} << ABI_SIGHUP));
+    EXPECT(leader.signals.has(ABI_SIGHUP));
   }
   current_task()->process = before;
+  current_task()->thread = nullptr;
   {
     const Guard guard(process_lock);
     process_remove(leader);
@@ -135,7 +137,7 @@ KTEST(pty_leaves_its_session) {
   process_discard(&leader);
 }
 
-// Both ends on many CPUs at once, and other pairs come and go meanwhile.
+// Four tasks open pairs, write to the slaves, and close the pairs in different orders, all at once.
 KTEST(pty_on_all_cpus) {
   LiveCounts live;
   TestNamespace ns;

@@ -1,8 +1,8 @@
-// Looks for what nobody can reach, for tests.
+// Searches for unreachable objects, for tests.
 //
-// A test must not know its objects by their addresses itself while it looks, or they would be
-// reached: it has them complemented. What touches the addresses runs in a task of its own, whose
-// stack is nobody's when it has ended.
+// A test must not hold the addresses of its objects during a search, or the objects would be
+// reached. So it stores the complements of the addresses. Code that uses the addresses runs in a
+// task of its own, whose stack is no root after its end.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "store/trace_memory.h"
 #include "tests/team.h"
 
-// An address that the marker does not know for one.
+// An address that the marker does not recognise.
 struct Hidden {
   uint64_t complement = ~uint64_t{0};
   Hidden() = default;
@@ -24,7 +24,7 @@ struct Hidden {
   void* get() const { return reinterpret_cast<void*>(value()); }
 };
 
-// Runs body(argument) in a task of its own, and waits until that is gone.
+// Runs body(argument) in a task of its own, and waits until the task is freed.
 inline void in_another_task(void (*body)(void*), void* argument) {
   Team team(body, argument);
   team.add();
@@ -32,7 +32,8 @@ inline void in_another_task(void (*body)(void*), void* argument) {
   task_drain_dead();
 }
 
-// Looks, with or without an observer; the memory is the tracer's, which is not looked into.
+// Searches for unreachable objects, with or without an observer. The results are in the tracer's
+// memory, which is not scanned.
 class LookAtAll {
  public:
   LookAtAll() : findings_(new (trace_copy_alloc(sizeof(reach::Findings))) reach::Findings) {}
@@ -44,7 +45,7 @@ class LookAtAll {
   reach::Findings* const findings_;
 };
 
-// An object, whether it is found as unreachable, and whether no other that is found leads to it.
+// An object, and the results of a search: whether it is unreachable, and whether it is a head.
 struct Candidate {
   Hidden object;
   bool found = false, head = false;

@@ -1,4 +1,4 @@
-// What nobody can reach (reach/reach.h): pointers in every place where one may be.
+// Unreachable objects (reach/reach.h): pointers are found wherever they may be.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -7,6 +7,7 @@
 
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/table_walk.h"
 #include "arch/x86_64/time.h"
 #include "core/cpu.h"
 #include "core/ktest.h"
@@ -23,7 +24,7 @@
 
 namespace {
 
-// ---- Whether one object is found.
+// ---- Finding a single object.
 
 [[gnu::noinline]] bool is_found(Hidden object) {
   Candidate one{.object = object};
@@ -38,9 +39,9 @@ void note_who_knows(Hidden object) {
   whatis_answer_free(*answer);
 }
 
-// Whether it is found when it has been lost. A word that was its address may still be on some
-// stack, in a place that has not been written since: so it is looked for again, after others have
-// used theirs.
+// True if a search finds the lost object. A stale word with its address may remain in an unwritten
+// part of some stack. So this function searches repeatedly, and other tasks use their stacks in
+// between.
 bool is_found_in_time(Hidden object) {
   constexpr int kLooks = 10;
   for (int i = 0; i < kLooks; i++) {
@@ -61,8 +62,8 @@ void release(void* place) {
 void free_object(Hidden object) {
   in_another_task(release, &object);
 }
-// One that no root knows. Others may have left words in static memory or on stacks that were
-// addresses of what lay here before.
+// Makes an object that no root leads to. Static memory or stacks may contain stale words with
+// addresses of earlier objects, so the function tries several objects.
 Hidden make_object() {
   Candidate candidates[8];
   for (Candidate& candidate : candidates) in_another_task(allocate, &candidate.object);
@@ -84,20 +85,21 @@ KTEST(reach_object_that_nobody_knows) {
   const Hidden object = make_object();
   EXPECT(is_found_in_time(object));
   free_object(object);
-  EXPECT(!is_found(object));  // it idles in a magazine
+  EXPECT(!is_found(object));  // the object idles in a magazine
 }
 
-// ---- Where a pointer may be.
+// ---- Locations of pointers.
 
 namespace {
 
-// A task that has the only pointer while `has` is set.
+// State of a task. From setting `has` until `over` is set, the task has the only pointer to
+// `object`.
 struct Holder {
   Hidden object;
   std::atomic<bool> has{false}, over{false};
 };
 
-// In a register, all of the time: what is interrupted has it in the frame that the interrupt saves.
+// Keeps the pointer in a register all the time. An interrupt saves the register in its frame.
 #define HOLD_IN(name, reg)                                                             \
   [[gnu::noinline]] void hold_in_##name(void* argument) {                              \
     auto& holder = *static_cast<Holder*>(argument);                                    \
@@ -112,7 +114,7 @@ HOLD_IN(callee_saved, rbx)
 HOLD_IN(caller_saved, r11)
 HOLD_IN(argument, rdi)
 
-// On the stack of a task that sleeps.
+// Keeps the pointer on the stack of a sleeping task.
 constinit Spinlock sleeper_lock{LockRank::kDevice};
 constinit WaitQueue sleeper;
 template <typename Known>
@@ -138,7 +140,15 @@ void hold_physical(void* argument) {
   hold_asleep(argument, [](Hidden object) { return direct_map_phys(object.get()).value; });
 }
 
-// Not found while a task holds it, and found afterwards.
+void hold_entry(void* argument) {
+  constexpr uint64_t kWritableDirty = 0x42;
+  hold_asleep(argument, [](Hidden object) {
+    return direct_map_phys(object.get()).value | kNoExecuteEntry | kUserEntry | kPresentEntry |
+           kWritableDirty;
+  });
+}
+
+// Expects that a search does not find the object while a task holds it, and finds it afterwards.
 void expect_held_by(void (*hold)(void*), Hidden object) {
   Holder holder{.object = object};
   Team team(hold, &holder);
@@ -172,8 +182,8 @@ KTEST(reach_registers) {
   expect_held_by(hold_in_argument);
 }
 
-// More tasks than CPUs: at any time some of them have been interrupted and do not run, so that the
-// frame which the interrupt saved has the only pointer.
+// There are more tasks than CPUs, so some tasks are always interrupted and not running. The only
+// pointer to such a task's object is in the frame that the interrupt saved.
 KTEST(reach_saved_interrupt_frames) {
   constexpr unsigned kMost = 16;
   static void (*const kHolds[])(void*) = {hold_in_callee_saved, hold_in_caller_saved,
@@ -204,8 +214,9 @@ namespace {
 
 constexpr uint64_t kLeft = 0x1e0f'7be4'4d00'57ac;
 
-// What an interrupt handler leaves below the frames of an idle CPU's loop, and what the frame of
-// the next one has in words that it does not write.
+// An interrupt handler leaves words on an idle CPU's stack, below the frames of the idle loop. The
+// loop must clear them (dead_frames_clear): otherwise the frame of the next handler contains the
+// words wherever that handler does not write.
 [[gnu::noinline]] void leave_words(void*) {
   volatile uint64_t words[128];
   for (volatile uint64_t& word : words) word = kLeft;
@@ -223,9 +234,10 @@ KTEST(reach_dead_frames_of_idle_cpus) {
   std::atomic<unsigned> seen{0};
   {
     const PreemptOff off;
-    const uint64_t others = ((uint64_t{1} << cpu_count()) - 1) & ~(uint64_t{1} << cpu_id());
+    const uint64_t others =
+        ((uint64_t{1} << cpu_count()) - 1) & ~(uint64_t{1} << number_of(cpu_id()));
     call_on_cpus(others, leave_words, nullptr);
-    // They are back in their idle loops by then.
+    // After this time, the CPUs are back in their idle loops.
     for (const Nanoseconds end = monotonic_now() + Nanoseconds{20'000'000}; monotonic_now() < end;)
       ;
     call_on_cpus(others, see_words, &seen);
@@ -239,7 +251,7 @@ KTEST(reach_sleeping_stack) {
   expect_held_by(hold_tagged);
 }
 
-// In a register that is kept for callers, of the task that looks.
+// The searching task holds the pointer in a callee-saved register.
 KTEST(reach_own_register) {
   Candidate one{.object = make_object()};
   in_another_task(
@@ -257,7 +269,7 @@ KTEST(reach_own_register) {
   free_object(one.object);
 }
 
-// A page that is known by its physical address, on a stack.
+// A stack holds only the physical address of a page, or its page-table entry.
 KTEST(reach_page_on_the_way) {
   Hidden page;
   in_another_task(
@@ -267,15 +279,16 @@ KTEST(reach_page_on_the_way) {
       },
       &page);
   expect_held_by(hold_physical, page);
+  expect_held_by(hold_entry, page);
   in_another_task(
       [](void* place) { page_free(direct_map_phys(static_cast<Hidden*>(place)->get())); }, &page);
 }
 
-// ---- Packed: in words that are no addresses. Their owner shows them.
+// ---- Packed pointers: words that are not addresses. The owner of the words shows the objects.
 
 namespace {
 
-// Of a cache with a walker, which stays for good, as walkers do.
+// An object of a cache with a walker. The walker stays registered for ever.
 struct Packer {
   Hidden packed;
 };
@@ -286,7 +299,7 @@ void show_packed(const void* object, ReachVisitor& visitor) {
   visitor.object(static_cast<const Packer*>(object)->packed.get());
 }
 
-// In static memory, of which a provider knows what it means.
+// A packed pointer in static memory, which a provider shows.
 constinit Hidden packed_in_static;
 void show_static(ReachVisitor& visitor) {
   visitor.object(packed_in_static.get());
@@ -319,7 +332,7 @@ KTEST(reach_packed_in_an_object) {
       &packer);
   EXPECT(is_found_in_time(packer));
   look_for({&one, 1});
-  EXPECT(one.found && !one.head);  // the packer leads there
+  EXPECT(one.found && !one.head);  // the packer leads to it, so it is not a head
   free_object(one.object);
   in_another_task([](void* place) { kmem_cache_free(packers, static_cast<Hidden*>(place)->get()); },
                   &packer);
@@ -337,7 +350,7 @@ KTEST(reach_packed_in_static_memory) {
   free_object(object);
 }
 
-// ---- Pages of programs, which page tables lead to.
+// ---- Pages of programs. Page tables lead to them.
 
 namespace {
 
@@ -346,8 +359,8 @@ constexpr unsigned kUserPages = 5;
 
 struct Space {
   Hidden space;
-  uint64_t number;  // of its reference
-  Hidden page;      // of memory: one of the user's
+  uint64_t number;  // number of the reference to the space
+  Hidden page;      // a page of user memory
 };
 void make_space(void* argument) {
   auto& made = *static_cast<Space*>(argument);
@@ -399,15 +412,15 @@ KTEST(reach_user_pages) {
   const Counted known = count_with(space.space);
   EXPECT(known.spaces == 0 && known.pages == 0);
   known_space = nullptr;
-  // The space, its region, its pages, and four levels of tables.
+  // The lost objects are the space, its region, its pages, and four levels of tables.
   const Counted lost = count_with(space.space);
   EXPECT(lost.spaces == 1 && lost.heads == 1 && lost.pages == kUserPages + 4);
   in_another_task(drop_space, &space);
 }
 
-// ---- Others.
+// ---- Other cases.
 
-// Objects of a checked slab, which is laid out in another way.
+// Objects of a slab with run-time checking, which has another layout.
 KTEST(reach_checked_objects) {
   kmem_cache* const cache =
       kmem_cache_create("reach_test", 100, 0, 0, nullptr, nullptr, nullptr, nullptr);
@@ -434,7 +447,8 @@ KTEST(reach_checked_objects) {
 
 namespace {
 
-// How many magazines are followed: none, while nothing is on its way.
+// Counts the magazines that a search scans. A search scans only magazines that are in transit
+// between a CPU and the depot, so the count is 0 if no CPU is exchanging a magazine.
 class MagazinesOnTheWay final : public reach::SurveyWork {
  public:
   void look(const reach::Survey& survey) override {
@@ -449,9 +463,10 @@ class MagazinesOnTheWay final : public reach::SurveyWork {
 
 }  // namespace
 
-// Of all caches, the allocator's own too: what is left in a magazine would hide what is lost.
+// Tests all caches, including the allocator's own: stale words in a scanned magazine would hide
+// lost objects.
 KTEST(reach_magazines_in_their_places) {
-  // Objects with bufctls, which leave some of these in magazines.
+  // These objects have bufctls. Freeing them leaves some bufctls in magazines.
   kmem_cache* const cache =
       kmem_cache_create("reach_test", 3000, 0, 0, nullptr, nullptr, nullptr, nullptr);
   std::array<void*, 64> objects;
@@ -460,7 +475,7 @@ KTEST(reach_magazines_in_their_places) {
   kmem_cache_destroy(cache);
   MagazinesOnTheWay work;
   bool none = false;
-  for (unsigned i = 0; i < 10 && !none; i++) {  // another CPU may be at it
+  for (unsigned i = 0; i < 10 && !none; i++) {  // another CPU may be exchanging a magazine
     EXPECT(reach::survey(work).ok());
     none = work.count == 0;
   }
@@ -471,13 +486,13 @@ KTEST(reach_magazines_in_their_places) {
 
 namespace {
 
-constinit std::atomic<uint64_t> left_to_succeed{0};  // before each fails
+constinit std::atomic<uint64_t> left_to_succeed{0};  // allocations before the first failure
 constinit std::atomic<const TaskHead*> failing_task{nullptr};
 
-int fails(kmem_fault_site site, const void*, size_t, int flags) {
+int fails(kmem_inject_site site, const void*, size_t, int flags) {
   if (current_task_head() != failing_task) return 0;
-  if (site != KMEM_FAULT_TRACE && site != KMEM_FAULT_CACHE) return 0;
-  if (!(flags & KM_SLEEP)) return 0;  // the allocator's own, which it can do without
+  if (site != KMEM_INJECT_TRACE && site != KMEM_INJECT_CACHE) return 0;
+  if (!(flags & KM_SLEEP)) return 0;  // internal to the allocator; a search succeeds without it
   if (left_to_succeed == 0) return 1;
   left_to_succeed--;
   return 0;
@@ -485,10 +500,11 @@ int fails(kmem_fault_site site, const void*, size_t, int flags) {
 
 }  // namespace
 
-// Whatever of it cannot be had, there is no report, and nothing is kept.
+// Lets the allocations for a report fail from the first on, then from the second on, and so on. As
+// long as one fails, there is no report, and the error is ENOMEM.
 KTEST(reach_without_memory) {
   uint64_t failed = 0;
-  EXPECT(kmem_faults_begin(fails));
+  EXPECT(kmem_inject_begin(fails));
   failing_task = current_task_head();
   for (unsigned succeed = 0;; succeed++) {
     left_to_succeed = succeed;
@@ -502,13 +518,13 @@ KTEST(reach_without_memory) {
     failed++;
   }
   failing_task = nullptr;
-  kmem_faults_end();
-  // What is found; page frames, runs, states, sources, stack, perhaps once more with larger ones;
-  // tasks that wait for locks; the text.
+  kmem_inject_end();
+  // The allocations are: findings; page frames, runs, states, sources and stack (these five are
+  // repeated if they were too small); tasks that wait for locks; and the text.
   EXPECT(failed == 8 || failed == 13);
 }
 
-// So many that neither the stack of the marker nor an index of the size before is enough.
+// A table points to more objects than fit on the marker's stack.
 KTEST(reach_long_list_of_many) {
   struct Node {
     Node* next;

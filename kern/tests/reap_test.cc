@@ -1,5 +1,5 @@
-// Depots on the live system: CPUs that wait for each other get larger magazines, and reaping while
-// all CPUs allocate leaves the counts of constructed and destructed objects equal.
+// Depots on the live system. CPUs that contend for a depot get larger magazines. Reaping while all
+// CPUs allocate keeps the counts of constructed and destructed objects consistent.
 #include <array>
 #include <atomic>
 #include <iterator>
@@ -22,7 +22,7 @@ struct kmem_cache_stats stats_of(kmem_cache* cache) {
   return stats;
 }
 
-// Waits until `condition` holds, and is false if it never does.
+// Waits until `condition` is true. Returns false if it takes too long.
 template <typename Condition>
 bool comes_true(Condition condition) {
   const Nanoseconds deadline = monotonic_now() + Nanoseconds{60'000'000'000};
@@ -32,7 +32,8 @@ bool comes_true(Condition condition) {
   return condition();
 }
 
-// With no live object. The task `memory` may be emptying a magazine still.
+// Checks a cache without live objects. The task `memory` may still be emptying a magazine, so this
+// function waits until all objects outside slabs are in magazines.
 void expect_sound(kmem_cache* cache) {
   if (const char* const wrong = kmem_cache_verify(cache)) {
     klog("%s: %s", kmem_cache_name(cache), wrong);
@@ -45,7 +46,7 @@ void expect_sound(kmem_cache* cache) {
   }));
 }
 
-// A list of objects, each of which begins with a link.
+// A list of objects. The first word of each object is the link to the next.
 struct Objects {
   void* first = nullptr;
 
@@ -69,7 +70,7 @@ struct Objects {
 constinit kmem_cache* cache = nullptr;
 constinit std::atomic<bool> over{false};
 
-// So many that magazines come and go.
+// Allocates so many objects that magazines move to the depot and back.
 void churn(void*) {
   while (!over) {
     Objects objects;
@@ -79,7 +80,7 @@ void churn(void*) {
   }
 }
 
-// ---- Objects that are constructed as long as their second word says so.
+// ---- Objects with a second word that shows whether they are constructed.
 
 constexpr uint64_t kConstructed = 0x5bd1e9955bd1e995;
 struct Thing {
@@ -118,8 +119,8 @@ void use(void*) {
   }
 }
 
-// For a while, and until it has found something in the cache's depot and the constructor has
-// failed.
+// Reaps at least 36 times. Then continues until something was reaped from the cache's depot and the
+// constructor has failed, or 20 seconds have passed.
 void reap(void*) {
   const Nanoseconds deadline = monotonic_now() + Nanoseconds{20'000'000'000};
   for (unsigned i = 0;
@@ -132,7 +133,7 @@ void reap(void*) {
   over = true;
 }
 
-// ---- The task `memory`, which looks more often than it does otherwise.
+// ---- The task `memory`, with a shortened sleep.
 
 class FrequentLooks {
  public:
@@ -140,7 +141,7 @@ class FrequentLooks {
   ~FrequentLooks() { memory_task_set_look(kMemoryLook); }
 };
 
-// Nearly all of memory, in pieces that reap nothing when they are taken.
+// Takes nearly all memory, in blocks whose allocation reaps nothing.
 class MostOfMemory {
  public:
   MostOfMemory() {
@@ -154,7 +155,7 @@ class MostOfMemory {
   }
   ~MostOfMemory() {
     while (count_ > 0) {
-      const Piece& piece = pieces_[--count_];
+      const Span& piece = pieces_[--count_];
       arena_free(page_arena, piece.memory, piece.size);
     }
   }
@@ -166,12 +167,12 @@ class MostOfMemory {
 
  private:
   static constexpr size_t kLargest = 16 << 20, kSmallest = 64 << 10, kLeft = 2 << 20;
-  struct Piece {
+  struct Span {
     void* memory;
     size_t size;
   };
-  NOT_ROOTS static inline Piece
-      pieces_[512];  // too many for a stack; there is one of these at a time
+  // Too large for a stack. One instance at a time uses the array.
+  NOT_ROOTS static inline Span pieces_[512];
   size_t count_ = 0;
 };
 
@@ -188,7 +189,8 @@ KTEST(memory_task_ends_intervals_and_reaps_the_surplus_when_little_is_free) {
   EXPECT(full > 0);
   {
     const FrequentLooks looks;
-    // Nobody needs them in an interval, so all are surplus. There is memory enough, so they stay.
+    // All magazines are surplus after an interval without use. They stay, since there is enough
+    // memory.
     EXPECT(comes_true([full] { return stats_of(cache).depot_surplus == full; }));
     EXPECT(stats_of(cache).depot_reaped == 0 && stats_of(cache).depot_full == full);
     const uint64_t before = MostOfMemory::free_bytes();
@@ -208,14 +210,14 @@ KTEST(memory_magazines_grow_where_cpus_wait_for_each_other) {
   over = false;
   const uint64_t first = stats_of(cache).magazine_size;
   Team team(churn, nullptr);
-  for (unsigned i = 0; i < 4; i++) team.add(i % cpu_count());
+  for (unsigned i = 0; i < 4; i++) team.add(CpuId{i % cpu_count()});
   const Nanoseconds deadline = monotonic_now() + Nanoseconds{20'000'000'000};
-  // On one CPU nobody waits.
+  // A single CPU has no contention.
   while (cpu_count() > 1 && stats_of(cache).magazine_resizes == 0 && monotonic_now() < deadline) {
     EXPECT(task_sleep_until(monotonic_now() + Nanoseconds{50'000'000}).ok());
     kmem_update();
   }
-  // And go on with both sizes about.
+  // Continue with both sizes of magazines in use.
   EXPECT(task_sleep_until(monotonic_now() + Nanoseconds{50'000'000}).ok());
   over = true;
   team.join();

@@ -1,6 +1,6 @@
-// Under load on all CPUs too each reference to what was made while its kind is traced has a record:
-// at rest an object has as many as it counts. Here address spaces, of real processes;
-// coverage_test.cc has coverage maps.
+// While a kind is traced, each reference to its objects has a record, also under load on all CPUs.
+// At rest an object has as many records as its reference count. This test uses address spaces of
+// real processes; coverage_test.cc uses coverage maps.
 #include "arch/x86_64/time.h"
 #include "core/ktest.h"
 #include "proc/process_impl.h"
@@ -10,8 +10,9 @@
 namespace {
 
 constexpr unsigned kShells = 8;
-// Forks, execs, memory that is mapped, execs that fail, children that are killed, a space that
-// another process reads; then a process that stays.
+// A shell script that forks, executes existing and missing programs, maps memory, kills a child,
+// and has another process read its address space. At the end the script starts a process that
+// stays.
 constexpr const char* kStorm =
     "i=0; while [ $i -lt 6 ]; do i=$((i + 1));"
     " (:); (/bin/true; exit 1); /bin/dd if=/bin/sh of='#null/null' bs=400k;"
@@ -27,7 +28,7 @@ struct Running {
   uint32_t sleepers[kShells];
 };
 
-// All processes but process 1, and those of them that run /bin/sleep and do so.
+// Counts all processes except process 1, and those of them that run /bin/sleep.
 Running running() {
   Running now;
   for (uint32_t pid = process_next(kInitPid); pid; pid = process_next(pid)) {
@@ -41,7 +42,7 @@ Running running() {
   return now;
 }
 
-// How many processes have a space of which each reference has a record.
+// Counts the processes whose address space has a record for each reference.
 unsigned recorded_spaces() {
   unsigned count = 0;
   for (uint32_t pid = process_next(kInitPid); pid; pid = process_next(pid)) {
@@ -71,7 +72,7 @@ KTEST(ref_trace_counts_address_spaces_under_load) {
     static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{10'000'000}));
   }
   EXPECT(recorded_spaces() == 2 * kShells);
-  EXPECT(counters_of(spaces()).live() == spaces().live() - before);
+  EXPECT(counters_of(spaces()).live == spaces().live() - before);
   EXPECT(spaces().live() - before == 2 * kShells);
 
   for (const uint32_t sleeper : now.sleepers)
@@ -79,7 +80,7 @@ KTEST(ref_trace_counts_address_spaces_under_load) {
   for (const uint32_t shell : shells) EXPECT(wait_for_program(shell) == exited_status(3));
   task_drain_dead();
   const TraceCounters counters = counters_of(spaces());
-  EXPECT(counters.recorded > 50 * kShells && counters.live() == 0 && counters.unmatched == 0);
+  EXPECT(counters.recorded > 50 * kShells && counters.live == 0 && counters.unmatched == 0);
   EXPECT(spaces().live() == before);
   EXPECT(trace_command_all("stop\nreset").ok());
 }

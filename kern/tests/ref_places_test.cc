@@ -1,4 +1,5 @@
-// Where references lie (reach/references.cc): in each kind of place, after moves, and nowhere.
+// The locations that reach/references.cc reports for references in each kind of memory, for moved
+// references, and for lost ones.
 #include <array>
 #include <atomic>
 #include <utility>
@@ -6,6 +7,7 @@
 #include "core/ktest.h"
 #include "kmalloc.h"
 #include "lib/list.h"
+#include "lib/optimizer.h"
 #include "reach/references.h"
 #include "tests/counted.h"
 #include "tests/dump_text.h"
@@ -16,13 +18,13 @@ namespace {
 
 using Where = RefPlaces::Where;
 
-// The places of all references of the tests' kind, and the one of a reference to an object that has
-// no other.
+// Finds the locations of all references of the tests' kind. of() returns the location of the only
+// reference to an object.
 class Places {
  public:
   Places() { EXPECT(reach::find_references(places_, kind().references()).ok()); }
-  RefPlaces::Place of(Hidden object) const {
-    RefPlaces::Place found{};
+  RefPlaces::Location of(Hidden object) const {
+    RefPlaces::Location found{};
     unsigned count = 0;
     for (const RefPlaces::Entry& entry : places_.all()) {
       if (!object.is(entry.object)) continue;
@@ -32,7 +34,7 @@ class Places {
     EXPECT(count == 1);
     return found;
   }
-  bool says(const RefPlaces::Place& place, std::string_view text) const {
+  bool says(const RefPlaces::Location& place, std::string_view text) const {
     char buffer[RefPlaces::kText];
     const auto length = static_cast<size_t>(places_.format(buffer, sizeof(buffer), place));
     return std::string_view(buffer, length).find(text) != std::string_view::npos;
@@ -43,7 +45,7 @@ class Places {
   RefPlaces places_;
 };
 
-// A reference that nobody has: not even the test, which has its words complemented.
+// A reference that no root leads to: even the test has only complements of its words.
 struct HiddenRef {
   Hidden object;
   uint64_t complement = 0;
@@ -88,14 +90,14 @@ void put_static() {
   Ref<Counted>::adopt(std::exchange(static_ref, {})).reset();
 }
 constinit volatile uint64_t static_words[2] = {};
-// Without the words on the stack of the test.
+// Sets the static words without leaving them on the stack of the test.
 [[gnu::noinline]] void set_static_words(const uint64_t& first, const uint64_t& second) {
   static_words[0] = ~first;
   static_words[1] = ~second;
 }
 constinit List<Holder, &Holder::link> holders;
 
-bool is_at(const RefPlaces::Place& place, const void* address, const void* holder) {
+bool is_at(const RefPlaces::Location& place, const void* address, const void* holder) {
   return place.where == Where::kObject && place.address == reinterpret_cast<uint64_t>(address) &&
          place.holder == reinterpret_cast<uint64_t>(holder);
 }
@@ -113,7 +115,7 @@ KTEST(ref_places_are_objects_and_static_data) {
   holders.push_back(*other);
   {
     const Places places;
-    const RefPlaces::Place of_static = places.of(Hidden(static_ref.object));
+    const RefPlaces::Location of_static = places.of(Hidden(static_ref.object));
     EXPECT(of_static.where == Where::kStatic);
     EXPECT(of_static.address == reinterpret_cast<uint64_t>(&static_ref));
     EXPECT(places.says(of_static, "in static data at 0x"));
@@ -141,7 +143,7 @@ KTEST(ref_places_are_objects_and_static_data) {
   Holder::destroy(other);
 }
 
-// ---- The stack of a task that sleeps.
+// ---- The stack of a sleeping task.
 
 namespace {
 
@@ -151,9 +153,9 @@ struct Sleeper {
   HiddenRef hidden;
   bool has = false, over = false;
 
-  // `words`, which are somewhere on the caller's stack.
+  // Sleeps while `words` lie somewhere on the caller's stack.
   void sleep(const volatile void* words) {
-    asm volatile("" ::"r"(words) : "memory");
+    escape(words);
     const Guard guard(lock);
     has = true;
     queue.wait_uninterruptible(lock, [this] { return over; });
@@ -196,12 +198,12 @@ void sleep_with_words(void* argument) {
   words[1] = 0;
 }
 
-RefPlaces::Place place_while(void (*body)(void*), Sleeper& sleeper, const char* says) {
+RefPlaces::Location place_while(void (*body)(void*), Sleeper& sleeper, const char* says) {
   Team team(body, &sleeper);
   team.add();
   sleeper.wait_until_it_sleeps();
   const Places places;
-  const RefPlaces::Place place = places.of(sleeper.hidden.object);
+  const RefPlaces::Location place = places.of(sleeper.hidden.object);
   EXPECT(places.says(place, says));
   sleeper.wake();
   team.join();
@@ -226,7 +228,8 @@ KTEST(ref_places_are_stacks) {
   put(sleeper.hidden);
 }
 
-// What a stack has may be what is left of a reference that lies elsewhere now.
+// A stack may hold a stale copy of a reference that is elsewhere now, so other locations come
+// first.
 KTEST(ref_places_on_a_stack_come_last) {
   const Traced traced;
   Sleeper one, other;
@@ -239,13 +242,15 @@ KTEST(ref_places_on_a_stack_come_last) {
   put(other.hidden);
 }
 
-// Wherever its words are, but not both; and with a number that is another's.
+// A reference consists of two words: its object's address and its number. The reference is lost if
+// memory has the two words only in the wrong order, or the address only with the number of another
+// reference.
 KTEST(ref_places_of_a_lost_reference) {
   const Traced traced;
   const HiddenRef lost = make_hidden(), other = make_hidden();
   const auto is_lost = [&] {
     const Places places;
-    const RefPlaces::Place place = places.of(lost.object);
+    const RefPlaces::Location place = places.of(lost.object);
     return place.where == Where::kNowhere && places.says(place, "nowhere found") &&
            places.of(other.object).where == Where::kNowhere;
   };
@@ -265,7 +270,8 @@ KTEST(ref_places_of_a_lost_reference) {
   put(other);
 }
 
-// In an object that is lost itself, until the reference is in another one too.
+// The only copy of the reference is in an object that nobody can reach. The reported location is in
+// this object.
 KTEST(ref_places_in_an_object_that_nobody_reaches) {
   const Traced traced;
   Hidden holder;
@@ -286,7 +292,7 @@ KTEST(ref_places_in_an_object_that_nobody_reaches) {
       &both);
   {
     const Places places;
-    const RefPlaces::Place place = places.of(object);
+    const RefPlaces::Location place = places.of(object);
     EXPECT(place.where == Where::kUnreachedObject && holder.is(place.holder));
     EXPECT(places.says(place, "at +0x18 of kmalloc_") &&
            places.says(place, ", which nobody can reach"));
@@ -331,7 +337,7 @@ KTEST(ref_places_under_load) {
     RefPlaces places;
     EXPECT(reach::find_references(places, kind().references()).ok());
     EXPECT(places.all().size() <= Churn::kPlaces + 1 + 2 * kTasks);
-    // A task has at most two that are under way.
+    // Each task has at most two references in registers or on its stack.
     unsigned elsewhere = 0;
     for (const RefPlaces::Entry& entry : places.all()) {
       EXPECT(entry.object == reinterpret_cast<uint64_t>(churn->object.get()));
@@ -352,9 +358,9 @@ namespace {
 
 constinit TaskHead* failing_task = nullptr;
 constinit unsigned left_to_succeed = 0;
-int fails(kmem_fault_site site, const void*, size_t, int flags) {
+int fails(kmem_inject_site site, const void*, size_t, int flags) {
   if (current_task_head() != failing_task) return 0;
-  if (site != KMEM_FAULT_TRACE || !(flags & KM_SLEEP)) return 0;
+  if (site != KMEM_INJECT_TRACE || !(flags & KM_SLEEP)) return 0;
   if (left_to_succeed == 0) return 1;
   left_to_succeed--;
   return 0;
@@ -362,31 +368,31 @@ int fails(kmem_fault_site site, const void*, size_t, int flags) {
 
 }  // namespace
 
-// A dump is made all the same, and says so.
+// If there is no memory for the search, the dump has no locations, and says so.
 KTEST(ref_places_without_memory) {
   const Traced traced;
   static_ref = Counted::make().release();
   unsigned failed = 0;
   for (unsigned succeed = 0;; succeed++) {
     left_to_succeed = succeed;
-    EXPECT(kmem_faults_begin(fails));
+    EXPECT(kmem_inject_begin(fails));
     failing_task = current_task_head();
     RefPlaces places;
     const Result<void> found = reach::find_references(places, kind().references());
     failing_task = nullptr;
-    kmem_faults_end();
+    kmem_inject_end();
     if (found) break;
     EXPECT(found.error() == Errno::ENOMEM);
     failed++;
   }
-  // References and names; page frames, runs, states, sources, stack.
+  // The allocations are: references and names; page frames, runs, states, sources and stack.
   EXPECT(failed == 7);
   left_to_succeed = 0;
-  EXPECT(kmem_faults_begin(fails));
+  EXPECT(kmem_inject_begin(fails));
   failing_task = current_task_head();
   Result<TraceDump*> dump = trace_dump_open(kind());
   failing_task = nullptr;
-  kmem_faults_end();
+  kmem_inject_end();
   EXPECT(dump.ok());
   if (dump) {
     unsigned said = 0;

@@ -1,4 +1,4 @@
-// What the traces of references have, for tests.
+// Queries of reference traces, for tests.
 #pragma once
 
 #include "core/ktest.h"
@@ -14,7 +14,7 @@ inline TraceCounters counters_of(TraceSource source) {
   return table ? table->counters() : TraceCounters{};
 }
 
-// How many records there are of references to the object.
+// Counts the records of references to the object.
 inline size_t records_of(TraceSource source, const void* object) {
   const MutexGuard guard(trace_control);
   TraceTable* const table = trace_table_of(source);

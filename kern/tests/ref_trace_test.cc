@@ -1,5 +1,5 @@
-// Traces of references: while a kind is traced each live reference that was taken since has a
-// record, of the one who took it, wherever it has been moved to; and no reference leaves one
+// Traces of references. While a kind is traced, each live reference that was taken since the start
+// has a record of the stack that took it, even after moves. A dropped reference leaves no record
 // behind.
 #include <algorithm>
 #include <array>
@@ -9,6 +9,7 @@
 #include "core/errstr.h"
 #include "core/ktest.h"
 #include "core/ref.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
 #include "store/page_buffer.h"
@@ -24,7 +25,7 @@ namespace {
 
 [[gnu::noinline]] Ref<Counted> ktest_takes_reference(const Ref<Counted>& ref) {
   Ref<Counted> copy(ref);
-  asm volatile("");
+  keep_frame();
   return copy;
 }
 
@@ -39,13 +40,13 @@ KTEST(ref_trace_has_a_record_of_each_reference) {
     for (Ref<Counted>& copy : copies) copy = ktest_takes_reference(one);
     EXPECT(one->ref_count() == 11 && records_of(kind(), one.get()) == 11);
     EXPECT(records_of(kind(), other.get()) == 1);
-    EXPECT(TraceSource(kind()).live() == 12 && counters_of(kind()).live_bytes == 0);
+    EXPECT(TraceSource(kind()).live() == 12 && counters_of(kind()).bytes == 0);
     {
       const DumpText text(kind());
       EXPECT(text.has("\n10 references from stack\n\tktest_takes_reference+0x"));
       EXPECT(!text.has(" size "));
     }
-    // The same in all ways to assign.
+    // Every way of assigning keeps the records right.
     copies[0] = copies[1];
     copies[1] = std::move(copies[2]);
     Ref<Counted>& same = copies[3];
@@ -59,11 +60,11 @@ KTEST(ref_trace_has_a_record_of_each_reference) {
     EXPECT(records_of(kind(), one.get()) == one->ref_count());
   }
   const TraceCounters counters = counters_of(kind());
-  EXPECT(counters.live() == 0 && counters.unmatched == 0 && TraceSource(kind()).live() == 0);
+  EXPECT(counters.live == 0 && counters.unmatched == 0 && TraceSource(kind()).live() == 0);
   EXPECT(Counted::destroyed == before + 2);
 }
 
-// release() and adopt() are no putting and taking.
+// release() and adopt() change neither the count nor the records.
 KTEST(ref_trace_goes_with_a_reference_that_is_released) {
   const Traced traced;
   Ref<Counted> one = Counted::make();
@@ -77,7 +78,7 @@ KTEST(ref_trace_goes_with_a_reference_that_is_released) {
   EXPECT(tried && records_of(kind(), one.get()) == 3);
 }
 
-// A reference from one trace does not end a record of another.
+// Dropping a reference that was taken during one trace does not remove a record of another trace.
 KTEST(ref_trace_knows_references_from_before) {
   Ref<Counted> one = Counted::make(), untraced(one);
   std::optional<Ref<Counted>> first, stopped;
@@ -99,7 +100,7 @@ KTEST(ref_trace_knows_references_from_before) {
     stopped.reset();
     untraced.reset();
     EXPECT(records_of(kind(), one.get()) == 1 && counters_of(kind()).unmatched == 1);
-    EXPECT(trace_command(kind(), "reset").ok());  // while it runs: empty, and on
+    EXPECT(trace_command(kind(), "reset").ok());  // the running trace is empty, and goes on
     const Ref<Counted> third = ktest_takes_reference(one);
     second.reset();
     EXPECT(third->ref_count() == 2);
@@ -118,7 +119,7 @@ KTEST(ref_trace_takes_the_options_that_have_a_meaning) {
     const TraceCounters counters = counters_of(kind());
     EXPECT(counters.filtered == 2 && counters.recorded == 0);
   }
-  // `start` of all is not of references, `refs` is of nothing else.
+  // `start` of all sources does not include references; `refs` means only references.
   EXPECT(trace_command_all("start").ok() && !trace_table_of(kind()));
   EXPECT(trace_command_all("stop\nreset\nrefs depth=5").ok() && trace_table_of(kind()));
   EXPECT(!trace_table_of(TraceSource::find("chan")));
@@ -128,13 +129,14 @@ KTEST(ref_trace_takes_the_options_that_have_a_meaning) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// Every kind, while the objects of each come and go: what is live has a record.
+// Traces all kinds of references while a file is created, opened and removed. Each reference to the
+// open channel and to the file's node has a record.
 KTEST(ref_trace_counts_as_the_objects_do) {
   EXPECT(trace_command_all("refs").ok());
   {
     TestNamespace names;
     const uint64_t live = TraceSource(&ref_class(RefKind::kChan)).live();
-    const uint64_t recorded = counters_of(&ref_class(RefKind::kChan)).live();
+    const uint64_t recorded = counters_of(&ref_class(RefKind::kChan)).live;
     {
       Result<Ref<Chan>> file =
           path_open(names.context(), "#tmp/ktest_ref", ABI_O_CREAT | ABI_O_RDWR, 0600);
@@ -143,15 +145,15 @@ KTEST(ref_trace_counts_as_the_objects_do) {
         EXPECT(records_of(&ref_class(RefKind::kChan), file->get()) == (*file)->ref_count());
         Ref<Chan> other(*file);
         EXPECT(records_of(&ref_class(RefKind::kChan), file->get()) == (*file)->ref_count());
-        // The directory's and the channel's.
+        // The directory and the channel each hold one reference to the node.
         EXPECT(records_of(&ref_class(RefKind::kTmpNode), (*file)->state) == 2);
       }
     }
     EXPECT(path_remove(names.context(), "#tmp/ktest_ref", false).ok());
     EXPECT(TraceSource(&ref_class(RefKind::kChan)).live() == live);
-    EXPECT(counters_of(&ref_class(RefKind::kChan)).live() == recorded);
-    EXPECT(counters_of(&ref_class(RefKind::kTmpNode)).live() == 0);
-    EXPECT(counters_of(&ref_class(RefKind::kNamespace)).live() == 1);
+    EXPECT(counters_of(&ref_class(RefKind::kChan)).live == recorded);
+    EXPECT(counters_of(&ref_class(RefKind::kTmpNode)).live == 0);
+    EXPECT(counters_of(&ref_class(RefKind::kNamespace)).live == 1);
   }
   for (unsigned i = 0; const RefClass* const kind = ref_class_at(i); i++) {
     const TraceCounters counters = counters_of(const_cast<RefClass*>(kind));
@@ -162,7 +164,7 @@ KTEST(ref_trace_counts_as_the_objects_do) {
 
 namespace {
 
-// Tasks that hand references to each other, while the trace goes on and off.
+// Tasks that exchange references, while the trace starts and stops.
 struct Exchange {
   static constexpr unsigned kPlaces = 16, kRounds = 20'000;
   Ref<Counted> object;
@@ -204,7 +206,7 @@ KTEST(ref_trace_survives_starts_and_stops_under_load) {
   EXPECT(trace_command(kind(), "reset\nstart").ok());
   team.join();
   exchange.clear();
-  EXPECT(counters_of(kind()).live() == 0);
+  EXPECT(counters_of(kind()).live == 0);
   EXPECT(exchange.object->ref_count() == 1 && kind().live() == 1);
   EXPECT(trace_command(kind(), "stop\nreset").ok());
   EXPECT(trace_memory_used() == 0);

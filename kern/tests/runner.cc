@@ -1,6 +1,6 @@
-// Runs the tests that are linked into the kernel: the Test Anything Protocol, version 13, on the
-// console. Tests run one after the other in one kernel task; lines of the kernel log may stand
-// between those of the protocol, which begin without a time stamp.
+// Runs the tests that are linked into the kernel, one after the other in one kernel task. Reports
+// the results on the console in the Test Anything Protocol, version 13. Lines of the protocol have
+// no time stamp; lines of the kernel log may stand between them.
 #include <algorithm>
 #include <atomic>
 #include <string_view>
@@ -49,8 +49,8 @@ uint64_t number(std::string_view digits, uint64_t otherwise) {
   return value;
 }
 
-// Whether a name contains one of `words`, which commas separate. Every name contains the empty
-// word.
+// True if the name contains one of `words`, a list separated by commas. Every name contains the
+// empty word.
 bool selected(std::string_view name, std::string_view words) {
   for (;;) {
     const size_t comma = std::min(words.find(','), words.size());

@@ -1,4 +1,5 @@
-// What the sanitizers find, and that they leave alone what is right (variant `sanitize`).
+// Errors that the sanitizers must report, and correct code that they must not report (variant
+// `sanitize`).
 #include <array>
 #include <climits>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include "core/sanitizer.h"
 #include "core/user_memory.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "slab.h"
@@ -25,7 +27,7 @@ void store(char* to) {
   *const_cast<volatile char*>(to) = 'x';
 }
 
-// Whether the last look found one thing, and says so.
+// True if there was exactly one report, which contains `what`.
 bool found(SanitizerExpected& expected, std::string_view what) {
   return expected.take_count() == 1 &&
          std::string_view(expected.last()).find(what) != std::string_view::npos;
@@ -45,7 +47,7 @@ KTEST(kasan_byte_behind_an_object) {
     for (size_t i = 0; i < size; i++) store(&object[i]);
     memset(object, 0, size);
     EXPECT(expected.take_count() == 0);
-    if (size == 4096) {  // a class with nothing between two objects
+    if (size == 4096) {  // this size class has no gap between its objects
       kfree(object);
       continue;
     }
@@ -114,7 +116,7 @@ KTEST(kasan_object_of_nobody) {
   auto* const object = static_cast<char*>(kmem_cache_alloc(cache, KM_SLEEP));
   if (object) {
     SanitizerExpected expected;
-    load(&object[48 + 16 + 8]);  // the neighbour's
+    load(&object[48 + 16 + 8]);  // an address in the next object
     EXPECT(found(expected, kNoObject));
   }
   kmem_cache_free(cache, object);
@@ -140,7 +142,7 @@ KTEST(kasan_freed_pages) {
   EXPECT(found(expected, kFreePages));
 }
 
-// Objects idle in magazines constructed, and may not be touched there but by the destructor.
+// Idle objects in magazines stay constructed. Only the destructor may access them there.
 KTEST(kasan_constructor_and_destructor) {
   static constinit unsigned made = 0, ended = 0;
   made = ended = 0;
@@ -169,7 +171,8 @@ KTEST(kasan_copies_from_and_to_programs) {
   auto* const object = static_cast<char*>(kmalloc(30, KM_SLEEP));
   if (!object) return ktest_fail(__FILE__, __LINE__, "memory");
   SanitizerExpected expected;
-  // A kernel task has no user memory: the copies fail, and were looked at.
+  // A kernel task has no user memory, so the copies fail; but the kernel's buffer is checked before
+  // that.
   static_cast<void>(copy_from_user(object, 0x1000, 30));
   EXPECT(expected.take_count() == 0);
   static_cast<void>(copy_from_user(object, 0x1000, 31));
@@ -179,7 +182,8 @@ KTEST(kasan_copies_from_and_to_programs) {
   kfree(object);
 }
 
-// What is freed is not what is allocated next, or a use of it would be one of the new object.
+// The allocator delays the reuse of freed objects. Otherwise a use after free would access the next
+// owner's object.
 KTEST(kasan_does_not_hand_out_at_once) {
   std::array<void*, 16> objects;
   for (void*& object : objects) object = kmalloc(224, KM_SLEEP);
@@ -201,10 +205,10 @@ KTEST(kasan_does_not_hand_out_at_once) {
 
 namespace {
 
-// What the compiler does not know the value of.
+// Hides a value from the compiler.
 template <typename T>
 T unknown(T value) {
-  asm volatile("" : "+r"(value));
+  hide_value(value);
   return value;
 }
 

@@ -1,4 +1,4 @@
-// Tests of tasks, wait queues, mutexes and timers, with all CPUs taking part.
+// Tests of tasks, wait queues, mutexes and timers on all CPUs.
 #include <atomic>
 
 #include "arch/x86_64/interrupts.h"
@@ -31,8 +31,8 @@ uint64_t live_tasks() {
 
 }  // namespace
 
-// A task that never sleeps on each CPU, and one more for each that must get its turn: only the tick
-// can give it.
+// On each CPU, one task never sleeps, and another task must run, too. Only the tick can preempt the
+// first task.
 KTEST(sched_preempts_on_all_cpus) {
   struct Shared {
     std::atomic<bool> stop{false};
@@ -49,22 +49,23 @@ KTEST(sched_preempts_on_all_cpus) {
       nullptr);
   Team others(
       [](void*) {
-        shared.seen[cpu_id()]++;
+        shared.seen[number_of(cpu_id())]++;
         if (++shared.finished == cpu_count()) shared.stop = true;
       },
       nullptr);
-  for (unsigned i = 0; i < cpu_count(); i++) spinners.add(i);
-  for (unsigned i = 0; i < cpu_count(); i++) others.add(i);
+  for (const CpuId cpu : all_cpus()) spinners.add(cpu);
+  for (const CpuId cpu : all_cpus()) others.add(cpu);
   others.join();
   spinners.join();
   for (unsigned i = 0; i < cpu_count(); i++) EXPECT(shared.seen[i] == 1);
 }
 
-// Unpinned tasks that are all started on one CPU's behalf spread over the others.
+// Unpinned tasks that are all started on one CPU spread over the other CPUs.
 KTEST(sched_spreads_over_cpus) {
   static std::atomic<unsigned> arrived;
   arrived = 0;
-  // Each holds its CPU until all CPUs have one: with fewer CPUs in use it would never end.
+  // Each task holds its CPU until all CPUs have one. If the tasks used fewer CPUs, the test would
+  // not end.
   Team team(
       [](void*) {
         const PreemptOff stay;
@@ -77,7 +78,8 @@ KTEST(sched_spreads_over_cpus) {
   EXPECT(arrived == cpu_count());
 }
 
-// A bounded buffer with one place: every number put in comes out once, whatever the order.
+// A bounded buffer for a single number. The consumers take as many numbers as the producers put in,
+// and the numbers have the same sum.
 KTEST(wait_queue_loses_no_wakeup) {
   struct Box {
     Spinlock lock{LockRank::kDevice};
@@ -135,15 +137,15 @@ KTEST(wait_queue_deadline) {
   EXPECT(!result && result.error() == Errno::ETIMEDOUT);
   EXPECT(monotonic_now() >= deadline);
   EXPECT(lock.held());
-  // A condition that holds wins over a deadline that has passed.
+  // A wait whose condition is true succeeds, even if the deadline has passed.
   EXPECT(queue
              .wait(
                  lock, [] { return true; }, deadline)
              .ok());
 }
 
-// Deadlines and wake-ups that meet at random moments: the waiter always comes back, and never with
-// both or neither.
+// Deadlines and wake-ups coincide at random moments. Each wait either succeeds with a true
+// condition, or times out with a false one.
 KTEST(wait_queue_deadline_races_with_wake) {
   struct Shared {
     Spinlock lock{LockRank::kDevice};
@@ -200,7 +202,8 @@ KTEST(wait_queue_interrupt) {
           const Guard guard(shared.lock);
           const Result<void> result = shared.queue.wait(shared.lock, [] { return false; });
           shared.error = static_cast<int>(result.error());
-          // Still interrupted: an interruptible sleep ends at once, the other does not care.
+          // The task is still interrupted. An interruptible sleep ends at once; an uninterruptible
+          // one continues.
           EXPECT(!shared.queue.wait(shared.lock, [] { return false; }));
           shared.queue.wait_uninterruptible(shared.lock, [] { return shared.go.load(); });
         }
@@ -209,7 +212,8 @@ KTEST(wait_queue_interrupt) {
       nullptr);
   team.add();
   while (!shared.sleeper) task_yield();
-  // Before, while or after it goes to sleep: each must end the sleep.
+  // The task may be about to sleep, going to sleep, or asleep. task_interrupt() must end the sleep
+  // in each case.
   task_interrupt(shared.sleeper);
   while (!shared.error) task_yield();
   EXPECT(shared.error == static_cast<int>(Errno::EINTR));
@@ -266,11 +270,11 @@ KTEST(timer_calls_in_order_and_once) {
     };
   }
   {
-    const InterruptsOff one_cpu;  // the three are on one queue
+    const InterruptsOff one_cpu;  // all three timers are on one queue
     timer_arm(timers[0].timer, in_milliseconds(40));
     timer_arm(timers[1].timer, in_milliseconds(15));
     timer_arm(timers[2].timer, in_milliseconds(200));
-    timer_arm(timers[2].timer, in_milliseconds(5));  // armed again: only the last counts
+    timer_arm(timers[2].timer, in_milliseconds(5));  // arming again replaces the first time
   }
   static_cast<void>(task_sleep_until(in_milliseconds(100)));
   EXPECT(shared.calls == 3);
@@ -295,14 +299,14 @@ KTEST(timer_cancel_is_final) {
   }
 }
 
-// A callback that is running on another CPU: timer_cancel waits for its end.
+// timer_cancel waits for the end of a callback that runs on another CPU.
 KTEST(timer_cancel_waits_for_the_callback) {
   if (cpu_count() < 2) return;
   static std::atomic<bool> inside, seen, done;
   static Timer timer;
   timer.callback = [](void*) {
     inside = true;
-    while (!seen) asm volatile("pause");  // the other CPU may have no processor of the host
+    while (!seen) asm volatile("pause");  // the host may not be running the other CPU
     const Nanoseconds end = in_milliseconds(20);
     while (monotonic_now() < end) asm volatile("pause");
     inside = false;
@@ -322,13 +326,13 @@ KTEST(timer_cancel_waits_for_the_callback) {
         done = true;
       },
       nullptr);
-  armer.add(0);
-  canceller.add(1);
+  armer.add(kBootCpu);
+  canceller.add(CpuId{1});
   canceller.join();
   armer.join();
 }
 
-// Many short tasks: all are freed, with their stacks.
+// Many short tasks run. All of them are freed with their stacks.
 KTEST(task_exit_frees) {
   task_drain_dead();
   const uint64_t before = live_tasks();
@@ -349,7 +353,7 @@ KTEST(task_exit_frees) {
   EXPECT(live_tasks() == before);
 }
 
-// Each task has its own stack, stack addresses and error string across switches.
+// Each task keeps the contents of its stack across switches, and has an error string of its own.
 KTEST(task_stacks_are_their_own) {
   static std::atomic<bool> good;
   good = true;

@@ -1,5 +1,5 @@
-// Snapshots in the kernel: CPUs that record and free while one is read, and a reader that is
-// interrupted while it waits for its turn.
+// Snapshots in the kernel. CPUs record and free while a snapshot is read. A reader that waits for
+// another reader's snapshot can be interrupted.
 #include "trace/snapshot.h"
 
 #include <atomic>
@@ -22,23 +22,23 @@ void record(TraceTable& table, uint64_t i) {
   const InterruptsOff off;
   const Cpu& cpu = this_cpu();
   trace_memory_prepare();
-  if (table.record_at_once(object_of(i), i % 5000, 1, 1, cpu.stamp)) return;
+  if (table.record_at_once(object_of(i), i % 5000, 1, ContextId{1}, cpu.stamp)) return;
   table.record({.object = object_of(i),
                 .size = i % 5000,
-                .stack = 1,
-                .context = 1,
-                .time = 0,
-                .cpu = static_cast<uint16_t>(cpu.id),
+                .stack = StackId{1},
+                .context = ContextId{1},
+                .time = {},
+                .cpu = cpu.id,
                 .truncated = false});
 }
 void forget(TraceTable& table, uint64_t i) {
   const InterruptsOff off;
-  const uint32_t cpu = cpu_id();
+  const CpuId cpu = cpu_id();
   if (!table.forget_at_once(object_of(i), cpu) && !table.forget_elsewhere(object_of(i), cpu))
     table.forget(object_of(i), cpu);
 }
 
-// A table with trace memory to record in.
+// A table, and trace memory for its records.
 class Table {
  public:
   Table() {
@@ -64,7 +64,8 @@ struct Writers {
   std::atomic<unsigned> number{0};
 };
 
-// Frees what there was, each its part, and records something else.
+// Removes the existing records, and adds a new record for each of them. The three tasks divide the
+// records among them.
 void free_and_record(void* argument) {
   auto& writers = *static_cast<Writers*>(argument);
   const uint64_t first = writers.number++;
@@ -85,7 +86,7 @@ KTEST(snapshot_shows_what_was_there_while_others_change_it) {
   {
     TraceSnapshot snapshot;
     EXPECT(snapshot.open(*table).ok());
-    EXPECT(snapshot.counters().live() == kRecords);
+    EXPECT(snapshot.counters().live == kRecords);
     Team team(free_and_record, &writers);
     for (unsigned i = 0; i < 3; i++) team.add();
     for (unsigned pass = 0; pass < 3; pass++) {
@@ -101,11 +102,11 @@ KTEST(snapshot_shows_what_was_there_while_others_change_it) {
       EXPECT(sum == kRecords * (kRecords - 1) / 2);
     }
     team.join();
-    EXPECT(table->counters().live() == kRecords);
+    EXPECT(table->counters().live == kRecords);
   }
   for (uint64_t i = 0; i < kRecords; i++) forget(*table, kRecords + i);
   const TraceCounters counters = table->counters();
-  EXPECT(counters.live() == 0 && counters.unmatched == 0 && counters.live_bytes == 0);
+  EXPECT(counters.live == 0 && counters.unmatched == 0 && counters.bytes == 0);
   EXPECT(counters.recorded == 2 * kRecords && counters.freed == 2 * kRecords);
 }
 
@@ -138,14 +139,14 @@ KTEST(snapshot_waits_for_the_one_before_it_and_can_be_killed) {
   task_interrupt(shared.waiter);
   killed.join();
   EXPECT(shared.error == static_cast<int>(Errno::EINTR));
-  // The next one gets its turn, and sees what has come since.
+  // The next reader gets the snapshot, with all changes since the previous one.
   shared.waiter = nullptr;
   Team next(
       [](void*) {
         TraceSnapshot second;
         shared.waiter = current_task();
         EXPECT(second.open(*shared.table).ok());
-        shared.live = second.counters().live();
+        shared.live = second.counters().live;
       },
       nullptr);
   next.add();

@@ -1,5 +1,5 @@
-// The sweeper of stacks and contexts: what a holder has stays what it was, whatever is allocated
-// meanwhile; what nobody has is forgotten, and its place used again.
+// The sweeper of stacks and contexts. Table entries with a holder stay intact while other tasks
+// allocate. All other entries are forgotten, and their numbers are reused.
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -34,7 +34,7 @@ Path random_path() {
   return {.word = static_cast<uint32_t>(ktest_random()), .frames = 16};
 }
 
-// A cache that is traced from the start to the end of a scope.
+// A cache that is traced for the life of a scope.
 class Traced {
  public:
   Traced()
@@ -60,7 +60,7 @@ class Traced {
 
 constexpr unsigned kMany = 2'000;
 
-// Objects that come and go, each with a stack of its own.
+// Allocates and frees objects, each with a stack of its own.
 void come_and_go(const Traced& traced, unsigned count = kMany) {
   for (unsigned i = 0; i < count; i++) {
     Trail trail;
@@ -68,8 +68,8 @@ void come_and_go(const Traced& traced, unsigned count = kMany) {
   }
 }
 
-// Sweeps, and has the places of what was forgotten used again, by another task with the name and
-// number of a process that changes.
+// Lets four tasks allocate with changing PIDs and user stacks, so that they reuse forgotten table
+// entries. Then sweeps.
 void sweep_and_reuse(const Traced& traced) {
   static std::atomic<uint32_t> pid{0};
   Team team(
@@ -95,14 +95,14 @@ void sweep_often(const Traced& traced) {
   for (unsigned i = 0; i < 4; i++) sweep_and_reuse(traced);
 }
 
-// Copies of the live records, in memory that no trace sees.
+// Copies of the live records of a cache's trace, in memory that no trace sees.
 class Records {
  public:
   explicit Records(kmem_cache* cache) {
     TraceSnapshot snapshot;
     const MutexGuard guard(trace_control);
     EXPECT(snapshot.open(*trace_table_of(cache)).ok());
-    EXPECT(records_.reserve(snapshot.counters().live() + 1).ok());
+    EXPECT(records_.reserve(snapshot.counters().live + 1).ok());
     snapshot.visit([this](const TraceRecord& record) { records_[count_++] = record; });
   }
   size_t size() const { return count_; }
@@ -138,7 +138,7 @@ KTEST(sweep_forgets_what_nobody_holds) {
     trace_sweep();
     EXPECT(trace_stacks.size() < 100);
     EXPECT(trace_sweeps().forgotten > forgotten + kMany / 2);
-    // So as much again needs no more memory, when what each CPU keeps of recent stacks is full.
+    // Once each CPU's cache of recent stacks is full, further rounds need no more memory.
     for (unsigned i = 0; i < 5; i++) sweep_and_reuse(traced);
     const uint64_t used = trace_memory_used();
     for (unsigned i = 0; i < 20; i++) sweep_and_reuse(traced);
@@ -170,7 +170,7 @@ KTEST(sweep_keeps_what_records_name) {
   for (void* object : objects) traced.free(object);
 }
 
-// One process, in one system call, has a context and a user stack that no record names.
+// A process inside one system call has a context and a user stack that no record names.
 KTEST(sweep_keeps_what_a_task_remembers) {
   const Traced traced;
   Task& task = *current_task();
@@ -223,7 +223,7 @@ KTEST(sweep_keeps_what_open_dumps_show) {
   trace_dump_close(dump);
 }
 
-// Dumps are opened, and traces begun and ended, while others sweep.
+// Opens dumps, and starts and ends traces, while other tasks sweep.
 KTEST(sweep_beside_dumps_and_resets) {
   static std::atomic<bool> done;
   done = false;
@@ -291,7 +291,7 @@ KTEST(sweep_by_command) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// Nobody asks for it: the tables grow, and a tick sees that.
+// No command requests this sweep: the tables grow, and a tick requests it.
 KTEST(sweep_comes_by_itself) {
   const Traced traced;
   const uint64_t before = trace_sweeps().sweeps;

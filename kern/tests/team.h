@@ -1,14 +1,14 @@
-// Tasks that do the same thing, for tests.
+// Teams of tasks that run the same function, for tests.
 #pragma once
 
 #include "core/ktest.h"
 #include "sched/task.h"
 
-// Starts tasks and waits for all of them to end.
+// Starts tasks, and waits until all have ended.
 class Team {
  public:
   explicit Team(void (*body)(void*), void* argument) : body_(body), argument_(argument) {}
-  void add(uint32_t cpu = kAnyCpu) {
+  void add(CpuId cpu = kAnyCpu) {
     auto task = task_create("ktest", run, this);
     EXPECT(task.ok());
     if (!task) return;
@@ -25,7 +25,7 @@ class Team {
 
  private:
   static void run(void* team) {
-    task_will_exit();  // so that task_drain_dead after join() waits for it
+    task_will_exit();  // makes task_drain_dead() after join() wait for this task
     auto* self = static_cast<Team*>(team);
     self->body_(self->argument_);
     const Guard guard(self->lock_);

@@ -29,10 +29,10 @@ constinit Process* parent = nullptr;
 
 PathContext root() {
   if (!names) names = namespace_create().take().release();
-  return {.ns = names.object, .cwd = nullptr, .who = {}};
+  return {.ns = names.object, .cwd = {}, .who = {}};
 }
 
-// A process 1 that is never started: what tests start are its children.
+// Makes a process 1 that is never started: the parent of all programs that tests start.
 void make_parent() {
   if (parent) return;
   parent = process_create().take();
@@ -40,7 +40,7 @@ void make_parent() {
     const Guard guard(process_lock);
     process_set_path(*parent, "/parent");
   }
-  EXPECT(process_make_task(*parent));
+  EXPECT(thread_create(*parent, {}));
   EXPECT(process_insert(*parent, nullptr));
   EXPECT(parent->pid == kInitPid);
 }
@@ -130,16 +130,15 @@ uint32_t start_program(std::initializer_list<const char*> words) {
   process->ns = Ref<Namespace>(names.object);
   process->fds = fd_table_create().take();
   process->space = std::move(program.space);
-  process->start_frame = program.frame;
   process->program = program.description;
+  Thread& thread = *thread_create(*process, program.frame).take();
   {
     const Guard guard(process_lock);
     process_set_path(*process, path);
   }
-  EXPECT(process_make_task(*process));
   EXPECT(process_insert(*process, parent));
   const uint32_t pid = process->pid;
-  task_start(process->task);
+  thread_start(thread);
   return pid;
 }
 
@@ -154,7 +153,7 @@ int wait_for_program(uint32_t pid) {
   int status = 0;
   {
     const Guard guard(process_lock);
-    parent->child_wait.wait_uninterruptible(process_lock, [&]() NO_THREAD_SAFETY_ANALYSIS {
+    parent->child_wait.wait_uninterruptible(process_lock, [&]() REQUIRES(process_lock) {
       Process* const process = process_find(pid);
       if (!process || process->state != ProcessState::kZombie) return false;
       ended = process;

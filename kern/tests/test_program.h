@@ -1,4 +1,4 @@
-// Programs for tests of probes: run from a kernel task, and their functions by name.
+// For tests of probes: runs programs from a kernel task, and finds their functions by name.
 #pragma once
 
 #include <initializer_list>
@@ -7,7 +7,8 @@
 #include "ns/device.h"
 #include "probe/probe.h"
 
-// An open program; what it says of its functions. Fails the test if the program is not as expected.
+// An open program and its functions. The test fails if the program lacks an expected section or
+// symbol.
 class TestProgram {
  public:
   static constexpr size_t kMaxReturns = 8;
@@ -24,7 +25,7 @@ class TestProgram {
   TestProgram& operator=(const TestProgram&) = delete;
 
   Chan& file() { return *file_; }
-  // By its symbol, with the returns that .stele.returns has for it.
+  // Finds a function by its symbol, and its returns in .stele.returns.
   Function function(std::string_view name);
 
  private:
@@ -43,10 +44,10 @@ class TestProgram {
 struct Process;
 Process& test_process_1();
 
-// Starts the program at the path that comes first with all words as its arguments; its PID. It has
-// no open files, and nothing but #root for its names. Process 1 is one that only waits for it.
+// Starts a program: the first word is its path, and all words are its arguments. Returns its PID.
+// The program has no open files, its namespace has only #root, and its parent is test_process_1().
 uint32_t start_program(std::initializer_list<const char*> words);
-// Waits until it has ended; its status as wait4 gives it.
+// Waits until the program has ended. Returns its status in the form of wait4.
 int wait_for_program(uint32_t pid);
 
 uint32_t start_probetest(const char* what, unsigned n = 1);

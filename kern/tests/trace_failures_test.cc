@@ -1,11 +1,12 @@
-// Each allocation on the way through a trace's whole life, from start to reset, fails once, in
-// turn. (What the host can build is tested there: tests/host/trace_failures_test.cc. Here it is the
-// rest: commands, flags, dumps, and the hooks themselves.)
+// Makes each allocation in the whole life of a trace fail, one by one, from start to reset.
+// (tests/host/trace_failures_test.cc covers the kernel's source files that the host tests include.
+// This test covers the others: commands, flags, dumps, and the hooks themselves.)
 #include <atomic>
 
 #include "core/cpu.h"
 #include "core/ktest.h"
 #include "core/not_roots.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "sched/task.h"
 #include "store/trace_memory.h"
@@ -14,7 +15,7 @@
 
 namespace {
 
-// Only what this test's own task asks for fails.
+// Injects failures only into allocations of the test's own task.
 struct Order {
   const Task* task = nullptr;
   std::atomic<uint64_t> asked = 0;
@@ -23,7 +24,7 @@ struct Order {
 };
 constinit Order order;
 
-int fails_nth(kmem_fault_site, const void*, size_t, int) {
+int fails_nth(kmem_inject_site, const void*, size_t, int) {
   const Cpu& cpu = this_cpu();
   if (cpu.current != order.task || cpu.interrupt_depth > 0) return 0;
   if (order.asked.fetch_add(1, std::memory_order_relaxed) !=
@@ -35,18 +36,18 @@ int fails_nth(kmem_fault_site, const void*, size_t, int) {
 
 [[gnu::noinline]] void* alloc_at_depth(kmem_cache* cache, unsigned depth) {
   void* object = depth > 0 ? alloc_at_depth(cache, depth - 1) : kmem_cache_alloc(cache, KM_ATOMIC);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 
 constexpr size_t kObjects = 200;
 constexpr size_t kDepths = 24;
 
-// What happened in one life.
+// The effects of a failure on one life of a trace.
 struct Outcome {
-  unsigned refused;  // commands that ended with ENOMEM
-  uint64_t failed;   // allocations from the cache
-  uint64_t lost;     // records, stacks and contexts
+  unsigned refused;  // commands that failed with ENOMEM
+  uint64_t failed;   // failed allocations from the cache
+  uint64_t lost;     // lost records, stacks and contexts
 };
 
 void expect_no_memory(const Result<void>& result, Outcome* outcome) {
@@ -55,7 +56,7 @@ void expect_no_memory(const Result<void>& result, Outcome* outcome) {
   outcome->refused++;
 }
 
-// There is a reserve for dumps.
+// Dumps have a reserve, so opening one never fails.
 template <typename Dump>
 void expect_dump(Result<Dump*> dump, void (*read_and_close)(Dump*)) {
   EXPECT(dump.ok());
@@ -107,7 +108,7 @@ Outcome live(kmem_cache* cache) {
     expect_dump(trace_dump_open(cache), read_text);
     expect_dump(trace_binary_open(), read_binary);
   }
-  // A second one, for all: it goes on with the first or is refused as a whole.
+  // A second start, of all sources, continues the first one, or is refused as a whole.
   expect_no_memory(trace_command_all("start"), &outcome);
   order.failing = UINT64_MAX;
 
@@ -115,11 +116,11 @@ Outcome live(kmem_cache* cache) {
   if (started.ok()) {
     EXPECT(counters.seen == kObjects - outcome.failed);
     EXPECT(counters.seen == counters.recorded + counters.dropped);
-    EXPECT(counters.live() == counters.recorded);
+    EXPECT(counters.live == counters.recorded);
     outcome.lost = counters.dropped + counters.stacks_lost + counters.contexts_lost;
   }
   for (void* object : objects) kmem_cache_free(cache, object);
-  EXPECT(counters_of(cache).live() == 0);
+  EXPECT(counters_of(cache).live == 0);
   EXPECT(trace_command_all("stop\nreset").ok());
   EXPECT(trace_memory_used() == 0);
   return outcome;
@@ -134,7 +135,7 @@ KTEST(trace_each_allocation_fails_once_in_turn) {
   if (!cache) return;
   order.task = current_task();
   order.failing = UINT64_MAX;
-  EXPECT(kmem_faults_begin(fails_nth));
+  EXPECT(kmem_inject_begin(fails_nth));
   unsigned refused = 0, failed = 0;
   uint64_t nth = 0;
   for (bool reached = true; reached && nth < 10'000; nth++) {
@@ -142,15 +143,15 @@ KTEST(trace_each_allocation_fails_once_in_turn) {
     order.failed = false;
     order.failing = nth;
     const Outcome outcome = live(cache);
-    // One failure has one consequence at most; a page for the pool has none.
+    // A failure has at most one effect. The failure of a page for the pool has none.
     EXPECT(outcome.refused + outcome.failed + outcome.lost <= 1);
     refused += outcome.refused;
     failed += outcome.failed;
     reached = order.failed;
   }
-  kmem_faults_end();
+  kmem_inject_end();
   EXPECT(nth > kObjects && nth < 10'000);
-  // A life does not always ask as often: magazines are as they are.
+  // The number of allocations depends on the state of magazines, so it varies.
   EXPECT(failed > kObjects / 2);
   klog("%lu allocations failed in turn, %u of them objects; %u commands were refused", nth - 1,
        failed, refused);

@@ -1,5 +1,5 @@
-// Caches and arenas that are made while a start of all holds: they are traced from their first
-// object on, and nobody slips between the start and the order for what comes later.
+// A start of all sources is in force while caches and arenas are created. They are traced from
+// their first object on, even if they are created while the command starts the traces.
 #include <atomic>
 #include <iterator>
 #include <string_view>
@@ -58,13 +58,13 @@ KTEST(trace_later_a_cache_is_traced_from_its_first_object_on) {
     EXPECT(dump.number(" untracked ") == 0);
     EXPECT(dump.has(" mark 2 cpu "));
   }
-  // A mark from now on is one for it too.
+  // A later mark of all sources applies to this cache too.
   EXPECT(trace_command_all("mark").ok());
   {
     const DumpText dump(cache);
     EXPECT(dump.has(" mark 3\n"));
   }
-  // Other options are not for what runs already, be it what does not exist yet.
+  // Other options are refused while the first start is in force.
   EXPECT(trace_command_all("start").error() == Errno::EBUSY);
   kmem_cache_free(cache, object);
   kmem_cache_destroy(cache);
@@ -102,7 +102,7 @@ KTEST(trace_later_arenas_too_but_not_what_cannot_be_traced) {
     EXPECT(phase_of(source) == TracePhase::kOff);
     EXPECT(!(source.flags() & (KMC_TRACED | KMC_EVER_TRACED)));
   }
-  // An arena's quantum caches are its own.
+  // An arena's quantum caches have no traces of their own.
   arena* const cached =
       arena_create("ktest_cached", 1 << 20, 1 << 20, 64, nullptr, nullptr, nullptr, 128, KM_SLEEP);
   void* const quantum = arena_alloc(cached, 64, KM_SLEEP);
@@ -140,8 +140,8 @@ KTEST(trace_later_a_zombie_and_the_next_of_its_name) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// The pool's pages make some tables, and then there are none. What is made works all the same, and
-// that it is not traced is said; a start that is repeated takes it in.
+// The pool has pages for the tables of some caches only. The other caches work without a table and
+// are reported as untraced; repeating the start traces them.
 KTEST(trace_later_without_memory_a_cache_is_made_and_said_to_be_untraced) {
   EXPECT(trace_command_all("start").ok());
   const uint64_t limit = trace_memory_limit();
@@ -172,13 +172,13 @@ KTEST(trace_later_without_memory_a_cache_is_made_and_said_to_be_untraced) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// --- Caches are made on all CPUs while traces start and stop.
+// --- Caches are created on all CPUs while traces start and stop.
 
 namespace {
 
 constexpr unsigned kRounds = 20, kMakers = 3, kKept = 5;
 
-// The version is odd while a command is under way; `traced` is what holds otherwise.
+// `version` is odd while a command is under way. `traced` is valid while `version` is even.
 struct Makers {
   std::atomic<bool> stop{false};
   std::atomic<uint32_t> version{0};
@@ -190,7 +190,7 @@ constinit Makers makers{};
 
 struct Made {
   TraceSource source;
-  void* object = nullptr;  // its first
+  void* object = nullptr;  // first object of `source`
 };
 
 Made make_one(bool is_arena) {
@@ -213,7 +213,8 @@ void give_back(const Made& made) {
   }
 }
 
-// What was made while no command was under way has the record of its first object, or no trace.
+// Creates a cache or an arena. If no command was under way meanwhile, it must have a trace with a
+// record of its first object if `traced` is set, and no trace otherwise.
 void make_and_look(Made& made) {
   const uint32_t version = makers.version;
   made = make_one(ktest_random() % 4 == 0);
@@ -226,7 +227,7 @@ void make_and_look(Made& made) {
     return;
   }
   const TraceCounters counters = table->counters();
-  makers.wrong += !makers.traced || counters.seen != 1 || counters.live() != 1;
+  makers.wrong += !makers.traced || counters.seen != 1 || counters.live != 1;
 }
 
 void make_many(void*) {
@@ -236,13 +237,13 @@ void make_many(void*) {
     give_back(made);
     make_and_look(made);
     makers.made++;
-    task_yield();  // a cross call keeps others from the CPU as long as it waits
+    task_yield();  // otherwise the wait for a cross call keeps other tasks from the CPU
   }
   for (const Made& made : kept) give_back(made);
 }
 
-// While caches and arenas are being made. When it is over, all that there are must be traced, or
-// none.
+// Gives the command while caches and arenas are created. Afterwards all caches and arenas that can
+// be traced must be traced if `traced` is set, and none otherwise.
 void command(const char* text, bool traced) {
   const unsigned before = makers.made;
   while (makers.made < before + kMakers) task_yield();
@@ -251,7 +252,7 @@ void command(const char* text, bool traced) {
   makers.traced = traced;
   makers.version++;
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
-    if (source.references()) continue;  // have a start of their own
+    if (source.references()) continue;  // references are started separately
     if (source.can_be_traced() && (phase_of(source) == TracePhase::kRunning) != traced)
       makers.wrong++;
   }
@@ -265,7 +266,7 @@ KTEST(trace_later_nothing_slips_between_start_and_what_is_made_later) {
   makers.made = 0;
   makers.wrong = 0;
   Team team(make_many, nullptr);
-  for (unsigned i = 0; i < kMakers; i++) team.add((i + 1) % cpu_count());
+  for (unsigned i = 0; i < kMakers; i++) team.add(CpuId{(i + 1) % cpu_count()});
   for (unsigned round = 0; round < kRounds; round++) {
     command("start", true);
     command(round % 2 == 0 ? "stop\nreset" : "stop", false);

@@ -1,5 +1,5 @@
-// Every cache of the system traced under load, one by one and all at once: nothing is lost, and
-// nothing stays behind.
+// Traces all caches of the system under load, one by one and all at once. Afterwards each cache has
+// as many live objects as before, and all trace memory is free.
 #include <algorithm>
 #include <atomic>
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-// `rounds=N` on the command line, for a long run.
+// Returns N of `rounds=N` on the kernel command line, for a long run; otherwise `usual`.
 unsigned rounds_wanted(unsigned usual) {
   size_t length = 0;
   const char* digits = boot_option("rounds", &length);
@@ -26,7 +26,7 @@ unsigned rounds_wanted(unsigned usual) {
 
 bool load_stop;
 
-// A mixture of sizes through kmalloc, and tasks, so that many caches are busy.
+// Keeps many caches busy: a mixture of sizes through kmalloc, and tasks.
 void churn(void*) {
   void* objects[32] = {};
   while (!__atomic_load_n(&load_stop, __ATOMIC_RELAXED)) {

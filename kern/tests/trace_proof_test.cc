@@ -1,20 +1,22 @@
-// The proof of the tracer's promise: what a dump says is compared with an account of what is live
-// that is kept without the tracer (proof_account.h), while everything happens at once.
+// The proof of the tracer's promise: dumps are compared with an account of live objects that is
+// kept without the tracer (proof_account.h), while everything happens at once.
 //
-// Tasks that the scheduler moves about, interrupts that CPUs send themselves, and timers allocate
-// from and free to two caches, an arena, and a third cache that is destroyed and made afresh while
-// it is traced, and whatever of each other's they find. Meanwhile the controller, from a seed,
-// starts with and without filters, stops, resets and marks, one source or all that there are;
-// reaps; switches checking on and off; sets the limit of trace memory; makes allocations, slabs and
-// trace pages fail; readers open dumps; and the store is swept all the time. After each round all
-// stand still and every source is compared.
+// The actors are tasks that the scheduler moves between CPUs, half of them as threads of processes;
+// interrupts that CPUs send themselves; and timers. They allocate from two caches, an arena, and a
+// third cache that is destroyed and recreated while it is traced. They also free each other's
+// objects. Meanwhile the controller gives commands to one source or to all: start with and without
+// filters, stop, reset, mark. The commands follow from a seed. The controller also reaps, switches
+// run-time checking on and off, sets the limit of trace memory, and makes allocations of objects,
+// slabs and trace pages fail. Readers open dumps, and stacks and contexts are swept all the time.
+// After each round all actors pause, and every source's trace is compared with its account.
 //
-// An episode is a fresh beginning with a seed of its own; the next one has the next seed. Under
-// --icount an episode repeats exactly: its events make a number that is printed. On the command
-// line: `seed=N`, `rounds=N` (rounds in all, 20 for an episode), or `minutes=N`. A difference is
-// printed with the command that replays it, and ends the test.
+// Each episode creates new caches and a new arena, and has a seed, which is that of the previous
+// episode plus 1. Under --icount an episode repeats exactly: a hash of its events is printed. The
+// kernel command line may set `seed=N` (the first seed), `rounds=N` (rounds in all, at most 20 for
+// an episode), or `minutes=N`. A difference is printed with the command that replays it, and ends
+// the test.
 //
-// Who works is in proof_workload.cc, the controller in proof_episode.cc, its commands in
+// The workers are in proof_workload.cc, the controller in proof_episode.cc, its commands in
 // proof_commands.cc.
 #include <algorithm>
 
@@ -31,7 +33,7 @@ constexpr uint64_t kDefaultSeed = 20240229;
 constexpr unsigned kRoundsOfEpisode = 20;
 constexpr unsigned kUsualRounds = 20;
 
-// `name=N` on the command line.
+// Returns N of `name=N` on the command line.
 uint64_t option(const char* name, uint64_t otherwise) {
   size_t length = 0;
   const char* digits = boot_option(name, &length);
@@ -42,12 +44,12 @@ uint64_t option(const char* name, uint64_t otherwise) {
   return length > 0 ? value : otherwise;
 }
 
-// What there was of it, over all episodes.
+// Sums over all episodes.
 struct Sums {
   uint64_t events = 0, remote_frees = 0, taken_again = 0;
 };
 
-// False if there was a difference.
+// Runs one episode. False if there was a difference.
 bool run_episode(uint64_t seed, unsigned rounds, Sums& sums) {
   unsigned round = 0;
   bool good = true;

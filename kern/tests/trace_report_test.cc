@@ -1,8 +1,9 @@
-// What is said when a cache is destroyed with live objects, and when memory runs out.
+// The reports when a cache is destroyed with live objects, and when memory runs out.
 #include <algorithm>
 #include <string_view>
 
 #include "core/ktest.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
 #include "store/trace_memory.h"
@@ -12,7 +13,7 @@
 
 namespace {
 
-// What reports say while it lives.
+// Collects the lines of reports while the object exists.
 class Lines {
  public:
   Lines() {
@@ -53,12 +54,12 @@ class Lines {
 
 [[gnu::noinline]] void* ktest_leaks_much(kmem_cache* cache) {
   void* object = kmem_cache_alloc(cache, KM_SLEEP);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 [[gnu::noinline]] void* ktest_leaks_little(kmem_cache* cache) {
   void* object = kmem_cache_alloc(cache, KM_SLEEP);
-  asm volatile("nop");  // so that the compiler does not make one function of the two
+  asm volatile("nop");  // keeps the compiler from merging the two functions
   return object;
 }
 
@@ -86,8 +87,8 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
   EXPECT(ns.ok());
   if (!ns) return;
   {
-    // A file of its trace that is open keeps it readable.
-    Result<Ref<Chan>> file = path_open({.ns = ns->get(), .cwd = nullptr, .who = {0, 0}},
+    // An open file of the cache's trace keeps the trace readable.
+    Result<Ref<Chan>> file = path_open({.ns = ns->get(), .cwd = {}, .who = {0, 0}},
                                        "#mem/kmemtrace/ktest_mourned", ABI_O_RDWR, 0);
     EXPECT(file.ok());
     if (!file) return;
@@ -104,14 +105,14 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
       EXPECT(!lines.has("kmem_cache_alloc"));
     }
     EXPECT(kmem_cache_is_zombie(cache));
-    EXPECT(path_open({.ns = ns->get(), .cwd = nullptr, .who = {0, 0}},
-                     "#mem/kmemtrace/ktest_mourned", ABI_O_RDONLY, 0)
+    EXPECT(path_open({.ns = ns->get(), .cwd = {}, .who = {0, 0}}, "#mem/kmemtrace/ktest_mourned",
+                     ABI_O_RDONLY, 0)
                .error() == Errno::ENOENT);
     char text[1024];
     Result<size_t> got = (*file)->device->read(**file, text, sizeof(text), 0);
     EXPECT(got.ok() && std::string_view(text, *got).find(" live 34 bytes 4352 untracked 3 ") !=
                            std::string_view::npos);
-    // All come back: the file is the last that knows of it.
+    // After all objects are freed, the file is the last holder of the trace.
     for (void* object : objects) kmem_cache_free(cache, object);
     EXPECT(trace_memory_used() > 0);
   }
@@ -161,7 +162,7 @@ KTEST(trace_report_out_of_memory_has_the_top_of_all_traces) {
         "  128 bytes in 1 allocations of ktest_first from stack\n    ktest_leaks_little+0x");
     const size_t length = lines.text().size();
     trace_report_out_of_memory();
-    EXPECT(lines.text().size() == length);  // so soon
+    EXPECT(lines.text().size() == length);  // the next report may not come so soon
   }
   {
     const MutexGuard somebody_else(trace_control);
@@ -183,14 +184,14 @@ KTEST(trace_report_out_of_memory_has_the_top_of_all_traces) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// The log gets every line of a dump.
+// Each line of a dump goes to the log.
 KTEST(trace_print_is_the_dump) {
   kmem_cache* cache = make_cache("ktest_printed");
   if (!cache) return;
   EXPECT(trace_command(cache, "start").ok());
   void* many[120];
   for (size_t i = 0; i < std::size(many); i++) {
-    // Long lists of marks, in lines that are longer than the log's.
+    // Long lists of marks make lines longer than lines of the log.
     EXPECT(trace_command(cache, i % 2 ? "mark" : "mark\nmark").ok());
     many[i] = ktest_leaks_much(cache);
   }
@@ -207,7 +208,7 @@ KTEST(trace_print_is_the_dump) {
     const Lines lines;
     EXPECT(kmem_trace_print(cache) == 0);
     lines.expect(", marks 2-3,5-6,8-9,");
-    // But for the time that has passed since, and for the folds, it is the same.
+    // The texts differ only in ages and in lines that the log folds.
     const std::string_view printed = lines.text();
     EXPECT(lines.count("\t0xffff8") == 100 && lines.has("\t… 20 more\n"));
     EXPECT(printed.starts_with(std::string_view(text, length).substr(0, 200)));

@@ -1,4 +1,4 @@
-// The tracer on the live system: what stands in a dump is what is live, in every context and state.
+// The tracer on the live system: a dump shows the live objects, in every context and state.
 #include <string_view>
 
 #include "arch/x86_64/smp.h"
@@ -8,6 +8,7 @@
 #include "core/errstr.h"
 #include "core/ktest.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "sched/task.h"
 #include "store/trace_memory.h"
@@ -37,7 +38,7 @@ class TestCache {
 [[gnu::noinline]] void* ktest_leak_at_depth(kmem_cache* cache, unsigned depth) {
   if (depth <= 1) return kmem_cache_alloc(cache, KM_SLEEP);
   void* object = ktest_leak_at_depth(cache, depth - 1);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 
@@ -86,20 +87,20 @@ void expect_exactly_the_leaked(size_t object_size) {
   EXPECT(dump.has("echo start > #mem/kmemtrace/ktest_trace"));
 }
 
-// What an interrupt allocates and frees: one object for each CPU.
+// State of interrupts, which allocate and free one object on each CPU.
 struct InterruptWork {
   std::atomic<kmem_cache*> cache{nullptr};
   void* held[kMaxCpus] = {};
   bool registered = false;
 };
 constinit InterruptWork interrupt_work;
-// Nobody else's, so that the name is the test's.
+// No other code uses this vector, so its interrupts have the test's name.
 constexpr uint8_t kVector = 0xf2;
 
 [[gnu::noinline]] void ktest_interrupt_allocates(TrapFrame&, void*) {
   kmem_cache* cache = interrupt_work.cache.load();
   if (!cache) return;
-  void*& held = interrupt_work.held[cpu_id()];
+  void*& held = interrupt_work.held[number_of(cpu_id())];
   if (held) {
     kmem_cache_free(cache, held);
     held = nullptr;
@@ -116,7 +117,7 @@ void use_interrupts(kmem_cache* cache) {
   interrupt_work.cache = cache;
 }
 
-// No interrupt is under way any more. Frees what they hold.
+// Stops the interrupts, waits until none is running, and frees their objects.
 void end_interrupts(kmem_cache* cache) {
   interrupt_work.cache = nullptr;
   on_each_cpu([](void*) {}, nullptr);
@@ -128,7 +129,7 @@ void end_interrupts(kmem_cache* cache) {
 
 [[gnu::noinline]] void ktest_interrupted_function() {
   interrupt_raise_self(kVector);
-  while (!interrupt_work.held[cpu_id()]) asm volatile("pause");
+  while (!interrupt_work.held[number_of(cpu_id())]) asm volatile("pause");
 }
 
 }  // namespace
@@ -231,7 +232,7 @@ KTEST(trace_filters_by_size) {
     EXPECT(dump.has(" size 20 age ") && dump.has(" size 40 age "));
     EXPECT(!dump.has(" size 19 age ") && !dump.has(" size 41 age "));
   }
-  // Others after a stop: what there is stays.
+  // Records stay when the trace is stopped and started with other options.
   EXPECT(trace_command(cache, "stop\nstart").ok());
   void* object = kmem_cache_alloc_sized(cache, 1, KM_SLEEP);
   {
@@ -252,8 +253,8 @@ KTEST(trace_filters_by_size) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
-// A kernel task is no process, and what an interrupt allocates is not what the interrupted process
-// does.
+// A pid filter matches the process itself, but not kernel tasks, other processes, or interrupts
+// that arrive while the process runs.
 KTEST(trace_filters_by_process) {
   const TestCache cache(64);
   Task* task = current_task();
@@ -283,7 +284,7 @@ KTEST(trace_filters_by_process) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
-// Allocates many, of which one in 64.5 is recorded.
+// Allocates many objects. The trace records one object of 64.5 on average.
 KTEST(trace_samples) {
   const TestCache cache(64);
   constexpr size_t kMany = 20'000;
@@ -301,7 +302,7 @@ KTEST(trace_samples) {
     EXPECT(dump.has(" sample 4096\n"));
     EXPECT(dump.identities_hold());
     EXPECT(dump.number("seen ") == kMany);
-    // The standard error of each is a part in eighteen.
+    // The standard error of each number is one eighteenth.
     EXPECT(near(dump.number(" recorded "), kMany * 10 / 645));
     EXPECT(near(dump.number(" estimated_bytes "), kMany * 64));
     EXPECT(near(dump.number(" estimated_objects "), kMany));
@@ -322,11 +323,12 @@ KTEST(trace_samples) {
     EXPECT(dump.number(" estimated_bytes ") == 0);
     EXPECT(dump.number(" estimated_objects ") == 0);
   }
-  // What was recorded at one rate is not taken for what was recorded at another.
+  // A trace cannot mix records of different sampling rates.
   EXPECT(trace_command(cache, "stop").ok());
   EXPECT(trace_command(cache, "start sample=8K").error() == Errno::EBUSY);
   EXPECT(trace_command(cache, "start sample=4K\nstop\nreset\nstart sample=1\n").ok());
-  // Each byte is a sampling point now, and all but one object in e^64 are seen.
+  // The average distance of sampling points is one byte now: an object of 64 bytes is missed with
+  // probability e^-64.
   void* object = kmem_cache_alloc(cache, KM_SLEEP);
   {
     const DumpText dump(cache);
@@ -352,7 +354,7 @@ KTEST(trace_limit_is_a_command) {
   const TestCache cache(64);
   EXPECT(trace_command(cache, "limit 1M").error() == Errno::EINVAL);
   EXPECT(trace_memory_limit() == 64 * 1024);
-  // Too little to begin with: nothing is begun, and nothing kept.
+  // The limit is too low for a start: nothing is started, and no memory is kept.
   EXPECT(trace_command_all("limit 4K").ok());
   EXPECT(trace_command(cache, "start").error() == Errno::ENOMEM);
   EXPECT(trace_memory_used() == 0);
@@ -391,9 +393,9 @@ KTEST(trace_counts_what_the_limit_keeps_out) {
   kfree(objects);
 }
 
-// Every way in which an allocation can fail gives no record.
+// A failed allocation of any kind gives no record.
 KTEST(trace_records_no_failed_allocation) {
-  // A constructor that fails now and then stands for memory that runs out.
+  // While `fails` is set, the constructor fails as if there were no memory.
   static bool fails;
   fails = false;
   kmem_cache* cache = kmem_cache_create(
@@ -417,8 +419,8 @@ KTEST(trace_records_no_failed_allocation) {
   kmem_cache_destroy(cache);
 }
 
-// While traced, what idles in magazines is not outstanding, and an object that goes round and round
-// has one record at a time.
+// Objects that idle in magazines are not outstanding in a trace. An object that is reused
+// repeatedly has one record at a time.
 KTEST(trace_does_not_count_what_idles_in_magazines) {
   const TestCache cache(64);
   EXPECT(trace_command(cache, "start").ok());
@@ -435,8 +437,8 @@ KTEST(trace_does_not_count_what_idles_in_magazines) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
-// A cache that is destroyed with objects out can still be asked about; its trace goes with it in
-// the end.
+// The trace of a cache that was destroyed with live objects can still be read. It is freed with the
+// cache.
 KTEST(trace_of_a_destroyed_cache) {
   kmem_cache* cache =
       kmem_cache_create("ktest_destroyed", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);

@@ -1,5 +1,5 @@
-// Large dumps, text and binary, on the live system: read in any order, by root only, and while
-// other CPUs go on allocating.
+// Large dumps, text and binary, on the live system. They can be read in any order and only by root,
+// while other CPUs allocate.
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -10,6 +10,7 @@
 #include "core/cpu.h"
 #include "core/ktest.h"
 #include "core/not_roots.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
 #include "store/dump_reserve.h"
@@ -27,7 +28,7 @@ constexpr size_t kRing = 100;
 
 [[gnu::noinline]] void* ktest_leak_at(kmem_cache* cache, size_t depth) {
   void* object = depth > 0 ? ktest_leak_at(cache, depth - 1) : kmem_cache_alloc(cache, KM_SLEEP);
-  asm volatile("");
+  keep_frame();
   return object;
 }
 
@@ -60,11 +61,11 @@ class LeakyCache {
   PageBuffer<void*> objects_;
 };
 
-// Allocates and frees on all CPUs but the first, until it is destroyed.
+// Allocates and frees on all CPUs but the first, until its destructor runs.
 class Churn {
  public:
   explicit Churn(kmem_cache* cache) : cache_(cache), team_(work, this) {
-    for (unsigned cpu = 1; cpu < cpu_count(); cpu++) team_.add(cpu);
+    for (unsigned cpu = 1; cpu < cpu_count(); cpu++) team_.add(CpuId{cpu});
   }
   ~Churn() {
     stop_ = true;
@@ -87,15 +88,15 @@ class Churn {
   Team team_;
 };
 
-// What is handed out of all memory, but for the tracer's pages: those for records stay with the
-// table.
+// Returns the bytes that base_arena has handed out, without trace memory. (A trace's table keeps
+// its pages for records after the records are removed.)
 uint64_t bytes_in_use() {
   kmem_reap();
   struct arena_stats stats;
   arena_stats(base_arena, &stats);
   return stats.allocated_bytes - trace_memory_used();
 }
-// What may idle in the slabs that caches keep, of all of them together.
+// Tolerance for idle objects in the slabs of all caches.
 constexpr uint64_t kSlack = 256 * 1024;
 
 uint64_t number_after(std::string_view text, std::string_view key) {
@@ -106,7 +107,7 @@ uint64_t number_after(std::string_view text, std::string_view key) {
   return value;
 }
 
-// Waits until others have allocated.
+// Waits until other CPUs have made `more` allocations.
 void wait_for_allocations(const LeakyCache& cache, uint64_t more) {
   const uint64_t before = cache.allocations();
   while (cpu_count() > 1 && cache.allocations() < before + more) task_yield();
@@ -118,9 +119,9 @@ struct TextSums {
     read_lines(dump, [this](std::string_view text) { line(text); });
   }
 
-  uint64_t live = 0, stacks = 0;  // of the header
+  uint64_t live = 0, stacks = 0;  // numbers in the header
   bool identities = false;
-  uint64_t objects = 0, groups = 0;  // of the body
+  uint64_t objects = 0, groups = 0;  // counted in the body
 
  private:
   void line(std::string_view text) {
@@ -139,8 +140,7 @@ struct TextSums {
   }
 };
 
-// The same of one trace in a binary dump, whose sections are looked for as a program would that
-// seeks.
+// The sums of one trace in a binary dump. Finds sections by seeking, as a program would.
 struct BinarySums {
   BinarySums(TraceBinaryDump* dump, std::string_view name) : dump_(dump) {
     abi_tracedump_header header;
@@ -199,7 +199,7 @@ struct BinarySums {
   TraceBinaryDump* dump_;
 };
 
-constexpr size_t kMaxStacks = kDepths + kMaxCpus + 1;  // those of the churn too
+constexpr size_t kMaxStacks = kDepths + kMaxCpus + 1;  // includes the stacks of the churn
 
 }  // namespace
 
@@ -228,7 +228,8 @@ KTEST(tracedump_text_of_100000_objects_while_others_allocate) {
 
 namespace {
 
-// Reads a dump of `cache`, as it is open, and closes it; returns how many allocations it has seen.
+// Reads and closes an open dump of `cache`. Returns the number of allocations that the trace has
+// seen.
 uint64_t read_binary(TraceBinaryDump* dump, const LeakyCache& cache) {
   const BinarySums sums(dump, kmem_cache_name(cache));
   const abi_tracedump_source& source = sums.source;
@@ -267,7 +268,7 @@ KTEST(tracedump_binary_of_100000_objects_while_others_allocate) {
     Result<TraceBinaryDump*> first = trace_binary_open();
     EXPECT(first.ok());
     if (!first) return;
-    // A second one waits until the first is closed.
+    // A second reader waits until the first one closes.
     SecondReader second{cache};
     Team team(SecondReader::read, &second);
     team.add();
@@ -282,7 +283,7 @@ KTEST(tracedump_binary_of_100000_objects_while_others_allocate) {
   EXPECT(bytes_in_use() <= in_use + kSlack);
 }
 
-// A cache that was destroyed with live objects has no file of its own any more.
+// A cache that was destroyed with live objects has no file of its own, but the dump includes it.
 KTEST(tracedump_has_what_was_destroyed) {
   kmem_cache* cache = kmem_cache_create("ktest_gone", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   EXPECT(cache && trace_command(cache, "start").ok());
@@ -298,7 +299,7 @@ KTEST(tracedump_has_what_was_destroyed) {
     trace_binary_close(*dump);
   }
   kmem_cache_free(cache, object);
-  // It is buried with the next one that comes or goes.
+  // The next creation or destruction of a cache frees the destroyed one.
   kmem_cache_destroy(kmem_cache_create("ktest_next", 64, 0, 0, nullptr, nullptr, nullptr, nullptr));
   EXPECT(trace_memory_used() == 0);
 }
@@ -308,12 +309,11 @@ KTEST(tracedump_is_roots_and_is_only_read) {
   EXPECT(ns.ok());
   if (!ns) return;
   const auto open = [&](uint32_t uid, uint32_t flags) {
-    return path_open({.ns = ns->get(), .cwd = nullptr, .who = {uid, uid}}, "#mem/tracedump", flags,
-                     0);
+    return path_open({.ns = ns->get(), .cwd = {}, .who = {uid, uid}}, "#mem/tracedump", flags, 0);
   };
   EXPECT(open(1000, ABI_O_RDONLY).error() == Errno::EACCES);
   {
-    // Root may open what it likes, and is told what cannot be done.
+    // Root may open the file in any mode; operations that the file lacks fail.
     Result<Ref<Chan>> chan = open(0, ABI_O_RDWR);
     char byte = 0;
     EXPECT(chan.ok() && (*chan)->device->write(**chan, &byte, 1, 0).error() == Errno::EACCES);

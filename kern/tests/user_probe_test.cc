@@ -1,5 +1,5 @@
-// Probes on functions of programs: user/bin/probetest runs and is told of, however its functions
-// are entered and left.
+// Probes on functions of programs: user/bin/probetest runs, and all ways of entering and leaving
+// its functions are traced.
 
 #include <algorithm>
 #include <atomic>
@@ -25,7 +25,7 @@ constexpr const char* kNames[] = {"probetest_leaf",   "probetest_outer", "probet
                                   "probetest_handler"};
 enum Tag : uint32_t { kLeaf, kOuter, kRecursive, kBranch, kThrow, kJump, kHandler, kTags };
 
-// Counts what it is told; of one process at a time, pairs calls and returns as probe.h says.
+// Counts events. Pairs calls and returns as probe.h describes, for one process at a time.
 class Recorder : public ProbeConsumer {
  public:
   std::atomic<uint64_t> calls[kTags]{}, returns[kTags]{};
@@ -33,7 +33,7 @@ class Recorder : public ProbeConsumer {
   std::atomic<uint64_t> matched{0}, dropped{0}, unmatched{0};
   std::atomic<uint32_t> ended{0}, became_other{0}, mapped{0}, unmapped{0}, last_pid{0};
   bool pairs = true;
-  // What the stack was at the last call of kLeaf, and at its return.
+  // The stack at the last call of kLeaf, and at its return.
   uint64_t call_frames[16]{}, return_frames[16]{};
   size_t call_depth = 0, return_depth = 0;
 
@@ -50,7 +50,7 @@ class Recorder : public ProbeConsumer {
     depth_ = 0;
   }
   void memory_mapped(uint64_t address, uint64_t size) override {
-    if (address % kPageSize != 0 || size != 5000) bad_ = true;  // what `probetest maps` asks for
+    if (address % kPageSize != 0 || size != 5000) bad_ = true;  // the size in `probetest maps`
     mapped++;
   }
   void memory_unmapped(uint64_t address, uint64_t size) override {
@@ -112,7 +112,7 @@ class Probetest : public TestProgram {
   UserProbe probes[kTags];
 };
 
-// Too large for a kernel stack.
+// An object too large for a kernel stack.
 template <typename T>
 class Heap {
  public:
@@ -131,7 +131,7 @@ class Heap {
   T* const object_;
 };
 
-// Probes as long as it lives.
+// Arms probes for the life of a scope.
 class Armed {
  public:
   Armed(TestProgram& program, ProbeConsumer& consumer, std::span<const UserProbe> probes)
@@ -148,25 +148,27 @@ bool is_error(const Result<void>& result, Errno error) {
   return !result && result.error() == error;
 }
 
-// The allocation number `skip` of this task, from now on, fails.
+// Makes one allocation of this task fail: the first after `skip` others.
 class OneFails {
  public:
   explicit OneFails(uint64_t skip) {
     task_ = current_task();
     skip_ = skip;
     failed_ = false;
-    EXPECT(kmem_faults_begin(fails));
+    EXPECT(kmem_inject_begin(fails));
   }
-  ~OneFails() { kmem_faults_end(); }
+  ~OneFails() { kmem_inject_end(); }
   static bool failed() { return failed_; }
 
  private:
-  // Not those that the allocator makes for itself and can do without.
-  static int fails(kmem_fault_site site, const void* source, size_t, int) {
+  // Two kinds of allocations never fail here: pages for the tracer, and objects of caches that
+  // cannot be traced, such as the allocator's own. If one of them failed, the caller's allocation
+  // might still succeed.
+  static int fails(kmem_inject_site site, const void* source, size_t, int) {
     if (current_task() != task_ || this_cpu().interrupt_depth > 0 || failed_ ||
-        site == KMEM_FAULT_TRACE)
+        site == KMEM_INJECT_TRACE)
       return 0;
-    if (site == KMEM_FAULT_CACHE &&
+    if (site == KMEM_INJECT_CACHE &&
         (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
       return 0;
     if (skip_-- > 0) return 0;
@@ -177,7 +179,8 @@ class OneFails {
   static inline bool failed_;
 };
 
-// Everything is as it was: nothing in use, and programs' code is what it was.
+// Checks that no probe is armed and no consumer registered any more, and that the program's code is
+// the original.
 void expect_nothing_left() {
   EXPECT(user_probes_in_use.programs == 0 && user_probes_in_use.consumers == 0 &&
          user_probes_in_use.watchers == 0);
@@ -200,7 +203,7 @@ KTEST(user_probes_calls_and_returns) {
   EXPECT(recorder.matched == 3000 && recorder.dropped == 0 && recorder.unmatched == 0 &&
          recorder.pairs_left() == 0);
   EXPECT(recorder.ended == 1 && recorder.became_other == 0 && recorder.good());
-  // leaf, outer, calls, main, and what called it.
+  // The frames are leaf, outer, calls, main, and main's caller.
   const auto *call = recorder.call_frames, *back = recorder.return_frames;
   EXPECT(recorder.call_depth >= 5 && recorder.return_depth == recorder.call_depth - 1);
   EXPECT(call[0] == program.functions[kLeaf].address + 5 &&
@@ -239,7 +242,7 @@ KTEST(user_probes_other_ways_out) {
   expect_nothing_left();
 }
 
-// Returns whose stack is not there, with a probe on them.
+// Probed return instructions execute while the stack pointer leads to unmapped memory.
 KTEST(user_probes_return_with_another_stack) {
   TestProgram program("/bin/probetest");
   const TestProgram::Function nowhere = program.function("probetest_return_nowhere"),
@@ -306,7 +309,8 @@ KTEST(user_probes_watch_memory) {
   expect_nothing_left();
 }
 
-// While it runs: what was there before is probed, and is what it was afterwards.
+// Probes are armed and disarmed while a process of the program runs. Arming and disarming take
+// effect in this process.
 KTEST(user_probes_come_and_go_in_a_running_program) {
   Heap<Probetest> program_here;
   Probetest& program = *program_here;
@@ -336,7 +340,7 @@ KTEST(user_probes_come_and_go_in_a_running_program) {
   expect_nothing_left();
 }
 
-// Two that arm and disarm, in all orders, against processes that do everything.
+// Two tasks arm and disarm probes at random moments, while processes run the probed functions.
 KTEST(user_probes_arming_against_running) {
   struct Shared {
     Heap<Probetest> program;
@@ -389,7 +393,7 @@ KTEST(user_probes_on_what_is_not_there) {
   expect_nothing_left();
 }
 
-// Every allocation of arming fails once: then nothing is armed, and nothing lost.
+// Each allocation of arming fails once. Then no probe is armed, and nothing is lost.
 KTEST(user_probes_without_memory) {
   Heap<Probetest> program_here;
   Probetest& program = *program_here;
@@ -410,7 +414,7 @@ KTEST(user_probes_without_memory) {
     expect_nothing_left();
     EXPECT(recorder.calls[kLeaf] == 0);
   }
-  // As to a table that is there.
+  // A failure to add probes to an existing table has no effect either.
   for (uint64_t skip = 0; skip < 2; skip++) {
     const OneFails order(skip);
     EXPECT(is_error(user_probes_arm(other, program.file(), program.probes), Errno::ENOMEM));

@@ -1,5 +1,4 @@
-// Whose a process, a terminal and a processor are: what devices do for somebody, and what they keep
-// doing when a signal waits.
+// Permissions on processes and terminals, and device operations while a signal is pending.
 
 #include <atomic>
 
@@ -19,7 +18,7 @@ namespace {
 class IdleProcess {
  public:
   explicit IdleProcess(uint32_t uid) : process_(*process_create().take()) {
-    EXPECT(process_make_task(process_));
+    EXPECT(thread_create(process_, {}));
     process_.who = {uid, uid};
   }
   ~IdleProcess() {
@@ -38,7 +37,7 @@ class IdleProcess {
   }
   bool has(int signal) {
     const Guard guard(process_lock);
-    return process_.pending & (uint64_t{1} << signal);
+    return process_.signals.has(signal);
   }
   Process* operator->() { return &process_; }
 
@@ -47,15 +46,17 @@ class IdleProcess {
   bool is_in_ = false;
 };
 
-// While it is there the test's task is that of a process that is ending.
+// While an EndingTask exists, the test's task belongs to a process that is ending.
 class EndingTask {
  public:
   EndingTask() {
     process_->state = ProcessState::kExiting;
     current_task()->process = process_.operator->();
+    current_task()->thread = process_->threads.front();
   }
   ~EndingTask() {
     current_task()->process = nullptr;
+    current_task()->thread = nullptr;
     process_->state = ProcessState::kAlive;
   }
 
@@ -84,7 +85,7 @@ KTEST(walls_ctl_is_of_one_process) {
   EXPECT(ctl->device->write(*ctl, "term", 4, 0) && his.has(ABI_SIGTERM));
   his.leave();
   EXPECT(fails_with(Errno::ESRCH, ctl->device->write(*ctl, "kill", 4, 0)));
-  // PIDs come round.
+  // Repeat until the PID is reused.
   do {
     roots.leave();
     roots.enter();
@@ -95,7 +96,7 @@ KTEST(walls_ctl_is_of_one_process) {
   EXPECT(fails_with(Errno::ENOENT, ctl->device->stat(*ctl, stat)));
 }
 
-// What is opened keeps the rights that it was opened with.
+// An open file keeps the rights of its opener.
 KTEST(walls_ctl_has_its_openers_rights) {
   TestNamespace ns;
   IdleProcess process(kUser);
@@ -114,8 +115,8 @@ KTEST(walls_typed_signals_have_the_rights_of_who_chose_the_foreground) {
   for (IdleProcess* process : {&leader, &his, &roots, &elsewhere}) process->enter();
   const uint32_t session = leader->pid, group = his->pid;
   leader->session = leader->group = his->session = roots->session = session;
-  his->group = roots->group = elsewhere->group =
-      group;  // in another session: no POSIX call does so
+  // `elsewhere` is in the group but in another session. No POSIX call could bring this about.
+  his->group = roots->group = elsewhere->group = group;
   ForegroundJob job{.leader = leader->id(), .group = group, .who = {kUser, kUser}};
   job_signal(job, ABI_SIGINT);
   EXPECT(his.has(ABI_SIGINT) && !roots.has(ABI_SIGINT) && !elsewhere.has(ABI_SIGINT));
@@ -140,13 +141,13 @@ KTEST(walls_a_fork_takes_what_comes_to_the_group) {
     IdleProcess child(0);
     EXPECT(process_insert(*child.operator->(), parent.operator->()));
     EXPECT(child.has(ABI_SIGTERM) && !child.has(ABI_SIGUSR1));
-    EXPECT(child->task->interrupted && child->group == parent->group);
+    EXPECT(child->threads.front()->task->interrupted && child->group == parent->group);
     const Guard guard(process_lock);
     process_remove(*child.operator->());
   }
 }
 
-// A device whose files say nothing until the process that reads is to end.
+// A device whose files return nothing until the reading process is ending.
 class SilentDevice final : public Device {
  public:
   constexpr SilentDevice() : Device("silent") {}
@@ -180,12 +181,11 @@ KTEST(walls_a_fault_in_a_call_ends_with_the_process) {
     has_failed = !copy_from_user(&word, kAddress, sizeof word);
     process_exit(exited_status(0));
   };
-  process.task = task_create("faults", body, nullptr).take();
-  process.task->process = &process;
-  process.task->user_registers = &process.user_registers;
+  Task& task = *thread_create(process, {}).take()->task;
+  task.entry = body;
   EXPECT(process_insert(process, &parent));
   const ProcessId id = process.id();
-  task_start(process.task);
+  task_start(&task);
   while (device.reads == 0) task_yield();
   EXPECT(process_signal(id, ABI_SIGTERM, Credentials{}));
   const Nanoseconds end = monotonic_now() + Nanoseconds{5'000'000'000};
@@ -195,7 +195,7 @@ KTEST(walls_a_fault_in_a_call_ends_with_the_process) {
   wait_for_probetest(id.pid);
 }
 
-// A terminal that takes everything.
+// A terminal that accepts all output.
 class Screen final : public Terminal {
  public:
   constexpr Screen() = default;
@@ -215,7 +215,7 @@ KTEST(walls_long_writes_look_at_signals) {
   EXPECT(*terminal.write(text, sizeof text, false, 0) == sizeof text);
   current_task()->interrupted = true;
   EXPECT(*terminal.write(text, sizeof text, false, 0) < sizeof text);
-  // Not the port of the results, nor one that scripts/guest puts among them.
+  // The test results do not use this port, nor does scripts/guest in runs of these tests.
   Result<Ref<Chan>> port = path_open(ns.context(), "#uart/1", ABI_O_WRONLY, 0);
   if (port) {
     Result<size_t> put = (*port)->device->write(**port, text, sizeof text, 0);
@@ -224,7 +224,8 @@ KTEST(walls_long_writes_look_at_signals) {
   current_task()->interrupted = false;
 }
 
-// Directories and the ways up from them may be as long as a user or a server likes.
+// Users and servers decide how large directories are, and how many directories lie above them. An
+// ending process must stop searching.
 KTEST(walls_who_ends_looks_no_further) {
   TestNamespace ns;
   const PathContext context = ns.context();
@@ -246,7 +247,7 @@ KTEST(walls_who_ends_looks_no_further) {
   EXPECT(path_remove(context, "#tmp/c/b", true) && path_remove(context, "#tmp/c", true));
 }
 
-// Programs expect that a signal does not keep a file from being written.
+// Programs expect that a signal does not interrupt a write to a file.
 KTEST(walls_who_waits_for_an_offset_gives_up_only_when_it_ends) {
   TestNamespace ns;
   Result<Ref<Chan>> file = path_open(ns.context(), "#tmp/shared", ABI_O_RDWR | ABI_O_CREAT, 0644);
@@ -269,7 +270,7 @@ KTEST(walls_who_waits_for_an_offset_gives_up_only_when_it_ends) {
     OffsetHold hold;
     EXPECT(hold.take(**file));
     team.add();
-    while ((*file)->offset_hold == 1) task_yield();  // until it waits
+    while ((*file)->offset_hold == 1) task_yield();  // until the task waits
     current_task()->interrupted = true;
     {
       EndingTask ending;

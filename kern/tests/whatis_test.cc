@@ -1,6 +1,6 @@
-// What an address is, what points to it, and the path to it (reach/whatis.h).
+// Answers about an address: its description, its holders, and the path to it (reach/whatis.h).
 //
-// The stack of whoever asks is no root, so a test may know the addresses of its objects.
+// The stack of the asking task is no root, so a test may keep the addresses of its objects.
 #include <array>
 #include <atomic>
 #include <cstdarg>
@@ -47,7 +47,7 @@ class Answer {
     va_end(arguments);
     return found;
   }
-  // Whether the first line is "ADDRESS is WORDS".
+  // True if the first line is the address, " is ", and the formatted pattern.
   bool is(const char* pattern, ...) const __attribute__((format(printf, 2, 3))) {
     char first[64];
     format(first, sizeof(first), "0x%lx is ", address_);
@@ -95,8 +95,8 @@ class TestCache {
     *node = {};
     return node;
   }
-  // Such as no root knows. Others may have left words in static memory or on stacks that were
-  // addresses of what lay here before.
+  // Makes nodes that no root leads to. Static memory or stacks may contain stale words with
+  // addresses of earlier objects, so the function makes more nodes than it needs.
   template <size_t kCount>
   void make_unknown(Node* (&nodes)[kCount]) const {
     Candidate candidates[kCount + 32];
@@ -129,7 +129,7 @@ KTEST(whatis_path_is_the_shortest) {
   const TestCache cache(sizeof(Node));
   Node* nodes[7];
   cache.make_unknown(nodes);
-  // planted → 0 → 1 → 6, and planted_too → 2 → 3 → 4 → 6; 5 is lost and points there too.
+  // planted → 0 → 1 → 6, and planted_too → 2 → 3 → 4 → 6; node 5 is lost and points to node 6, too.
   nodes[0]->next[3] = nodes[1];
   nodes[1]->next[1] = nodes[6];
   nodes[2]->next[0] = nodes[3];
@@ -152,7 +152,7 @@ KTEST(whatis_path_is_the_shortest) {
                    "whatis_test 0x%lx\n",
                    number(nodes[0]), number(nodes[1]), number(nodes[6])));
   }
-  planted = nullptr;  // the longer one is left
+  planted = nullptr;  // only the longer path remains
   {
     const Answer answer(nodes[6]);
     EXPECT(
@@ -166,7 +166,7 @@ KTEST(whatis_path_is_the_shortest) {
     EXPECT(answer.has("\n  no path from a root leads to it\n"));
     EXPECT(answer.count("  pointed to by ") == 3);
   }
-  cache.free(nodes[6]);  // what points to it now is dangling
+  cache.free(nodes[6]);  // the pointers to it are dangling now
   {
     const Answer answer(nodes[6]);
     EXPECT(answer.has(": free, in the loaded magazine of CPU "));
@@ -205,7 +205,7 @@ KTEST(whatis_many_holders_and_a_long_path) {
 
 namespace {
 
-// In a task that sleeps, so on its stack.
+// A sleeping task that keeps a node on its stack.
 struct Keeper {
   Node* node = nullptr;
   Spinlock lock{LockRank::kDevice};
@@ -282,7 +282,7 @@ KTEST(whatis_states_are_those_of_the_statistics) {
   EXPECT(places.in_magazine + places.in_depot == stats.magazine_rounds);
   EXPECT(places.in_magazine > 0 && places.in_depot > 0 && stats.depot_full > 0);
   EXPECT(places.live + places.in_slab + places.in_magazine + places.in_depot == kObjects);
-  // Before and behind the objects of a slab.
+  // An address after the objects of a slab: in the slab's structure.
   kmem_located slab;
   EXPECT(kmem_locate(nodes[0], &slab));
   const Answer structure(number(slab.structure) + 1);
@@ -390,12 +390,12 @@ KTEST(whatis_code_data_and_stacks) {
   EXPECT(Answer(number(const_cast<Node**>(&planted)) + 3).is("data: planted+0x3 in .bss"));
 }
 
-// ---- Any number is a question.
+// ---- Any number is a valid address to ask about.
 
 KTEST(whatis_any_number) {
   const uint64_t end = kDirectMapBase + boot_info().highest.value;
   for (const uint64_t address : {uint64_t{0}, uint64_t{8}, kUserEnd - 1})
-    EXPECT(Answer(address).is("an address of programs, not of the kernel"));
+    EXPECT(Answer(address).is("an address of user space"));
   for (const uint64_t address :
        {kUserEnd + kPageSize, uint64_t{1} << 47, uint64_t{1} << 63, kDirectMapBase - 1,
         end + (uint64_t{1} << 40), kKernelVirtualBase + kKernelVirtualSize - 8,
@@ -420,7 +420,8 @@ struct Asking {
 };
 constexpr unsigned kAskers = 4, kQuestions = 4;
 
-// Half of them ask, the others change what is asked about.
+// Half of the tasks ask about `asking.node`. The others allocate and free, also objects of the same
+// cache.
 void ask_or_allocate(void* argument) {
   auto& asking = *static_cast<Asking*>(argument);
   if (asking.number++ % 2 == 0) {
@@ -468,7 +469,7 @@ KTEST(whatis_answer_begins_where_it_is_first_read) {
   EXPECT(file->write("0x10\n").ok());
   EXPECT(reads(4, 5) == "0x10" && reads(4, 9) == " is " && reads(4, 5) == "0x10");
   EXPECT(reads(4, 4).empty() && reads(4, uint64_t{1} << 40).empty());
-  EXPECT(reads(sizeof(buffer), 13) == "an address of programs, not of the kernel\n");
+  EXPECT(reads(sizeof(buffer), 13) == "an address of user space\n");
   EXPECT(file->write("  4097  \n\n").ok());
   EXPECT(reads(7, 0) == "0x1001 " && reads(sizeof(buffer), 1000).empty());
   EXPECT(file->write("0x").error() == Errno::EINVAL && reads(6, 0) == "0x1001");
@@ -479,13 +480,13 @@ KTEST(whatis_answer_begins_where_it_is_first_read) {
 
 namespace {
 
-constinit std::atomic<uint64_t> left_to_succeed{0};  // before each fails
+constinit std::atomic<uint64_t> left_to_succeed{0};  // allocations before the first failure
 constinit std::atomic<const TaskHead*> failing_task{nullptr};
 
-int fails(kmem_fault_site site, const void*, size_t, int flags) {
+int fails(kmem_inject_site site, const void*, size_t, int flags) {
   if (current_task_head() != failing_task) return 0;
-  if (site != KMEM_FAULT_TRACE && site != KMEM_FAULT_CACHE) return 0;
-  if (site == KMEM_FAULT_TRACE && !(flags & KM_SLEEP)) return 0;
+  if (site != KMEM_INJECT_TRACE && site != KMEM_INJECT_CACHE) return 0;
+  if (site == KMEM_INJECT_TRACE && !(flags & KM_SLEEP)) return 0;
   if (left_to_succeed == 0) return 1;
   left_to_succeed--;
   return 0;
@@ -497,7 +498,7 @@ KTEST(whatis_without_memory) {
   const TestCache cache(sizeof(Node));
   Node* const node = cache.make();
   unsigned failed = 0;
-  EXPECT(kmem_faults_begin(fails));
+  EXPECT(kmem_inject_begin(fails));
   failing_task = current_task_head();
   for (unsigned succeed = 0;; succeed++) {
     left_to_succeed = succeed;
@@ -511,8 +512,8 @@ KTEST(whatis_without_memory) {
     failed++;
   }
   failing_task = nullptr;
-  kmem_faults_end();
-  // The text; page frames, runs, states, sources, stack; links; the answer.
+  kmem_inject_end();
+  // The allocations are: the text; page frames, runs, states, sources and stack; links; the answer.
   EXPECT(failed == 8);
   cache.free(node);
 }

@@ -1,4 +1,4 @@
-"""Traces of arenas as a person uses them: what is leaked from them on purpose, and what kmemstat says of them."""
+"""Traces of arenas: planted leaks of pages, of large kmalloc objects and of kernel stacks are in the dumps of the arenas; arenas in kmemstat."""
 import re
 
 import pytest
@@ -24,7 +24,7 @@ echo reset > #mem/kmemtrace/ctl
 
 
 def leaked(dump):
-    """[(bytes, objects, first frames)] of the groups that were leaked on purpose, most bytes first."""
+    """Returns [(bytes, objects, first frames)] of the groups of planted leaks, most bytes first."""
     groups = []
     for group in dump.groups:
         names = [frame.partition("+")[0] for frame in group.frames]
@@ -95,6 +95,6 @@ echo 'free page 1' > #debug/alloc
     assert "it cannot be traced" in result.stdout
     for line, pattern in zip(result.stderr.splitlines(), (
             r"Operation not permitted: trace cannot be traced", r"Operation not permitted: debug cannot be traced",
-            r"Invalid argument: debug_64: only an arena and kmalloc take size=BYTES", r"Invalid argument: a kernel_stack is made only where",
+            r"Invalid argument: debug_64: only an arena and kmalloc take size=BYTES", r"Invalid argument: kernel_stack takes neither irq nor atomic",
             r"Invalid argument: \"size=0\": a size is a number", r"Invalid argument: 0 objects of page are held, not 1"), strict=True):
         assert re.search(pattern, line)

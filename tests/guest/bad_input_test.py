@@ -1,4 +1,4 @@
-"""Bad input to every file of #mem and #debug: a clear error, nothing lost, and the system goes on."""
+"""Every file of #mem and #debug rejects bad input with a clear error. No trace or planted leak is left over, and the system goes on."""
 import re
 
 import pytest
@@ -7,7 +7,7 @@ from guest import dumps_in, guest
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 
-# What people and programs write that is none of the words. All are rejected by every file that takes commands.
+# Invalid commands. Every file that takes commands rejects each of them.
 GARBAGE = [
     "", " ", "\\n", "\\n\\n\\n", "nonsense", "START", "startx", "start depth", "start depth=", "start depth=0", "start depth=-1",
     "start depth=99999999999999999999", "start depth=4 depth", "start depth=4x", "start 4", "stop now", "mark 7", "reset all",
@@ -18,7 +18,7 @@ GARBAGE = [
     "check now", "nocheck 1", "scan\\ncheck\\nchek", "overrun", "overrun debug_64", "wrongfree debug_64", "doublefree none", "usefree debug_64 5",
     "panic now", "panicked",
 ]
-# A file that none of these words change, and one that ends the guest if one of them is taken.
+# Files that take commands.
 FILES = ["#mem/kmemtrace/debug_64", "#mem/kmemtrace/ctl", "#mem/whatis", "#debug/alloc", "#debug/crime", "#debug/ctl"]
 READ_ONLY = ["#mem/kmemstat", "#mem/slab_stats", "#mem/arena_stats", "#mem/free", "#mem/ksyms", "#debug/leaky/leak", "#debug/leaky/clean"]
 
@@ -35,10 +35,10 @@ one() {
 }
 """ + "\n".join(lines) + """
 cat #mem/kmemtrace/ctl #debug/alloc | grep -v '^limit [0-9]* used 0 stacks 0 contexts 0 untraced 0 sweeps [0-9]* forgotten [0-9]*$'
-# That the test can tell: good words are taken.
+# Valid commands are accepted, so `one` distinguishes accepted input from rejected input.
 printf 'start depth=4' > /tmp/in; one '#mem/kmemtrace/debug_64' good; echo reset > #mem/kmemtrace/debug_64
 printf 'stop\\n\\n  reset \\n' > /tmp/in; one '#mem/kmemtrace/debug_64' good
-# Long: a megabyte in one write, without an end and in lines.
+# Long input: a megabyte in one write, as one line and as many lines.
 yes start | head -c 1000000 > /tmp/long; yes x | tr -d '\\n' | head -c 1000000 > /tmp/one
 for file in '#mem/kmemtrace/debug_64' '#mem/kmemtrace/ctl' '#debug/alloc' '#debug/crime' '#debug/ctl'; do
   dd bs=1000000 if=/tmp/one of="$file" conv=notrunc 2> /dev/null && echo "taken: long $file"
@@ -67,7 +67,8 @@ echo end
 
 @pytest.fixture(scope="module")
 def messages():
-    """The shell shows what would have been right."""
+    """Returns the lines that the shell prints for seven bad commands. The tests below check that each line says what is valid or why the command
+    failed."""
     return guest("""
 echo nonsense > #mem/kmemtrace/debug_64
 echo 'start depth=0' > #mem/kmemtrace/debug_64
@@ -113,7 +114,8 @@ def test_ctl(messages):
 
 @pytest.mark.cpus(4)
 def test_writers_and_readers():
-    """Eight shells write good and bad words to the same files at once while others read: both identities hold at every moment."""
+    """Eight shells write valid and invalid words to the same files at once, and read dumps. Both
+    identities of the counters (docs/tracer.md) hold in every dump."""
     result = guest("""
 worker() {
   n=0

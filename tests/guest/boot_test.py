@@ -16,7 +16,7 @@ def test_status_and_streams():
 
 
 def test_every_byte_comes_through():
-    """2 MB of all byte values, in order, and nothing added."""
+    """2 MB of all byte values arrive in order, and nothing is added."""
     line = "".join(f"\\{byte:03o}" for byte in range(256))
     command = [str(ROOT / "scripts/guest"), "--no-build", "--log", "/dev/null", "-c",
                f"printf '{line}' > /tmp/b; for i in 1 2 3 4 5 6 7 8; do cat /tmp/b /tmp/b /tmp/b /tmp/b > /tmp/c; mv /tmp/c /tmp/b; "
@@ -67,7 +67,8 @@ def test_little_memory():
 
 
 def test_an_end_without_memory():
-    """The script's shell is killed while the kernel has all memory, and takes what the shell gave back, for good."""
+    """The script's shell is killed while loops leak all memory in the kernel. They also leak the
+    memory that the shell frees, so the guest must end without any memory."""
     leak = """for n in 10000 1000 100 10 1; do while echo "leak debug_1024 $n" > '#debug/alloc'; do :; done; done 2> /dev/null"""
     for _ in range(5):
         result = guest(f"for cpu in 1 2 3 4; do while :; do {leak}; done & done\n{leak}\nkill -9 $$",
@@ -85,7 +86,8 @@ def test_share(tmp_path):
 @pytest.mark.icount
 @pytest.mark.parametrize("smp", ("1", "4"))
 def test_instructions_to_the_prompt(smp):
-    """From power-on, firmware and all: under --icount a tick of the time stamp counter is an instruction."""
+    """Counts from power-on, including the firmware. Under --icount a tick of the time stamp counter
+    is an instruction."""
     result = guest("true", "--icount", "--smp", smp, log=False)
     assert result.status == 0, result
     [ticks] = re.findall(r"power off after (\d+) ticks", result.stderr)
@@ -101,20 +103,21 @@ def test_a_session():
         prompt(console)
         console.type("echo $((6 * 7))\r")
         assert "\n42\n" in console.read_until("# ")
-        # The line can be edited.
+        # The typed line can be edited.
         console.type("echo wronx\x7fg\r")
         assert "\nwrong\n" in console.read_until("# ")
-        # ^C ends what runs in the foreground, and the shell goes on.
+        # ^C ends the foreground job, and the shell goes on.
         console.type("sh -c 'echo running; sleep 1000'\r")
         console.read_until("\nrunning")
         console.type("\x03")
         console.read_until("# ")
         console.type("echo $?\r")
         assert "\n130\n" in console.read_until("# ")
-        # … and a line that is being typed.
+        # ^C also discards a line that is being typed.
         console.type("echo never\x03")
         assert "\nnever" not in console.read_until("# ")
-        # ^D ends the input of a program, and on an empty line the shell; init starts another one.
+        # ^D ends the input of a program. On an empty line it ends the shell, and init starts
+        # another one.
         console.type("sh -c 'echo reading; cat'\r")
         console.read_until("\nreading")
         console.type("twice\r\x04")
@@ -125,7 +128,7 @@ def test_a_session():
         console.read_until("# ")
         console.type("echo x=$x.\r")
         assert "\nx=.\n" in console.read_until("# ")
-        # The commands of the README.
+        # Trace commands at the console.
         console.type("echo start > #mem/kmemtrace/pipe; ls / | cat > /dev/null; echo stop > #mem/kmemtrace/pipe\r")
         console.read_until("# ")
         console.type("cat #mem/kmemtrace/pipe\r")
@@ -136,7 +139,7 @@ def test_without_a_terminal():
     run = subprocess.run([str(ROOT / "scripts/run"), "--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")],
                          input="echo $((6 * 7))", capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr
-    # The end of the input is typed ahead, so its echo may stand before the answer.
+    # scripts/run types the command that turns the guest off right after the input, so its echo may come before the answer 42.
     assert re.search(r"42\r?\n", run.stdout), run.stdout
 
 

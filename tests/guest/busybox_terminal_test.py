@@ -1,25 +1,16 @@
-"""Programs of busybox that want a person: the editor vi, script, mesg."""
+"""Programs of busybox that need a person at a terminal: the editor vi, script, mesg."""
 import pytest
-
-from terminal import Terminal
 
 pytestmark = pytest.mark.cpus(1)
 
 
-@pytest.fixture(name="terminal")
-def one_terminal():
-    with Terminal() as terminal:
-        terminal.wait_for(r"^#")
-        yield terminal
-
-
 def test_vi(terminal):
-    """A file is made, changed in two places and kept; then it is changed and not kept."""
+    """Makes a file, changes it in two places and saves it. Then changes it without saving."""
     terminal.type("vi /tmp/note\r")
     terminal.wait_for(r"^~\n")
     terminal.type("ifirst line\rsecond line\x1b")
-    terminal.wait_for(r"^first line\nsecond line\n~[^$]*\n- /tmp/note")  # no longer inserting
-    terminal.type("k0xp")  # the first two letters change places
+    terminal.wait_for(r"^first line\nsecond line\n~[^$]*\n- /tmp/note")  # vi has left insert mode
+    terminal.type("k0xp")  # exchanges the first two letters
     terminal.wait_for(r"^ifrst line\n")
     terminal.type(":%s/second/2nd/\r")
     terminal.wait_for(r"^2nd line\n~")
@@ -34,7 +25,7 @@ def test_vi(terminal):
 
 
 def test_script(terminal):
-    """A shell at a terminal of its own, whose output is kept."""
+    """The program `script` runs a shell on a new pseudo-terminal, and records the shell's output."""
     terminal.type("script -q /tmp/log\r")
     terminal.wait_for(r"^#[^#]*\n#|^# *\n#")
     terminal.type("tty; echo $((6 * 7))\r")

@@ -1,4 +1,4 @@
-"""Busybox' tools as people use them, on this system's files: links, times, owners, archives, an editor."""
+"""Busybox' tools on files in /tmp: links, times, owners, archives, an editor, and more."""
 import pytest
 
 from guest import guest

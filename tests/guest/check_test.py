@@ -1,4 +1,5 @@
-"""Run-time checking as a person uses it: a word to a cache, a crime, and what the log says."""
+"""Run-time checking of caches: a command switches checking on for a cache, #debug/crime misuses an object, and the kernel's log has the
+report."""
 import re
 
 import pytest
@@ -7,7 +8,7 @@ from guest import guest
 
 
 def reports_in(log):
-    """{number: lines} of the reports on the kernel's log."""
+    """Returns a list of the reports in the kernel's log, each a list of its lines."""
     reports = {}
     for number, line in re.findall(r"slab check #(\d+): ([^\r\n]*)", log):
         reports.setdefault(int(number), []).append(line)
@@ -15,7 +16,7 @@ def reports_in(log):
 
 
 def stack_after(report, start):
-    """The functions of the stack under the line that begins with `start`."""
+    """Returns the functions of the stack below the line that begins with `start`; None if there is no such line."""
     lines = iter(report)
     for line in lines:
         if line.startswith(start):
@@ -31,13 +32,13 @@ def stack_after(report, start):
 
 
 def checked_column(output):
-    """{cache: (CHECKED, REPORTS, QUARANT)} of the last slab_stats in what was printed."""
+    """Returns {cache: (CHECKED, REPORTS, QUARANT)} of the last slab_stats in the output."""
     return {words[0]: tuple(words[-3:]) for words in map(str.split, output.splitlines()) if len(words) > 10}
 
 
 @pytest.fixture(scope="module")
 def result():
-    """One boot for all crimes."""
+    """One guest makes all errors that #debug/crime knows."""
     return guest("""
 echo check > #mem/kmemtrace/debug_64
 echo check > #mem/kmemtrace/debug_1024
@@ -111,7 +112,7 @@ def test_counts(result):
 
 
 def test_the_trace_has_what_is_live_and_no_more(result):
-    # Four objects were allocated; one stays, since it went to the wrong cache. A refused free is none.
+    # Four objects were allocated. One of them stays live, since it was freed to the wrong cache, which is not counted as a free.
     assert re.search("seen 4 recorded 4 dropped 0 filtered 0 freed 3 cleared 0 live 1 ", result.stdout)
 
 

@@ -1,4 +1,4 @@
-"""The guest's console, as a person at a terminal has it."""
+"""The guest's console, as a person at a terminal sees it."""
 import os
 import pty
 import select
@@ -10,12 +10,13 @@ from guest import BUILD, ROOT
 
 
 def until_cue(name):
-    """A command for the guest, which waits until the test gives the cue."""
+    """Returns a command for the guest that waits until the test calls Console.cue(name)."""
     return f"until [ -e /host/{name} ]; do usleep 20000; done"
 
 
 class Console:
-    """A guest with a person at its console: scripts/run on a pseudo-terminal. The folder `share` is its /host."""
+    """A guest started by scripts/run on a pseudo-terminal, at which the test types and reads like a person. The folder `share` is the guest's
+    /host."""
 
     PROMPT = "# "
 
@@ -38,16 +39,16 @@ class Console:
         os.close(self.master)
 
     def read_until(self, text, seconds=60):
-        """What comes up to and with `text`; all that came if it does not come."""
+        """Returns the output up to and including `text`; all output if `text` does not come in time."""
         data, end = b"", time.monotonic() + seconds
         while text.encode() not in data and time.monotonic() < end:
             if select.select([self.master], [], [], 1)[0]:
                 data += os.read(self.master, 4096)
-        # QEMU leaves the terminal's own translation of line ends on.
+        # The guest ends lines with \r\n. The host's terminal translates the \n to \r\n once more, since QEMU leaves this translation on.
         return data.decode("utf-8", "replace").replace("\r\r\n", "\n")
 
     def cue(self, name):
-        """What follows until_cue(name) in the guest begins."""
+        """Lets the guest continue after until_cue(name)."""
         (self.share / name).touch()
 
     def type(self, text):

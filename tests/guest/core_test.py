@@ -1,4 +1,4 @@
-"""Stopped guests and cores: what gdb's commands say of them is what the guest itself has said."""
+"""gdb's commands on stopped guests and cores print the same as the guest itself."""
 import os
 import re
 import subprocess
@@ -13,7 +13,8 @@ from stele.call_frames import RBP, RSP, frame_addresses
 pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 SMALL = ("--mem", "64M")
 
-# All kinds of records: several stacks, marks, contexts, user stacks, sampling, more objects than are shown, large ones.
+# The script DUMPS makes traces that have all kinds of records: several stacks, marks, contexts, user stacks,
+# sampled objects, large objects, and more objects than a text dump shows.
 TRACED = ["debug_64", "debug_1024", "chan", "page", "vm_region", "kmalloc_512"]
 DUMPS = WAIT + """
 echo start > #mem/kmemtrace/ctl
@@ -37,7 +38,7 @@ echo stop > #mem/kmemtrace/ctl
 
 @pytest.fixture(scope="module")
 def panicked(tmp_path_factory):
-    """(what the guest said before it panicked, its core)"""
+    """Returns (the guest's output before it panicked, its core)"""
     core = tmp_path_factory.mktemp("core") / "core"
     result = guest(DUMPS + "echo == end; cat #mem/kmemstat; echo panic > #debug/ctl", *SMALL, "--core", str(core), log=False)
     assert result.status == 134
@@ -48,17 +49,18 @@ def panicked(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def said(panicked):
-    """What gdb says of it."""
+    """gdb's output about the core."""
     return gdb(panicked[1], *(f"kmem-trace {name}" for name in TRACED), "kmem-trace kmalloc_16", "kmem-caches", "tasks", "bt sh", "bt sleep", "bt reaper")
 
 
 AGES = re.compile(r"age ms min \d+ avg \d+ max \d+|age \d+")
-# Objects from before the trace are freed after the dump too, and what is live of them is less.
+# After its dump the guest frees more objects that were allocated before the trace, so these counters
+# are larger in the core.
 AFTER_STOP = re.compile(r"untracked \d+ unmatched \d+")
 
 
 def later(dump):
-    """What the same dump would be at another time."""
+    """Removes the parts of a dump that change with time."""
     return AFTER_STOP.sub("", AGES.sub("", dump))
 
 
@@ -68,7 +70,7 @@ def test_a_dump_is_what_it_was(panicked, said, name):
     assert later(after) == later(before)
     [dump] = dumps_in(after)
     assert dump.broken_identities() == []
-    # All ages are later by the same time.
+    # All ages grow by the same amount.
     ages = [[int(age) for age in re.findall(r"age (?:ms min )?(\d+)", part)] for part in (before, after)]
     assert ages[0] and len({new - old for old, new in zip(*ages, strict=True)}) == 1
     if name in ("debug_64", "debug_1024", "kmalloc_512"):
@@ -84,7 +86,7 @@ def test_a_sampled_trace_is_estimated(said):
 
 
 def test_caches_are_those_of_kmemstat(panicked, said):
-    """The same but for what the panic's own echo and the last cat have done."""
+    """kmem-caches in the core equals #mem/kmemstat of the guest, except in caches that the last cat and the echo that panicked have used."""
     before, after = (part.splitlines() for part in (sections_of(panicked[0].stdout)["end"], said["kmem-caches"]))
     assert after[0] == before[0]
     names = [[line.split()[0] for line in part] for part in (before, after)]
@@ -94,7 +96,7 @@ def test_caches_are_those_of_kmemstat(panicked, said):
 
 
 def test_the_report_says_the_same(panicked, said):
-    """Of all objects, not only of those that a text shows."""
+    """scripts/report on the core counts the same bytes and objects of each cache as the dump that gdb prints."""
     run = subprocess.run([ROOT / "scripts/report", "--by", "cache", panicked[1]], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")
     found = {words[2]: (int(words[0]), int(words[1])) for words in map(str.split, run.stdout.partition("\n\n")[2].splitlines()[1:])}
@@ -119,7 +121,8 @@ def functions(backtrace):
 
 
 def test_backtraces(panicked, said):
-    """That of the task that panicked is the panic's own; that of a sleeping one leads from its sleep to where it began."""
+    """For the task that panicked, gdb shows the same functions as the backtrace that the panic printed. For a sleeping task, gdb shows the
+    functions from WaitQueue::sleep up; the reaper's backtrace ends at the task's first function."""
     running = functions(said["bt sh"])
     shown = re.findall(r"^    [0-9a-f]{16} (\S+)\+", panicked[0].stderr, re.M)
     assert running[running.index("panic") + 1:][-len(shown) + 1:] == shown[1:]
@@ -128,18 +131,19 @@ def test_backtraces(panicked, said):
     assert functions(said["bt reaper"])[-2:] == ["task_begin", "context_start"]
 
 
-NOWHERE = 0x7fff00000000  # at 0 functions begin that the linker has left out
+NOWHERE = 0x7fff00000000  # an address in no function; not 0, which is the address of functions that the linker has dropped
 
 
 def test_where_the_caller_is():
-    """Before and after a function has made its frame: a five-byte nop, push %rbp, mov %rsp, %rbp."""
+    """A function begins with a five-byte nop, push %rbp, and mov %rsp, %rbp. Before and after each of these instructions, frame_addresses()
+    returns the register and the offset that give the function's canonical frame address."""
     entry = symbols(BUILD / "stele.elf")["kernel_main"]
     assert frame_addresses(BUILD / "stele.elf", [entry, entry + 5, entry + 6, entry + 9, NOWHERE]) == {
         entry: (RSP, 8), entry + 5: (RSP, 8), entry + 6: (RSP, 16), entry + 9: (RBP, 16)}
 
 
 def test_what_is_no_core(panicked, tmp_path):
-    """One line, and status 2."""
+    """Each unusable file gives one line and status 2."""
     core = panicked[1]
     foreign, cut, none = tmp_path / "foreign", tmp_path / "cut", tmp_path / "none"
     foreign.write_text("no core" * 100)
@@ -157,7 +161,7 @@ def test_what_is_no_core(panicked, tmp_path):
 
 
 def test_what_cannot_be_asked(panicked, tmp_path):
-    """One line each."""
+    """Each bad command gives one line."""
     words = ["kmem-refs nope", "kmem-refs", "kmem-unreachable now", "kmem-trace nope"]
     run = subprocess.run([ROOT / "scripts/gdb", "--core", panicked[1], "--", "-batch", *(word for each in words for word in ("-ex", each))],
                          capture_output=True, text=True, check=False)
@@ -168,7 +172,8 @@ def test_what_cannot_be_asked(panicked, tmp_path):
     assert run.stderr == f"kmem-unreachable: {tmp_path}/tools/stele-reach: No such file or directory: make builds it\n", run
 
 
-# --- What is at an address. The guest says what it is, and then waits.
+# --- Explanations of addresses. The guest prints dumps and statistics, and then waits. expected()
+# derives from them how gdb should explain each address.
 
 KINDS = WAIT + """
 echo check > #mem/kmemtrace/debug_1024
@@ -194,7 +199,8 @@ sleep 1000
 
 
 def expected(said, log, kernel):
-    """{address: pattern of its first line} of all kinds that the guest has told."""
+    """Returns {address: pattern of the first line of gdb's explanation}, for addresses of all kinds. `said` is the guest's output by section,
+    `log` the kernel's log, `kernel` the ELF file."""
     live, all_64 = set(objects_in(said["live"])), objects_in(said["all"])
     assert len(live) == 40 and len(all_64) == 160 and live <= set(all_64)
     wanted = {address: rf"the object {address:#x} of debug_64, which has 64 bytes: " + ("live" if address in live else "free, in .*") for address in all_64}
@@ -218,7 +224,7 @@ def expected(said, log, kernel):
     wanted[symbols(kernel)["page_arena"]] = r"data: page_arena in \.bss"
     base = symbols(kernel)["text_start"] - 0xffffffff80000000
     wanted[0xffff800000000000 + base] = r"the direct map of 0xffffffff80[0-9a-f]+, code: .*"
-    wanted[0x401000] = r"an address of programs, not of the kernel"
+    wanted[0x401000] = r"an address of user space"
     wanted[0xffffffffffff0000] = wanted[0xffff900000000000] = wanted[0xffffc0ffffff0000] = r"nothing"
     return wanted
 
@@ -229,7 +235,7 @@ def check(answers, wanted, said):
     wrong = {f"{address:#x}": (first.get(f"{address:#x}"), pattern) for address, pattern in wanted.items()
              if not re.fullmatch(pattern, first.get(f"{address:#x}", ""))}
     assert wrong == {}
-    # As many lie in magazines as slab_stats says, and those that are live have their records.
+    # gdb finds as many free objects in magazines and in the depot as slab_stats says, and a record of each live object.
     [words] = [line.split() for line in said["slab_stats"].splitlines() if line.startswith("debug_64 ")]
     free = [answer for answer in first.values() if "of debug_64" in answer and "bytes: free" in answer]
     assert len(free) == 120
@@ -240,7 +246,7 @@ def check(answers, wanted, said):
 
 @pytest.mark.parametrize("variant", ["", pytest.param("checked", marks=[pytest.mark.long, pytest.mark.cpus(4)])])
 def test_whatis_of_a_guest_that_runs_and_of_its_dump(tmp_path, variant):
-    """More than a hundred addresses."""
+    """gdb explains more than a hundred addresses correctly, in a running guest and in the core of that guest."""
     with waiting(KINDS, tmp_path, *SMALL, *(["--variant", variant] if variant else [])) as waits:
         wanted = expected(waits.said, waits.log, BUILD / "variant" / variant / "stele.elf" if variant else BUILD / "stele.elf")
         words = [f"{address:#x}" for address in wanted]
@@ -253,10 +259,10 @@ def test_whatis_of_a_guest_that_runs_and_of_its_dump(tmp_path, variant):
     assert re.search(r"^ +\d+ +2 sleeping +\d+ sh ", text(tasks.stdout), re.M), tasks
 
 
-# --- Where cores and stopped guests come from.
+# --- Origins of cores and stopped guests.
 
 def test_leaktest_leaves_a_core(tmp_path):
-    """Of the first traced run, with its trace."""
+    """If the kernel panics in the first traced run, the leak test leaves a core that has the trace of that run."""
     report = tmp_path / "report.txt"
     (tmp_path / "report.core").write_text("of another day")
     command = "echo leak debug_64 3 > '#debug/alloc'; [ -e /tmp/once ] && echo panic > '#debug/ctl'; echo > /tmp/once"
@@ -282,7 +288,8 @@ def test_a_guest_is_booted_under_gdb():
 @pytest.mark.long
 @pytest.mark.cpus(4)
 def test_a_panic_stops_under_gdb(tmp_path):
-    """Typed at the console, seen by gdb, dumped while it stands, and over when gdb lets it go on."""
+    """gdb types a command that makes the kernel panic. gdb then has the stopped guest, from which scripts/dump writes a core. The guest ends when
+    gdb continues it."""
     commands = ["type echo panic > '#debug/ctl'", "continue", "bt sh", "kmem-caches", f"shell {ROOT}/scripts/dump {tmp_path}/core", "continue"]
     run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "4", *SMALL, "--", "-batch", *(word for command in commands for word in ("-ex", command))],
                          stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120)

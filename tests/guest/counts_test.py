@@ -1,4 +1,4 @@
-"""The counts of bench/ do not become worse unseen."""
+"""The instruction counts of bench/ exceed the baseline by no more than the tolerance, and the files of #bench report errors."""
 import pytest
 
 import counts
@@ -22,7 +22,8 @@ def test_traces_add_no_more_to_whole_loads_than_the_baseline():
 
 
 def test_one_reader_at_a_time_has_the_benches_run():
-    """Also where two share an open file: nobody gets a part of what is not yet whole."""
+    """While a reader of #bench/rows runs the benches, a second reader gets an error, even if both share an open file. So neither reads an
+    incomplete result."""
     result = guest("""
 reader() { until cat <&3 > /tmp/$1; do sleep 0.1; done; }
 exec 3< '#bench/rows'; reader a & reader b; wait; cat /tmp/a; echo ==; cat /tmp/b""")
@@ -51,7 +52,8 @@ def test_counts_at_scale_are_of_as_many_objects_as_wanted():
 
 @pytest.mark.icount
 def test_counts_of_contexts_and_of_each_cpu():
-    """All are found that were stored, or the kernel panics; and no CPU's records are in another's shard."""
+    """#bench/contexts looks up every stored context (otherwise the kernel panics), and in #bench/cpus no CPU has records in the shard of another
+    CPU."""
     result = guest("cat '#bench/contexts' '#bench/cpus'", "--icount", "--smp", "4", "--cmdline", "contexts=5000")
     rows = counts.parse(result.stdout)
     assert (rows["cpus_shards"], rows["cpus_records"], rows["cpus_strays"]) == (4, 4000, 0), rows

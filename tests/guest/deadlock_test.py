@@ -10,24 +10,26 @@ TASK = re.compile(r"^\ttask (\d+) (\S+)(?: of pid (\d+))? waits for the lock (0x
 
 
 def circles_in(text):
-    """[(size, [(task, name, pid or None, lock, rank, owner, functions)])] of a report."""
+    """Returns [(size, [(task, name, pid or None, lock, rank, owner, functions)])] of a report."""
     return [(int(match[1]), [(*task[:6], re.findall(r"^\t\t(.+)\+0x[0-9a-f]+ \[kernel\]$", task[6], re.M)) for task in TASK.findall(match[2])])
             for match in CIRCLE.finditer(text)]
 
 
 def assert_circle(circle, pid, result):
-    """One of `deadlock N`, whose first task is the process `pid`."""
+    """Checks a circle that the command `deadlock N` of #debug/ctl made. Its first task is the process
+    `pid`, which wrote the command."""
     size, tasks = circle
     assert len(tasks) == size and len({task for task, *_ in tasks}) == size and len({lock for _, _, _, lock, *_ in tasks}) == size, result
     for i, (_, name, process, _, rank, owner, functions) in enumerate(tasks):
-        assert owner == tasks[(i + 1) % size][0], result  # who waits for the last one's is the first
+        assert owner == tasks[(i + 1) % size][0], result  # the last task waits for the first task's lock
         assert rank == "kDeviceMutex", result
         assert [function for function in functions if function in ("Mutex::lock", "deadlock_dine")] == ["Mutex::lock", "deadlock_dine"], result
         assert (name, process, "sys_write" in functions) in (("deadlock", "", False), ("sh", pid, True)), result
     assert [process for _, _, process, *_ in tasks].count(pid) == 1, result
 
 
-# Waits until so many tasks wait for locks; those behind a circle are no part of it.
+# A shell command that waits until {} tasks sleep in Mutex::lock: the tasks of the circles, and tasks
+# that wait for a lock of a circle but are not part of the circle (`behind=`).
 WAITING = "until [ $(grep -c 'Mutex::lock+' '#debug/stacks') = {} ]; do :; done\n"
 
 

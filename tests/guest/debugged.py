@@ -1,4 +1,4 @@
-"""Looks at guests and cores with gdb's commands."""
+"""Helpers of tests that examine guests and cores with gdb's commands."""
 import contextlib
 import functools
 import re
@@ -8,19 +8,20 @@ from dataclasses import dataclass
 import guest as guests
 from guest import ROOT, Result, sections_of, text
 
-# A shell function: waits until the process sleeps.
+# A shell function: `wait_until_it_sleeps PID` waits until the process PID, which executes the program
+# `sleep`, is in a sleeping state.
 WAIT = """
 wait_until_it_sleeps() { until read -r line < /proc/$1/stat; case "$line" in *"(sleep) S"*) ;; *) false ;; esac; do :; done; }
 """
 
 
 def gdb(core, *commands):
-    """What the commands print of a core, by their text."""
+    """Runs the commands on a core. Returns {command: output}."""
     return gdb_on(("--core", core), *commands)
 
 
 def gdb_on(target, *commands):
-    """The same of what scripts/gdb is told to look at."""
+    """Runs the commands in gdb, started with these options of scripts/gdb. Returns {command: output}."""
     words = [word for command in commands for word in ("-ex", f"echo == {command}\\n", "-ex", command)]
     run = subprocess.run([ROOT / "scripts/gdb", *target, "--", "-batch", *words], capture_output=True, check=False)
     result = Result(run.returncode, text(run.stdout), text(run.stderr))
@@ -35,11 +36,11 @@ def whatis(*words):
 
 @dataclass
 class Waiting:
-    """A guest that waits, what it has said, and its number."""
+    """A guest whose script has printed `== ready` and waits."""
 
-    said: dict
-    log: str
-    number: str
+    said: dict  # the script's output: {section: text}
+    log: str  # the kernel's log
+    number: str  # for the option --guest of scripts/gdb, scripts/dump and scripts/whatis
 
 
 @contextlib.contextmanager
@@ -69,7 +70,7 @@ def symbols(kernel):
 
 
 def group_of(dump, function):
-    """The objects of the groups that the function has allocated, the oldest first."""
+    """Returns the addresses of the objects whose allocating stack begins with `function`, in the order of the dump."""
     groups = [group for group in dump.split("\n\n")[1:] if f"\n\t{function}+" in f"\n{group.splitlines()[1]}"]
     assert groups, (function, dump)
     return [address for group in groups for address in objects_in(group)]

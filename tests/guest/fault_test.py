@@ -1,4 +1,4 @@
-"""Allocations that fail on purpose: `failnext`, and every system call with each of its allocations failing in turn."""
+"""Fault injection: `failnext`, and system calls in which each allocation fails in turn."""
 import re
 
 import pytest
@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 
 @pytest.fixture(scope="module")
 def sections():
-    """What each section of one script has written to standard output and to standard error."""
+    """Runs one script with several sections. Returns ({section: standard output}, {section: standard error})."""
     result = guest("""
 section() { echo "== $1"; echo "== $1" >&2; }
 try() { printf "$1" > '#debug/alloc' && echo fine; }
@@ -48,14 +48,14 @@ def test_zero_ends_it(sections):
 def test_other_processes_are_not_hit(sections):
     out, err = sections
     assert out["others"] == "fine\n"
-    assert err["others"] in ("", "Killed\n")  # the other process, at a page fault
+    assert err["others"] in ("", "Killed\n")  # the other process may be killed at a page fault
 
 
 def test_what_fails_is_counted_and_not_recorded(sections):
     out, _ = sections
     [dump] = dumps_in(out["traced"])
     assert (dump.counters["seen"], dump.counters["freed"], dump.counters["live"]) == (5, 5, 0)
-    assert out["traced"].splitlines()[-1].split()[11] == "3"  # column FAILED: next, after, traced
+    assert out["traced"].splitlines()[-1].split()[11] == "3"  # column FAILED: once each in next, after, traced
 
 
 def test_bad_orders(sections):

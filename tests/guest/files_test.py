@@ -30,7 +30,8 @@ echo x 2>&1 > /newfile; mkdir /newdir 2>&1; rm /bin/cat 2>&1; ls /bin/cat/x 2>&1
 mv /tmp/a /tmp/a/b 2>&1; rmdir /tmp/a 2>&1; mv /tmp/top /proc/top 2>&1
 """
 
-# What makes and takes away one of each kind of thing, with mistakes; the counts before and after are compared.
+# `work` creates and removes files and folders of each kind, and runs commands that fail. The test
+# compares the numbers of live objects before and after four rounds.
 BALANCE = r"""
 work() {
   mkdir /tmp/d; echo text > /tmp/d/f; cp /tmp/d/f /tmp/d/g; mv /tmp/d/g /tmp/d/h; ls -lR /tmp; rm -r /tmp/d
@@ -44,14 +45,15 @@ for i in 1 2 3 4; do work; done; echo settle > #mem/kmemtrace/ctl; cat #mem/kmem
 COUNTED = ("chan", "fd_table", "pipe", "pipe_buffer", "tmp_node", "tmp_entry", "tmp_reader", "file_lock", "locked_file", "tmp_page", "p9_fid", "kmalloc_16", "kmalloc_32", "kmalloc_256")
 
 
-# A tree with links of both kinds, times, modes and a hole comes in and goes back.
+# Copies a tree into the guest and back: hard and symbolic links, times, modes and a hole.
 TREE = r"""
 cp -a /host/tree /tmp/tree && cp -a /tmp/tree /host/back && cp -a /tmp/tree/links/absolute /host/one && cat /tmp/tree/links/relative
 """
 
 
 def tree_of(root):
-    """What each name below is: kind, mode, seconds (busybox has no finer ones), contents or target, and which names are one file."""
+    """Returns for each path below `root`, {path: (kind and mode, seconds of the modification time (busybox has no finer times), contents or target
+    of the link, the first path of the same file)}."""
     tree, names = {}, {}
     for path in sorted(root.rglob("*")):
         status = path.lstat()
@@ -99,7 +101,7 @@ def test_nothing_is_left_behind(folder):
 
 
 def test_set_user_id_bits_stay_in_the_guest(folder):
-    """A file of the host must not get the rights of who runs the guest."""
+    """A file of the host must not get the rights of the user who runs the guest."""
     result = guest("cp /bin/sh /host/made; chmod 6755 /host/made /host/note; mkdir /host/dir; chmod 6755 /host/dir; chmod 4711 /tmp;"
                    "proctest helper modes /host/opened /host/folder; ls -l /host | cut -c1-10", "--share", str(folder))
     assert result.status == 0, result
@@ -117,7 +119,7 @@ def test_names_links_attributes_locks_and_fifos(tmp_path, place):
     assert "not ok" not in result.stdout and result.status == 0, result
     assert len(re.findall(r"(?m)^1\.\.\d+$", result.stdout)) == 2
     before, after = live_counts(result.stdout)
-    for cache in set(COUNTED) & set(before):  # without a share there is no p9_fid
+    for cache in set(COUNTED) & set(before):  # p9_fid exists only with a shared folder
         assert before[cache] == after[cache], f"{cache}\n{result}"
     assert not list(tmp_path.iterdir())
 
@@ -160,7 +162,7 @@ def test_paths():
 
 
 def test_full_tmp_can_be_emptied():
-    """Enough memory is left to run rm, and what was written is there again."""
+    """When files in /tmp have used up memory, enough is left to run rm. After that, files can be written again."""
     fill = "dd if=/dev/zero of=/tmp/big bs=64k count=2000 2>&1 | grep -c 'No space left'; rm /tmp/big"
     result = guest(f"{fill}; {fill}; ls /tmp; dd if=/dev/zero of=/tmp/x bs=64k count=300 2>/dev/null && echo room",
                    "--mem", "64M")
@@ -176,7 +178,7 @@ def test_stop_and_go_on():
         assert "Stopped" in console.read_until("# ")
         console.type("bg; kill %1; wait; jobs\r")
         assert "Terminated" in console.read_until("# ")
-        # A job in the background that reads the console waits until it is in the foreground.
+        # A background job that reads the console waits until it is in the foreground.
         console.type("cat &\r")
         console.read_until("# ")
         console.type("echo the shell reads\r")
@@ -185,12 +187,12 @@ def test_stop_and_go_on():
         console.read_until("\\cat ")
         console.type("twice\r\x04")
         assert "twice\ntwice\n" in console.read_until("# ")
-        # ^U takes the line back.
+        # ^U erases the line.
         console.type("sh -c 'echo reading; cat'\r")
         console.read_until("\nreading")
         console.type("wrong\x15right\r\x04")
         assert "\nright\n" in console.read_until("# ")
-        # A pipeline is one job.
+        # All processes of a pipeline are one job.
         console.type("sh -c 'echo running >&2; exec yes' | cat > /dev/null\r")
         console.read_until("\nrunning")
         console.type("\x03")
@@ -216,7 +218,8 @@ $PWD/written -c 'echo ran'; true > written; rm program written
     assert result.stderr.lower().count("text file busy") == 5, result
 
 
-# A directory's name, and the way up from it, when one above has got another name and another directory has the old.
+# A process is in old/inner. old is renamed to new, and another directory gets the name old. Then the
+# process is in new/inner, and .. is new.
 @pytest.mark.parametrize("place", ("/tmp", "#tmp", "/host"))
 def test_a_directory_that_was_renamed_knows_where_it_is(place, folder):
     result = guest(rf"""
@@ -230,7 +233,8 @@ rmdir '{place}/other'; env pwd || echo removed
     assert result.stdout.splitlines() == [f"{place}/new/inner", "right", f"{place}/new", "right", *entries, f"{place}/other", "wrong", "removed"], result
 
 
-# No call of the host's says where a file is.
+# After a rename, an open file of /tmp has the new name. For an open file of /host the kernel cannot
+# ask the host for the current name, so there the result is an error, not the old name.
 def test_an_open_file_in_a_directory_that_was_renamed_has_no_old_name(folder):
     result = guest(r"""
 for place in /tmp /host; do

@@ -1,4 +1,4 @@
-"""A system that is traced all the time: what nobody holds any more is forgotten, so trace memory does not fill up."""
+"""A system that is always traced: sweeps remove stacks and contexts that no record refers to any more, so trace memory does not fill up."""
 import re
 
 import pytest
@@ -11,8 +11,9 @@ pytestmark = pytest.mark.cpus(1)
 CTL = "'#mem/kmemtrace/ctl'"
 
 
-# How many processes come and go. Then something leaks. Memory in use depends on which of the CPUs have had something to do since the last
-# sweep, so it is looked at ten times in the first thousand processes, and in the last.
+# `processes` processes start and end before leakdemo leaks. The trace memory in use depends on the
+# CPUs that were active since the last sweep. So the test reads it ten times during the first thousand
+# processes and ten times during the last thousand, and compares the maxima.
 @pytest.mark.parametrize("cpus, limit, processes", (
     (1, "2M", 4_000),
     pytest.param(1, "4M", 100_000, marks=pytest.mark.long),
@@ -51,14 +52,15 @@ echo '== leak'; cat '#mem/kmemtrace/leaky'
 
 
 def named_in(dump):
-    """What a binary dump says of the objects of `leaky`."""
+    """Returns the records of objects of `leaky` in a binary dump, each with the frames and the process that its stacks and its context name."""
     return [(record.object, record.size, record.mark, *(dump.stacks[number].frames for number in (record.stack, record.user_stack)),
              dump.contexts[record.context].pid, dump.contexts[record.context].name) for record in dump.source("leaky").records]
 
 
 def test_what_is_open_stays_readable(tmp_path):
-    """Dumps, the counts and the events of a session say the same after sweeps as they would have said before. A binary dump reads its
-    snapshots as it is read, and they hold what is in no table any more; a text dump has read its one when it is open."""
+    """Dump files, `counts` and `events` that were opened before sweeps have the same text after the sweeps. A binary dump copies records from its
+    snapshot only when it is read; until then the snapshot keeps the stacks and contexts that the records refer to. A text dump has read its
+    snapshot at open."""
     result = guest(f"""
 sweeps() {{ for i in 1 2 3 4; do proctest forks 100; echo sweep > {CTL}; done; }}
 echo start > '#mem/kmemtrace/leaky'; echo start > '#mem/kmemtrace/chan'

@@ -1,4 +1,5 @@
-"""make leakfuzz: a short run finds nothing, planted bugs are found and shrunk, what is found can be played again."""
+"""make leakfuzz: a short run finds nothing, planted bugs are found and shrunk, and a finding can be
+replayed."""
 import os
 import re
 import subprocess
@@ -9,7 +10,7 @@ from guest import BUILD, ROOT, guest, text
 
 pytestmark = pytest.mark.cpus(1)
 
-LEAK = "0 open W0 P24 0 0; fcntl 3 0 100; close 3"  # of dup_range
+LEAK = "0 open W0 P24 0 0; fcntl 3 0 100; close 3"  # triggers the bug dup_range
 BUGS = {"rename_name": "leak", "exec_format": "leak", "getdents_fault": "leak", "dup_range": "leak", "bind_spare": "leak",
         "tmp_hole": "panic", "pipe_reader": "panic", "pipe_kill": "hang", "trace_freed": "identity", "pipe_stat": "panic"}
 
@@ -34,7 +35,8 @@ def test_nothing_is_found(tmp_path):
     assert calls_in(output) > 500
     programs = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("run ")]
     assert {line.split()[1] for line in programs} == {"0", "65534"}
-    # Coverage guides it to the end: descriptors that record and are read stay in step.
+    # The number of covered addresses grows until the end of the run: programs have not closed the descriptors through which the fuzzer reads
+    # coverage.
     rests = [line.split() for line in (tmp_path / "log").read_text().splitlines() if line.startswith("rest ")]
     places = [int(words[4]) for words in rests]
     assert len(rests) > 4 and places[0] > 2000 and sorted(set(places[-3:]))[-1] > places[len(places) // 2], rests
@@ -46,7 +48,7 @@ def test_a_planted_bug_is_found_and_shrunk(tmp_path):
     assert re.search(r"^leakfuzz: found panic: .*lock of rank \d+ taken", output, re.M)
     programs = (tmp_path / "found.txt").read_text()
     assert "pipe2" in programs and "fstat" in programs
-    assert "call(ABI_SYS_fstat, " in (tmp_path / "found.c").read_text()
+    assert "stele_call(ABI_SYS_fstat, " in (tmp_path / "found.c").read_text()
 
 
 @pytest.mark.icount
@@ -67,18 +69,19 @@ def test_a_process_that_cannot_be_killed_is_found():
     found = play("0 pipe2 B0 0; write 4 B1 10000", "--cmdline", "break=pipe_kill")
     assert found.status == 1
     assert re.search(r"^found hang process \d+ cannot be killed$", found.stdout, re.M)
-    # Where it is: #debug/stacks.
+    # The report has the process's stack, from #debug/stacks.
     assert re.search(r"^found hang pid \d+ leakfuzz: sleeps, no signal wakes it\n(found hang  .*\n)*?found hang  +PipeDevice::write\+", found.stdout, re.M)
 
 
 def test_as_c():
     result = guest(f"leakfuzz c '{LEAK}'", "--variant", "break")
     assert result.status == 0
-    assert 'call(ABI_SYS_open, 0xfffffffffffffffe, (long)"/dev/zero", 0x0, 0x0, 0, 0);' in result.stdout
+    assert 'stele_call(ABI_SYS_open, 0xfffffffffffffffe, (long)"/dev/zero", 0x0, 0x0, 0, 0);' in result.stdout
 
 
 def test_the_program_in_c_does_the_same(tmp_path):
-    """With something of each pool."""
+    """`leakfuzz c` writes a C program that makes the same calls: with the planted bug the program leaks, without the bug it does not. The calls
+    have arguments from each of the fuzzer's pools of values."""
     more = "65534 open W0 P1 602 1ff; write 3 D1 5; sigaction 1e S2 B0; sigprocmask 1 S16 B1; poll S19 4 0; poll S18 100 0; ioctl 0 3 S25; execve P30 V5 V6"
     source = guest(f"leakfuzz c '{LEAK}' '{more}'", "--variant", "break")
     assert source.status == 0, source
@@ -105,7 +108,8 @@ def test_bad_arguments():
 
 
 def test_coverage():
-    """Places are those that the writer reaches, each once, and its children's are not among them."""
+    """#coverage lists the addresses that the writing process reaches, each once, without those of
+    its children."""
     result = guest("""
         exec 3<> '#coverage/places'
         echo start >&3

@@ -1,4 +1,4 @@
-"""What the guest tests share: running a script in the guest."""
+"""Shared by the guest tests: running a script in the guest."""
 import os
 import pathlib
 import subprocess
@@ -10,13 +10,14 @@ from stele.dump import parse_ctl, parse_dumps
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
 
-CPUS = 4  # of a guest, where a test does not say otherwise: @pytest.mark.cpus(n)
-cpus = CPUS  # of the guests of the test that runs
+CPUS = 4  # CPUs of a guest without @pytest.mark.cpus(n)
+cpus = CPUS  # CPUs of the current test's guests
 ask_meanwhile, ask_cpus = None, CPUS  # pytest's --ask-meanwhile and --ask-cpus: see unreached.py
 
 
 class Result:
-    """What a guest has said. pytest shows it whole if the test fails: what an assert says it would cut off."""
+    """The exit status and the output of a guest. The constructor prints both, so that pytest shows them in full if the test fails. (In a failed
+    assert it abbreviates the values.)"""
 
     def __init__(self, status, stdout, stderr):
         self.status, self.stdout, self.stderr = status, stdout, stderr
@@ -31,8 +32,8 @@ def text(data):
 
 
 def guest(script, *options, log=True, lost=()):
-    """Runs `script` in the guest. The kernel's log is left out of stderr unless `log` is false. When it has ended, nothing may be unreachable but
-    what #debug was told to lose, and objects of the caches and arenas `lost`."""
+    """Runs `script` in a guest. If `log` is true, the kernel's log is not in stderr. At the end no object may be unreachable, except objects that
+    the script has lost through #debug, and objects of the caches and arenas `lost`."""
     may_be_lost = "|".join([unreached.planted_in(script), *lost])
     if ask_meanwhile:
         script = unreached.ASK_MEANWHILE + script
@@ -58,17 +59,17 @@ def leaktest(command, *options):
 
 
 def dumps_in(output):
-    """The dumps of traced caches in what was printed."""
+    """Returns the dumps of traced caches in the output, parsed."""
     return parse_dumps(output)
 
 
 def ctl_in(output):
-    """(trace memory, traces) of #mem/kmemtrace/ctl in what was printed."""
+    """Returns (trace memory, traces) of #mem/kmemtrace/ctl in the output."""
     return parse_ctl(output)
 
 
 def live_counts(output):
-    """[{cache: live objects}], one for each kmemstat in what was printed."""
+    """Returns a list of {cache: live objects}, one for each kmemstat in the output."""
     tables = []
     for words in map(str.split, output.splitlines()):
         if words[:1] == ["NAME"]:
@@ -80,24 +81,25 @@ def live_counts(output):
 
 
 def sections_of(output):
-    """{name: what follows} of a script that writes `== NAME` before each of its parts."""
+    """Returns {name: text} of a script that prints `== NAME` before each of its parts."""
     return {name: body for name, _, body in (part.partition("\n") for part in output.split("== ")[1:])}
 
 
 def user_symbols(program):
-    """Address ranges of the functions of a user program that was built: [(start, end, name)]."""
+    """Returns the address ranges of the functions of a built user program: [(start, end, name)]."""
     lines = subprocess.run(["nm", "-S", str(BUILD / "user/bin" / program)], capture_output=True, text=True, check=True).stdout
     words = [line.split() for line in lines.splitlines()]
     return [(int(w[0], 16), int(w[0], 16) + int(w[1], 16), w[3]) for w in words if len(w) == 4 and w[2] in "tT"]
 
 
 def functions_of(frames, program):
-    """The functions that the frames of a program's user stack lie in."""
+    """Returns the functions of the frames in a program's user stack."""
     symbols = user_symbols(program)
     names = []
     for frame in frames:
         address, path = frame.split()
         assert path == f"[/bin/{program}]"
-        # The C library has some functions under several names: the shortest is the one that programs use.
+        # Some functions of the C library have several names; the shortest is the one that programs
+        # use.
         names += sorted((name for start, end, name in symbols if start <= int(address, 16) - 1 < end), key=len)[:1]
     return names

@@ -1,4 +1,5 @@
-"""A guest that hangs: when its time is over, an NMI has every CPU show what it does, whatever is locked or probed."""
+"""A hanging guest: at the timeout, an NMI makes every CPU print its state, even with locks held or
+functions probed."""
 import re
 import signal
 import subprocess
@@ -13,11 +14,12 @@ HANG = "echo start > #mem/kmemtrace/debug_1024; echo 'leak debug_1024 300 depth=
 
 
 def cpus_in(errors):
-    """{CPU: the functions of its backtrace, what was interrupted first} of the account on standard error."""
+    """Returns ({CPU: functions of the CPU's backtrace, the interrupted function first}, text of the report), from the report of the NMI on
+    standard error."""
     account = errors[errors.index("NMI: what each CPU does"):errors.index("NMI: end")]
     cpus = {}
     for line in account.splitlines():
-        if cpu := re.search(r"  CPU (\d+) of \d+, task ", line):  # perhaps after a part of what was being printed
+        if cpu := re.search(r"  CPU (\d+) of \d+, task ", line):  # the line may follow part of another one
             functions = cpus.setdefault(int(cpu[1]), [])
         elif re.match(r"\[", line):
             break
@@ -27,7 +29,8 @@ def cpus_in(errors):
 
 
 def hang(script, cpus):
-    """The time of a guest is over two seconds after it has come to its last line, however long it took to get there."""
+    """Runs `script` in a guest. Two seconds after the script's last line has begun, SIGUSR1 makes scripts/guest act as if the time limit were
+    over. So a slow host does not matter. Returns cpus_in() of standard error."""
     before, newline, last = script.rpartition("\n")
     command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", str(cpus), "--timeout", "600", "-c", f"{HANG}{before}{newline}echo now; {last}"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -49,7 +52,8 @@ def hang(script, cpus):
 
 @pytest.mark.cpus(4)
 def test_every_cpu_and_the_top_stacks():
-    """One hangs with the log's lock held."""
+    """All CPUs print their backtraces although the CPU that hangs holds the lock of the log. The report also has the stack of the objects that
+    hold most memory."""
     cpus, account = hang("echo hang log > #debug/ctl", 4)
     assert sorted(cpus) == [0, 1, 2, 3], account
     assert "does not answer" not in account
@@ -62,7 +66,8 @@ def test_every_cpu_and_the_top_stacks():
 @pytest.mark.long
 @pytest.mark.cpus(4)
 def test_everything_is_probed():
-    """What the NMI's handler calls has breakpoints where it returns; it must not be interrupted by a second NMI, which the leader sends."""
+    """The functions that the NMI handler calls have breakpoints on their returns. A breakpoint's iret would allow the next NMI, but the CPU that
+    collects the backtraces must not interrupt a handler with a second NMI."""
     cpus, account = hang("""exec 3<>#probe/clone
 echo 'event+return console_print* vformat format symbol_* walk_kernel* log_line uart_write
 start' >&3 || exit
@@ -70,14 +75,14 @@ echo hang > #debug/ctl""", 4)
     assert sorted(cpus) == [0, 1, 2, 3], account
     [hanging] = [functions for functions in cpus.values() if "debug_hang" in functions]
     assert hanging[0] == "debug_hang", account
-    # Nobody is shown in the handler of the first NMI.
+    # No backtrace begins in the handler of the first NMI.
     assert not [functions for functions in cpus.values() if "nmi_report" in functions or "trap_dispatch_paranoid" in functions], account
 
 
 @pytest.mark.icount
 @pytest.mark.cpus(1)
 def test_under_icount():
-    """With --log the account is on standard error all the same."""
+    """The report goes to standard error although --log sends the kernel's log elsewhere."""
     result = guest(HANG + "echo hang > #debug/ctl", "--timeout", "5", "--icount")
     assert result.status == 124, result
     assert "timed out after 5 s" in result.stderr

@@ -1,4 +1,4 @@
-"""Under --icount a run is the same each time, to the instruction, however busy the host is."""
+"""Under --icount a run repeats exactly, instruction by instruction, even on a busy host."""
 import pathlib
 import subprocess
 import tempfile
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.icount
 
 GIVE_UP, INTERVAL = 60, 0.05  # seconds
 
-# Processes, pipes, memory and sleeps, in which all CPUs idle.
+# Runs processes, pipes, memory allocations, and sleeps in which all CPUs idle.
 WORK = """
 for i in 1 2 3 4 5; do
   (sleep 0.0$i; ls -l / | wc -l) &
@@ -42,7 +42,8 @@ def wait_for_power_off(log, run):
 
 
 def test_whoever_reads_late_is_not_seen():
-    """What the guest prints is more than a pipe holds; one reads as it comes, the other when the guest has ended."""
+    """The guest prints more than a pipe can hold. In the first run the test reads the output at once, in the second only after the guest's end.
+    Both runs execute the same instructions."""
     seen = []
     for late in (False, True):
         with tempfile.NamedTemporaryFile() as log:

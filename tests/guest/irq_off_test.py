@@ -1,7 +1,8 @@
-"""#mem/irqoff: who keeps interrupts off for how long; and that tracer and probes do not for long.
+"""#mem/irqoff shows the longest stretches with interrupts off, and stretches in code of the tracer and of probes are short.
 
-All under --icount with one CPU: a tick is an instruction there, and a stretch is exact. Most run in the kernel `checked`, whose locks
-take some more; the long test in `irqoff`, which is the default one with IRQ_OFF_TRACE.
+All tests run under --icount with one CPU, where a tick is an instruction, so the length of a stretch is exact.
+Most tests run in the kernel `checked`, whose locks take a few instructions more. The long test runs
+in `irqoff`, the default kernel with IRQ_OFF_TRACE.
 """
 import re
 import subprocess
@@ -20,7 +21,7 @@ def measured(script, variant, *options):
 
 
 def test_file():
-    """Root's; shows the longest first, forgets when told to, and takes nothing else."""
+    """Only root can use #mem/irqoff. It lists the longest stretch first, the word `reset` empties it, and it rejects all other input."""
     result = measured("""
 echo == boot; cat '#mem/irqoff'
 echo == nobody; proctest walk 65534 '#mem/irqoff'
@@ -57,14 +58,15 @@ def test_idle_is_on():
 
 
 def test_exact():
-    """The kernel's own tests of it, to the instruction."""
+    """Runs the kernel's own tests of #mem/irqoff (kern/tests/irq_off_test.cc) under --icount, where lengths are exact."""
     run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", "checked", "--icount", "--smp", "1", "--ktest=irq_off"],
                          capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr.count("\nok ")) == (0, 5), run.stderr
 
 
 def test_statistics_look_at_one_cache_at_a_time():
-    """Of each cache every CPU has a part, and an arena has eight of them: with 64 CPUs all at once would take 10,000."""
+    """arena_stats() turns interrupts off for one cache at a time. An arena has eight quantum caches, and each has counts for each CPU; with 64
+    CPUs, adding up the counts of all eight at once would take 10,000 instructions."""
     result = measured("cat '#mem/kmemstat' > /dev/null; echo reset > '#mem/irqoff'; cat '#mem/kmemstat' > /dev/null; cat '#mem/irqoff'", "checked")
     of_arenas = [ticks for ticks, off, _, _ in stretches_in(result.stdout) if off == "arena_stats"]
     assert of_arenas and max(of_arenas) < 1_000, result
@@ -75,11 +77,11 @@ def test_statistics_look_at_one_cache_at_a_time():
     pytest.param("irqoff", 1_000_000, 20_000, 300, marks=pytest.mark.long),
 ))
 def test_operations(variant, records, ranges, times):
-    """None of tracer and probes takes more than LIMIT."""
+    """In none of the operations of bench/irq_off.py is a stretch longer than bound() allows."""
     result = measured(irq_off.script(records, ranges, times), variant, "--mem", "1500M" if records > 100_000 else "512M", "--timeout", "1200")
     steps = irq_off.steps_in(result.stdout)
     assert "end" in steps and result.status == 0, result
-    # That it was done.
+    # Check that the script did its work.
     assert f" live {records} " in steps["text"] and int(re.search(r"^hits \d+ counted (\d+)", steps["mmap and munmap beside ranges"], re.M)[1]) > records
     assert any(ticks > LIMIT and off.endswith("world_stopped") for ticks, off, _, _ in stretches_in(steps["unreachable"])), result
     assert len(steps) > 40 and all(stretches_in(text) for step, text in steps.items() if step != "end")
@@ -89,7 +91,8 @@ def test_operations(variant, records, ranges, times):
 
 
 def test_report_for_want_of_memory():
-    """Of a process that is killed; where nearly all memory is objects with records."""
+    """When the kernel kills a process for lack of memory, it reports the stacks that hold most memory. No stretch of that report is longer than
+    LIMIT, although nearly all memory is in objects with records, so that the report has as many records as possible to add up."""
     result = measured("""
 echo start > '#mem/kmemtrace/debug_1024'
 for n in 10000 1000 100; do while echo "leak debug_1024 $n" > #debug/alloc; do :; done 2> /dev/null; done

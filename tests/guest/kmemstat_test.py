@@ -1,4 +1,4 @@
-"""What #mem says of itself agrees: its own text takes memory, which must not stand in some lines and not in others."""
+"""The lines of #mem/kmemstat are consistent with each other, although the kernel allocates memory for the text itself."""
 import pytest
 
 from guest import guest
@@ -7,7 +7,9 @@ pytestmark = pytest.mark.cpus(1)
 
 
 def page_arena(text):
-    """Of the page arena what its quantum caches have handed out beyond its callers' bytes, and what caches and arenas have of it."""
+    """Returns two sums of bytes for the page arena. The first: ALLOCATED of all its quantum caches (page_…), minus ALLOCATED of the arena's own
+    line, which has only memory whose user is no cache or arena. The second: TOTAL of the caches and arenas one level below. Both sums are the
+    memory that caches and arenas have taken from the arena, except allocations that are too large for a quantum cache."""
     lines = text.splitlines()
     start = next(i for i, line in enumerate(lines) if line.split()[:2] == ["page", "A"])
     indent = len(lines[start]) - len(lines[start].lstrip())
@@ -25,11 +27,11 @@ def page_arena(text):
 
 
 def test_a_text_counts_its_own_memory_everywhere():
-    """After a reap the text needs slabs that are not there; they come while it is made."""
+    """After a reap, the kernel must create slabs while it formats the text."""
     result = guest("""for i in 1 2 3 4 5 6 7 8; do echo reap > #mem/kmemtrace/ctl; cat #mem/kmemstat > /tmp/text; echo "== $i"; cat /tmp/text; done""")
     assert (result.status, result.stderr) == (0, ""), result
     texts = [part.partition("\n")[2] for part in result.stdout.split("== ")[1:]]
-    # What does not go through quantum caches, larger than they serve, is the same in all.
+    # The difference is 0: no allocation is too large for the quantum caches.
     apart = [handed_out - below for handed_out, below in map(page_arena, texts)]
     assert len(apart) == 8
     assert set(apart) == {apart[0]} == {0}, apart

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Pictures of kmemtop on a terminal, for the tutorial: build/report/screens/kmemtop.png and kmemtop-stacks.png.
+"""Makes pictures of kmemtop on a terminal for the tutorial: build/report/screens/kmemtop.png and kmemtop-stacks.png.
 
-A guest in which something leaks, and a person who looks. Run by `make pictures`; the guest must have been built.
+Runs kmemtop in a guest in which leakdemo leaks. `make pictures` runs this program; the guest's image must have been built.
 """
 import pathlib
 import sys
@@ -13,7 +13,7 @@ from stele.terminal_picture import draw
 from terminal import Terminal
 
 SCREENS = guest.BUILD / "report/screens"
-REFRESHES = 12  # that the trends show
+REFRESHES = 12  # kmemtop's refreshes before the picture, so that the trends have values
 
 
 def main():
@@ -21,7 +21,7 @@ def main():
         terminal.wait_for(r"^#")
         terminal.type("(while :; do leakdemo leak 3; usleep 150000; done) & (while :; do ls -R / | sort > /tmp/x; rm /tmp/x; done) > /tmp/err 2>&1 &\n")
         terminal.screen.reset()
-        # pyte does not know REP, which xterm has.
+        # pyte does not know REP, which programs use with TERM=xterm.
         terminal.type("TERM=screen-256color kmemtop -d 0.4\n")
         terminal.wait_until(lambda: sum(line.startswith("leaky ") and sum(c in "▁▂▃▄▅▆▇█" for c in line) >= REFRESHES for line in terminal.lines()))
         terminal.type("t")

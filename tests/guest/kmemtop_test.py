@@ -1,4 +1,4 @@
-"""kmemtop: in batches, and on a terminal as a person has it."""
+"""kmemtop, in batch mode and on a terminal."""
 import re
 
 import pytest
@@ -9,18 +9,18 @@ from terminal import Terminal
 
 pytestmark = pytest.mark.cpus(1)
 
-READ_IN_BETWEEN = 48  # KiB
+READ_IN_BETWEEN = 48  # KiB of memory that kmemtop may have for a dump that it is reading at a measurement
 REFRESHES = 50
 SPARKS = "▁▂▃▄▅▆▇█"
 KEYS = " t trace  Enter stacks  n l b r c sort  R reverse  / filter  ? help  q quit"
-# On a terminal of 80 columns: name, type, live, bytes, rate, change, trend, trace.
+# A row on a terminal of 80 columns: name, type, live, bytes, rate, change, trend, trace.
 ROW = re.compile(rf"(\S+) +([ASR]) +(\d\S*) +(\d\S*|-) +([-+]?\d\S*) +([-+]?\d\S*)  [ _.:=+*#{SPARKS}-]{{13,}}(?: (\S+))?")
 TABLE = re.compile(r"kmemtop after ([\d.]+) s: (\d+) sources, (\d+) traced")
 LINE = re.compile(r"(\S+) +([ASR]) +(\d+) +(\d+) +(-?[\d.]+) +([-+]\d+)  (off|running|stopped|never|gone)")
 
 
 def rows_of(terminal, last=22):
-    """The sources on the screen; every row must be one."""
+    """Returns the rows on the screen, each a match of ROW: a cache, an arena or a class of references. Fails if a line is none of these."""
     rows = []
     for line in terminal.lines()[2:last]:
         if line:
@@ -34,7 +34,7 @@ def names_of(terminal, last=22):
 
 
 def tables_in(output):
-    """[{name: fields}]"""
+    """Returns a list of {name: fields}, one for each table."""
     tables = []
     for line in filter(None, output.splitlines()):
         if TABLE.fullmatch(line):
@@ -46,14 +46,14 @@ def tables_in(output):
 
 
 def start(terminal, command):
-    """What the terminal showed before is not there any more."""
+    """Runs `command`, which starts kmemtop, and waits until kmemtop has drawn its table."""
     terminal.screen.reset()
     terminal.type(command + "\n")
-    terminal.wait_for(r"^NAME +T ")
+    terminal.wait_for(r"^ kmemtop  \d.*\n(.*\n)*?NAME +T ")
 
 
 def shell_again(terminal):
-    """What is typed is shown, edited and done again."""
+    """The shell has the terminal again: typed text is shown, edited and executed."""
     terminal.wait_for(r"^#\s*\Z")
     terminal.type("echo xx\x7f\x7fend$((6 * 7))\n")
     terminal.wait_for(r"^end42$")
@@ -68,7 +68,8 @@ def one_terminal(tmp_path):
 
 
 def test_a_leak_from_growth_to_stack(terminal):
-    """The issue's scene: growth is on top within two refreshes, one key starts its trace and shows who allocates."""
+    """A growing cache is in the first row within two refreshes. The key t starts the cache's trace and shows the allocating stacks. The same key
+    stops the trace and starts it again; x ends it."""
     terminal.type("while :; do leakdemo leak 100; usleep 50000; done &\n")
     start(terminal, "kmemtop -d 0.5")
     terminal.wait_for(r"^leaky .* \+\d")
@@ -88,7 +89,7 @@ def test_a_leak_from_growth_to_stack(terminal):
     terminal.type("t\x1b")
     terminal.wait_for(r"^leaky .* traced$")
 
-    # In another size, of which nothing tells it but ^L. Each row is whole again.
+    # After ^L, kmemtop uses the new size of the terminal, and each row is complete again.
     for rows, columns in ((40, 120), (12, 60), (24, 80)):
         terminal.resize(rows, columns)
         terminal.type("\x0c")
@@ -130,13 +131,13 @@ def test_keys(terminal):
     terminal.type(" nG")
     terminal.wait_for(r"^vm_region ")
     terminal.wait_until(lambda: "address_space" not in names_of(terminal))
-    # The stacks of references: read once, then when Space asks for it.
+    # kmemtop reads the stacks of references once when it shows them, and again on Space.
     terminal.type("g/ref.chan\rt")
     terminal.wait_for(r"ref\.chan  references  \d+ live")
     terminal.wait_for(r"trace running  \d+ live, 0 bytes")
     terminal.type(" x")
     terminal.wait_for(r"Not traced\.")
-    terminal.type("\x1b[B\x1b[A\x1b\x1b/tmp_page\r\r")  # arrows, back, all again
+    terminal.type("\x1b[B\x1b[A\x1b\x1b/tmp_page\r\r")  # arrow keys, back, all sources again
     terminal.wait_for(r"tmp_page  cache  0 live")
     terminal.type("q")
     shell_again(terminal)
@@ -158,7 +159,7 @@ def test_what_comes_and_goes(terminal):
 
 
 def test_signals(terminal):
-    """^C, SIGTERM, SIGHUP: each time the terminal is the shell's again."""
+    """^C, SIGTERM and SIGHUP each give the terminal back to the shell."""
     for signal in ("INT", "TERM", "HUP"):
         if signal != "INT":
             terminal.type(f"({until_cue(signal)}; kill -{signal} $(pidof kmemtop)) &\n")
@@ -171,7 +172,8 @@ def test_signals(terminal):
 
 
 def test_other_terminals(terminal):
-    """A larger one is filled; one that takes bytes for letters gets ASCII; one that does not answer has 80x24, or what LINES and COLUMNS say."""
+    """kmemtop fills a larger terminal. On a terminal that takes each byte for a character, not UTF-8, kmemtop draws in ASCII. For a terminal that
+    does not report its size, kmemtop uses LINES and COLUMNS, or 80x24."""
     terminal.resize(40, 120)
     start(terminal, "kmemtop -d 0.2")
     terminal.wait_until(lambda: len(set(names_of(terminal, 38))) == 36 and terminal.lines()[39] == KEYS)
@@ -209,7 +211,8 @@ def test_without_the_rights(terminal):
 
 
 def test_it_does_not_grow_itself(terminal):
-    """Many refreshes with stacks on the screen, and it has no more than what is read in between: malloc gives that back, or not yet."""
+    """After many further refreshes with stacks on the screen, kmemtop has no more memory than before, except for one dump (READ_IN_BETWEEN), whose
+    memory malloc may have returned at one of the two measurements."""
     terminal.type("echo start > '#mem/kmemtrace/debug_64'; echo 'leak debug_64 20' > '#debug/alloc'\n")
     look = "grep VmRSS /proc/$(pidof kmemtop)/status"
     terminal.type(f"({until_cue('first')}; {look}; {until_cue('later')}; {look}; kill $(pidof kmemtop)) > /tmp/rss &\n")

@@ -1,17 +1,18 @@
-"""kmemwatch as it is left running, under loads that never pause."""
+"""kmemwatch running unattended, under loads that never pause."""
 import pytest
 
 from guest import guest
 from watched import LOADS, accused_in, reports_in
 
-# The clock of a guest on a busy host is slow, hence the times allowed.
+# On a busy host the guest's clock is slow, so the timeouts in seconds of the host are generous.
 pytestmark = [pytest.mark.long, pytest.mark.cpus(2)]
 
 
 @pytest.mark.parametrize("leak, source, function", (("leakdemo leak 1", "leaky", "leaky_open"),
                                                     ("echo 'leak pipe_buffer 1' > '#debug/alloc'", "pipe_buffer", "leak_at_depth")))
 def test_one_object_in_ten_seconds(leak, source, function):
-    """As it is without options: named within ten minutes of its start, under a load that uses the cache too, and nothing else."""
+    """With default options, kmemwatch names the leaking cache within ten minutes after the leak has begun, although a load uses the cache too.
+    kmemwatch names no other cache."""
     result = guest(LOADS + f"""load 0; every 10000000 "{leak}"; kmemwatch -t -T 605; status=$?
 echo "== dump"; cat '#mem/kmemtrace/{source}'; echo "== ctl"; cat #mem/kmemtrace/ctl; exit $status""", "--timeout", "3600")
     assert result.status == 1, result

@@ -1,4 +1,5 @@
-"""kmemwatch: what grows is named and traced, what fills up or sways is not; as root and as a user."""
+"""kmemwatch names and traces caches that grow, but not caches that fill up once or vary with the
+load. It runs as root and as a user."""
 import re
 
 import pytest
@@ -6,10 +7,11 @@ import pytest
 from guest import dumps_in, guest, sections_of
 from watched import LOADS, accused_in, reports_in
 
-# Time is the guest's own, so that a busy host changes nothing.
+# Under -icount, time in the guest depends only on executed instructions, so a busy host changes
+# nothing.
 pytestmark = [pytest.mark.icount, pytest.mark.cpus(1)]
 
-# Windows of 0.1 s instead of 20 s, so the first judgement comes after 2.4 s.
+# Windows of 0.1 s instead of 20 s: the first judgement comes after 2.4 s.
 QUICK = "-i 0.02 -w 5"
 
 
@@ -40,8 +42,10 @@ echo "== out"; cat /tmp/out; echo "== dump"; cat #mem/kmemtrace/leaky; echo "== 
     assert sections["ctl"].count(" state ") == 1, "nothing else is traced"
 
 
+@pytest.mark.long
 def test_what_does_not_grow():
-    """Filled in the first third; filled ever more slowly; filled and emptied in turn. -v shows that something was judged."""
+    """kmemwatch accuses none of three caches: one fills during the first third of the time, one fills ever more slowly, one fills and empties
+    alternately. With -v the output shows that kmemwatch has judged."""
     result = run(f"""
 load 100000
 (i=0; while [ $((i += 1)) -le 10 ]; do echo 'leak debug_64 10' > #debug/alloc; usleep 80000; done) & loads="$loads $!"
@@ -57,7 +61,8 @@ kmemwatch -t -v {QUICK} -T 6; status=$?; unload; cat '#debug/alloc' >&2; cat #me
 
 
 def test_growth_that_ends():
-    """Said twice: when it was found and when it had ended. Interrupted, with nothing growing any more."""
+    """kmemwatch reports growth when it finds it, and reports again when the growth has ended. When SIGINT ends kmemwatch, nothing grows any more,
+    so the exit status is 0."""
     result = run(f"""
 (i=0; while [ $((i += 1)) -le 80 ]; do echo 'leak debug_64 3' > #debug/alloc; usleep 35000; done) &
 kmemwatch {QUICK} & pid=$!; sleep 7; kill -INT $pid; wait $pid; echo "status $?" >&2""")
@@ -76,7 +81,8 @@ kmemwatch {QUICK} & pid=$!; sleep {before}; kill -{signal} $pid; wait $pid; stat
 
 
 def test_without_the_rights():
-    """A user's kmemwatch says at once that it starts no traces, and watches; root's meets traces of others and leaves them alone."""
+    """A user's kmemwatch says at once that it cannot start traces, and watches nevertheless. Root's kmemwatch does not change a trace that somebody
+    else has started."""
     result = run(f"""
 every 30000 "printf 'leak debug_64 1\\nleak debug_1024 1\\n' > '#debug/alloc'"
 (proctest as 65534 kmemwatch -t {QUICK} -T 4 2> /tmp/err; echo "status $?") > /tmp/out &
@@ -114,7 +120,7 @@ def test_closed_output():
 
 @pytest.mark.long
 def test_it_does_not_grow_itself():
-    """Its memory is all there at the first judgement: many looks later it has no page more."""
+    """kmemwatch does not leak: it has the same resident memory after two seconds and after four, with many judgements in between."""
     result = run("""kmemwatch -v -i 0.001 -w 2 -T 5 > /tmp/out & pid=$!; sleep 2; grep VmRSS /proc/$pid/status; sleep 2; grep VmRSS /proc/$pid/status
 wait $pid; echo $?; grep -c after /tmp/out""")
     before, after, status, reports = result.stdout.splitlines()

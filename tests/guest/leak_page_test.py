@@ -1,4 +1,4 @@
-"""make leaktest leaves a page that shows the leak at a glance."""
+"""The HTML page that make leaktest writes: the widest function is the leaking one, and the page fits on screens of two sizes."""
 import pytest
 
 from guest import BUILD, ROOT, leaktest
@@ -9,7 +9,7 @@ WIDTHS = ("Object.fromEntries([...document.querySelectorAll('#flame g.frame')].m
           " [g.getAttribute('name'), g.querySelector('rect').width.baseVal.value]))")
 
 
-@pytest.mark.long  # a browser is large
+@pytest.mark.long  # needs a browser, which is a large package
 @pytest.mark.cpus(1)
 def test_the_leaking_function_is_widest(tmp_path):
     result = leaktest("leakdemo leak 3", "--quick", "--report", str(tmp_path / "report.txt"))

@@ -1,4 +1,4 @@
-"""make leaktest: what leaks is found and named, what does not leak is not accused."""
+"""make leaktest: leaks are found and named, and clean commands are not accused."""
 import json
 import os
 import re
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.cpus(1)
 
 
 def quick(command, *options):
-    """By the trace alone, where counts are not the subject."""
+    """Runs the leak test with --quick: it judges only by the trace, without untraced runs."""
     return leaktest(command, "--quick", *options)
 
 
@@ -72,7 +72,7 @@ def test_files():
 
 
 def test_what_happens_once_is_not_a_leak():
-    """A file that stays is there once, not once for each run."""
+    """Only one run creates a file that stays. The report lists the file's objects under "not repeated", and the verdict is no leak."""
     result = quick("[ -e /tmp/third ] && exit; [ -e /tmp/second ] && : > /tmp/third; : > /tmp/second")
     assert result.status == 0, result
     assert "not repeated (not counted)" in result.stdout
@@ -94,10 +94,10 @@ def test_status_of_the_command_is_shown_not_judged():
                                       "printf 'stop\\nreset\\nstart pid=1\\n' > '#mem/kmemtrace/chan'", "echo mark > '#mem/kmemtrace/chan'"],
                          ids=["reset", "stop", "stop and start", "filter", "mark"])
 def test_meddling_is_not_clean(meddling):
-    """Whatever the command does to the traces, once, in the second run: nothing can be said."""
+    """In the second run, the command under test changes a trace of the leak test. Then the verdict is unknown."""
     result = quick(f"[ -e /tmp/once ] && [ ! -e /tmp/twice ] && {{ : > /tmp/twice; {meddling}; }}; : > /tmp/once", "--repeat", "2")
     assert result.status == 2, result
-    assert "somebody else gave " in result.stdout
+    assert "another process gave " in result.stdout
     assert result.stdout.endswith("\nno leak found, but not all is known\n"), result
 
 
@@ -109,7 +109,8 @@ def test_a_leak_is_a_leak_whoever_meddles():
 
 @pytest.mark.cpus(4)
 def test_what_was_left_running_is_killed():
-    """In the background, with children that never end, stopped. A sleep that is killed early is still called sh."""
+    """The command leaves processes in the background: a sleep, one that creates children without end, and one that is stopped. The leak test kills
+    them. (The report counts 1 to 6 processes named sleep, since a child that is killed before its exec is still named sh.)"""
     result = quick("sleep 100 & (while :; do (:); done) & sh -c 'kill -STOP $$' & true")
     assert result.status == 0, result
     assert re.search(r"^left running, and killed: .*sleep \([1-6] times\)", result.stdout, re.M), result
@@ -122,14 +123,14 @@ def test_a_leak_of_what_was_left_running():
 
 
 def test_a_leak_by_different_stacks():
-    """One object in each run, from one function, whose callers differ."""
+    """One function leaks one object in each run, called from different functions."""
     result = quick("echo x >> /tmp/n; echo \"leak debug_64 1 depth=$(wc -l < /tmp/n)\" > '#debug/alloc'")
     assert result.status == 1, result
     assert re.search(r"^LEAKED: 320 bytes of debug_64 by allocate, from 5 stacks, alive in 5 of 5 runs$", result.stdout, re.M), result
 
 
 def test_a_leak_from_a_cache_that_the_command_has_made():
-    """In the first traced run; from it leak those after."""
+    """The first traced run creates the cache, and later runs leak objects of the cache."""
     result = quick("echo x >> /tmp/n; case $(wc -l < /tmp/n) in 1) ;; 2) echo 'cache fresh 100 1' ;; *) echo 'leak fresh 1' ;; esac > '#debug/alloc'")
     assert result.status == 1, result
     assert re.search(r"^400 bytes in 4 allocations of fresh from stack\n(.*\n)*?    marks 1-4, ", result.stdout, re.M), result
@@ -137,7 +138,8 @@ def test_a_leak_from_a_cache_that_the_command_has_made():
 
 
 def test_a_leak_from_a_cache_that_each_run_makes():
-    """The caches leak as well. That before the start was not traced, the others were from their first object on."""
+    """Each run creates a cache with three objects, and frees nothing. The leak test reports the objects and the caches. The trace does not have
+    the objects of the cache that the warm-up run has created."""
     result = quick("echo 'cache fresh 100 3' > '#debug/alloc'")
     assert result.status == 1, result
     assert re.search(r"^1500 bytes in 15 allocations of fresh from stack\n(.*\n)*? +leak_at_depth\+.*\n(.*\n)*?    marks 0-4, ", result.stdout, re.M), result
@@ -155,7 +157,7 @@ def test_a_leak_in_two_of_five_runs():
 
 
 def test_a_command_that_is_not_utf_8():
-    """Its bytes arrive in the guest, and in the report."""
+    """The bytes of the command arrive unchanged in the guest, and in the report."""
     result = quick(b"[ $(printf '\xff' | od -An -tx1) = ff ]; exit $?", "--repeat", "1")
     assert (result.status, "exit status: 0" in result.stdout) == (0, True), result
 
@@ -164,7 +166,8 @@ def test_a_command_that_is_not_utf_8():
     ("echo 'leak kmalloc 15 size=1000000' > '#debug/alloc'", "page"), ("echo 'leak debug_1024 15000' > '#debug/alloc'", "debug_1024"),
 ], ids=["large", "small"])
 def test_memory_that_runs_out(command, name):
-    """A quarter of it in each run: a leak, if it could be looked at then; or what grew most. Never nothing."""
+    """Each run leaks a quarter of memory. If the leak test gets all its dumps, the verdict is a leak; otherwise it is unknown, and the report names
+    the cache that grew most. The verdict is never "no leak"."""
     result = quick(command, "--mem", "64M")
     assert result.status in (1, 2), result
     if result.status == 1:
@@ -174,7 +177,7 @@ def test_memory_that_runs_out(command, name):
 
 
 def make(command, report):
-    """Not in the folder's own report, which somebody else may be about to make."""
+    """Runs `make leaktest` with the report in the file `report`, since another test may be writing the default file."""
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     return subprocess.run(["make", "-s", "-C", str(ROOT), f"BASE={os.path.relpath(BUILD, ROOT)}", "leaktest",
                            "QUICK=1", f"REPORT={report}", f"CMD={command}"], capture_output=True, text=True, env=environment, check=False)
@@ -186,7 +189,8 @@ def test_make(tmp_path):
     assert run.returncode == 1, run.stderr
     assert "leaky_open" in run.stdout
     assert (tmp_path / "report.txt").read_text() == run.stdout
-    # The other forms, and where they are. Both runs of the allocator's judges count the same objects once.
+    # leaktest writes the report in all forms, and prints their paths. An object that two judges (repetition in the trace, and reachability)
+    # accuse is counted once.
     [(size, objects)] = re.findall(r"^(\d+) bytes in (\d+) allocations of leaky from stack$", run.stdout, re.M)
     told = [line for line in run.stderr.splitlines() if line.startswith(f"leaktest: {tmp_path}")]
     assert [line.partition(": ")[2].partition(":")[0] for line in told] == \
@@ -198,7 +202,8 @@ def test_make(tmp_path):
 
 @pytest.mark.cpus(4)
 def test_make_gives_the_command_as_it_was_typed(tmp_path):
-    """What make would take for variables of its own, quotes, and more than one line."""
+    """The command has words that make could take for its own variables, quotes, and more than one
+    line."""
     command = """i=0; while [ $i -lt 3 ]; do i=$((i + 1)); done\necho "<$i> '$(echo a b)' $$" | sed 's/[0-9]*$/pid/'; exit $i"""
     run = make(command, tmp_path / "report.txt")
     assert run.returncode == 0, run.stderr
@@ -212,19 +217,21 @@ def test_make_gives_the_command_as_it_was_typed(tmp_path):
     ("exit_files", "true", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
 ], ids=["pipe_close", "walk_error", "exit_files"])
 def test_a_planted_bug_is_found_and_named(bug, command, cache, place):
-    """Each of kern/include/core/planted.h that the stacks of five runs show."""
+    """Finds the bugs of kern/include/core/planted.h that the stacks of five runs show."""
     result = quick(command, "--variant", "break", "--cmdline", f"break={bug}")
     assert result.status == 1, result
     assert re.search(rf"of {cache} from stack\n(.*\n)*? +{place}:\d+\n", result.stdout), result
 
 
-# Some of its 17 allocations fail in turn; of these the last ones are made when the child has its address space.
+# Lets one allocation of a fork fail, in each round a later one. A fork makes 17 allocations; before it
+# makes the last of them, the child already has its address space.
 FORK_FAILS = "for i in $(seq 13 18); do sh -c \"echo 'failnext 1 after=$i' > '#debug/alloc'; (:); :\"; done 2> /dev/null; true"
 IN_A_FILE = "cp /etc/profile /tmp/x.$$; chmod +x /tmp/x.$$; /tmp/x.$$ > /dev/null 2>&1; rm /tmp/x.$$"
 
 
-# References that are not put, or are kept for good: how each is run, of what class, what the stack begins with that took it, and where it lies
-# when all is over (None: nowhere, the error path has lost it).
+# For each planted bug that leaks a reference: a command that triggers the bug, the class of the
+# reference, the beginning of the stack that took the reference, and where the reference is at the end
+# (None: the report finds it nowhere).
 TAKEN = {
     "walk_error": ("ls /etc/nothing", "chan", r"Walk::step\S*.*  kern/src/ns/walk\.cc", None),
     "exec_format": (IN_A_FILE, "chan", r"program_load\S*  kern/src/proc/exec\.cc", None),
@@ -239,7 +246,8 @@ TAKEN = {
     "ref_static": ("cat /proc/self/cmdline", "address_space", r"planted_space_read\S*  kern/src/proc/ref_planted\.cc", r"spaces_read"),
     "ref_immortal": ("cd /tmp", "namespace", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", None),
 }
-# Objects that stay anyway, or whose cache has another name than the class: the references stand alone.
+# For these bugs, the report lists the references alone, not under an object. The reason is that the
+# object stays without the bug as well, or that the object's cache does not have the name of the class.
 ALONE = ("ref_immortal", "coverage_again")
 IN_SHORT = ("walk_error", "exec_format", "ref_list", "ref_timer", "ref_immortal")
 
@@ -249,12 +257,12 @@ def check_taken(result, bug):
     assert result.status == 1, result
     if bug in ALONE:
         pattern = rf"^(\d+) references to objects of {kind} from stack\n +{place}:\d+\n"
-    else:  # under the object, whose own stack is innocent
+    else:  # the references are listed under the object that they keep, whose allocating stack is not at fault
         pattern = (rf"^\d+ bytes in \d+ allocations of {kind} from stack\n(?: .*\n)*? +kept by (\d+) references that were not put, taken from "
                    rf"stack\n +{place}:\d+\n")
     lying = rf" +reference to 0x[0-9a-f]{{16}} .*{holder}.*\n" if holder else r" +\1 references nowhere found\n"
     found = re.search(pattern + r"(?: +\S.*  .*:\d+\n)*" + lying, result.stdout, re.M)
-    assert found and int(found[1]) % 5 == 0, result  # as many in each of five runs
+    assert found and int(found[1]) % 5 == 0, result  # the same number in each of five runs
 
 
 @pytest.mark.parametrize("bug", (bug if bug in IN_SHORT else pytest.param(bug, marks=pytest.mark.long) for bug in TAKEN))
@@ -264,7 +272,7 @@ def test_the_reference_that_was_not_put_is_named(bug):
 
 
 def test_references_of_several_bugs_are_told_apart():
-    """In one guest, and in each run all of them."""
+    """One guest has all bugs, and each run triggers all of them."""
     bugs = [bug for bug in TAKEN if bug not in IN_SHORT]
     result = quick("; ".join(f"( {TAKEN[bug][0]} )" for bug in bugs), "--variant", "break", "--cmdline", f"break={','.join(bugs)}")
     for bug in bugs:
@@ -276,7 +284,8 @@ def test_planted_bugs_sleep():
     assert result.status == 0, result
 
 
-# Kinds of leaks that the stacks of some runs do not show: how each is run, what is accused, and what names it.
+# For each planted bug whose leak does not show in the stacks of a few traced runs: the command, the
+# accused cache, and a function of the stack that the report shows (None: the report has no stack).
 PIPELINE = "ls / | cat"
 HIDDEN_KINDS = {
     "five_stacks": (PIPELINE, "kmalloc_96", "planted_lose"),
@@ -286,7 +295,7 @@ HIDDEN_KINDS = {
     "batch": ("dd if=/dev/zero bs=1 count=20 2> /dev/null | cat", "kmalloc_2048", "planted_batch"),
     "by_time": ("true", "kmalloc_96", "planted_loss"),
     "host_file": ("cat /host/file", "p9_fid", r"\S*kern/drivers/dev/p9\.cc"),
-    # No trace sees these.
+    # No trace records these.
     "kept_stack": ("true", "kernel_virtual", None),
     "trace_table": (r"printf 'start\nstop\nreset' > '#mem/kmemtrace/chan'", "trace", None),
     "dump_copy": (r"echo start > '#mem/kmemtrace/chan'; cat '#mem/tracedump' > /dev/null; printf 'stop\nreset' > '#mem/kmemtrace/chan'", "trace", None),
@@ -318,12 +327,13 @@ def test_a_kind_that_no_trace_sees(tmp_path):
     check_hidden_kind("kept_stack", tmp_path, "--runs", "32")
 
 
-# What nobody can reach: one object is enough.
+# --- Unreachable objects: a single one is a leak.
 LOST_ONCE = "echo x >> /tmp/n; [ $(wc -l < /tmp/n) = 3 ] && leakdemo leak 1; true"
 
 
 def check_unreachable(report, command, *options):
-    """That the leak test finds something that nobody can reach. Of the JSON report: the first of it that has a stack, and the verdict's other judges."""
+    """Checks that the leak test finds an unreachable object. Returns the first entry of `unreachable` with a stack in the JSON report, and all of
+    the command's results in that report."""
     result = leaktest(command, *options, "--report", report)
     assert result.status == 1, result
     [found] = json.loads(report.with_suffix(".json").read_text())["commands"]
@@ -335,7 +345,8 @@ def check_unreachable(report, command, *options):
 
 
 def test_an_object_that_is_lost_once_is_a_leak(tmp_path):
-    """In one of five runs: no other judge accuses it. What it keeps is said."""
+    """One of five runs loses an object, so only the search for unreachable objects accuses it. For a lost object that has pointers to others, the
+    report names these (`keeps`)."""
     named, found = check_unreachable(tmp_path / "report", LOST_ONCE, "--quick")
     assert (named["name"], named["objects"], named["stack"][0], found["leaks"]) == ("leaky", 1, "leaky_open", []), found
     assert "leaky" not in [group["name"] for group in found["not_repeated"]], found
@@ -366,11 +377,12 @@ def test_an_object_that_is_lost_in_one_run_of_ten_is_found_ten_times(tmp_path):
         check_one_in_ten(tmp_path / "report")
 
 
-# For those who use it every day.
+# --- For daily use.
 
 
 def test_a_list_in_one_guest(tmp_path):
-    """What leaks is named, what does not is not accused for it; and the reports for programs."""
+    """In one guest, the leaking command is reported, and the clean commands are not accused of that leak. The JSON and JUnit reports have the three
+    verdicts. The JSON report serves as a baseline."""
     commands = tmp_path / "commands"
     commands.write_text("# comment\nls /\nleakdemo leak 1\n\nleakdemo clean\n")
     report = tmp_path / "report.txt"
@@ -381,7 +393,7 @@ def test_a_list_in_one_guest(tmp_path):
     assert [one["status"] for one in json.loads(report.with_suffix(".json").read_text())["commands"]] == ["clean", "leak", "clean"]
     suite = ElementTree.parse(report.with_suffix(".xml")).getroot()
     assert [(case.get("name"), len(case)) for case in suite] == [("ls /", 0), ("leakdemo leak 1", 1), ("leakdemo clean", 0)]
-    # Known by now; what is new is not.
+    # The baseline hides known leaks; other leaks are accused.
     baseline = ["--baseline", report.with_suffix(".json")]
     result = quick("leakdemo leak 2", *baseline)
     assert (result.status, "10 objects, 1920 bytes from 1 stacks: in the baseline" in result.stdout) == (0, True), result
@@ -405,14 +417,16 @@ def test_objects_that_the_kernel_declares_to_stay():
 
 
 def test_page_tables_of_the_kernel_stay():
-    """More kernel stacks at a time than ever before, in each run: tables of their addresses are kept for the next."""
+    """Each run has more kernel stacks at once than any run before. The page tables that map them stay, for later stacks, and the report says
+    that the kernel declares them to stay."""
     result = quick("echo x >> /tmp/n; n=$(($(wc -l < /tmp/n) * 150)); printf 'leak kernel_stack %d\\nfree kernel_stack %d\\n' $n $n > '#debug/alloc'")
     assert result.status == 0, result
     assert re.search(r"^    \d+ objects, \d+ bytes from \d+ stacks: declared by the kernel to stay", result.stdout, re.M), result
 
 
 def test_a_program_and_a_folder_from_outside(tmp_path):
-    """It is found by its build id, not by its name."""
+    """The command runs a program that is not in the image (--add), and reads a shared folder. The report names the program's functions and lines:
+    leaktest finds the program's file by the build id."""
     program, folder = tmp_path / "stranger", tmp_path / "folder"
     folder.mkdir()
     (folder / "count").write_text("2\n")

@@ -27,7 +27,7 @@ def test_no_page():
 
 
 def test_in_a_pager():
-    """A screen at a time, to the end by G, and the prompt again after q."""
+    """The pager shows one screen at a time. The key G shows the end, and q returns to the shell."""
     with Console() as console:
         console.read_until(Console.PROMPT)
         console.type("man memleak\n")

@@ -1,4 +1,4 @@
-"""memleak -p and -c, run as its readers would: what a process leaks is reported with exactly its bytes, by who has leaked it."""
+"""memleak -p and -c: each leak of a process is reported with its exact bytes and the leaking function."""
 import re
 
 import pytest
@@ -11,8 +11,10 @@ pytestmark = pytest.mark.cpus(1)
 KINDS = ["malloc", "calloc", "realloc", "reallocarray", "reallocf", "posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc", "strdup",
          "new", "new_array", "new_nothrow", "new_aligned", "new_array_aligned", "failing", "before_fork", "before_kill"]
 
-# begin ARGUMENTS -- ALLOCTEST'S: starts alloctest, which waits, and memleak on it; $test and $leak are their processes. Then `go` lets the
-# one allocate and waits until it has; next_reports waits for a report that began after that; finish ends alloctest, and shows what memleak wrote.
+# `begin A… -- B…` starts alloctest with the arguments B, and memleak with the arguments A to trace this
+# alloctest, which waits before it allocates. $test and $leak are the PIDs of alloctest and memleak. `go` lets
+# alloctest allocate, and waits until it has done so. `next_reports` waits for a report that memleak
+# began after the call. `finish` ends alloctest and prints memleak's output.
 PRELUDE = """
 mkdir /tmp/t; cd /tmp/t
 wait_for() { until grep -q "$1" $2 2> /dev/null; do sleep 0.1; done; }
@@ -37,13 +39,13 @@ class Report:
         self.shown, self.groups, self.addresses, self.left_out, self.process = shown, [], [], None, None
 
     def by(self, function):
-        """(bytes, allocations) of stacks whose first line is in this function, but that strdup has a name of its own."""
+        """Returns (bytes, allocations) of the stacks whose innermost frame is in `function`, where frames of strdup are ignored."""
         found = [group for group in self.groups if ([frame for frame in group[2] if not re.match("_?strdup", frame)] or [""])[0].startswith(function + "+")]
         return sum(group[0] for group in found), sum(group[1] for group in found)
 
 
 def reports_in(output):
-    """[Report] and the lines that belong to none."""
+    """Returns a list of reports, and the lines that belong to none."""
     reports, others = [], []
     for line in output.splitlines():
         if found := HEADING.fullmatch(line):
@@ -78,7 +80,7 @@ def check(report, kind, output, size=30000):
 
 
 def test_each_allocator():
-    """From the first instruction to the end of the program."""
+    """memleak -c traces from the first instruction to the end of the program."""
     output = run_guest("".join(f"memleak -c 'alloctest {kind}'; echo === {kind} $?\n" for kind in KINDS))
     parts = re.split(r"=== (\w+) (\d+)\n", output)
     assert parts[1::3] == KINDS
@@ -104,7 +106,7 @@ def test_all_of_a_process_that_runs():
 
 
 def test_mmap():
-    """What was asked for, not whole pages. A part that is given back is no longer there."""
+    """memleak counts the requested size, not whole pages, and not the part that was unmapped."""
     output = run_guest("memleak -c 'alloctest --leak 30000 mmap'; memleak -c 'alloctest --leak 4096000 mmap part_of_mmap'"
                        "; memleak -c 'alloctest --leak 30000 part_of_mmap'")
     [first, second, third], _ = reports_in(output)
@@ -114,7 +116,8 @@ def test_mmap():
 
 
 def test_as_the_test_of_the_original_reads_it():
-    """The first word of the last line with `byte` in it, of two reports of the top stack."""
+    """The test of the original memleak (bcc) prints two reports of the top stack and takes the first word of the last line with `byte` in it for
+    the leaked bytes. The output of this memleak can be read in the same way."""
     output = run_guest("begin -T 1 1 2 -- malloc; wait_for Top out; go; finish")
     lines = [line for line in output.splitlines() if "byte" in line]
     assert int(lines[-1].split()[0]) == 30000, output
@@ -132,7 +135,7 @@ memleak --symbols-prefix nosuch_ -c 'alloctest malloc'; echo $?
 
 
 def test_from_now_on():
-    """What was there before is not known; that the program frees it is no error."""
+    """memleak -p does not report allocations from before its start, and counts their frees as `unmatched`."""
     output = run_guest("begin -o 0 1 -- --leak 2000 malloc free_old; go; next_reports; finish")
     reports, [*_, status] = reports_in(output)
     assert (reports[-1].by("leak_malloc"), reports[-1].left_out["unmatched"]) == ((2000, 2), 1), output
@@ -149,7 +152,7 @@ def test_allocations_sizes_and_order():
 
 
 def test_age():
-    """Until the process has ended: then all is leaked that is left."""
+    """-o leaves out younger allocations only while the process runs. When the process has ended, memleak reports all allocations that are left."""
     output = run_guest("begin -o 600000 1 -- malloc; go; next_reports; finish")
     *_, before, last = reports_in(output)[0]
     assert (before.groups, before.left_out["younger"]) == ([], 30), output
@@ -174,14 +177,14 @@ def test_samples_stand_for_all():
     output = run_guest("begin -s 8K -o 0 1 -- --leak 20000000 malloc; go; next_reports; finish")
     report = reports_in(output)[0][-1]
     size, objects = report.by("leak_malloc")
-    # About 2300 records, 2.1 % standard error.
+    # There are about 2300 records, so the standard error is 2.1 %.
     assert objects == pytest.approx(20_000, abs=2_500)
     assert size == pytest.approx(1000 * objects, abs=1000)
     assert report.process.endswith(", estimated from samples"), output
 
 
 def test_folded():
-    """Of a command: when it ends. Nothing else is on standard output."""
+    """With -f -c, memleak prints folded stacks when the command has ended, and nothing else to standard output."""
     output = run_guest("memleak -f -c 'alloctest malloc new' 2> err; memleak -f --sort count -c 'alloctest malloc' 2> /dev/null; cat err >&2",
                        mock_any)
     lines = [line for line in output.splitlines() if ";leak_" in line]
@@ -207,7 +210,7 @@ EVENT = re.compile(r"\(b'(\S+)', (\d+), (\d+), b'(.{4})', (\d+\.\d{6}), b'(.*)'\
 
 
 def test_no_memory():
-    """What there is no memory to record is counted, and what has been recorded is right."""
+    """When trace memory is full, memleak counts dropped records, and the remaining records have the right sizes."""
     output = run_guest("echo 'limit 1M' > '#mem/kmemtrace/ctl'; memleak -c 'alloctest --leak 60000000 malloc'; memleak -c 'alloctest malloc'")
     [report, after], _ = reports_in(output)
     size, objects = report.by("leak_malloc")
@@ -225,7 +228,7 @@ def test_long_paths():
 
 
 def test_events():
-    """Each allocation and each free, in the format of the original; all of what the program does."""
+    """memleak -t prints each allocation and each free in the format of the original memleak (bcc)."""
     output = run_guest("memleak -t -c 'alloctest --leak 3000 malloc mmap'; echo $?")
     *lines, status = output.splitlines()[2:]
     assert status == "0"
@@ -249,7 +252,7 @@ def test_events():
 
 @pytest.mark.cpus(4)
 def test_a_burst():
-    """None of what a loop does quicker than it can be printed is lost, unseen or seen."""
+    """A program allocates and frees faster than memleak -t prints. memleak prints all 20,000 allocations and frees, and loses none."""
     output = run_guest("memleak -t -c 'alloctest --leak 20000 one_by_one' > out; grep -c 'alloc exited, size = 64,' out; "
                        "grep -c 'free entered.* size = 64' out; grep '^lost' out; true")
     assert output == "20000\n20000\n"
@@ -261,7 +264,8 @@ def test_ends_by_a_signal():
 
 
 def test_exec():
-    """What the process was is gone: of the same program it goes on, another is not followed."""
+    """exec releases the process's memory. memleak continues if the process executes the same program again, and ends if the program is another
+    one."""
     output = run_guest("memleak -c 'alloctest before_exec'; memleak -c 'alloctest before_other_program' > out 2> err; echo $?; cat err")
     [report], [*_, status, message] = reports_in(output)
     assert (report.by("leak_before_exec"), report.by("leak_calloc")) == ((0, 0), (2000, 2)), output
@@ -270,7 +274,7 @@ def test_exec():
 
 
 def test_script():
-    """The process of a script is its interpreter. What a command starts is not followed."""
+    """For a script, memleak traces the interpreter. It does not trace the interpreter's child processes."""
     output = run_guest("""
 printf '#!/bin/sh\\nx=$(seq 1000)\\nalloctest malloc\\n:\\n' > script; chmod +x script
 memleak -T 100 -c ./script; memleak -c "sh script"
@@ -286,7 +290,7 @@ memleak -T 100 -c ./script; memleak -c "sh script"
 
 @pytest.mark.cpus(4)
 def test_nothing_stays_probed():
-    """However memleak ends; and the process does not notice."""
+    """After memleak has ended by SIGINT, SIGTERM, SIGKILL or closed output, no session of #probe is left, and the traced process goes on."""
     output = run_guest("""
 for signal in INT TERM KILL; do
     begin 1 -- malloc; wait_for Top out; kill -$signal $leak; wait $leak 2> /dev/null
@@ -307,7 +311,8 @@ def test_two_at_once():
 
 
 def test_the_command_is_run_as_it_is():
-    """Its input, output and status, and its words are what blanks separate."""
+    """memleak -c passes its standard input and output to the command, and reports the command's exit status. Blanks separate the command's
+    words."""
     output = run_guest("""echo line | memleak -c 'cat' > out; grep -x line out
 memleak -c "  echo 'a   b'  " 2> /dev/null | head -n 2 | tail -n 1
 memleak -c 'sh -c exit' | tail -n 1; memleak -c 'cat /nosuch' 2> /dev/null | tail -n 1""")

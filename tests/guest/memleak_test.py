@@ -1,4 +1,4 @@
-"""memleak, run as its readers would: what leaks is reported with exactly its bytes, and nothing stays traced behind it."""
+"""memleak for the kernel: leaks are reported with their exact bytes, and no trace is left when memleak has ended."""
 import re
 import subprocess
 
@@ -8,8 +8,9 @@ from guest import BUILD, ctl_in, guest
 
 pytestmark = pytest.mark.cpus(1)
 
-# begin ARGUMENTS: starts memleak and waits for its first report, before which all traces run. next_reports: waits for one that began
-# after the call. finish SIGNAL: ends it, and shows what it wrote.
+# `begin ARGUMENTS` starts memleak and waits for the first report; then all traces run.
+# `next_reports` waits for a report that began after the call. `finish SIGNAL` ends memleak and
+# prints its output.
 PRELUDE = """
 ctl='#mem/kmemtrace/ctl'
 reports() { grep -c '\\] Top' /tmp/out; }
@@ -29,12 +30,12 @@ class Report:
         self.shown, self.groups, self.addresses, self.left_out, self.traces = shown, [], [], None, None
 
     def leaked(self):
-        """[(bytes, allocations)] of what was leaked on purpose, as printed."""
+        """Returns [(bytes, allocations)] of the planted leaks, as printed."""
         return [group[:2] for group in self.groups if group[2] and group[2][0].startswith("leak_at_depth+")]
 
 
 def reports_in(output):
-    """Every line but the first must be what the format knows."""
+    """Returns a list of reports. Fails if a line after the first one does not match the format."""
     first, *lines = output.splitlines()
     if first != "Attaching to kernel allocators, Ctrl+C to quit.":
         raise AssertionError(output)
@@ -70,7 +71,7 @@ def check_nothing_traced(ctl):
 
 @pytest.mark.cpus(4)
 def test_30000_bytes_of_each_kind():
-    """A cache, kmalloc and pages. Interrupted, it leaves nothing traced."""
+    """memleak reports 30,000 leaked bytes from a cache, from kmalloc and from pages. After SIGINT nothing stays traced."""
     output = run_guest("""
 begin -o 0 -T 100 1
 printf 'leak kmalloc_16 1875 depth=2\\nleak kmalloc 30 size=1000 depth=3\\nleak page 10 size=3000 depth=4\\n' > '#debug/alloc'
@@ -103,7 +104,8 @@ echo ===; echo status $1, $((${2%.*} - before >= 5)); cat "$ctl"
 
 
 def test_however_it_ends():
-    """SIGTERM, closed output, and SIGKILL: then the next one finds what it has left."""
+    """When memleak ends by SIGTERM or because its output is closed, it ends its traces. After SIGKILL they remain, and the next memleak ends
+    them."""
     output = run_guest("""
 begin 1; finish TERM > /dev/null; cat "$ctl"; echo ===
 memleak 1 2> /tmp/err | head -n 1; cat "$ctl"; echo ===; cat /tmp/err; echo ===
@@ -120,7 +122,8 @@ memleak --source debug_64 1 1 > /dev/null; cat "$ctl"
 
 @pytest.mark.cpus(4)
 def test_several_at_once():
-    """The one that ends first leaves the other's traces alone; somebody else's trace is looked at and left as it is."""
+    """Two memleaks run. When one ends, the traces that the other uses go on. A trace that another program has started is reported, but not
+    changed."""
     output = run_guest("""
 echo 'start depth=3' > '#mem/kmemtrace/debug_1024'
 echo 'leak debug_1024 3' > '#debug/alloc'
@@ -172,7 +175,7 @@ echo mark > '#mem/kmemtrace/debug_64'; echo 'leak debug_64 7 depth=3' > '#debug/
 memleak --since-mark --source debug_64 -o 0 1 1
 """, "status 0\n")
     changes, marked = output.split("===\n")
-    # A report may come between the two commands, so it is the sum that counts.
+    # A report may come between `leak` and `free`, so the test adds up the reports.
     sums = {}
     *_, last = reports = reports_in(changes)
     for report in reports:
@@ -190,7 +193,7 @@ begin -s 4K --source debug_64 -o 0 1; echo 'leak debug_64 200000' > '#debug/allo
 """, "status 0\n")
     *_, report = reports_in(output)
     [(size, objects)] = report.leaked()
-    # About 3100 records, 1.8 % standard error.
+    # There are about 3100 records, so the standard error is 1.8 %.
     assert objects == pytest.approx(200_000, abs=20_000)
     assert size == pytest.approx(64 * objects, abs=64)
     assert report.left_out["filtered"] > 190_000
@@ -210,7 +213,7 @@ memleak -f -o 0 --source debug_64 1 2> /tmp/err; memleak -f --sort count -o 0 --
 
 
 def test_user_stacks():
-    """By function; a program whose file is another by now has addresses."""
+    """memleak -U shows user stacks with names of functions. For a program whose file was replaced it shows addresses."""
     output = run_guest("""
 cp /bin/leakdemo /tmp/demo
 echo start > '#mem/kmemtrace/leaky'; leakdemo leak 30; /tmp/demo leak 20; cat /bin/cxxtest > /tmp/demo
@@ -233,7 +236,7 @@ def test_names_of_cxx_functions():
 
 
 def test_its_own_allocations():
-    """They are there with --with-self only: the open files at least."""
+    """memleak's own allocations, at least its open files, appear only with --with-self."""
     output = run_guest("memleak --source chan -o 0 1 1 > /tmp/a; memleak --with-self --source chan -o 0 1 1 > /tmp/b; cat /tmp/a /tmp/b")
     without, with_self = ("Attaching" + part for part in output.split("Attaching")[1:])
     [without], [with_self] = reports_in(without), reports_in(with_self)

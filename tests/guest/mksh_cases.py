@@ -1,8 +1,8 @@
 """mksh's own tests, check.t, without Perl.
 
-check.pl, which comes with mksh, describes the format at its beginning: tags with values, one case after the other. Here the cases are
-parsed and judged in Python; a shell script runs all of them, one after the other, on any system that has a shell, `env` and
-`timeout`: the guest, or the host for comparison. Files of check.t are bytes in no certain encoding, so text is latin-1 throughout.
+mksh's program check.pl describes the format of check.t in its first comment: tags with values, one case after the other. This module parses
+the cases and judges their results. It writes a shell script that runs the cases one after the other on any system with a shell, `env` and
+`timeout`: in the guest, or on the host for comparison. check.t has bytes of several encodings, so all text is read as latin-1.
 """
 import dataclasses
 import pathlib
@@ -12,13 +12,14 @@ import shlex
 LINE = re.compile(r"([-\w]+):\s*(|\S|\S.*\S)\s*$")
 MANY_LINES = {"description", "arguments", "script", "stdin", "perl-setup", "env-setup", "file-setup", "expected-stdout", "expected-stdout-pattern",
               "expected-stderr", "expected-stderr-pattern", "category"}
-CHOPPED = {"arguments", "env-setup"}  # without the last line's end
+CHOPPED = {"arguments", "env-setup"}  # fields whose values lose the newline of their last line
 
-# What mksh's Build.sh gives check.pl for a build such as ours, and what check.pl adds.
+# The categories that mksh's Build.sh gives check.pl for a build with our options, and the categories
+# that check.pl adds.
 CATEGORIES = {"shell:legacy-no", "int:32", "shell:textmode-no", "shell:binmode-yes", "stdout-ed", "no-stderr-ed", "shell:ebcdic-no",
               "shell:ascii-yes"}
 
-SECONDS = 20  # for a case that names no limit
+SECONDS = 20  # default limit for a case
 
 
 @dataclasses.dataclass
@@ -39,7 +40,7 @@ class Case:
         return self.name
 
     def fits(self, categories):
-        """Whether check.pl would run it for a shell of these categories."""
+        """True if check.pl would run the case for a shell of these categories."""
         if "category" not in self.fields:
             return True
         fits = False
@@ -53,7 +54,7 @@ class Case:
         return fits
 
     def _list(self, field):
-        """A list whose first character stands between its elements."""
+        """Returns the elements of a list field. The first character of the field's value separates the elements."""
         value = self.fields.get(field, "")
         return value[1:-1].split(value[0]) if value else []
 
@@ -61,12 +62,12 @@ class Case:
         return self._list("arguments")
 
     def environment(self):
-        """(what is set, what is unset)"""
+        """Returns (variables to set, variables to unset)."""
         words = [word.replace("@utflocale@", "C.UTF-8") for word in self._list("env-setup") if word]
         return [word for word in words if "=" in word], [word for word in words if "=" not in word]
 
     def faults(self, outcome):
-        """What of the outcome is not as expected, in words; nothing if all is."""
+        """Returns the differences between outcome and expectation, as texts; empty if there are none."""
         faults = []
         expected = self.fields.get("expected-exit", "0")
         if expected.isdigit():
@@ -88,7 +89,7 @@ class Case:
 
 
 def parse(path):
-    """The cases of a file of them."""
+    """Returns the cases of a file."""
     cases, fields, setups = [], {}, []
     lines = iter(pathlib.Path(path).read_bytes().decode("latin-1").split("\n"))
     line = next(lines)
@@ -119,7 +120,8 @@ def parse(path):
 
 
 def _set_up(value, where):
-    """The commands that make a file, and what it holds. `value`: kind, permissions, quoted name, content."""
+    """Returns (shell commands that create a file, a folder or a link, contents of the file or None). The commands copy the contents from the path
+    `where`. `value` is the value of a file-setup tag: kind, permissions, quoted name, and contents or target."""
     kind, mode, rest = re.match(r"\s*(\S+)\s+(\S+)\s+(.*)", value, re.DOTALL).groups()
     name, _, content = rest[1:].partition(rest[0])
     name = shlex.quote(name)
@@ -131,13 +133,14 @@ def _set_up(value, where):
 
 
 class Run:
-    """A run of cases: a folder with all that it needs, `all.sh` in it the script, and what came of each."""
+    """A run of cases: a folder with the script `all.sh`, which runs the cases, and the script's input files."""
 
     BOUNDARY = "\n--- 3c1d1f6e mksh case "
 
     def __init__(self, cases, folder, seen_as, shell, work, timeout="timeout -s KILL"):
-        """`folder` is seen as `seen_as` where the script runs; `shell` is tested; `work` is a folder that does not exist there yet; `timeout`: a
-        command that kills another one after the seconds that follow."""
+        """Writes the script and its input files to `folder`. On the system where the script runs, the path of `folder` is `seen_as`, `shell` is
+        the shell under test, and `work` is a folder that the script creates and removes. `timeout` is a command whose arguments are a number of
+        seconds and another command, which it kills after that time."""
         self.cases = cases
         self.folder = pathlib.Path(folder)
         self.seen_as, self.shell, self.timeout = seen_as, str(shell), timeout
@@ -151,12 +154,12 @@ class Run:
         (self.folder / "all.sh").write_text("\n".join(script), encoding="latin-1", newline="")
 
     def _give(self, name, content):
-        """A file for the script; its path there."""
+        """Writes an input file of the script. Returns the file's path on the system where the script runs."""
         (self.folder / name).write_text(content, encoding="latin-1", newline="")
         return f"{self.seen_as}/{name}"
 
     def _commands(self, number, case):
-        """What a case runs in a folder of its own; the last one is the shell."""
+        """Returns the commands that run a case in a separate folder. The last word is the shell."""
         commands = []
         for i, value in enumerate(case.setups):
             command, content = _set_up(value, f"{self.seen_as}/{number}.file{i}")
@@ -177,7 +180,8 @@ class Run:
         return [*commands, f"{shlex.join(command)} <{stdin} >../{number}.out 2>../{number}.err"]
 
     def outcomes(self, output):
-        """{case: what came of it} of what the script printed (bytes); a case that did not run is missing."""
+        """Returns {case: outcome} from the script's output (bytes). A case that did not run is
+        missing."""
         outcomes = {}
         parts = output.decode("latin-1").split(self.BOUNDARY)[1:]
         for first, second in zip(parts[::2], parts[1::2]):

@@ -1,4 +1,4 @@
-"""mksh, the shell of the console: its own tests (check.t), and how a person works with it at a terminal."""
+"""mksh, the shell of the console: its own tests (check.t), and line editing and job control at a terminal."""
 import fcntl
 import os
 import pty
@@ -9,21 +9,21 @@ import pytest
 
 import mksh_cases
 from guest import BUILD, guest, leaktest
-from terminal import Terminal
 
 pytestmark = pytest.mark.cpus(1)
 
 CHECK_T = BUILD / "user/ports/mksh/out/check.t"
 NATIVE = BUILD / "ports/native/mksh/mksh"
-EVERY = 12  # of the cases are in the short form
-LEAK_EVERY = 4  # are the load of the leak test
+EVERY = 12  # the short form runs every 12th case
+LEAK_EVERY = 4  # the leak test's load is every 4th case
 
-# Cases that are not run. Those of other systems and other builds of mksh are left out by their categories.
+# Cases that are not run, with the reason. Cases for other systems and other builds of mksh are not listed: cases_for() leaves them out by
+# their categories.
 SKIPPED = dict.fromkeys(("utf8bom-2", "fd-cloexec-1", "fd-cloexec-2"), "runs Perl, which is not there")
 
 
 def cases_for(system):
-    """The cases for mksh as it is built here."""
+    """Returns the cases of check.t that apply to our build of mksh on `system`."""
     return [case for case in mksh_cases.parse(CHECK_T) if case.name not in SKIPPED and case.fits(mksh_cases.CATEGORIES | {f"os:{system}"})]
 
 
@@ -35,7 +35,7 @@ def outcomes_in_guest(cases, folder, seconds):
 
 
 def outcomes_here(cases, folder):
-    """With a controlling terminal, which some cases want."""
+    """Runs the cases on the host, with a controlling terminal, which some of the cases need. Returns {case: outcome}."""
     run = mksh_cases.Run(cases, folder, folder, NATIVE, folder / "work", "timeout --foreground -s KILL")
     master, slave = pty.openpty()
     with subprocess.Popen(["dash", folder / "all.sh"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True,
@@ -47,7 +47,7 @@ def outcomes_here(cases, folder):
 
 
 def wrong(cases, outcomes):
-    """{case: what is wrong}"""
+    """Returns {case: error}."""
     faults = {case.name: case.faults(outcomes[case]) if case in outcomes else ["did not run"] for case in cases}
     return {name: found for name, found in faults.items() if found}
 
@@ -64,7 +64,7 @@ def test_some_cases(tmp_path):
 
 @pytest.mark.long
 def test_all_cases(tmp_path):
-    """The same pass in the guest and here; each that is left out has its reason."""
+    """All cases that are not skipped pass on the host and in the guest."""
     here, there = tmp_path / "here", tmp_path / "guest"
     here.mkdir()
     there.mkdir()
@@ -73,25 +73,23 @@ def test_all_cases(tmp_path):
     assert wrong(cases, outcomes_in_guest(cases, there, 900)) == {}
 
 
-# To its end, then killed in the middle with all that it started.
+# Runs the script with the cases to its end. Then runs it again, and kills it with all its processes
+# when half of the cases have begun.
 LEAK_LOAD = """sh /host/all.sh > /dev/null 2>&1
-setsid sh /host/all.sh > /dev/null 2>&1 < /dev/null & sleep 0.5; kill -9 -$! || kill -9 $!; wait
+setsid sh /host/all.sh > /dev/null 2>&1 < /dev/null &
+until [ -d /tmp/check/{half} ]; do usleep 1000; done
+kill -9 -$! || kill -9 $!
+wait
 rm -rf /tmp/check"""
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
 def test_leaves_nothing_behind(tmp_path, number):
-    mksh_cases.Run(quick_cases()[::LEAK_EVERY], tmp_path, "/host", "/bin/mksh", "/tmp/check")
-    result = leaktest(LEAK_LOAD, "--share", str(tmp_path), "--runs", "8", "--repeat", "3", "--timeout", "3600")
+    cases = quick_cases()[::LEAK_EVERY]
+    mksh_cases.Run(cases, tmp_path, "/host", "/bin/mksh", "/tmp/check")
+    result = leaktest(LEAK_LOAD.format(half=len(cases) // 2), "--share", str(tmp_path), "--runs", "8", "--repeat", "3", "--timeout", "3600")
     assert result.status == 0, result
-
-
-@pytest.fixture(name="terminal")
-def one_terminal():
-    with Terminal() as terminal:
-        terminal.wait_for(r"^#")
-        yield terminal
 
 
 def test_history_and_completion(terminal):
@@ -99,40 +97,44 @@ def test_history_and_completion(terminal):
     terminal.wait_for(r"^first\n#$")
     terminal.type("echo second\r")
     terminal.wait_for(r"^second\n#$")
-    # Two lines back by arrows, into the line, and changed there.
+    # The arrow keys go to the line before the previous one, and to the left in that line, where the test types X.
     terminal.type("\x1b[A\x1b[A")
     terminal.wait_for(r"^# echo first\s*\Z")
     terminal.type("\x1b[D\x1b[DX\r")
     terminal.wait_for(r"^firXst\n#$")
-    # A command, and a path of a device, which keeps its #.
+    # Completion works for a command, and for a path of a device, which keeps its #.
     terminal.type("kmemt\t")
     terminal.wait_for(r"^# kmemtop\s*\Z")
     terminal.type("\x15cat #mem/kmemst\t")
     terminal.wait_for(r"^# cat #mem/kmemstat\s*\Z")
     terminal.type("| grep -c NAME\r")
     terminal.wait_for(r"^1\n#$")
-    # What begins the same is listed.
+    # Completion lists names with the same beginning.
     terminal.type("ls #mem/kmem\t")
     terminal.wait_for(r"^kmemstat +kmemtrace/\n# ls #mem/kmem\s*\Z")
 
 
 def test_job_control(terminal):
-    terminal.type("sh -c 'echo running; sleep 1000'\r")
+    """^Z, bg, jobs, fg and ^C with a job that prints "continued" on SIGCONT. After fg, the test waits for
+    "continued" before it types ^C: fg prints the command before it gives the job the terminal, and until then ^C would go to the shell."""
+    terminal.type("echo 'trap \"echo continued\" CONT; echo running' > /tmp/job\r")
+    terminal.type("echo 'while :; do sleep 0.1; done' >> /tmp/job\r")
+    terminal.type("sh /tmp/job\r")
     terminal.wait_for(r"^running$")
     terminal.type("\x1a")
     terminal.wait_for(r"Stopped .*\n#$")
     terminal.type("bg\r")
-    terminal.wait_for(r"^\[1\] .*sleep 1000.*\n#$")
+    terminal.wait_for(r"^\[1\] .*sh /tmp/job\n(# )?continued$")
     terminal.type("jobs\r")
     terminal.wait_for(r"^\[1\] \+ Running .*\n#$")
     terminal.type("fg; echo status $?\r")
-    terminal.wait_for(r"^# fg.*\n.*sleep 1000")
+    terminal.wait_for(r"^# fg.*\n.*sh /tmp/job\ncontinued$")
     terminal.type("\x03")
     terminal.wait_for(r"^(status 130\n)?#$")
 
 
 def test_devices(terminal):
-    """What the rule for #name/ is for; the reason of a failed write; a device is a root of its own."""
+    """#name/… is a path in each command. In a device, `cd ..` goes up no further than the device's root."""
     terminal.type("echo start > #mem/kmemtrace/pipe; ls | cat > /dev/null; echo stop > #mem/kmemtrace/pipe\r")
     terminal.wait_for(r"\n#$")
     terminal.type("head -n 1 #mem/kmemtrace/pipe\r")

@@ -1,8 +1,8 @@
-"""The C library's names: user/libc/posix.list has what programs may ask for, docs/posix.md what of that is absent and why.
+"""The C library's names: user/libc/posix.list has the names that programs may use, and docs/posix.md lists the absent names with reasons.
 
-Programs ask in two ways, and both must give the same answer: configure links a function that it declares itself, and a source includes
-the header. So each name is looked for in its header and in the libraries, each header is compiled alone, and each function that a header
-declares must be there. All this is done by the cross compiler on the host; no guest runs.
+A program finds out in two ways whether a function exists, and both must give the same answer: its configure script links a function that
+the script declares itself, and its source includes the header. So the tests look up each name in its header and in the libraries, compile
+each header alone, and check that each function declared in a header exists. The cross compiler does all this on the host; no guest runs.
 """
 import concurrent.futures
 import fnmatch
@@ -19,15 +19,16 @@ TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
 SYSROOT = BUILD / "sysroot"
 INCLUDES = [SYSROOT / "include", SYSROOT / "newlib/include"]
 OURS, NEWLIB = [SYSROOT / "lib/libstele.a"], [SYSROOT / "newlib/lib/libc.a", SYSROOT / "newlib/lib/libm.a"]
-# What only other headers include, and what is not the C library's.
+# Headers that programs do not include themselves: only other headers include them, or they belong to
+# other libraries.
 NOT_ALONE = re.compile(r"(machine|ssp|abi|bits)/|(sys/)?_")
 C = ["-std=gnu17", "-D_GNU_SOURCE", "-w"]
-# What headers declare as a macro, under another name at link time.
+# Names at link time of functions that the header declares under another name.
 RENAMED = {"__xpg_basename", "__xpg_strerror_r"}
 
 
 def compiler(language, *arguments, **options):
-    """Runs the cross compiler, for "gcc" or "g++"; its messages are in plain ASCII."""
+    """Runs the cross compiler; `language` is "gcc" or "g++". Messages are in plain ASCII."""
     command = [TOOLCHAIN / f"bin/x86_64-stele-elf-{language}", f"--sysroot={SYSROOT}", *arguments]
     return subprocess.run(command, text=True, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"}, **options)
 
@@ -38,7 +39,7 @@ def parallel(function, items):
 
 
 def listed():
-    """Header to names with their kind, as in the file."""
+    """Returns {header: [names]} of user/libc/posix.list. A name may have the prefix that posix.list explains."""
     headers = {}
     for line in (ROOT / "user/libc/posix.list").read_text().splitlines():
         if line.startswith("  "):
@@ -50,7 +51,7 @@ def listed():
 
 
 def documented():
-    """What docs/posix.md says is absent: headers, names and patterns of names, from the first column of its tables."""
+    """Returns the absent headers, names, and patterns of names: the first column of the tables in docs/posix.md."""
     rows = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs/posix.md").read_text(), re.MULTILINE)
     return [word for row in rows for word in re.findall(r"`([^`]+)`", row)]
 
@@ -64,7 +65,7 @@ def gcc_include():
 
 
 def test_that_declares(kind_and_name):
-    """Lines that do not compile without a declaration of the name."""
+    """Returns C lines that compile only if the name is declared."""
     if kind_and_name.startswith("="):
         name = kind_and_name[1:]
         return f"#ifndef {name}\n  (void)({name});\n#endif\n"
@@ -75,7 +76,7 @@ test_that_declares.__test__ = False
 
 
 def undeclared(folder, header, names):
-    """Those of the names that the header does not declare."""
+    """Returns those of `names` that the header does not declare."""
     if find(header) is None:
         return set(names)
     source = folder / (header.replace("/", "_") + ".names.c")
@@ -89,7 +90,7 @@ def undeclared(folder, header, names):
 
 
 def undefined(folder, functions):
-    """Those of the functions that the libraries do not have. All are linked at once, so none may be there twice."""
+    """Returns those of `functions` that the libraries lack. One program links all functions, so this also finds duplicate definitions."""
     source = folder / "functions.c"
     source.write_text("".join(f"extern char {name}[];\n" for name in functions) + "const void* const table[] = {" + ", ".join(functions) +
                       "};\nint main(void) { return 0; }\n")
@@ -129,19 +130,21 @@ def all_headers():
 
 
 def symbols(libraries):
-    """What these libraries define for a program."""
+    """Returns the global names that these libraries define."""
     listing = subprocess.run(["nm", "-g", "--defined-only", *libraries], text=True, capture_output=True, check=True).stdout
     return set(re.findall(r"^[0-9a-f]+ \w (\S+)$", listing, re.MULTILINE))
 
 
 def test_nothing_is_there_twice():
-    """Which one a program gets would depend on the rest of it; newlib's goes (user/libc/newlib/build)."""
+    """libstele.a and newlib have no name in common: otherwise the rest of the program would decide which of the two functions is linked.
+    user/libc/newlib/build removes newlib's functions that libstele.a has."""
     assert symbols(OURS) & symbols(NEWLIB) == set()
 
 
 @pytest.fixture(name="declared", scope="module")
 def _declared(tmp_path_factory):
-    """What each header declares when it is included alone: header to {(function, file)}."""
+    """Returns (folder with one source for each header, {header: {(function that a source with only this header has declared, declaring
+    file)}})."""
     folder = tmp_path_factory.mktemp("headers")
 
     def declarations(header):
@@ -160,7 +163,7 @@ def _declared(tmp_path_factory):
 def test_each_header_compiles_alone(declared):
     folder, headers = declared
     assert len(headers) > 100
-    # In C++, and in C as a program that asks for POSIX alone. One compiler for many files takes less time.
+    # Compiles each source as C++, and as C with only POSIX. A compiler call for many files takes less time than many calls.
     sources = [folder / (header.replace("/", "_") + ".c") for header in headers]
     half = len(sources) // 2
     runs = [("g++", "-x", "c++", "-std=c++17"), ("gcc", "-std=c11", "-D_POSIX_C_SOURCE=200809L")]
@@ -179,7 +182,7 @@ def test_no_header_declares_what_is_not_there(declared):
 
 @pytest.mark.shares
 def test_functions_have_c_linkage_in_cxx(declared):
-    """Each of our headers that declares functions says so."""
+    """Each header of user/libc that declares functions declares them with C linkage for C++."""
     files = {pathlib.Path(file) for functions in declared[1].values() for _, file in functions}
     ours = [file for file in files if file.is_relative_to(INCLUDES[0])]
     assert len(ours) > 20

@@ -1,4 +1,4 @@
-"""What #probe/N/outstanding has: the objects of a program that are live, by who allocated them."""
+"""#probe/N/outstanding: the live objects of a program, by allocating stack."""
 import re
 
 import pytest
@@ -54,7 +54,7 @@ def test_objects(tmp_path):
 
 def test_fork(tmp_path):
     dump, _, _ = check(tmp_path, "fork", Program("heaptest").allocators())
-    assert dump.source("probe/1").counters["unmatched"] == 1  # the child's copy
+    assert dump.source("probe/1").counters["unmatched"] == 1  # the child frees its copy of the object, which has no record
 
 
 def test_exec(tmp_path):

@@ -1,4 +1,4 @@
-"""#probe as a person uses it: sessions, counts, events and outstanding objects, from the shell."""
+"""#probe from the shell: sessions, counts, events and outstanding objects."""
 import re
 import subprocess
 
@@ -45,7 +45,7 @@ def test_nothing_told_apart():
 def test_processes_and_user_stacks():
     counts = counts_of("count sys_pipe2\nstacks user\nprocesses",
                        "echo 1 | cat; sh -c 'echo 2 | cat; echo 3 | cat'")
-    assert sorted(row["count"] for row in counts.rows) == [1, 1, 1], counts.rows  # two places of the same child
+    assert sorted(row["count"] for row in counts.rows) == [1, 1, 1], counts.rows  # the inner sh calls from two places
     assert len({row["pid"] for row in counts.rows}) == 2
     for row in counts.rows:
         assert (row["name"], row["path"], row["kernel"]) == ("sh", "/bin/sh", ())
@@ -73,7 +73,8 @@ def test_depth():
 
 
 def test_more_text_than_memory():
-    """Lines are made when they are read: what fits into the session's memory can be read, all of it, whatever that takes as text."""
+    """All rows of `counts` can be read, although their text is longer than half of the guest's memory: the kernel formats lines only when they are
+    read."""
     output = run_guest(f"""echo limit 8M > '#mem/kmemtrace/ctl'; exec 3<>#probe/clone; read n <&3
 echo 'count *
 stacks both
@@ -256,7 +257,7 @@ ls '#probe' | grep -c '[0-9]'
 ( exec 3<>#probe/clone ) 2> /tmp/error; cat /tmp/error
 exec 2> /dev/null; kill $pids; wait""" + ENDS)
     assert output.startswith("64\n"), output
-    assert "there are 64 sessions" in output
+    assert "all 64 sessions are in use" in output
     check_nothing_left(output)
 
 
@@ -283,7 +284,7 @@ ls / > /dev/null; echo stop >&3; head -n 2 #probe/1/counts; exec 3>&-""" + ENDS)
 
 COMMANDS = {
     "": "nothing to do",
-    "bogus": 'expected count, event',
+    "bogus": 'expected count event',
     "count": "takes names of functions",
     "count no_such_function": '0 functions matched by "no_such_function"',
     "count no_such*": '0 functions matched by "no_such*"',
@@ -361,7 +362,8 @@ echo stop >&3; head -n 2 #probe/1/counts; grep '^limit' #mem/kmemtrace/ctl; exec
 
 @pytest.mark.cpus(4)
 def test_counts_in_little_memory():
-    """They fit where memory is little, for several readers at once and in small pieces, and each copy agrees with itself."""
+    """With little memory, a session counts calls of all functions. Five readers, some at once, one in small pieces, read `counts`, and each copy
+    is consistent: its rows add up to its header."""
     agrees = "awk '/^hits/ { counted = $4; rows = $12 } /^count/ { n += $2; m++ } END { print n == counted, m == rows, (m > 1000) }'"
     output = run_guest(f"""while :; do echo a | cat; done > /dev/null & load=$!
 exec 3<>#probe/clone; read n <&3
@@ -392,7 +394,8 @@ done; done""" + ENDS)
 
 
 def test_a_return_is_one_that_the_program_names():
-    """The byte of a `ret` within another instruction is none: a probe there would change what the program does."""
+    """#probe refuses a return address at which there is a byte 0xc3 (ret) inside another instruction. A breakpoint there would change that
+    instruction."""
     program = Program("heaptest")
     address, size = program.functions["main"]
     listing = subprocess.run(["objdump", "-d", "-w", PROGRAMS / "heaptest"], check=True, capture_output=True, text=True).stdout
@@ -413,7 +416,8 @@ exec 3>&-""" + ENDS, errors=f"/etc/script: 3: echo: Invalid argument: {inside[0]
 
 
 def test_a_command_is_whole_or_refused(tmp_path):
-    """One write of more than 64 KiB, whose first 64 KiB are good commands."""
+    """A single write of more than 64 KiB is refused, although its first 64 KiB are valid
+    commands."""
     (tmp_path / "long").write_text("count path_open\n" * 4096 + "count path_open\n")
     (tmp_path / "most").write_text("count path_open\n" * 4096)
     output = run_guest("""exec 3<>#probe/clone; read n <&3

@@ -1,4 +1,4 @@
-"""What the tests of #probe share: functions of programs, as its commands name them, and what its files say."""
+"""Shared by the tests of #probe: writes a program's functions as commands of #probe name them, and parses a session's `counts`."""
 import re
 import subprocess
 
@@ -6,7 +6,8 @@ from guest import BUILD, ctl_in, guest
 from stele.returns import SECTION, decode
 
 PROGRAMS = BUILD / "user/bin"
-# What a script says last, so that check_nothing_left sees what is still probed.
+# Must be at the end of a script: check_nothing_left() reads this output, to see that no session and no
+# trace memory is left.
 ENDS = '\nls "#probe"; cat #mem/kmemtrace/ctl'
 
 
@@ -29,7 +30,8 @@ class Program:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def at(self, name, returns=False):
-        """PATH:ADDRESS:NAME[:RETURN,...]"""
+        """Returns PATH:ADDRESS:NAME, which names the function `name` in commands of #probe; with `returns`, followed by :RETURN,…, the addresses of
+        the function's `ret` instructions."""
         address, size = self.functions[name]
         text = f"{self.path}:{address:x}:{name}"
         if not returns:
@@ -38,7 +40,7 @@ class Program:
         return f"{text}:{','.join(inside)}"
 
     def allocators(self):
-        """Commands that follow all that newlib's allocator does."""
+        """Returns the commands for all functions of newlib's allocator."""
         rules = [("_malloc_r", "size=2"), ("_calloc_r", "size=2*3"), ("_realloc_r", "size=3 old=2"),
                  ("posix_memalign", "size=3 result=*1")]
         lines = [f"alloc {self.at(name, True)} {rule}" for name, rule in rules if name in self.functions]
@@ -46,7 +48,7 @@ class Program:
 
 
 class Counts:
-    """What `counts` says."""
+    """The parsed text of `counts`."""
 
     def __init__(self, text):
         lines = text.splitlines()

@@ -1,4 +1,4 @@
-"""Processes as programs meet them (user/bin/proctest), and that they leave nothing behind."""
+"""Processes: the checks of the program proctest (user/bin/proctest), and no objects are left when processes have ended."""
 import re
 import subprocess
 
@@ -10,7 +10,8 @@ CACHES = ["task", "process", "address_space", "vm_region", "chan", "fd_table", "
 
 
 def test_no_memory_does_not_end_process_1():
-    """Processes may be killed, the script's shell too, but the system goes on."""
+    """When memory is used up, the kernel may kill any process, even the script's shell. But process 1 goes on, and ends the guest with the
+    shell's status."""
     script = "sh -c 'i=0; while [ $i -lt 300 ]; do i=$((i + 1)); sleep 3 & done; wait'; exit 3"
     result = guest(script, "--mem", "32M", "--timeout", "30")
     assert result.status in (2, 3, 128 + 9), result
@@ -24,7 +25,7 @@ def test_every_check_of_proctest(cpus, tmp_path):
 
 
 def test_status_names_the_program():
-    """The ELF file, for a script its interpreter's, by path and build id."""
+    """/proc/PID/status names the ELF file that the process executes by path and build id; for a script, that is the interpreter's file."""
     long = "/tmp/" + "d" * 60 + "/" + "p" * 60
     result = guest("mkdir $D; cp /bin/sh $0; printf '#!/bin/sh\\ncat /proc/$$/status\\n' > /tmp/x; chmod +x /tmp/x\n"
                    "cat /proc/self/status; /tmp/x; $0 -c 'cat /proc/$$/status; :'".replace("$0", long).replace("$D", long.rpartition("/")[0]))
@@ -38,7 +39,7 @@ def test_status_names_the_program():
 
 
 def check_leaves_nothing(command, *options):
-    """The live objects of every cache of processes are the same before and after."""
+    """Runs the command twice. Checks that every cache in CACHES has as many live objects after the second run as after the first."""
     show = "while ps | grep -q '[p]roctest'; do sleep 0.1; done; echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat"
     result = guest(f"{command}; {show}; {command}; {show}", "--timeout", "120", *options)
     assert result.status == 0, result
@@ -68,7 +69,7 @@ def test_a_name_cannot_write_escapes_into_the_log():
 
 @pytest.mark.cpus(1)
 def test_a_program_that_may_only_be_executed():
-    """Mode 0111: it runs, for users too, and cannot be read."""
+    """Users can execute a program of mode 0111, but not read it."""
     script = "cp /bin/busybox /tmp/echo; chmod 111 /tmp/echo; /tmp/echo it runs; proctest helper user /tmp/echo; echo $?"
     result = guest(script)
     assert result.stdout.splitlines() == ["it runs", "as a user", "0"], result

@@ -1,4 +1,5 @@
-"""The proof of the tracer (kern/tests/trace_proof_test.cc) under --icount, where CPUs see a change at very different moments."""
+"""The kernel's test that compares the tracer with an independent account of live objects (kern/tests/trace_proof_test.cc), under --icount.
+QEMU then executes one CPU at a time for long stretches, so the CPUs see a change at very different times."""
 import re
 import subprocess
 
@@ -17,7 +18,7 @@ def run_once(smp, rounds):
     return text
 
 
-# An episode has 20 rounds.
+# An episode of the test has 20 rounds.
 @pytest.mark.parametrize("smp, rounds", (("4", 12), ("2", 10), pytest.param("4", 200, marks=pytest.mark.long)))
 def test_an_episode_repeats_from_its_seed(smp, rounds):
     first = run_once(smp, rounds)
@@ -28,7 +29,8 @@ def test_an_episode_repeats_from_its_seed(smp, rounds):
 @pytest.mark.long
 @pytest.mark.parametrize("bug", ("sweep_forgets_root", "sweep_no_second_look", "sweep_early_reuse"))
 def test_what_is_forgotten_too_soon_is_found(bug):
-    """By a record with another's stack or process, or by the sweep itself, which is asked to keep what it has forgotten."""
+    """With the planted bug, a sweep forgets a stack or a context that a record still refers to. Either the test finds a record with another
+    object's stack or process, or a sweep panics because it must mark an entry that is already forgotten."""
     run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "break", "--icount", "--smp", "8", "--timeout", "3000",
                           "--ktest=trace_proof", "--cmdline", f"rounds=1000 break={bug}"], capture_output=True, check=False)
     text = run.stderr.decode("utf-8", "replace")

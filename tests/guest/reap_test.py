@@ -1,4 +1,4 @@
-"""`reap` in #mem/kmemtrace/ctl: all memory that idles goes back, and what is live stays."""
+"""The command `reap` to #mem/kmemtrace/ctl frees the memory of idle objects. Live objects stay."""
 import pytest
 
 from guest import guest
@@ -15,7 +15,7 @@ echo 'free debug_64 3' > #debug/alloc; echo 'churn debug_1024 100' > #debug/allo
 
 
 def parts(text):
-    """Free bytes and the lines of slab_stats as dictionaries by name, for each `show`."""
+    """Returns for each `show` (free bytes of memory, {cache: {column of slab_stats: number}})."""
     shows, names = [], []
     for line in text.splitlines():
         words = line.split()

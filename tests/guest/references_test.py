@@ -1,4 +1,4 @@
-"""Where traced references lie: in the dump of a kind and in #mem/references."""
+"""Locations of traced references: in the dump of a class of references (#mem/kmemtrace/ref.…), and in #mem/references."""
 import re
 
 from guest import guest, sections_of
@@ -28,10 +28,10 @@ def test_references_of_a_shell_lie_where_they_are_kept():
     reader = sections["pid"].strip()
     everywhere = [place for places in parse_references(sections["all"]).values() for place in places]
     assert NOWHERE not in everywhere, result
-    for where in (r"at \+0x18 of vm_region 0x[0-9a-f]{16}", r"at \+0x[0-9a-f]+ of fd_table 0x[0-9a-f]{16}", r"at \+0x10 of process 0x[0-9a-f]{16}",
+    for where in (r"at \+0x20 of vm_region 0x[0-9a-f]{16}", r"at \+0x[0-9a-f]+ of fd_table 0x[0-9a-f]{16}", r"at \+0x10 of process 0x[0-9a-f]{16}",
                   rf"on the kernel stack of pid {reader} cat"):
         assert any(re.fullmatch(where, place) for place in everywhere), (where, result)
-    # The dump has those of each group under it.
+    # Each group of the dump of ref.chan lists the locations of the group's references.
     groups = sections["chan"].split("\n\n")[1:]
     shown = [LINE.findall(group) for group in groups]
     assert groups and all(shown), result
@@ -46,14 +46,14 @@ def test_references_are_root_s_and_only_read():
     result = guest(SHELL)
     sections = sections_of(result.stdout)
     assert sections["rights"].startswith("-r--------"), result
-    assert sections["rights"].endswith("references\nwalked 1\n"), result  # to it, and no further
-    assert "references is only read" in result.stderr, result
+    assert sections["rights"].endswith("references\nwalked 1\n"), result  # walk can name the file, but not walk on from it
+    assert "references is read-only" in result.stderr, result
     assert re.fullmatch(r"(references \d+ nowhere \d+\n){2}", sections["two"]), result
     assert sections["off"].startswith("references 0 nowhere 0\nkmemtrace ref.chan state off"), result
 
 
 def test_a_holder_that_nobody_can_reach_is_said_to_be():
-    """The descriptor table of a process that has ended."""
+    """A planted bug loses the descriptor table of an ended process. The dump says that nobody can reach the table that holds the reference."""
     result = guest("""
         echo refs > '#mem/kmemtrace/ctl'
         sh -c 'exec true 3< /etc/profile'

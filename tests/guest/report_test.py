@@ -1,4 +1,5 @@
-"""scripts/report on what a guest has written: two dumps, ten leaks apart, and what its own tools say of the same leaks."""
+"""scripts/report on files from a guest: two dumps that differ by ten leaked objects, and the output of memleak and stackcount for the same
+leaks."""
 import os
 import re
 import subprocess
@@ -19,14 +20,16 @@ def report(*words):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """The folder with what the guest has written. The kernel keeps the path of an open file: paths of one length make dumps that differ in
-    nothing but the leaks."""
+    """Returns the folder with the files that the guest wrote. The dumps `first` and `later` must differ only in the leaks. So their paths have
+    equal lengths, since the kernel stores the paths of open files. `if` and leakdemo run once before the dumps, because the page cache gets pages
+    of the shell when the shell first runs them. `settle` frees the pages of programs that have ended."""
     folder = tmp_path_factory.mktemp("written")
     result = guest("""
+if true; then leakdemo clean; echo settle > '#mem/kmemtrace/ctl'; cat '#mem/tracedump' > /dev/null; fi
 echo start > '#mem/kmemtrace/ctl'
-leakdemo leak 3
+leakdemo leak 3; echo settle > '#mem/kmemtrace/ctl'
 cat '#mem/tracedump' > /host/first
-if true; then leakdemo leak 10; cat '#mem/tracedump' > /host/later; fi
+if true; then leakdemo leak 10; echo settle > '#mem/kmemtrace/ctl'; cat '#mem/tracedump' > /host/later; fi
 cat '#mem/kmemtrace/leaky' > /host/text
 memleak -o 0 1 1 > /host/memleak
 memleak -o 0 -f 1 1 > /host/memleak.folded 2> /dev/null
@@ -39,7 +42,7 @@ wait
 
 
 def test_ten_leaks_apart(written):
-    """Just the ten, though the shell was elsewhere in its own recursion when it made the second dump."""
+    """The difference has only the ten leaked objects, although the shell has other user stacks at the second dump than at the first."""
     result = report("--base", written / "first", written / "later")
     assert (result.status, result.stderr) == (0, ""), result
     assert result.stdout.splitlines()[1] == f"+{10 * SIZE} bytes in +10 objects from 1 stacks of 1 sources"
@@ -65,7 +68,7 @@ def test_ten_leaks_apart_for_pprof(written, tmp_path):
     assert lines.count(f"{10 * SIZE} bytes in 10 objects of leaky from stack") == 1, lines
 
 
-@pytest.mark.long  # a browser is large
+@pytest.mark.long  # a browser is a large dependency
 def test_ten_leaks_apart_in_the_page(written, tmp_path):
     assert report("--base", written / "first", written / "later", "--format", "html", "-o", tmp_path / "ten.html").status == 0
     with Browser() as browser:
@@ -77,7 +80,7 @@ def test_ten_leaks_apart_in_the_page(written, tmp_path):
 def test_ten_leaks_fewer(written):
     result = report("--base", written / "later", written / "first", "--format", "folded")
     assert (result.status, result.stdout) == (0, "")
-    assert result.stderr == f"report: {10 * SIZE} bytes that became less are not in the folded stacks, which have no negative numbers\n"
+    assert result.stderr == f"report: {10 * SIZE} bytes less are not in the folded stacks, which have no negative numbers\n"
 
 
 @pytest.mark.parametrize("by, name", (("cache", "leaky"), ("function", "leaky_open")))

@@ -1,4 +1,5 @@
-"""The sanitizers end the machine and say why (variant sanitize). What they find: kern/tests/sanitizer_test.cc."""
+"""In the kernel of the variant sanitize, the sanitizers panic with a report. The kernel's own tests of what they find are in
+kern/tests/sanitizer_test.cc."""
 import re
 
 import pytest
@@ -38,7 +39,7 @@ def test_other_kernels_refuse():
 
 
 def test_sessions_without_functions_and_with_all():
-    """A session that only watches memory has no rules; one on everything sorts all functions on its stack."""
+    """In the kernel with sanitizers, a session of #probe without functions (`watch memory`) and sessions on all functions run without a finding."""
     result = guest("""
         for word in 'watch memory' 'count *' 'event+return *'; do
           exec 3<>#probe/clone; echo "$word" >&3 && echo start >&3 && ls / | cat > /dev/null; echo $?; exec 3>&-

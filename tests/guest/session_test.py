@@ -1,4 +1,4 @@
-"""Users, terminals and sessions, as programs meet them (user/bin/sessiontest)."""
+"""Users, terminals and sessions: the checks of the program sessiontest (user/bin/sessiontest), and the end of the console's shell."""
 import re
 
 import pytest
@@ -15,7 +15,8 @@ def test_every_check_of_sessiontest(cpus):
 
 
 def test_a_shell_ends():
-    """The console hangs up for what it leaves: jobs that go on cannot write there any more, those that are stopped are ended."""
+    """When the console's shell ends, its session loses the console: a running job that the shell leaves behind cannot write to the console any
+    more, and a stopped job ends."""
     with Console() as console:
         assert console.PROMPT in console.read_until(console.PROMPT)
         console.type("(trap '' HUP; while [ -d /proc/$$ ]; do usleep 1000; done; /bin/echo unseen; echo status $? > /tmp/status) &\r")
@@ -23,7 +24,7 @@ def test_a_shell_ends():
         console.type("sleep 1000 & kill -STOP $!; until grep -q 'State:.T' /proc/$!/status; do usleep 1000; done; echo gone\r")
         after = console.read_until("\ngone").partition("\ngone")[2]
         assert console.PROMPT in after or console.PROMPT in console.read_until(console.PROMPT)
-        console.type("exit\r")  # there are stopped jobs
+        console.type("exit\r")  # the shell warns about stopped jobs
         console.read_until(console.PROMPT)
         console.type("exit\r")
         console.read_until(console.PROMPT)

@@ -1,4 +1,4 @@
-"""The shell, programs and what the kernel does with programs that go wrong."""
+"""The shell and the usual tools, many processes at once, files that are not programs, and the end of memory."""
 import pytest
 
 from guest import guest, sections_of
@@ -6,7 +6,8 @@ from guest import guest, sections_of
 pytestmark = pytest.mark.cpus(1)
 
 
-# `#name/…` is a path where a path can be; every other # at the start of a word begins a comment.
+# For each script: its output. `#name/…` is a path of a device wherever the shell expects a word that
+# is not a command. Every other # at the start of a word begins a comment.
 SHARP = {
     "echo a # comment": "a\n",
     "echo a #comment": "a\n",
@@ -98,7 +99,7 @@ def test_usual_tools():
     result = guest(USUAL_TOOLS)
     assert (result.status, result.stderr) == (0, ""), result
     expected, got = USUAL_TOOLS_SAY.splitlines(), result.stdout.splitlines()
-    # The folder that `cd -` names is where the script began.
+    # Line 21 is the output of `cd -`: the folder in which the script began.
     assert [line for i, line in enumerate(got) if i != 21] == [line for i, line in enumerate(expected) if i != 21]
 
 
@@ -151,7 +152,8 @@ echo still here
 
 
 def test_end_of_memory():
-    """A program that takes all memory is refused or killed; the kernel and the other programs go on."""
+    """A program that takes all memory gets an error or is killed. The kernel and the other programs
+    go on."""
     result = guest("yes 12345678901234567890 | tr -d '\\n' | sort > /dev/null; echo status $?; ls / | wc -l",
                    "--mem", "40M", "--timeout", "240")
     assert result.status == 0, result

@@ -1,12 +1,13 @@
-"""A host that does not answer: QEMU holds back what the guest reads of its folder. Who waits can be killed, and nobody waits for ever."""
+"""A host that does not answer: QEMU does not serve the guest's reads of the shared folder. Processes that wait for the host can be killed, and
+their reads fail after a minute."""
 import pytest
 
 from guest import guest, sections_of
 
 pytestmark = pytest.mark.cpus(1)
 
-# The first read takes what the host gives in a quarter of an hour, so all others wait. Four requests can be on their way; the rest wait
-# for those.
+# With --share-rate 1, QEMU serves the first read, and then no other for a quarter of an hour. Seven
+# processes read. The kernel sends four requests at once; the other readers wait for a free slot.
 SILENCE = r"""
 readers=
 for i in 1 2 3 4 5 6 7; do cat /host/blob > /dev/null & readers="$readers $!"; done
@@ -29,7 +30,7 @@ def test_who_waits_for_the_host_can_be_killed(folder):
     result = silent(r"""
 set -- $readers; ends() { kill -$1 $2; wait $2; echo $?; }
 echo == one; ends TERM $1; shift
-# A slot is free only when its answer has come.
+# A killed reader ends at once, but its slot becomes free only when the host has answered.
 echo == all; for pid; do ends KILL $pid; done
 echo == others; echo text > /tmp/file; cat /tmp/file
 """, folder)
@@ -45,6 +46,6 @@ def test_silence_ends(folder):
 for pid in $readers; do wait $pid; echo $?; done
 cat /host/blob
 """, folder, "--timeout", "400")
-    # Those that wait for a slot wait for a minute too.
+    # All reads fail after a minute, also the reads of processes that wait for a slot.
     assert result.stdout.split() == ["1"] * 7 and result.status == 1, result
     assert result.stderr.count("imed out") == 8, result

@@ -1,4 +1,4 @@
-"""stackcount, run as its readers would: counts are those of an account kept by the test, and nothing stays probed behind it."""
+"""stackcount: it counts exactly the calls that the script makes, and no function stays probed when stackcount has ended."""
 import re
 
 import pytest
@@ -8,8 +8,8 @@ from guest import guest
 
 pytestmark = pytest.mark.cpus(1)
 
-# begin ARGUMENTS: starts stackcount and waits until its probes are on. finish SIGNAL: ends it, and shows what it wrote.
-# probed: the functions that are probed.
+# `begin ARGUMENTS` starts stackcount and waits until its probes are armed. `finish SIGNAL` ends
+# stackcount and prints its output. `probed` prints the number of kernel functions that are probed.
 PRELUDE = """
 begin() { : > /tmp/out; stackcount "$@" > /tmp/out & pid=$!; until grep -q '^Tracing' /tmp/out; do sleep 0.1; done; }
 finish() { kill -"$1" $pid; wait $pid; echo "status $?" >&2; cat /tmp/out; }
@@ -26,7 +26,7 @@ class Stack:
 
 
 class Output:
-    """What stackcount has written: every line must be what the format knows."""
+    """The output of stackcount. Every line must match the format."""
 
     def __init__(self, text):
         lines = text.splitlines()
@@ -54,7 +54,7 @@ class Output:
                 raise AssertionError(f"unknown line {line!r} in\n{text}")
 
     def total(self, function, process=None):
-        """Calls of a function, by a program."""
+        """Returns the number of calls of a function, by one program or by all."""
         return sum(stack.count for stack in self.stacks if stack.frames[0] == function and process in (None, stack.process))
 
 
@@ -65,7 +65,7 @@ def run_guest(script, stderr="", options=()):
 
 
 def test_functions_of_pipes_while_a_pipeline_runs():
-    """One pipe for each pipeline, one write for each byte that dd copies into it; those with most calls last."""
+    """Five pipelines make five calls of pipe_create, and dd with bs=1 makes a call of PipeDevice::write for each byte."""
     text = run_guest("""
 begin -K 'pipe*'; for i in 1 2 3 4 5; do echo $i | cat > /dev/null; done; finish INT; echo ===
 begin -K 'PipeDevice::write'; dd if=/dev/zero bs=1 count=321 2> /dev/null | cat > /dev/null; finish INT; probed
@@ -81,7 +81,8 @@ begin -K 'PipeDevice::write'; dd if=/dev/zero bs=1 count=321 2> /dev/null | cat 
 
 
 def test_both_stacks_of_two_processes():
-    """Without -K and -U the program's stack follows the kernel's, and processes are told apart; -p counts one and does not name it."""
+    """Without -K and -U, a stack has the kernel's frames and then the program's frames, and each process is counted separately. With -p, stackcount
+    counts only that process, and does not name it."""
     text = run_guest("""
 begin -d PipeDevice::write
 dd if=/dev/zero bs=1 count=100 2> /dev/null | cat > /dev/null; dd if=/dev/zero bs=1 count=200 2> /dev/null | cat > /dev/null; finish TERM; echo ===
@@ -120,7 +121,7 @@ begin -s 'cxxtest:main'; cxxtest > /dev/null; finish INT
 
 
 def test_names_after_the_program_is_gone():
-    """Another file of its name gives no names, not wrong ones."""
+    """If another file has taken the path of the program, stackcount prints [unknown] for the program's frames, not names from the wrong file."""
     text = run_guest("""
 cp /bin/leakdemo /tmp/demo; begin -U path_open; leakdemo clean; /tmp/demo clean; cp /bin/cxxtest /tmp/demo; finish INT
 """, "status 0\n")
@@ -132,7 +133,7 @@ cp /bin/leakdemo /tmp/demo; begin -U path_open; leakdemo clean; /tmp/demo clean;
 
 
 def test_intervals():
-    """Each shows what has come since the one before, and they sum up to everything."""
+    """With -i, stackcount prints in each interval only the calls since the previous interval. The intervals add up to all calls."""
     text = run_guest("""
 begin -K -T -i 1 -D 3 PipeDevice::write; n=0
 while kill -0 $pid 2> /dev/null && [ $n -lt 2000 ]; do echo x > /tmp/x; n=$((n + 1)); done; wait $pid; cat /tmp/out; echo ===
@@ -170,7 +171,7 @@ begin -sv pipe_create; echo 1 | cat > /dev/null; finish INT; grep -E ' T (pipe_c
 
 @pytest.mark.cpus(4)
 def test_all_functions_under_load():
-    """On four CPUs; then none is probed, and the system goes on."""
+    """Probes all functions on four CPUs. Afterwards none is probed, and the system goes on."""
     text = run_guest("""
 for i in 1 2 3 4; do while :; do echo a | cat; done > /dev/null & load="$load $!"; done
 begin -K -r '^.*$'; wc -l < '#probe/functions'; probed; sleep 0.3; finish INT; probed
@@ -191,7 +192,8 @@ kill $load; wait $load 2> /dev/null; probed; echo 1 | cat
 
 @pytest.mark.cpus(4)
 def test_all_functions_with_both_stacks_in_little_memory():
-    """What cannot be had is counted, and said."""
+    """stackcount counts all functions with both stacks in 64 MB without losing a call. With 256 KiB of trace memory it prints the number of lost
+    calls."""
     text = run_guest("""
 for i in 1 2 3; do while :; do echo a | cat; done > /dev/null & load="$load $!"; done
 begin '*'; sleep 0.5; kill $load; wait $load 2> /dev/null; kill -INT $pid; wait $pid; echo $?
@@ -232,7 +234,8 @@ def test_interrupted_at_the_console():
 
 
 def test_what_cannot_be():
-    """Bad arguments are 2, what is not there is 1, no match is what the original says."""
+    """After bad arguments the exit status is 2; if a program, a process or a probe type does not exist, it is 1. If no function matches, stackcount
+    prints the message of the original stackcount (bcc), and the status is 0."""
     bad = ["", "-x f", "-p x f", "-p 0 f", "-i 0 f", "-i x f", "-D 0 f", "-c -1 f", "f g", "-K -U f", "--nosuch f", "-i"]
     script = "".join(f"stackcount {arguments} > /tmp/out 2> /tmp/err; echo $? $(wc -c < /tmp/out) $(grep -c '^usage: stackcount' /tmp/err) "
                      "$(grep stackcount: /tmp/err | tail -n 1)\n" for arguments in bad)

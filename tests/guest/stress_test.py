@@ -1,4 +1,5 @@
-"""Everything at once, at random (scripts/stress, the program stress): under the debug builds nothing is found, and what is planted is."""
+"""scripts/stress and the program stress, which uses all parts of the kernel at random: they find nothing in the debug builds, and find a
+planted bug."""
 import subprocess
 
 import pytest

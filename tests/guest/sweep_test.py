@@ -1,4 +1,5 @@
-"""make leaksweep: each allocation of a command fails in turn; what a failure leaves behind is found and named."""
+"""make leaksweep: each kernel allocation of a command fails in one of the runs. Leaks in error paths are found and named. Also the command
+`failnext N process=P` of #debug/alloc, on which leaksweep is based."""
 import os
 import re
 import subprocess
@@ -18,12 +19,13 @@ def leaksweep(command, *options):
 def check_clean(command, *options):
     result = leaksweep(command, *options)
     assert (result.status, result.stdout.endswith("\nno leak\n")) == (0, True), result
-    assert int(re.search(r"^failures: (\d+)", result.stdout, re.M)[1]) > 50, result
+    # There are only a few dozen failures, since the page cache already has the pages of a program's text.
+    assert int(re.search(r"^failures: (\d+)", result.stdout, re.M)[1]) > 30, result
 
 
 @pytest.fixture(scope="module")
 def orders():
-    """What each section of one script has written."""
+    """Runs one script with several sections. Returns ({section: standard output}, {section: standard error})."""
     result = guest("""
 section() { echo "== $1"; echo "== $1" >&2; }
 sweep() { sh -c "echo 'failnext $1' > '#debug/alloc' && { $2; }"; grep sweep '#debug/alloc'; }
@@ -59,7 +61,7 @@ def test_a_process_that_does_not_come_does_not_fail(orders):
 
 def test_an_order_without_a_number_is_not_inherited(orders):
     out, _ = orders
-    assert out["children"] == out["later"]  # of the last sweep
+    assert out["children"] == out["later"]  # `failnext` without process= has not begun a sweep
 
 
 def test_one_sweep_at_a_time(orders):
@@ -77,11 +79,12 @@ def test_bad_orders(orders):
 
 
 def test_one_command_is_clean():
-    """The short form of those below."""
+    """The short form of test_clean."""
     check_clean(": > /tmp/d")
 
 
-# Which command comes by, in which function an allocation fails, what has risen then, and where it was allocated.
+# For each planted bug: a command that reaches the bug, the function in which an allocation must fail,
+# the cache or arena that then leaks, and the function that allocated the leaked objects.
 PLANTED = {
     "fork_error": ("(:); :", "task_create", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
     "load_error": ("true; :", "AddressSpace::add_region", "address_space", r"AddressSpace::create\+0x[0-9a-f]+  kern/src/proc/address_space\.cc"),
@@ -91,9 +94,9 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("bug", [pytest.param(bug, marks=[pytest.mark.long] * (bug != "create_error")) for bug in PLANTED])
+@pytest.mark.parametrize("bug", [pytest.param(bug, marks=[pytest.mark.long] * (bug != "fault_error")) for bug in PLANTED])
 def test_a_broken_error_path_is_found_and_named(bug):
-    """Each of kern/include/core/planted.h that needs a failure."""
+    """Finds the bugs of kern/include/core/planted.h that leak only if an allocation fails."""
     command, function, name, place = PLANTED[bug]
     result = leaksweep(command, "--variant", "break", "--cmdline", f"break={bug}")
     assert result.status == 1, result
@@ -115,22 +118,24 @@ def test_a_command_that_does_not_end(command):
 
 
 def test_a_run_that_does_not_end_is_killed():
-    """A failed open is followed by a sleep without end."""
+    """When the open fails, the command sleeps without end. leaksweep kills that run, and reports it without counting it as a leak."""
     result = leaksweep("true < /etc/profile || sleep 100000", "--limit", "1")
     assert result.status == 0, result
-    assert re.search(r"^did not end, and were killed \(not counted\): with allocation \d+.* of process 1$", result.stdout, re.M), result
+    assert re.search(r"^hung and were killed \(not counted\): at allocation \d+.* of process 1$", result.stdout, re.M), result
 
 
 @pytest.mark.long
 def test_what_does_not_end_without_a_failure_either_is_doubted():
-    """What a failure left makes each later run wait: neither is the leak seen again, nor the second process at all."""
+    """After one failed allocation each later run of the command hangs. So leaksweep cannot repeat the leak, nor let the remaining allocations of
+    the second process fail. It says so, and the status is unknown."""
     result = leaksweep("[ -e /tmp/stuck ] && exec sleep 100000; (:) || : > /tmp/stuck; :", "--jobs", "1", "--limit", "1")
     assert result.status == 2, result
-    assert re.search(r"^    the failure could not be repeated that left .* of tmp_node.*: allocation \d+ of process 2$", result.stdout, re.M), result
-    assert re.search(r"^    the command no longer ended without a failure, after that of allocation \d+.* of process 2", result.stdout, re.M), result
+    assert re.search(r"^    could not repeat the failure that left .* of tmp_node.*: allocation \d+ of process 2$", result.stdout, re.M), result
+    assert re.search(r"^    the command hung even without a failure, after the failure of allocation \d+.* of process 2", result.stdout, re.M), result
     assert re.search(r"^    process 2 was killed before its allocation \d+ came: it may make more$", result.stdout, re.M), result
 
 
+@pytest.mark.long
 def test_a_panic_is_a_finding_and_not_the_end():
     result = leaksweep("true < /etc/profile || echo panic > '#debug/ctl'", "--jobs", "1")
     assert result.status == 1, result
@@ -157,6 +162,7 @@ def test_make(tmp_path):
     "echo a > /tmp/a; mv /tmp/a /tmp/b; mv /tmp/b /tmp/none/c; rm -f /tmp/a /tmp/b",
     "failtest -1 bind unmount union", "(true); (true | true) & wait",
     "exec 3<>#probe/clone && printf 'count pipe_create\\nstart\\n' >&3; true | true; cat #probe/*/counts > /dev/null; exec 3>&-",
-], ids=["pipeline", "longer pipeline", "exec of bad files", "mkdir", "rename", "bind", "fork", "probe session"])
+    "probethreads calls",
+], ids=["pipeline", "longer pipeline", "exec of bad files", "mkdir", "rename", "bind", "fork", "probe session", "threads"])
 def test_clean(command):
     check_clean(command)

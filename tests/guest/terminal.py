@@ -1,4 +1,4 @@
-"""A person at a terminal that knows what its screen shows: the guest's console, emulated by pyte."""
+"""A terminal at the guest's console, on which tests type and read the screen. pyte emulates the terminal."""
 import codecs
 import os
 import re
@@ -11,7 +11,7 @@ from console import Console
 
 
 class Answering(pyte.Screen):
-    """A screen that answers where its cursor is, as terminals do."""
+    """A screen that reports the position of its cursor when a program asks for the position, as terminals do."""
 
     def __init__(self, columns, rows, answer):
         super().__init__(columns, rows)
@@ -32,7 +32,7 @@ class Terminal(Console):
         self.take_for("utf-8")
 
     def take_for(self, encoding):
-        """How it understands bytes from now on."""
+        """Sets the encoding in which the terminal interprets all further output."""
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
 
     def _answer(self, data):
@@ -46,18 +46,20 @@ class Terminal(Console):
         return "\n".join(self.lines())
 
     def resize(self, rows, columns):
-        """As dragging a window's corner: nobody is told."""
+        """Changes the size of the screen. As on a serial line, the program is not notified."""
         self.screen.resize(rows, columns)
 
     def read(self, seconds):
-        """Something of what comes within that time is shown, little enough that no picture is missed; whether anything came."""
+        """Waits at most `seconds` for output, and draws at most 1024 bytes of it on the screen, so that callers see each intermediate state. Returns
+        False if no output arrived."""
         if not select.select([self.master], [], [], seconds)[0]:
             return False
         self._stream.feed(self._decoder.decode(os.read(self.master, 1024)))
         return True
 
     def wait_until(self, holds, seconds=60):
-        """Until `holds()` is true of the screen, which may be drawn half; what it returned. It may also assert."""
+        """Waits until `holds()` returns a true value, and returns that value. A failing assert in `holds` counts as false, since the screen may be
+        half drawn."""
         end = time.monotonic() + seconds
         while True:
             try:
@@ -70,9 +72,9 @@ class Terminal(Console):
             self.read(0.5)
 
     def wait_for(self, pattern, seconds=60):
-        """Until the screen shows the regular expression `pattern`; the match."""
+        """Waits until the screen matches the regular expression `pattern`; returns the match."""
         return self.wait_until(lambda: re.search(pattern, self.text(), re.MULTILINE), seconds)
 
     def wait_while(self, pattern, seconds=60):
-        """Until the screen does not show it any more."""
+        """Waits until the screen no longer matches the regular expression `pattern`."""
         self.wait_until(lambda: not re.search(pattern, self.text(), re.MULTILINE), seconds)

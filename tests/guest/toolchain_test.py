@@ -1,4 +1,5 @@
-"""The compilers as other programs' makefiles call them: what they give runs, or is refused in a line."""
+"""The compilers of the toolchain with the flags of usual makefiles: either the compiled program runs in the guest, or the compiler refuses the
+flag with one line."""
 import concurrent.futures
 import os
 import pathlib
@@ -150,12 +151,12 @@ REFUSED = {
     "-fsanitize=undefined": "-fsanitize=undefined: only with -fsanitize-undefined-trap-on-error: there is no library that reports",
     "-O2 -pg": "-pg: there is no profiler of this kind on Stele; stackcount counts calls",
     "--coverage": "--coverage: nothing collects profiles and coverage of programs on Stele",
-    "-fopenmp": "-fopenmp: a process of Stele has one thread",
+    "-fopenmp": "-fopenmp: its library does not exist on Stele; pthread.h and <thread> do",
 }
 
 
 def compile_with(compiler, source, flags, output):
-    """Options before the source and libraries after it, as makefiles have them."""
+    """Calls the compiler with options before the source and libraries after it, as makefiles do."""
     libraries = [flag for flag in flags.split() if flag.startswith("-l")]
     options = [flag for flag in flags.split() if flag not in libraries]
     return subprocess.run([compiler, *options, source, *libraries, "-o", output], capture_output=True, text=True, check=False)
@@ -163,14 +164,14 @@ def compile_with(compiler, source, flags, output):
 
 @pytest.fixture(name="sources")
 def fixture_sources(tmp_path):
-    """A C and a C++ program."""
+    """Writes a C and a C++ program. Returns their paths."""
     (tmp_path / "c.c").write_text(C_PROGRAM)
     (tmp_path / "cxx.cc").write_text(CXX_PROGRAM)
     return tmp_path / "c.c", tmp_path / "cxx.cc"
 
 
 def test_forty_combinations_of_flags(sources):
-    """Each gives a program that runs, all in one guest."""
+    """With each combination of flags the compiled program runs and prints the right output. All programs run in one guest."""
     assert len(C_FLAGS) + len(CXX_FLAGS) >= 40
     folder = sources[0].parent
     wanted = [(GCC, sources[0], flags) for flags in C_FLAGS] + [(GXX, sources[1], flags) for flags in CXX_FLAGS]
@@ -192,7 +193,7 @@ def test_forty_combinations_of_flags(sources):
 
 
 def test_other_flags_are_refused_in_a_line(sources):
-    """None is compiled as if the flag were not there."""
+    """An unsupported flag is refused, never ignored."""
     for flags, message in REFUSED.items():
         run = compile_with(GCC, sources[0], flags, sources[0].parent / "out")
         assert (run.returncode, run.stdout, run.stderr) == (1, "", f"x86_64-stele-elf-gcc: {message}\n")
@@ -200,7 +201,7 @@ def test_other_flags_are_refused_in_a_line(sources):
 
 
 def test_nothing_of_the_host_is_seen(sources):
-    """Its libraries are not linked, its headers not included."""
+    """The compilers link no library of the host and include no header of the host, except headers of gcc itself."""
     run = compile_with(GCC, sources[0], "-lz", sources[0].parent / "out")
     assert run.returncode != 0
     assert re.fullmatch(r"(?s).*cannot find -lz.*", run.stderr), run.stderr
@@ -217,7 +218,7 @@ def test_nothing_of_the_host_is_seen(sources):
 
 
 def test_linux_does_not_run_a_program(sources):
-    """It says what it is and ends."""
+    """On Linux, the program prints a message and ends."""
     program = sources[0].parent / "program"
     assert compile_with(GCC, sources[0], "-O2", program).returncode == 0
     run = subprocess.run([program], capture_output=True, text=True, timeout=10, check=False)
@@ -225,7 +226,8 @@ def test_linux_does_not_run_a_program(sources):
 
 
 def test_stack_protector_ends_a_program(sources):
-    """The canary differs from run to run, and a function whose frame was overwritten does not return."""
+    """The stack protector's canary differs from run to run. If a function has overwritten its frame, the program is aborted before the function
+    returns."""
     source = sources[0].parent / "smash.c"
     source.write_text(r"""
 #include <stdio.h>
@@ -251,7 +253,7 @@ int main(int argc, char** argv) {
 
 
 def test_answers_of_config_site(sources):
-    """As Autoconf's own programs would find them."""
+    """config.site has the answers that Autoconf's test programs would give in the guest."""
     source = sources[0].parent / "site.c"
     source.write_text(r"""
 #include <fcntl.h>

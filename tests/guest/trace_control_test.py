@@ -1,4 +1,4 @@
-"""The commands to a trace, and what they say."""
+"""The commands to the files of #mem/kmemtrace, their effects and error messages; traces from boot on."""
 import re
 
 import pytest
@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 
 @pytest.fixture(scope="module")
 def section():
-    """One boot: {name: what each part of the script has written}."""
+    """Runs one script in a guest. Returns {section of the script: output}."""
     result = guest("""
 t='#mem/kmemtrace/debug_64'
 section() { echo "== $1"; }
@@ -123,7 +123,8 @@ def test_a_start_of_all_holds_for_what_is_made_later(section):
 
 
 def test_the_next_cache_of_the_name_is_another(section):
-    """Beside the one that there is, and after it has gone."""
+    """A cache that is created while another one has the same name is traced as NAME.2. A cache that is created after the first was destroyed is
+    traced as NAME. Each has a separate trace."""
     beside, after = dumps_in(section["next_of_the_name"])
     assert (beside.name, beside.counters["live"], beside.counters["bytes"], beside.counters["untracked"]) == ("fresh.2", 1, 60, 0)
     assert (after.name, after.counters["live"], after.counters["bytes"], after.counters["untracked"]) == ("fresh", 2, 140, 0)
@@ -139,11 +140,11 @@ def test_caches_that_cannot_be_made_or_destroyed(section):
     assert "chan is none of the caches that were made here" in section["errors"]
 
 
-# --- From boot on.
+# --- Tracing from boot on.
 
 
 def test_all_from_boot_on():
-    """The channels of the shell, among others, with who opened them; nothing was allocated before."""
+    """With trace=all, all live objects of chan have records, also the shell's with their stacks: no object was allocated before the trace began."""
     result = guest("cat #mem/kmemtrace/chan #mem/kmemtrace/ctl", "--cmdline", "trace=all")
     assert result.status == 0, result
     shown, _, states = result.stdout.partition("limit ")
@@ -154,12 +155,13 @@ def test_all_from_boot_on():
     memory, traces = ctl_in("limit " + states)
     assert "\nlater all depth 32\n" in states
     assert memory["untraced"] == 0
-    # The caches of the memory core alone are older than the tracer.
+    # Of the caches that can be traced, only kmem_cache has objects that were allocated before the tracer existed.
     assert {trace.name for trace in traces if trace.counters["untracked"] > 0} == {"kmem_cache"}, result
 
 
 def test_named_ones_from_boot_on():
-    """Each item with its options; what does not exist yet when it is made; what is wrong in the log, and the rest goes on."""
+    """Each item of trace=… has separate options. A cache that does not exist yet is traced when it is created. The log reports an invalid item, and
+    the other items take effect."""
     items = "debug_64,debug_1024:depth=16:sample=512K,fresh:depth=3,nope:dpeth=1,,kmem_slab:,chan"
     result = guest("""
 cat #mem/kmemtrace/ctl
@@ -178,7 +180,7 @@ printf 'stop\\nreset' > #mem/kmemtrace/ctl; echo 'cache fresh 100 2' > #debug/al
     assert (fresh.counters["recorded"], fresh.counters["untracked"]) == (2, 0), result
     for name in ("other", "nope", "fresh.2"):
         assert f"kmemtrace {name} state off" in result.stdout, result
-    said = re.findall(r"trace=[^\r\n]*", result.stderr)[1:]  # without the command line itself
+    said = re.findall(r"trace=[^\r\n]*", result.stderr)[1:]  # without the line that shows the command line itself
     assert said == ['trace=nope: "dpeth=1": start takes depth=N, sample=N, min=N, max=N and pid=N',
                     'trace=: no cache or arena can have that name, nor is it "all"',
                     "trace=kmem_slab: it cannot be traced: the allocator or the tracer itself lives on it"], result
@@ -186,7 +188,7 @@ printf 'stop\\nreset' > #mem/kmemtrace/ctl; echo 'cache fresh 100 2' > #debug/al
 
 @pytest.mark.cpus(4)
 def test_all_cpus_trace_from_boot_on():
-    """Those that are started after the traces: what they allocate is recorded too."""
+    """CPUs that start after the traces record their allocations, too."""
     result = guest("for i in 1 2 3 4 5 6 7 8; do ls / | cat > /dev/null & done; wait; cat #mem/kmemtrace/ctl", "--cmdline", "trace=pipe_buffer,kmalloc_16,task")
     _, traces = ctl_in(result.stdout)
     assert len(traces) == 3

@@ -1,4 +1,4 @@
-"""Traces of some allocations only: by size, process and interrupt."""
+"""Traces that record only some allocations: by size, process or interrupt."""
 import re
 
 import pytest
@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 
 @pytest.fixture(scope="module")
 def section():
-    """One boot: {name: what each part of the script has written}."""
+    """Runs one script in a guest. Returns {section of the script: output}."""
     result = guest("""
 ctl='#mem/kmemtrace/ctl'
 t='#mem/kmemtrace/debug_64'
@@ -41,7 +41,7 @@ cat "$t"
 
 
 def counts(text):
-    """[(recorded, filtered, live)] of the dumps of a section."""
+    """Returns [(recorded, filtered, live)] of the dumps of a section."""
     dumps = dumps_in(text)
     for dump in dumps:
         assert (dump.broken_identities(), dump.lost()) == ([], {}), text

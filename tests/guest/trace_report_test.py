@@ -1,4 +1,4 @@
-"""What the kernel says of its traces when it kills for want of memory, and when it panics."""
+"""The kernel's report of the stacks that hold most memory, which it prints in a panic and before it kills a process for lack of memory."""
 import re
 
 import pytest
@@ -16,7 +16,7 @@ GROUP = re.compile(r"  (\d+) bytes in (\d+) allocations of (\S+) from stack$")
 
 
 def groups_in(log):
-    """[(bytes, allocations, cache, [function, …])] of the report in a log, whose lines may have time stamps."""
+    """Returns [(bytes, allocations, cache, [function, …])] of the report in a log, whose lines may begin with time stamps."""
     groups = []
     for line in log.splitlines():
         line = re.sub(r"^\[ *\d+\.\d+\] ", "", line.rstrip())
@@ -43,7 +43,8 @@ def test_panic():
 
 @pytest.mark.cpus(4)
 def test_panic_while_others_are_in_the_tracer():
-    """They are stopped wherever they are, with whatever locks: the report reads what they have left."""
+    """In a panic the other CPUs stop at any instruction of the tracer, with any locks held. The report, which reads the tables without locks, is
+    complete nevertheless."""
     churn = "while :; do echo 'churn {} 1000' > #debug/alloc; done &"
     stat = "while :; do echo mark > '#mem/kmemtrace/ctl'; cat '#mem/kmemstat' '#mem/tracedump' > /dev/null; done &"
     for _ in range(5):
@@ -55,7 +56,8 @@ def test_panic_while_others_are_in_the_tracer():
         leaked = [group for group in groups_in(result.stderr) if group[3][:5] == ["leak_at_depth"] * 5]
         assert "not known" not in result.stderr
         [[size, count, cache, _]] = leaked
-        # If a CPU was stopped in the middle of a change one record may be wrong, and the report says so.
+        # If a CPU was stopped while it changed a record, that record may be wrong, and the report
+        # says so.
         assert (size, count, cache) == (1024 * 5000, 5000, "debug_1024") or "were just being changed" in result.stderr and abs(count - 5000) <= 1
 
 
@@ -66,7 +68,8 @@ def test_panic_with_nothing_traced():
 
 
 def test_out_of_memory():
-    """A cache leaks until a process that wants memory of its own is killed; the log says who has it all."""
+    """A cache leaks until the kernel kills a process for lack of memory. The log names the
+    cache."""
     result = guest(TRACE_AND_LEAK + """
 for n in 10000 1000 100 10 1; do
   while echo "leak debug_1024 $n depth=3" > #debug/alloc; do :; done 2> /dev/null

@@ -1,4 +1,4 @@
-"""The tracer as a person uses it: #mem and #debug from the shell."""
+"""The tracer from the shell, with #mem and #debug: planted leaks are in the dumps with their stacks and processes."""
 import pathlib
 import re
 import subprocess
@@ -33,7 +33,7 @@ def check(cache, size, n, options, context):
     assert ("debug_interrupt" if "irq" in options else "debug_alloc_write") in names
     assert all(frame.endswith(" [kernel]") for frame in group.frames), result
     assert re.search(context, group.summary)
-    # What was interrupted is not to blame.
+    # The record of an allocation in an interrupt has no user stack.
     assert [stack.objects for stack in group.user_stacks] == ([] if "irq" in options else [n]), result
     assert (freed.counters["live"], freed.groups) == (0, [])
     assert freed.counters["freed"] == n
@@ -46,7 +46,7 @@ def test_100_objects():
 
 def test_100_objects_from_an_interrupt():
     names = check("debug_64", 64, 100, "depth=8 irq", r"contexts irq \w+$")
-    assert "debug_alloc_write" not in names  # what was interrupted is not to blame
+    assert "debug_alloc_write" not in names  # the interrupted process does not appear
 
 
 def test_30000_objects():
@@ -79,7 +79,7 @@ def test_live_count_of_objects_in_magazines():
 
 
 def test_estimates():
-    """100,000 objects of 64 bytes with one sampling point every 4 KiB: 1,550 records, give or take forty."""
+    """100,000 objects of 64 bytes, with one sampling point in 4 KiB on average, give about 1,550 records. The standard deviation is 40 records."""
     result = guest("""
 t='#mem/kmemtrace/debug_64'
 echo start sample=4K > "$t"
@@ -117,7 +117,7 @@ def test_a_leak_is_traced_to_the_program():
     assert (dump.counters["live"], dump.lost(), dump.broken_identities()) == (7, {}, []), result
     [group] = dump.groups
     assert re.search(r"contexts pid \d+ leakdemo, pid \d+ leakdemo$", group.summary)
-    [stack] = group.user_stacks  # of both processes
+    [stack] = group.user_stacks  # both processes have the same stack
     assert re.search(r"^pid \d+ leakdemo and 1 more$", stack.owner)
     assert (stack.objects, stack.bytes) == (7, group.bytes)
     assert stack.build_id == build_id(BUILD / "user/bin/leakdemo")
@@ -136,13 +136,13 @@ def test_children_and_their_programs_are_told_apart():
     assert dd.build_id == build_id(BUILD / "user/bin/busybox")
     shells = [stack for stack in stacks if stack is not dd]
     assert {stack.build_id for stack in shells} == {build_id(BUILD / "user/bin/dash")}, result
-    # The subshell is another process; where it began to be one shows in its stack.
+    # The user stack of the subshell has the frames that the shell had before the fork.
     assert ({name for stack in shells for name in functions_of([f.replace("/bin/sh", "/bin/dash") for f in stack.frames], "dash")}
             & {"main", "_start"}) == {"main", "_start"}
 
 
 def test_a_page_that_a_fault_brought_is_traced_to_the_program():
-    """By the binary dump, which has all user stacks of a group."""
+    """A page that a page fault allocated has the user stack of the process. The test reads the binary dump, which has all user stacks of a group."""
     with tempfile.TemporaryDirectory() as folder:
         result = guest("echo start > #mem/kmemtrace/page; sleep 100 & sleep 0.5; cat #mem/tracedump > /host/dump; kill $!", "--share", folder)
         dump = TraceDump.load(pathlib.Path(folder) / "dump")
@@ -158,7 +158,7 @@ def test_a_page_that_a_fault_brought_is_traced_to_the_program():
 
 
 def test_the_program_is_the_file_that_runs():
-    """Of a script its interpreter; a build id that is broken or missing keeps no program from running."""
+    """For a script, records name the interpreter's file. A program whose build id is broken runs, and its records have no build id."""
     notes = subprocess.run(["readelf", "-lW", str(BUILD / "user/bin/leakdemo")], capture_output=True, text=True, check=True).stdout
     offset = next(int(line.split()[1], 16) for line in notes.splitlines() if line.split()[:1] == ["NOTE"])
     result = guest(f"""
@@ -196,7 +196,7 @@ def test_broken_stacks_do_no_harm():
     chain = tuple(range(0x1000, 0x100F))
     assert frames == {(): int(number) - 9, chain: 4, chain[:-1]: 1, (0x2000,): 1, (0x3000, 0x3001): 1, (0x4000,): 1,
                               (0x4001,): 1}, result
-    # Three of the chain, made by one system call, had more callers.
+    # Three of the allocations with `chain`, made in one system call, had more callers than a record can have.
     assert dump.counters["truncated"] == 3, result
 
 
@@ -212,7 +212,8 @@ def test_frames_that_are_remembered_are_those_that_are_there():
 
 
 def test_stacks_and_contexts_that_do_not_fit_are_counted():
-    """All trace memory is full of records; freed ones make room for records, but not for stacks and contexts."""
+    """When records fill all trace memory, lost stacks and contexts are counted. The memory of freed records is used for new records, but not for
+    stacks and contexts."""
     result = guest("""
 t='#mem/kmemtrace/debug_64'
 printf 'limit 1M\n' > '#mem/kmemtrace/ctl'; echo start depth=64 > "$t"
@@ -239,7 +240,7 @@ printf 'stop\nreset\n' > "$t"; cat '#mem/kmemtrace/ctl'
     lost = stacks.counters["stacks_lost"]
     assert lost > 10
     assert [group.objects for group in stacks.groups if group.frames == ["the stack was not recorded"]] == [lost]
-    # The kernel's stack is an old one; only that in the new program is lost, and who it was is still known.
+    # The kernel stack and the process of the next allocation were stored before memory was full. Only the user stack is lost.
     assert (user_stack.counters["stacks_lost"], user_stack.counters["contexts_lost"]) == (lost + 1, 0)
     assert re.search(r"(?m)contexts .*pid \d+ dd$", "\n".join(group.summary for group in user_stack.groups))
     assert not [stack for group in user_stack.groups for stack in group.user_stacks if stack.owner.endswith(" dd")]
@@ -250,7 +251,8 @@ printf 'stop\nreset\n' > "$t"; cat '#mem/kmemtrace/ctl'
 
 
 def test_100000_leaks_in_64K():
-    """Nothing is lost silently, the system goes on, and all trace memory is back in the end."""
+    """With a limit of 64 KiB, a leak of 100,000 objects fills trace memory. Every dropped record is counted, the system goes on, and at the end no
+    trace memory is in use."""
     result = guest("""
 ctl='#mem/kmemtrace/ctl'
 t='#mem/kmemtrace/debug_64'
@@ -303,40 +305,44 @@ cat "$ctl"
 @pytest.mark.cpus(4)
 @pytest.mark.parametrize("rounds", (1, pytest.param(10, marks=pytest.mark.long)))
 def test_start_stop_and_reset_under_load(rounds):
-    """Traces go on and off on all caches, one after the other and all at once, while programs run. Then all is as it was."""
-    result = guest(f"rounds={rounds}\n" + """
+    """Traces of all caches start, stop and are reset while programs run: first each trace separately, then all with one command. At the end no
+    trace is left, and the caches have as many live objects as before."""
+    result = guest("""
 settled() { echo settle > '#mem/kmemtrace/ctl'; cat #mem/kmemstat; }
-: > /tmp/load; (:) & wait; rm /tmp/load
-settled
 load() { while [ -e /tmp/load ]; do ls / | cat > /tmp/out.$1; echo "churn debug_64 100" > #debug/alloc; done; }
-: > /tmp/load
-load 1 & load 2 & load 3 &
 ctl='#mem/kmemtrace/ctl'
-round=0
-while [ $round -lt $rounds ]; do
-  for t in '#mem/kmemtrace'/*; do
-    [ "$t" = "$ctl" ] || { echo start > "$t" && echo mark > "$t"; } 2>/dev/null
+work() {
+  rounds=$1 round=0
+  shift
+  : > /tmp/load
+  load 1 & load 2 & load 3 &
+  while [ $round -lt $rounds ]; do
+    for t in "$@"; do
+      [ "$t" = "$ctl" ] || { echo start > "$t" && echo mark > "$t"; } 2>/dev/null
+    done
+    for t in "$@"; do
+      [ "$t" = "$ctl" ] || { cat "$t" > /dev/null; printf 'stop\\nreset\\n' > "$t"; } 2>/dev/null
+    done
+    round=$((round + 1))
   done
-  for t in '#mem/kmemtrace'/*; do
-    [ "$t" = "$ctl" ] || { cat "$t" > /dev/null; printf 'stop\\nreset\\n' > "$t"; } 2>/dev/null
+  round=0
+  while [ $round -lt $((4 * rounds)) ]; do
+    echo start > "$ctl"; echo mark > "$ctl"; echo stop > "$ctl"; echo reset > "$ctl"
+    round=$((round + 1))
   done
-  round=$((round + 1))
-done
-round=0
-while [ $round -lt $((4 * rounds)) ]; do
-  echo start > "$ctl"; echo mark > "$ctl"; echo stop > "$ctl"; echo reset > "$ctl"
-  round=$((round + 1))
-done
-rm /tmp/load
-wait
-rm /tmp/out.*
-grep kmemtrace "$ctl"
+  rm /tmp/load
+  wait
+  rm /tmp/out.*
+  grep kmemtrace "$ctl"
+}
+# Pages of the shell come into the page cache when it first runs them. A quantum cache refuses.
+work 1 '#mem/kmemtrace'/c* '#mem/kmemtrace/page_4096'
 settled
-""", "--timeout", "600")
+""" + f"work {rounds} '#mem/kmemtrace'/*\nsettled\n", "--timeout", "600")
     assert (result.status, result.stderr) == (0, ""), result
     assert "kmemtrace" not in result.stdout
     before, after = live_counts(result.stdout)
-    # The allocator's own, and the pages that caches are made of, follow what is cached, not what is in use.
+    # The counts of the allocator's own caches, and of arenas, depend on idle objects as well, so they may differ.
     changed = {cache: (before[cache], after[cache]) for cache in before
                if before[cache] != after[cache] and not cache.startswith(("kmem_", "page", "base", "trace", "kernel_virtual"))}
     assert changed == {}

@@ -1,4 +1,4 @@
-"""#mem/tracedump: the binary dump, read by the host's reader, beside the text dumps."""
+"""#mem/tracedump, the binary dump: read on the host by stele.tracedump, it has the same records as the text dumps."""
 import pathlib
 import re
 import subprocess
@@ -11,11 +11,11 @@ from stele.tracedump import text as as_text
 
 pytestmark = pytest.mark.cpus(1)
 
-OBJECT = re.compile(r"\t0x([0-9a-f]{16}) size (\d+) age (\d+) mark (\d+) cpu (\d+) (.+)")
+OBJECT = re.compile(r"\t0x([0-9a-f]{16}) size (\d+) age (\d+) mark (\d+) cpu (\d+)\b.*? ((?:pid \d+|task|irq|unknown)\b.*)")
 
 
 def objects_of(dump_text):
-    """{address: (stack, size, age, mark, cpu, context)} of the text dumps."""
+    """Returns {address: (stack, size, age, mark, cpu, context)} of the text dumps."""
     objects, stack = {}, ()
     for line in dump_text.splitlines():
         if " allocations from stack" in line:
@@ -42,7 +42,8 @@ def load(path):
 
 @pytest.mark.cpus(4)
 def test_says_what_the_text_dumps_say(tmp_path):
-    """Record for record: four caches and an arena, contexts, stacks, marks, filters and a sampled trace."""
+    """The binary dump and the text dumps have the same records, of four caches and an arena, with contexts, stacks, marks, filters and a sampled
+    trace."""
     run_guest(tmp_path, """
 for cache in debug_64 debug_1024 kmalloc_128; do echo start > "#mem/kmemtrace/$cache"; done
 for depth in 1 2 3 5 8 13; do echo "leak debug_64 90 depth=$depth" > #debug/alloc; echo mark > '#mem/kmemtrace/debug_64'; done
@@ -64,7 +65,7 @@ cat '#mem/tracedump' > /host/binary
         parsed = texts[source.name]
         counters = dict(parsed.counters)
         assert source.stacks == counters.pop("stacks")
-        # Of other allocations in the arena, which come and go between the two.
+        # In the arena, other memory is allocated and freed between the text dump and the binary dump, which changes these counters.
         moving = ("untracked", "unmatched") if source.kind == "arena" else ()
         assert {key: counters[key] for key in source.counters if key not in moving} == {key: value for key, value in source.counters.items() if key not in moving}
         header = dict(parsed.header)
@@ -83,12 +84,12 @@ cat '#mem/tracedump' > /host/binary
             assert tuple(map(symbols.frame, dump.stacks[record.stack].frames)) == stack
             later.add(dump.age(record) - age)
         assert sum(map(source.weight, source.records)) == pytest.approx(source.counters["estimated_objects"], abs=1)
-        # The text was taken before: all ages differ by the same time.
+        # The text dump is older, so all ages differ by the same amount.
         assert len(later) <= 1
     assert shown == {}
     kinds = {dump.contexts[record.context].kind for source in dump.sources for record in source.records}
     assert {"process", "irq"} <= kinds
-    # What only the binary dump says: programs, and the user stacks that led to the allocations.
+    # Only the binary dump has programs, and the user stacks that led to the allocations.
     for context in (context for context in dump.contexts.values() if context.kind == "process"):
         assert (context.name, bool(context.build_id)) == (pathlib.PurePath(context.path).name, True)
     callers = {record.user_stack for source in dump.sources for record in source.records} - {0}
@@ -96,7 +97,7 @@ cat '#mem/tracedump' > /host/binary
     assert any(len(dump.stacks[number].frames) > 3 for number in callers)
     of_processes = {dump.contexts[record.context].kind for source in dump.sources for record in source.records if record.user_stack}
     assert of_processes == {"process"}
-    # The reader's own text can be read back.
+    # The text that the reader writes can be read back.
     again = {parsed.name: parsed for parsed in dumps_in("\n".join(as_text(dump, symbols)))}
     for name, parsed in texts.items():
         assert (again[name].header, again[name].counters | {"untracked": 0, "unmatched": 0}) == (parsed.header, parsed.counters | {"untracked": 0, "unmatched": 0})
@@ -115,7 +116,8 @@ def test_knows_the_kernel(tmp_path):
 
 
 def test_is_of_its_moment(tmp_path):
-    """In small pieces, and while what was live is freed and the trace is reset; from where one goes back to too."""
+    """The binary dump has the records of the moment when it was opened, although it is read in small pieces while the objects are freed and the
+    trace is reset."""
     run_guest(tmp_path, """
 t='#mem/kmemtrace/debug_64'
 echo start > "$t"
@@ -132,7 +134,8 @@ cat #mem/kmemtrace/ctl > /host/ctl
 
 
 def test_the_second_reader_waits_and_can_be_killed(tmp_path):
-    """Of a trace one at a time has a snapshot; all other traces can be read. A reader that is killed leaves nothing."""
+    """Only one reader at a time has a snapshot of a trace; a second reader waits. Meanwhile other traces can be read. When a waiting reader is
+    killed, it leaves no trace memory in use."""
     output = run_guest(tmp_path, """
 t='#mem/kmemtrace/debug_64'
 used() { awk '$1 == "trace" { print $4, $5 }' '#mem/kmemstat'; }
@@ -165,7 +168,7 @@ echo after $(used)
 @pytest.mark.long
 @pytest.mark.cpus(4)
 def test_a_million_records_when_memory_is_full():
-    """The kernel's own test of it, whose short form makes 20,000."""
+    """Runs the kernel's own test of large dumps (dump_when_memory_is_full) with a million records instead of 20,000."""
     run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", "checked", "--timeout", "900", "--ktest=dump_when_memory_is_full",
                           "--cmdline", "dump_records=1000000"], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr.count("\nok ")) == (0, 1), run.stderr
@@ -185,7 +188,8 @@ cat '#mem/tracedump' > /host/large
 
 @pytest.mark.cpus(4)
 def test_large_dumps_while_others_allocate(tmp_path):
-    """Two dumps of 100,000 objects are read while another process allocates from the same cache. Then their memory is back."""
+    """Two open dumps of 100,000 objects need much less memory than the records. Other processes allocate from the traced cache while the dumps are
+    open and read."""
     output = run_guest(tmp_path, """
 t='#mem/kmemtrace/debug_64'
 allocs() { awk '$1 == "debug_64" { print $7 }' '#mem/kmemstat'; }
@@ -210,7 +214,7 @@ say closed
     said = {words[0]: (int(words[2]), int(words[4])) for words in map(str.split, output.splitlines())}
     allocs, free = ({when: values[i] for when, values in said.items()} for i in (0, 1))
     assert allocs["read"] > allocs["open"]
-    # No copies of the records.
+    # Open dumps do not copy the records: they use less than half of the records' memory.
     records = 100_000 * 32
     assert free["open"] > free["before"] - records // 2
     assert free["closed"] > free["before"] - records // 2
@@ -218,5 +222,5 @@ say closed
     assert parsed.broken_identities() == []
     source = load(tmp_path / "binary").source("debug_64")
     for live in (parsed.counters["live"], len(source.records)):
-        assert live in (100_000, 100_001)  # and what is being churned
+        assert live in (100_000, 100_001)  # the running load may have one object more
     assert source.counters["seen"] >= parsed.counters["seen"]

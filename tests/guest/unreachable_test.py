@@ -1,4 +1,4 @@
-"""#mem/unreachable: what nobody can reach any more, and nothing else."""
+"""#mem/unreachable lists exactly the unreachable objects."""
 import re
 import subprocess
 
@@ -11,24 +11,24 @@ GROUP = re.compile(r"^(\d+) bytes in (\d+) objects of (\S+)(?: keeps (\d+) bytes
 
 
 def totals(text):
-    """[(objects, bytes, heads)] of each report in what was printed."""
+    """Returns [(objects, bytes, heads)] of each report in the output."""
     return [tuple(map(int, match.groups()[:3])) for match in FIRST.finditer(text)]
 
 
 def groups_in(text):
-    """[(name, objects, bytes, objects kept, functions of the stack, lines)] of a report."""
+    """Returns [(name, objects, bytes, objects kept, functions of the stack, lines)] of a report."""
     return [(match[3], int(match[2]), int(match[1]), int(match[5] or 0),
              re.findall(r"^\t(.+)\+0x[0-9a-f]+ \[kernel\]$", match[7], re.M), match[7].splitlines())
             for match in GROUP.finditer(text)]
 
 
 def assert_found(text, lost, result):
-    """That of {cache: bytes} nearly all is in a report, and nothing else: a word from before that was never written over may hide an
-    object or two."""
+    """Checks that a report has more than 70 % of the bytes of `lost`, {cache: bytes}, and no other caches. Some objects may be missing: a stale word
+    on a stack may point to a lost object."""
     found = {}
     for name, _, bytes_, _, _, lines in groups_in(text):
         found[name] = found.get(name, 0) + bytes_
-        for line in lines:  # or stand under one that holds it
+        for line in lines:  # lost objects to which another lost object points
             if kept := re.match(r"\tkeeps (\d+) bytes in \d+ objects of (\S+)$", line):
                 found[kept[2]] = found.get(kept[2], 0) + int(kept[1])
     assert sum(found.values()) == totals(text)[0][1], result
@@ -36,7 +36,8 @@ def assert_found(text, lost, result):
     assert sum(found.values()) > 0.7 * sum(lost.values()), result
 
 
-# What loses is a process of its own, since words on the stack of a shell that waits may hide what it has just lost.
+# A subshell loses the objects and ends. If the script's shell lost the objects itself, stale words on
+# the shell's kernel stack could still point to the last of them.
 LEAKS = """
 echo == clean; cat '#mem/unreachable'
 (echo start > #mem/kmemtrace/debug_64
@@ -70,7 +71,7 @@ def test_what_is_lost_is_listed_and_nothing_else(count):
     for name, looks in (("leaks", "1"), ("again", "3")):
         assert FIRST.search(parts[name]).groups()[4:6] == (looks, "0"), result
         assert_found(parts[name], lost, result)
-        # A trace knows ten of them; those from the interrupt came after it.
+        # Ten of the lost objects of debug_64 have records. The other three were lost in an interrupt after the trace had stopped.
         known = next(group for group in groups_in(parts[name]) if group[0] == "debug_64" and group[4])
         assert known[1] in (9, 10) and known[4][:4] == ["leak_at_depth"] * 3 + ["debug_alloc_write"], result
         assert "more" in known[5][-1] and re.match(r"\t0xffff8[0-9a-f]{11} size 64$", known[5][-2]), result
@@ -79,7 +80,8 @@ def test_what_is_lost_is_listed_and_nothing_else(count):
     assert_found(parts["checked"], {"debug_64": 2 * 64, **lost}, result)
 
 
-# Each runs beside looks at what can be reached; what it does to the allocator is of all kinds.
+# Loads that run while #mem/unreachable is read. Together the loads execute all kinds of operations of
+# the allocator.
 LOADS = {
     "pipelines": "ls -lR / 2> /dev/null | grep a | sort | head -n 3; seq 500 | sort -r | uniq | wc",
     "files": "mkdir /tmp/d; cp /bin/ls /tmp/d; cat /tmp/d/ls | wc; rm -r /tmp/d; cat /host/tracer.md",
@@ -137,17 +139,18 @@ ls -l '#mem' | grep unreachable
     assert "-rw-------" in parts["killed"], result
 
 
-# Bugs of the kernel `break`, and what they lose: heads and what they keep.
+# For each planted bug of the variant `break`: {cache: lost heads}, {cache: objects that the heads
+# keep}. A head is a lost object to which no other lost object points.
 PLANTED = {
-    "exec_format": ({"chan": 1}, {"kmalloc_16": 1}),  # the name of a file is its channel's
+    "exec_format": ({"chan": 1}, {"kmalloc_16": 1}),  # the channel has the name of its file
     "pipe_close": ({"pipe_buffer": 2}, {}),
     "walk_error": ({"chan": 2}, {}),
     "kept_stack": ({"page": 2}, {}),
     "bind_spare": ({"mount": 1}, {"chan": 1, "mount_head": 1, "kmalloc_16": 1}),
     "dup_range": ({"chan": 1}, {"kmalloc_16": 1}),
-    "load_error": ({"address_space": 2}, {"page": 2, "vm_region": 1, "chan": 1, "kmalloc_16": 1}),  # where an allocation of execve fails
+    "load_error": ({"address_space": 2}, {"page": 2, "vm_region": 1, "chan": 1, "kmalloc_16": 1}),  # an allocation of execve fails
 }
-# What two of them need.
+# For bugs that the commands of SHOWN do not trigger: a command that does.
 AWAKENED = {
     "dup_range": "leakfuzz run '0 open P24 0 0; fcntl 3 0 100; close 3' > /dev/null",
     "load_error": """i=0; while [ $((i += 1)) -lt 80 ]; do sh -c "echo 'failnext 1 after=$i' > '#debug/alloc'; exec true" 2> /dev/null; done""",
@@ -161,7 +164,8 @@ cat '#mem/unreachable'
 
 @pytest.mark.parametrize("bug", ("exec_format", *(pytest.param(bug, marks=pytest.mark.long) for bug in list(PLANTED)[1:])))
 def test_planted_bugs(bug):
-    """Of each at least so many are lost, and nothing of another kind; and what was lost keeps what it led to."""
+    """The report lists at least as many lost heads of each cache as PLANTED says, and at least as many objects that the heads keep; it lists objects
+    of no other cache."""
     result = guest(AWAKENED.get(bug, "") + SHOWN, "--variant", "break", "--cmdline", f"break={bug}", lost=PLANTED[bug][0])
     heads, kept = PLANTED[bug]
     found, keeps = {}, {}
@@ -173,7 +177,7 @@ def test_planted_bugs(bug):
     assert keeps.keys() == kept.keys() and all(keeps[name] >= kept[name] for name in kept), result
 
 
-# The scripts of all tests (unreached.py).
+# --- The scripts of all tests (unreached.py).
 
 
 @pytest.mark.cpus(1)
@@ -186,7 +190,8 @@ def test_a_script_that_loses_something_fails_its_test():
 @pytest.mark.cpus(8)
 @pytest.mark.parametrize("count", (1, 8))
 def test_no_script_loses_anything_while_it_runs(count, tmp_path):
-    """Those of all short tests, each beside a loop that asks."""
+    """Runs the scripts of all short tests. In each guest a loop reads #mem/unreachable meanwhile. No report lists an object that the script has not
+    lost through #debug."""
     reports = tmp_path / "reports"
     run = subprocess.run(["pytest-3", "--numprocesses", "2", "--dist", "loadgroup", "--ask-meanwhile", reports, "--ask-cpus", str(count), "-m", "not long",
                           ROOT / "tests/guest"], cwd=ROOT, capture_output=True, check=False)

@@ -1,8 +1,8 @@
-"""What nobody can reach in the guests of tests: nothing but what a test plants.
+"""Checks for unreachable objects in the guests of all tests: only objects that the script has lost on purpose through #debug are allowed.
 
-Process 1 of each guest looks when the script has ended (scripts/guest --unreachable). `pytest --ask-meanwhile FILE` has a loop in each guest
-that reads #mem/unreachable all the time besides; then nothing else is tested, since scripts do not expect that, and FILE gets how many
-reports there were (tests/conftest.py; unreachable_test.py runs it).
+When a script has ended, process 1 of the guest searches for unreachable objects (scripts/guest --unreachable). With `pytest --ask-meanwhile
+FILE` a loop in each guest also reads #mem/unreachable while the script runs. Scripts do not expect this loop, so then only unreachable
+objects fail a test (tests/conftest.py). FILE gets the number of reports of each guest. unreachable_test.py runs pytest in this way.
 """
 import re
 
@@ -11,12 +11,14 @@ from stele.leak_unreachable import parse_unreachable
 FIRST = re.compile(r"^unreachable objects (\d+) bytes (\d+) heads (\d+) live (\d+) looks (\d+) returned (\d+) stopped_us (\d+)$", re.M)
 RETURNED = re.compile(r"^returned 0x[0-9a-f]+ of (\S+)$", re.M)
 SCRIPT_ENDED = re.compile(r"^status \d+\n", re.M)
-NO_MEMORY = "unreachable: Out of memory"  # says process 1 where a script has left none
-# What scripts plant by commands to the device #debug: nobody else has objects of the first three; kmalloc may be of any size, and a kernel
-# stack is of pages.
+NO_MEMORY = "unreachable: Out of memory"  # process 1 prints this if a script has used up memory
+# Caches whose objects scripts lose by commands to #debug. Nothing else uses the caches in PLANTED. A
+# script may lose objects of further caches, which PLANTING finds in the script. An object that
+# `leak kmalloc` loses may be in any cache of kmalloc; `leak kernel_stack` loses pages.
 PLANTED = {"debug_64", "debug_1024", "leaky"}
 PLANTING = re.compile(r"(?:leak|cache|churn) (\w+)")
-# Not a child of the script's shell, which may wait for all of its own. COM3 has it among the script's errors.
+# The loop is not a child of the script's shell, which may wait for all of its children. Its output
+# goes to COM3, among the script's errors.
 ASK_MEANWHILE = """(
 (while :; do cat '#mem/unreachable' > '#uart/2'; sleep 0.05; done) < '#null/null' > '#null/null' 2>&1 &
 )
@@ -24,17 +26,18 @@ ASK_MEANWHILE = """(
 
 
 class Lost(Exception):
-    """Something is unreachable that the test has not planted."""
+    """Objects are unreachable that the test did not plant."""
 
 
 def planted_in(script):
-    """A pattern of the caches and arenas of which the script loses objects."""
+    """Returns a pattern of the caches and arenas whose objects the script loses."""
     names = PLANTED | {*PLANTING.findall(script)}
     return "|".join(rf"kmalloc_\d+|{re.escape(name)}|page" if name in ("kmalloc", "kernel_stack") else re.escape(name) for name in names)
 
 
 def check(report, lost):
-    """That one report lists only objects of caches and arenas with names like `lost`, a pattern, and that nothing else was reached again."""
+    """Checks that a report lists only objects of caches and arenas whose names match the pattern `lost`. This includes objects that the report calls
+    `returned`: they were reachable again at a later look."""
     looked = parse_unreachable(report)
     found = {head.name for head in looked.heads} | {*RETURNED.findall(report)}
     if not all(re.fullmatch(lost, name) for name in found):
@@ -42,7 +45,7 @@ def check(report, lost):
 
 
 def check_the_end(fourth_port, lost):
-    """Of a guest whose script came to an end."""
+    """Checks the report of process 1 in the output of the fourth serial port, if the script has ended."""
     ended = SCRIPT_ENDED.search(fourth_port)
     if not ended or NO_MEMORY in fourth_port:
         return
@@ -53,7 +56,7 @@ def check_the_end(fourth_port, lost):
 
 
 def check_meanwhile(errors, lost):
-    """The same for each report among a script's errors. How many there are."""
+    """Checks each report of the loop ASK_MEANWHILE, which are among the script's errors. Returns the number of reports."""
     begins = [match.start() for match in FIRST.finditer(errors)]
     for begin, end in zip(begins, [*begins[1:], len(errors)]):
         check(errors[begin:end], lost)

@@ -1,4 +1,4 @@
-"""Probes on functions of programs, by #probe from the shell."""
+"""Probes on functions of programs, with #probe from the shell."""
 import pathlib
 import re
 import shutil
@@ -16,7 +16,7 @@ NOP = bytes.fromhex("0f1f440000")
 
 
 class Program:
-    """Functions of a program that was built, as the image has it."""
+    """The functions of a program of the image, and how commands of #probe name them. Reads the program's unstripped file in build/user/bin."""
 
     def __init__(self, name, path=None):
         self.file, self.path = BUILD / "user/bin" / name, path or f"/bin/{name}"
@@ -35,7 +35,8 @@ class Program:
         return text + (":" + ",".join(f"{place:x}" for place in inside) if with_returns and inside else "")
 
     def probes_on_all(self):
-        """All that can be probed, each place once, with returns."""
+        """Returns the text with which commands of #probe name a function and its returns, for each function that begins with the probes' nop. A
+        function with several names is in the list once."""
         code = self.file.read_bytes()
         listing = subprocess.run(["readelf", "-lW", str(self.file)], stdout=subprocess.PIPE, text=True, check=True).stdout
         offset, address = next((int(m[1], 16), int(m[2], 16)) for m in re.finditer(r"LOAD +(\w+) (\w+) .* R E", listing))
@@ -45,14 +46,14 @@ class Program:
 
 
 def session(commands, body):
-    """A script that makes a session with the commands, does `body` while it runs, and shows its counts."""
+    """Returns a script that creates a session, gives it the commands, runs `body` while the session runs, and prints the session's counts."""
     lines = ["exec 3<>#probe/clone", "read n <&3"]
     lines += [f"echo '{command}' >&3 || exit 90" for command in commands]
     return "\n".join(lines + ["echo start >&3 || exit 91", body, "echo stop >&3", 'cat "#probe/$n/counts"'])
 
 
 def counts(output):
-    """{innermost frame: calls} of what `counts` has, and the counters above."""
+    """Returns ({innermost frame: calls}, counters) of the text of `counts`."""
     calls = {}
     for number, frame in re.findall(r"(?m)^count (\d+) user ([0-9a-f]+)", output):
         calls[int(frame, 16)] = calls.get(int(frame, 16), 0) + int(number)
@@ -97,7 +98,7 @@ def test_processes_that_run_already_and_ends(program):
 
 
 def test_file_with_several_names():
-    """busybox is probed as `ls` and as `busybox ls`."""
+    """A probe on a function of /bin/busybox also counts calls when busybox is executed as /bin/ls."""
     busybox = Program("busybox")
     output = run_script(session([f"count {busybox.probe('ls_main')}", "stacks user"],
                                 "ls / >/dev/null; busybox ls / >/dev/null; echo x | cat"))
@@ -105,7 +106,7 @@ def test_file_with_several_names():
 
 
 def test_file_that_is_removed_and_made_again(program):
-    """Who runs the file that is gone goes on being probed; the file that has its name now is another one."""
+    """A probed file is removed. Processes that execute it stay probed; a new file with the same path is not probed."""
     leaf, outer = (program.probe(name, path="/tmp/p") for name in ("probetest_leaf", "probetest_outer"))
     hits = 'hits() { read a b; read a hits rest; echo $hits; }; now() { hits <"#probe/$n/counts"; }; '
     body = (hits + "rm /tmp/p; before=$(now); while [ $(now) = $before ]; do sleep 0.01; done; "
@@ -126,8 +127,9 @@ def test_program_on_the_host_that_is_replaced(program):
     assert calls_of(program, output, "probetest_outer") == 5
 
 
+@pytest.mark.long
 def test_every_function_of_a_program():
-    """cxxtest throws through, forks with, and catches signals in functions that all have probes, on their returns too."""
+    """The program cxxtest throws exceptions, forks and catches signals while all its functions and their returns are probed. All its checks pass."""
     program = Program("cxxtest")
     probes = program.probes_on_all()
     assert len(probes) > 1000
@@ -147,7 +149,8 @@ def test_every_function_of_a_program():
 
 @pytest.mark.cpus(4)
 def test_probes_come_and_go_while_all_cpus_run(program):
-    """Four processes do everything meanwhile and see no difference; afterwards their code is what it was."""
+    """Inserts and removes probes while four processes execute the probed functions. The processes' results are right, and at the end the program's
+    code in memory is the original code again."""
     probes = " ".join(program.probe(name, True) for name in program.functions if name.startswith("probetest_")
                       and "." not in name)
     script = f"""

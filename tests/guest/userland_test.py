@@ -1,4 +1,4 @@
-"""The shell and the tools as somebody else wrote them, with what this system changes in them; and the C library."""
+"""The shell dash and the tools of busybox with the changes for this system, and the C and C++ libraries."""
 import re
 
 import pytest
@@ -7,7 +7,8 @@ from guest import guest
 
 pytestmark = pytest.mark.cpus(1)
 
-# What a shell reads, and what it makes of every `#` in it: a comment, or a path of a device.
+# Input for the shell, in which each unquoted `#` at the start of a word begins a comment or the path
+# of a device.
 WORDS = r"""
 p() { for a in "$@"; do printf '<%s>' "$a"; done; echo; }
 # a comment
@@ -172,7 +173,8 @@ def test_leakdemo_says_how_it_is_used():
 
 
 def test_job_control_in_a_script():
-    """A script's process group has the console, so `set -m` does not wait for it."""
+    """The console's foreground process group stays that of the script's shell, also under `set -m`, so the shell does not wait to become the
+    foreground group."""
     result = guest("set -m; sleep 50 & kill -STOP %1; wait %1; echo $?; bg %1 > #null/null; kill -9 %1; wait %1; echo $?; sleep 0.01 | cat; echo done",
                    "--timeout", "30")
     assert (result.status, result.stdout) == (0, "145\n137\ndone\n"), result
@@ -186,7 +188,8 @@ def test_c_library():
 
 
 def test_cxx_library():
-    """Exceptions, streams, containers, static objects; and frame pointers through the library's own code."""
+    """The checks of the program cxxtest pass: exceptions, streams, containers, static objects, and stack walks by frame pointers through the
+    library's functions."""
     result = guest("cxxtest; echo $?; ls /tmp")
     assert "not ok" not in result.stdout
     assert re.search(r"\n1\.\.\d+\n0\n$", result.stdout)

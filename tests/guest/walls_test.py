@@ -1,4 +1,5 @@
-"""Every file of every device against a user who is not root: no panic, no kernel address, nothing changed that is not his."""
+"""A user who is not root tries to read, write and change every file of every device. The kernel does not panic, the user sees no kernel address,
+and nothing that belongs to others changes."""
 import re
 
 import pytest
@@ -10,20 +11,21 @@ pytestmark = pytest.mark.cpus(1)
 NOBODY = 65534
 DEVICES = sorted(name for source in [*(ROOT / "kern/drivers/dev").glob("*.cc"), *(ROOT / "kern/bench").glob("*.cc")]
                  for name in re.findall(r'constexpr \w+Device\(\) : \w*Device\("(\w+)"', source.read_text()))
-# Below directories that are root's, where no listing leads to them.
+# The user cannot find these files in listings, since they are below directories that only root can
+# read or do not exist.
 HIDDEN = ["#mem/kmemtrace/ctl", "#mem/kmemtrace/chan", "#mem/kmemtrace/debug_64", "#probe/1", "#probe/1/ctl", "#probe/1/counts", "#probe/1/events",
           "#probe/1/outstanding", "#debug/leaky/clean", "#debug/leaky/leak", "/tmp/closed/file", "/proc/1/ctl", "/proc/none", "#nothing", "#mem.x"]
-# What is everyone's to write.
+# Actions that are allowed to every user: lines that `proctest walk` prints for them.
 HIS = re.compile(r"wrote (#cons|#null|(#root)?/dev)/(cons|console|null|zero)|(wrote|set terminal) (#pty|(#root)?/dev)/ptmx|made a (file|directory) in (#tmp|(#root)?/tmp)")
 
-# What root sees, and what must not change.
+# A shell function for root: prints the state of the system that other users must not change.
 STATE = r"""
 state() {
   echo == state
   cat '#mem/kmemtrace/ctl' | grep -v '^limit'; cat '#debug/alloc' '#debug/text'
   ls -lRn '#mem' '#debug' '#cons' '#uart' '#null' '#random' '#bench' /tmp /host | grep -v '^total'; ls -ln '#root' /etc | sed 's/ [A-Z][a-z][a-z] .* tmp$/ tmp/'; ls '#probe'; ls '#probe/1'
   cat '#probe/1/counts' '#probe/1/ctl'; cat /tmp/note /tmp/closed/file /tmp/open/file /host/note /host/dir/file
-  for pid in 1 $$ $sleeper; do cut -d ' ' -f 1-8 /proc/$pid/stat; done
+  for pid in 1 $$ $sleeper; do cut -d ' ' -f 1,2,4-8 /proc/$pid/stat; done
   grep -E '^ *(leaky|debug_64) ' '#mem/kmemstat'
 }
 """
@@ -46,7 +48,8 @@ def folder(tmp_path):
 
 
 def walk(command, folder):
-    """What `command PATH…` says of everything; what root sees of it is the same afterwards, and nothing says a kernel address."""
+    """Runs `command` with the paths of all devices and of HIDDEN. Checks that `state` prints the same before and after, and that the command
+    reports no action that HIS does not allow. Returns the numbers of files that the command's processes have tried."""
     assert len(DEVICES) >= 13
     paths = [f"#{name}" for name in DEVICES] + HIDDEN + ["/dev", "/proc", "/tmp", "/host"]
     names = " ".join(f"'{path}'" for path in paths)

@@ -1,7 +1,8 @@
-"""What the tests of kmemwatch share: loads, and reading its reports."""
+"""Shared by the tests of kmemwatch: loads, and a parser of its reports."""
 import re
 
-# load MICROSECONDS: runs pipelines with so long a pause between. every MICROSECONDS COMMAND. unload: ends both.
+# `load MICROSECONDS` runs two loops of pipelines in the background, with pauses of this length.
+# `every MICROSECONDS COMMAND` repeats a command in the background. `unload` ends all of them.
 LOADS = """
 load() {
   (while :; do ls / | cat | wc -l; usleep $1; done > /dev/null) & loads="$loads $!"
@@ -23,7 +24,7 @@ class Line:
 
 
 def reports_in(output):
-    """[(seconds, verdict, {name: Line})]. Every line must be what the format knows."""
+    """Returns [(seconds, verdict, {name of a cache or arena: Line})], one for each report. Fails if a line does not match the format."""
     first, *lines = output.splitlines()
     assert HEADING.fullmatch(first), output
     reports = []
@@ -41,5 +42,5 @@ def reports_in(output):
 
 
 def accused_in(output):
-    """What grew in any of the reports."""
+    """Returns the names of the caches and arenas that grow or grew in any of the reports."""
     return {name for _, _, lines in reports_in(output) for name, line in lines.items() if line.state.startswith(("grows", "grew"))}

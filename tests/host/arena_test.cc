@@ -31,7 +31,8 @@ class World : public testing::Environment {
 };
 const auto* const world = testing::AddGlobalTestEnvironment(new World);
 
-// Addresses at which nothing is mapped: an arena that touches what it hands out dies.
+// No memory is mapped at this address. So the test crashes if an arena accesses the memory that it
+// allocates.
 constexpr uintptr_t kBase = 0x10000;
 
 struct arena_stats stats_of(arena* arena) {
@@ -44,7 +45,8 @@ void* no_import(arena*, size_t, int) {
   return nullptr;
 }
 
-// What is allocated: start → size. Spans the same.
+// A model of an arena. For each allocated segment, `live` maps its start to its size in bytes. For
+// each span, `spans` maps its start to its size in bytes.
 struct Model {
   std::map<uintptr_t, size_t> live, spans;
 
@@ -60,7 +62,8 @@ struct Model {
     ASSERT_LE(start + size, span->first + span->second);
     live[start] = size;
   }
-  // The gaps in each span, which the arena must hold as one free segment each.
+  // Returns the size in bytes of each gap between allocated segments, in all spans. The arena must
+  // have one free segment for each gap.
   std::vector<size_t> gaps() const {
     std::vector<size_t> result;
     for (const auto& [start, size] : spans) {
@@ -88,7 +91,7 @@ struct Model {
     uint64_t total = 0;
     for (const auto& [start, size] : spans) total += size;
     ASSERT_EQ(stats.total_bytes, total);
-    // Every gap is one segment, on the list of its size.
+    // Each gap is one free segment. List i has the segments of 2^i to 2^(i+1) - 1 quanta.
     uint64_t lists[64] = {};
     const std::vector<size_t> free = gaps();
     for (size_t gap : free) lists[std::bit_width(gap / stats.quantum) - 1]++;
@@ -115,7 +118,7 @@ TEST_P(ArenaModel, AgreesWithAModel) {
   std::mt19937_64 random(quantum);
   uint64_t failures = 0;
   for (int i = 0; i < 40'000; i++) {
-    // Waves of filling and emptying.
+    // Let the number of allocations rise and fall in waves.
     if (random() % 100 < (i / 4'000 % 2 ? 45u : 55u)) {
       const size_t size = 1 + random() % (quantum * (random() % 4 ? 8 : 100));
       const auto start = reinterpret_cast<uintptr_t>(arena_alloc(arena, size, KM_ATOMIC));
@@ -148,7 +151,8 @@ INSTANTIATE_TEST_SUITE_P(Quanta, ArenaModel, testing::Values(1, 16, 4096));
 
 // ---- Import.
 
-// A source that counts, and fails on command.
+// The state of import() and give_back(). `out` is the number of imported bytes that were not given
+// back yet, and `imports` the number of successful imports. If a test sets `fails`, import() fails.
 struct Source {
   uint64_t out = 0, imports = 0;
   bool fails = false;
@@ -165,9 +169,8 @@ void give_back(arena* source, void* base, size_t size) {
   arena_free(source, base, size);
 }
 
-// Who asks before each allocation finds that none of them has anything else to do: neither a page
-// of tags nor memory for the hash is got by one. This is the first test: later there are tags that
-// others have given back.
+// After arena_prepare() has returned 0, an allocation takes no page for boundary tags and no memory
+// for the hash. This test must run first: free tags left by other tests would hide an error.
 TEST(Arena, WhatIsDoneBesidesCanBeDoneBefore) {
   std::vector<void*> pages;
   unsigned times = 0;
@@ -232,8 +235,8 @@ TEST(Arena, CanBeUsedToTheLastQuantum) {
   EXPECT_EQ(all, reinterpret_cast<void*>(kBase));
   EXPECT_EQ(arena_alloc(arena, 1, KM_ATOMIC), nullptr);
   arena_free(arena, all, 1000);
-  // 999 is on the list of 512 to 1023, whose first segment need not be large enough, yet this one
-  // is.
+  // The list for 512 to 1023 bytes may have segments that are too small for 999 bytes. The arena
+  // must search this list nevertheless, and find the free segment of 1000 bytes.
   void* const most = arena_alloc(arena, 999, KM_ATOMIC);
   ASSERT_NE(most, nullptr);
   void* const last = arena_alloc(arena, 1, KM_ATOMIC);
@@ -302,11 +305,12 @@ TEST(Arena, BaseArenaCanBeUsedUpAndComesBack) {
   const struct arena_stats before = stats_of(base_arena);
   std::vector<void*> pages;
   while (void* const page = arena_alloc(base_arena, 4096, KM_ATOMIC)) pages.push_back(page);
-  // Boundary tags and the hash take the rest: about one page of tags for each 51.
+  // At most 5 % of the free memory may go to boundary tags and the hash. One page of tags is enough
+  // for about 51 pages.
   EXPECT_GT(pages.size() * 4096, (before.total_bytes - before.allocated_bytes) * 95 / 100);
   EXPECT_EQ(arena_create("none", kBase, 100, 1, nullptr, nullptr, nullptr, 16, KM_ATOMIC), nullptr);
   for (void* page : pages) arena_free(base_arena, page, 4096);
-  // Once more, to see that what the tags keep is kept once.
+  // Allocating all these pages again must need no further page of boundary tags.
   const uint64_t kept = stats_of(base_arena).allocated_bytes;
   for (void*& page : pages) ASSERT_NE(page = arena_alloc(base_arena, 4096, KM_ATOMIC), nullptr);
   for (void* page : pages) arena_free(base_arena, page, 4096);
@@ -362,10 +366,12 @@ TEST(Arena, ListShowsTheTree) {
 
 struct Shared {
   arena* arenas[3];
-  std::array<std::atomic<uint64_t>, 512> slots{};  // number of the arena, size, address, packed
-  std::array<std::atomic<bool>, 1 << 16> taken{};  // quanta of the arena that hands out numbers
+  std::array<std::atomic<uint64_t>, 512> slots{};  // each: result of pack(), or 0 for no allocation
+  std::array<std::atomic<bool>, 1 << 16> taken{};  // for each number of arenas[0]: is it allocated?
   std::atomic<int> overlaps{0};
 
+  // `which` is an index in `arenas`. `size` counts numbers if `which` is 0, otherwise pages:
+  // arenas[0] allocates numbers, the other arenas allocate pages.
   static uint64_t pack(uint64_t which, uint64_t size, void* address) {
     return which << 62 | size << 48 | reinterpret_cast<uintptr_t>(address);
   }
@@ -445,7 +451,7 @@ TEST(ArenaDeathTest, FreesThatCannotBe) {
   arena_destroy(arena);
 }
 
-// With CONFIG_SLAB_CHECK_CALLS, which host tests have.
+// CONFIG_SLAB_CHECK_CALLS, which host.mk sets, adds the checks that panic here.
 TEST(ArenaDeathTest, FreesToQuantumCachesThatCannotBe) {
   arena* const numbers =
       arena_create("strict", kBase, 1000, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
@@ -462,7 +468,7 @@ TEST(ArenaDeathTest, FreesToQuantumCachesThatCannotBe) {
     arena_free(arena, other, 3 * quantum);
     EXPECT_DEATH(arena_free(arena, other, 3 * quantum), gives_back + "is not allocated");
     EXPECT_DEATH(arena_span_free(arena, other, 3 * quantum), gives_back + "is not allocated");
-    // It is allocated again, and so may be freed again.
+    // `other` is allocated a second time, and so may be freed a second time.
     EXPECT_EQ(arena_alloc(arena, 3 * quantum, KM_ATOMIC), other);
     arena_free(arena, other, 3 * quantum);
     arena_free(arena, segment, 3 * quantum);

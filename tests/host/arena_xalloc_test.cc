@@ -47,7 +47,8 @@ struct Request {
     return reinterpret_cast<uintptr_t>(
         arena_xalloc(arena, size, align, phase, nocross, min, max, flags));
   }
-  // By the words of the contract, `size` in whole quanta.
+  // Returns true if arena_xalloc() may return `address` for this request. `rounded` is `size`,
+  // rounded up to whole quanta, in bytes.
   bool allows(uintptr_t address, size_t rounded) const {
     return address % align == phase && address >= min && address + rounded - 1 <= max &&
            (nocross == 0 || address / nocross == (address + rounded - 1) / nocross);
@@ -58,8 +59,8 @@ std::ostream& operator<<(std::ostream& out, const Request& request) {
              << " nocross " << request.nocross << " min " << request.min << " max " << request.max;
 }
 
-// An arena of one span, and which of its quanta are taken. What xalloc must answer is found by
-// trying all addresses.
+// An arena of one span, and its model: for each quantum, is it allocated? The model tries all
+// addresses to find the results that arena_xalloc() may return.
 class Shadow {
  public:
   Shadow(uintptr_t base, size_t quanta, size_t quantum)
@@ -76,7 +77,8 @@ class Shadow {
   Shadow(const Shadow&) = delete;
   Shadow& operator=(const Shadow&) = delete;
 
-  // Asks for it, and compares with what must come. The address, 0 for none.
+  // Calls arena_xalloc() and compares its result with the model. Returns the allocated address, or
+  // 0 if the allocation failed.
   uintptr_t expect(const Request& request, int policy) {
     const size_t rounded = (request.size + quantum_ - 1) / quantum_ * quantum_;
     const std::set<uintptr_t> fits = all_fits(request, rounded);
@@ -131,7 +133,7 @@ class Shadow {
     }
     return fits;
   }
-  // The size of the gap in which `address` is, in quanta.
+  // Returns the size of the gap that contains `address`, in quanta.
   size_t gap_at(uintptr_t address) const {
     size_t first = index(address), end = first;
     while (first > 0 && !taken_[first - 1]) first--;
@@ -159,7 +161,7 @@ TEST_P(XallocSmall, FindsAFitWheneverThereIsOne) {
     Shadow shadow(base, kQuanta, quantum);
     for (size_t i = 0; i < kQuanta; i++) {
       const uintptr_t at = base + i * quantum;
-      // An exact address: no other will do.
+      // min and max are the first and the last byte of quantum i, so only `at` fits.
       if (state >> i & 1) {
         ASSERT_EQ(shadow.expect({1, quantum, 0, 0, at, at + quantum - 1}, KM_ATOMIC), at);
       }
@@ -188,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(Places, XallocSmall,
                                          std::pair{uintptr_t{21}, size_t{1}},
                                          std::pair{uintptr_t{0x3000}, size_t{4096}}));
 
-// ---- A larger one, with all policies mixed.
+// ---- A larger arena, with all policies mixed.
 
 class XallocModel : public testing::TestWithParam<size_t> {};
 
@@ -225,7 +227,7 @@ TEST(Xalloc, NextFitGoesRoundAllBeforeItComesBack) {
   for (int round = 0; round < 3; round++) {
     for (uintptr_t id = kBase; id < kBase + 100; id++) {
       if (id == kBase + 40) id += 10;
-      // arena_alloc has the policies too.
+      // arena_alloc() supports next fit, too.
       void* const made = round % 2 ? arena_alloc(ids, 1, KM_NEXTFIT)
                                    : arena_xalloc(ids, 1, 0, 0, 0, 0, UINTPTR_MAX, KM_NEXTFIT);
       ASSERT_EQ(made, reinterpret_cast<void*>(id));
@@ -262,7 +264,8 @@ TEST(Xalloc, NextFitGoesThroughAllSpans) {
 
 TEST(Xalloc, BestFitTakesTheSmallestGap) {
   arena* const arena = arena_create("gaps", kBase, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
-  // Gaps of 40, 13, 10, 14 and 19; 13, 10 and 14 are on one list.
+  // The gaps between the walls have 40, 13, 10, 14 and 19 quanta. The gaps of 13, 10 and 14 quanta
+  // are on one free list.
   std::vector<void*> walls;
   for (uintptr_t at : {40, 54, 65, 80}) {
     walls.push_back(arena_xalloc(arena, 1, 1, 0, 0, kBase + at, kBase + at, KM_ATOMIC));
@@ -296,6 +299,8 @@ TEST(Xalloc, PassesQuantumCachesBy) {
 
 // ---- Import.
 
+// The state of import() and give_back(). `out` is the number of imported bytes that were not given
+// back yet, and `imports` the number of successful imports. If a test sets `fails`, import() fails.
 struct Source {
   uint64_t out = 0, imports = 0;
   bool fails = false;
@@ -340,7 +345,8 @@ TEST(Xalloc, ImportsWhatItsConstraintsNeed) {
                     std::prev(next)->first + std::prev(next)->second <= address);
         live[address] = request.size;
       } else if (!source_state.fails && room) {
-        // Only what no address can meet fails.
+        // The source has room, so the request may fail only if no address satisfies it: from each
+        // address with this phase, the allocation would cross a multiple of `nocross`.
         ASSERT_TRUE(request.nocross &&
                     (request.phase % request.nocross) + rounded > request.nocross)
             << request;
@@ -359,7 +365,8 @@ TEST(Xalloc, ImportsWhatItsConstraintsNeed) {
   EXPECT_EQ(source_state.out, 0u);
   EXPECT_EQ(stats_of(arena).segments, 0u);
 
-  // A span outside the window goes back at once; one inside serves.
+  // All addresses of the source are above window.max. So the arena imports a span that does not
+  // satisfy the request, and must return this span to the source at once.
   source_state = {};
   Request window{.size = 64, .align = 64, .max = 0xffff};
   EXPECT_EQ(window.from(arena, KM_ATOMIC), 0u);
@@ -402,7 +409,8 @@ TEST(Xalloc, NextFitGoesOnBehindASpanThatWasReturned) {
   arena* const source =
       arena_create("source", kBase, 1 << 20, 4096, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   arena* const arena = arena_create("importer", 0, 0, 64, import, give_back, source, 0, KM_SLEEP);
-  // Three spans of two halves; the last that was imported is the first in order.
+  // Three spans, each allocated in two halves. The arena's list of tags begins with the span that
+  // was imported last. So the order is: halves 4 and 5, 2 and 3, 0 and 1.
   std::array<void*, 6> halves;
   for (void*& half : halves) ASSERT_NE(half = arena_alloc(arena, 2048, KM_NEXTFIT), nullptr);
   arena_free(arena, halves[2], 2048);
@@ -455,7 +463,7 @@ TEST(Xalloc, WithoutMemoryItFailsAndCounts) {
     pages.push_back(page);
   const uint64_t failures = stats_of(base_arena).failures;
   EXPECT_GT(failures, 0u);
-  kmem_reap();  // so that nothing idles that the last one could have
+  kmem_reap();  // gives back the idle memory of all caches
   std::vector<void*> others;
   while (void* const page = arena_alloc(base_arena, 4096, KM_ATOMIC)) others.push_back(page);
   EXPECT_GT(others.size(), pages.size() * 9 / 10);
@@ -469,9 +477,10 @@ TEST(Xalloc, WithoutMemoryItFailsAndCounts) {
 
 constexpr size_t kShared = 1 << 12;
 arena* shared_arena;
-std::array<std::atomic<uint32_t>, 256> slots;  // 0, or size << 16 | offset + 1
-std::array<std::atomic<bool>, kShared> taken;
-std::atomic<int> broken;
+// For each slot: an allocation, as size << 16 | (address - kBase + 1), or 0.
+std::array<std::atomic<uint32_t>, 256> slots;
+std::array<std::atomic<bool>, kShared> taken;  // for each quantum: is it allocated?
+std::atomic<int> broken;                       // number of results that break a rule
 
 void release(uint32_t packed) {
   if (!packed) return;

@@ -1,4 +1,5 @@
-"""bench/: what is read from the guest and from a listing, and when a count is worse."""
+"""bench/: parsing of the guest's output and of a disassembly, and the comparison of counts with
+earlier ones."""
 import json
 
 import pytest
@@ -52,7 +53,8 @@ def test_a_load_may_get_worse_by_a_few_tenths_of_a_point():
 
 
 def load_program(folder, text):
-    """What boots, in the place of scripts/guest: it says how many characters its script has, as ticks."""
+    """Writes a fake scripts/guest below `folder`: a shell script that sets $script to its last
+    argument, the guest's script, and then executes `text`."""
     path = folder / "scripts/guest"
     path.parent.mkdir()
     path.write_text("#!/bin/sh\nfor script; do :; done\n" + text)
@@ -86,7 +88,8 @@ def test_every_row_of_the_loads_is_explained():
 
 
 class FakeKernel:
-    """Two functions; the second is inlined in the first, and has lines of a helper."""
+    """A kernel of two functions. "caller" is at 0xf00, and from 0xf10 on its code is inlined from
+    b.cc. "other" is at 0xf20, in b.cc."""
 
     def learn(self, addresses):
         pass
@@ -132,7 +135,8 @@ def test_a_row_that_was_not_measured_says_why():
 
 
 def rounds(**had_cpu):
-    """What pairs_bench prints: for each benchmark the rounds' shares of their processor."""
+    """Returns output like that of pairs_bench. `had_cpu` gives for each benchmark: the fractions of
+    a processor that it had, one for each round."""
     return json.dumps({"benchmarks": [{"name": f"{name}/iterations:1", "run_type": "iteration", "had_cpu": share, "real_time": 10.0}
                                       for name, shares in had_cpu.items() for share in shares]})
 

@@ -1,5 +1,5 @@
-// The search for circles among tasks that wait for locks (kern/src/reach/circles.h), as it runs in
-// the kernel.
+// find_circles() (kern/src/reach/circles.h): the search for circles of tasks that wait for each
+// other's locks.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -12,10 +12,11 @@ using namespace reach;
 
 namespace {
 
-// Circles as they were told: tasks in order.
+// Records the circles that find_circles() reports. Each circle is a list of tasks; each task waits
+// for a lock of the next one.
 struct Told {
   std::vector<std::vector<uint64_t>> circles;
-  size_t expected = 0;  // members of the last one that are still to come
+  size_t expected = 0;  // members of the current circle not yet reported
   void circle(size_t size) {
     EXPECT_EQ(expected, 0u);
     expected = size;
@@ -28,7 +29,8 @@ struct Told {
   }
 };
 
-using Owners = std::map<uint64_t, uint64_t>;  // of what each task waits for
+// For each waiting task: the owner of the lock that the task waits for.
+using Owners = std::map<uint64_t, uint64_t>;
 
 Told search(const Owners& owners) {
   std::vector<Wait> waits;
@@ -42,7 +44,8 @@ Told search(const Owners& owners) {
   return told;
 }
 
-// By the definition: who comes back to itself. Sets of tasks.
+// Finds the circles by their definition: a task is in a circle if the walk from owner to owner
+// leads back to the task. Returns each circle as a set of tasks.
 std::set<std::set<uint64_t>> circles_of(const Owners& owners) {
   std::set<std::set<uint64_t>> circles;
   for (const auto& [task, first] : owners) {
@@ -78,9 +81,9 @@ TEST(Circles, NobodyWaits) {
 
 TEST(Circles, AChainIsNone) {
   Owners chain;
-  for (uint64_t i = 1; i < 10'000; i++) chain[i * 8] = (i + 1) * 8;  // the last owner does not wait
+  for (uint64_t i = 1; i < 10'000; i++) chain[i * 8] = (i + 1) * 8;  // the last owner runs
   EXPECT_TRUE(search(chain).circles.empty());
-  chain[10'000 * 8] = 0;  // or waits for what is free by now
+  chain[10'000 * 8] = 0;  // now the last task waits for a lock without an owner
   EXPECT_TRUE(search(chain).circles.empty());
 }
 
@@ -106,7 +109,7 @@ TEST(Circles, RandomOnes) {
   std::mt19937_64 random(seed);
   size_t circles = 0;
   for (unsigned round = 0; round < 2000; round++) {
-    // Of some tasks some wait; some owners are among the tasks, the address of others is between.
+    // About seven of eight tasks wait. Some owners are waiting tasks; other owners are not.
     const uint64_t tasks = 1 + random() % 40, spread = 1 + random() % 60;
     Owners owners;
     for (uint64_t i = 1; i <= tasks; i++) {

@@ -1,4 +1,5 @@
-"""What the collectors make of a program that ends as it should not: no test is lost, and none passes that has not run."""
+"""How pytest's collectors (googletest.py, kernel_tests.py) handle test programs and kernels that
+end early: each test gets an outcome, and a test that did not run does not pass."""
 import conftest
 import googletest
 import kernel_tests
@@ -56,7 +57,7 @@ def test_kernel_that_panics():
     outcomes, missing = kernel_tests.outcomes_in(console, 134)
     assert results(outcomes) == {"first": "passed", "second": "failed"}
     assert "at the disco" in missing.output
-    # The last result may have been written before the panic that it caused.
+    # A test may print "ok" and cause a panic after that. So the last test before a panic fails.
     outcomes, _ = kernel_tests.outcomes_in("ok 1 - first # 0 ms\r\nkernel panic\r\n", 134)
     assert results(outcomes) == {"first": "failed"}
 

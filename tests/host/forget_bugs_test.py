@@ -1,4 +1,5 @@
-"""Bugs planted in the sweep of stacks and contexts are found by CPUs that are stopped again and again (forget_test.cc)."""
+"""The death tests of forget_test.cc, which take long: forget_test must detect each bug that they
+plant in the sweep of stacks and contexts."""
 import os
 import subprocess
 

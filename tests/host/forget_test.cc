@@ -1,5 +1,5 @@
-// Stacks and contexts that are forgotten: step by step, and while CPUs record that are stopped
-// again and again wherever they are, as the host of a virtual machine may do.
+// Sweeps of stacks and contexts: step by step, and while CPUs record. The CPUs are stopped
+// repeatedly at arbitrary instructions, as a virtual machine's host may do.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,11 +30,11 @@ class ForgetTest : public testing::Test {
     EXPECT_EQ(TraceWorld::pages_out(), 0u);
   }
 
-  uint32_t kernel(uint64_t number, size_t depth = 3) {
+  StackId kernel(uint64_t number, size_t depth = 3) {
     const std::vector<uint64_t> frames(depth, StackTable::kKernelBase + number * 8);
     return stacks_.intern(StackKind::kKernel, frames.data(), depth);
   }
-  uint32_t user(uint64_t number, size_t depth = 3) {
+  StackId user(uint64_t number, size_t depth = 3) {
     const std::vector<uint64_t> frames(depth, 0x400000 + number * 8);
     return stacks_.intern(StackKind::kUser, frames.data(), depth);
   }
@@ -46,9 +46,10 @@ class ForgetTest : public testing::Test {
     while (table.reuse()) {
     }
   }
-  static void forget(InternTable& table, const std::vector<uint32_t>& held) {
+  template <typename Table, typename Id>
+  static void forget(Table& table, const std::vector<Id>& held) {
     table.begin_epoch();
-    for (const uint32_t id : held) table.mark(id);
+    for (const Id id : held) table.mark(id);
     sweep(table, Pass::kReferring);
     sweep(table, Pass::kReferred);
     reuse(table);
@@ -59,11 +60,11 @@ class ForgetTest : public testing::Test {
 };
 
 TEST_F(ForgetTest, APairKeepsItsStacksAndAContextItsProgram) {
-  const uint32_t a = kernel(1), b = user(2), pair = stacks_.intern_pair({a, b});
-  const uint32_t lost = stacks_.intern_pair({kernel(3), b});
+  const StackId a = kernel(1), b = user(2), pair = stacks_.intern_pair({a, b});
+  const StackId lost = stacks_.intern_pair({kernel(3), b});
   EXPECT_EQ(stacks_.fill().entries, 5u);
   EXPECT_EQ(stacks_.fill().survivors, 0u);
-  forget(stacks_, {pair});
+  forget(stacks_, std::vector{pair});
   EXPECT_EQ(stacks_.fill().entries, 3u);
   EXPECT_EQ(stacks_.fill().survivors, 3u);
   EXPECT_EQ(stacks_.size(), 2u);
@@ -73,31 +74,32 @@ TEST_F(ForgetTest, APairKeepsItsStacksAndAContextItsProgram) {
   EXPECT_EQ(stacks_.find_pair({a, b}), pair);
   EXPECT_NE(kernel(4), lost);
 
-  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 7, "sh", {"/bin/sh", {}});
+  const ContextId shell = contexts_.intern(ContextKind::kProcess, 7, "sh", {"/bin/sh", {}});
   contexts_.intern(ContextKind::kProcess, 8, "sh", {"/bin/sh", {}});
   contexts_.intern(ContextKind::kProcess, 9, "ls", {"/bin/ls", {}});
-  forget(contexts_, {shell});
+  forget(contexts_, std::vector{shell});
   EXPECT_EQ(contexts_.fill().entries, 2u);
   EXPECT_EQ(contexts_.size(), 1u);
   EXPECT_STREQ(contexts_.get(shell)->program->path, "/bin/sh");
   EXPECT_EQ(contexts_.intern(ContextKind::kProcess, 7, "sh", {"/bin/sh", {}}), shell);
-  forget(contexts_, {});
-  forget(contexts_, {});
+  forget(contexts_, std::vector<ContextId>{});
+  forget(contexts_, std::vector<ContextId>{});
   EXPECT_EQ(contexts_.fill().entries, 0u);
 }
 
-// Marked or looked up, added, before or after what is swept.
+// A sweep keeps the entries that are looked up or added after begin_epoch(), before the sweep comes
+// to them.
 TEST_F(ForgetTest, WhatIsWantedWhileTheSweepIsUnderWayStays) {
-  const uint32_t first = kernel(1), second = kernel(2), pair = stacks_.intern_pair({first, second});
-  const uint32_t third = kernel(3), other = stacks_.intern_pair({first, third});
-  const uint32_t fourth = kernel(4);
+  const StackId first = kernel(1), second = kernel(2), pair = stacks_.intern_pair({first, second});
+  const StackId third = kernel(3), other = stacks_.intern_pair({first, third});
+  const StackId fourth = kernel(4);
   stacks_.begin_epoch();
   EXPECT_EQ(stacks_.find_pair({first, second}), pair);
-  const uint32_t added = kernel(5);
+  const StackId added = kernel(5);
   sweep(stacks_, Pass::kReferring);
-  EXPECT_EQ(stacks_.find_pair({first, third}), 0u) << "it was swept";
+  EXPECT_EQ(stacks_.find_pair({first, third}), StackId::kNone) << "it was swept";
   EXPECT_EQ(kernel(3), third) << "this was not yet";
-  const uint32_t again = stacks_.intern_pair({first, third});
+  const StackId again = stacks_.intern_pair({first, third});
   EXPECT_NE(again, other) << "before its place can be used";
   sweep(stacks_, Pass::kReferred);
   EXPECT_NE(kernel(4), fourth);
@@ -111,7 +113,7 @@ TEST_F(ForgetTest, WhatIsWantedWhileTheSweepIsUnderWayStays) {
 }
 
 TEST_F(ForgetTest, NoPlaceIsUsedAgainBeforeItMayBe) {
-  std::set<uint32_t> swept;
+  std::set<StackId> swept;
   for (uint64_t i = 0; i < 1000; i++) swept.insert(kernel(i));
   stacks_.begin_epoch();
   sweep(stacks_, Pass::kReferring);
@@ -127,17 +129,18 @@ TEST_F(ForgetTest, NoPlaceIsUsedAgainBeforeItMayBe) {
       << "three are the other table's";
 }
 
-// What is held keeps its number, and nothing that is different has it too.
+// In each epoch, a held entry has the same number as before, and no other held entry has that
+// number. The table takes at most two pages more after 3,000 epochs than after 500.
 TEST_F(ForgetTest, ThousandsOfEpochsLaterEachNumberHasItsMeaningAndMemoryIsWhatItWas) {
-  using Key = std::pair<bool, std::pair<uint64_t, size_t>>;  // user, number and depth
+  using Key = std::pair<bool, std::pair<uint64_t, size_t>>;  // {is a user stack, {number, depth}}
   std::mt19937_64 random(1);
-  std::map<Key, uint32_t> held;
+  std::map<Key, StackId> held;
   uint64_t pages_after_hundreds = 0;
   for (int epoch = 0; epoch < 3000; epoch++) {
     for (int i = 0; i < 40; i++) {
       const Key key = {random() % 2 == 0, {random() % 500, 1 + random() % 12}};
       const auto [number, depth] = key.second;
-      const uint32_t id = key.first ? user(number, depth) : kernel(number, depth);
+      const StackId id = key.first ? user(number, depth) : kernel(number, depth);
       const auto [at, added] = held.emplace(key, id);
       ASSERT_EQ(at->second, id);
       const StackTable::View view = stacks_.view(id);
@@ -147,9 +150,9 @@ TEST_F(ForgetTest, ThousandsOfEpochsLaterEachNumberHasItsMeaningAndMemoryIsWhatI
     for (auto at = held.begin(); at != held.end();) {
       at = random() % 4 == 0 ? held.erase(at) : std::next(at);
     }
-    std::vector<uint32_t> ids;
+    std::vector<StackId> ids;
     for (const auto& [key, id] : held) ids.push_back(id);
-    ASSERT_EQ(std::set<uint32_t>(ids.begin(), ids.end()).size(), ids.size());
+    ASSERT_EQ(std::set<StackId>(ids.begin(), ids.end()).size(), ids.size());
     forget(stacks_, ids);
     ASSERT_EQ(stacks_.size(), held.size());
     if (epoch == 500) pages_after_hundreds = TraceWorld::pages_out();
@@ -157,46 +160,51 @@ TEST_F(ForgetTest, ThousandsOfEpochsLaterEachNumberHasItsMeaningAndMemoryIsWhatI
   EXPECT_LE(TraceWorld::pages_out(), pages_after_hundreds + 2);
 }
 
-// Also without a lock, but for those whose chain nobody has split yet.
+// The table gets more chain heads as entries are added. Interning an existing pair again splits its
+// chain if necessary. After that, find_pair(), which takes no lock, finds the pair.
 TEST_F(ForgetTest, HeadsGrowWithTheEntriesAndAllAreFound) {
   constexpr uint32_t kStacks = 60'000;
-  std::vector<uint32_t> pairs;
-  const uint32_t stack = kernel(1);
-  // In a row they would be spread so evenly that each head is split before there are more.
+  std::vector<StackId> pairs;
+  const StackId stack = kernel(1);
+  // The keys are shuffled. The hashes of consecutive keys are spread so evenly that every chain
+  // would be split early.
   std::vector<uint32_t> users(kStacks);
   std::iota(users.begin(), users.end(), 1);
   std::shuffle(users.begin(), users.end(), std::mt19937(1));
-  for (const uint32_t user : users) pairs.push_back(stacks_.intern_pair({stack, user}));
+  for (const uint32_t user : users) pairs.push_back(stacks_.intern_pair({stack, StackId{user}}));
   const uint64_t heads = TraceWorld::pages_out();
   for (uint32_t i = 0; i < kStacks; i++)
-    ASSERT_EQ(stacks_.intern_pair({stack, users[i]}), pairs[i]);
-  for (uint32_t i = 0; i < kStacks; i++) ASSERT_EQ(stacks_.find_pair({stack, users[i]}), pairs[i]);
+    ASSERT_EQ(stacks_.intern_pair({stack, StackId{users[i]}}), pairs[i]);
+  for (uint32_t i = 0; i < kStacks; i++)
+    ASSERT_EQ(stacks_.find_pair({stack, StackId{users[i]}}), pairs[i]);
   EXPECT_GT(heads, 2u + 60 + kStacks * 32 / kPageSize) << "32,768 heads or more";
-  EXPECT_EQ(std::set<uint32_t>(pairs.begin(), pairs.end()).size(), kStacks);
+  EXPECT_EQ(std::set<StackId>(pairs.begin(), pairs.end()).size(), kStacks);
 }
 
-// Long chains, but all that was there is found, and what places there are are used.
+// If no further page can be allocated, the table divides large free slots for new, smaller entries.
+// All entries are found.
 TEST_F(ForgetTest, WithoutMemoryLargerPlacesAreDivided) {
-  std::vector<uint32_t> deep;
+  std::vector<StackId> deep;
   for (uint64_t i = 0; i < 500; i++) deep.push_back(kernel(i, 60));
-  const uint32_t kept = kernel(1000, 2);
+  const StackId kept = kernel(1000, 2);
   TraceWorld::fail_pages(100);
-  for (uint64_t i = 2000; kernel(i, 60) != 0; i++) {
+  for (uint64_t i = 2000; kernel(i, 60) != StackId::kNone; i++) {
   }
-  forget(stacks_, {kept});
+  forget(stacks_, std::vector{kept});
   const uint64_t free = stacks_.fill().bytes_free;
   EXPECT_GT(free, 500u * 60 * 4);
   uint32_t added = 0;
-  while (kernel(10'000 + added, 2) != 0) added++;
-  // Of 33 units of eight bytes seven times four.
+  while (kernel(10'000 + added, 2) != StackId::kNone) added++;
+  // An entry of 60 frames had a slot of 33 * 8 bytes, an entry of two frames needs 4 * 8 bytes. So
+  // a free slot is divided into seven slots for new entries, and a rest of 5 * 8 bytes.
   EXPECT_GT(added, free / 32 * 8 / 10);
   EXPECT_LT(stacks_.fill().bytes_free, free / 5);
-  for (uint32_t i = 0; i < added; i++) ASSERT_NE(kernel(10'000 + i, 2), 0u);
+  for (uint32_t i = 0; i < added; i++) ASSERT_NE(kernel(10'000 + i, 2), StackId::kNone);
   EXPECT_EQ(kernel(1000, 2), kept);
   EXPECT_EQ(stacks_.size(), added + 1);
 }
 
-// ---- With CPUs that are stopped.
+// ---- With CPUs that are stopped at arbitrary instructions.
 
 void stop_for_a_while(int) {
   const timespec time = {.tv_sec = 0, .tv_nsec = 100'000};
@@ -225,7 +233,7 @@ TEST(ForgetCpus, WhereverTheyAreStoppedNoNumberChangesItsMeaning) {
   EXPECT_EQ(TraceWorld::pages_out(), 0u);
 }
 
-// Takes long: forget_bugs_test.py has it run.
+// Long tests. forget_bugs_test.py runs them; without FORGET_BUGS there are none.
 class ForgetDeathTest : public testing::TestWithParam<Planted> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ForgetDeathTest);
 

@@ -1,4 +1,4 @@
-// Stacks and contexts that are forgotten while CPUs record, under ThreadSanitizer.
+// Sweeps of stacks and contexts while CPUs record, under ThreadSanitizer.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,8 @@
 
 namespace {
 
-// `most_held`: bytes.
+// Makes `epochs` sweeps of a ForgetWorkload(different, hooks), and checks that the tables had at
+// most `most_held` bytes of memory after each sweep.
 void run(uint32_t different, uint32_t hooks, unsigned epochs, uint64_t most_held) {
   const auto workload = std::make_unique<ForgetWorkload>(different, hooks);
   ASSERT_TRUE(workload->open());
@@ -20,12 +21,12 @@ void run(uint32_t different, uint32_t hooks, unsigned epochs, uint64_t most_held
   EXPECT_EQ(TraceWorld::pages_out(), 0u);
 }
 
-// Nearly all that is dead is wanted again.
+// With few stacks, nearly every stack whose entry a sweep has removed is soon recorded again.
 TEST(ForgetThreads, FewThatComeAndGo) {
   run(32, 1000, 40, 64 * 1024);
 }
 
-// Were nothing forgotten, they would take megabytes.
+// With many stacks, the entries would take megabytes if no sweep removed unused entries.
 TEST(ForgetThreads, ManyThatComeAndGo) {
   run(8000, 100, 60, 384 * 1024);
 }

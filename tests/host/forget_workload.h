@@ -1,10 +1,13 @@
-// CPUs that record, while a task sweeps the tables of stacks and contexts.
+// CPUs record while a task sweeps the tables of stacks and contexts.
 //
-// A thread for each CPU, and one for the task. A hook holds the lock of its CPU, as interrupts are
-// off in it; a round takes the lock of one CPU after the other. As in the kernel, numbers are used
-// without a look-up: those that a CPU has met lately, until the next round, and what a task
-// remembers of its context and of the caller. Each record names stack, or pair, and context by
-// their numbers, and beside them what they are.
+// Each CPU is a thread, and so is the sweeping task. In the kernel, a hook runs with interrupts
+// off; here, a hook holds the lock of its CPU. In the kernel, a round interrupts every CPU; here,
+// round() takes the lock of each CPU in turn. As in the kernel, numbers of stacks and contexts are
+// cached and then used without a look-up: a CPU uses the numbers of its recent stacks until the
+// next round, and a task uses the numbers of its context and its calling stack as long as the task
+// has them. Each record has the number of its stack (or pair of stacks) and the number of its
+// context. With each number, the record also has a description of the entry's contents, and check()
+// compares this description with the entry.
 #pragma once
 
 #include <pthread.h>
@@ -30,8 +33,8 @@ class ForgetWorkload {
  public:
   static constexpr unsigned kCpus = 4;
 
-  // There are so many kernel stacks, and a quarter of each of user stacks and of processes. A CPU
-  // has so many hooks between two rounds at most.
+  // The workload has `different` kernel stacks, and a quarter as many user stacks and processes. A
+  // CPU executes at most `hooks` hooks between two rounds.
   explicit ForgetWorkload(uint32_t different, uint32_t hooks)
       : different_(different), hooks_(hooks) {
     for (unsigned i = 0; i < kCpus; i++) cpus_[i].random.seed(i + 1);
@@ -42,8 +45,9 @@ class ForgetWorkload {
     contexts_.clear();
   }
 
-  // Aborts at the first thing that is wrong. Meanwhile disturb() runs in a thread of its own, and
-  // gets those of the CPUs and, last, of the task.
+  // run() makes `epochs` sweeps while the CPUs work, and aborts the program at the first error. At
+  // the same time it runs disturb(), if given, in another thread. disturb() gets the threads of the
+  // CPUs, followed by the thread of the sweeping task.
   using Disturb = void (*)(const ForgetWorkload& workload, const std::vector<pthread_t>& threads);
   bool done() const { return done_; }
   bool sweeping() const { return sweeping_; }
@@ -64,7 +68,9 @@ class ForgetWorkload {
     }
     threads.emplace_back([&] {
       for (unsigned i = 0; i < epochs; i++) {
+        sweeping_ = true;
         sweep();
+        sweeping_ = false;
         for (Cpu& cpu : cpus_) {
           while (!cpu.worked.exchange(false)) std::this_thread::yield();
         }
@@ -84,15 +90,17 @@ class ForgetWorkload {
     stacks_.begin_epoch();
     contexts_.begin_epoch();
     round();
-    // Tasks before records: a record has its context from the task.
+    // Mark the numbers that tasks have before the numbers in records. A hook may copy the number of
+    // its task's context to a record after the second loop has visited this record. Then the first
+    // loop has marked the number.
     for (Cpu& cpu : cpus_) {
-      stacks_.mark(id_of(cpu.caller.load()));
-      contexts_.mark(id_of(cpu.context.load()));
+      stacks_.mark(StackId{id_of(cpu.caller.load())});
+      contexts_.mark(ContextId{id_of(cpu.context.load())});
     }
     for (Cpu& cpu : cpus_) {
       for (Record& record : cpu.records) {
-        stacks_.mark(id_of(record.stack.load()));
-        contexts_.mark(id_of(record.context.load()));
+        stacks_.mark(StackId{id_of(record.stack.load())});
+        contexts_.mark(ContextId{id_of(record.context.load())});
       }
     }
     for (const auto pass : {InternTable::Pass::kReferring, InternTable::Pass::kReferred}) {
@@ -108,7 +116,8 @@ class ForgetWorkload {
     }
   }
 
-  // At rest: what the records and tasks name is there, each under one number, and nothing else.
+  // Call while no CPU works. Checks each record, and that the tables have no other entries than
+  // those that records and tasks refer to.
   void check_at_rest() {
     for (int i = 0; i < 2; i++) sweep();
     std::set<uint32_t> stacks, pairs, contexts;
@@ -120,9 +129,9 @@ class ForgetWorkload {
         check(record);
         contexts.insert(id_of(record.context));
         const uint32_t id = id_of(record.stack);
-        const StackTable::Pair pair = stacks_.split(id);
-        stacks.insert({pair.stack, pair.user_stack});
-        if (pair.user_stack != 0) pairs.insert(id);
+        const StackTable::Pair pair = stacks_.split(StackId{id});
+        stacks.insert({number_of(pair.stack), number_of(pair.user_stack)});
+        if (pair.user_stack != StackId::kNone) pairs.insert(id);
       }
     }
     for (auto* numbers : {&stacks, &pairs, &contexts}) numbers->erase(0);
@@ -135,23 +144,26 @@ class ForgetWorkload {
 
  private:
   static constexpr uint32_t kRecords = 32, kRecent = 8;
-  // A number, and in the upper half what it is of.
+  // A reference to a table entry. The lower half is the entry's number, the upper half describes
+  // the entry's contents.
   using Named = std::atomic<uint64_t>;
   static uint32_t id_of(uint64_t named) { return static_cast<uint32_t>(named); }
   static uint32_t what_of(uint64_t named) { return static_cast<uint32_t>(named >> 32); }
   static uint64_t named(uint32_t what, uint32_t id) { return uint64_t{what} << 32 | id; }
 
   struct Record {
-    Named stack{0}, context{0};  // the stack: kernel stack and, from bit 16 on, user stack + 1
+    // In the description in `stack`, the low 16 bits are the workload's number of the kernel stack.
+    // The high 16 bits are its number of the user stack plus 1, or 0 without a user stack.
+    Named stack{0}, context{0};
   };
   struct Cpu {
     std::mutex lock;
-    std::atomic<bool> interrupted{false};  // who locks next is a round
-    std::atomic<uint32_t> hooks{0};        // until the next round
-    std::atomic<bool> worked{false};       // since the last sweep
+    std::atomic<bool> interrupted{false};  // a round is about to take `lock`
+    std::atomic<uint32_t> hooks{0};        // hooks that may run before the next round
+    std::atomic<bool> worked{false};       // true if the CPU worked since the last sweep
     std::minstd_rand random;
     std::array<Record, kRecords> records;
-    Named caller{0}, context{0};  // of the task
+    Named caller{0}, context{0};  // user stack and context of the task that runs on the CPU
     std::array<uint64_t, kRecent> recent_stacks = {}, recent_callers = {};
   };
 
@@ -175,17 +187,17 @@ class ForgetWorkload {
     const uint64_t base = kind == StackKind::kKernel ? StackTable::kKernelBase : 0x400000;
     return std::vector<uint64_t>(1 + what % 4, base + what * 16);
   }
-  uint32_t intern(StackKind kind, uint32_t what) {
+  StackId intern(StackKind kind, uint32_t what) {
     const std::vector<uint64_t> frames = frames_of(kind, what);
     return stacks_.intern(kind, frames.data(), frames.size());
   }
   template <size_t kSize>
-  uint32_t stack(std::array<uint64_t, kSize>& recent, StackKind kind, uint32_t what) {
+  StackId stack(std::array<uint64_t, kSize>& recent, StackKind kind, uint32_t what) {
     uint64_t& met = recent[what % kSize];
-    if (met == 0 || what_of(met) != what) met = named(what, intern(kind, what));
-    return id_of(met);
+    if (met == 0 || what_of(met) != what) met = named(what, number_of(intern(kind, what)));
+    return StackId{id_of(met)};
   }
-  uint32_t context(uint32_t process) {
+  ContextId context(uint32_t process) {
     return contexts_.intern(ContextKind::kProcess, process + 1,
                             "program" + std::to_string(process % 8));
   }
@@ -195,22 +207,22 @@ class ForgetWorkload {
     trace_memory_prepare();
     if (cpu.random() % 8 == 0 || cpu.context == 0) {
       const uint32_t process = cpu.random() % (different_ / 4);
-      cpu.context = named(process, context(process));
+      cpu.context = named(process, number_of(context(process)));
     }
     if (cpu.random() % 4 == 0 || cpu.caller == 0) {
       const uint32_t user = cpu.random() % (different_ / 4);
-      cpu.caller = named(user, stack(cpu.recent_callers, StackKind::kUser, user));
+      cpu.caller = named(user, number_of(stack(cpu.recent_callers, StackKind::kUser, user)));
     }
     const uint32_t kernel = cpu.random() % different_;
-    const uint32_t id = stack(cpu.recent_stacks, StackKind::kKernel, kernel);
+    const StackId id = stack(cpu.recent_stacks, StackKind::kKernel, kernel);
     Record& record = cpu.records[cpu.random() % kRecords];
     if (cpu.random() % 3 == 0) {
-      record.stack = named(kernel, id);
+      record.stack = named(kernel, number_of(id));
     } else {
-      const StackTable::Pair both = {id, id_of(cpu.caller)};
-      uint32_t pair = stacks_.find_pair(both);
-      if (pair == 0) pair = stacks_.intern_pair(both);
-      record.stack = named(kernel | (what_of(cpu.caller) + 1) << 16, pair);
+      const StackTable::Pair both = {id, StackId{id_of(cpu.caller)}};
+      StackId pair = stacks_.find_pair(both);
+      if (pair == StackId::kNone) pair = stacks_.intern_pair(both);
+      record.stack = named(kernel | (what_of(cpu.caller) + 1) << 16, number_of(pair));
     }
     record.context = cpu.context.load();
     check(cpu.records[cpu.random() % kRecords]);
@@ -219,20 +231,20 @@ class ForgetWorkload {
   void check(const Record& record) {
     if (record.stack == 0) return;
     const uint32_t what = what_of(record.stack), user = what >> 16;
-    const StackTable::Pair pair = stacks_.split(id_of(record.stack));
+    const StackTable::Pair pair = stacks_.split(StackId{id_of(record.stack)});
     check_stack(pair.stack, StackKind::kKernel, what & 0xffff);
-    expect((pair.user_stack != 0) == (user != 0), "a pair is none, or a stack is one");
+    expect((pair.user_stack != StackId::kNone) == (user != 0), "a pair is none, or a stack is one");
     if (user != 0) check_stack(pair.user_stack, StackKind::kUser, user - 1);
     if (user != 0)
-      expect(stacks_.intern_pair(pair) == id_of(record.stack), "a pair has two numbers");
+      expect(stacks_.intern_pair(pair) == StackId{id_of(record.stack)}, "a pair has two numbers");
     const uint32_t process = what_of(record.context);
-    const ContextTable::Context* const context = contexts_.get(id_of(record.context));
+    const ContextTable::Context* const context = contexts_.get(ContextId{id_of(record.context)});
     expect(context->pid == process + 1 &&
                context->program->name == "program" + std::to_string(process % 8),
            "a context is another one");
-    expect(this->context(process) == id_of(record.context), "a context has two numbers");
+    expect(this->context(process) == ContextId{id_of(record.context)}, "a context has two numbers");
   }
-  void check_stack(uint32_t id, StackKind kind, uint32_t what) {
+  void check_stack(StackId id, StackKind kind, uint32_t what) {
     const StackTable::View view = stacks_.view(id);
     const std::vector<uint64_t> frames = frames_of(kind, what);
     bool same = view && view.kind() == kind && view.size() == frames.size();

@@ -1,17 +1,20 @@
-# Host tests: the kernel's own source, compiled for the host under AddressSanitizer and UndefinedBehaviorSanitizer. Tests named
-# NAME_threads_test run under ThreadSanitizer instead (a program can have one of the two).
+# Host tests: the kernel's own source, compiled for the host under AddressSanitizer and
+# UndefinedBehaviorSanitizer. Tests named NAME_threads_test run under ThreadSanitizer instead (a
+# program can have only one of the two).
 #
-# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test. It is linked with its world, which plays the rest of the kernel, and with
-# tested.a, which has all sources under test (sources.mk), compiled once for each kind of sanitizer. The linker takes from the
-# archive only what is still undefined, so a world's functions replace the kernel's; it reports a function that it got twice.
+# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test. It is linked with its world, sources that
+# replace the rest of the kernel, and with tested.a. This archive has all sources under test
+# (sources.mk), compiled once for each kind of sanitizer. The linker takes from the archive only
+# objects that define a symbol still missing, so a function of a world replaces the kernel's.
 
 include tests/host/sources.mk
 
 HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
-# The world of each test; circles, judge, kmemtop, reach, reach_paths, sampler, stackcount and trend need none.
+# For each test: the sources of its world. circles, judge, kmemtop, reach, reach_paths, sampler, stackcount and trend have no world.
 host_world = $(foreach test,$(2),$(eval $(test)_test_WORLD := $(addprefix tests/host/,$(1))))
-$(call host_world,cpus/cpus.cc,                              arena arena_xalloc slab_depot slab_layer)
+$(call host_world,cpus/cpus.cc,                              arena arena_xalloc slab_layer)
+$(call host_world,cpus/cpus.cc slab_depot_world.cc,           slab_depot slab_reap)
 $(call host_world,cpus/cpus.cc slab_world.cc,                kmalloc slab slab_parallel)
 $(call host_world,cpus/cpus.cc slab_check_world.cc,          slab_check slab_check_switch)
 $(call host_world,cpus/cpus.cc cpus/sections.cc,             slab_threads)
@@ -19,18 +22,20 @@ $(call host_world,fakes/spinlock.cc,                         p9_client trace_con
 $(call host_world,fakes/spinlock.cc fakes/trace_arena.cc,    recent_stacks trace_memory)
 $(call host_world,fakes/spinlock.cc fakes/trace_arena.cc fakes/trace_users.cc, trace_threads)
 $(call host_world,fakes/spinlock.cc fakes/trace_users.cc fakes/trace_world.cc,  context_table forget forget_threads probe_command probe_tables probe_threads snapshot snapshot_threads stack_table trace_binary trace_command \
-                                                             trace_failures trace_large trace_later trace_summary trace_table trace_text)
+                                                             trace_failures trace_large trace_later trace_summary trace_table trace_text trace_text_memory)
 
-# The kernel's assembly has addresses of 32 bits.
+# The kernel's assembly in these tests has 32-bit absolute addresses.
 recent_stacks_test_LINK := -no-pie
 trace_context_test_LINK := -no-pie
 
-# -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of the kernel with the same path.
+# -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of
+# the kernel with the same path.
 HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_PLANTED_BUGS -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
   -fno-omit-frame-pointer -fno-strict-aliasing -pthread \
   -I tests/host/cpus -I tests/host/fakes -I tests/host -I kern -I kern/include -I kern/src -I user/lib -I user/bin
 
-# The checks of callers take locks, which would hide from ThreadSanitizer what is not ordered without.
+# CONFIG_SLAB_CHECK_CALLS is not set under ThreadSanitizer: its checks take locks, and these would hide
+# missing synchronisation.
 HOST_address_SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -DCONFIG_SLAB_CHECK_CALLS
 HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) \
   $(TRACE_FILES_SRC) $(PROBE_SRC) $(P9_SRC) $(STACKCOUNT_SRC) $(KMEMWATCH_SRC) $(KMEMTOP_SRC) tests/host/fakes/planted.cc
@@ -39,7 +44,7 @@ HOST_thread_SANITIZERS := -fsanitize=thread
 HOST_thread_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) $(PROBE_SRC) tests/host/fakes/planted.cc
 HOST_thread_TESTS := $(filter %_threads_test,$(HOST_TESTS))
 
-# $(1): address or thread
+# The rules for one kind of sanitizer. $(1): address or thread
 define HOST_KIND_RULES
 HOST_$(1)_FLAGS := $$(HOST_FLAGS) $$(HOST_$(1)_SANITIZERS)
 HOST_$(1)_TESTED_OBJ := $$(HOST_$(1)_SRC:%=$(BUILD)/host/$(1)/%.o)
@@ -60,8 +65,8 @@ $(BUILD)/host/$(1)/%.S.o: %.S tests/host/host.mk
 	@echo "  HOST  $(1): $$<"
 	@gcc -I kern -MMD -MP -c $$< -o $$@
 
-# Tests and worlds, but not the sources under test, are compiled with -Og: GoogleTest's macros take -O1 twice as long.
-# gcc finds prelude.h.gch where it looks for prelude.h.
+# Tests and worlds, but not the sources under test, are compiled with -Og: GoogleTest's macros take
+# -O1 twice as long. For -include prelude.h, gcc uses the precompiled prelude.h.gch in the same folder.
 $$(HOST_$(1)_TEST_OBJ): HOST_TEST_FLAGS := -Og -include $(BUILD)/host/$(1)/prelude.h -Winvalid-pch
 $$(HOST_$(1)_TEST_OBJ): $(BUILD)/host/$(1)/prelude.h.gch
 $(BUILD)/host/$(1)/prelude.h.gch: tests/host/prelude.h tests/host/host.mk
@@ -70,7 +75,8 @@ $(BUILD)/host/$(1)/prelude.h.gch: tests/host/prelude.h tests/host/host.mk
 	@g++ -std=c++20 $$(HOST_$(1)_FLAGS) -Og -MD -MP -x c++-header $$< -o $$@
 -include $$(HOST_$(1)_TESTED_OBJ:.o=.d) $$(HOST_$(1)_TEST_OBJ:.o=.d) $(BUILD)/host/$(1)/prelude.h.d
 
-# The archive is made again when a source comes or goes.
+# The file `tested` has the list of sources. It changes when a source is added or removed, and then the
+# archive is made again.
 $(BUILD)/host/$(1)/tested: TEXT := $$(HOST_$(1)_SRC)
 $(BUILD)/host/$(1)/tested: FORCE
 	@mkdir -p $$(@D)
@@ -88,7 +94,7 @@ $(foreach kind,address thread,$(eval $(call HOST_KIND_RULES,$(kind))))
 .PHONY: host-tests
 host-tests: $(HOST_TESTS:%=$(BUILD)/host/%)
 
-# speedscope, whose importer reads what scripts/report writes (pprof_tools_test.py).
+# Installs speedscope. pprof_tools_test.py reads the output of scripts/report with its importer.
 SPEEDSCOPE := $(BASE)/speedscope/npm.stamp
 $(SPEEDSCOPE): tests/host/speedscope/package.json tests/host/speedscope/package-lock.json
 	$(NPM_INSTALL)

@@ -1,4 +1,5 @@
-"""The verdicts of make leaktest and its like (hunts.mk), in a folder where a script that runs its command plays each of them."""
+"""The exit statuses of make leaktest and the other hunts (hunts.mk). In a temporary folder, a fake
+scripts/leaktest executes the command given to it, so that the command chooses the verdict."""
 import os
 import subprocess
 
@@ -14,7 +15,9 @@ exec /bin/cat "$@"
 
 @pytest.fixture
 def make(tmp_path):
-    """Runs make, and `between` by another make after the first one's hunt has ended, before its verdict is read."""
+    """Returns a function that runs make in the temporary folder. `between`: a command for another
+    `make leaktest`, which runs after the hunt of the first make has ended and before the first make
+    reads its verdict."""
     for folder in ("scripts", "bin"):
         (tmp_path / folder).mkdir()
     (tmp_path / "Makefile").write_text("HUNTS := leaktest leaksweep leakfuzz stress\nBASE ?= build\nall:\n\t@echo built >&2\ninclude hunts.mk\n")

@@ -1,4 +1,5 @@
-// Which of many caches grow (kmemwatch): simulated systems, looked at again and again.
+// Judge (user/bin/kmemwatch/judge.h), with which kmemwatch finds the caches that grow, on simulated
+// systems. A look is one test of all caches for growth.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,16 +24,17 @@ using Names = std::set<std::string>;
 constexpr double kAlpha = 0.01;
 constexpr int64_t kObjectSize = 100;
 
-// A kernel: what is live of each cache in sample 0, 1, 2 …
+// A simulated kernel. For each cache, by name: a function that returns the number of live objects
+// at a time in seconds.
 using System = std::map<std::string, std::function<double(double)>>;
 
-// Watches a system in windows of two samples, one a second.
+// Watches a system in windows of `samples` samples, one sample a second.
 class Watcher {
  public:
   explicit Watcher(System system, double alpha = kAlpha, int samples = kSamples)
       : system_(std::move(system)), samples_(samples), judge_(samples, alpha) {}
 
-  // What is said to grow at one of the looks.
+  // Runs `count` windows. Returns the caches that any look reports as growing.
   Names windows(int count) {
     Names accused;
     for (int i = 0; i < count * samples_; i++) {
@@ -59,12 +61,13 @@ class Watcher {
 
  private:
   System system_;
-  const int samples_;  // in a window
+  const int samples_;  // samples in a window
   Judge judge_;
   double now_ = 0;
 };
 
-// Loads: what is in use sways, about a level or away from it.
+// Simulated numbers of live objects. sway() fluctuates around `level`. walk() starts at `level`,
+// and rises or falls by 1 in one of `one_in` samples on average.
 std::function<double(double)> sway(Random& random, double level, double memory) {
   return [&random, level, memory, at = 0.0](double) mutable {
     std::normal_distribution<double> push(0, 0.05 * level + 1);
@@ -78,7 +81,7 @@ std::function<double(double)> walk(Random& random, double level, unsigned one_in
   };
 }
 
-// Sixty caches of a system that is under load and does not leak.
+// Sixty caches of a system under load that does not leak.
 System clean(Random& random) {
   System system;
   for (int i = 0; i < 10; i++) {
@@ -142,7 +145,8 @@ TEST(Judge, WhatFillsUpAndThenStays) {
     });
     EXPECT_EQ(watcher.windows(1000), Names{}) << windows;
   }
-  // What fills up for longer is taken for growth at first, and no longer when it stays.
+  // A cache that fills for a long time is judged as growing at first, but not any more after its
+  // number of objects has been constant for some time.
   Watcher watcher({{"ramp", [](double t) { return std::min(t, 400.0); }}});
   EXPECT_EQ(watcher.windows(100), Names{"ramp"});
   watcher.windows(1000);
@@ -159,7 +163,7 @@ TEST(Judge, SawTeeth) {
 }
 
 TEST(Judge, CleanSystemsForThousandsOfLooks) {
-  constexpr int kWindows = 8'000;  // of 30,000 windows, 9,990 looks, nothing is accused either
+  constexpr int kWindows = 8'000;  // with 30,000 windows (9,990 looks) no cache is accused, either
   Random random(1);
   Watcher watcher(clean(random), kAlpha, 1);
   EXPECT_EQ(watcher.windows(kWindows), Names{});
@@ -167,8 +171,9 @@ TEST(Judge, CleanSystemsForThousandsOfLooks) {
 }
 
 TEST(Judge, WrongAsOftenAsAlphaSays) {
-  // Sixty walks each, the hard ones; without the shares of looks nearly all of these runs are
-  // wrong.
+  // Each run judges sixty random walks, the hardest case. alpha limits the probability of a wrong
+  // accusation in a whole run. If alpha were only the limit for each look, at least one cache would
+  // be accused wrongly in nearly every run.
   constexpr int kRuns = 10;
   int wrong = 0;
   for (int run = 0; run < kRuns; run++) {

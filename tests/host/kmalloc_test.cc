@@ -63,9 +63,9 @@ TEST(Kmalloc, UntilMemoryIsGone) {
     all.push_back(memory);
   EXPECT_GT(all.size() * 3'000, kMemory / 20);
   for (void* memory : all) kfree(memory);
-  // Most of it idles in magazines now. An atomic allocation does not touch them, one that may sleep
-  // has them emptied. Not all of memory is in one piece then: pages of boundary tags stay where
-  // they were taken.
+  // Most of the freed memory is now in magazines. An atomic allocation does not empty the
+  // magazines; an allocation that may sleep does. After that, pages of boundary tags still divide
+  // the memory, so the test requests only 1/64 of it.
   EXPECT_EQ(kmalloc(kMemory / 64, KM_ATOMIC), nullptr);
   void* const again = kmalloc(kMemory / 64, KM_SLEEP);
   EXPECT_NE(again, nullptr);

@@ -1,4 +1,5 @@
-// What kmemtop makes of counts and dumps, and of a terminal's answers (user/bin/kmemtop).
+// How kmemtop (user/bin/kmemtop) handles the counts of kmemstat, dumps of traces, and the
+// terminal's reports of the cursor position.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -55,7 +56,7 @@ TEST(KmemtopSources, AllOfOneThatComesLaterIsChange) {
   sources.refresh(0, {line("a", 5, 0)});
   sources.refresh(1, {line("a", 5, 0), line("b", 7, 0)});
   EXPECT_EQ(sources.find("b")->change(), 7);
-  EXPECT_EQ(sources.find("b")->rate, 0);  // since when is not known
+  EXPECT_EQ(sources.find("b")->rate, 0);  // the time at which b was created is unknown
 }
 
 TEST(KmemtopSources, OneThatGoesIsShownAsGoneForAWhile) {
@@ -75,10 +76,10 @@ TEST(KmemtopSources, OneThatGoesIsShownAsGoneForAWhile) {
 TEST(KmemtopSources, AnotherOneOfTheSameNameBeginsAnew) {
   Sources sources;
   sources.refresh(0, {line("a", 50, 0), line("b", 50, 0)});
-  sources.refresh(1, {line("a", 9, 0)});  // fewer allocations than ever
+  sources.refresh(1, {line("a", 9, 0)});  // fewer allocations than before: a new cache named a
   EXPECT_EQ(sources.find("a")->change(), 9);
   EXPECT_EQ(sources.find("a")->history.last(9), (std::vector<int64_t>{9}));
-  sources.refresh(2, {line("a", 9, 0), line("b", 60, 0)});  // it was not there meanwhile
+  sources.refresh(2, {line("a", 9, 0), line("b", 60, 0)});  // no b in the previous refresh
   EXPECT_EQ(sources.find("b")->change(), 60);
   EXPECT_EQ(sources.find("b")->gone, 0u);
 }
@@ -141,7 +142,7 @@ TEST(KmemtopFormat, SparkLine) {
   EXPECT_EQ(spark_line(std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7}, 8, Glyphs::kUtf8), "▁▂▃▄▅▆▇█");
   EXPECT_EQ(spark_line(std::vector<int64_t>{0, 7, 0}, 5, Glyphs::kAscii), "  _#_");
   EXPECT_EQ(spark_line(std::vector<int64_t>{5, 5}, 2, Glyphs::kUtf8), "▁▁");
-  EXPECT_EQ(spark_line(std::vector<int64_t>{9, 0, 7}, 2, Glyphs::kAscii), "_#");  // the last two
+  EXPECT_EQ(spark_line(std::vector<int64_t>{9, 0, 7}, 2, Glyphs::kAscii), "_#");  // shows 0 and 7
   EXPECT_EQ(spark_line({}, 3, Glyphs::kUtf8), "   ");
   EXPECT_EQ(spark_line(std::vector<int64_t>{INT64_MIN, INT64_MAX}, 2, Glyphs::kAscii), "_#");
 }

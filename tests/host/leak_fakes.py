@@ -1,4 +1,4 @@
-"""Groups, dumps, looks and growths that no guest has made, for tests of the leak test."""
+"""Fake groups, dumps, looks and growths, for tests of the leak test."""
 from types import SimpleNamespace
 
 from stele.leak_counts import Count, Growth, Look
@@ -8,7 +8,7 @@ from stele.tracedump import COUNTERS, Record, Source
 
 def group(marks, name="debug_64", function="leak_at_depth", offset=0x34, kind="cache", time=0, size=64):
     frames = [[(f"{function}+{offset:#x}", "kern/a.cc:2")], [("debug_alloc_write+0x12", "kern/a.cc:9")]]
-    return Group(name, kind, offset, frames, [Record(0x1000, size, time, offset, 1, mark, 0) for mark in marks], ["pid 12 sh"])
+    return Group(name, kind, offset, frames, [Record(0x1000, size, time, offset, 1, mark=mark) for mark in marks], ["pid 12 sh"])
 
 
 def source(name="debug_64", mark=4, options=(), **counters):
@@ -20,14 +20,16 @@ def dump(*sources, commands=0, unnamed=(0, 0)):
 
 
 def look(runs, time=None, at_rest=True, **live):
-    """After `runs` runs; `live`: {name: objects of 64 bytes, or (objects, bytes)}."""
+    """Returns a look: the counts of all caches after `runs` runs. `live` gives for each cache: the
+    number of live objects, which have 64 bytes, or (objects, bytes)."""
     pairs = {name.replace("_0", ".0"): value if isinstance(value, tuple) else (value, 64 * value) for name, value in live.items()}
     return Look(runs, runs if time is None else time, at_rest, {name: Count(size, objects, name not in ("trace", "kmem_slab"), True)
                                                                for name, (objects, size) in pairs.items()})
 
 
 def series(*values, name="chan", **others):
-    """Looks after each eighth of 128 runs, or as many as there are values."""
+    """Returns looks after 16, 32, 48 … runs, one for each of `values`, the numbers of live objects
+    of the cache `name`. `others` gives such values for other caches, by name."""
     return [look(16 * (i + 1), **{name: value}, **{other: values[i] for other, values in others.items()}) for i, value in enumerate(values)]
 
 

@@ -1,4 +1,5 @@
-"""What scripts/leaktest makes of its guests' passes, when they fail among others: guests that were never there say what each test wants."""
+"""How scripts/leaktest judges the passes of its guests, and what it reports if a guest fails. The
+guests are fakes."""
 import importlib.machinery
 import importlib.util
 import os
@@ -33,7 +34,8 @@ def untraced_pass(looks, low=False, lost=()):
 
 
 def traced_pass(left=(), lost=()):
-    """Five runs, which leave these groups, and of them what nobody can reach."""
+    """Returns a pass of five traced runs. `left`: the groups of objects that stay after the runs.
+    `lost`: what the report of unreachable objects says after the runs."""
     dumps = [dump(source(), commands=7), dump(source(), commands=12)]
     for one in dumps:
         one.build_id, one.left = "0a1b", left
@@ -51,7 +53,8 @@ STILL, RISING = series(*8 * [3]), series(*range(8))
 
 
 class FakeGuests:
-    """Gives what it was made with; an error is raised. Of traced boots each comes once, the last again and again."""
+    """Fake guests. untraced() and traced() return the given boots, or raise those that are
+    exceptions. traced() returns the next boot in each call, and the last boot in all further calls."""
 
     def __init__(self, untraced, traced):
         self.boots, self.traced_boots = untraced, list(traced)
@@ -73,7 +76,7 @@ class FakeGuests:
 
 @pytest.fixture
 def leak_test(script, monkeypatch):
-    """A LeakTest whose guests are given."""
+    """Returns a function that makes a LeakTest with fake guests."""
     monkeypatch.setattr(script, "groups_of", lambda dump, kernel, lying: list(dump.left))
 
     def make(untraced, *traced, quick=False):
@@ -92,7 +95,8 @@ def test_nothing_grows_and_nothing_stays(leak_test):
 
 
 def test_half_of_memory_in_too_few_looks_cannot_be_judged(leak_test):
-    """A leak that no trace sees, so fast that the untraced pass ends after three looks."""
+    """Only the untraced runs have the leak. The leak is so fast that the untraced pass ends after
+    three looks."""
     looks = [series(0)[0], *series(10_000, 20_000, 30_000)]
     result = leak_test(boot(untraced_pass(looks, low=True)), boot(traced_pass())).test_safely("true")
     assert result.status == UNKNOWN
@@ -112,7 +116,7 @@ def test_what_grew_stays_a_leak_though_the_traced_runs_fail(leak_test, failed, w
     assert "LEAKED (by counts): 6 objects, 384 bytes of chan in 96 untraced runs (7 looks)\n    the traced runs failed, so no stack is known\n" in result.text
     assert f"what is not known:\n    the traced runs failed: {why}\n" in result.text
     assert (result.facts["traced_runs"], [one["name"] for one in result.facts["growths"]]) == (0, ["chan"])
-    # In less than four looks it cannot be said.
+    # A growth in fewer than four looks needs a stack. So the verdict is unknown.
     assert leak_test(RISING[:4], failed).test_safely("true").status == UNKNOWN
 
 
@@ -124,7 +128,8 @@ def test_what_the_first_traced_runs_found_stays_though_the_second_fail(leak_test
 
 
 def test_what_was_lost_once_is_a_leak(leak_test):
-    """In the traced runs, by a stack that two generations do not have; or in the untraced ones, whatever the traced ones find."""
+    """First, the object is lost in only one of the traced runs. Then it is lost in the untraced
+    runs, while the traced runs lose nothing, or fail."""
     lost = Lost("debug_64", 1, 64, addresses=[0x1000])
     result = leak_test(STILL, boot(traced_pass([group([3])], [lost]))).test_safely("true")
     assert result.status == LEAKED
@@ -155,7 +160,7 @@ def test_failures_without_growth_cannot_be_judged(leak_test):
         (UNKNOWN, "the guest ended with status 124"), (UNKNOWN, "memory ran out"), (UNKNOWN, "no such guest")]
 
 
-# Together, and the script's own failures.
+# The --together option, and failures of the script itself.
 
 
 @pytest.mark.parametrize("untraced, traced", [
@@ -179,7 +184,8 @@ def test_what_is_clean_together_is_not_tested_alone(leak_test):
 
 @pytest.mark.parametrize("together", (["--together"], []), ids=["together", "alone"])
 def test_a_list_longer_than_an_argument(tmp_path, together):
-    """Which scripts/guest cannot be given; nor, without --together, its command."""
+    """The list has a command that is too long for an argument of scripts/guest. The verdict on this
+    command is unknown, with --together and without."""
     commands = tmp_path / "commands"
     commands.write_text("true " + "x" * 131000 + "\n")
     result = leaktest(commands, *together, "--list")

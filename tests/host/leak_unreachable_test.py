@@ -1,4 +1,4 @@
-"""The leak test's judge of what nobody can reach."""
+"""How the leak test judges unreachable objects (tools/stele/leak_unreachable.py)."""
 import json
 
 import pytest
@@ -30,7 +30,8 @@ REPORT = """unreachable objects 12 bytes 736 heads 4 live 323 looks 2 returned 0
 
 
 def text_of(*groups, returned=0):
-    """A report of so many objects of 64 bytes: (name, objects, address)."""
+    """Returns a report of unreachable objects of 64 bytes. `groups`: (name, number of objects,
+    address of one of them)."""
     lines = "".join(f"\n{64 * objects} bytes in {objects} objects of {name}\n\t{address:#x} size 64\n" for name, objects, address in groups)
     return f"unreachable objects 0 bytes 0 heads 0 live 9 looks 1 returned {returned} stopped_us 1\n{lines}"
 
@@ -60,7 +61,8 @@ def test_what_was_lost_before_is_not_accused():
     assert lost(text_of(("chan", 2, 0x5000)), text_of(("chan", 2, 0x5000))) == ([], [])
     [one], _ = lost(text_of(("chan", 2, 0x5000)), text_of(("chan", 3, 0x6000)))
     assert (one.objects, one.bytes, one.group) == (1, 64, None)
-    # Now it stands under what leads to it.
+    # In the second report (`held`), the chan object is listed under an unreachable mount object that
+    # points to it.
     held = text_of(("mount", 1, 0x7000)) + "\tkeeps 64 bytes in 1 objects of chan\n"
     assert [one.name for one in lost(text_of(("chan", 1, 0x5000)), held)[0]] == ["mount"]
     assert lost(held, text_of(("chan", 1, 0x5000)))[0] == []
@@ -70,7 +72,8 @@ def test_what_the_trace_has_is_new_whatever_there_was():
     left = group([3], name="chan")
     [one], _ = lost(text_of(("chan", 2, 0x5000)), text_of(("chan", 1, 0x1000), ("chan", 2, 0x5000)), [left])
     assert (one.objects, one.group, one.traced) == (1, left, True)
-    # An address is of one cache or arena, and a reference is no object.
+    # A group matches only objects of its own cache or arena, and a group of references matches
+    # none.
     assert lost(text_of(("page", 1, 0x1000)), text_of(("page", 1, 0x1000)), [left, group([3], name="page", kind="references")])[0] == []
 
 
@@ -93,7 +96,7 @@ def test_what_is_to_be_hidden_is(untraced):
     left = group([3])
     what = [Lost("debug_64", 1, 64, runs=5, traced=True, group=left), *([Lost("debug_64", untraced, 512, runs=20)] if untraced else [])]
     assert verdict_of(what, hidden=[Hidden("why", [left])]).status == CLEAN
-    assert verdict_of(what, hidden=[Hidden(NOT_A_LEAK, [left])]).status == LEAKED  # others of that stack stay
+    assert verdict_of(what, hidden=[Hidden(NOT_A_LEAK, [left])]).status == LEAKED  # other objects from this stack may leak
     what[0].stays = True
     assert verdict_of(what).status == CLEAN
 
@@ -139,7 +142,7 @@ def test_reports():
     assert (verdict.status, [growth.name for one in verdict.hidden for growth in one.growths]) == (CLEAN, ["fid"])
 
 
-# What guest tests make of reports (tests/guest/unreached.py).
+# The checks that guest tests make on reports of unreachable objects (tests/guest/unreached.py).
 
 
 def test_what_a_script_plants():

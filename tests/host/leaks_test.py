@@ -1,8 +1,7 @@
-"""The judges of the leak test and its report."""
+"""How the leak test judges the objects that its traced and untraced runs leave, and its report."""
 import json
 import re
 import subprocess
-from dataclasses import replace
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -16,7 +15,7 @@ from stele.leak_hide import KNOWN, NOT_A_LEAK, Baseline, HideError, Suppression,
 from stele.leak_report import Result, Untraced, as_json, as_junit, facts, list_report, memory_report, ranges, report
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, judge, without_allocator
 from stele.references import NOWHERE, parse_references, with_names
-from stele.tracedump import Record
+from stele.tracedump import NOT_LEAK, Record
 
 
 def doubts(after, before=None, counts="", counts_after=""):
@@ -51,7 +50,8 @@ def test_clean():
 
 
 def test_a_function_is_accused_whatever_leads_to_it():
-    """Of one cache, in more than half of the generations."""
+    """A function is accused if it allocates objects of one cache from different stacks, and such
+    objects are alive from more than half of the generations (runs)."""
     def several(marks, **changes):
         return [group([mark], offset=0x10 + 8 * mark, **changes) for mark in marks]
 
@@ -62,7 +62,7 @@ def test_a_function_is_accused_whatever_leads_to_it():
     assert status(*several([0, 1]), repeat=2) == LEAKED
     assert status(*several([0, 1]), *several([2, 3], name="chan"), *several([4], function="other")) == CLEAN
     unknown = [Group("a", "cache", 0, [], group([mark]).records) for mark in range(5)]
-    assert status(*unknown) == CLEAN  # one stack that was not recorded has one group, not five
+    assert status(*unknown) == CLEAN  # without a recorded stack, no function can be accused
     assert [len(together) for together in judge([*several(range(5)), group([0, 1], function="other")], 5).by_function] == [5]
 
 
@@ -86,15 +86,15 @@ def test_what_is_lost_is_doubted(counters, doubt):
 
 
 def test_meddling_is_doubted():
-    assert doubts(dump(source(), commands=14)) == ["somebody else gave 2 of the tracer's commands start, stop, reset and mark"]
+    assert doubts(dump(source(), commands=14)) == ["another process gave 2 of the tracer's commands start, stop, reset and mark"]
     assert doubts(dump(source(), commands=3), dump(source(), commands=(1 << 32) - 2)) == []
     assert doubts(dump(source(), commands=12), dump(source(), source("chan"), commands=7)) == ["chan: its trace has gone"]
     assert doubts(dump(commands=12), dump(commands=7)) == ["nothing was traced"]
 
 
 def test_what_has_no_name_is_doubted():
-    assert doubts(dump(source(), commands=12, unnamed=(3, 0))) == ["the stacks of 3 records could not be named for want of memory"]
-    assert doubts(dump(source(), commands=12, unnamed=(0, 4))) == ["the contexts of 4 records could not be named for want of memory"]
+    assert doubts(dump(source(), commands=12, unnamed=(3, 0))) == ["the stacks of 3 records could not be named for lack of memory"]
+    assert doubts(dump(source(), commands=12, unnamed=(0, 4))) == ["the contexts of 4 records could not be named for lack of memory"]
 
 
 COUNTS = """NAME T OBJSIZE TOTAL ALLOCATED LIVE ALLOCS FREES TRACED
@@ -125,7 +125,8 @@ def test_what_grew():
 
 
 def test_causes_come_first():
-    """The typed object, then kmalloc, then pages; what was made first; what there is less of."""
+    """The report begins with objects of typed caches; kmalloc follows, then pages. Within each of
+    these three, older groups come first. Of groups of the same age, the smaller one comes first."""
     ordered = [group([0, 1], "process", time=5, size=2000), group([0, 1], "fd_table", time=6, size=3000), group([0, 0, 1, 1], "chan", time=6, size=88),
                group([0, 1], "kmalloc_16", time=5), group([0, 1], "page", kind="arena", time=1, size=1 << 20)]
     for shuffled in (ordered, ordered[::-1], ordered[2:] + ordered[:2]):
@@ -171,7 +172,7 @@ def test_report():
 def test_what_rises_in_both_halves_is_accused():
     [growth] = judge_counts(series(5, 8, 10, 12, 14, 16, 18, 20))
     assert (growth.name, growth.objects, growth.bytes, growth.runs, growth.by_time) == ("chan", 12, 768, 96, False)
-    assert judge_counts(series(0, 0, 0, 0, 1, 1, 1, 2))  # batches
+    assert judge_counts(series(0, 0, 0, 0, 1, 1, 1, 2))  # a leak in batches
 
 
 @pytest.mark.parametrize("values", [
@@ -183,13 +184,15 @@ def test_what_does_not_is_not(values):
 
 
 def test_few_looks_are_judged_too():
-    """A command that takes long."""
+    """A command that takes long allows only few looks."""
     assert [growth.objects for growth in judge_counts(series(0, 1, 2, 3))] == [2]
     assert judge_counts(series(0, 1, 2, 2)) == judge_counts(series(0, 1, 2)) == []
 
 
 def test_growth_by_reallocation():
-    """One object at a time, of ever larger caches and then of the page arena. Twice the same size is not enough."""
+    """One object is reallocated again and again: it moves from one kmalloc cache to the next larger
+    one, and then to the page arena. If its size stays the same in the second half of the looks, no
+    growth is found."""
     sizes = [2048, 2048, 2048, 4096, 4096, 8192, 8192, 16384]
     names = ["kmalloc_2048", "kmalloc_4096", "kmalloc_8192", "page"]
     looks = [look(16 * i, **{name: (int(name.endswith(str(size)) or (name == "page" and size > 8192)), size * (name.endswith(str(size)) or (name == "page" and size > 8192)))
@@ -203,7 +206,7 @@ def test_growth_by_reallocation():
 def test_bytes_of_an_arena_that_one_object_holds():
     [growth] = judge_counts([look(16 * i, page=(1, 4096 * i)) for i in range(1, 9)])
     assert (growth.name, growth.objects, growth.bytes) == ("page", 0, 24576)
-    assert growth.has("kmalloc_8192")  # it may have been smaller
+    assert growth.has("kmalloc_8192")  # the object may have been smaller before
 
 
 def test_what_can_never_be_traced_is_accused():
@@ -215,15 +218,20 @@ def test_what_serves_the_allocator_follows_its_callers():
     rising = (0, 1, 2, 3, 4, 5, 6, 7)
     assert [growth.name for growth in judge_counts(series(*rising, kmem_slab=rising))] == ["chan"]
     assert [growth.name for growth in judge_counts(series(*8 * [3], kmem_slab=rising))] == ["kmem_slab"]
-    assert judge_counts(series(*8 * [3], page_4096=rising)) == []  # what it serves is in its arena's line
+    # The arena "debug", which has the lists of #debug/alloc, counts as one of the allocator's own: it is accused only if nothing else is.
+    assert [growth.name for growth in judge_counts(series(*rising, debug=rising))] == ["chan"]
+    assert [growth.name for growth in judge_counts(series(*8 * [3], debug=rising))] == ["debug"]
+    assert judge_counts(series(*8 * [3], page_4096=rising)) == []  # the line of the arena counts these objects
 
 
 def test_caches_that_each_run_makes_are_judged_together():
-    """One of three objects after another, the first of which goes in between."""
+    """Each look finds one more cache with three objects. From the fifth look on, the first cache is
+    gone."""
     looks = [look(16 * i, **{"fresh" if n == 1 else f"fresh.{n}": 3 for n in range(1 + (i > 4), i + 1)}) for i in range(1, 9)]
     [growth] = judge_counts(looks)
     assert (growth.name, growth.objects, growth.has("fresh")) == ("fresh", 15, True)
-    # As many come as go; and a number of the allocator's own is none.
+    # If each look finds a new cache instead of the previous one, nothing grows. The number in the
+    # name kmem_magazine.16 is a size, so the family of this cache has the whole name.
     assert judge_counts([look(16 * i, **{f"fresh.{i}": 3}) for i in range(1, 9)]) == []
     assert [family(name) for name in ("fresh", "fresh.12", "kmem_magazine.16", "kmalloc_64", "a.2.3", ".5")] == [
         "fresh", "fresh", "kmem_magazine.16", "kmalloc_64", "a.2", ".5"]
@@ -241,7 +249,7 @@ def test_what_grows_by_time():
     mark_by_time(both, series(*range(8), tmp_node=8 * [0]))
     assert [(growth.name, growth.by_time) for growth in both] == [("chan", True), ("tmp_node", False)]
     [fast] = judge_counts(series(*range(0, 128, 16)))
-    mark_by_time([fast], series(*range(8)))  # processes that sleep between the looks
+    mark_by_time([fast], series(*range(8)))  # while processes only wait, the cache grows slowly
     assert not fast.by_time
 
 
@@ -255,7 +263,7 @@ def test_traced_runs_until_two_objects_are_there():
 
 
 def test_traced_seconds_until_two_objects_are_there():
-    """5 s in which 24 objects came, and 1."""
+    """One cache grows by 24 objects in 5 s, the other one by one object."""
     often, seldom = growth(objects=24), growth("chan", objects=1)
     assert seconds_that_name([often]) == seconds_that_name([]) == MOST_SECONDS
     often.by_time = seldom.by_time = True
@@ -264,7 +272,8 @@ def test_traced_seconds_until_two_objects_are_there():
 
 
 def test_counts_are_named_by_what_is_alive():
-    """Two objects of one stack name it, in whichever generations; of what is reallocated there is only one."""
+    """A growth is explained by a stack with two live objects, of any generations. For growth by
+    reallocation, one live object is enough."""
     def accusation(*groups, **changes):
         verdict = judge(groups, 5, growths=[growth(**changes)])
         assert verdict.status == LEAKED
@@ -280,7 +289,7 @@ def test_counts_are_named_by_what_is_alive():
 
 
 def test_few_looks_need_a_stack():
-    """Three looks that counted may rise by chance."""
+    """A count may rise by chance in three looks."""
     few = growth(looks=3)
     verdict = judge([group([3])], 5, growths=[few])
     assert (verdict.status, verdict.by_counts, verdict.unnamed, len(verdict.others)) == (UNKNOWN, [], [few], 1)
@@ -321,13 +330,13 @@ def test_report_says_what_was_not_run(untraced, line):
 
 def references(marks, objects, name="ref.chan", function="fd_get", offset=0x7):
     taken = group(marks, name=name, function=function, offset=offset, kind="references", size=0)
-    taken.records = [replace(record, object=at) for record, at in zip(taken.records, objects)]
+    taken.records = [record._replace(object=at) for record, at in zip(taken.records, objects)]
     return taken
 
 
 def test_references_stand_under_the_objects_that_they_keep():
     leaked = group([0, 1, 2], name="chan")
-    leaked.records = [replace(record, object=at) for record, at in zip(leaked.records, (0x10, 0x20, 0x30))]
+    leaked.records = [record._replace(object=at) for record, at in zip(leaked.records, (0x10, 0x20, 0x30))]
     taken = references([0, 1, 2, 2], [0x10, 0x20, 0x30, 0x40])
     verdict = judge([taken, leaked], 5)
     assert verdict.by_stack == [leaked] and [len(kept.records) for kept in leaked.references] == [3]
@@ -339,7 +348,7 @@ def test_references_stand_under_the_objects_that_they_keep():
 
 def test_references_have_places():
     leaked = group([0, 1], name="chan")
-    leaked.records = [replace(record, object=at) for record, at in zip(leaked.records, (0x10, 0x20))]
+    leaked.records = [record._replace(object=at) for record, at in zip(leaked.records, (0x10, 0x20))]
     taken = references([0, 1, 1], [0x10, 0x20, 0x30])
     taken.lying = {0x10: [f"at +{place:#x} of fd_table 0x80" for place in (8, 16, 24, 32, 40)], 0x20: [NOWHERE, NOWHERE], 0x30: ["on no stack"]}
     verdict = judge([taken, leaked], 5)
@@ -395,7 +404,7 @@ def test_a_reference_that_grows_with_its_object_is_told_once():
     assert [one.growth.name for one in verdict.by_counts] == ["chan", "ref.tmp_node"]
 
 
-# What is hidden.
+# Hidden findings.
 
 
 def test_suppressions():
@@ -418,9 +427,9 @@ def test_what_is_suppressed_is_counted():
 
 def test_objects_that_stay():
     staying = group([0, 1, 2])
-    staying.records = [replace(record, not_leak=True) for record in staying.records]
+    staying.records = [record._replace(flags=NOT_LEAK) for record in staying.records]
     mixed = group([0, 1, 2], name="chan")
-    mixed.records[0] = Record(1, 64, 0, 1, 1, 0, 0, True)
+    mixed.records[0] = Record(1, 64, 0, 1, 1, flags=NOT_LEAK)
     kept, accused, [hidden] = hide([staying, mixed], [growth(), growth("chan")], 5)
     assert [(one.name, len(one.records)) for one in kept] == [("chan", 2)]
     assert (hidden.why, hidden.objects, [one.name for one in hidden.growths], [one.name for one in accused]) == (NOT_A_LEAK, 4, ["debug_64"], ["chan"])
@@ -433,13 +442,15 @@ def test_one_hidden_object_does_not_hide_growth():
 
 @pytest.mark.parametrize("objects, hides", [(5, True), (230, True), (231, False), (960, False)])
 def test_hidden_objects_hide_growth_of_their_rate(objects, hides):
-    """One in each of five traced runs, and so many in 96 untraced ones."""
+    """The hidden objects leak once in each of five traced runs. `objects` is the growth in 96
+    untraced runs."""
     _, accused, [hidden] = hide([group(range(5))], [growth(objects=objects)], 5, [Suppression("", "leak_at_depth", "x")])
     assert (accused == [], hidden.growths != []) == (hides, hides)
 
 
 def test_hidden_objects_that_leak_seldom():
-    """Six were to be expected, and two came."""
+    """After growth by three objects in 96 untraced runs, 192 traced runs should leave six objects.
+    They left only two objects, but these two are enough to hide the growth."""
     assert hide([group([0, 7])], [growth(objects=3)], 192, [Suppression("", "leak_at_depth", "x")])[1] == []
 
 
@@ -460,7 +471,8 @@ def result_of(*groups, growths=()):
 
 
 def test_a_baseline_hides_what_it_has():
-    """The report in JSON of an earlier run: by functions, not by addresses or lines."""
+    """The baseline is the JSON report of an earlier run. It matches by functions, not by addresses
+    or lines."""
     baseline = baseline_of(group([0, 1]), group([2], name="chan"), growths=[growth("chan")])
     kept, accused, [hidden] = hide([group([0, 1], offset=0x99), group([3], name="chan"), group([0, 1], function="new")], [growth("chan"), growth("task")],
                                    5, baseline=baseline)
@@ -539,12 +551,13 @@ def test_options_files(tmp_path, options, content, why):
     assert why.replace("FILE", str(file)) in result.stderr
 
 
-# A failure of the leak test itself: scripts/guest is not reached, or is a file that plays it.
+# Failures of the leak test itself, most of them with a fake scripts/guest.
 
 
 @pytest.fixture
 def played(tmp_path, monkeypatch):
-    """leaktest in a copy of the checkout whose scripts/guest writes what is given and ends with a status."""
+    """Returns a function that runs leaktest in a copy of the checkout. The copy has a fake
+    scripts/guest, which prints `output` and ends with `status`."""
     def run(output=b"", status=0, errors=b"", command="true", options=()):
         (tmp_path / "scripts").mkdir(exist_ok=True)
         (tmp_path / "scripts/leaktest").write_bytes((ROOT / "scripts/leaktest").read_bytes())

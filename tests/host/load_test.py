@@ -1,4 +1,4 @@
-"""scripts/load: what it makes of what a guest says."""
+"""How scripts/load reads and judges the output of its guest."""
 import importlib.machinery
 import importlib.util
 import pathlib

@@ -1,7 +1,6 @@
-// The client of #p9 against servers that are not what they should be: what each call makes of
-// lengths, numbers and names that are wrong, of lists without an end, of errors that come for ever
-// and of silence; and of random answers. Buffers have exactly the size that is said, so that
-// AddressSanitizer sees each byte beyond.
+// The client of #p9 with faulty servers. The servers send wrong lengths, numbers and names, endless
+// lists, errors, random answers, or no answer. The buffers have exactly the size that the client is
+// told, so AddressSanitizer detects each access beyond the end of a buffer.
 #include <gtest/gtest.h>
 
 #include <climits>
@@ -29,7 +28,7 @@ struct Names final : P9Listing {
   std::vector<Bytes> names;
 };
 
-// A fid of the caller's; the client must let each go that it does not give back.
+// A fid that the test owns. forgotten() records that the client does not use the fid any more.
 struct TestFid final : P9Fid {
   using P9Fid::P9Fid;
   void forgotten() override {
@@ -38,16 +37,16 @@ struct TestFid final : P9Fid {
   }
   bool is_forgotten = false;
 };
-// Walks and clones to a fid that outlives the client.
+// Returns a new fid for the result of a walk or clone. The fid outlives the client.
 TestFid& new_fid() {
   static std::list<TestFid> fids;
   return fids.emplace_back(2u);
 }
 
-// All calls, each with its good answer.
+// A call of the client, and a good answer to the call's request. calls() returns all calls.
 struct Call {
   const char* name;
-  std::function<std::optional<Errno>(P9Client&)> make;  // the error
+  std::function<std::optional<Errno>(P9Client&)> make;  // nullopt if the call succeeds
   Bytes good;
 };
 template <typename T>
@@ -142,7 +141,8 @@ TEST(P9Client, AttributesAreSetAsAsked) {
   change.accessed = {.now = true, .at = {}};
   change.modified = {.now = false, .at = {20, 21}};
   ASSERT_TRUE(client.set_attributes(9, change));
-  // fid, what is valid (uid, size, both times, the second as given), mode, uid, gid, size, times.
+  // The fields of the message are: fid; flags (2: uid, 8: size, 0x10: time of access, 0x20: time of
+  // modification, 0x100: modification time as given); mode; uid; gid; size; the two times.
   EXPECT_EQ(server.asked[0].contents, u32(9) + u32(2 | 8 | 0x10 | 0x20 | 0x100) + u32(0) + u32(5) +
                                           u32(0) + u64(1000) + u64(0) + u64(0) + u64(20) + u64(21));
 }
@@ -184,8 +184,8 @@ TEST(P9Client, LargeReadsAndWritesAreMadeOfSeveral) {
   EXPECT_EQ(server.requests, 6u);
 }
 
-// Each beginning of a good answer, with the length that it has and with the one that it should
-// have.
+// The server sends each prefix of a good answer. The length in the answer's header is once the
+// length of the prefix, and once the length of the whole answer.
 TEST(P9Client, AnswersThatAreCutAreErrors) {
   for (const Call& call : calls()) {
     for (size_t kept = 0; kept < kP9Header + call.good.size(); ++kept) {
@@ -198,7 +198,8 @@ TEST(P9Client, AnswersThatAreCutAreErrors) {
         });
         P9Client client(server);
         const std::optional<Errno> failed = call.make(client);
-        // What nobody reads may be missing if the length says so.
+        // A cut answer may be accepted only if the length in its header is right, and the call does
+        // not need the missing bytes.
         const bool whole = honest && kept >= kP9Header && std::string_view(call.name) != "walk";
         if (!whole) {
           EXPECT_EQ(failed, Errno::EIO) << call.name << " " << kept << " " << honest;
@@ -245,7 +246,7 @@ TEST(P9Client, AnswersToSomethingElseAreErrors) {
   }
 }
 
-// A server's EINTR would let the caller try again, and again.
+// The client must not forward a server's EINTR: the caller would repeat the call for ever.
 TEST(P9Client, ErrorsOfTheServerAreGivenOnButForItsInterruptions) {
   for (const Call& call : calls()) {
     for (const auto& [given, expected] :
@@ -295,7 +296,7 @@ Bytes good_answer(const Asked& asked) {
   return reply(asked, asked.contents.size() > 10 ? u16(1) + qid() : u16(0));
 }
 
-// Who ends waits for a slot for a moment only: its fids are clunked when there is one.
+// An ending process waits for a slot only briefly. Its fids are clunked once a slot is free.
 TEST(P9Client, FidsThatCouldNotBeGivenUpAreGivenUpLater) {
   Server server(good_answer);
   P9Client client(server);
@@ -326,7 +327,7 @@ TEST(P9Client, WhoEndsWaitsOnceForAllOfItsFids) {
   EXPECT_EQ(clunked(server), (std::vector<uint32_t>{7, 8, 9}));
 }
 
-// The server does what it was asked to after nobody waits for it any more.
+// The server executes a request although its waiter has given up.
 TEST(P9Client, FidsThatCameTooLateAreGivenUp) {
   Server server(good_answer);
   P9Client client(server);
@@ -338,13 +339,14 @@ TEST(P9Client, FidsThatCameTooLateAreGivenUp) {
   EXPECT_FALSE(walked.is_forgotten || cloned.is_forgotten);
   EXPECT_TRUE(closed.is_forgotten) << "the server has been told";
   server.silent.reset();
-  // The slots come round, and are free again when the answers have come.
+  // As many calls as there are slots. They succeed, so the slots of the unanswered requests are
+  // free again.
   for (unsigned i = 0; i < kP9Slots; ++i) EXPECT_TRUE(client.attributes(1));
   EXPECT_EQ(clunked(server), (std::vector<uint32_t>{7, 8}));
   EXPECT_TRUE(walked.is_forgotten && cloned.is_forgotten);
 }
 
-// A fid that was not made is not clunked; one that was made is the caller's.
+// The client does not clunk a fid that the server did not create.
 TEST(P9Client, FidsThatWereNotMadeAreForgotten) {
   Server server([](const Asked& asked) { return error(asked, 2); });
   P9Client client(server);
@@ -353,7 +355,8 @@ TEST(P9Client, FidsThatWereNotMadeAreForgotten) {
   server.no_slot = Errno::ETIMEDOUT;
   EXPECT_EQ(error_of(client.clone(1, unasked)), Errno::ETIMEDOUT);
   EXPECT_TRUE(refused.is_forgotten && unasked.is_forgotten);
-  // What is left over is tried first; who waits in vain for that has not asked for its own.
+  // The clunk of `made` gets no slot, so the client sends it before the next request. The server
+  // does not answer the clunk, so the client never sends the request for `unread`.
   client.clunk(made);
   server.no_slot.reset();
   server.silent = Errno::ETIMEDOUT;
@@ -488,8 +491,8 @@ TEST(P9Client, AListingMayGiveUp) {
   EXPECT_EQ(server.requests, 1u);
 }
 
-// Random answers, most of them good ones with a few bytes changed. P9_SEED and P9_ROUNDS repeat and
-// lengthen it.
+// Random answers: usually good ones with a few changed bytes. P9_SEED repeats a run, P9_ROUNDS
+// lengthens it.
 TEST(P9Client, RandomAnswers) {
   const auto setting = [](const char* name, unsigned otherwise) {
     const char* const value = getenv(name);

@@ -1,5 +1,5 @@
-// A 9P server for tests of the client: answers are made of numbers and texts, and each test says
-// which request gets which.
+// A 9P server for tests of the client. A test gives a function that answers each request; the
+// helpers compose messages from numbers and texts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ inline Bytes data(const Bytes& bytes) {
   return u32(static_cast<uint32_t>(bytes.size())) + bytes;
 }
 
-// A server: `answer` says what each request gets.
+// Calls `answer` for each request, and sends the bytes that `answer` returns.
 class Server final : public P9Transport {
  public:
   using Answer = std::function<Bytes(const Asked&)>;

@@ -1,4 +1,5 @@
-"""pprof's files: what is written comes back, and what is no such file is refused in one line."""
+"""Profiles in pprof's format: pprof.py reads back the files that it writes, and refuses other files
+with an error of one line."""
 import gzip
 import os
 import zlib
@@ -36,7 +37,7 @@ def test_profile_comes_back(file):
 
 
 def test_modules_that_do_not_tell_what_is_the_kernels(file):
-    """As those of folded stacks."""
+    """Folded stacks, for example, do not tell the kernel's frames from a program's."""
     profile, frame = Profile(), Frame("f", module="")
     profile.add(Key("a", (frame, frame)), Amount(1, 8))
     profile.add(Key("b", (frame,), (frame,)), Amount(1, 8))
@@ -140,7 +141,7 @@ def test_every_byte_changed_and_every_length_cut(file):
         for bad in damaged:
             file.write_bytes(bad)
             try:
-                pprof.write(pprof.read(file), os.devnull)  # what is read is a Profile
+                pprof.write(pprof.read(file), os.devnull)  # a file that can be read gives a valid Profile
                 read += 1
             except ReportError as error:
                 assert "\n" not in str(error)
@@ -155,9 +156,9 @@ def test_bombs(file):
     assert "more than 16 MB" in refused(file, zeros * 40)
     assert "more than 64 members" in refused(file, gzip.compress(b"") * 200_000)
     pprof.write(profiles.profile(), file)
-    file.write_bytes(file.read_bytes() + gzip.compress(b""))  # which is the same to all who read gzip files
+    file.write_bytes(file.read_bytes() + gzip.compress(b""))  # any reader of gzip files must ignore this empty member
     assert pprof.read(file) == profiles.profile()
-    # Few locations that make very many frames.
+    # A few locations can make very many frames.
     message = pprof.messages().Profile.FromString(pprof.encode(profiles.profile()))
     for _ in range(4000):
         message.location[0].line.add(function_id=1)

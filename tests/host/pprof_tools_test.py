@@ -1,4 +1,4 @@
-"""What others make of the files: `go tool pprof`, and speedscope's importer."""
+"""Other tools read the files that scripts/report writes: `go tool pprof`, and speedscope's importer."""
 import json
 import os
 import pathlib
@@ -11,27 +11,28 @@ import profiles
 from stele.report import folded, merge, pprof
 from stele.report.profile import Amount
 
-pytestmark = pytest.mark.long  # Go is large
+pytestmark = pytest.mark.long  # Go is a large dependency
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("STELE_BUILD", HERE.parents[1] / "build"))
 
 
 @pytest.fixture
 def profile():
-    """Nothing of it is negative, which speedscope does not show."""
+    """A profile without negative amounts, which speedscope cannot show."""
     made = profiles.profile()
     made.amounts = {key: amount for key, amount in made.amounts.items() if amount.bytes >= 0}
     return made
 
 
 def go_pprof(file, *options):
-    """Its report in single bytes or objects."""
+    """Returns pprof's report, in single bytes or objects."""
     return subprocess.run(["go", "tool", "pprof", "-top", "-unit=B", "-nodefraction=0", *options, file], check=True, capture_output=True, text=True,
                           env={**os.environ, "HOME": str(file.parent)}).stdout
 
 
 def flat(report):
-    """{function: what it allocated itself}; without those that only call."""
+    """Returns {function: bytes or objects that the function itself has allocated}, without functions
+    that have allocated none."""
     return {name.removesuffix(" (inline)"): int(value) for value, name in
             re.findall(r"^ *(\d+)B? +[\d.]+% +[\d.]+% +\d+B? +[\d.]+% +(.+)$", report, re.MULTILINE) if value != "0"}
 
@@ -41,7 +42,7 @@ def test_go_tool_pprof(profile, tmp_path):
     pprof.write(profile, file)
     report, total = go_pprof(file), profile.total()
     assert f"Build ID: {profiles.BUILD}" in report and "lost: kmalloc_32: 10 allocations were not recorded" in report
-    assert "Type: inuse_space" in report  # without having been told
+    assert "Type: inuse_space" in report  # the default sample type
     assert flat(report) == {"Name::copy": 352, "sys_open": 4096, pprof.NO_STACK: 8192}
     for kind, value in (("inuse_space", total.bytes), ("inuse_objects", total.objects), ("alloc_space", total.all_bytes),
                         ("alloc_objects", total.all_objects)):
@@ -59,7 +60,7 @@ def test_go_tool_pprof_of_what_was_merged(tmp_path):
 
 
 def test_what_go_has_merged_is_read(profile, tmp_path):
-    """Collectors add profiles with pprof's own code."""
+    """Collectors merge profiles with pprof's own code."""
     pprof.write(profile, tmp_path / "one.pb.gz")
     subprocess.run(["go", "tool", "pprof", "-proto", f"-output={tmp_path / 'sum.pb.gz'}", tmp_path / "one.pb.gz", tmp_path / "one.pb.gz"],
                    check=True, capture_output=True, env={**os.environ, "HOME": str(tmp_path)})

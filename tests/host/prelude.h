@@ -1,6 +1,6 @@
-// Comes before everything else in each source under tests/host, precompiled: GoogleTest and the
-// headers of the C++ library that use the C library's macros for error numbers. kern/lib/result.h
-// takes these names away from the macros, so that nothing that is included after it can use them.
+// Precompiled, and included before everything else in each source under tests/host: GoogleTest, and
+// the headers of the C++ library that use the C library's macros for error numbers.
+// kern/lib/result.h undefines these macros, so later headers cannot use them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

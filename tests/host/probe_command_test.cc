@@ -104,7 +104,7 @@ TEST(ProbeCommand, Functions) {
   EXPECT_EQ(user[1].address, 0x1fu);
   EXPECT_EQ(user[1].name, "std::bad");
   EXPECT_EQ(user[1].returns, "2a,0x3b");
-  EXPECT_EQ(user[2].name, "a::deadbeef");  // not a name `a:` with a return
+  EXPECT_EQ(user[2].name, "a::deadbeef");  // not the name `a:` with a return address
   EXPECT_EQ(user[2].returns, "");
   EXPECT_EQ(user[3].path, "/odd:name/x");
 
@@ -125,8 +125,8 @@ TEST(ProbeCommand, Functions) {
 }
 
 TEST(ProbeCommand, Errors) {
-  EXPECT_NE(error_of("bogus").find("expected count, event"), std::string::npos);
-  EXPECT_TRUE(error_of("notaword").ends_with("stop, clear"))
+  EXPECT_NE(error_of("bogus").find("expected count event"), std::string::npos);
+  EXPECT_TRUE(error_of("notaword").ends_with("stop clear"))
       << "all words fit into the error string";
   EXPECT_NE(error_of("count a\nbogus").find("bogus"), std::string::npos);
   EXPECT_NE(error_of("watch me").find("watch memory"), std::string::npos);
@@ -135,7 +135,7 @@ TEST(ProbeCommand, Errors) {
   EXPECT_NE(error_of("depth 3 4").find("nothing comes after"), std::string::npos);
 }
 
-// A slow way that is surely right.
+// The reference for probe_matches(): slow but obviously correct.
 bool matches_slowly(std::string_view pattern, std::string_view name) {
   if (pattern.empty()) return name.empty();
   if (pattern[0] == '*') {
@@ -158,7 +158,7 @@ TEST(ProbeCommand, Patterns) {
     ASSERT_EQ(probe_matches(pattern, name), matches_slowly(pattern, name))
         << pattern << " " << name;
   }
-  // What would take for ever if every star were tried everywhere.
+  // A matcher that tries every position for every star would run practically for ever.
   std::string hard;
   for (int i = 0; i < 1000; i++) hard += "*a";
   EXPECT_FALSE(probe_matches(hard + "b", std::string(3000, 'a')));

@@ -19,10 +19,11 @@ namespace {
 
 using Keys = std::map<std::pair<uint32_t, uint32_t>, uint64_t>;
 
-Keys keys_of(const StackCounts::Part& part) {
+Keys keys_of(const StackCounts::CpuTable& part) {
   Keys keys;
   part.visit([&](StackCounts::Key key, uint64_t count) {
-    const bool added = keys.try_emplace({key.stack, key.context}, count).second;
+    const bool added =
+        keys.try_emplace({number_of(key.stack), number_of(key.context)}, count).second;
     EXPECT_TRUE(added);
   });
   return keys;
@@ -41,36 +42,37 @@ using Owners = Pages;
 
 TEST_F(Counts, AreExact) {
   std::mt19937_64 random(1);
-  StackCounts::Part part;
+  StackCounts::CpuTable part;
   Keys expected;
   for (int i = 0; i < 300000; i++) {
-    // Numbers as tables give them out: regular, in one, in the other, in both.
+    // Stack and context numbers are regular, as the tables assign them: multiples of 8, and small
+    // integers.
     const uint32_t stack = static_cast<uint32_t>(random() % 5000) * 8,
                    context = static_cast<uint32_t>(random() % 7);
-    ASSERT_TRUE(part.add(stack, context));
+    ASSERT_TRUE(part.add(StackId{stack}, ContextId{context}));
     expected[{stack, context}]++;
   }
   EXPECT_EQ(keys_of(part), expected);
   EXPECT_EQ(part.keys(), expected.size());
-  StackCounts::Part::Contents taken;
+  StackCounts::CpuTable::Contents taken;
   part.take_away(taken);
   EXPECT_TRUE(keys_of(part).empty());
-  ASSERT_TRUE(part.add(1, 2));
+  ASSERT_TRUE(part.add(StackId{1}, ContextId{2}));
   EXPECT_EQ(keys_of(part), (Keys{{{1, 2}, 1}}));
-  StackCounts::Part::release(taken);
+  StackCounts::CpuTable::release(taken);
   part.take_away(taken);
-  StackCounts::Part::release(taken);
+  StackCounts::CpuTable::release(taken);
 }
 
 TEST_F(Counts, WithoutMemory) {
   std::mt19937 random(3);
-  StackCounts::Part part;
+  StackCounts::CpuTable part;
   TraceWorld::fail_pages(60);
   Keys expected;
   uint64_t lost = 0;
   for (int i = 0; i < 200000; i++) {
     const uint32_t stack = random() % 20000;
-    if (part.add(stack, 0)) {
+    if (part.add(StackId{stack}, ContextId::kNone)) {
       expected[{stack, 0}]++;
     } else {
       lost++;
@@ -78,9 +80,9 @@ TEST_F(Counts, WithoutMemory) {
   }
   EXPECT_GT(lost, 0u);
   EXPECT_EQ(keys_of(part), expected);
-  StackCounts::Part::Contents taken;
+  StackCounts::CpuTable::Contents taken;
   part.take_away(taken);
-  StackCounts::Part::release(taken);
+  StackCounts::CpuTable::release(taken);
 }
 
 ProbeEvent event(uint64_t number) {
@@ -105,7 +107,7 @@ TEST_F(Events, ComeInOrderAndLossesStandWhereTheyWere) {
     for (int i = 0; i < 7; i++) ASSERT_FALSE(events->put(event(999)));
     ASSERT_TRUE(events->take(&taken, &any, &lost));
     EXPECT_TRUE(any && taken.time == first && lost == 0);
-    ASSERT_TRUE(events->put(event(next++)));  // takes the seven along
+    ASSERT_TRUE(events->put(event(next++)));  // has the count of the seven lost events before it
     ASSERT_FALSE(events->put(event(999)));
     for (uint64_t i = first + 1; i < next; i++) {
       ASSERT_TRUE(events->take(&taken, &any, &lost));
@@ -114,7 +116,7 @@ TEST_F(Events, ComeInOrderAndLossesStandWhereTheyWere) {
       ASSERT_EQ(lost, i == next - 1 ? 7u : 0u);
     }
     EXPECT_FALSE(events->empty());
-    ASSERT_TRUE(events->take(&taken, &any, &lost));  // the last one that was lost
+    ASSERT_TRUE(events->take(&taken, &any, &lost));  // no event, but the count of one lost event
     EXPECT_TRUE(!any && lost == 1);
     EXPECT_FALSE(events->take(&taken, &any, &lost));
   }
@@ -129,15 +131,15 @@ TEST_F(Events, KeepAsManyValuesAsAreAskedFor) {
   for (const uint32_t values : {ProbeEvent::kMaxValues, 2u}) {
     ProbeEvents* events = ProbeEvents::create(1, values);
     ASSERT_NE(events, nullptr);
-    EXPECT_GT(events->capacity(), capacity);  // shorter ones are more
+    EXPECT_GT(events->capacity(), capacity);  // with fewer values, more events fit into the memory
     capacity = events->capacity();
     for (uint64_t i = 0; i < 3 * capacity; i++) {
       const ProbeEvent put = {.time = i,
                               .name = "name",
                               .values = {i, i + 1, i + 2, i + 3, i + 4, i + 5},
                               .pid = 4,
-                              .context = 5,
-                              .cpu = 6,
+                              .context = ContextId{5},
+                              .cpu = CpuId{6},
                               .kind = ProbeEvent::Kind::kAlloc};
       ASSERT_TRUE(events->put(put));
       ProbeEvent taken = event(0);
@@ -145,7 +147,7 @@ TEST_F(Events, KeepAsManyValuesAsAreAskedFor) {
       uint64_t lost;
       ASSERT_TRUE(events->take(&taken, &any, &lost));
       ASSERT_TRUE(taken.time == i && taken.name == put.name && taken.pid == 4 &&
-                  taken.context == 5 && taken.cpu == 6 && taken.kind == put.kind);
+                  taken.context == ContextId{5} && taken.cpu == CpuId{6} && taken.kind == put.kind);
       for (uint32_t v = 0; v < ProbeEvent::kMaxValues; v++)
         ASSERT_EQ(taken.values[v], v < values ? i + v : 0);
     }
@@ -166,102 +168,115 @@ ProbeCall call_at(uint64_t stack_pointer, uint32_t tag) {
 }
 constexpr auto kStands = [](const ProbeCall&) { return true; };
 constexpr auto kGone = [](const ProbeCall&) { return false; };
+constexpr auto kForgotten = [](const ProbeCall&) {};
 
 TEST(Pairs, OutermostCallIsKept) {
   auto pairs = std::make_unique<ProbePairs>();
-  const ProbeRunner a = ProbeRunner::process(7), b = ProbeRunner::process(8);
+  const ProbeRunner a = ProbeRunner::thread(7), b = ProbeRunner::thread(8);
   ProbeCall call;
-  EXPECT_FALSE(pairs->within(a, 1000, kStands));
-  EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
+  EXPECT_FALSE(pairs->within(a, 1000, kStands, kForgotten));
+  EXPECT_FALSE(pairs->leave(a, 1000, 1, &call, kForgotten));
   ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
-  EXPECT_TRUE(pairs->within(a, 900, kStands));
-  EXPECT_FALSE(pairs->within(b, 900, kStands));
-  EXPECT_FALSE(pairs->leave(a, 900, 2, &call));  // that of a call within
-  EXPECT_TRUE(pairs->leave(a, 1000, 1, &call));
+  EXPECT_TRUE(pairs->within(a, 900, kStands, kForgotten));
+  EXPECT_FALSE(pairs->within(b, 900, kStands, kForgotten));
+  EXPECT_FALSE(pairs->leave(a, 900, 2, &call, kForgotten));  // the return of a nested call
+  EXPECT_TRUE(pairs->leave(a, 1000, 1, &call, kForgotten));
   EXPECT_EQ(call.stack_pointer, 1000u);
-  EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
+  EXPECT_FALSE(pairs->leave(a, 1000, 1, &call, kForgotten));
 }
 
 TEST(Pairs, CallsWhoseReturnIsNotToldAreCounted) {
   auto pairs = std::make_unique<ProbePairs>();
-  const ProbeRunner a = ProbeRunner::process(7), b = ProbeRunner::task(7);
+  const ProbeRunner a = ProbeRunner::thread(7), b = ProbeRunner::task(7);
   ProbeCall call;
   ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
-  EXPECT_TRUE(pairs->leave(a, 1000, 1, &call));
+  EXPECT_TRUE(pairs->leave(a, 1000, 1, &call, kForgotten));
   EXPECT_EQ(pairs->abandoned(), 0u);
-  // Another is entered at the same place; where the call no longer stands; something else returns
-  // at its place, or at a higher one; its process ends.
+  // A call is abandoned in each of these cases: another call begins at the same stack pointer; a
+  // call begins at a lower stack pointer, and the callback says that the first call has ended
+  // (kGone); another function returns at the same stack pointer; a function returns at a higher
+  // one; the process ends.
   uint64_t expected = 0;
+  std::vector<uint64_t> told;
+  const auto gone = [&](const ProbeCall& lost) { told.push_back(lost.stack_pointer + lost.tag); };
   const auto abandon = [&](auto how) {
     ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
     how();
-    EXPECT_FALSE(pairs->leave(a, 1000, 1, &call));
+    EXPECT_FALSE(pairs->leave(a, 1000, 1, &call, kForgotten));
     EXPECT_EQ(pairs->abandoned(), ++expected);
+    EXPECT_EQ(told, std::vector<uint64_t>(expected, 1001));
   };
-  abandon([&] { EXPECT_FALSE(pairs->within(a, 1000, kStands)); });
-  abandon([&] { EXPECT_FALSE(pairs->within(a, 900, [](const ProbeCall&) { return false; })); });
-  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1000, 2, &call)); });
-  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1008, 1, &call)); });
-  abandon([&] { pairs->forget(a); });
-  pairs->forget(a);
+  abandon([&] { EXPECT_FALSE(pairs->within(a, 1000, kStands, gone)); });
+  abandon([&] { EXPECT_FALSE(pairs->within(a, 900, kGone, gone)); });
+  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1000, 2, &call, gone)); });
+  abandon([&] { EXPECT_FALSE(pairs->leave(a, 1008, 1, &call, gone)); });
+  abandon([&] { pairs->forget(a, gone); });
+  pairs->forget(a, gone);
   EXPECT_EQ(pairs->abandoned(), expected) << "there was none";
   ASSERT_TRUE(pairs->enter(a, call_at(1000, 1)));
   ASSERT_TRUE(pairs->enter(b, call_at(1000, 1)));
-  pairs->forget_all();
+  pairs->forget_all(gone);
   EXPECT_EQ(pairs->abandoned(), expected + 2);
+  EXPECT_EQ(told.size(), expected + 2);
 }
 
 TEST(Pairs, CallsThatEndWithoutReturn) {
   auto pairs = std::make_unique<ProbePairs>();
   const ProbeRunner runner = ProbeRunner::task(1);
   ProbeCall call;
-  for (const uint64_t next : {1000, 1008}) {  // entered at the same place, and higher
+  for (const uint64_t next : {1000, 1008}) {  // stack pointer of the next call: the same, or higher
     ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
-    EXPECT_FALSE(pairs->within(runner, next, kStands));
-    EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call));
+    EXPECT_FALSE(pairs->within(runner, next, kStands, kForgotten));
+    EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call, kForgotten));
   }
   ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
-  EXPECT_FALSE(pairs->leave(runner, 1008, 1, &call));  // something higher returns
-  EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call));
+  EXPECT_FALSE(pairs->leave(runner, 1008, 1, &call, kForgotten));  // at a higher stack pointer
+  EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call, kForgotten));
   ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
-  EXPECT_FALSE(pairs->leave(runner, 1000, 2, &call));  // another function at the same place
-  EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call));
+  // Another function returns at the same stack pointer.
+  EXPECT_FALSE(pairs->leave(runner, 1000, 2, &call, kForgotten));
+  EXPECT_FALSE(pairs->leave(runner, 1000, 1, &call, kForgotten));
   ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
-  EXPECT_FALSE(pairs->within(runner, 900, kGone));  // lower, and it is known that it is no more
-  EXPECT_FALSE(pairs->within(runner, 800, kStands));
+  // Another call begins at a lower stack pointer, and kGone says that the outer call has ended.
+  EXPECT_FALSE(pairs->within(runner, 900, kGone, kForgotten));
+  EXPECT_FALSE(pairs->within(runner, 800, kStands, kForgotten));
   ASSERT_TRUE(pairs->enter(runner, call_at(1000, 1)));
-  pairs->forget(runner);
-  EXPECT_FALSE(pairs->within(runner, 900, kStands));
+  pairs->forget(runner, kForgotten);
+  EXPECT_FALSE(pairs->within(runner, 900, kStands, kForgotten));
 }
 
 TEST(Pairs, ManyRunners) {
   auto pairs = std::make_unique<ProbePairs>();
   std::set<uint32_t> kept;
-  for (uint32_t pid = 1; pid <= 400; pid++) {
-    if (pairs->enter(ProbeRunner::process(pid), call_at(pid * 16, pid))) kept.insert(pid);
+  for (uint32_t id = 1; id <= 1200; id++) {
+    if (pairs->enter(ProbeRunner::thread(id), call_at(id * 16, id))) kept.insert(id);
+    if (id == 500) {
+      EXPECT_EQ(kept.size(), id);
+    }
   }
-  EXPECT_GT(kept.size(), 200u);
-  EXPECT_LT(kept.size(), 400u);  // it says when it is full
+  EXPECT_GT(kept.size(), 900u);
+  EXPECT_LT(kept.size(), 1200u);  // enter() fails when the table is full
   ProbeCall call;
-  for (uint32_t pid = 1; pid <= 400; pid++) {
-    EXPECT_EQ(pairs->leave(ProbeRunner::process(pid), pid * 16, pid, &call), kept.count(pid) == 1);
+  for (uint32_t id = 1; id <= 1200; id++) {
+    EXPECT_EQ(pairs->leave(ProbeRunner::thread(id), id * 16, id, &call, kForgotten),
+              kept.count(id) == 1);
   }
-  EXPECT_TRUE(pairs->enter(ProbeRunner::process(1), call_at(1, 1)));
-  pairs->forget_all();
-  EXPECT_FALSE(pairs->within(ProbeRunner::process(1), 0, kStands));
+  EXPECT_TRUE(pairs->enter(ProbeRunner::thread(1), call_at(1, 1)));
+  pairs->forget_all(kForgotten);
+  EXPECT_FALSE(pairs->within(ProbeRunner::thread(1), 0, kStands, kForgotten));
 }
 
 TraceEvent object(uint64_t address, uint32_t size) {
   return {.object = address,
           .size = size,
-          .stack = 1,
-          .context = 1,
-          .time = 5,
-          .cpu = 0,
+          .stack = StackId{1},
+          .context = ContextId{1},
+          .time = {5},
+          .cpu = CpuId{0},
           .truncated = false};
 }
 
-// {address, owner}: size
+// Returns for each record: {address, owner} and the size in bytes.
 std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) {
   std::map<std::pair<uint64_t, uint32_t>, uint32_t> found;
   TraceCounters counters;
@@ -274,44 +289,48 @@ std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) 
   }
   EXPECT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
   EXPECT_EQ(counters.recorded, counters.freed + counters.cleared + count);
-  EXPECT_EQ(counters.live_bytes, bytes);
+  EXPECT_EQ(counters.bytes, bytes);
   return found;
 }
 
 TEST_F(Owners, AreToldApart) {
   TraceTable* table = TraceTable::create(64);
   for (uint16_t owner = 1; owner <= 20; owner++) {
-    for (uint64_t i = 0; i < 500; i++) table->record(object(0x400000 + i * 16, owner), owner);
+    for (uint64_t i = 0; i < 500; i++)
+      table->record(object(0x400000 + i * 16, owner), trace_owner(owner));
   }
   EXPECT_EQ(records_of(*table).size(), 10000u);
-  EXPECT_TRUE(table->forget_of(3, 0x400000, 0));
-  EXPECT_FALSE(table->forget_of(3, 0x400000, 0));
-  EXPECT_FALSE(table->forget_of(21, 0x400000, 0));
+  EXPECT_TRUE(table->forget_of(trace_owner(3), 0x400000, CpuId{0}));
+  EXPECT_FALSE(table->forget_of(trace_owner(3), 0x400000, CpuId{0}));
+  EXPECT_FALSE(table->forget_of(trace_owner(21), 0x400000, CpuId{0}));
   auto records = records_of(*table);
   EXPECT_EQ(records.size(), 9999u);
   EXPECT_EQ((records[{0x400000, 4}]), 4u);
-  table->leave(4, TraceTable::Leave::kClear);
+  table->leave(trace_owner(4), TraceTable::Leave::kClear);
   EXPECT_EQ(records_of(*table).size(), 9499u);
-  table->leave(5, TraceTable::Leave::kKeep);
+  table->leave(trace_owner(5), TraceTable::Leave::kKeep);
   records = records_of(*table);
   EXPECT_EQ(records.size(), 9499u);
   EXPECT_EQ((records[{0x400000, 0}]), 5u);
-  EXPECT_FALSE(table->forget_of(5, 0x400000, 0));  // of another with the same number
+  // The next owner with the same number does not own the records that the previous one left.
+  EXPECT_FALSE(table->forget_of(trace_owner(5), 0x400000, CpuId{0}));
   EXPECT_EQ(table->counters().unmatched, 3u);
   EXPECT_EQ(table->counters().cleared, 500u);
-  table->drop(1);
+  table->drop(CpuId{1});
   EXPECT_EQ(table->counters().dropped, 1u);
   TraceTable::destroy(table);
 }
 
-// Against a model of pages, of whose last one often only a part was asked for.
+// Compares the recorded ranges with a model that has an entry for each page. A recorded mapping
+// often ends inside its last page, because the program requested only a part of that page.
 TEST_F(Owners, Ranges) {
   constexpr uint64_t kPage = 4096, kBase = 0x7f0000000000, kPages = 64;
   std::mt19937 random(5);
   TraceTable* table = TraceTable::create(64);
   std::map<uint32_t, std::vector<int>>
-      model;                        // of each owner, for each page: number of its mapping, 0: none
-  std::map<int, uint64_t> unasked;  // of each mapping, bytes at the end of its last page
+      model;  // for each owner: the number of each page's mapping; 0: not mapped
+  // For each mapping: bytes at the end of its last page that were not requested.
+  std::map<int, uint64_t> unasked;
   int number = 0;
   for (int i = 0; i < 20000; i++) {
     const uint32_t owner = 1 + random() % 3;
@@ -327,10 +346,11 @@ TEST_F(Owners, Ranges) {
       unasked[number] = random() % 2 == 0 ? 0 : random() % kPage;
       table->record(
           object(kBase + first * kPage, static_cast<uint32_t>(count * kPage - unasked[number])),
-          static_cast<uint16_t>(owner));
+          trace_owner(owner));
     } else {
       const bool any = std::any_of(begin, end, [](int mapped) { return mapped != 0; });
-      // What is behind a hole in a range is another one.
+      // If a mapping continues after the unmapped pages, its pages there become a mapping with a
+      // new number.
       for (uint64_t page = first + count;
            page < kPages && page > 0 && pages[page] != 0 && pages[page] == pages[page - 1];
            page++) {
@@ -346,8 +366,7 @@ TEST_F(Owners, Ranges) {
       }
       std::for_each(begin, end, [&](int mapped) { unasked[mapped] = 0; });
       std::fill(begin, end, 0);
-      ASSERT_EQ(table->cut(kBase + first * kPage, count * kPage, static_cast<uint16_t>(owner)),
-                any);
+      ASSERT_EQ(table->cut(kBase + first * kPage, count * kPage, trace_owner(owner)), any);
     }
     if (i % 50 != 0) continue;
     std::map<std::pair<uint64_t, uint32_t>, uint32_t> expected;

@@ -21,17 +21,18 @@ void on_cpus(Body body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// One CPU adds, another reads: what is read never shrinks and is never more than has been added.
+// One thread adds to the table while another thread reads it. The sum of the counts never shrinks
+// and never exceeds the number of add() calls.
 TEST(ProbeThreads, CountsAreReadWhileTheyChange) {
   constexpr uint64_t kAdds = 200000;
-  StackCounts::Part part;
+  StackCounts::CpuTable part;
   std::atomic<bool> done{false};
   std::thread reader([&] {
     uint64_t before = 0;
     while (!done) {
       uint64_t sum = 0;
       part.visit([&](StackCounts::Key key, uint64_t count) {
-        ASSERT_LT(key.stack, 3000u);
+        ASSERT_LT(number_of(key.stack), 3000u);
         sum += count;
       });
       ASSERT_GE(sum, before);
@@ -40,18 +41,19 @@ TEST(ProbeThreads, CountsAreReadWhileTheyChange) {
     }
   });
   for (uint64_t i = 0; i < kAdds; i++)
-    ASSERT_TRUE(part.add(static_cast<uint32_t>(i * 7919 % 3000), 0));
+    ASSERT_TRUE(part.add(StackId{static_cast<uint32_t>(i * 7919 % 3000)}, ContextId::kNone));
   done = true;
   reader.join();
   uint64_t sum = 0;
   part.visit([&](StackCounts::Key, uint64_t count) { sum += count; });
   EXPECT_EQ(sum, kAdds);
-  StackCounts::Part::Contents taken;
+  StackCounts::CpuTable::Contents taken;
   part.take_away(taken);
-  StackCounts::Part::release(taken);
+  StackCounts::CpuTable::release(taken);
 }
 
-// Each CPU's events come in its order, whole; with those lost they are all.
+// Each CPU's events arrive in order and intact. The reader is told of each event that was lost, so
+// received and lost events add up to all events.
 TEST(ProbeThreads, Events) {
   constexpr uint64_t kEvents = 50000;
   ProbeEvents* events = ProbeEvents::create(3, ProbeEvent::kMaxValues);
@@ -68,10 +70,11 @@ TEST(ProbeThreads, Events) {
         lost_in_all += lost;
         if (!any) continue;
         taken++;
-        ASSERT_LT(event.cpu, kCpus);
-        ASSERT_GE(event.time, next[event.cpu]);
-        next[event.cpu] = event.time + 1;
-        for (const uint64_t value : event.values) ASSERT_EQ(value, event.time * 16 + event.cpu);
+        const uint32_t cpu = number_of(event.cpu);
+        ASSERT_LT(cpu, kCpus);
+        ASSERT_GE(event.time, next[cpu]);
+        next[cpu] = event.time + 1;
+        for (const uint64_t value : event.values) ASSERT_EQ(value, event.time * 16 + cpu);
       }
       if (last) return;
       std::this_thread::yield();
@@ -82,7 +85,7 @@ TEST(ProbeThreads, Events) {
     for (uint64_t i = 0; i < kEvents; i++) {
       ProbeEvent event = {};
       event.time = i;
-      event.cpu = static_cast<uint16_t>(cpu);
+      event.cpu = CpuId{static_cast<uint32_t>(cpu)};
       for (uint64_t& value : event.values) value = i * 16 + static_cast<uint64_t>(cpu);
       if (events->put(event)) put++;
     }
@@ -94,22 +97,23 @@ TEST(ProbeThreads, Events) {
   ProbeEvents::destroy(events);
 }
 
-// Runners that share buckets do not see each other's calls.
+// Threads on different CPUs whose calls are in the same buckets do not see each other's calls.
 TEST(ProbeThreads, Pairs) {
   auto pairs = std::make_unique<ProbePairs>();
   const auto stands = [](const ProbeCall&) { return true; };
+  const auto forgotten = [](const ProbeCall&) {};
   on_cpus([&](int cpu) {
     for (uint32_t i = 0; i < 20000; i++) {
       const uint32_t pid = i % 50 * kCpus + static_cast<uint32_t>(cpu) + 1;
-      const ProbeRunner runner = ProbeRunner::process(pid);
-      ASSERT_FALSE(pairs->within(runner, 50, stands));
+      const ProbeRunner runner = ProbeRunner::thread(pid);
+      ASSERT_FALSE(pairs->within(runner, 50, stands, forgotten));
       ProbeCall call = {};
       call.stack_pointer = 100;
       call.size = pid;
       call.tag = i;
       ASSERT_TRUE(pairs->enter(runner, call));
-      ASSERT_TRUE(pairs->within(runner, 50, stands));
-      ASSERT_TRUE(pairs->leave(runner, 100, i, &call));
+      ASSERT_TRUE(pairs->within(runner, 50, stands, forgotten));
+      ASSERT_TRUE(pairs->leave(runner, 100, i, &call, forgotten));
       ASSERT_EQ(call.size, pid);
     }
   });

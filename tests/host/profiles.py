@@ -1,4 +1,4 @@
-"""Profiles for the tests of what reads and writes them."""
+"""Example profiles for the tests of scripts/report."""
 from stele.report.profile import AGES, Amount, Frame, Key, Profile, Source
 
 BUILD, PROGRAM = "ab" * 20, "cd" * 20
@@ -10,7 +10,7 @@ LEAK = Key("kmalloc_32", ALLOC + SYSCALL, MAIN, "pid 12 leakdemo", 3, AGES[2])
 
 
 def profile():
-    """One that has something of everything."""
+    """A profile that has an example of every feature."""
     made = Profile("make leaktest CMD='echo \u00e4'", BUILD, 12.000000345)
     made.add(LEAK, Amount(10, 320, 500, 16000))
     made.add(Key("kmalloc_32", ALLOC + SYSCALL, MAIN, "pid 13 sh", 1, AGES[0]), Amount(1, 32, 2, 64))
@@ -25,7 +25,8 @@ def profile():
 
 
 def guest(number, stacks=20, common=None, build=BUILD):
-    """Of one guest of a fleet: stacks of its own with much, and `common`, an Amount, that each guest has at LEAK."""
+    """Returns the profile of one guest among many: `stacks` stacks that no other guest has, with
+    50,000 bytes each, and the stack LEAK with the Amount `common`."""
     made = Profile(f"guest {number}", build, 10 + number)
     for index in range(stacks):
         frames = tuple(Frame(f"Guest{number}::stack{index}_{depth}", "kern/src/own.cc", depth, False, "kernel",

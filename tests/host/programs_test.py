@@ -1,4 +1,5 @@
-"""How programs of leakfuzz are made smaller."""
+"""How leakfuzz reduces its programs, which are lists of system calls, to the calls that are needed
+for a leak."""
 from stele.programs import calls_of, pieces, programs_of, without_part
 
 PROGRAMS = ["0 open P3 2 0; write 3 D1 40; close 3", "65534 fork", "0 getpid; getpid"]
@@ -20,7 +21,8 @@ def test_pieces_have_all_lines_in_order():
 
 
 def first_that(holds, asked=None):
-    """As the guest answers."""
+    """Replaces the guest: returns a function that finds the first candidate for which `holds` is
+    true. Each list of candidates is added to `asked`."""
     def first(candidates):
         if asked is not None:
             asked.append(candidates)

@@ -1,5 +1,4 @@
-// Memory of a test's own, with an index of the objects that it says lie there: for the tests of
-// kern/src/reach.
+// A fake of the kernel's memory and an index of the objects in it, for the tests of kern/src/reach.
 #pragma once
 
 #include <vector>
@@ -11,7 +10,7 @@ namespace reach {
 
 inline constexpr uint64_t kBase = 0xffff800000000000, kPage = 4096;
 
-// Memory that begins at kBase: what has an address there has its words in `words`.
+// Memory that begins at kBase; `words` has its contents.
 struct Memory {
   explicit Memory(size_t pages) : words(pages * kPage / 8), frames(pages) {}
   uint64_t* at(uint64_t address) { return &words[(address - kBase) / 8]; }
@@ -27,10 +26,12 @@ struct Memory {
   std::vector<uint8_t> states = std::vector<uint8_t>(100'000);
   std::vector<Entry> stack = std::vector<Entry>(64);
   Index index{kBase, frames, runs, states};
-  std::vector<uint64_t> walked;  // objects that were shown to walk()
-  uint64_t hidden = 0;           // what these lead to
+  std::vector<uint64_t> walked;  // objects passed to walk()
+  uint64_t hidden = 0;           // if not 0, the pointer that walk() reports for each object
 
-  // A slab of so many objects at page `page`.
+  // Adds to the index a slab of `count` objects of `size` bytes, `stride` bytes apart. The slab has
+  // `pages` pages from page `page` on; its first object begins `colour` bytes after the start of
+  // the slab. `walks`: the objects' pointers are found by walk(), not by reading the objects.
   void add_slab(uint64_t page, uint64_t pages, uint64_t colour, uint32_t stride, uint64_t size,
                 uint32_t count, bool walks = false) {
     const uint64_t start = kBase + page * kPage;

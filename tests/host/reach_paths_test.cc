@@ -1,5 +1,5 @@
-// Shortest paths from roots and what points to an object (kern/src/reach/paths.h, holders.h), in
-// memory of the test's own.
+// The search for shortest paths from roots to an object (kern/src/reach/paths.h), and for all
+// pointers to an object (holders.h), in a fake memory (reach_memory.h).
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -12,9 +12,9 @@ using namespace reach;
 
 namespace {
 
-constexpr uint64_t kRoots = 0x5000;  // where the words of roots are said to stand
+constexpr uint64_t kRoots = 0x5000;  // the address that the tests give for the first root word
 
-// A search, with its memory.
+// A search together with its memory.
 struct Search {
   explicit Search(Memory& memory)
       : links(Paths<Memory>::memory_for(memory.index)), paths(memory.index, memory, links) {}
@@ -45,7 +45,8 @@ TEST(ReachPaths, TheShortestOneIsTakenAndTold) {
   Memory memory(8);
   memory.add_slab(0, 1, 0, 64, 64, 20);
   const auto object = [](uint64_t number) { return kBase + 64 * number; };
-  // 0 → 1 → 2 → 3, and 4 → 3, where 4 is found after 0; 3 → 0 closes a circle; 5 is cut off.
+  // Pointers between objects: 0 → 1 → 2 → 3, 4 → 3, and 3 → 0, which closes a circle. The roots
+  // point to objects 0 and 4. No pointer leads to object 5.
   *memory.at(object(0) + 8) = object(1);
   *memory.at(object(1) + 16) = object(2) + 40;  // an interior pointer
   *memory.at(object(2)) = object(3);
@@ -111,10 +112,10 @@ TEST(ReachPaths, AllHoldersAreTold) {
   const uint64_t target = object(7), walked = kBase + kPage;
   *memory.at(object(1) + 8) = target;
   *memory.at(object(1) + 40) = target + 47;
-  *memory.at(object(2)) = target + 48;  // between two objects
+  *memory.at(object(2)) = target + 48;  // points between two objects
   *memory.at(object(2) + 8) = target - 1;
-  *memory.at(object(3)) = target;  // is not live
-  *memory.at(object(4)) = target;  // is not looked into
+  *memory.at(object(3)) = target;  // object 3 is not live (set_dead below)
+  *memory.at(object(4)) = target;  // object 4 is not searched (kOpaque below)
   *memory.at(target + 16) = target;
   memory.index.set_dead(object(3));
   memory.index.find(object(4)).state() |= kOpaque;
@@ -125,7 +126,7 @@ TEST(ReachPaths, AllHoldersAreTold) {
       Link(Link::kWord, object(1) + 40), Link(Link::kWord, target + 16),
       Link(Link::kWalker, walked),       Link(Link::kWalker, walked + 128)};
   EXPECT_EQ(holders_of(memory, target + 3, {1, target, target - 16}), all);
-  memory.index.set_dead(target);  // its own word counts no more
+  memory.index.set_dead(target);  // the object's pointer to itself no longer counts
   EXPECT_EQ(holders_of(memory, target, {}).size(), all.size() - 2);
 }
 
@@ -143,7 +144,7 @@ TEST(ReachPaths, TooLittleMemoryIsSaid) {
   }
   EXPECT_TRUE(Search(memory).paths.complete());
 
-  memory.runs.resize(1);  // nor may the index be less than whole
+  memory.runs.resize(1);  // an incomplete index makes the paths incomplete too
   Index index(kBase, memory.frames, memory.runs, memory.states);
   index.add(kBase, kPage, {kBase, 0, 64, nullptr, 64, 20, 0, false});
   std::vector<Link> links(1000);
@@ -160,8 +161,8 @@ TEST(ReachPaths, AListMayBeAsLongAsThereAreObjects) {
   EXPECT_EQ(search.path(kBase + 16 * 65535).size(), 65536u);
 }
 
-// Against distances that the test finds by relaxing every edge until nothing changes (Bellman and
-// Ford), on its own list of edges.
+// Compares the lengths of paths with distances that the test computes from its own list of edges,
+// by the algorithm of Bellman and Ford: relax each edge until no distance changes.
 TEST(ReachPaths, RandomGraphsAreToldRight) {
   std::mt19937_64 random(20260722);
   unsigned unreached = 0, long_paths = 0;
@@ -181,7 +182,7 @@ TEST(ReachPaths, RandomGraphsAreToldRight) {
     }
     struct Edge {
       size_t from, to;
-      uint64_t word;  // its address
+      uint64_t word;  // address of the word that has the pointer
     };
     std::vector<Edge> edges;
     for (size_t edge = random() % (2 * n); edge > 0; edge--) {
@@ -193,7 +194,7 @@ TEST(ReachPaths, RandomGraphsAreToldRight) {
     }
     std::vector<uint64_t> roots(1 + random() % 4);
     std::vector<size_t> leads(roots.size(), n);
-    std::vector<size_t> distance(n);  // links from a root; 0: none
+    std::vector<size_t> distance(n);  // number of links from a root; 0: unreached
     for (size_t i = 0; i < roots.size(); i++) {
       if (random() % 3 == 0) continue;
       leads[i] = random() % n;
@@ -227,7 +228,7 @@ TEST(ReachPaths, RandomGraphsAreToldRight) {
       ASSERT_EQ(path.size(), distance[i]) << "round " << round;
       unreached += path.empty();
       long_paths += path.size() > 4;
-      // Each link is a word of what the link before leads to.
+      // Each link must be a word inside the target of the previous link.
       size_t at = n;
       for (size_t step = 0; step < path.size(); step++) {
         if (step == 0) {

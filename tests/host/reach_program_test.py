@@ -1,4 +1,5 @@
-"""The program that looks through a core's memory for gdb's commands (tools/reach), on a core and a description that are made here."""
+"""The program that searches a core's memory for gdb's commands (tools/reach). The tests write the
+core, and the description of its contents that the program reads."""
 import struct
 import subprocess
 
@@ -9,14 +10,14 @@ from guest import BUILD
 PROGRAM = BUILD / "tools/stele-reach"
 PAGE, PAGES = 4096, 48
 DIRECT, IMAGE, STACK = 0xffff800000000000, 0xffffffff80000000, 0xffffc00000001000
-# Page frames.
+# Page frame numbers: which frame has which contents.
 STATIC, SLAB, SPACES, USER_TABLES, USER, STACK_MEMORY, KERNEL_TABLES, FREE, LOST_PAGE, BY_PHYSICAL = 2, 3, 4, 10, 20, 25, 30, 40, 41, 42
-DESCRIPTORS = 5  # 16 bytes for each frame: slab, mappings
+DESCRIPTORS = 5  # frame with the page descriptors: for each frame 16 bytes, the address of its slab and the number of its mappings
 REGISTERS = 0x1000
 
 
 def item(number):
-    """An object of 64 bytes."""
+    """Returns the address of an object of 64 bytes."""
     return DIRECT + SLAB * PAGE + 64 * number
 
 
@@ -28,13 +29,14 @@ class Memory:
         struct.pack_into(f"<{len(words)}Q", self.bytes, address - DIRECT, *words)
 
     def map(self, root, address, frame):
-        """A page, by tables in the frames from `root` on."""
+        """Maps the page at `address` to `frame`. The four page tables are in the frames from `root`
+        on."""
         for level in range(4):
             index = address >> 39 - 9 * level & 511
             self.put(DIRECT + (root + level) * PAGE + 8 * index, (frame if level == 3 else root + level + 1) * PAGE | 7)
 
     def core(self, path):
-        """As QEMU writes it, but for the notes."""
+        """Writes a core like QEMU's, but without the notes."""
         header = b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + struct.pack("<HHIQQQIHHHHHH", 4, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
         segment = struct.pack("<IIQQQQQQ", 1, 7, 64 + 56, DIRECT, 0, len(self.bytes), len(self.bytes), 0)
         path.write_bytes(header + segment + bytes(self.bytes))
@@ -58,16 +60,20 @@ registers {REGISTERS:x} 0 {item(2):x}
 tables {STACK & ~0x7fffffffff:x} {STACK + PAGE:x}
 object {DIRECT + STACK_MEMORY * PAGE:x}
 """
-# All pages that nothing holds are out of use.
+# The frames from 8 on that have no contents here are free.
 DESCRIPTION += "dead " + " ".join(f"{DIRECT + frame * PAGE:x}" for frame in range(8, 40) if frame not in
                                   (*range(USER_TABLES, USER_TABLES + 4), USER, STACK_MEMORY, *range(KERNEL_TABLES, KERNEL_TABLES + 4))) + f" {DIRECT + 43 * PAGE:x}\n"
 
 
 @pytest.fixture(name="memory")
 def made_memory():
-    """Static data leads to 0, which leads into 1; a register to 2; the stack to 3, and by its physical address to a page; a word with a tag to 6.
-    4 leads to 5, and both are lost, as are 7, whose address stands in static data only complemented, and 8, of which the stack below its
-    pointer has a word. A page of the program is known to its page table alone, and nobody looks into it."""
+    """Reachable objects: static data points to object 0, which points into object 1. A register
+    points to object 2. The stack points to object 3, and has the physical address of a page. A
+    tagged word in static data points to object 6.
+
+    Lost objects: object 4, which points to object 5. Object 7: static data has only the complement of
+    its address. Object 8: its address is on the stack, but below the stack pointer; it is also in a
+    page of a program, but that page is not searched, and is referred to only by its page table."""
     memory = Memory()
     memory.put(DIRECT + STATIC * PAGE, item(0), item(6) | 7, ~item(7) & (1 << 64) - 1, DIRECT + SPACES * PAGE)
     memory.put(item(0), 0, item(1) + 24, 0, item(9))
@@ -89,7 +95,7 @@ def ask(core, description, *questions):
 
 
 def lost(core, description=DESCRIPTION):
-    """({what is a head: what it keeps}, live)"""
+    """Returns ({head: objects that it keeps}, number of live objects)."""
     (_, live), *lines = ask(core, description, "unreachable")
     heads = {}
     for word, address, _, _ in lines:
@@ -138,7 +144,10 @@ def test_the_shortest_path_and_holders(memory, tmp_path):
 
 
 def test_where_references_lie(memory, tmp_path):
-    """In an object, static data and what is lost, on a stack together and apart; a number that stands beside another word is none."""
+    """A reference is the address of an object and, in the next word, the reference's number. There
+    are references in an object, in static data, in a lost object, and on a stack. On a stack, a
+    reference is also found if another word is between address and number (11). Elsewhere, a number
+    is no reference if it follows another word (12) or the address of another object (13)."""
     memory.put(item(0) + 32, item(1), 7)
     memory.put(DIRECT + STATIC * PAGE + 256, item(1), 8)
     memory.put(item(4) + 24, item(1), 9)
@@ -153,7 +162,7 @@ def test_where_references_lie(memory, tmp_path):
 
 
 def test_what_cannot_be(memory, tmp_path):
-    """One line each, and status 2."""
+    """Each error gives one line, and status 2."""
     core = memory.core(tmp_path / "core")
     cut, none = tmp_path / "cut", tmp_path / "none"
     cut.write_bytes(core.read_bytes()[:5000])
@@ -175,7 +184,7 @@ def test_what_cannot_be(memory, tmp_path):
 
 
 def test_tables_of_nonsense_end(memory, tmp_path):
-    """Page tables that lead into themselves and out of memory."""
+    """Page tables that point to themselves, or out of memory, end the search normally."""
     for number in range(4):
         memory.put(DIRECT + (USER_TABLES + number) * PAGE, *[(USER_TABLES + entry % 4) * PAGE | 7 for entry in range(200)], *[0xffffffffff007] * 56)
     memory.put(item(4), item(5))

@@ -1,5 +1,6 @@
-// Index, marking and heads (kern/src/reach) on memory of the test's own, as they run in the kernel
-// and in whatever reads a core.
+// The search for unreachable objects (kern/src/reach) in a fake memory (reach_memory.h): the index
+// of objects, marking, and the search for heads. Heads are unreachable objects from which pointers
+// lead to all other unreachable objects.
 #include <algorithm>
 #include <array>
 #include <random>
@@ -28,7 +29,7 @@ struct Heads {
 
 TEST(Reach, AnAddressIsFoundInItsObjectAndNowhereElse) {
   Memory memory(16);
-  memory.add_slab(2, 2, 64, 96, 80, 84);  // 16 bytes between two objects
+  memory.add_slab(2, 2, 64, 96, 80, 84);  // objects of 80 bytes, with gaps of 16 bytes
   memory.add_slab(5, 1, 0, 0, 3000, 1);
   const uint64_t start = kBase + 2 * kPage;
   EXPECT_FALSE(memory.index.find(start - 1));
@@ -46,9 +47,9 @@ TEST(Reach, AnAddressIsFoundInItsObjectAndNowhereElse) {
 
 TEST(Reach, WhatLiesInAPieceTakesItsPlace) {
   Memory memory(16);
-  memory.add_slab(0, 8, 0, kPage, kPage, 8);  // eight pages
-  memory.add_slab(3, 1, 0, 64, 64, 60);       // one is a slab
-  memory.index.cover(kBase + 5 * kPage);      // and one somebody else's
+  memory.add_slab(0, 8, 0, kPage, kPage, 8);  // eight objects of one page
+  memory.add_slab(3, 1, 0, 64, 64, 60);       // page 3 is also a slab of 60 objects
+  memory.index.cover(kBase + 5 * kPage);      // page 5 is no object any more
   EXPECT_EQ(memory.index.find(kBase + 3 * kPage + 70).address(), kBase + 3 * kPage + 64);
   EXPECT_EQ(memory.index.count().live, 6u + 60u);
   memory.index.set_dead(kBase + 3 * kPage + 64);
@@ -66,7 +67,7 @@ TEST(Reach, TooLittleMemoryIsSaid) {
     index.add(kBase + page * kPage, kPage,
               {kBase + page * kPage, 0, 64, nullptr, 64, 10, 0, false});
   EXPECT_FALSE(index.complete());
-  EXPECT_EQ(index.run_count(), 5u);  // with that of frames that have none
+  EXPECT_EQ(index.run_count(), 5u);  // including the run of frames without a slab
   EXPECT_EQ(index.object_count(), 40u);
   EXPECT_EQ(index.count().live, 0u);
 }
@@ -87,7 +88,8 @@ TEST(Reach, OpaqueContentsAreNotFollowedAndWalkedOnesAre) {
   EXPECT_EQ(memory.walked, std::vector<uint64_t>{walked});
 }
 
-// One object leads to more than the stack has room for, each of which leads to another.
+// One object points to more objects than the mark stack has entries, and each of those objects
+// points to another object. All of them must be reached.
 TEST(Reach, AStackThatIsTooSmallOnlyTakesTime) {
   Memory memory(64);
   memory.stack.resize(3);
@@ -103,7 +105,8 @@ TEST(Reach, AStackThatIsTooSmallOnlyTakesTime) {
   EXPECT_GT(memory.overflows, 0u);
 }
 
-// Random graphs against a search and components that the test makes by itself.
+// Searches random graphs of objects. Compares the reached objects and the heads with those that the
+// test computes from the transitive closure of the graph.
 TEST(Reach, RandomGraphsAreToldRight) {
   std::mt19937_64 random(20240229);
   for (int round = 0; round < 2000; round++) {
@@ -129,12 +132,12 @@ TEST(Reach, RandomGraphsAreToldRight) {
     for (size_t edge = random() % (2 * n); edge > 0; edge--) {
       const size_t from = random() % n, to = random() % n;
       uint64_t* const word = memory.at(nodes[from].address()) + random() % (nodes[from].size() / 8);
-      if (*word != 0) continue;  // has an edge already
+      if (*word != 0) continue;  // the word already has an edge
       *word = nodes[to].address() + random() % nodes[to].size();
       leads[from][to] = true;
     }
     for (size_t i = 0; i < n; i++) leads[i][i] = true;
-    for (size_t k = 0; k < n; k++)  // Warshall
+    for (size_t k = 0; k < n; k++)  // the transitive closure (Warshall)
       for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++)
           if (leads[i][k] && leads[k][j]) leads[i][j] = true;
@@ -172,7 +175,8 @@ TEST(Reach, RandomGraphsAreToldRight) {
     }
     for (size_t i = 0; i < n; i++) {
       ASSERT_EQ(seen[i], reached[i] ? 0 : 1) << "round " << round;
-      // Exactly one head of each component that nothing else unreached leads to.
+      // A strongly connected component of unreached objects has exactly one head if no unreached
+      // object outside of the component points into it, and otherwise none.
       bool is_source = !reached[i];
       int heads_of_component = 0;
       for (size_t j = 0; j < n; j++) {

@@ -1,5 +1,6 @@
-// Stacks made by hand: an entry must match exactly when a walk finds what it found before, whatever
-// has changed meanwhile.
+// Tests the cache of recent stacks (store/recent_stacks.h) on stacks that the tests make. After a
+// stack has changed, a cache entry may match the stack only if a walk of the stack finds the same
+// frames as before. After an update, the entry must have the frames that a walk finds.
 
 #include <gtest/gtest.h>
 
@@ -22,8 +23,8 @@ class Stack {
  public:
   Stack() : memory_(new Memory[2]()) { cpu.kernel_stack = top(0); }
 
-  // `count` frames with gaps from the bottom up; the last one's pointer is `end`, and with `zero`
-  // there is a frame without a return address in between.
+  // Makes `count` frames with gaps between them, at rising addresses. `end` is the frame pointer
+  // that the last frame saves. Without `end`, one more frame follows, whose return address is 0.
   void make(std::mt19937_64& random, size_t count, std::optional<uint64_t> end) {
     frames_.clear();
     uint64_t at = cpu.kernel_stack - kKernelStackSize + 512;
@@ -45,7 +46,8 @@ class Stack {
     }
   }
 
-  // The same frames at the same distance from the top of another stack, as another task has them.
+  // Moves the frames to the other stack, as if another task had the same frames: each frame keeps
+  // its distance from the top of the stack.
   void move() {
     const uint64_t from = cpu.kernel_stack, to = from == top(0) ? top(1) : top(0);
     const uint64_t low = from - kKernelStackSize;
@@ -57,7 +59,7 @@ class Stack {
       if (frame[0] >= low && frame[0] <= from) frame[0] += to - from;
     }
   }
-  // Where a frame lies on the stack that this is not.
+  // Returns the address that move() would give to the last frame.
   uint64_t elsewhere() const {
     const uint64_t other = cpu.kernel_stack == top(0) ? top(1) : top(0);
     return reinterpret_cast<uint64_t>(frames_.back()) + other - cpu.kernel_stack;
@@ -66,7 +68,7 @@ class Stack {
   uint64_t bottom() const { return reinterpret_cast<uint64_t>(frames_[0]); }
   std::vector<uint64_t*>& frames() { return frames_; }
 
-  // As walk_kernel_stack does it.
+  // Walks the frames as walk_kernel_stack does.
   std::vector<uint64_t> walk(size_t max) const {
     std::vector<uint64_t> found;
     uint64_t low = cpu.kernel_stack - kKernelStackSize;
@@ -95,7 +97,7 @@ class Stack {
   std::vector<uint64_t*> frames_;
 };
 
-// Pointers that end a walk, or would if they were looked at.
+// Returns a frame pointer at which a walk ends, or which it must not follow.
 uint64_t some_end(std::mt19937_64& random, const Stack& stack) {
   switch (random() % 5) {
     case 4:
@@ -103,20 +105,22 @@ uint64_t some_end(std::mt19937_64& random, const Stack& stack) {
     case 0:
       return 0;
     case 1:
-      return stack.cpu.kernel_stack - 8;  // no room for a frame
+      return stack.cpu.kernel_stack - 8;  // leaves no room for a frame
     case 2:
-      return stack.bottom();  // backwards
+      return stack.bottom();  // points backwards
     default:
-      return 0x7fff00001000 + random() % 3 * 16;  // a user's
+      return 0x7fff00001000 + random() % 3 * 16;  // a user address
   }
 }
 
-// What is skipped at the beginning.
+// True for the return address in the fake allocator. A trace may skip such frames at the start of a
+// stack.
 bool skipped(uint64_t address) {
   return address == 0x1000;
 }
 
-// What is recorded of a stack, and whether that is not all.
+// The frames of a stack that a trace records. `truncated`: frames are missing, since the stack is
+// deeper than the scope allows.
 struct Recorded {
   std::vector<uint64_t> frames;
   bool truncated;
@@ -132,15 +136,16 @@ Recorded recorded(const Stack& stack, StackScope scope) {
   return {frames, truncated};
 }
 
-// The entry holds just that, and adds up what the table does.
+// Checks that the entry has the expected frames, and that the table finds the stack by the hash in
+// the entry.
 void expect_kept(const RecentStack& entry, const Recorded& expected, StackTable& table) {
   std::vector<uint64_t> frames;
   for (const uint32_t frame : entry.frames()) frames.push_back(StackTable::unpacked(frame));
   ASSERT_EQ(frames, expected.frames);
   ASSERT_EQ(entry.truncated(), expected.truncated);
   trace_memory_prepare();
-  const uint32_t id = table.intern(StackKind::kKernel, frames.data(), frames.size());
-  ASSERT_NE(id, 0u);
+  const StackId id = table.intern(StackKind::kKernel, frames.data(), frames.size());
+  ASSERT_NE(id, StackId::kNone);
   ASSERT_EQ(table.intern_packed(entry.frames(), entry.sum()), id);
 }
 
@@ -163,8 +168,8 @@ class RecentStackTest : public testing::Test {
   StackTable table_;
 };
 
-// Random stacks, of which random words change, one or two at a time: return addresses, and where a
-// frame leads to.
+// Changes return addresses and saved frame pointers of random stacks, up to two at a time, and
+// checks the cache entry after each change.
 TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
   std::mt19937_64 random(1);
   const auto entry = std::make_unique<RecentStack>();
@@ -199,7 +204,8 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
       } else if (entry->refresh(stack.bottom(), scope, top, skipped)) {
         refreshed++;
       } else {
-        // What is skipped has changed: then it begins afresh.
+        // The frames of the allocator, which the scope skips, have changed. The first call of
+        // refresh() returns false; the second call stores the whole stack again.
         not_kept++;
         ASSERT_TRUE(scope.skips_allocator());
         ASSERT_TRUE(entry->refresh(stack.bottom(), scope, top, skipped));
@@ -207,20 +213,21 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
       ASSERT_NO_FATAL_FAILURE(expect_kept(*entry, expected, table_));
       if (differs) {
         ASSERT_FALSE(entry->matches(stack.bottom(), scope, top)) << "it has no name yet";
-        entry->name(7);
+        entry->name(StackId{7});
       }
       ASSERT_TRUE(entry->matches(stack.bottom(), scope, top));
-      const uint64_t stack_word = 7 | (expected.truncated ? RecentStack::kTruncated : 0);
+      const uint64_t stack_word = 7 | (expected.truncated ? kStackTruncated : 0);
       ASSERT_EQ(entry->stack(), stack_word);
       if (differs) {
         ASSERT_TRUE(entry->knows(0)) << "what has no caller has no pair";
         ASSERT_EQ(entry->named(), stack_word);
       }
-      const uint64_t caller = 1 + random() % 2 + (random() % 2 ? RecentStack::kTruncated : 0);
-      const uint64_t pair_word =
-          8 | (expected.truncated || caller > 8 ? RecentStack::kTruncated : 0);
-      if (entry->knows(caller)) ASSERT_EQ(entry->named(), pair_word) << "of this stack";
-      entry->pair(caller, 8);
+      const uint64_t caller = 1 + random() % 2 + (random() % 2 ? kStackTruncated : 0);
+      const uint64_t pair_word = 8 | (expected.truncated || caller > 8 ? kStackTruncated : 0);
+      if (entry->knows(caller)) {
+        ASSERT_EQ(entry->named(), pair_word) << "of this stack";
+      }
+      entry->pair(caller, StackId{8});
       ASSERT_TRUE(entry->knows(caller));
       ASSERT_FALSE(entry->knows(0));
       ASSERT_FALSE(entry->knows(caller ^ 3));
@@ -264,7 +271,7 @@ TEST(RecentStacks, WhatIsTooDeepElsewhereOrCannotBePackedIsNotKept) {
   ASSERT_TRUE(entry->refresh(stack.bottom(), most, stack.cpu.kernel_stack, skipped));
   EXPECT_EQ(entry->frames().size(), RecentStack::kMaxFrames - 1);
   EXPECT_TRUE(entry->truncated());
-  entry->name(1);
+  entry->name(StackId{1});
   stack.frames()[3][1] = 0x7f0000001000;
   const RecentStack::Frame* const differs = entry->differs(stack.cpu.kernel_stack);
   ASSERT_NE(differs, nullptr);
@@ -278,7 +285,8 @@ TEST(RecentStacks, WhatIsTooDeepElsewhereOrCannotBePackedIsNotKept) {
   EXPECT_TRUE(entry->refresh(stack.bottom(), most, stack.cpu.kernel_stack, skipped));
 }
 
-// The tables of two CPUs, and stacks of one frame, each with its return address.
+// Tests the caches of two CPUs with stacks of one frame. Each stack has a different return address;
+// open() chooses addresses that belong to the same set of entries.
 class RecentStacksTest : public testing::Test {
  protected:
   static constexpr uint64_t kEnough = uint64_t{2} * 4 * kPageSize * 16;
@@ -299,7 +307,7 @@ class RecentStacksTest : public testing::Test {
     trace_memory_end();
     EXPECT_EQ(trace_arena::pages_out(), 0u);
   }
-  // Whether the table has the stack.
+  // True if the CPU's cache has the stack.
   static bool has(Stack& stack) {
     const uint64_t frame = stack.bottom(), top = stack.cpu.kernel_stack;
     if (recent_place(frame, stack.cpu)->matches(frame, kScope, top)) return true;
@@ -308,13 +316,13 @@ class RecentStacksTest : public testing::Test {
     EXPECT_TRUE(!found || found == recent_place(frame, stack.cpu)) << "it comes first then";
     return found;
   }
-  // False if there is no entry for it.
+  // Stores the stack in the CPU's cache. False if there is no entry for it.
   static bool keep(Stack& stack) {
     trace_memory_prepare();
     RecentStack* const entry = replace_recent(stack.bottom(), stack.cpu);
     if (!entry) return false;
     EXPECT_TRUE(entry->refresh(stack.bottom(), kScope, stack.cpu.kernel_stack, skipped));
-    entry->name(1);
+    entry->name(StackId{1});
     return true;
   }
 
@@ -327,7 +335,7 @@ TEST_F(RecentStacksTest, AreAsManyAsAreASmallPartOfTheLimit) {
   for (const bool enough : {false, true}) {
     open(kEnough - !enough);
     for (uint32_t cpu = 0; cpu < 2; cpu++) {
-      stacks_[cpu].cpu.id = cpu;
+      stacks_[cpu].cpu.id = CpuId{cpu};
       EXPECT_EQ(keep(stacks_[cpu]), enough);
       EXPECT_EQ(has(stacks_[cpu]), enough);
     }
@@ -352,7 +360,8 @@ TEST_F(RecentStacksTest, KeepFourThatHaveOnePlaceWhereverTheyLie) {
   EXPECT_EQ(has(stacks_[0]) + has(stacks_[1]) + has(stacks_[2]), 2) << "one is gone";
 }
 
-// Then places share those that there are.
+// When the cache has as many entries as its limit allows, a new stack replaces the stack of an
+// existing entry. Each stack is found right after it was stored.
 TEST_F(RecentStacksTest, DoNotTakeMoreThanTheirPart) {
   open(kEnough);
   const uint64_t before = trace_memory_used();

@@ -1,4 +1,5 @@
-"""Damaged, cut and foreign files: one line and status 2, or something that is whole; never a traceback, nor more memory than the file has."""
+"""scripts/report with damaged, cut and foreign files: it gives a complete report, or one line and
+status 2. It never gives a traceback, and never takes more memory than the file's size justifies."""
 import gzip
 import os
 import resource
@@ -18,12 +19,13 @@ from tracedump_reader_test import binary
 SMALL = dump(source("chan", records(2)), source("ref.chan", records(1, 0), "references"), source("pipe", records(1), sample=512, pid=3, seen=2, filtered=1))
 CORE = struct.pack("<4sBB10xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 4, 62, 1, 0, 64, 0, 0, 64, 56, 2, 64, 0, 0) \
     + struct.pack("<IIQQQQQQ", 4, 0, 176, 0, 0, 16, 16, 0) + struct.pack("<IIQQQQQQ", 1, 0, 192, 4096, 0, 16, 16, 0) + b"n" * 16 + b"m" * 16
-MEMORY = 512 << 20  # that a command may take
+MEMORY = 512 << 20  # memory limit of a command
 
 
 @pytest.fixture
 def read(tmp_path, monkeypatch):
-    """Reads bytes, and writes all that comes of them."""
+    """Returns a function that reads a file with the given bytes, and makes reports in all forms of
+    text from it."""
     lookup = fakes.lookup(tmp_path, monkeypatch)
 
     with fakes.in_memory() as (path, write):
@@ -60,7 +62,8 @@ def test_each_length_cut(read, whole):
 
 
 def test_the_whole_is_read(read):
-    """So that the others do not pass for another reason."""
+    """The undamaged dumps can be read, so damaged ones are refused because of the damage. The undamaged
+    core is refused only because its kernel is not in the build folder."""
     assert read(SMALL).total().objects > 3 and read(binary()).total().objects > 2
     with pytest.raises(ReportError, match="no core of a kernel that is here"):
         read(CORE)
@@ -83,7 +86,8 @@ HUGE = {
     "items around the end of the numbers": file_of(section(4, 1 << 31, 1 << 33, 0)),
     "characters of nothing": file_of(section(5, 0, 1 << 60)),
     "size": file_of(section(4, 8, 1, (1 << 64) - 8)),
-    # Each of the stacks has all the frames, each context the whole of the strings: 6 GiB, and 13, of 640 KiB and 2 MiB.
+    # "stacks": each stack claims all frames of the file, so a reader that copies them would need
+    # 6 GiB for a file of 640 KiB. "names": each context claims nearly all strings, 13 GiB for 2 MiB.
     "stacks": file_of(section(4, 8, MANY, data=FRAME.pack(1) * MANY),
                       section(3, STACK.size, MANY, data=b"".join(STACK.pack(i + 1, 1, 0, MANY, 0) for i in range(MANY)))),
     "names": file_of(section(5, 1, 640_000, data=b"n" * 639_999 + b"\0"),
@@ -93,7 +97,7 @@ HUGE = {
 
 @pytest.mark.parametrize("name", HUGE)
 def test_huge_numbers_take_no_memory(name, tmp_path):
-    """Those of a header that the file does not have, and what many items of it share."""
+    """A header claims more items than the file has, or many items share the same data."""
     with pytest.raises(TraceDumpError):
         TraceDump(HUGE[name])
     path = tmp_path / "file"
@@ -103,7 +107,7 @@ def test_huge_numbers_take_no_memory(name, tmp_path):
 
 
 def limited(*words):
-    """A command that may take no more than MEMORY, nor more than 20 s."""
+    """Runs a command with MEMORY bytes, for at most 20 s."""
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "STELE_BUILD": "/none"},
                           preexec_fn=lambda: (resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)), resource.setrlimit(resource.RLIMIT_CPU, (20, 20))))
 
@@ -117,7 +121,7 @@ def test_marks_without_an_end_take_no_memory(read):
 
 @pytest.fixture
 def foreign(tmp_path):
-    """{what: path} of files that are no dump."""
+    """Returns {kind: path} of files that are not dumps."""
     contents = {"empty": b"", "zeros": bytes(9999), "random": bytes(range(128, 256)) * 40, "text": b"Dear reader,\n", "cut": SMALL[:-8], "more": SMALL + b"more",
                 "program": open("/bin/true", "rb").read(), "gzip": gzip.compress(b"not a profile"), "cut gzip": gzip.compress(SMALL)[:-9],
                 "magic": MAGIC, "json": b'{"commands": [', "one line": b"kmemtrace chan state running objsize 64 depth 32 mark 0\n"}
@@ -130,7 +134,8 @@ def foreign(tmp_path):
 
 
 def test_foreign_files_are_one_line_and_2(foreign, tmp_path, monkeypatch, capsys):
-    """As the file, as the base, and for each form of report; a pipe that nobody writes to makes nobody wait."""
+    """Each file is given as the input, as the base of a comparison, and for other forms of report. A
+    pipe without a writer is refused at once."""
     monkeypatch.setenv("STELE_BUILD", str(tmp_path))
     whole = tmp_path / "whole"
     whole.write_bytes(SMALL)

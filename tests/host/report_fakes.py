@@ -1,4 +1,4 @@
-"""Dumps and profiles that no guest has made, for tests of the report."""
+"""Fake dumps and profiles, for tests of the report."""
 import contextlib
 import os
 
@@ -25,7 +25,7 @@ def source(name="pipe", records=(), kind="cache", **options):
 
 
 def records(count, size=64, stack=KERNEL, context=5, user_stack=USER, time=2_000_000_000, mark=0, first=0xFFFF800000001000):
-    return [Record(first + 4096 * i, size, time, stack, context, mark, 1, False, user_stack) for i in range(count)]
+    return [Record(first + 4096 * i, size, time, stack, context, user_stack, mark, cpu=1) for i in range(count)]
 
 
 def dump(*sources):
@@ -33,14 +33,15 @@ def dump(*sources):
 
 
 def lookup(build, monkeypatch):
-    """One that finds no ELF file, and is quick about it."""
+    """Returns a Lookup that searches for ELF files in `build`, and so finds none quickly."""
     monkeypatch.setenv("STELE_BUILD", str(build))
     return Lookup(programs=[])
 
 
 @contextlib.contextmanager
 def in_memory():
-    """(path, write(bytes)) of a file that is in memory only: tests that write thousands of files wait for the disk otherwise."""
+    """Returns the path of a file that exists only in memory, and a function that replaces its bytes.
+    With files on a disk, tests that write thousands of files would wait for the disk."""
     file = os.memfd_create("report")
 
     def write(data):
@@ -58,7 +59,7 @@ def key(source="leaky", function="leaky_open", callers=("sys_open",), user=("mai
 
 
 def profile(amounts, title="a dump", **fields):
-    """`amounts`: {Key: (objects, bytes)}."""
+    """A profile of `amounts`: {Key: (objects, bytes)}."""
     result = Profile(title, **fields)
     for each, (objects, size) in amounts.items():
         result.add(each, Amount(objects, size))

@@ -1,4 +1,5 @@
-"""scripts/report history: what was outstanding at which commit."""
+"""scripts/report history: for each run that was recorded, its commit and the objects that were
+outstanding."""
 import pathlib
 import random
 import sqlite3
@@ -16,7 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout of git, and a function that makes the next commit in it, whose hash it gives."""
+    """Makes a git checkout, and returns a function that adds a commit to it and returns the
+    commit's hash. The function's `folder` is the checkout."""
     folder = tmp_path / "checkout"
 
     def git(*words):
@@ -73,9 +75,9 @@ def test_stack_over_commits(checkout, database, capfd):
         assert lines[2].startswith(f"    first in {commits[2][:12]}, ") and f"not yet in {commits[0][:12]}, " in lines[2]
         assert [(line.split()[2], line.split()[3]) for line in lines[3:] if line] == [
             (commit[:12], size) for commit, size in zip(commits, ("0", "?", "96", "320", "?", "0"))]
-    assert "nothing of that" in shown(capfd, "--command", "cat", "Tmp::create;sys_open", database=database)
-    assert "nothing of that" in shown(capfd, "--command", "cat", "other", database=database)
-    assert "no run before that tells" in shown(capfd, "other", database=database)
+    assert "no such runs" in shown(capfd, "--command", "cat", "Tmp::create;sys_open", database=database)
+    assert "no such runs" in shown(capfd, "--command", "cat", "other", database=database)
+    assert "no earlier run to compare with" in shown(capfd, "other", database=database)
 
 
 def test_list_of_runs(checkout, database, capfd):
@@ -153,7 +155,8 @@ def test_later_version(database, capfd):
 
 
 def test_damaged_files(database, capfd):
-    """Cut, and bytes changed all over: a history or one line."""
+    """If the database is cut or one of its bytes is changed, the command prints a history, or one
+    line of error."""
     for number in range(3):
         history.record(leak(96 + number, function=f"function_{number}"), "cat x", "leaktest", "leak", database)
     whole, chance, refused = database.read_bytes(), random.Random(1), 0
@@ -171,7 +174,9 @@ def test_damaged_files(database, capfd):
 
 
 def test_leak_test_goes_on_without_its_history(tmp_path):
-    """It cannot even start a guest here; the history is no reason to say anything else."""
+    """The leak test cannot start a guest here, so its verdict is unknown. If the history cannot be
+    written, the leak test says so, and its status is still 2. If it can be written, it has the
+    verdict afterwards."""
     (tmp_path / "history.db").write_bytes(b"something else\n" * 100)
     words = [ROOT / "scripts/leaktest", "--no-build", "--history", tmp_path / "history.db", "--report", tmp_path / "report.txt", "--list"]
     (tmp_path / "list").write_text("ls\n")

@@ -1,4 +1,4 @@
-"""scripts/report merge: many guests, one profile."""
+"""scripts/report merge: adds the profiles of many guests to one profile."""
 import os
 import pathlib
 import resource
@@ -17,7 +17,7 @@ REPORT = pathlib.Path(__file__).resolve().parents[2] / "scripts/report"
 
 @pytest.fixture
 def guests(tmp_path):
-    """Makes files of guests and gives their paths."""
+    """Returns a function that writes the profiles of `count` guests and returns their paths."""
     def make(count, **options):
         paths = [tmp_path / f"{number}.pb.gz" for number in range(count)]
         for number, path in enumerate(paths):
@@ -34,7 +34,7 @@ def by_stack(profile):
 
 
 def failed(capfd, *words):
-    """The one line of a command that ends with status 2."""
+    """Returns the one line that a command with status 2 prints."""
     assert command.main(["merge", *map(str, words)]) == 2
     out, err = capfd.readouterr()
     assert not out and err.startswith("report: ") and err.count("\n") == 1, err
@@ -43,7 +43,8 @@ def failed(capfd, *words):
 
 @pytest.mark.parametrize("count", [2, merge.FILES_OF_ONE + 10])
 def test_little_of_each_comes_on_top(guests, tmp_path, count):
-    """No guest shows it: each has twenty stacks with far more."""
+    """In the sum of all guests, the leak has the most bytes. With the larger `count`, each single
+    guest has twenty other stacks with more bytes than the leak."""
     few = Amount(20, 60_000 // count * 2, 40, 1000)
     paths = guests(count, common=few)
     assert command.main(["merge", "-o", str(tmp_path / "sum.pb.gz"), *paths]) == 0
@@ -83,7 +84,7 @@ def test_different_builds(guests, tmp_path, capfd, count):
         line = failed(capfd, "-o", out, *paths, tmp_path / f"{other}.pb.gz")
         assert f"{other}.pb.gz: of build" in line and "--any-build" in line
         assert paths[0] in line and not out.exists()
-    # The others are of one build, but not of that of the first.
+    # The first file may also be the one of another build.
     assert "of build" in failed(capfd, "-o", out, tmp_path / "other.pb.gz", *paths)
     assert command.main(["merge", "--any-build", "-o", str(out), *paths, str(tmp_path / "other.pb.gz")]) == 0
     merged = pprof.read(out)
@@ -93,7 +94,8 @@ def test_different_builds(guests, tmp_path, capfd, count):
 
 @pytest.mark.parametrize("count", [3, merge.FILES_OF_ONE + 3])
 def test_one_bad_file_among_many(guests, tmp_path, capfd, count):
-    """In this process and in those for many files."""
+    """With the first value of `count`, merge reads the files in this process. With the second
+    value, merge reads them in worker processes."""
     paths, out = guests(count, stacks=2), tmp_path / "sum.pb.gz"
     out.write_bytes(b"as it was")
     whole = pathlib.Path(paths[-1]).read_bytes()
@@ -115,7 +117,7 @@ def test_too_many_stacks(guests, tmp_path, capfd, monkeypatch):
 
 
 def test_worker_that_is_killed(guests, tmp_path, capfd, monkeypatch):
-    """As by a kernel that has no memory left."""
+    """A worker process is killed, as by a kernel that has run out of memory."""
     monkeypatch.setattr(merge, "added", killed)
     assert "killed" in failed(capfd, "-o", tmp_path / "sum.pb.gz", *guests(merge.FILES_OF_ONE + 2, stacks=1))
     assert not (tmp_path / "sum.pb.gz").exists()
@@ -127,7 +129,7 @@ def killed(*_):
 
 @pytest.mark.long
 def test_memory_does_not_grow_with_the_number_of_files(tmp_path):
-    """A thousand guests with the same thousand stacks take what a hundred take."""
+    """A thousand guests with the same thousand stacks take as much memory as a hundred."""
     for number in range(100):
         pprof.write(profiles.guest(0, 1000, Amount(1, 64)), tmp_path / f"{number}.pb.gz")
     peaks = []

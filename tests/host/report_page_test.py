@@ -1,4 +1,5 @@
-"""The HTML page of a report, in a headless Chromium without a network: what a person sees, clicks and types."""
+"""The HTML page of a report, in a headless Chromium without a network. The tests look, click and
+type like a person."""
 import os
 import pathlib
 import re
@@ -9,7 +10,7 @@ from stele.browser import Browser
 from stele.report import page
 from stele.report.profile import AGES, Amount, Frame, Key, Profile, ReportError, Source
 
-pytestmark = [pytest.mark.shares, pytest.mark.long]  # a browser is large
+pytestmark = [pytest.mark.shares, pytest.mark.long]  # a browser is a large dependency
 
 MARKUP = "</script ><!--<script><img src=x onerror=alert(1)>"
 SCREENS = pathlib.Path(os.environ.get("STELE_BUILD", "build")) / "report/screens"
@@ -30,7 +31,8 @@ def browser():
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Opens the page of a Profile, as wide as a desk or as a telephone; nothing may go wrong in it, and nothing be asked for."""
+    """Returns a function that opens the page of a Profile in a window of a desktop's size. At the
+    end, the page must have caused no errors, and only one request: for the page itself."""
     def open_page(profile, base=None, root=tmp_path):
         page.write(profile, tmp_path / "page.html", base, root)
         browser.requests.clear()
@@ -56,7 +58,7 @@ def a_profile():
 
 
 def width(browser, name):
-    """Of the frame that is called so; 0 if it is not drawn."""
+    """Returns the width in pixels of the widest frame with this name; 0 if none is drawn."""
     return browser.js(f"Math.max(0, ...{FRAMES}.filter(g => g.getAttribute('name') === '{name}').map(g => g.querySelector('rect').width.baseVal.value))")
 
 
@@ -69,7 +71,7 @@ def text(browser, selector):
 
 
 def search(browser, words):
-    """Types into the field, and waits for what the page makes of it after a pause."""
+    """Types words into the search field, and waits until the page has reacted."""
     browser.js("document.querySelector('#count').textContent = 'waiting'; document.querySelector('#search').select()")
     browser.type(words)
     browser.wait("document.querySelector('#count').textContent !== 'waiting'")
@@ -127,9 +129,9 @@ def test_search_shows_in_graph_and_table(show):
     assert browser.js(frame("leaky_open") + ".querySelector('rect').getAttribute('fill')") != colour
     assert [row[2] for row in browser.js(ROWS)] == ["leaky_open"] and text(browser, "#count") == "1 of 3 stacks"
     assert text(browser, "#details") == "Found: 2,880 bytes in 15 objects (81.8% of all)"
-    search(browser, "task init")  # a process is in the table alone
+    search(browser, "task init")  # processes are only in the table, not in the graph
     assert [row[2] for row in browser.js(ROWS)] == ["pipe_create"]
-    search(browser, "(.*")  # no pattern
+    search(browser, "(.*")  # no valid pattern
     assert browser.js(ROWS) == [] and text(browser, "#count") == "0 of 3 stacks"
 
 
@@ -201,7 +203,8 @@ def test_names_are_never_markup(show):
 
 
 def test_no_other_script_runs(show):
-    """Even what got into the page's markup would not: the policy knows the page's own program by its checksum."""
+    """A script that is inserted into the page does not run: the Content Security Policy allows only
+    the page's own script, by its checksum."""
     browser = show(a_profile())
     browser.js("document.body.insertAdjacentHTML('beforeend', '<b onclick=\"window.ran = 1\"></b>'); document.querySelector('b').click()")
     browser.js("(() => { const s = document.createElement('script'); s.textContent = 'window.ran = 1'; document.body.append(s); })()")
@@ -258,7 +261,9 @@ def test_very_deep_stacks(show):
 @pytest.mark.parametrize("wide, high", [(1280, 800), (390, 844)])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_looks(show, wide, high, scheme):
-    """Light and dark, desk and telephone: nothing is wider than the screen, no text is tiny or hard to read. The pictures are for eyes."""
+    """In light and dark, on desktop and telephone: nothing is wider than the screen, no text is
+    smaller than 12 pixels, and text contrasts with its background. The screenshots are for people to
+    look at."""
     browser = show(a_profile())
     browser.resize(wide, high)
     browser.prefer(scheme)

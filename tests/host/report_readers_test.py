@@ -1,4 +1,5 @@
-"""What the report's readers make of dumps, texts and reports."""
+"""How scripts/report reads its inputs: dumps, texts of traces, and the outputs of leaktest, memleak
+and stackcount."""
 import json
 
 import pytest
@@ -52,7 +53,8 @@ def test_caches_that_were_made_under_one_name_are_one(read):
 
 
 def test_estimates_are_right_in_sum(read):
-    """Each key alone would be rounded to one object or two."""
+    """The estimates of 100 keys are rounded so that their sum is right within half an object. If
+    each key were rounded separately, the errors would add up."""
     each = [one for mark in range(100) for one in records(1, size=300, mark=mark)]
     traced = source("pipe", each, sample=512, estimated_bytes=0, estimated_objects=0)
     wanted = sum(map(traced.weight, each))
@@ -63,7 +65,7 @@ def test_estimates_are_right_in_sum(read):
 
 def test_what_was_lost_is_told(read):
     lost = read(dump(source("pipe", records(1), seen=6, dropped=2, filtered=3, pid=12, stacks_lost=1))).lost
-    assert lost[:3] == ["pipe: 2 allocations were not recorded for want of memory", "pipe: 1 stacks were not recorded for want of memory",
+    assert lost[:3] == ["pipe: 2 allocations were not recorded for lack of memory", "pipe: 1 stacks were not recorded for lack of memory",
                         "pipe: 3 allocations were filtered out (pid=12)"]
 
 
@@ -74,8 +76,8 @@ def test_counters_that_cannot_be_are_damage(read):
 
 def test_holders_are_the_references_to_an_object(read):
     chans = records(2)
-    taken = Record(chans[1].object, 0, 0, TAKEN, 5, 0, 0)
-    other = Record(0xFFFF800000777000, 0, 0, TAKEN, 5, 0, 0)
+    taken = Record(chans[1].object, 0, 0, TAKEN, 5)
+    other = Record(0xFFFF800000777000, 0, 0, TAKEN, 5)
     profile = read(dump(source("chan", chans), source("ref.chan", [taken, other], "references")))
     [lines] = profile.holders.values()
     assert lines == [f"reference to {taken.object:#x} taken by 0xffffffff80009000"]
@@ -83,7 +85,7 @@ def test_holders_are_the_references_to_an_object(read):
 
 
 def test_stacks_of_programs_alone(read):
-    """Of a session of probes: the record's stack is the program's."""
+    """In a trace of a probe session, a record has only the stack of a program."""
     key, _ = only_key(read(dump(source("malloc", records(1, stack=USER, user_stack=0), "probe"))))
     assert (key.frames, [frame.function for frame in key.user_frames]) == ((), ["0x401000"])
 
@@ -130,7 +132,8 @@ LEAK = {"by": "stack", "name": "leaky", "bytes": 2880, "objects": 15, "stack": [
 
 
 def test_a_report_of_the_leak_test(read):
-    """What two judges accuse counts once, but of each command."""
+    """Three judges accuse the same stack, in each of two commands. The stack counts once for each
+    command."""
     command = {"command": "leakdemo leak 3", "leaks": [LEAK], "growths": [{"name": "leaky", "objects": 3, "alive": [LEAK]}],
                "unreachable": [{"name": "leaky", "objects": 15, "bytes": 2880, "stack": LEAK["stack"], "lines": LEAK["lines"]}], "doubts": ["a doubt"]}
     profile = read(json.dumps({"commands": [command, command]}))
@@ -164,7 +167,8 @@ Left out: dropped 2, filtered 0, untracked 502, stacks_lost 0, further_stacks 3 
 
 
 def test_memleak(read):
-    """The last report counts, or all that tell changes."""
+    """memleak prints a report at each interval. For outstanding allocations, the last report counts.
+    Reports of changes are added up."""
     profile = read(MEMLEAK.format(what="outstanding"))
     found = {tuple(frame.function for frame in (*key.frames, *key.user_frames)): amount for key, amount in profile.amounts.items()}
     assert found == {("main",): Amount(1, 20), ("leaky_open", "main"): Amount(-3, -576)}
@@ -193,7 +197,8 @@ Detaching...
 
 
 def test_stackcount(read):
-    """Both with a line between the stacks and without; summaries are added."""
+    """Between the kernel's stack and the program's stack there may be a line "--". The counts of
+    several summaries are added up."""
     profile = read(STACKCOUNT)
     found = [([frame.function for frame in key.frames], [frame.function for frame in key.user_frames], key.process, amount.objects)
              for key, amount in profile.amounts.items()]
@@ -209,7 +214,8 @@ def test_folded_stacks(read):
 @pytest.mark.parametrize("text", (TRACE.format(seen=5), json.dumps({"commands": [{"command": "x", "leaks": [LEAK]}]}), MEMLEAK.format(what="outstanding"),
                                   STACKCOUNT, "main;a 12\nmain;b 13\n"), ids=("trace", "leaktest", "memleak", "stackcount", "folded"))
 def test_each_length_cut(read, text):
-    """Nothing that was cut is taken for the whole, unless the first part is a whole."""
+    """A file that is cut is refused, unless only white space is missing at its end, or the first part
+    is a complete file: it ends after a line of folded stacks, or after a report of memleak."""
     whole, data = read(text), text.encode()
     for length in range(len(data)):
         try:

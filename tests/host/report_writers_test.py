@@ -1,4 +1,5 @@
-"""What the report's writers make of a Profile, what a difference is, and what a leak test leaves beside its report."""
+"""The output of scripts/report: text, folded stacks and differences. Also the files that a leak
+test writes in addition to its report."""
 import re
 from types import SimpleNamespace
 
@@ -55,7 +56,7 @@ def test_names_cannot_break_lines_or_colour_terminals():
     ("function", ["384          2          384          2  leaky_open", "136          1          136          1  Chan::create",
                   "0          0          520          3  main", "0          0          520          3  sys_open"])))
 def test_tables(by, wanted):
-    """A function that calls itself counts once."""
+    """A function that is in a stack several times counts once."""
     shown = lines(profile({key(callers=("sys_open", "sys_open")): (2, 384), key("chan", "Chan::create", process=""): (1, 136)}), by=by)
     assert [line.strip() for line in shown[5:]] == wanted
 
@@ -92,7 +93,8 @@ def test_folded_stacks_can_be_read_again():
 
 
 def test_a_difference_is_what_came():
-    """Whatever addresses, ages, marks and processes."""
+    """Stacks of the two profiles that differ only in addresses, ages, marks or processes are
+    compared with each other."""
     base = profile({key(address=1): (3, 576), key("chan", "Chan::create"): (1, 136)})
     later = profile({key(address=1, age="1 to 10 s"): (3, 576), key(process="pid 9 leakdemo", mark=3, address=2): (10, 1920), key("chan", "Chan::create"): (1, 136)},
                     holders={key(process="pid 9 leakdemo", mark=3, address=2): ["a reference"]})
@@ -137,7 +139,8 @@ class Lookup:
 
 
 def test_a_leak_test_leaves_what_it_accuses(tmp_path):
-    """Not what is there once; and a doubt is what was lost."""
+    """The files have only the accused stacks, not a stack that leaked in one run only. Doubts become
+    entries of `lost`."""
     leak, once = leak_fakes.group([0, 1, 2], offset=1), leak_fakes.group([1], name="page", function="g", offset=2, size=4096)
     dump = dump_of([leak, once])
     for source, group in zip(dump.sources, (leak, once)):
@@ -153,7 +156,7 @@ def test_a_leak_test_leaves_what_it_accuses(tmp_path):
     assert (tmp_path / "report.folded").read_text() == "f1;[debug_64] 192\n"
     assert (tmp_path / "report.tracedump").read_bytes() == b"the dump"
     assert told[0] == str(tmp_path / "report.folded") and told[-1] == str(tmp_path / "report.tracedump")
-    # Each is there, or it is told why not.
+    # Each file exists, or a line gives the reason why not.
     for suffix in (".folded", ".pb.gz", ".html"):
         path = report.with_suffix(suffix)
         [line] = [line for line in told if line.startswith(str(path))]

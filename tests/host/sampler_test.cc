@@ -15,7 +15,7 @@ double real(uint64_t deviate) {
 double probability(uint32_t size, uint64_t rate) {
   return -std::expm1(-static_cast<double>(size) / static_cast<double>(rate));
 }
-// Sizes from 8 bytes to 1 MiB, each power of two as likely as the next.
+// Returns a size from 8 bytes to 1 MiB; each power of two is equally likely.
 uint32_t mixed_size(std::mt19937_64& random) {
   const auto power = static_cast<unsigned>(random() % 17);
   return static_cast<uint32_t>((uint64_t{8} << power) + random() % (uint64_t{8} << power)) & ~7u;
@@ -23,7 +23,7 @@ uint32_t mixed_size(std::mt19937_64& random) {
 
 struct Estimate {
   SampleWeight sum = {};
-  double variance = 0;         // of the bytes
+  double variance = 0;         // of the sum of bytes
   double object_variance = 0;  // of the number of objects
 
   void add(uint32_t size, uint64_t rate) {
@@ -42,7 +42,7 @@ TEST(SamplerTest, DeviatesAreExponential) {
   sampler.seed(1);
   constexpr int kCount = 4'000'000;
   double sum = 0, squares = 0, longest = 0;
-  // How many lie in each twentieth of the distribution.
+  // For each twentieth of the exponential distribution: the number of deviates in it.
   std::vector<int> twentieths(20);
   for (int i = 0; i < kCount; i++) {
     const double x = real(sampler.deviate());
@@ -52,7 +52,8 @@ TEST(SamplerTest, DeviatesAreExponential) {
     twentieths[std::min<size_t>(19, static_cast<size_t>(-std::expm1(-x) * 20))]++;
   }
   const double mean = sum / kCount;
-  // Five standard errors: 1/√n of the mean, √8/√n of the variance.
+  // The mean and the variance may each be wrong by five standard errors. For n deviates, the
+  // standard error of the mean is 1/√n, and the standard error of the variance is √8/√n.
   EXPECT_NEAR(mean, 1, 5 / std::sqrt(kCount));
   EXPECT_NEAR(squares / kCount - mean * mean, 1, 5 * std::sqrt(8.0 / kCount));
   EXPECT_GT(longest, 10);
@@ -101,15 +102,16 @@ TEST(SamplerTest, ExtremeSizesAndRates) {
   Sampler sampler;
   sampler.seed(3);
   for (int i = 0; i < 1000; i++) {
-    // What holds 45 sampling points or more on the average is never missed; the largest neither
-    // overflows.
+    // At a rate of 1, the distance between two sampling points is one byte on average, and at most
+    // 64 * ln 2 = 44.4 bytes. So an object of 45 bytes is always recorded. So is an object of the
+    // largest size: the computation must not overflow.
     EXPECT_TRUE(sampler.take(45, sample_step(1)));
     EXPECT_TRUE(sampler.take(UINT32_MAX, sample_step(1)));
     EXPECT_TRUE(sampler.take(UINT32_MAX, sample_step(1000)));
     EXPECT_FALSE(sampler.take(0, sample_step(1))) << "there is no point in nothing";
   }
-  // The smallest thing at the largest distance counts all the same: 2^32 bytes and a mean more, one
-  // by one.
+  // At kMaxSampleRate, a distance of one byte is 2^-32 of the mean distance. This must not be
+  // rounded to zero.
   EXPECT_EQ(sample_distance(1, sample_step(kMaxSampleRate)), uint64_t{1} << (kMeanShift - 32));
   EXPECT_EQ(sample_distance(UINT32_MAX, sample_step(1)), UINT64_MAX);
 }
@@ -128,7 +130,7 @@ TEST(SampleWeightTest, IsTheInverseOfTheProbability) {
   for (const uint64_t rate : {kMinSampleRate, uint64_t{2}, uint64_t{3}, uint64_t{1000},
                               uint64_t{512} << 10, kMaxSampleRate - 1, kMaxSampleRate}) {
     for (const uint32_t size : {1u, 2u, 8u, 64u, 4096u, 1u << 20, UINT32_MAX}) check(size, rate);
-    // On both sides of where the formula changes.
+    // The formula changes at size == rate: check both sides.
     if (rate < UINT32_MAX) {
       check(static_cast<uint32_t>(rate), rate);
       check(static_cast<uint32_t>(rate + 1), rate);
@@ -148,12 +150,11 @@ TEST(SampleWeightTest, WithoutSamplingEachIsOne) {
   EXPECT_EQ(sample_weight(0, 4096).whole_objects(), 1u);
 }
 
-// A program that keeps some thousands of objects and replaces them at random; what it holds at the
-// end, and the estimate of it. Each object remembers whether it was recorded, as a trace table
-// would.
+// The result of a simulated program, which has some thousands of live objects and replaces them at
+// random.
 struct Program {
-  double truth = 0, objects = 0;
-  Estimate estimate;
+  double truth = 0, objects = 0;  // bytes and number of live objects at the end
+  Estimate estimate;              // their estimate from the recorded objects among them
 };
 
 Program run(uint64_t seed, uint64_t rate, int allocations) {
@@ -195,7 +196,8 @@ TEST(SamplingTest, AHundredRunsOfAMillionAllocationsEstimateWhatIsLive) {
   }
   EXPECT_LT(std::abs(error), 0.01);
   RecordProperty("mean_error_ppm", static_cast<int>(error * 1e6));
-  // Small objects stand for thousands each, so their number is known less well than their bytes.
+  // One recorded small object represents thousands of objects. So the estimated number of objects
+  // is less exact than the estimated bytes.
   EXPECT_LE(std::abs(estimated_objects - objects), 5 * std::sqrt(object_variance));
   RecordProperty("object_error_ppm", static_cast<int>((estimated_objects / objects - 1) * 1e6));
 }

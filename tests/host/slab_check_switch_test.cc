@@ -1,5 +1,5 @@
-// Checking that is switched on and off while objects are out, with memory that fails, and under
-// load.
+// Switches the checking of a cache on and off: while objects are allocated, while requests for slab
+// memory fail, and while several CPUs use the cache.
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST_P(Check, ObjectsFromBeforeAndAfterGoBackToTheirSlabs) {
     EXPECT_TRUE(sound(cache_, objects.size()));
   }
   kmem_cache_check_stop(cache_);
-  // Checked ones are still checked.
+  // Objects that were allocated while checking was on are still checked.
   ASSERT_GT(stats_of(cache_).checked_out, 0u);
   EXPECT_TRUE(said_nothing());
   while (!objects.empty()) {
@@ -137,7 +137,8 @@ TEST_P(Check, NothingIsLeftOfCheckedSlabsAfterwards) {
   EXPECT_EQ(stats_of(cache_).total_bytes, 0u);
 }
 
-// A source that switches checking off while a slab is being made.
+// The import function of an arena: switches checking of the cache `switched` off while this cache
+// gets the memory for a slab.
 kmem_cache* switched = nullptr;
 void* import_and_switch(arena* source, size_t size, int flags) {
   if (stats_of(switched).checked) kmem_cache_check_stop(switched);
@@ -163,7 +164,7 @@ TEST_P(Check, SwitchedOffWhileASlabIsBeingMadeItIsNotUsed) {
 TEST_P(Check, AllMemoryComesBackWithTheCache) {
   uint64_t before = 0;
   for (int round = 0; round < 12; round++) {
-    // What the allocator's own caches keep for themselves is in place after a few rounds.
+    // From the fifth round on, the allocator's own caches need no more memory.
     if (round == 4) before = memory_out();
     kmem_cache* const cache = make_cache(GetParam(), base_arena);
     std::vector<void*> objects(200);
@@ -175,7 +176,7 @@ TEST_P(Check, AllMemoryComesBackWithTheCache) {
     kmem_cache_free(cache, objects[0]);
     if (round % 2) kmem_cache_check_stop(cache);
     for (int i = 1; i < 150; i++) kmem_cache_free(cache, objects[i]);
-    kmem_cache_destroy(cache);  // a zombie, until the rest has come back
+    kmem_cache_destroy(cache);  // the cache is a zombie until its last object is freed
     for (int i = 150; i < 200; i++) kmem_cache_free(cache, objects[i]);
     kmem_reap();
   }
@@ -183,7 +184,7 @@ TEST_P(Check, AllMemoryComesBackWithTheCache) {
   host::take_log();
 }
 
-// What the CPUs of the next test share.
+// The state that the CPUs of SwitchesUnderLoad share.
 struct Load {
   kmem_cache* cache;
   std::atomic<unsigned char*> exchange[16] = {};
@@ -203,7 +204,8 @@ struct Load {
 };
 Load* load = nullptr;
 
-// CPUs and interrupts allocate, pass on and free, while one CPU switches and scans.
+// Three CPUs and interrupts allocate, exchange and free objects, while a fourth CPU switches
+// checking on and off and scans.
 TEST_P(Check, SwitchesUnderLoad) {
   Load here;
   here.cache = cache_;
@@ -251,7 +253,7 @@ TEST_P(Check, SwitchesUnderLoad) {
   EXPECT_TRUE(said_nothing());
   EXPECT_EQ(stats_of(cache_).reports, 0u);
   EXPECT_EQ(broken, 0);
-  // Each record was made once and dropped once.
+  // The trace hooks were called once for each allocation and once for each free.
   EXPECT_EQ(twice + unmatched, 0u);
   EXPECT_TRUE(host::records() == 0);
 }

@@ -1,4 +1,4 @@
-// What is done to objects that must not be done to them, and what is said of it.
+// Misuse of objects of checked caches, and the reports of this misuse in the log.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST_P(Check, WhatWasNotAskedForIsRedZone) {
       std::to_string(size) + " bytes, " + std::to_string(size / 2) + " asked for";
   const std::string where = "byte +" + std::to_string(size / 2) + " is";
   EXPECT_TRUE(said({"write past the end", asked.c_str(), where.c_str(), "place 11", "place 12"}));
-  // All that was asked for may be written.
+  // All requested bytes may be written.
   object = static_cast<unsigned char*>(kmem_cache_alloc_sized(cache_, size / 2, KM_ATOMIC));
   memset(object, 0x5a, size / 2);
   kmem_cache_check_scan(cache_);
@@ -67,7 +67,8 @@ TEST_P(Check, WriteOverTheAuditIsReported) {
 TEST_P(Check, WriteBeforeIsReportedOnce) {
   std::vector<unsigned char*> objects(8);
   for (auto*& object : objects) object = alloc(11);
-  // With a large alignment there is no room before the first object of a slab.
+  // With a large alignment, the first object of a slab has no memory of the slab before it. So the
+  // test writes before the object with the highest address.
   auto* const object = *std::max_element(objects.begin(), objects.end());
   object[-1] = 'A';
   EXPECT_EQ(kmem_cache_check_scan(cache_), 1u);
@@ -107,7 +108,8 @@ TEST_P(Check, WriteAfterFreeIsFoundWhenTheSlabIsGivenBack) {
   std::vector<unsigned char*> objects;
   for (int i = 0; i < 300; i++) objects.push_back(alloc(11));
   for (int i = 0; i < 200; i++) free(objects[i], 12);
-  // Of the first slab, which has gone if it was empty: so of one in which an object is still out.
+  // This writes to a free object. Its slab still has an allocated object, or the slab would be
+  // gone.
   objects[199][0] ^= 1;
   for (int i = 200; i < 300; i++) free(objects[i], 12);
   EXPECT_EQ(stats_of(cache_).reports + kmem_cache_check_scan(cache_), 1u);
@@ -190,7 +192,8 @@ TEST_P(Check, DoubleFreeOfAnObjectFromBeforeIsRefused) {
   EXPECT_TRUE(said_nothing());
 }
 
-// Of what a cache that is not checked finds by itself, it dies; and says how to find out more.
+// If a cache without checking detects an error, it panics. The message names the word `check` of
+// #mem, which switches checking on.
 TEST_P(Check, WithoutCheckingTheMessageNamesTheWord) {
   kmem_cache_check_stop(cache_);
   kmem_cache* const other =
@@ -208,7 +211,7 @@ TEST_P(Check, FreeToAnUncheckedCacheIsFoundWhenItsMagazineIsEmptied) {
   auto* const object = alloc(11);
   kmem_cache_free(other, object);
   EXPECT_TRUE(said_nothing());
-  kmem_cache_check_start(other);  // among others, this empties magazines
+  kmem_cache_check_start(other);  // empties the magazines of `other`
   EXPECT_TRUE(said({"free to the wrong cache, victim", "it is given to other",
                     "allocated at place 11", "found as a magazine was emptied"}));
   EXPECT_TRUE(sound(other, 0));
@@ -219,12 +222,12 @@ TEST_P(Check, FreeToAnUncheckedCacheIsFoundWhenItsMagazineIsEmptied) {
 
 INSTANTIATE_TEST_SUITE_P(All, Check, host::shapes, host::name_of);
 
-// Of those who free one object at once only one does.
+// If several CPUs free one object at once, exactly one free succeeds.
 TEST(CheckRace, OneOfManyFreesIsTheFree) {
   kmem_cache* const cache = make_cache({64, 0, 0, false});
   kmem_cache_check_start(cache);
   constexpr int kRounds = 200;
-  std::vector<void*> objects(kRounds), others(kRounds);  // the others keep the slabs
+  std::vector<void*> objects(kRounds), others(kRounds);  // with `others`, no slab becomes empty
   for (int i = 0; i < kRounds; i++) {
     objects[i] = kmem_cache_alloc(cache, KM_ATOMIC);
     others[i] = kmem_cache_alloc(cache, KM_ATOMIC);
@@ -236,14 +239,15 @@ TEST(CheckRace, OneOfManyFreesIsTheFree) {
   EXPECT_EQ(stats_of(cache).quarantined, 0u + kRounds);
   for (void* object : others) kmem_cache_free(cache, object);
   EXPECT_TRUE(sound(cache, 0));
-  // Most were only counted.
+  // Most of the 600 errors were only counted. The log has fewer than 1,000 lines.
   const std::string log = host::take_log();
   EXPECT_NE(log.find("are only counted"), log.npos);
   EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 100 * 10);
   kmem_cache_destroy(cache);
 }
 
-// A destructor that frees its object: the one free is on its way while the other comes.
+// A destructor frees the object that it destructs. So the object is freed a second time while the
+// first free is under way.
 TEST(CheckRace, AFreeDuringTheFreeIsADoubleFree) {
   static kmem_cache* cache;
   const auto destructor = [](void* object, void*) {

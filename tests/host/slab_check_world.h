@@ -1,5 +1,5 @@
-// What the tests of checking share: memory, hooks that know which objects have a record, what was
-// logged, and caches of all shapes that are checked.
+// For tests of checked caches (docs/memory.md, "Checking"): memory, trace hooks that record which
+// objects are allocated, checks of the log, and caches of several shapes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,16 +18,20 @@
 
 namespace host {
 
-// What the hooks have seen: a second record of an object, a free without one; and how many objects
-// have one now.
+// The trace hooks make a record of each allocated object, and remove the record at the free. They
+// count errors: `twice`, allocations of objects that have a record already; `unmatched`, frees of
+// objects without a record. records() returns the number of records.
 extern std::atomic<uint64_t> twice, unmatched;
 size_t records();
 
 struct kmem_cache_stats stats_of(kmem_cache* cache);
-// All that must be true of a cache at rest with `live` objects.
+// Calls kmem_cache_verify(), and checks that the cache has `live` allocated objects, and that all
+// other objects that its slabs have given out are in magazines. No CPU may be using the cache.
 testing::AssertionResult sound(kmem_cache* cache, uint64_t live);
-// What was logged since the last look has all of `parts`, in this order; is nothing.
+// Checks that the text logged since the last call of said() or said_nothing() has all of `parts`,
+// in this order.
 testing::AssertionResult said(std::initializer_list<const char*> parts);
+// Checks that nothing was logged since the last call of said() or said_nothing().
 testing::AssertionResult said_nothing();
 
 struct Shape {
@@ -40,8 +44,9 @@ inline void PrintTo(const Shape& shape, std::ostream* out) {
   *out << shape.size << " bytes, align " << shape.align << ", flags " << shape.flags;
 }
 
-// Objects are full of 0x5a between construction and destruction: how many are constructed, and were
-// not so at their end.
+// The constructor that make_cache() sets fills an object with 0x5a. `constructed` is the number of
+// objects that are constructed now; `broken` counts objects in which the destructor found other
+// bytes.
 extern std::atomic<int64_t> constructed, broken;
 
 kmem_cache* make_cache(const Shape& shape, arena* source = nullptr);
@@ -69,7 +74,7 @@ class Check : public testing::TestWithParam<Shape> {
     host_cpu.place = place;
     kmem_cache_free(cache_, object);
   }
-  // Nobody gets `object` any more, however many are allocated.
+  // Checks that exactly one object is quarantined, and that 300 allocations do not return `object`.
   testing::AssertionResult quarantined(const void* object);
 
   kmem_cache* cache_ = nullptr;

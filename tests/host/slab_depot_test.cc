@@ -1,92 +1,13 @@
-// Depots: the sizes of magazines, working sets, reaping, and what constructors and destructors see
-// of it.
+// The depots of caches: magazine sizes, working sets and reaping.
 #include <gtest/gtest.h>
-#include <sched.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <random>
-#include <set>
 #include <vector>
 
-#include "arena.h"
-#include "cpus.h"
-#include "pages.h"
-#include "slab.h"
-#include "slab_os.h"
-#include "slab_trace.h"
-
-void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*, uint64_t saved) {
-  slab_os_irq_restore(saved);
-  return object;
-}
-void slab_trace_free(kmem_cache*, void*, uint64_t saved) {
-  slab_os_irq_restore(saved);
-}
-void slab_trace_mourn(kmem_cache*, uint64_t) {}
-void slab_trace_destroy(kmem_cache*) {}
+#include "slab_depot_world.h"
 
 namespace {
 
 constexpr unsigned kCpus = 4;
-
-class World : public testing::Environment {
-  void SetUp() override { host::memory_start(32 << 20); }
-};
-const auto* const world = testing::AddGlobalTestEnvironment(new World);
-
-struct kmem_cache_stats stats_of(kmem_cache* cache) {
-  struct kmem_cache_stats stats;
-  kmem_cache_stats(cache, &stats);
-  return stats;
-}
-
-struct kmem_cache_stats stats_of(const char* name) {
-  kmem_cache* const cache = kmem_cache_find(name);
-  EXPECT_NE(cache, nullptr) << name;
-  const struct kmem_cache_stats stats = stats_of(cache);
-  kmem_cache_release(cache);
-  return stats;
-}
-
-kmem_cache* make(const char* name, size_t size, arena* source = nullptr) {
-  return kmem_cache_create(name, size, 0, 0, source, nullptr, nullptr, nullptr);
-}
-
-std::vector<void*> allocate(kmem_cache* cache, size_t count) {
-  std::vector<void*> objects(count);
-  for (void*& object : objects) object = kmem_cache_alloc(cache, KM_ATOMIC);
-  return objects;
-}
-
-void free_all(kmem_cache* cache, std::vector<void*>& objects) {
-  for (void* object : objects) kmem_cache_free(cache, object);
-  objects.clear();
-}
-
-// So that whatever there are of objects in the depot passes through CPUs' magazines.
-void churn(kmem_cache* cache, size_t count) {
-  std::vector<void*> objects = allocate(cache, count);
-  free_all(cache, objects);
-}
-
-void expect_sound(kmem_cache* cache, uint64_t live) {
-  const char* const wrong = kmem_cache_verify(cache);
-  ASSERT_EQ(wrong, nullptr) << wrong;
-  const struct kmem_cache_stats stats = stats_of(cache);
-  ASSERT_EQ(stats.live, live);
-  ASSERT_EQ(stats.objects_out, live + stats.magazine_rounds);
-}
-
-class Depot : public testing::Test {
- protected:
-  void TearDown() override {
-    host::contend(0);
-    host::fail_pages(0);
-    EXPECT_EQ(host::take_log(), "");
-  }
-};
 
 // ---- The sizes of magazines.
 
@@ -127,8 +48,8 @@ TEST_F(Depot, MagazinesGrowWithContentionUpToWhatTheirObjectsAllow) {
   }
 }
 
-// A size at a time, not below the first, and only after a long calm; the larger ones go when they
-// come back empty.
+// The magazine size shrinks by one step after each 20 intervals without contention, down to the
+// cache's first size. At the end, all magazines of the cache have been freed.
 TEST_F(Depot, MagazinesShrinkWhenNobodyWaitsAnyMore) {
   constexpr int kCalm = 20;
   kmem_reap();
@@ -151,7 +72,8 @@ TEST_F(Depot, MagazinesShrinkWhenNobodyWaitsAnyMore) {
     }
   }
   const uint64_t resizes = stats_of(cache).magazine_resizes;
-  // One interval in which somebody waits, and the calm begins anew; many, and they grow again.
+  // Intervals with contention make the magazines grow again, and restart the count of intervals
+  // without contention.
   host::contend(100);
   for (int interval = 0; interval < 2; interval++) {
     churn(cache, 1'000);
@@ -172,7 +94,9 @@ TEST_F(Depot, LittleContentionAndThatOfOtherIntervalsDoNotCount) {
   kmem_cache* const cache = make("calm", 64);
   for (int interval = 0; interval < 20; interval++) {
     host::contend(100);
-    kmem_cache_free(cache, kmem_cache_alloc(cache, KM_ATOMIC));  // the first: three times
+    // The first pair of alloc and free takes the depot's lock three times, so it counts as three
+    // contended tries.
+    kmem_cache_free(cache, kmem_cache_alloc(cache, KM_ATOMIC));
     host::contend(0);
     kmem_reap();
     churn(cache, 1'000);
@@ -197,11 +121,11 @@ TEST_F(Depot, OutgrownMagazinesAreUsedUpAndFreed) {
   kmem_update();
   EXPECT_EQ(stats_of(cache).magazine_size, 62u);
   EXPECT_EQ(stats_of(cache).depot_empty, 0u) << "they are too small";
-  // Objects still lie in those of the first size. They are all taken; so only this CPU's are left.
+  // After the allocation of all objects, the only magazines of the first size are this CPU's two.
   std::vector<void*> objects = allocate(cache, 900);
   kmem_update();
   EXPECT_LE(stats_of("kmem_magazine.256").live, others + 2);
-  // What comes back goes to large ones, but for those two.
+  // The freed objects fill these two small magazines, and then only large magazines.
   free_all(cache, objects);
   const struct kmem_cache_stats stats = stats_of(cache);
   EXPECT_EQ(stats.magazine_rounds, 900u);
@@ -214,8 +138,8 @@ TEST_F(Depot, OutgrownMagazinesAreUsedUpAndFreed) {
 
 // ---- Working sets.
 
-// A depot of which an interval has used some: 40 magazines of 30 are there, and half of the objects
-// go out and back.
+// A cache whose depot was partly used in the last interval: it got 40 full magazines of 30 objects,
+// and then, in the last interval, half of these objects were allocated and freed.
 struct Used {
   explicit Used(arena* source) : cache(make("used", 64, source)) {
     churn(cache, 1'200);
@@ -231,7 +155,8 @@ TEST_F(Depot, TheSurplusIsWhatAnIntervalHadNoUseFor) {
   Used used(nullptr);
   const struct kmem_cache_stats stats = stats_of(used.cache);
   EXPECT_GE(stats.depot_full, 38u);
-  // 600 objects are twenty magazines, of which the CPU had one or two.
+  // The 600 objects that the interval did not use fill twenty magazines. The CPU may have one or
+  // two of them.
   EXPECT_GE(stats.depot_surplus, 18u);
   EXPECT_LE(stats.depot_surplus, 22u);
   kmem_reap_some(KMEM_REAP_SURPLUS);
@@ -242,11 +167,11 @@ TEST_F(Depot, TheSurplusIsWhatAnIntervalHadNoUseFor) {
   EXPECT_LT(after.slabs, stats.slabs) << "slabs went back";
   kmem_reap_some(KMEM_REAP_SURPLUS);
   EXPECT_EQ(stats_of(used.cache).depot_full, after.depot_full) << "and stays";
-  // The interval did not touch what was reaped: the working set is still enough for the same work.
+  // The remaining magazines are enough for another 600 allocations: no new slab is needed.
   const uint64_t slabs = stats_of(used.cache).slabs;
   churn(used.cache, 600);
   EXPECT_EQ(stats_of(used.cache).slabs, slabs);
-  // Two intervals without any use: all of it is surplus.
+  // The second update ends an interval without use. After that, all magazines are surplus.
   kmem_update();
   kmem_update();
   EXPECT_EQ(stats_of(used.cache).depot_surplus, stats_of(used.cache).depot_full);
@@ -260,7 +185,7 @@ TEST_F(Depot, TheSurplusIsWhatAnIntervalHadNoUseFor) {
 TEST_F(Depot, WhatIsUsedSinceTheUpdateIsNoSurplusAnyMore) {
   Used used(nullptr);
   kmem_update();
-  kmem_update();  // all of it idled
+  kmem_update();  // no magazine was used in the interval that ends here
   const uint64_t full = stats_of(used.cache).depot_full;
   EXPECT_EQ(stats_of(used.cache).depot_surplus, full);
   churn(used.cache, 900);
@@ -283,7 +208,7 @@ TEST_F(Depot, EachExtentOfAReapTakesMore) {
   EXPECT_EQ(stats.slabs, 0u);
 }
 
-// All of base_arena, so that only a reap can find more.
+// Allocates all free memory of base_arena. After that, only a reap can free memory.
 class Exhausted {
  public:
   Exhausted() {
@@ -338,8 +263,8 @@ TEST_F(Depot, AnAllocationFromACacheReapsToo) {
 
 std::vector<int> import_flags;
 
-// Cache, quantum cache and arena are asked on the way down; were each to reap, there would be 64
-// tries.
+// An allocation from `cache` calls the quantum cache of `dry`, which calls the arena `dry`. If each
+// of the three reaped and tried again three times, there would be 64 calls of the import function.
 TEST_F(Depot, OnlyTheOutermostAllocationReaps) {
   arena* const dry = arena_create(
       "dry", 0, 0, 4096,
@@ -376,261 +301,6 @@ TEST_F(Depot, AReapLeavesNothingIdleAnywhere) {
     EXPECT_EQ(stats_of(cache).slabs, 0u);
     kmem_cache_destroy(cache);
   }
-}
-
-// ---- Constructors and destructors under reap.
-
-// An object is full of the magic as long as it is constructed, and its users leave it so.
-constexpr size_t kMagicWords = 12;
-constexpr uint64_t kMagic = 0x5bd1e9955bd1e995;
-struct Object {
-  uint64_t words[kMagicWords];
-  bool constructed() const {
-    return std::all_of(words, words + kMagicWords, [](uint64_t word) { return word == kMagic; });
-  }
-};
-
-struct Counts {
-  std::atomic<int64_t> constructed{0}, destructed{0}, failed{0}, wrong{0};
-  std::atomic<uint32_t> calls{0};
-  uint32_t fail_every = 0;
-
-  // Fails midway, when half of the object is made.
-  static int construct(void* memory, void* data, int) {
-    auto& counts = *static_cast<Counts*>(data);
-    auto* const object = static_cast<Object*>(memory);
-    std::fill_n(object->words, kMagicWords / 2, kMagic);
-    if (counts.fail_every && ++counts.calls % counts.fail_every == 0) {
-      std::fill_n(object->words, kMagicWords / 2, 0);
-      counts.failed++;
-      return 1;
-    }
-    std::fill_n(object->words, kMagicWords, kMagic);
-    counts.constructed++;
-    return 0;
-  }
-  static void destruct(void* memory, void* data) {
-    auto& counts = *static_cast<Counts*>(data);
-    auto* const object = static_cast<Object*>(memory);
-    if (!object->constructed()) counts.wrong++;
-    std::fill_n(object->words, kMagicWords, 0xdead);
-    counts.destructed++;
-  }
-  kmem_cache* make(const char* name) {
-    return kmem_cache_create(name, sizeof(Object), 0, 0, nullptr, construct, destruct, this);
-  }
-  // At rest: what is constructed is out of the slabs, and nothing else.
-  void expect_balanced(kmem_cache* cache, uint64_t live) {
-    ASSERT_NO_FATAL_FAILURE(expect_sound(cache, live));
-    EXPECT_EQ(constructed - destructed, static_cast<int64_t>(stats_of(cache).objects_out));
-    EXPECT_EQ(wrong, 0);
-  }
-};
-
-TEST_F(Depot, ReapedObjectsAreDestructedOnceAndMadeAnew) {
-  Counts counts;
-  kmem_cache* const cache = counts.make("counted");
-  for (int round = 1; round <= 5; round++) {
-    std::vector<void*> objects = allocate(cache, 500);
-    for (void* object : objects) EXPECT_TRUE(static_cast<Object*>(object)->constructed());
-    EXPECT_EQ(counts.constructed, round * 500) << "after a reap there are none";
-    counts.expect_balanced(cache, 500);
-    free_all(cache, objects);
-    churn(cache, 500);
-    EXPECT_EQ(counts.constructed, round * 500) << "without one they are kept";
-    EXPECT_EQ(counts.destructed, (round - 1) * 500);
-    kmem_reap();
-    EXPECT_EQ(counts.destructed, round * 500);
-    counts.expect_balanced(cache, 0);
-  }
-  kmem_cache_destroy(cache);
-  EXPECT_EQ(counts.constructed, counts.destructed);
-}
-
-TEST_F(Depot, AConstructorThatFailsMidwayLeavesNothingToDestruct) {
-  Counts counts;
-  counts.fail_every = 3;
-  kmem_cache* const cache = counts.make("failing");
-  std::vector<void*> objects;
-  for (int i = 0; i < 900; i++) {
-    if (void* const object = kmem_cache_alloc(cache, i % 2 ? KM_ATOMIC : KM_SLEEP))
-      objects.push_back(object);
-  }
-  EXPECT_EQ(objects.size(), 600u);
-  EXPECT_EQ(counts.failed, 300);
-  EXPECT_EQ(stats_of(cache).failures, 300u);
-  counts.expect_balanced(cache, 600);
-  free_all(cache, objects);
-  kmem_reap();
-  counts.expect_balanced(cache, 0);
-  kmem_cache_destroy(cache);
-  EXPECT_EQ(counts.constructed, counts.destructed);
-}
-
-// CPUs and interrupts use a cache while one CPU reaps and updates.
-struct Stage {
-  Counts counts;
-  kmem_cache* cache = nullptr;
-  std::array<std::atomic<Object*>, 64> exchange{};
-  std::atomic<int64_t> live{0};
-
-  Object* take() {
-    auto* const object = static_cast<Object*>(kmem_cache_alloc(cache, KM_ATOMIC));
-    if (!object) return nullptr;
-    live++;
-    if (!object->constructed()) counts.wrong++;
-    object->words[3] = 1;  // in use
-    return object;
-  }
-  void give(Object* object) {
-    if (!object) return;
-    if (object->words[3] != 1) counts.wrong++;
-    object->words[3] = kMagic;
-    live--;
-    kmem_cache_free(cache, object);
-  }
-  void exchange_one(unsigned random) {
-    give(exchange[random % 64].exchange(random % 3 ? take() : nullptr));
-  }
-};
-Stage* stage;
-
-void on_interrupt() {
-  thread_local std::minstd_rand random(host_cpu.id + 5);
-  for (int i = 0; i < 4; i++) stage->exchange_one(random());
-}
-
-void use(unsigned cpu, int operations) {
-  std::mt19937 random(cpu);
-  std::vector<Object*> mine;
-  for (int i = 0; i < operations; i++) {
-    if (random() % 600 >= mine.size()) {
-      if (Object* const object = stage->take()) mine.push_back(object);
-    } else {
-      std::swap(mine[random() % mine.size()], mine.back());
-      stage->give(mine.back());
-      mine.pop_back();
-    }
-    if (i % 8 == 0) stage->exchange_one(random());
-  }
-  for (Object* object : mine) stage->give(object);
-}
-
-class Reaping : public Depot {
- protected:
-  void SetUp() override {
-    stage = new Stage;
-    stage->cache = stage->counts.make("staged");
-  }
-  void TearDown() override {
-    for (auto& slot : stage->exchange) stage->give(slot.exchange(nullptr));
-    kmem_reap();
-    stage->counts.expect_balanced(stage->cache, 0);
-    EXPECT_EQ(stats_of(stage->cache).slabs, 0u);
-    kmem_cache_destroy(stage->cache);
-    EXPECT_EQ(stage->counts.constructed, stage->counts.destructed);
-    delete stage;
-    Depot::TearDown();
-  }
-};
-
-TEST_F(Reaping, OnAnotherCpuLosesNothing) {
-  for (uint32_t fail_every : {0u, 7u, 2u}) {
-    stage->counts.fail_every = fail_every;
-    host::run_cpus(
-        kCpus,
-        [](unsigned cpu) {
-          if (cpu > 0) return use(cpu, 8'000);
-          for (int i = 0; i < 60; i++) {
-            kmem_reap_some(static_cast<kmem_reap_extent>(i % 3));
-            kmem_update();
-            use(0, 30);
-          }
-        },
-        on_interrupt);
-    ASSERT_NO_FATAL_FAILURE(stage->counts.expect_balanced(stage->cache, stage->live));
-  }
-  EXPECT_GT(stats_of(stage->cache).depot_reaped, 0u);
-}
-
-TEST_F(Reaping, MagazinesGrowUnderwayAndMemoryFails) {
-  host::contend(20);
-  host::fail_pages(40);
-  host::run_cpus(
-      kCpus,
-      [](unsigned cpu) {
-        if (cpu > 0) return use(cpu, 8'000);
-        for (int i = 0; i < 40; i++) {
-          use(0, 100);
-          kmem_update();
-          if (i % 8 == 0) kmem_reap();
-        }
-      },
-      on_interrupt);
-  host::contend(0);
-  host::fail_pages(0);
-  ASSERT_NO_FATAL_FAILURE(stage->counts.expect_balanced(stage->cache, stage->live));
-  EXPECT_EQ(stats_of(stage->cache).magazine_size, 62u);
-}
-
-TEST_F(Reaping, ACacheMayBeDestroyedMeanwhile) {
-  constexpr int kBrief = 25;
-  std::atomic<bool> done{false};
-  Counts counts;
-  host::run_cpus(
-      kCpus,
-      [&](unsigned cpu) {
-        if (cpu == 0) {
-          for (int i = 0; i < kBrief; i++) {
-            kmem_cache* const cache = counts.make("brief");
-            churn(cache, 700);
-            kmem_cache_destroy(cache);
-          }
-          done = true;
-        } else if (cpu == 1) {
-          use(1, 4'000);
-        } else {
-          while (!done) kmem_reap_some(cpu == 2 ? KMEM_REAP_DEPOTS : KMEM_REAP_ALL);
-        }
-      },
-      on_interrupt);
-  // The log is empty: none had live objects. What a reap still held when its cache ended is buried
-  // by now or next.
-  kmem_update();
-  EXPECT_EQ(kmem_cache_find("brief"), nullptr);
-  EXPECT_EQ(counts.constructed, counts.destructed);
-  EXPECT_EQ(counts.constructed, kBrief * 700);
-  EXPECT_EQ(counts.wrong, 0);
-}
-
-// One CPU is in the middle of a reap, in a destructor, while another destroys the cache.
-struct Held {
-  std::atomic<bool> inside{false}, destroyed{false};
-  std::atomic<int> destructed{0};
-};
-void destruct_slowly(void*, void* data) {
-  auto& held = *static_cast<Held*>(data);
-  if (host_cpu.id == 1 && !held.inside.exchange(true)) {
-    while (!held.destroyed) sched_yield();
-  }
-  held.destructed++;
-}
-
-TEST_F(Depot, ObjectsInTheHandsOfAReapAreNotLive) {
-  Held held;
-  kmem_cache* const cache =
-      kmem_cache_create("in_hand", 64, 0, 0, nullptr, nullptr, destruct_slowly, &held);
-  churn(cache, 100);
-  host::run_cpus(2, [&](unsigned cpu) {
-    if (cpu == 1) return kmem_reap_some(KMEM_REAP_DEPOTS);
-    while (!held.inside) sched_yield();
-    kmem_cache_destroy(cache);
-    EXPECT_LT(held.destructed, 100);
-    held.destroyed = true;
-  });
-  EXPECT_EQ(held.destructed, 100);
-  kmem_update();  // buries it
-  EXPECT_EQ(kmem_cache_find("in_hand"), nullptr);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The lower half of a cache: the colours of slabs, the hash of bufctls.
+// The slab layer of a cache, which is below its magazines: the colours of slabs, and the hash of
+// bufctls (linear_hash.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,11 +40,12 @@ struct kmem_cache_stats stats_of(kmem_cache* cache) {
   return stats;
 }
 
-// A cache whose slabs are `pages` pages and begin with object after object, `count` of them; the
-// rest is spare, but for `own` bytes at the end.
+// A cache for objects of `size` bytes, with slabs of `pages` pages. A slab has `count` objects,
+// then spare bytes, and at its end `own` bytes of the allocator. The colour shifts the objects into
+// the spare bytes.
 struct Coloured {
   size_t size, align, pages, count, own;
-  size_t step;  // of its colours; 0: it has one colour
+  size_t step;  // bytes between two colours; 0: there is only one colour
 };
 
 void PrintTo(const Coloured& shape, std::ostream* out) {
@@ -65,7 +67,7 @@ TEST_P(SlabColour, SuccessiveSlabsBeginAtSuccessiveMultiplesAndWrapAround) {
 
   std::vector<char*> objects;
   for (size_t slab = 0; slab < 2 * colours + 1; slab++) {
-    // Each slab is filled before the next is made.
+    // Fill each slab before the next one is made.
     std::vector<char*> mine;
     for (size_t i = 0; i < shape.count; i++)
       mine.push_back(static_cast<char*>(kmem_cache_alloc(cache, KM_ATOMIC)));
@@ -73,14 +75,15 @@ TEST_P(SlabColour, SuccessiveSlabsBeginAtSuccessiveMultiplesAndWrapAround) {
     std::sort(mine.begin(), mine.end());
     for (size_t i = 1; i < mine.size(); i++)
       ASSERT_EQ(mine[i] - mine[i - 1], static_cast<ptrdiff_t>(stride));
-    // Slabs of several pages are aligned to a page only; the first page has the first object.
+    // Slabs are aligned to pages, and the first object lies in the first page of its slab. So the
+    // offset of this object in its page is the slab's colour.
     const size_t colour = reinterpret_cast<uintptr_t>(mine[0]) % SLAB_OS_PAGE_SIZE;
     ASSERT_EQ(colour, slab % colours * shape.step) << "slab " << slab;
     ASSERT_LE(colour + shape.count * stride, slab_bytes - shape.own) << "into the slab structure";
     for (char* object : mine) {
       ASSERT_EQ(reinterpret_cast<uintptr_t>(object) % std::max<size_t>(shape.align, 8), 0u);
       ASSERT_EQ(kmem_cache_of(object), cache);
-      memset(object, 0xff, shape.size);  // would break the structure if it lay there
+      memset(object, 0xff, shape.size);  // would damage an overlapped slab structure
     }
     ASSERT_EQ(kmem_cache_verify(cache), nullptr);
     objects.insert(objects.end(), mine.begin(), mine.end());
@@ -103,7 +106,8 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(SlabLayer, ObjectsOfQuantumCachesAreWholeQuanta) {
-  // Three pages each, in slabs of thirty-two: two pages are spare.
+  // The quantum cache for three pages has slabs of 32 pages, with ten objects and two spare pages.
+  // The colours of these slabs must not misalign the objects.
   std::vector<void*> all;
   for (int i = 0; i < 40; i++) {
     void* const pages = arena_alloc(page_arena, 3 * SLAB_OS_PAGE_SIZE, KM_ATOMIC);
@@ -113,7 +117,7 @@ TEST(SlabLayer, ObjectsOfQuantumCachesAreWholeQuanta) {
   for (void* pages : all) arena_free(page_arena, pages, 3 * SLAB_OS_PAGE_SIZE);
 }
 
-// ---- The hash that grows and shrinks a bucket at a time.
+// ---- The hash, which grows and shrinks one bucket at a time.
 
 struct Item {
   uint64_t before;
@@ -121,7 +125,8 @@ struct Item {
   Item* next;
 };
 
-// A hash whose owner brings memory at once, or (`late`) not before it is told to.
+// A hash, a model of the hash's contents, and the memory that the hash was given. grow() gives the
+// hash memory if the hash wants some; shrink() takes the hash's spare memory back.
 class Hash {
  public:
   Hash() { linear_hash_init(&hash_, offsetof(Item, next), offsetof(Item, key)); }
@@ -166,7 +171,7 @@ class Hash {
   }
   size_t given() const { return given_; }
   const std::unordered_map<uintptr_t, Item*>& model() const { return model_; }
-  // The longest chain.
+  // Returns the length of the longest chain.
   uint64_t longest() {
     uint64_t longest = 0;
     for (uint64_t bucket = 0; bucket < hash_.buckets; bucket++) {

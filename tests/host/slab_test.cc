@@ -40,7 +40,7 @@ uint64_t memory_out() {
 class SlabShape : public testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
-    kmem_reap();  // what other tests have left in magazines
+    kmem_reap();  // empties the magazines that other tests left
     const Shape& shape = GetParam();
     cache_ = kmem_cache_create("shape", shape.size, shape.align, shape.flags, nullptr, nullptr,
                                nullptr, nullptr);
@@ -48,8 +48,9 @@ class SlabShape : public testing::TestWithParam<Shape> {
   }
   void TearDown() override { kmem_cache_destroy(cache_); }
 
-  // Random allocations and frees; compares with what is held after every few. `percent`:
-  // allocations of memory that fail.
+  // Makes `operations` random allocations and frees, with about `most` objects at a time. Checks
+  // the cache after every 997 operations, and the contents of each object before its free.
+  // `percent` percent of the requests for slab memory fail.
   void run(unsigned seed, int operations, size_t most, unsigned percent) {
     std::mt19937_64 random(seed);
     std::vector<Held> held;
@@ -112,7 +113,7 @@ TEST_P(SlabShape, ObjectsDoNotOverlap) {
 TEST_P(SlabShape, DestructionGivesAllMemoryBack) {
   uint64_t before = 0;
   for (int round = 0; round < 20; round++) {
-    // What the allocator's own caches keep for themselves is in place after a few rounds.
+    // From the fifth round on, the allocator's own caches need no more memory.
     if (round == 4) before = memory_out();
     kmem_cache* const cache =
         kmem_cache_create("short-lived", GetParam().size, GetParam().align, GetParam().flags,
@@ -151,7 +152,7 @@ TEST(Slab, HugeObjects) {
 }
 
 TEST(Slab, UntouchedObjectsAreNeverRead) {
-  // Addresses at which nothing is mapped.
+  // No memory is mapped at these addresses. So the test crashes if the allocator reads an object.
   arena* const ids =
       arena_create("ids", 0x1000, 1 << 20, 1, nullptr, nullptr, nullptr, 16, KM_SLEEP);
   std::set<uintptr_t> out;
@@ -172,7 +173,8 @@ TEST(Slab, HashOfBufctlsGrowsAndShrinks) {
   EXPECT_GE(full.hash_buckets * 2, full.hash_items);
   EXPECT_EQ(full.hash_items, 60'000u);
   for (void* object : objects) kmem_cache_free(cache, object);
-  // The depot holds all of them now; destroying shows that the hash lets them go one by one.
+  // The freed objects are in magazines now, and so still in the hash. kmem_cache_destroy() must
+  // remove each of them from the hash.
   expect_sound(cache, 0);
   kmem_cache_destroy(cache);
 
@@ -255,14 +257,17 @@ TEST(Slab, AConstructorThatFailsIsAnAllocationThatFails) {
   EXPECT_EQ(counts.constructed, counts.destructed);
 }
 
-// ---- Faults on purpose.
+// ---- Fault injection.
 
+// fail_some() decides about each allocation from the cache `faulty`. It lets the first `to_pass`
+// allocations succeed, the next `to_fail` allocations fail, and all later ones succeed. `asked`
+// is the number of these decisions.
 kmem_cache* faulty = nullptr;
 unsigned asked = 0, to_pass = 0, to_fail = 0;
 
-int fail_some(kmem_fault_site site, const void* source, size_t size, int flags) {
+int fail_some(kmem_inject_site site, const void* source, size_t size, int flags) {
   EXPECT_TRUE(host_cpu.interrupts_off);
-  if (site != KMEM_FAULT_CACHE || source != faulty) return 0;
+  if (site != KMEM_INJECT_CACHE || source != faulty) return 0;
   EXPECT_EQ(size, 40u);
   EXPECT_EQ(flags, KM_ATOMIC);
   asked++;
@@ -275,14 +280,14 @@ int fail_some(kmem_fault_site site, const void* source, size_t size, int flags) 
   return 1;
 }
 
-int fail_others(kmem_fault_site, const void*, size_t, int) {
+int fail_others(kmem_inject_site, const void*, size_t, int) {
   return 1;
 }
 
 TEST(Slab, AnAllocationThatIsToFailTakesNothingAndIsNotSeenByTheTracer) {
   faulty = kmem_cache_create("faulty", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
-  ASSERT_EQ(kmem_faults_begin(fail_some), 1);
-  EXPECT_EQ(kmem_faults_begin(fail_others), 0) << "one at a time";
+  ASSERT_EQ(kmem_inject_begin(fail_some), 1);
+  EXPECT_EQ(kmem_inject_begin(fail_others), 0) << "one at a time";
   kmem_cache* const later =
       kmem_cache_create("faulty_later", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   kmem_cache_cpu_flags(faulty, KMC_TRACED | KMC_EVER_TRACED, 0);
@@ -294,29 +299,29 @@ TEST(Slab, AnAllocationThatIsToFailTakesNothingAndIsNotSeenByTheTracer) {
   kmem_cache_free(faulty, slow);
   void* const fast = kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC);  // from the magazine
   ASSERT_EQ(fast, slow);
-  EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);  // the magazine is empty
+  EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);  // fails: from a slab
   expect_sound(faulty, 1);
   kmem_cache_free(faulty, fast);
   EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC),
-            nullptr);  // the object stays in the magazine
+            nullptr);  // fails: from the magazine, where the object stays
   EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);
   expect_sound(faulty, 0);
   EXPECT_EQ(asked, 5u);
   EXPECT_EQ(recorded - recorded_before, 2u);
   EXPECT_EQ(stats_of(faulty).failures, 3u);
   EXPECT_EQ(stats_of(faulty).allocations, 2u);
-  // A cache that came later is asked about too.
+  // fail_some() is also called for a cache that was created after kmem_inject_begin().
   kmem_cache* const first = std::exchange(faulty, later);
   to_fail = 1;
   EXPECT_EQ(kmem_cache_alloc_sized(later, 40, KM_ATOMIC), nullptr);
   kmem_cache_destroy(later);
   faulty = first;
-  // Nobody is asked any more.
-  kmem_faults_end();
+  // After kmem_inject_end(), fail_some() is not called any more.
+  kmem_inject_end();
   asked = 0, to_fail = 10;
   void* const object = kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC);
   EXPECT_EQ(object, fast);
-  EXPECT_EQ(kmem_fault(KMEM_FAULT_ARENA, nullptr, 1, 0), 0);
+  EXPECT_EQ(kmem_inject(KMEM_INJECT_ARENA, nullptr, 1, 0), 0);
   EXPECT_EQ(asked, 0u);
   kmem_cache_free(faulty, object);
   kmem_cache_cpu_flags(faulty, 0, KMC_TRACED | KMC_EVER_TRACED);
@@ -361,7 +366,7 @@ TEST(Slab, IterationVisitsEachCacheOnceInOrderOfCreation) {
   std::vector<kmem_cache*> seen;
   for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
     seen.push_back(cache);
-    if (cache == a) kmem_cache_destroy(a);  // the reference keeps it until the next step
+    if (cache == a) kmem_cache_destroy(a);  // the iterator's reference keeps the cache
   }
   EXPECT_STREQ(kmem_cache_name(seen[0]), "kmem_slab");
   ASSERT_GE(seen.size(), 2u);
@@ -417,7 +422,8 @@ TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
             kmem_cache_free(haunted,
                             haunting[(start * 20 + i) % haunting.size()].exchange(nullptr));
         });
-    // What an interrupt left is buried by the next who may sleep.
+    // If an interrupt has freed the zombie's last object, the cache is destroyed by the next call
+    // that may sleep. These two calls may sleep.
     kmem_cache_destroy(kmem_cache_create("sexton", 8, 0, 0, nullptr, nullptr, nullptr, nullptr));
     ASSERT_EQ(buried, before + 2);
     ASSERT_EQ(kmem_cache_find("haunted"), nullptr);
@@ -425,8 +431,9 @@ TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
   host::take_log();
 }
 
-// A source of slabs. What is done at the next export stands for another CPU, which does it while
-// this one is giving a slab back.
+// The export function of an arena, called when a cache returns a slab to the arena. If a
+// test has set `at_export`, the export function calls it once. In at_export(), the test does what
+// another CPU might do at this moment.
 void (*at_export)() = nullptr;
 void export_and_call(arena* source, void* base, size_t size) {
   arena_span_free(source, base, size);
@@ -459,7 +466,9 @@ TEST_P(SlabZombie, IsNotBuriedWhileAFreeIsUnderWay) {
   std::vector<void*> objects;
   while (stats_of(cache_).slabs < 3) objects.push_back(kmem_cache_alloc(cache_, KM_ATOMIC));
   kmem_cache_destroy(cache_);
-  // The second slab that is empty is given back; by then one object is out, which comes back.
+  // The cache keeps one empty slab. When the frees below have emptied a second slab, only last_ is
+  // still allocated. While the second slab goes back to `source`, at_export frees last_, as another
+  // CPU might.
   last_ = objects.back();
   objects.pop_back();
   at_export = [] {
@@ -486,7 +495,7 @@ INSTANTIATE_TEST_SUITE_P(All, SlabZombie,
                                          ZombieShape{{512, 0, 0}, true},
                                          ZombieShape{{2048, 0, 0}, true}));
 
-// ---- Misuse is detected where it is cheap.
+// ---- Misuse whose detection costs nothing.
 
 using SlabDeathTest = testing::Test;
 
@@ -520,7 +529,7 @@ TEST(SlabDeathTest, CachesThatCannotBe) {
     EXPECT_DEATH(make(name, 8, 0), "panic: .* is no name");
   EXPECT_DEATH(make("none", 0, 0), "panic: none: .* 0 bytes");
   EXPECT_DEATH(make("endless", SIZE_MAX, 0), "panic: endless: .* 18446744073709551615 bytes");
-  // A record of the tracer has 32 bits for a size.
+  // A record of the tracer has 31 bits for a size.
   EXPECT_DEATH(make("endless", uint64_t{1} << 31, 0, KMC_NOTOUCH), "panic: endless: .* bytes");
   EXPECT_DEATH(make("odd", 8, 24), "panic: odd: .* aligned to 24");
   EXPECT_DEATH(make("wide", 8, 8192), "panic: wide: .* aligned to 8192");
@@ -548,7 +557,7 @@ TEST(SlabDeathTest, RequestsThatCannotBe) {
       kmem_cache_create("plain", 100, 0, 0, nullptr, nullptr, nullptr, nullptr);
   kmem_cache* const constructed =
       kmem_cache_create("constructed", 100, 0, 0, nullptr, construct, destruct, &counts);
-  // Where objects come from slabs, and then where they come from magazines.
+  // The first round takes objects from slabs, the second from magazines.
   for (int round = 0; round < 2; round++) {
     EXPECT_DEATH(kmem_cache_alloc_sized(plain, 101, KM_ATOMIC),
                  "panic: plain: 101 bytes .* objects of 100");

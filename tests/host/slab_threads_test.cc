@@ -1,4 +1,4 @@
-// The memory core under ThreadSanitizer: the CPUs of sections.cc.
+// The memory core under ThreadSanitizer, with the simulated CPUs of cpus/sections.cc.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -50,8 +50,9 @@ struct kmem_cache_stats stats_of(kmem_cache* cache) {
   return stats;
 }
 
-// Objects of some caches; the first byte says of which. All bytes are written by who gets an object
-// and read by who gives it back, without anything atomic, so that an object that two have is seen.
+// Objects of some caches. Each byte of an object is the index of its cache. The allocating thread
+// writes all bytes and the freeing thread reads them, without atomics. So ThreadSanitizer reports a
+// race if two threads have the same object.
 class Crowd {
  public:
   explicit Crowd(std::vector<kmem_cache*> caches) : caches_(std::move(caches)) {}
@@ -79,10 +80,12 @@ class Crowd {
         std::swap(mine[random() % mine.size()], mine.back());
         unsigned char* const object = mine.back();
         mine.pop_back();
-        // Every fourth goes through other hands.
+        // Three of four times, free the object. One of four times, put the object into a slot of
+        // exchange_, and free the object that was in this slot. Another CPU may have put it there.
         free(what == 4 ? exchange_[random() % exchange_.size()].exchange(object) : object);
       }
-      // Waves, which fill and empty magazines, depot and slabs.
+      // Free all objects when there are more than 300. So magazines, depot and slabs are filled and
+      // emptied again and again.
       if (mine.size() > 300) {
         for (unsigned char* object : mine) free(object);
         mine.clear();
@@ -91,7 +94,7 @@ class Crowd {
     for (unsigned char* object : mine) free(object);
   }
 
-  // CPUs work while one more does `meanwhile` some times.
+  // Runs work() on kCpus CPUs, while one more CPU calls meanwhile() kRounds times.
   template <typename Function>
   void run(Function meanwhile) {
     std::atomic<bool> done{false};
@@ -164,7 +167,8 @@ TEST(SlabThreads, MagazinesGrowAndSurplusIsReapedMeanwhile) {
   host::contend(50);
   int round = 0;
   crowd.run([&] {
-    // In the first intervals so much that magazines grow.
+    // In each of the first three intervals, wait until the depot lock of the first cache was
+    // contended nine times. This is enough for kmem_update() to make the magazines larger.
     const uint64_t before = stats_of(crowd.caches()[0]).depot_contention;
     while (round < 3 && stats_of(crowd.caches()[0]).depot_contention < before + 9) sched_yield();
     kmem_update();
@@ -226,7 +230,7 @@ TEST(SlabThreads, CachesComeAndGo) {
       ASSERT_NE(cache, nullptr);
       std::vector<void*> objects;
       for (int j = 0; j < 100; j++) objects.push_back(kmem_cache_alloc(cache, KM_SLEEP));
-      // Every other cache is destroyed before its last objects come back.
+      // Every fourth cache is destroyed while half of its objects are still allocated.
       const auto half = objects.begin() + objects.size() / 2;
       std::for_each(objects.begin(), half, [&](void* object) { kmem_cache_free(cache, object); });
       if (i % 4 == 0) kmem_cache_destroy(cache);

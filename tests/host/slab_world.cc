@@ -14,7 +14,8 @@ class World : public testing::Environment {
 };
 const auto* const world = testing::AddGlobalTestEnvironment(new World);
 
-// ---- The hooks: a byte for each eight of memory says whether the object there has a record.
+// ---- The trace hooks. One byte for each eight bytes of memory says whether an object that begins
+// there has a record.
 
 auto* const records =
     static_cast<std::atomic<uint8_t>*>(mmap(nullptr, host::kMemory / 4, PROT_READ | PROT_WRITE,

@@ -1,5 +1,5 @@
-// What the tests of the allocator share: memory, hooks that know which objects have a record, what
-// must be true of a cache, and objects whose contents are known.
+// For tests of the allocator: memory, trace hooks that record which objects are allocated, checks
+// of a cache, and objects with known contents.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,17 +18,21 @@ namespace host {
 
 inline constexpr uint64_t kMemory = 64 << 20;
 
-// Whether an object has a record, and what the hooks have seen.
+// Returns the flag that the trace hooks have for an object: 1 if the object has a record.
 std::atomic<uint8_t>& record_of(const void* object);
+// The trace hooks count: records made, records removed, frees of objects without a record, and
+// destroyed caches. `last_requested` and `last_frame` are the requested bytes and the frame pointer
+// that the hook got at the last allocation.
 extern std::atomic<uint64_t> recorded, dropped, unmatched, buried;
 extern std::atomic<size_t> last_requested;
 extern std::atomic<const void*> last_frame;
 
 struct kmem_cache_stats stats_of(kmem_cache* cache);
-// All that must be true of a cache at rest with `live` objects.
+// Calls kmem_cache_verify(), and checks the counts of a cache that has `live` allocated objects. No
+// CPU may be using the cache.
 void expect_sound(kmem_cache* cache, uint64_t live);
 
-// An object filled with bytes that follow from its address and a salt.
+// An object filled with bytes computed from its address and a salt.
 struct Held {
   unsigned char* memory;
   size_t size;
@@ -66,7 +70,7 @@ struct Shape {
   int flags;
 };
 
-// For a failing test's name.
+// Prints a shape in the name of a failing test.
 inline void PrintTo(const Shape& shape, std::ostream* out) {
   *out << shape.size << " bytes, align " << shape.align << ", flags " << shape.flags;
 }

@@ -1,4 +1,4 @@
-// Snapshots of a table, of which a model says what they must show.
+// Snapshots of a trace table, compared with a model of the table's records (SnapshotTest::live_).
 #include "trace/snapshot.h"
 
 #include <gtest/gtest.h>
@@ -17,17 +17,17 @@ extern std::atomic<bool> host_signal_waits;
 namespace {
 
 constexpr unsigned kCpus = 64;
-constexpr uint16_t kOwner = 7;
+constexpr TraceOwner kOwner = trace_owner(7);
 constexpr uint64_t kPage = 4096;
 
-// All that a dump shows of a record.
+// The fields of a record that a dump shows.
 struct Shown {
   uint64_t size, time;
   uint32_t stack, context, mark, cpu;
   bool not_leak;
   bool operator==(const Shown&) const = default;
 };
-using Records = std::map<uint64_t, Shown>;  // by object
+using Records = std::map<uint64_t, Shown>;  // for each object, by its address: its record
 
 std::ostream& operator<<(std::ostream& out, const Shown& shown) {
   return out << "size " << shown.size << " time " << shown.time << " stack " << shown.stack
@@ -36,11 +36,13 @@ std::ostream& operator<<(std::ostream& out, const Shown& shown) {
 }
 
 Shown shown(const TraceRecord& record) {
-  return {record.size(), record.milliseconds(), record.stack,     record.context,
-          record.mark(), record.cpu(),          record.not_leak()};
+  return {
+      record.size(), record.time().value,     number_of(record.stack), number_of(record.context),
+      record.mark(), number_of(record.cpu()), record.not_leak()};
 }
 
-// In the order of the walk, twice over: it shows nothing twice, and the same each time.
+// Walks over a snapshot twice and returns its records. No object may appear twice in a walk, and
+// both walks must have the same order.
 Records read(TraceSnapshot& snapshot) {
   std::vector<uint64_t> order[2];
   Records records;
@@ -52,10 +54,10 @@ Records read(TraceSnapshot& snapshot) {
     }));
   }
   EXPECT_EQ(order[0], order[1]);
-  EXPECT_EQ(records.size(), snapshot.counters().live());
+  EXPECT_EQ(records.size(), snapshot.counters().live);
   uint64_t bytes = 0;
   for (const auto& [object, record] : records) bytes += record.size;
-  EXPECT_EQ(bytes, snapshot.counters().live_bytes);
+  EXPECT_EQ(bytes, snapshot.counters().bytes);
   const TraceCounters& counters = snapshot.counters();
   EXPECT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
   return records;
@@ -67,7 +69,7 @@ Records read(TraceTable& table) {
   return read(snapshot);
 }
 
-// Without what may change when there is no memory for copies.
+// Clears the fields that a snapshot may show changed if there was no memory to copy records.
 Records unchanging(Records records) {
   for (auto& [object, record] : records) {
     record.mark = 0;
@@ -76,7 +78,7 @@ Records unchanging(Records records) {
   return records;
 }
 
-// What a panic's report would see.
+// Returns the objects that visit_standing() finds. The report of a panic uses visit_standing().
 std::set<uint64_t> standing(TraceTable& table) {
   std::set<uint64_t> objects, locked;
   for (unsigned shard = 0; shard < table.shards(); shard++) {
@@ -99,28 +101,30 @@ class SnapshotTest : public testing::Test {
     EXPECT_EQ(TraceWorld::pages_out(), 0u);
   }
 
-  bool record(uint64_t object, uint64_t size, uint32_t cpu, uint16_t owner = 0) {
+  bool record(uint64_t object, uint64_t size, uint32_t cpu,
+              TraceOwner owner = TraceOwner::kNobody) {
     const uint64_t before = table_->counters().dropped;
     const uint32_t stack = random_() % 20 + 1, context = random_() % 5 + 1;
     coarse_time = random_() >> 24;
-    const uint32_t stamp = cpu_stamp(cpu, coarse_time);
+    const uint32_t stamp = cpu_stamp(CpuId{cpu}, {coarse_time});
     if (size >= TraceTable::kLargeSize ||
-        !table_->record_at_once(object, size, stack, context, stamp, [owner] { return owner; })) {
+        !table_->record_at_once(object, size, stack, ContextId{context}, stamp,
+                                [owner] { return owner; })) {
       table_->record({.object = object,
                       .size = size,
-                      .stack = stack,
-                      .context = context,
-                      .time = coarse_time,
-                      .cpu = static_cast<uint16_t>(cpu),
+                      .stack = StackId{stack},
+                      .context = ContextId{context},
+                      .time = {coarse_time},
+                      .cpu = CpuId{static_cast<uint32_t>(cpu)},
                       .truncated = false},
                      owner);
     }
     if (table_->counters().dropped != before) return false;
-    live_[object] = {size, coarse_time, stack, context, owner, cpu, false};
+    live_[object] = {size, coarse_time, stack, context, static_cast<uint32_t>(owner), cpu, false};
     return true;
   }
   void forget(uint64_t object, uint32_t cpu) {
-    if (!table_->forget_at_once(object, cpu)) table_->forget(object, cpu);
+    if (!table_->forget_at_once(object, CpuId{cpu})) table_->forget(object, CpuId{cpu});
     live_.erase(object);
   }
   Records current() {
@@ -132,7 +136,7 @@ class SnapshotTest : public testing::Test {
     }
     return records;
   }
-  // One of the live objects, if there are any.
+  // Returns one of the live objects; 0 if there are none.
   uint64_t any() {
     if (live_.empty()) return 0;
     const auto at = live_.lower_bound(random_() % live_.rbegin()->first);
@@ -154,7 +158,7 @@ void SnapshotTest::step(size_t most) {
   } else if (what < 10) {
     table_->leave(kOwner, what < 6 ? TraceTable::Leave::kKeep : TraceTable::Leave::kClear);
     for (auto at = live_.begin(); at != live_.end();) {
-      const bool owned = at->second.mark == kOwner;
+      const bool owned = at->second.mark == static_cast<uint32_t>(kOwner);
       if (owned && what >= 6) {
         at = live_.erase(at);
         continue;
@@ -168,9 +172,10 @@ void SnapshotTest::step(size_t most) {
     table_->note_not_leak(object);
     live_[object].not_leak = true;
   } else if (what < 60 && object != 0) {
-    // The second of four pages: what is left are the first, and from the third on.
+    // Cut out the second of at least four pages. The first page stays recorded, and so do the pages
+    // from the third on.
     const Shown before = live_[object];
-    if (before.mark != kOwner || before.size < 4 * kPage) return;
+    if (before.mark != static_cast<uint32_t>(kOwner) || before.size < 4 * kPage) return;
     const uint64_t dropped = table_->counters().dropped;
     EXPECT_TRUE(table_->cut(object + kPage, kPage, kOwner));
     if (table_->counters().dropped != dropped) {
@@ -190,7 +195,7 @@ void SnapshotTest::step(size_t most) {
     const uint64_t size = owned                  ? 4 * kPage
                           : random_() % 100 == 0 ? TraceTable::kLargeSize + random_() % 5
                                                  : random_() % 5000;
-    record(fresh, size, cpu, owned ? kOwner : 0);
+    record(fresh, size, cpu, owned ? kOwner : TraceOwner::kNobody);
   }
 }
 
@@ -230,17 +235,18 @@ TEST_F(SnapshotTest, OpensAndShowsAllWhenMemoryIsFull) {
     ASSERT_TRUE(snapshot.open(*table_).ok());
     for (int part = 0; part < 4; part++) {
       ASSERT_EQ(unchanging(read(snapshot)), unchanging(then));
-      // Without copies, records that a snapshot needs change.
+      // There is no memory for copies, so these steps also change records of the snapshot.
       for (int i = 0; i < 500; i++) step(4000);
       ASSERT_EQ(unchanging(live_), unchanging(current()));
     }
-    // What is freed is held, so nothing can be recorded but where newer ones were.
+    // The snapshot still has the records that were freed. So later records can reuse only the slots
+    // of records that were made after the snapshot was opened.
     EXPECT_GT(table_->counters().freed, 100u);
   }
   EXPECT_EQ(TraceWorld::pages_out(), pages);
   const uint64_t dropped = table_->counters().dropped;
   EXPECT_GT(dropped, 100u);
-  // Now it can be used again.
+  // After the end of the snapshot, the slots of its freed records can be reused.
   const auto spare = then.size() > live_.size() ? then.size() - live_.size() : 0;
   ASSERT_GT(spare, 10u);
   for (uint64_t i = 0; i < spare / 2; i++) ASSERT_TRUE(record(64 * (i + 1), 8, i % kCpus));
@@ -369,7 +375,8 @@ TEST_F(SnapshotTest, AWalkForMarkingFindsWhatIsHeldAndCopied) {
   EXPECT_EQ(found(), live_);
 }
 
-// The original goes while the walk is on, after the copy's place has been passed.
+// During the walk, cut() replaces a record by a copy with a new address. The copy may be at a
+// position that the walk has passed, and the walk must visit the copy nevertheless.
 TEST_F(SnapshotTest, AWalkForMarkingBeginsAnewWhenARecordIsCopied) {
   for (uint64_t i = 1; i <= 1000; i++) record(i * 64 * kPage, 4 * kPage, 3, kOwner);
   for (const uint64_t at : {1, 500, 999}) {
@@ -385,7 +392,8 @@ TEST_F(SnapshotTest, AWalkForMarkingBeginsAnewWhenARecordIsCopied) {
 
 TEST_F(SnapshotTest, EachCpuHasAShardOfItsOwn) {
   ASSERT_EQ(table_->shards(), kCpus);
-  // One to spare each, so that hooks find one.
+  // Each CPU records two objects. The free of one makes a spare record in the CPU's shard, so that
+  // record_at_once(), which does not allocate, can record this object again.
   for (uint32_t cpu = 0; cpu < kCpus; cpu++) {
     for (uint64_t i = 1; i <= 2; i++) ASSERT_TRUE(record((cpu * 2 + i) * 64, 8, cpu));
     forget((cpu * 2 + 1) * 64, cpu);
@@ -394,7 +402,7 @@ TEST_F(SnapshotTest, EachCpuHasAShardOfItsOwn) {
   for (uint32_t cpu = 0; cpu < kCpus; cpu++) {
     unsigned found = 0;
     ASSERT_TRUE(table_->try_visit(cpu, [&](const TraceRecord& record) {
-      EXPECT_EQ(record.cpu(), cpu);
+      EXPECT_EQ(number_of(record.cpu()), cpu);
       found++;
     }));
     EXPECT_EQ(found, 2u);

@@ -1,4 +1,5 @@
-"""Addresses become functions, files and lines (tools/stele/source_lines.py, dwarf.py, ksyms.py)."""
+"""Translation of addresses to functions, files and lines (tools/stele/source_lines.py, dwarf.py,
+ksyms.py)."""
 import re
 import subprocess
 
@@ -21,7 +22,7 @@ int (*pointer())(int) { return [](int a) { return middle(a) + 4; }; }
 
 
 def calls_in(folder, source):
-    """Compiles it to the ELF file `a`. Returns the addresses of its calls."""
+    """Compiles `source` to the ELF file `a`. Returns the addresses of its calls."""
     (folder / "a.cc").write_text(source)
     subprocess.run(["g++", "-O2", "-g", "-c", "-o", str(folder / "a.o"), "-ffreestanding", "a.cc"], cwd=folder, check=True)
     subprocess.run(["ld", "-o", str(folder / "a"), "--defsym=leaf=0x400000", "-e", "outer", "-Ttext=0x401000", str(folder / "a.o")], check=True)
@@ -55,7 +56,7 @@ extern "C" int outer(int a) {
 
 
 def test_inlined_members_are_named_with_their_classes(tmp_path):
-    """Of a class without linkage, too, whose members have no mangled name."""
+    """Members of a class without linkage have no mangled names."""
     [call] = calls_in(tmp_path, QUALIFIED)
     [place] = dwarf.places(str(tmp_path / "a"), [call]).values()
     assert [ksyms.plain_name(name) for name, _, _ in place] == ["outside::Name::Inner::move", "outside::Name::copy", "Local::inside", "operator()", "outer"]
@@ -76,7 +77,7 @@ def test_a_program_s_function_has_file_and_line():
 
 @pytest.fixture(scope="module")
 def kernel_lines():
-    """Look-ups in the kernel that was built."""
+    """Returns the SourceLines of the kernel in the build folder."""
     elf = BUILD / "stele.elf"
     if not elf.exists():
         pytest.skip("no kernel was built")
@@ -92,7 +93,7 @@ def test_a_kernel_function_has_file_and_line(kernel_lines):
 
 
 def test_inlined_functions_do_not_have_their_caller_s_name(kernel_lines):
-    """What GNU addr2line gives them here."""
+    """GNU addr2line gives some of these inlined functions the name of their caller."""
     functions = kernel_lines.symbols.functions
     index = next(index for index, (_, name) in enumerate(functions) if name == "arena_alloc")
     found = dwarf.places(kernel_lines.elf, range(functions[index][0], functions[index + 1][0]))

@@ -1,29 +1,30 @@
-# The kernel's sources that are compiled for the host too, by tests/host/host.mk and bench/bench.mk. Each is named once, here.
+# The kernel's sources that tests/host/host.mk and bench/bench.mk also compile for the host. This
+# file is the only list of them.
 
 # Caches, arenas, pages.
 MEMORY_CORE_SRC := $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc
-# Stacks, and the memory that they and records lie in.
+# The table of stacks, the caches of recent stacks, and the tracer's own memory.
 TRACE_STORE_SRC := $(addprefix kern/src/store/,intern_table.cc recent_stacks.S recent_stacks.cc stack_table.cc trace_memory.cc)
-# Who allocates: task, program, interrupt.
+# The contexts in which allocations are made: task, program, interrupt.
 TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
-# Records, and which allocations get one.
-TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_table.cc)
-# The hooks that the memory core calls for each allocation that is traced.
+# Tables of records, snapshots of them, and sampling.
+TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_counters.cc trace_table.cc)
+# The hooks that the memory core calls for each traced allocation.
 TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
-# The commands that users write, and the dumps that they read.
+# The commands that users write to the tracer's files, and the dumps that users read from these files.
 TRACE_FILES_SRC := kern/src/trace/command.cc kern/src/trace/later.cc kern/src/trace/trace_options.cc \
   $(addprefix kern/src/trace/dump/,ref_places.cc summary.cc trace_binary.cc trace_details.cc trace_groups.cc trace_text.cc)
 PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_pairs.cc stack_counts.cc)
 
-# What #p9 makes of a server's answers.
+# The part of the device #p9 that parses a server's answers.
 P9_SRC := kern/drivers/dev/p9_client.cc
 
-# The parts of the program stackcount that need no system.
+# The parts of the program stackcount that do not depend on Stele.
 STACKCOUNT_SRC := $(addprefix user/bin/stackcount/,counts.cc pattern.cc report.cc) \
   $(addprefix user/lib/,symbols/kernel_symbols.cc symbols/program_symbols.cc tool/files.cc)
 
-# The parts of the program kmemwatch that need no system.
+# The parts of the program kmemwatch that do not depend on Stele.
 KMEMWATCH_SRC := $(addprefix user/bin/kmemwatch/,judge.cc report.cc trend.cc) user/lib/tool/kmemstat.cc
 
-# The parts of the program kmemtop that need no system.
+# The parts of the program kmemtop that do not depend on Stele.
 KMEMTOP_SRC := $(addprefix user/bin/kmemtop/,format.cc sources.cc stacks.cc traces.cc)

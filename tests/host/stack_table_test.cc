@@ -16,18 +16,18 @@ using Key = std::pair<StackKind, Frames>;
 
 Key random_stack(std::mt19937_64& random) {
   const StackKind kind = random() % 4 == 0 ? StackKind::kUser : StackKind::kKernel;
-  // Few different frames, so that many stacks begin or end alike.
+  // There are only four different frames of each kind, so that many stacks begin or end alike.
   const uint64_t base = kind == StackKind::kKernel ? StackTable::kKernelBase + 0x100000 : 0x400000;
   Frames frames(random() % 6 == 0 ? random() % (StackTable::kMaxFrames + 1) : random() % 8);
   for (uint64_t& frame : frames) frame = base + random() % 4 * 16;
   return {kind, frames};
 }
 
-uint32_t intern(StackTable& table, const Key& key) {
+StackId intern(StackTable& table, const Key& key) {
   return table.intern(key.first, key.second.data(), key.second.size());
 }
 
-Key stored(const StackTable& table, uint32_t id) {
+Key stored(const StackTable& table, StackId id) {
   const StackTable::View view = table.view(id);
   Frames frames;
   for (size_t i = 0; i < view.size(); i++) frames.push_back(view[i]);
@@ -47,12 +47,12 @@ class StackTableTest : public testing::Test {
 TEST_F(StackTableTest, EachStackHasOneNumberThatKeepsItsMeaning) {
   ASSERT_TRUE(table_.open().ok());
   std::mt19937_64 random(1);
-  std::map<Key, uint32_t> model;
-  std::set<uint32_t> numbers;
+  std::map<Key, StackId> model;
+  std::set<StackId> numbers;
   for (int i = 0; i < 60'000; i++) {
     const Key key = random_stack(random);
-    const uint32_t id = intern(table_, key);
-    ASSERT_NE(id, 0u);
+    const StackId id = intern(table_, key);
+    ASSERT_NE(id, StackId::kNone);
     const auto [at, added] = model.emplace(key, id);
     ASSERT_EQ(at->second, id);
     ASSERT_EQ(numbers.insert(id).second, added);
@@ -64,11 +64,12 @@ TEST_F(StackTableTest, EachStackHasOneNumberThatKeepsItsMeaning) {
 
 TEST_F(StackTableTest, KernelAndUserStacksOfEqualWordsAreDifferent) {
   ASSERT_TRUE(table_.open().ok());
-  // The user frame is stored as the two words that the kernel frames are.
+  // In the table, a user frame takes two words and a kernel frame one. Here the user frame has the
+  // same words as the two kernel frames.
   const uint64_t kernel[] = {StackTable::kKernelBase + 0x1000, StackTable::kKernelBase + 0x20};
   const uint64_t user[] = {uint64_t{0x80000020} << 32 | 0x80001000};
-  const uint32_t a = table_.intern(StackKind::kKernel, kernel, 2);
-  const uint32_t b = table_.intern(StackKind::kUser, user, 1);
+  const StackId a = table_.intern(StackKind::kKernel, kernel, 2);
+  const StackId b = table_.intern(StackKind::kUser, user, 1);
   EXPECT_NE(a, b);
   EXPECT_EQ(table_.view(b)[0], user[0]);
 }
@@ -77,36 +78,36 @@ TEST_F(StackTableTest, APairHasOneNumberAndIsNoStack) {
   ASSERT_TRUE(table_.open().ok());
   const uint64_t kernel[] = {StackTable::kKernelBase + 0x1000};
   const uint64_t user[] = {0x401000}, other[] = {0x402000};
-  const uint32_t k = table_.intern(StackKind::kKernel, kernel, 1);
-  const uint32_t u = table_.intern(StackKind::kUser, user, 1);
-  const uint32_t o = table_.intern(StackKind::kUser, other, 1);
-  EXPECT_EQ(table_.find_pair({k, u}), 0u);
-  const uint32_t pair = table_.intern_pair({k, u});
+  const StackId k = table_.intern(StackKind::kKernel, kernel, 1);
+  const StackId u = table_.intern(StackKind::kUser, user, 1);
+  const StackId o = table_.intern(StackKind::kUser, other, 1);
+  EXPECT_EQ(table_.find_pair({k, u}), StackId::kNone);
+  const StackId pair = table_.intern_pair({k, u});
   EXPECT_EQ(table_.intern_pair({k, u}), pair);
   EXPECT_EQ(table_.find_pair({k, u}), pair);
   EXPECT_NE(table_.intern_pair({k, o}), pair);
   EXPECT_NE(table_.intern_pair({u, k}), pair);
   EXPECT_EQ(table_.view(pair).kind(), StackKind::kPair);
   EXPECT_EQ(table_.split(pair), (StackTable::Pair{k, u}));
-  EXPECT_EQ(table_.split(k), (StackTable::Pair{k, 0}));
-  EXPECT_EQ(table_.split(u), (StackTable::Pair{u, 0}));
-  EXPECT_EQ(table_.split(0), (StackTable::Pair{0, 0}));
+  EXPECT_EQ(table_.split(k), (StackTable::Pair{k, StackId::kNone}));
+  EXPECT_EQ(table_.split(u), (StackTable::Pair{u, StackId::kNone}));
+  EXPECT_EQ(table_.split(StackId::kNone), (StackTable::Pair{StackId::kNone, StackId::kNone}));
   EXPECT_EQ(table_.size(), 3u) << "stacks";
-  EXPECT_GT(table_.end(), pair);
-  // Stacks of the same words are others.
-  const uint64_t words[] = {StackTable::unpacked(k), StackTable::unpacked(u)};
-  const uint64_t word[] = {uint64_t{u} << 32 | k};
+  EXPECT_GT(table_.end(), number_of(pair));
+  // A kernel stack and a user stack with the same words as the pair do not match the pair.
+  const uint64_t words[] = {StackTable::unpacked(number_of(k)), StackTable::unpacked(number_of(u))};
+  const uint64_t word[] = {uint64_t{number_of(u)} << 32 | number_of(k)};
   EXPECT_NE(table_.intern(StackKind::kKernel, words, 2), pair);
   EXPECT_NE(table_.intern(StackKind::kUser, word, 1), pair);
 }
 
-// As many words as there can be.
+// Two stacks of the maximum length that differ only in their last frame have different numbers.
 TEST_F(StackTableTest, UserStacksAreKeptToTheLastFrame) {
   ASSERT_TRUE(table_.open().ok());
   Frames frames(StackTable::kMaxFrames, 0x7fff00001000);
-  const uint32_t a = table_.intern(StackKind::kUser, frames.data(), frames.size());
+  const StackId a = table_.intern(StackKind::kUser, frames.data(), frames.size());
   frames.back() += 0x100000000;
-  const uint32_t b = table_.intern(StackKind::kUser, frames.data(), frames.size());
+  const StackId b = table_.intern(StackKind::kUser, frames.data(), frames.size());
   EXPECT_NE(a, b);
   EXPECT_EQ(stored(table_, b), Key(StackKind::kUser, frames));
 }
@@ -114,25 +115,25 @@ TEST_F(StackTableTest, UserStacksAreKeptToTheLastFrame) {
 TEST_F(StackTableTest, WhatIsTooDeepIsCut) {
   ASSERT_TRUE(table_.open().ok());
   const Frames deep(StackTable::kMaxFrames + 20, StackTable::kKernelBase + 0x40);
-  const uint32_t id = table_.intern(StackKind::kKernel, deep.data(), deep.size());
+  const StackId id = table_.intern(StackKind::kKernel, deep.data(), deep.size());
   EXPECT_EQ(table_.view(id).size(), StackTable::kMaxFrames);
 }
 
 TEST_F(StackTableTest, NumberZeroIsNoStack) {
   ASSERT_TRUE(table_.open().ok());
-  EXPECT_FALSE(table_.view(0));
+  EXPECT_FALSE(table_.view(StackId::kNone));
 }
 
 TEST_F(StackTableTest, WithoutMemoryStacksAreLostAndTheOthersStay) {
   ASSERT_TRUE(table_.open().ok());
   std::mt19937_64 random(2);
-  std::map<Key, uint32_t> model;
+  std::map<Key, StackId> model;
   unsigned lost = 0;
   for (int i = 0; i < 60'000; i++) {
     if (i % 1000 == 0) TraceWorld::fail_pages(i % 4000 == 0 ? 0 : i % 3000 == 0 ? 100 : 70);
     const Key key = random_stack(random);
-    const uint32_t id = intern(table_, key);
-    if (id == 0) {
+    const StackId id = intern(table_, key);
+    if (id == StackId::kNone) {
       ASSERT_FALSE(model.contains(key)) << "a stack that is there is found without memory";
       lost++;
       continue;
@@ -160,7 +161,7 @@ TEST_F(StackTableTest, CanBeEmptiedAndUsedAgain) {
   for (int round = 0; round < 3; round++) {
     ASSERT_TRUE(table_.open().ok());
     std::mt19937_64 random(3);
-    for (int i = 0; i < 2'000; i++) ASSERT_NE(intern(table_, random_stack(random)), 0u);
+    for (int i = 0; i < 2'000; i++) ASSERT_NE(intern(table_, random_stack(random)), StackId::kNone);
     table_.clear();
     EXPECT_EQ(TraceWorld::pages_out(), 0u);
     EXPECT_EQ(table_.size(), 0u);
@@ -170,14 +171,14 @@ TEST_F(StackTableTest, CanBeEmptiedAndUsedAgain) {
 TEST_F(StackTableTest, CpusThatAddTheSameStacksAgreeOnTheirNumbers) {
   ASSERT_TRUE(table_.open().ok());
   constexpr int kThreads = 4;
-  std::vector<std::map<Key, uint32_t>> models(kThreads);
+  std::vector<std::map<Key, StackId>> models(kThreads);
   std::vector<std::thread> threads;
   for (auto& model : models) {
     threads.emplace_back([this, &model] {
       std::mt19937_64 random(4);
       for (int i = 0; i < 20'000; i++) {
         const Key key = random_stack(random);
-        const uint32_t id = intern(table_, key);
+        const StackId id = intern(table_, key);
         if (model.emplace(key, id).first->second != id || stored(table_, id) != key) ADD_FAILURE();
       }
     });

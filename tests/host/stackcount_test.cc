@@ -1,5 +1,4 @@
-// The parts of stackcount that need no system: which names a pattern means, and what is printed of
-// counts.
+// The parts of stackcount that can run on the host: pattern matching and the printing of counts.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -84,7 +83,7 @@ constexpr const char* kNoLosses =
     "hits 9 counted 9 filtered 0 lost 0 kept_out 0 stacks 2 stacks_lost 0 contexts_lost 0 "
     "truncated 0\n\n";
 
-// With each group's calls.
+// A summary of a Counter: the groups of calls that are new since the last summary, and the losses.
 struct Read {
   std::vector<Count> counts;
   Losses losses;
@@ -151,7 +150,7 @@ TEST(StackcountCounts, DamagedText) {
   EXPECT_TRUE(counter.since_last().groups.empty());
 }
 
-// With a kernel of three functions.
+// Prints reports for a kernel of three functions.
 class StackcountReport : public testing::Test {
  protected:
   StackcountReport() : back_(std::filesystem::current_path()) {

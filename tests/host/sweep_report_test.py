@@ -1,4 +1,5 @@
-"""What the leak sweep makes of what its guests say (tools/stele/sweep.py), and scripts/leaksweep's own failures."""
+"""How the leak sweep reads its guests' output (tools/stele/sweep.py), and failures of
+scripts/leaksweep itself."""
 import os
 import subprocess
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ END = b"leaksweep end\n"
 
 
 class Kernel:
-    """Look-ups that know one function."""
+    """Fake look-ups: each address is in path_open, with an inlined function of the allocator."""
 
     def look_up(self, frames):
         return {frame: [("ObjectCache::make", "kern/include/kmalloc.h:44"), (f"path_open+{frame & 0xfff:#x}", "kern/src/ns/path.cc:12")] for frame in frames}
@@ -76,16 +77,16 @@ def test_a_leak_is_named():
 def test_what_is_no_leak_is_shown():
     status, said = told(read(CLEAN_RUNS + SECOND + END))
     assert status == CLEAN
-    assert "did not end, and were killed (not counted): with allocation 1 of process 2\n" in said
+    assert "hung and were killed (not counted): at allocation 1 of process 2\n" in said
     assert "not repeated (not counted):\n    allocation 1 of process 2: 64 bytes of vm_region\n" in said
     assert said.endswith("\nno leak\n")
 
 
 @pytest.mark.parametrize("lines, doubt", [
     (b"leaksweep unrepeated 1 3\nleaksweep rise chan 1 104\nleaksweep rise page 2 8192\n",
-     "the failure could not be repeated that left 8192 bytes of page and 104 bytes of chan: allocation 3 of process 1"),
+     "could not repeat the failure that left 8192 bytes of page and 104 bytes of chan: allocation 3 of process 1"),
     (b"leaksweep try 2 7\nleaksweep cut 2 7\n", "process 2 was killed before its allocation 7 came: it may make more"),
-    (b"leaksweep stuck 1 3\nleaksweep stuck 1 5\n", "the command no longer ended without a failure, after that of allocation 3, 5 of process 1"),
+    (b"leaksweep stuck 1 3\nleaksweep stuck 1 5\n", "the command hung even without a failure, after the failure of allocation 3, 5 of process 1"),
 ], ids=["unrepeated", "cut", "stuck"])
 def test_what_was_not_seen_is_doubted(lines, doubt):
     total = Swept()
@@ -104,7 +105,9 @@ def test_a_command_that_sways():
 
 @pytest.mark.parametrize("sways, status", [("12", 2), ("2", 2), ("", 0)], ids=["both", "one", "none"])
 def test_guests_that_sweep_nothing(tmp_path, sways, status):
-    """Of two, by a file that plays scripts/guest."""
+    """The sweep starts a fake scripts/guest twice. `sways` has the numbers of the guests whose output
+    has no clean runs. Such output means that what the command leaves varies even without failing
+    allocations, so that the guest has swept nothing."""
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts/leaksweep").write_bytes((ROOT / "scripts/leaksweep").read_bytes())
     (tmp_path / "tools").symlink_to(ROOT / "tools")
@@ -142,8 +145,8 @@ def test_an_incomplete_sweep_says_nothing():
 
 def test_what_the_sweep_s_own_program_has_is_left_out():
     contexts = {1: Context(1, "process", 12, "leaksweep", "/bin/leaksweep", ""), 2: Context(2, "process", 15, "leaksweep", "/bin/leaksweep", "")}
-    source = SimpleNamespace(name="page", kind="arena", records=[Record(0x1000 * i, 4096, 0, 1, i, 0, 0) for i in (1, 2)])
-    other = SimpleNamespace(name="chan", kind="cache", records=[Record(0x100, 104, 0, 1, 2, 0, 0)])
+    source = SimpleNamespace(name="page", kind="arena", records=[Record(0x1000 * i, 4096, 0, 1, i) for i in (1, 2)])
+    other = SimpleNamespace(name="chan", kind="cache", records=[Record(0x100, 104, 0, 1, 2)])
     dump = SimpleNamespace(contexts=contexts, sources=[source, other], stacks={1: Stack(1, "kernel", (0xffffffff80101234,))},
                            context_name=lambda number: str(contexts[number]))
     [group] = Leak(1, 3, [("page", 1, 4096)], dump=dump, sweeper=12).left_behind(Kernel())

@@ -1,4 +1,5 @@
-"""The host tools that read dumps and symbols."""
+"""Tools on the host: readers of dumps and symbols (tools/stele), and the handling of errors by
+scripts/stress, scripts/leakfuzz and scripts/guest."""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -31,7 +32,7 @@ USER_STACK = """\tuser stack of pid 12 sh and 1 more, 640 bytes in 10 allocation
 
 
 def script(name):
-    """scripts/NAME as a module."""
+    """Loads scripts/NAME as a module."""
     loader = importlib.machinery.SourceFileLoader(f"{name}_script", f"scripts/{name}")
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
@@ -48,14 +49,16 @@ def test_what_the_end_of_a_stress_run_means():
 
 @pytest.mark.parametrize("name, arguments", (("stress", ["--once"]), ("leakfuzz", ["--minutes", "1", "--out", "/proc/none"])))
 def test_a_failure_of_a_hunt_is_no_finding(name, arguments):
-    """Python's own status for an exception is 1."""
+    """If the script itself fails, its status is 2. Status 1 would mean a finding. An exception that
+    nobody catches must not cause status 1, with which Python would end by default."""
     run = subprocess.run([sys.executable, f"scripts/{name}", *arguments], env={"PATH": "/none", "STELE_BUILD": "/proc/none"},
                          capture_output=True, text=True, check=False)
     assert run.returncode == 2 and re.fullmatch(rf"{name}: \w+: .*\n", run.stderr), run
 
 
 def test_the_accelerator_is_remembered_where_nobody_else_writes(tmp_path, monkeypatch):
-    """A file of a name that others can guess, in a folder that they can write to, may be a link to one of ours."""
+    """In a folder that other users can write to, another user may have made a link with a predictable
+    name that leads to one of our files. The script must not write there."""
     module = script("guest")
     shared, build, ours = tmp_path / "shared", tmp_path / "build", tmp_path / "ours"
     shared.mkdir()
@@ -82,7 +85,7 @@ def test_the_accelerator_is_remembered_where_nobody_else_writes(tmp_path, monkey
 
 
 def dump(name="debug_64", groups=(), **changes):
-    """A dump with groups (objects, marks)."""
+    """Returns the text of a dump. `groups`: (number of objects, marks) of each group."""
     live = sum(objects for objects, _ in groups)
     counters = dict(seen=live + 50, recorded=live + 50, dropped=0, freed=50, live=live, bytes=64 * live, stacks_lost=0, contexts_lost=0,
                     truncated=0)
@@ -203,7 +206,8 @@ def test_equal_names_are_told_apart_by_address():
 
 
 def test_variables_are_those_that_can_be_written():
-    """By their distance from the data's beginning; labels are none."""
+    """Each variable has its offset from the beginning of the data. Labels, which are symbols without
+    a size, are left out."""
     lines = ["ffffffff80200000 D data_start", "ffffffff80200000 0000000000000008 d (anonymous namespace)::first", "ffffffff80200100 D label",
              "ffffffff80200040 0000000000000010 B Class::second", "ffffffff80200060 0000000000000100 b third", "ffffffff80180000 0000000000000010 V vtable for Class",
              "ffffffff80100000 0000000000000010 T function", "0000000000000000 a absolute"]
@@ -211,7 +215,7 @@ def test_variables_are_those_that_can_be_written():
     assert ksyms.variables([*lines, "ffffffff802001a0 0000000000000004 b far"])[3:] == [(0x160, ""), (0x1a0, "far"), (0x1a4, "")]
 
 
-# What .stele.returns is made of.
+# A disassembly from which .stele.returns is made.
 DISASSEMBLY = ("prog:     file format elf64-x86-64\n\n0000000000401000 <f>:\n"
                "  401000:\t0f 1f 44 00 00       \tnopl   0x0(%rax,%rax,1)\n"
                "  401005:\te8 00 00 00 00       \tcall   401100 <ret>\n"
@@ -239,7 +243,7 @@ def test_broken_sections_are_refused():
             returns.decode(bad)
 
 
-# Where probes on kernel functions can be, from a small kernel.
+# The source of a small fake kernel. The tests search it for the places where probes are possible.
 SOURCE = """
         extern int other(int), failed(int);
         __attribute__((cold, noinline)) int failed(int a) { asm volatile(""); return a + 3; }
@@ -276,7 +280,7 @@ def test_functions_and_their_returns(tmp_path):
     count = [sum(place == places.index(address[name]) for _, place in returns) for name in ("failed", "other", "leaves")]
     assert count == [1, 1, 1]
     assert sum(place == places.index(address["several"]) for _, place in returns) >= 2
-    # What was moved away as cold is the function's too.
+    # Code that the compiler moved away as cold still belongs to its function.
     cold = next((part for part in elf.functions if part[2] == "several.cold"), None)
     assert cold is not None
     assert places.index(address["several"]) in [index for start, _, index in ksyms.parts_of(elf, places) if start == cold[0]]

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kMillisecond = 1'000'000;
 uint64_t clock_now = 1000;
 
-// Reads a dump as abi/tracedump.h tells one to.
+// Reads a binary dump, whose format abi/tracedump.h specifies.
 struct Reader {
   explicit Reader(const std::string& file) {
     memcpy(&header, file.data(), sizeof(header));
@@ -92,7 +92,7 @@ struct Reader {
   std::map<uint32_t, std::vector<abi_tracedump_record>> records;
 };
 
-// They come in no order.
+// Sorts the records of a dump by stack, then by time. The order of records in a dump is undefined.
 std::vector<abi_tracedump_record> by_stack_and_time(std::vector<abi_tracedump_record> records) {
   std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
     return a.stack != b.stack ? a.stack < b.stack : a.time < b.time;
@@ -121,24 +121,25 @@ class TraceBinaryTest : public testing::Test {
     EXPECT_EQ(TraceWorld::blocks_out(), 0u);
   }
 
-  uint32_t stack(std::vector<uint64_t> offsets) {
+  StackId stack(std::vector<uint64_t> offsets) {
     for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
     return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
   }
-  void record(int table, uint64_t object, uint32_t size, uint32_t stack, uint32_t context,
+  void record(int table, uint64_t object, uint32_t size, StackId stack, ContextId context,
               uint64_t time) {
     tables_[table]->record({.object = 0xffff800000000000 + object,
                             .size = size,
                             .stack = stack,
                             .context = context,
                             .time = time,
-                            .cpu = 3,
+                            .cpu = CpuId{3},
                             .truncated = false});
   }
-  // `open`: from then on, as when the memory ends.
+  // Makes a dump of `sources` tables. Calls open() between TraceBinary::open() and finish(), so
+  // that a test can make further allocations fail.
   Result<void> take(unsigned sources = 2, uint64_t sample = 0, void (*open)() = nullptr) {
     binary_.reset();
-    memset(memory_, 0xa5, sizeof(memory_));  // undefined, as in the kernel
+    memset(memory_, 0xa5, sizeof(memory_));  // undefined contents, as in the kernel
     binary_ = std::make_unique<TraceBinary>(memory_, stacks_, contexts_);
     TRY(binary_->begin(sources));
     for (unsigned i = 0; i < sources; i++) {
@@ -150,7 +151,7 @@ class TraceBinaryTest : public testing::Test {
         header.state.options = {
             .depth = 8, .min_size = 10, .max_size = 4096, .pid = 12, .sample = sample};
       header.object_size = 64;
-      header.untracked = 100 + 2 * tables_[i % 2]->counters().live();  // all that are live
+      header.objects = 100 + 2 * tables_[i % 2]->counters().live;  // with and without a record
       binary_->add(header, i == 0 ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
                    i == 0 ? ABI_TRACEDUMP_ZOMBIE : 0, *tables_[i]);
     }
@@ -179,10 +180,10 @@ class TraceBinaryTest : public testing::Test {
 };
 
 TEST_F(TraceBinaryTest, HasEverything) {
-  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
-  const uint32_t timer = contexts_.intern(ContextKind::kInterrupt, 0, "timer");
-  const uint32_t reaper = contexts_.intern(ContextKind::kKernelTask, 0, "reaper");
-  const uint32_t small = stack({0x10, 0x20}), large = stack({0x30}), gone = stack({0x40});
+  const ContextId shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
+  const ContextId timer = contexts_.intern(ContextKind::kInterrupt, 0, "timer");
+  const ContextId reaper = contexts_.intern(ContextKind::kKernelTask, 0, "reaper");
+  const StackId small = stack({0x10, 0x20}), large = stack({0x30}), gone = stack({0x40});
   clock_now = 5'000'000'000;  // more than 32 bits of milliseconds
   record(0, 0x1000, 10, small, shell, clock_now - 100);
   tables_[0]->set_mark(7);
@@ -190,10 +191,12 @@ TEST_F(TraceBinaryTest, HasEverything) {
   tables_[0]->note_not_leak(0xffff800000002000);
   record(0, 0x3000, 100, large, reaper, clock_now);
   record(0, 0x4000, 100, gone, reaper, clock_now);
-  record(0, 0x5000, 1, 0, 0, clock_now - 4'294'967'000);  // the low halves have wrapped since
-  tables_[0]->forget(0xffff800000004000, 0);
-  tables_[0]->forget(0xffff800000006000, 0);
-  tables_[1]->filter(0);
+  record(
+      0, 0x5000, 1, StackId::kNone, ContextId::kNone,
+      clock_now - 4'294'967'000);  // since this time, the clock's low 32 bits have wrapped around
+  tables_[0]->forget(0xffff800000004000, CpuId{0});
+  tables_[0]->forget(0xffff800000006000, CpuId{0});
+  tables_[1]->filter(CpuId{0});
   record(1, 0x8000, 4096, small, shell, clock_now);
   ASSERT_TRUE(take().ok());
   const Reader dump(read());
@@ -237,9 +240,11 @@ TEST_F(TraceBinaryTest, HasEverything) {
   EXPECT_EQ(arena.seen, 2u);
 
   EXPECT_EQ(dump.stacks.size(), 2u) << "the one of an object that was freed is not there";
-  EXPECT_EQ(dump.frames_of(small), (std::vector<uint64_t>{StackTable::kKernelBase + 0x10,
-                                                          StackTable::kKernelBase + 0x20}));
-  EXPECT_EQ(dump.frames_of(large), (std::vector<uint64_t>{StackTable::kKernelBase + 0x30}));
+  EXPECT_EQ(
+      dump.frames_of(number_of(small)),
+      (std::vector<uint64_t>{StackTable::kKernelBase + 0x10, StackTable::kKernelBase + 0x20}));
+  EXPECT_EQ(dump.frames_of(number_of(large)),
+            (std::vector<uint64_t>{StackTable::kKernelBase + 0x30}));
 
   ASSERT_EQ(dump.records.at(0).size(), 4u);
   const auto records = by_stack_and_time(dump.records.at(0));
@@ -266,51 +271,53 @@ TEST_F(TraceBinaryTest, HasEverything) {
 
 TEST_F(TraceBinaryTest, ContextsHaveProgramsAndRecordsUserStacks) {
   const std::vector<uint64_t> frames = {0x401000, 0x7fff00001234};
-  const uint32_t user = stacks_.intern(StackKind::kUser, frames.data(), frames.size());
+  const StackId user = stacks_.intern(StackKind::kUser, frames.data(), frames.size());
   const std::vector<uint8_t> build_id = {9, 8, 7};
   contexts_.intern(ContextKind::kProcess, 1, "init",
-                   {.path = "/bin/init", .build_id = {}});  // who allocates nothing
+                   {.path = "/bin/init", .build_id = {}});  // no record has this context
   const TraceProgram program = {.path = "/bin/sh", .build_id = build_id};
-  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh", program);
+  const ContextId shell = contexts_.intern(ContextKind::kProcess, 12, "sh", program);
   contexts_.intern(ContextKind::kProcess, 13, "cat", {.path = "/bin/cat", .build_id = {}});
-  const uint32_t child = contexts_.intern(ContextKind::kProcess, 14, "sh", program);
-  const uint32_t kernel = stack({0x10});
-  stacks_.intern_pair({stack({0x20}), user});  // that nobody has
+  const ContextId child = contexts_.intern(ContextKind::kProcess, 14, "sh", program);
+  const StackId kernel = stack({0x10});
+  stacks_.intern_pair({stack({0x20}), user});  // no record holds this pair
   record(1, 0x3000, 10, kernel, child, 3);
   record(1, 0x1000, 10, stacks_.intern_pair({kernel, user}), shell, 1);
   record(1, 0x2000, 10, stacks_.intern_pair({kernel, user}), child, 2);
   ASSERT_TRUE(take().ok());
   const Reader dump(read());
   ASSERT_EQ(dump.contexts.size(), 2u) << "those that are named";
-  for (const uint32_t id : {shell, child}) {
-    const abi_tracedump_context& context = dump.context(id);
+  for (const ContextId id : {shell, child}) {
+    const abi_tracedump_context& context = dump.context(number_of(id));
     EXPECT_EQ(dump.string(context.name), "sh");
     EXPECT_EQ(dump.string(context.path), "/bin/sh");
     EXPECT_EQ(context.pid, id == shell ? 12u : 14u);
     ASSERT_EQ(context.build_id_size, build_id.size());
     EXPECT_EQ(memcmp(context.build_id, build_id.data(), build_id.size()), 0);
   }
-  EXPECT_EQ(dump.context(shell).name, dump.context(child).name) << "a program's texts come once";
-  // One kernel stack for all, each with the stack of its caller.
+  EXPECT_EQ(dump.context(number_of(shell)).name, dump.context(number_of(child)).name)
+      << "a program's texts come once";
+  // All three records have the stack `kernel`. Two of them also have the stack `user`.
   ASSERT_EQ(dump.stacks.size(), 2u);
   for (const auto& stack : dump.stacks) {
-    EXPECT_EQ(stack.kind,
-              stack.id == user ? unsigned{ABI_TRACEDUMP_USER} : unsigned{ABI_TRACEDUMP_KERNEL});
+    EXPECT_EQ(stack.kind, stack.id == number_of(user) ? unsigned{ABI_TRACEDUMP_USER}
+                                                      : unsigned{ABI_TRACEDUMP_KERNEL});
   }
-  EXPECT_EQ(dump.frames_of(user), frames);
+  EXPECT_EQ(dump.frames_of(number_of(user)), frames);
   EXPECT_EQ(dump.sources[1].stacks, 1u);
   const auto records = by_stack_and_time(dump.records.at(1));
   ASSERT_EQ(records.size(), 3u);
   for (size_t i = 0; i < 3; i++) {
-    EXPECT_EQ(records[i].stack, kernel);
-    EXPECT_EQ(records[i].user_stack, i < 2 ? user : 0);
+    EXPECT_EQ(records[i].stack, number_of(kernel));
+    EXPECT_EQ(records[i].user_stack, i < 2 ? number_of(user) : 0);
     EXPECT_EQ(records[i].time, (i + 1) * 1'000'000);
     EXPECT_EQ(records[i].cpu, 3u);
   }
 }
 
 TEST_F(TraceBinaryTest, SampledTracesSayWhatTheyStandFor) {
-  for (uint64_t i = 0; i < 10; i++) record(1, 0x1000 + 64 * i, 64, stack({0x10}), 0, 0);
+  for (uint64_t i = 0; i < 10; i++)
+    record(1, 0x1000 + 64 * i, 64, stack({0x10}), ContextId::kNone, 0);
   ASSERT_TRUE(take(2, 512).ok());
   const Reader dump(read());
   EXPECT_EQ(dump.sources[1].sample, 512u);
@@ -354,13 +361,13 @@ TEST_F(TraceBinaryTest, ReadsTheSameInPiecesOfAnySizeAndFromAnywhere) {
   EXPECT_EQ(binary_->read(buffer, sizeof(buffer), UINT64_MAX), 0u);
 }
 
-// What is allocated, freed and interned after the copies were made does not show.
+// Later allocations, frees and new entries do not appear in the dump.
 TEST_F(TraceBinaryTest, IsOfTheMomentOfTheCopy) {
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  const ContextId context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   for (uint32_t i = 0; i < 500; i++) record(0, 0x1000 + i * 64, 1, stack({i % 7}), context, 0);
   ASSERT_TRUE(take().ok());
   const std::string before = read();
-  for (uint32_t i = 0; i < 400; i++) tables_[0]->forget(0xffff800000001000 + i * 64, 0);
+  for (uint32_t i = 0; i < 400; i++) tables_[0]->forget(0xffff800000001000 + i * 64, CpuId{0});
   for (uint32_t i = 0; i < 900; i++) {
     record(1, 0x1000 + i * 64, 1, stack({1000 + i}),
            contexts_.intern(ContextKind::kProcess, i, "other"), 0);
@@ -368,14 +375,15 @@ TEST_F(TraceBinaryTest, IsOfTheMomentOfTheCopy) {
   EXPECT_TRUE(read() == before);
 }
 
-// What cannot be named is not there, and counted.
+// If there is no memory for the tables of stacks and contexts, the dump has those that fit into its
+// own buffer. It counts the records whose stack or context is missing.
 TEST_F(TraceBinaryTest, WithoutMemoryItNamesWhatFits) {
   constexpr uint32_t kRecords = 20'000;
   for (uint32_t i = 0; i < kRecords; i++) {
     char name[16];
     snprintf(name, sizeof(name), "p%u", i % 1000);
     const uint64_t frame = 0x400000 + i % 3000;
-    const uint32_t user = stacks_.intern(StackKind::kUser, &frame, 1);
+    const StackId user = stacks_.intern(StackKind::kUser, &frame, 1);
     record(i % 2, 0x1000 + i * 64, 1, stacks_.intern_pair({stack({i % 5000}), user}),
            contexts_.intern(ContextKind::kProcess, i % 4000 + 1, name), i);
   }
@@ -412,7 +420,7 @@ TEST_F(TraceBinaryTest, WithoutMemoryItNamesWhatFits) {
   EXPECT_GT(contextless, 0u);
   EXPECT_LT(stackless, kRecords);
   EXPECT_LT(contextless, kRecords);
-  // With memory everything has a name.
+  // With memory all stacks and contexts are named.
   TraceWorld::fail_blocks(0);
   ASSERT_TRUE(take().ok());
   const Reader whole(read());

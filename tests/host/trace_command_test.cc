@@ -64,7 +64,7 @@ TEST(TraceCommand, Filters) {
             (TraceOptions{.min_size = 4096, .max_size = 2 << 20}));
   EXPECT_EQ(parse("start min=64 max=64")[0].options,
             (TraceOptions{.min_size = 64, .max_size = 64}));
-  // What filters nothing is no filter.
+  // A filter that excludes nothing counts as no filter.
   EXPECT_EQ(parse("start min=0 max=4294967295")[0].options, TraceOptions());
   for (const char* bad : {"", "-1", "x", "4294967296", "4G", "99999999999999999999", "K", "1KK",
                           "1k", "1 K", "0x10"}) {
@@ -221,7 +221,7 @@ TEST(TraceCommand, GarbageIsShownHarmlessly) {
   }
 }
 
-// The table of states in command.h, cell by cell.
+// Tests each cell of the table of phases and commands in command.h.
 TEST(TraceCommand, States) {
   const auto after = [](TracePhase phase, const char* text) {
     TraceState state{.phase = phase, .options = {}, .mark = 3};

@@ -19,31 +19,32 @@ ContextTable trace_contexts;
 
 namespace {
 
-// As a hook asks.
+// Gets the current context in the same way as a hook: from the task if the task has it cached.
 CurrentContext current_context() {
   const Cpu& cpu = this_cpu();
   if (cpu.current && trace_context_remembered(cpu)) {
-    EXPECT_TRUE(trace_contexts.recall(cpu.current->trace_context) != 0);
+    EXPECT_TRUE(trace_contexts.recall(cpu.current->trace_context) != ContextId::kNone);
     if (cpu.current->trace_call != kTraceFromUser)
       return {trace_contexts.recall(cpu.current->trace_context), cpu.current->trace_call};
   }
   return trace_find_context();
 }
-uint32_t user_stack() {
-  return caller_stack(current_context().caller);
+StackId user_stack() {
+  return stack_in(current_context().caller);
 }
 
 int pages_out = 0;
 bool no_pages = false;
 
-// The stack of the program, and what the kernel's entry has saved.
+// The stack of the fake program, and the kernel stack with the registers saved at the system call.
 std::vector<uint64_t> user_memory;
 struct {
   uint64_t below[512];
   TrapFrame frame;
 } kernel_stack;
 
-// The instruction, and the return addresses of frames that begin `at` words up the stack.
+// Makes the fake program's stack: frames[0] is the instruction pointer; the other addresses are
+// return addresses in stack frames, of which the first is at word `at` of user_memory.
 void set_user_stack(const std::vector<uint64_t>& frames, size_t at = 4) {
   user_memory.assign(4096, 0x5a5a);
   kernel_stack.frame = {};
@@ -59,7 +60,8 @@ void set_user_stack(const std::vector<uint64_t>& frames, size_t at = 4) {
   *next = 0;
 }
 
-// What the rest of the kernel would say.
+// The state of the fakes of other kernel functions. `walks` counts the calls of walk_user_stack(),
+// `programs_asked` the calls of program_of(). `interrupt`: what interrupt_name() returns.
 int walks = 0;
 int programs_asked = 0;
 std::string program_path;
@@ -114,14 +116,15 @@ void panic(const char* pattern, ...) {
 
 namespace {
 
-// No other user stack of this size finds room without a page.
+// Fills the stack table until a user stack of `size` frames needs a new page. Call while no_pages
+// is set.
 void fill_stack_page(size_t size) {
   std::vector<uint64_t> frames(size, 0x700000);
   do frames[0]++;
-  while (trace_stacks.intern(StackKind::kUser, frames.data(), frames.size()) != 0);
+  while (trace_stacks.intern(StackKind::kUser, frames.data(), frames.size()) != StackId::kNone);
 }
 
-// With and without what a CPU remembers of callers.
+// Runs each test with and without the CPU's cache of calling user stacks (recent_callers.h).
 class TraceContextTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -158,11 +161,12 @@ class TraceContextTest : public testing::TestWithParam<bool> {
     if (GetParam()) recent_callers_open(1);
   }
 
-  // So often that the CPU remembers the stack: the number of that.
-  uint32_t meet() {
+  // Makes two system calls with the same user stack. After that, the CPU's cache, if the test uses
+  // it, has the stack. Returns the stack's number.
+  StackId meet() {
     for (int i = 0; i < 2; i++) {
       return_to_user();
-      EXPECT_NE(user_stack(), 0u);
+      EXPECT_NE(user_stack(), StackId::kNone);
     }
     walks = 0;
     return user_stack();
@@ -192,13 +196,14 @@ TEST_P(TraceContextTest, AProcessHasItsProgramAndTheUserStackOfTheCall) {
 }
 
 TEST_P(TraceContextTest, TheUserStackIsAskedForOnceInEachCall) {
-  const uint32_t context = current_context().id, first = user_stack();
+  const ContextId context = current_context().id;
+  const StackId first = user_stack();
   for (int i = 0; i < 10; i++) EXPECT_EQ(user_stack(), first);
   EXPECT_EQ(walks, 1);
   set_user_stack({0x403000, 0x402000});
   EXPECT_EQ(user_stack(), first) << "until it returns to user mode";
   return_to_user();
-  const uint32_t second = user_stack();
+  const StackId second = user_stack();
   EXPECT_NE(second, first);
   EXPECT_EQ(user_stack(), second);
   EXPECT_EQ(walks, 2);
@@ -214,7 +219,8 @@ TEST_P(TraceContextTest, TheUserStackIsAskedForOnceInEachCall) {
 }
 
 TEST_P(TraceContextTest, AnotherProcessHasTheSameUserStack) {
-  const uint32_t context = current_context().id, stack = meet();
+  const ContextId context = current_context().id;
+  const StackId stack = meet();
   TaskHead other = task_;
   other.pid = 13;
   other.trace_context = 0;
@@ -229,16 +235,17 @@ TEST_P(TraceContextTest, WhatIsRememberedIsWhatAWalkWouldFind) {
   std::vector<uint64_t> frames = {0x401000};
   for (uint64_t i = 1; i < kUserStackDepth; i++) {
     frames.push_back(0x402000 + i * 16);
-    // In each frame another return address, and another way to the next.
+    // Change the stack in one frame, in two ways: change the frame's return address, or move the
+    // frame to other memory. The registers are frame 0: set rbp to 0, or change rip.
     for (size_t change = 0; change <= i; change++) {
       for (const bool moved : {false, true}) {
         set_user_stack(frames);
-        const uint32_t before = meet();
+        const StackId before = meet();
         uint64_t& rbp = kernel_stack.frame.rbp;
         if (change == 0) {
           moved ? kernel_stack.frame.rip++ : rbp = 0;
         } else if (moved) {
-          // The frame is copied to where there is room.
+          // Move the frame to unused memory, with another return address.
           const size_t at = 4 + (change - 1) * 3;
           user_memory[2000] = user_memory[at];
           user_memory[2001] = user_memory[at + 1] + 1;
@@ -248,15 +255,15 @@ TEST_P(TraceContextTest, WhatIsRememberedIsWhatAWalkWouldFind) {
           user_memory[4 + (change - 1) * 3 + 1] += uint64_t{1} << 32;
         }
         return_to_user();
-        const uint32_t after = user_stack();
+        const StackId after = user_stack();
         EXPECT_EQ(walks, 1) << i << " " << change;
         EXPECT_NE(after, before) << i << " " << change;
         EXPECT_EQ(trace_stacks.view(after).size(), change == 0 && !moved ? 1 : i + 1);
       }
     }
-    // The end must be the end.
+    // A longer stack must not match the cached stack, which ended at this frame.
     set_user_stack(frames);
-    const uint32_t before = meet();
+    const StackId before = meet();
     const uint64_t caller = current_context().caller;
     const size_t last = 4 + (i - 1) * 3;
     user_memory[last] = reinterpret_cast<uint64_t>(&user_memory[3000]);
@@ -264,7 +271,7 @@ TEST_P(TraceContextTest, WhatIsRememberedIsWhatAWalkWouldFind) {
     user_memory[3001] = 0x500000;
     return_to_user();
     EXPECT_NE(current_context().caller, caller);
-    // A fault is not a call.
+    // The stack was cached for a system call. The same stack at a page fault must not match.
     set_user_stack(frames);
     EXPECT_EQ(meet(), before);
     return_to_user();
@@ -280,15 +287,15 @@ TEST_P(TraceContextTest, WhatIsRememberedIsWhatAWalkWouldFind) {
 
 TEST_P(TraceContextTest, ExecMakesAnotherProgram) {
   const ContextTable::Context& before = context();
-  const uint32_t stack = meet();
+  const StackId stack = meet();
   strcpy(task_.name, "cat");
   program_path = "/bin/cat";
   trace_program_changed(task_);
   const ContextTable::Context& during = context();
-  const uint32_t number = current_context().id;
+  const ContextId number = current_context().id;
   EXPECT_STREQ(during.program->path, "/bin/cat");
   EXPECT_STREQ(before.program->path, "/bin/sh");
-  EXPECT_EQ(user_stack(), 0u) << "the registers are the old program's";
+  EXPECT_EQ(user_stack(), StackId::kNone) << "the registers are the old program's";
   EXPECT_EQ(current_context().id, number);
   EXPECT_EQ(walks, 0);
   return_to_user();
@@ -298,11 +305,11 @@ TEST_P(TraceContextTest, ExecMakesAnotherProgram) {
 
 TEST_P(TraceContextTest, WhatWasNeverInUserModeHasNoUserStack) {
   task_.trace_call = 0;
-  EXPECT_EQ(user_stack(), 0u);
+  EXPECT_EQ(user_stack(), StackId::kNone);
   EXPECT_EQ(context().pid, 12u);
   task_.trace_call = kTraceFromUser;
-  task_.process = nullptr;  // it is ending
-  EXPECT_EQ(user_stack(), 0u);
+  task_.process = nullptr;  // the process is ending
+  EXPECT_EQ(user_stack(), StackId::kNone);
   EXPECT_EQ(task_.trace_call, 0u) << "it is not asked again";
   task_.pid = 0;
   trace_program_changed(task_);
@@ -314,17 +321,17 @@ TEST_P(TraceContextTest, WhatWasNeverInUserModeHasNoUserStack) {
 }
 
 TEST_P(TraceContextTest, AnInterruptIsNobodyElses) {
-  const uint32_t task = current_context().id;
+  const ContextId task = current_context().id;
   cpu_.interrupt_depth = 1;
   cpu_.interrupt_vector = kVectorIrqBase + 4;
   const ContextTable::Context& serial = context();
   EXPECT_EQ(serial.kind, ContextKind::kInterrupt);
   EXPECT_STREQ(serial.program->name, "uart0");
-  EXPECT_EQ(user_stack(), 0u);
+  EXPECT_EQ(user_stack(), StackId::kNone);
   EXPECT_EQ(trace_current_pid(), 0u);
   interrupt = "disk";
   EXPECT_STREQ(context().program->name, "disk");
-  // An exception is what ran.
+  // An exception belongs to the task whose code caused it, so the context is the task's.
   cpu_.interrupt_vector = kVectorPageFault;
   EXPECT_EQ(current_context().id, task);
   EXPECT_EQ(trace_current_pid(), 12u);
@@ -332,12 +339,12 @@ TEST_P(TraceContextTest, AnInterruptIsNobodyElses) {
 }
 
 TEST_P(TraceContextTest, NumbersFromAnEarlierTraceAreNotUsed) {
-  const uint32_t first = current_context().id;
+  const ContextId first = current_context().id;
   cpu_.interrupt_depth = 1;
   cpu_.interrupt_vector = kVectorIrqBase;
-  const uint32_t irq = current_context().id;
+  const ContextId irq = current_context().id;
   close();
-  EXPECT_EQ(current_context().id, 0u) << "nothing is traced";
+  EXPECT_EQ(current_context().id, ContextId::kNone) << "nothing is traced";
   open_again();
   const TraceProgram other = {"/bin/cp", program_of(task_).build_id};
   EXPECT_EQ(trace_contexts.intern(ContextKind::kProcess, 13, "cp", other), first)
@@ -350,28 +357,30 @@ TEST_P(TraceContextTest, NumbersFromAnEarlierTraceAreNotUsed) {
   EXPECT_EQ(walks, 2);
 }
 
-// The number that a task remembers of its user stack may have been given to another since.
+// A task caches the number of its user stack. In a later trace, this number may be that of another
+// stack, so the cached number must not be used.
 TEST_P(TraceContextTest, UserStacksFromAnEarlierTraceAreNotUsed) {
-  const uint32_t first = user_stack();
+  const StackId first = user_stack();
   close();
   open_again();
-  EXPECT_NE(first, 0u);
+  EXPECT_NE(first, StackId::kNone);
   const uint64_t frame = 0x900000;
   EXPECT_EQ(trace_stacks.intern(StackKind::kUser, &frame, 1), first) << "the test needs this";
   EXPECT_NE(user_stack(), first);
   EXPECT_EQ(trace_stacks.view(user_stack())[0], 0x401000u);
   EXPECT_EQ(walks, 2);
-  // Nor when a probe has asked for the context alone meanwhile.
+  // If a probe calls trace_find_base() first, which gets only the context, the cached number must
+  // not be used either.
   close();
   open_again();
   EXPECT_EQ(trace_stacks.intern(StackKind::kUser, &frame, 1), first);
-  EXPECT_NE(trace_find_base(), 0u);
+  EXPECT_NE(trace_find_base(), ContextId::kNone);
   EXPECT_NE(user_stack(), first);
 }
 
 TEST_P(TraceContextTest, AUserStackThatIsLostLeavesTheContext) {
   task_.trace_call = 0;
-  const uint32_t id = current_context().id;
+  const ContextId id = current_context().id;
   return_to_user();
   no_pages = true;
   fill_stack_page(2);
@@ -384,20 +393,22 @@ TEST_P(TraceContextTest, AUserStackThatIsLostLeavesTheContext) {
   no_pages = false;
   EXPECT_EQ(current_context().caller, kTraceFromUser | kCallerLost);
   return_to_user();
-  EXPECT_NE(user_stack(), 0u);
+  EXPECT_NE(user_stack(), StackId::kNone);
   EXPECT_EQ(current_context().caller & kCallerLost, 0u);
 }
 
 TEST_P(TraceContextTest, AContextThatIsLostIsTriedAgain) {
   no_pages = true;
-  for (uint32_t pid = 100; trace_contexts.intern(ContextKind::kProcess, pid, "cp") != 0;) pid++;
-  EXPECT_EQ(current_context().id, 0u);
-  EXPECT_EQ(current_context().id, 0u);
+  for (uint32_t pid = 100;
+       trace_contexts.intern(ContextKind::kProcess, pid, "cp") != ContextId::kNone;)
+    pid++;
+  EXPECT_EQ(current_context().id, ContextId::kNone);
+  EXPECT_EQ(current_context().id, ContextId::kNone);
   EXPECT_EQ(current_context().caller, 0u) << "it counts as a lost context";
   EXPECT_EQ(walks, 0);
   no_pages = false;
-  EXPECT_NE(current_context().id, 0u);
-  EXPECT_NE(user_stack(), 0u);
+  EXPECT_NE(current_context().id, ContextId::kNone);
+  EXPECT_NE(user_stack(), StackId::kNone);
 }
 
 TEST_P(TraceContextTest, DeepStacksAreCut) {
@@ -405,31 +416,31 @@ TEST_P(TraceContextTest, DeepStacksAreCut) {
     set_user_stack(std::vector<uint64_t>(count, 0x401000));
   };
   same_frames(kUserStackDepth);
-  const uint32_t whole = user_stack();
+  const StackId whole = user_stack();
   EXPECT_EQ(trace_stacks.view(whole).size(), kUserStackDepth);
-  EXPECT_EQ(current_context().caller & kCallerCut, 0u);
+  EXPECT_EQ(current_context().caller & kStackTruncated, 0u);
   for (const size_t depth : {kUserStackDepth + 1, size_t{100}}) {
     same_frames(depth);
     return_to_user();
     walks = 0;
     for (int i = 0; i < 3; i++) {
-      EXPECT_EQ(current_context().caller, kTraceFromUser | kCallerCut | whole)
+      EXPECT_EQ(current_context().caller, kTraceFromUser | kStackTruncated | number_of(whole))
           << "each time; what is there of it is the same";
     }
     EXPECT_EQ(walks, GetParam() && depth == 100 ? 0 : 1) << "deeper than what is looked at";
   }
   walks = 0;
-  // A number from before the tables were emptied.
+  // The cached number is from before close(), so a walk is necessary.
   close();
   open_again();
-  EXPECT_NE(current_context().caller & kCallerCut, 0u);
+  EXPECT_NE(current_context().caller & kStackTruncated, 0u);
   EXPECT_EQ(walks, 1);
-  // Another program, which has not been in user mode.
+  // The task has got another program, which was not in user mode yet.
   trace_program_changed(task_);
   EXPECT_EQ(current_context().caller, 0u);
   same_frames(3);
   return_to_user();
-  EXPECT_EQ(current_context().caller & kCallerCut, 0u);
+  EXPECT_EQ(current_context().caller & kStackTruncated, 0u);
   EXPECT_EQ(trace_stacks.view(user_stack()).size(), 3u);
 }
 
@@ -438,7 +449,7 @@ TEST_P(TraceContextTest, OfADeepStackAllThatIsRecordedIsCompared) {
   for (uint64_t i = 0; i < 30; i++) frames.push_back(0x402000 + i * 16);
   for (size_t change = 1; change < frames.size(); change++) {
     set_user_stack(frames);
-    const uint32_t before = meet();
+    const StackId before = meet();
     user_memory[4 + (change - 1) * 3 + 1]++;
     return_to_user();
     EXPECT_EQ(user_stack() == before, change >= kUserStackDepth) << change;
@@ -460,11 +471,11 @@ TEST_P(TraceContextTest, WithoutAPageNothingIsRemembered) {
   task_.trace_call = 0;
   static_cast<void>(current_context());
   const uint64_t frame = 0x900000;
-  EXPECT_NE(trace_stacks.intern(StackKind::kUser, &frame, 1), 0u);  // begins the page
+  EXPECT_NE(trace_stacks.intern(StackKind::kUser, &frame, 1), StackId::kNone);  // starts the page
   no_pages = true;
   meet();
   return_to_user();
-  EXPECT_NE(user_stack(), 0u);
+  EXPECT_NE(user_stack(), StackId::kNone);
   EXPECT_EQ(walks, 1);
 }
 

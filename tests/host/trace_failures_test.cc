@@ -1,6 +1,7 @@
-// A whole life of two traces, again and again, with each of its allocations failing in turn: pages
-// of trace memory, and what dumps are copied to. Every time both identities hold in every shard,
-// the counters say what was lost and no more is lost than that one page, and all memory comes back.
+// The whole life of two traces, repeated many times. In each run another allocation fails. It is
+// the allocation of a page of trace memory, or of memory for a dump. In each run the identities of
+// the counters (docs/tracedump.md) hold, at most one stack, context, record or dump is lost or
+// incomplete, the counters show the loss, and all memory is freed at the end.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ uint64_t now() {
 
 struct Expected {
   TraceCounters counters = {};
-  std::unordered_map<uint64_t, uint32_t> live;  // object and size
+  std::unordered_map<uint64_t, uint32_t> live;  // for each live object: its size in bytes
 };
 
 class Life {
@@ -38,7 +39,7 @@ class Life {
     if (stacks_open_) stacks_.clear();
   }
 
-  // In the order in which a start does it.
+  // Allocates the tables in the same order as the command `start`.
   Result<void> open() {
     TRY(stacks_.open());
     stacks_open_ = true;
@@ -51,7 +52,8 @@ class Life {
     return {};
   }
 
-  // Returns how many dumps did not know everything, for want of memory.
+  // Records and frees objects, and makes dumps. Returns the number of dumps that were incomplete
+  // for lack of memory.
   unsigned live() {
     unsigned poorer = 0;
     for (int phase = 0; phase < 4; phase++) {
@@ -79,7 +81,7 @@ class Life {
   }
 
  private:
-  // One operation, as a hook does it.
+  // Records, filters or frees an object in one of the two traces, with the same calls as a hook.
   void step() {
     const size_t table = random_() % tables_.size();
     Expected& expected = expected_[table];
@@ -87,7 +89,7 @@ class Life {
     if (what < 5 && !expected.live.empty()) return forget(table, expected.live.begin()->first);
     const uint64_t object = next_object_ += 64;
     if (what == 5) {
-      tables_[table]->filter(0);
+      tables_[table]->filter(CpuId{0});
       expected.counters.seen++;
       expected.counters.filtered++;
       return;
@@ -101,21 +103,23 @@ class Life {
     std::array<uint64_t, 20> frames;
     const uint64_t which = random_() % 400;
     for (size_t i = 0; i < frames.size(); i++) frames[i] = StackTable::kKernelBase + which * 64 + i;
-    uint32_t stack = stacks_.intern(StackKind::kKernel, frames.data(), 4 + which % 16);
+    StackId stack = stacks_.intern(StackKind::kKernel, frames.data(), 4 + which % 16);
 
     const auto pid = static_cast<uint32_t>(1 + random_() % 2000);
     const std::string name = "program" + std::to_string(pid % 90);
-    const uint32_t context = contexts_.intern(ContextKind::kProcess, pid, name,
-                                              {.path = "/bin/program", .build_id = {}});
+    const ContextId context = contexts_.intern(ContextKind::kProcess, pid, name,
+                                               {.path = "/bin/program", .build_id = {}});
     bool user_stack_lost = false;
-    if (context != 0 && random_() % 2 == 0) {
+    if (context != ContextId::kNone && random_() % 2 == 0) {
       const uint64_t user_frames[] = {0x400000 + which * 8, 0x500000};
-      const uint32_t user_stack = stacks_.intern(StackKind::kUser, user_frames, 2);
-      const uint32_t pair =
-          stack == 0 || user_stack == 0 ? 0 : stacks_.intern_pair({stack, user_stack});
-      user_stack_lost = user_stack == 0 || (stack != 0 && pair == 0);
-      // Without it the kernel's remains.
-      if (pair != 0) stack = pair;
+      const StackId user_stack = stacks_.intern(StackKind::kUser, user_frames, 2);
+      const StackId pair = stack == StackId::kNone || user_stack == StackId::kNone
+                               ? StackId::kNone
+                               : stacks_.intern_pair({stack, user_stack});
+      user_stack_lost =
+          user_stack == StackId::kNone || (stack != StackId::kNone && pair == StackId::kNone);
+      // Without the pair, the record has only the kernel stack.
+      if (pair != StackId::kNone) stack = pair;
     }
 
     const auto size = static_cast<uint32_t>(1 + random_() % 64);
@@ -124,8 +128,8 @@ class Life {
                             .size = size,
                             .stack = stack,
                             .context = context,
-                            .time = 500,
-                            .cpu = static_cast<uint16_t>(which % 8),
+                            .time = {500},
+                            .cpu = CpuId{static_cast<uint32_t>(which % 8)},
                             .truncated = which % 16 == 0,
                             .user_stack_lost = user_stack_lost});
     TraceCounters& counters = expected.counters;
@@ -135,25 +139,25 @@ class Life {
       return;
     }
     counters.recorded++;
-    counters.live_bytes += size;
-    counters.stacks_lost += stack == 0 || user_stack_lost;
-    counters.contexts_lost += context == 0;
+    counters.bytes += size;
+    counters.stacks_lost += stack == StackId::kNone || user_stack_lost;
+    counters.contexts_lost += context == ContextId::kNone;
     counters.truncated += which % 16 == 0;
     expected.live[object] = size;
   }
 
   void forget(size_t table, uint64_t object) {
     Expected& expected = expected_[table];
-    tables_[table]->forget(object, 0);
+    tables_[table]->forget(object, CpuId{0});
     expected.counters.freed++;
-    expected.counters.live_bytes -= expected.live[object];
+    expected.counters.bytes -= expected.live[object];
     expected.live.erase(object);
   }
 
   void clear(size_t table) {
     tables_[table]->clear();
     expected_[table].counters.cleared += expected_[table].live.size();
-    expected_[table].counters.live_bytes = 0;
+    expected_[table].counters.bytes = 0;
     expected_[table].live.clear();
   }
 
@@ -180,7 +184,7 @@ class Life {
     ASSERT_EQ(is.freed, expected.freed);
     ASSERT_EQ(is.cleared, expected.cleared);
     ASSERT_EQ(is.unmatched, 0u);
-    ASSERT_EQ(is.live_bytes, expected.live_bytes);
+    ASSERT_EQ(is.bytes, expected.bytes);
     ASSERT_EQ(is.stacks_lost, expected.stacks_lost);
     ASSERT_EQ(is.contexts_lost, expected.contexts_lost);
     ASSERT_EQ(is.truncated, expected.truncated);
@@ -195,11 +199,11 @@ class Life {
     return all;
   }
 
-  // Whether it knows everything.
+  // Returns true if the text dump is complete.
   bool dump_text() {
     TraceText text(memory_, stacks_, contexts_);
     EXPECT_TRUE(text.snapshot().open(*tables_[0]).ok());
-    text.make(now());
+    text.make({now()});
     expect_equal(text.header.counters, expected_[0].counters);
     const std::string all = read_all(text);
     return all.find("not known") == all.npos && all.find(" unattributed ") == all.npos;
@@ -222,7 +226,7 @@ class Life {
   std::array<Expected, 2> expected_;
   std::minstd_rand random_;
   uint64_t next_object_ = 0xffff800000000000;
-  // Both dumps take as much.
+  // The text dump and the binary dump use the same buffer.
   static_assert(TraceText::kRoom == TraceBinary::kRoom);
   alignas(kPageSize) std::byte memory_[TraceText::kRoom];
 };
@@ -254,7 +258,7 @@ TEST(TraceFailures, EachAllocationFailsOnceInTurn) {
     ASSERT_EQ(TraceWorld::blocks_out(), 0u);
   }
   TraceWorld::fail_nth(UINT64_MAX);
-  // Each kind of allocation has been among them.
+  // The failures had each kind of effect at least once.
   EXPECT_GT(nth, 90u);
   EXPECT_GE(not_started, 7u);
   EXPECT_GT(poorer, 3u);

@@ -1,4 +1,4 @@
-// Records whose size 31 bits do not hold.
+// Records of objects whose size in bytes does not fit into 31 bits (TraceTable::kLargeSize).
 #include <gtest/gtest.h>
 
 #include <map>
@@ -14,15 +14,15 @@ std::atomic<uint64_t> coarse_time{0};
 namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
-constexpr uint16_t kOwner = 7;
+constexpr TraceOwner kOwner = trace_owner(7), kOtherOwner = trace_owner(8);
 
 TraceEvent event(uint64_t object, uint64_t size, uint64_t time = 0) {
   return {.object = object,
           .size = size,
-          .stack = 1,
-          .context = 1,
-          .time = time,
-          .cpu = 3,
+          .stack = StackId{1},
+          .context = ContextId{1},
+          .time = {time},
+          .cpu = CpuId{3},
           .truncated = false};
 }
 
@@ -37,14 +37,15 @@ class TraceLargeTest : public testing::Test {
     EXPECT_EQ(TraceWorld::pages_out(), 0u);
   }
 
-  // Copies of all live records, of whose sizes the counters have the sum.
+  // Returns a copy of all records. Checks that the counter `bytes` is the sum of the records'
+  // sizes.
   std::vector<TraceRecord> copy() {
     TraceCounters counters;
     std::vector<TraceRecord> records = copy_of(*table_, &counters);
     EXPECT_EQ(counters.seen, counters.recorded + counters.dropped);
     uint64_t bytes = 0;
     for (const TraceRecord& record : records) bytes += record.size();
-    EXPECT_EQ(counters.live_bytes, bytes);
+    EXPECT_EQ(counters.bytes, bytes);
     return records;
   }
 
@@ -55,43 +56,45 @@ TEST_F(TraceLargeTest, SizesThatARecordCannotHoldAreDropped) {
   table_->record(event(0x1000, TraceTable::kMaxSize));
   table_->record(event(0x2000, TraceTable::kMaxSize + 1));
   ASSERT_EQ(copy().size(), 1u);
-  EXPECT_EQ(table_->counters().live_bytes, TraceTable::kMaxSize);
+  EXPECT_EQ(table_->counters().bytes, TraceTable::kMaxSize);
   EXPECT_EQ(table_->counters().dropped, 1u);
 }
 
-// What says how large records are is used again, however they were freed.
+// A large record takes two slots (TableStore::Large). After a free, both slots are reused. If each
+// of 10,000 large records is freed before the next one is made, all of them take no more pages
+// than the first ten.
 TEST_F(TraceLargeTest, TakeNoMoreMemoryForBeingMany) {
   table_->record(event(0x1000, 5 * TraceTable::kLargeSize));
   uint64_t pages = 0;
   for (uint64_t i = 0; i < 10'000; i++) {
     if (i == 10) pages = TraceWorld::pages_out();
     table_->record(event(0x2000, TraceTable::kLargeSize + i));
-    EXPECT_FALSE(
-        table_->forget_at_once(0x2000, 3));  // where large records are, hooks go the long way
-    table_->forget(0x2000, 3);
-    table_->record(event(0x3000, 7));  // where the large one was
-    EXPECT_EQ(table_->counters().live_bytes, 5 * TraceTable::kLargeSize + 7);
-    table_->forget(0x3000, 3);
+    // While a table has large records, forget_at_once() always returns false.
+    EXPECT_FALSE(table_->forget_at_once(0x2000, CpuId{3}));
+    table_->forget(0x2000, CpuId{3});
+    table_->record(event(0x3000, 7));  // reuses the slot of the large record
+    EXPECT_EQ(table_->counters().bytes, 5 * TraceTable::kLargeSize + 7);
+    table_->forget(0x3000, CpuId{3});
   }
   EXPECT_EQ(TraceWorld::pages_out(), pages);
 }
 
-// A record that was large is taken again for one that is large, while what said how large it was is
-// still in the list.
+// The two slots of a freed large record are reused for small records, and for the first or second
+// part of large records. Each live object must have the size with which it was recorded last.
 TEST_F(TraceLargeTest, AreAsLargeAsTheyWereRecordedLast) {
   std::mt19937_64 random(1);
-  std::map<uint64_t, uint64_t> expected;  // sizes by object
+  std::map<uint64_t, uint64_t> expected;  // for each live object: its size in bytes
   for (unsigned step = 0; step < 20'000; step++) {
     const uint64_t object = (1 + random() % 200) * 0x1000;
     if (expected.erase(object)) {
-      table_->forget(object, 3);
+      table_->forget(object, CpuId{3});
     } else {
       const uint64_t size = random() % 4 == 0 ? 7 : TraceTable::kLargeSize + step;
       table_->record(event(object, size));
       expected[object] = size;
     }
     if (step % 100 != 0) continue;
-    ASSERT_EQ(table_->counters().live(), expected.size());
+    ASSERT_EQ(table_->counters().live, expected.size());
     for (const TraceRecord& record : copy()) ASSERT_EQ(record.size(), expected[record.object()]);
   }
 }
@@ -104,7 +107,7 @@ TEST_F(TraceLargeTest, RangesAreCut) {
     Sizes sizes;
     for (const TraceRecord& record : copy()) {
       sizes[(record.object() - from) / kGiB] = record.size() / kGiB;
-      EXPECT_EQ(record.milliseconds(), time);
+      EXPECT_EQ(record.time().value, time);
     }
     return sizes;
   };
@@ -118,21 +121,22 @@ TEST_F(TraceLargeTest, RangesAreCut) {
   EXPECT_EQ(sizes(), (Sizes{{0, 1}}));
 }
 
-// One pass looks at each once. A search for each in a list of all would take this test minutes.
+// When cut() gets exactly the range of a record, it finds the record by its hash. With a walk over
+// all records for each cut(), this test would take much longer.
 TEST_F(TraceLargeTest, ManyRangesAreCutOneByOne) {
   constexpr uint64_t kRanges = 4'000, kSize = 6 * kGiB;
   const auto address = [](uint64_t i) { return (8 * i + 4) * kGiB; };
-  // Among small ones of another owner, in a part of whose places they lie.
+  // Between the large records are small records of another owner, and some free slots.
   for (uint64_t i = 0; i < kRanges; i++) {
-    table_->record(event(i + 1, 7), kOwner + 1);
+    table_->record(event(i + 1, 7), kOtherOwner);
     table_->record(event(address(i), kSize), kOwner);
-    if (i % 3 == 0) table_->forget(i + 1, 3);
+    if (i % 3 == 0) table_->forget(i + 1, CpuId{3});
   }
-  const uint64_t small = table_->counters().live() - kRanges;
+  const uint64_t small = table_->counters().live - kRanges;
   for (uint64_t left = kRanges; left > 0; left--) {
-    ASSERT_EQ(table_->counters().live(), small + left);
-    ASSERT_EQ(table_->counters().live_bytes, small * 7 + left * kSize);
-    // In an order that is not that of the list.
+    ASSERT_EQ(table_->counters().live, small + left);
+    ASSERT_EQ(table_->counters().bytes, small * 7 + left * kSize);
+    // The order of the cuts differs from the order of the records.
     ASSERT_TRUE(table_->cut(address(left * 1'237 % kRanges), kSize, kOwner)) << left;
   }
   for (const TraceRecord& record : copy()) EXPECT_EQ(record.size(), 7u);

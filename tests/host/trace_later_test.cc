@@ -9,7 +9,9 @@
 
 namespace {
 
-// What the value of `trace=` wants of `name`: options as typed, "no", or "" for the usual ones.
+// `items` is a value of the kernel option `trace=`. A cache `name` is created after the option was
+// read. Returns the options of its trace as a user types them: "" for the default options. Returns
+// "no" if the cache would not be traced.
 std::string wants(std::string_view items, std::string_view name) {
   TraceLater later;
   later.expect(items);
@@ -20,7 +22,7 @@ std::string wants(std::string_view items, std::string_view name) {
   return *options == TraceOptions() ? "" : text;
 }
 
-// What is said about each item that is wrong.
+// Returns the error messages about invalid items of a value of `trace=`.
 std::vector<std::string> errors(std::string_view items) {
   std::vector<std::string> found;
   for (TraceItem item; trace_next_item(&items, &item);) {
@@ -58,7 +60,7 @@ TEST(TraceLater, OptionsHoldForTheItemsBeforeThatHaveNone) {
   EXPECT_EQ(wants(several, "b"), " depth=16");
   EXPECT_EQ(wants(several, "c"), " depth=16");
   EXPECT_EQ(wants(several, "d"), "");
-  // A colon alone means the usual ones.
+  // A colon without options means the default options: `a` does not get those of `b`.
   EXPECT_EQ(wants("a:,b:depth=2", "a"), "");
 }
 
@@ -77,7 +79,7 @@ TEST(TraceLater, WhatIsWrongIsSaidAndTheRestGoesOn) {
                                      "and pid=N"});
   EXPECT_EQ(wants("a:dpeth=1,b:depth=2", "a"), "no");
   EXPECT_EQ(wants("a:dpeth=1,b:depth=2", "b"), " depth=2");
-  // Options that a list shares are wrong for each.
+  // If several names share invalid options, there is a message for each name.
   EXPECT_EQ(errors("a,b:depth=65").size(), 2u);
   EXPECT_EQ(
       errors("a:min=2:max=1"),
@@ -89,7 +91,7 @@ TEST(TraceLater, WhatIsWrongIsSaidAndTheRestGoesOn) {
                                  std::string("."), std::string(".."), std::string("\x80")})
     EXPECT_EQ(errors(bad), std::vector<std::string>{bad + name});
   EXPECT_EQ(wants(longest, longest), "");
-  // Where nothing stands there is no item.
+  // An empty value has no items, and a comma at the end adds none.
   EXPECT_EQ(errors(""), std::vector<std::string>());
   EXPECT_EQ(errors("a,"), std::vector<std::string>());
 }
@@ -101,12 +103,13 @@ TEST(TraceLater, UntilStop) {
   ASSERT_TRUE(later.advance(command(TraceWord::kStart, few)).ok());
   EXPECT_EQ(later.wants("pipe"), few);
   EXPECT_EQ(later.all(), few);
-  // As it is for what is there already.
+  // `start` with the options of the running trace succeeds; with other options it is refused.
+  // Traces of existing caches have the same rule.
   EXPECT_TRUE(later.advance(command(TraceWord::kStart, few)).ok());
   EXPECT_EQ(later.advance(command(TraceWord::kStart)).error(), Errno::EBUSY);
   EXPECT_EQ(TraceWorld::error(), "what is made later is traced with depth=4: stop it first");
   EXPECT_EQ(later.wants("pipe"), few);
-  // A reset of what runs drops records, and goes on.
+  // `reset` does not end a running trace.
   EXPECT_TRUE(later.advance(command(TraceWord::kReset)).ok());
   EXPECT_EQ(later.wants("pipe"), few);
   EXPECT_TRUE(later.advance(command(TraceWord::kStop)).ok());
@@ -123,7 +126,7 @@ TEST(TraceLater, UntilStop) {
 TEST(TraceLater, StopEndsWhatTheCommandLineNames) {
   TraceLater later;
   later.expect("pipe:depth=9");
-  // The others come to it; the name keeps its own options.
+  // `start` adds all other caches; `pipe` keeps its own options.
   EXPECT_TRUE(later.advance(command(TraceWord::kStart)).ok());
   EXPECT_EQ(later.wants("pipe")->depth, 9u);
   EXPECT_EQ(later.wants("chan"), TraceOptions());
@@ -135,12 +138,12 @@ TEST(TraceLater, StopEndsWhatTheCommandLineNames) {
 TEST(TraceLater, MarksAreThoseOfTheOthers) {
   TraceLater later;
   EXPECT_TRUE(later.advance(command(TraceWord::kMark)).ok());
-  EXPECT_EQ(later.mark(), 0u);  // nothing is traced
+  EXPECT_EQ(later.mark(), 0u);  // nothing is being traced
   EXPECT_TRUE(later.advance(command(TraceWord::kStart)).ok());
   EXPECT_TRUE(later.advance(command(TraceWord::kMark)).ok());
   EXPECT_TRUE(later.advance(command(TraceWord::kReset)).ok());
   EXPECT_EQ(later.mark(), 1u);
-  // What is stopped has marks too, and goes on with them.
+  // `mark` also counts while the trace is stopped, and the next `start` keeps the mark.
   EXPECT_TRUE(later.advance(command(TraceWord::kStop)).ok());
   EXPECT_TRUE(later.advance(command(TraceWord::kMark)).ok());
   EXPECT_TRUE(later.advance(command(TraceWord::kStart)).ok());

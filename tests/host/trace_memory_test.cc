@@ -1,4 +1,5 @@
-// The pool between hooks and the arena, with the tables that take from it and an arena that fails.
+// The pool from which hooks take pages of trace memory (store/trace_memory.h). The tests use it
+// through the tables of stacks and records, and make allocations of the pool's arena fail.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +24,9 @@ class TraceMemoryTest : public testing::Test {
     EXPECT_EQ(trace_arena::pages_out(), 0u);
   }
 
-  // 3,000 objects with 500 stacks. Returns whether it could start.
+  // Makes a table of stacks and a trace table, records 3,000 objects with 500 stacks, and destroys
+  // both tables. Stores the trace's counters in *counters. Returns false if the tables could not be
+  // made.
   static bool life(TraceCounters* counters) {
     trace_memory_begin(1);
     StackTable stacks;
@@ -34,13 +37,13 @@ class TraceMemoryTest : public testing::Test {
         const uint64_t frames[] = {StackTable::kKernelBase + i % 500 * 16,
                                    StackTable::kKernelBase + 8};
         trace_memory_prepare();
-        const uint32_t stack = stacks.intern(StackKind::kKernel, frames, 2);
+        const StackId stack = stacks.intern(StackKind::kKernel, frames, 2);
         table->record({.object = i * 64,
                        .size = 1,
                        .stack = stack,
-                       .context = 1,
+                       .context = ContextId{1},
                        .time = 0,
-                       .cpu = 0,
+                       .cpu = CpuId{0},
                        .truncated = false});
         EXPECT_LE(trace_memory_used(), trace_memory_limit());
       }
@@ -54,7 +57,7 @@ class TraceMemoryTest : public testing::Test {
   }
 };
 
-// That is what the pool is for.
+// The pool has a page in reserve. So if one allocation of a page fails, no record is lost.
 TEST_F(TraceMemoryTest, OnePageThatCannotBeHadCostsNothing) {
   uint64_t nth = 0;
   do {

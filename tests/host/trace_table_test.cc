@@ -15,11 +15,12 @@ std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
-// Half of them as hooks do, where that is possible.
+// Records an event. For half of the objects, tries record_at_once() first, the fast path of hooks.
 void record(TraceTable& table, const TraceEvent& event) {
-  coarse_time = event.time;
-  if (event.object % 128 == 0 && event.stack != 0 && event.context != 0 && !event.user_stack_lost) {
-    const uint64_t stack = event.stack | (event.truncated ? TraceTable::kFlag : 0);
+  coarse_time = event.time.value;
+  if (event.object % 128 == 0 && event.stack != StackId::kNone &&
+      event.context != ContextId::kNone && !event.user_stack_lost) {
+    const uint64_t stack = number_of(event.stack) | (event.truncated ? kStackTruncated : 0);
     if (event.size < TraceTable::kLargeSize &&
         table.record_at_once(event.object, event.size, stack, event.context,
                              cpu_stamp(event.cpu, event.time)))
@@ -29,22 +30,23 @@ void record(TraceTable& table, const TraceEvent& event) {
 }
 void forget(TraceTable& table, uint64_t object, uint32_t cpu) {
   if (object % 128 != 0 ||
-      (!table.forget_at_once(object, cpu) && !table.forget_elsewhere(object, cpu)))
-    table.forget(object, cpu);
+      (!table.forget_at_once(object, CpuId{cpu}) && !table.forget_elsewhere(object, CpuId{cpu})))
+    table.forget(object, CpuId{cpu});
 }
 
-// Of which nothing matters but the object.
+// An event of which only the object matters.
 TraceEvent small_event(uint64_t object) {
   return {.object = object,
           .size = 1,
-          .stack = 1,
-          .context = 1,
-          .time = 0,
-          .cpu = 0,
+          .stack = StackId{1},
+          .context = ContextId{1},
+          .time = {},
+          .cpu = CpuId{0},
           .truncated = false};
 }
 
-// About what a record holds, and more.
+// Returns a random size. About half of the sizes are near TraceTable::kLargeSize, from which on a
+// record takes two slots.
 uint64_t large_size(std::mt19937_64& random) {
   const uint64_t near = TraceTable::kLargeSize - 1 + random() % 3;
   return random() % 2 == 0 ? near : random() & TraceTable::kMaxSize;
@@ -55,7 +57,7 @@ struct Expected {
   uint32_t mark;
 };
 
-// What a table must hold after the same operations.
+// The records and counters that a table must have after the same operations.
 struct Model {
   std::unordered_map<uint64_t, Expected> live;
   TraceCounters counters = {};
@@ -63,7 +65,7 @@ struct Model {
 
 void expect_identities(const TraceCounters& counters) {
   ASSERT_EQ(counters.seen, counters.recorded + counters.dropped + counters.filtered);
-  ASSERT_EQ(counters.recorded, counters.freed + counters.cleared + counters.live());
+  ASSERT_EQ(counters.recorded, counters.freed + counters.cleared + counters.live);
 }
 
 void expect_equal(TraceTable& table, const Model& model) {
@@ -80,7 +82,7 @@ void expect_equal(TraceTable& table, const Model& model) {
   ASSERT_EQ(counters.stacks_lost, model.counters.stacks_lost);
   ASSERT_EQ(counters.contexts_lost, model.counters.contexts_lost);
   ASSERT_EQ(counters.truncated, model.counters.truncated);
-  ASSERT_EQ(counters.live(), model.live.size());
+  ASSERT_EQ(counters.live, model.live.size());
   ASSERT_EQ(records.size(), model.live.size());
   uint64_t bytes = 0;
   for (const TraceRecord& record : records) {
@@ -91,11 +93,11 @@ void expect_equal(TraceTable& table, const Model& model) {
     ASSERT_EQ(record.size(), event.size);
     ASSERT_EQ(record.stack, event.stack);
     ASSERT_EQ(record.context, event.context);
-    ASSERT_EQ(record.milliseconds(), event.time);
+    ASSERT_EQ(record.time(), event.time);
     ASSERT_EQ(record.cpu(), event.cpu);
     ASSERT_EQ(record.mark(), mark);
   }
-  ASSERT_EQ(counters.live_bytes, bytes);
+  ASSERT_EQ(counters.bytes, bytes);
 }
 
 class TraceTableTest : public testing::Test {
@@ -110,7 +112,8 @@ class TraceTableTest : public testing::Test {
     EXPECT_EQ(TraceWorld::pages_out(), 0u);
   }
 
-  // Whether a record was dropped is the table's to say: memory fails at random.
+  // Records an event in the table and in the model. If the table counts the event as dropped, the
+  // model counts it as dropped, too: allocations fail at random.
   void record(Model& model, const TraceEvent& event) {
     const uint64_t dropped = table_->counters().dropped;
     ::record(*table_, event);
@@ -120,12 +123,12 @@ class TraceTableTest : public testing::Test {
       return;
     }
     model.counters.recorded++;
-    model.counters.stacks_lost += event.stack == 0;
-    model.counters.contexts_lost += event.context == 0;
+    model.counters.stacks_lost += event.stack == StackId::kNone;
+    model.counters.contexts_lost += event.context == ContextId::kNone;
     model.counters.truncated += event.truncated;
     model.live[event.object] = {event, table_->mark()};
   }
-  // By any CPU.
+  // Frees the object in the table and in the model, on a CPU that changes from call to call.
   void forget(Model& model, uint64_t object) {
     ::forget(*table_, object, cpu_ = (cpu_ * 5 + 1) % 64);
     if (model.live.erase(object) > 0) {
@@ -135,7 +138,8 @@ class TraceTableTest : public testing::Test {
     }
   }
 
-  // Random operations, with a comparison after every few. `most` is about how many objects are out.
+  // Makes `operations` random operations on the table and on a model, with about `most` live
+  // objects at a time. Compares the table with the model after each 1 + most / 4 operations.
   void run(unsigned seed, int operations, size_t most, bool failures) {
     std::mt19937_64 random(seed);
     Model model;
@@ -152,10 +156,10 @@ class TraceTableTest : public testing::Test {
       } else if (what == 1) {
         table_->next_mark();
       } else if (what >= 20 && what < 120) {
-        // What a filter keeps out is freed, too.
+        // An object that the filter excludes has no record. Its free counts as unmatched.
         const uint64_t object = 0xffff900000000000 + random() % most * 64;
         if (random() % 2 == 0) {
-          table_->filter(static_cast<uint32_t>(object / 64 % 64));
+          table_->filter(CpuId{static_cast<uint32_t>(object / 64 % 64)});
           model.counters.seen++;
           model.counters.filtered++;
         } else {
@@ -173,10 +177,10 @@ class TraceTableTest : public testing::Test {
         if (model.live.contains(object)) continue;
         record(model, {.object = object,
                        .size = random() % 50 == 0 ? large_size(random) : random() % 5000,
-                       .stack = static_cast<uint32_t>(random() % 20),
-                       .context = static_cast<uint32_t>(random() % 5),
-                       .time = random() >> 24,  // 34 years
-                       .cpu = static_cast<uint16_t>(random() % 64),
+                       .stack = StackId{static_cast<uint32_t>(random() % 20)},
+                       .context = ContextId{static_cast<uint32_t>(random() % 5)},
+                       .time = random() >> 24,  // milliseconds: up to 34 years
+                       .cpu = CpuId{static_cast<uint32_t>(random() % 64)},
                        .truncated = random() % 8 == 0});
         objects.push_back(object);
       }
@@ -196,34 +200,34 @@ TEST_F(TraceTableTest, ObjectsThatARecordCannotHoldAreDropped) {
   const auto event = [](uint64_t object) -> TraceEvent {
     return {.object = object,
             .size = 8,
-            .stack = 1,
-            .context = 1,
-            .time = 0,
-            .cpu = 3,
+            .stack = StackId{1},
+            .context = ContextId{1},
+            .time = {},
+            .cpu = CpuId{3},
             .truncated = false};
   };
   table_->record(event(object));
-  table_->record(event(object), 7);
+  table_->record(event(object), TraceOwner{7});
   TraceCounters counters;
   uint64_t refused = 0;
-  // The low 48 bits are those of an object that is there.
+  // These addresses are not canonical. They differ from the recorded object in one upper bit only.
   for (const uint64_t above : {uint64_t{1} << 47, uint64_t{1} << 48, uint64_t{1} << 63}) {
     refused++;
     table_->record(event(object | above));
-    table_->forget(object | above, 3);
-    EXPECT_FALSE(table_->forget_of(7, object | above, 3));
+    table_->forget(object | above, CpuId{3});
+    EXPECT_FALSE(table_->forget_of(TraceOwner{7}, object | above, CpuId{3}));
     counters = table_->counters();
     EXPECT_EQ(counters.dropped, refused);
     EXPECT_EQ(counters.unmatched, 2 * refused);
-    EXPECT_EQ(counters.live(), 2u);
+    EXPECT_EQ(counters.live, 2u);
     ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
   }
-  EXPECT_TRUE(table_->forget_of(7, object, 3));
-  table_->forget(object, 3);
-  // Addresses of the upper half are held.
+  EXPECT_TRUE(table_->forget_of(TraceOwner{7}, object, CpuId{3}));
+  table_->forget(object, CpuId{3});
+  // The upper half of the address space begins at -2^47. This address is in the upper half.
   table_->record(event(object - (uint64_t{1} << 47)));
   EXPECT_EQ(copy_of(*table_, &counters).at(0).object(), 0xffff800000001000);
-  EXPECT_EQ(counters.live(), 1u);
+  EXPECT_EQ(counters.live, 1u);
 }
 
 TEST_F(TraceTableTest, NotesWhatStays) {
@@ -231,31 +235,32 @@ TEST_F(TraceTableTest, NotesWhatStays) {
     for (uint64_t i = 1; i <= 1000; i++) {
       table_->record({.object = i * 64,
                       .size = 1,
-                      .stack = 1,
-                      .context = 1,
-                      .time = 0,
-                      .cpu = static_cast<uint16_t>(i % 32),
+                      .stack = StackId{1},
+                      .context = ContextId{1},
+                      .time = {},
+                      .cpu = CpuId{static_cast<uint32_t>(i % 32)},
                       .truncated = false});
     }
   };
   record_all();
   for (uint64_t i = 1; i <= 1000; i += 10) table_->note_not_leak(i * 64);
-  // Of objects that have no record, or can have none, nothing is noted.
+  // Objects without a record, and addresses that cannot have one, are ignored.
   table_->note_not_leak(64 * 2000);
   table_->note_not_leak(64 | uint64_t{1} << 48);
   TraceCounters counters;
   for (const TraceRecord& record : copy_of(*table_, &counters)) {
     EXPECT_EQ(record.not_leak(), record.object() / 64 % 10 == 1) << record.object();
-    EXPECT_EQ(record.cpu(), record.object() / 64 % 32);
+    EXPECT_EQ(number_of(record.cpu()), record.object() / 64 % 32);
   }
-  // It goes with the record.
-  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 64, i % 32);
+  // A new record of the same object does not have the flag not_leak of the freed record.
+  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 64, CpuId{static_cast<uint32_t>(i % 32)});
   record_all();
   for (const TraceRecord& record : copy_of(*table_, &counters)) EXPECT_FALSE(record.not_leak());
   ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
 }
 
-// A CPU that has not ticked since the epoch changed, as the hooks see it.
+// A hook takes the upper bits of the time, the epoch, from the CPU's stamp, which may still have
+// the previous epoch when a new one has just begun. The recorded time must be right nevertheless.
 TEST_F(TraceTableTest, TimesAreRightWhenAnEpochHasJustBegun) {
   const uint64_t epoch = uint64_t{1} << kEpochShift;
   uint64_t object = 0;
@@ -266,17 +271,18 @@ TEST_F(TraceTableTest, TimesAreRightWhenAnEpochHasJustBegun) {
         if (seen > time || time >> kEpochShift >= 1 << (kStampBits - kStampCpuBits)) continue;
         object += 64;
         coarse_time = time;
-        const uint32_t stamp = cpu_stamp(5, seen);
-        if (!table_->record_at_once(object, 1, 1, 1, stamp)) {
-          table_->record({.object = object,  // makes a record to spare
+        const uint32_t stamp = cpu_stamp(CpuId{5}, {seen});
+        if (!table_->record_at_once(object, 1, 1, ContextId{1}, stamp)) {
+          // record() and the forget() below leave a free record for the next record_at_once().
+          table_->record({.object = object,
                           .size = 1,
-                          .stack = 1,
-                          .context = 1,
-                          .time = time,
-                          .cpu = 5,
+                          .stack = StackId{1},
+                          .context = ContextId{1},
+                          .time = {time},
+                          .cpu = CpuId{5},
                           .truncated = false});
-          table_->forget(object, 5);
-          if (!table_->record_at_once(object, 1, 1, 1, stamp)) continue;
+          table_->forget(object, CpuId{5});
+          if (!table_->record_at_once(object, 1, 1, ContextId{1}, stamp)) continue;
         }
         expected[object] = time;
       }
@@ -285,8 +291,8 @@ TEST_F(TraceTableTest, TimesAreRightWhenAnEpochHasJustBegun) {
   EXPECT_GT(expected.size(), 20u);
   TraceCounters counters;
   for (const TraceRecord& record : copy_of(*table_, &counters)) {
-    EXPECT_EQ(record.milliseconds(), expected.at(record.object()));
-    EXPECT_EQ(record.cpu(), 5u);
+    EXPECT_EQ(record.time().value, expected.at(record.object()));
+    EXPECT_EQ(record.cpu(), CpuId{5});
   }
 }
 
@@ -309,37 +315,38 @@ TEST_F(TraceTableTest, WithoutAnyMemoryEverythingIsDroppedAndCounted) {
   for (uint64_t i = 1; i <= 1000; i++) {
     table_->record(small_event(i * 4096));
   }
-  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 4096, i % 3);
+  for (uint64_t i = 1; i <= 1000; i++)
+    table_->forget(i * 4096, CpuId{static_cast<uint32_t>(i % 3)});
   const TraceCounters counters = table_->counters();
   EXPECT_EQ(counters.seen, 1000u);
   EXPECT_EQ(counters.dropped, 1000u);
   EXPECT_EQ(counters.unmatched, 1000u);
-  EXPECT_EQ(counters.live(), 0u);
+  EXPECT_EQ(counters.live, 0u);
 }
 
 TEST_F(TraceTableTest, WithoutMemoryACpuUsesTheRecordsThatAnotherHasFreed) {
-  const auto record_on = [&](uint64_t i, uint16_t cpu) {
+  const auto record_on = [&](uint64_t i, uint32_t cpu) {
     table_->record({.object = i * 4096,
                     .size = 1,
-                    .stack = 1,
-                    .context = 1,
-                    .time = 0,
-                    .cpu = cpu,
+                    .stack = StackId{1},
+                    .context = ContextId{1},
+                    .time = {},
+                    .cpu = CpuId{cpu},
                     .truncated = false});
   };
   for (uint64_t i = 1; i <= 10; i++) record_on(i, 0);
   TraceWorld::fail_pages(100);
-  for (uint64_t i = 1; i <= 10; i++) table_->forget(i * 4096, 0);
+  for (uint64_t i = 1; i <= 10; i++) table_->forget(i * 4096, CpuId{0});
   for (uint64_t i = 1001; i <= 1010; i++) record_on(i, 5);
   EXPECT_EQ(table_->counters().dropped, 0u);
-  EXPECT_EQ(table_->counters().live(), 10u);
-  for (uint64_t i = 1001; i <= 1010; i++) table_->forget(i * 4096, i % 2 == 0 ? 5 : 7);
+  EXPECT_EQ(table_->counters().live, 10u);
+  for (uint64_t i = 1001; i <= 1010; i++) table_->forget(i * 4096, CpuId{i % 2 == 0 ? 5u : 7u});
   EXPECT_EQ(table_->counters().unmatched, 0u);
-  EXPECT_EQ(table_->counters().live(), 0u);
+  EXPECT_EQ(table_->counters().live, 0u);
 }
 
-// Regular addresses are what caches give out; each stride must find its objects, in any order of
-// freeing, and take no more memory than another.
+// The objects of a cache have addresses at regular distances. With each distance, the table must
+// find all objects and take at most 48 bytes for an object.
 TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
   for (const uint64_t stride : {16, 64, 192, 4096, 8192, 1 << 20, 1 << 30}) {
     const uint64_t before = TraceWorld::pages_out();
@@ -350,16 +357,16 @@ TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
     }
     EXPECT_LE((TraceWorld::pages_out() - before) * 4096, kObjects * 48) << "stride " << stride;
     for (uint64_t i = 1; i <= kObjects; i++) {
-      table_->forget((0xffff800000000000 + i * stride) << 16 >> 16 | 0xffff800000000000, 0);
+      table_->forget((0xffff800000000000 + i * stride) << 16 >> 16 | 0xffff800000000000, CpuId{0});
     }
-    ASSERT_EQ(table_->counters().live(), 0u) << "stride " << stride;
+    ASSERT_EQ(table_->counters().live, 0u) << "stride " << stride;
     table_->clear();
   }
   EXPECT_EQ(table_->counters().unmatched, 0u);
 }
 
-// So many that a directory of one page does not hold their buckets, while memory fails now and
-// then.
+// There are so many records that a directory of one page has no room for the pointers to all pages
+// of buckets. Some allocations of pages fail, and the test repeats record() until it succeeds.
 TEST_F(TraceTableTest, BucketsStayAsManyAsRecords) {
   constexpr uint64_t kObjects = 600'000;
   TraceTable* const table = TraceTable::create(1);
@@ -368,22 +375,22 @@ TEST_F(TraceTableTest, BucketsStayAsManyAsRecords) {
     TraceWorld::fail_pages(i % 3000 < 1000 ? 40 : 0);
     do {
       table->record(small_event(object(i)));
-    } while (table->counters().live() != i);
+    } while (table->counters().live != i);
   }
   TraceWorld::fail_pages(0);
-  // A record has 32.25 bytes; the rest are buckets, of 8.
+  // A record takes 32.25 bytes. There is about one bucket, of 8 bytes, for each record.
   const double bytes = static_cast<double>(TraceWorld::pages_out()) * 4096 / kObjects;
   EXPECT_GT(bytes, 32.25 + 7.4);
   EXPECT_LT(bytes, 32.25 + 8);
-  for (uint64_t i = 1; i <= kObjects; i += 2) ASSERT_TRUE(table->forget_at_once(object(i), 0));
+  for (uint64_t i = 1; i <= kObjects; i += 2)
+    ASSERT_TRUE(table->forget_at_once(object(i), CpuId{0}));
   table->clear();
   EXPECT_EQ(table->counters().cleared, kObjects / 2);
   EXPECT_EQ(table->counters().unmatched, 0u);
   TraceTable::destroy(table);
 }
 
-// Each object is freed by another CPU than has it allocated; every shard has records of nearly
-// every hash.
+// Each object is freed on another CPU than the one on which it was recorded.
 TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
   constexpr uint64_t kObjects = 20'000;
   const auto object = [](uint64_t i) { return 0xffff800000000000 + i * 64; };
@@ -391,13 +398,13 @@ TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
     for (uint64_t i = 0; i < kObjects; i++) {
       const TraceEvent event = {.object = object(i),
                                 .size = 1,
-                                .stack = 1,
-                                .context = 1,
-                                .time = 0,
-                                .cpu = static_cast<uint16_t>(i % 64),
+                                .stack = StackId{1},
+                                .context = ContextId{1},
+                                .time = {},
+                                .cpu = CpuId{static_cast<uint32_t>(i % 64)},
                                 .truncated = false};
       if (owned) {
-        table_->record(event, static_cast<uint16_t>(i % 5));
+        table_->record(event, static_cast<TraceOwner>(i % 5));
       } else {
         table_->record(event);
       }
@@ -405,13 +412,13 @@ TEST_F(TraceTableTest, AnyCpuFindsTheRecordsOfAny) {
     for (uint64_t i = 0; i < kObjects; i++) {
       const auto cpu = static_cast<uint32_t>((i * 7 + 1) % 64);
       if (owned) {
-        EXPECT_FALSE(table_->forget_of(5, object(i), cpu)) << "it is another's";
-        EXPECT_TRUE(table_->forget_of(static_cast<uint16_t>(i % 5), object(i), cpu));
+        EXPECT_FALSE(table_->forget_of(TraceOwner{5}, object(i), CpuId{cpu})) << "it is another's";
+        EXPECT_TRUE(table_->forget_of(static_cast<TraceOwner>(i % 5), object(i), CpuId{cpu}));
       } else {
         ::forget(*table_, object(i), cpu);
       }
     }
-    EXPECT_EQ(table_->counters().live(), 0u);
+    EXPECT_EQ(table_->counters().live, 0u);
     EXPECT_EQ(table_->counters().unmatched, owned ? kObjects : 0);
   }
 }
@@ -421,16 +428,16 @@ TEST_F(TraceTableTest, ObjectsNeedNotBeMemory) {
        {uint64_t{1}, uint64_t{42}, uint64_t{0x7fff'ffff'f000}, uint64_t{0xffff'c000'0000'1000}}) {
     table_->record({.object = object,
                     .size = 7,
-                    .stack = 1,
-                    .context = 1,
-                    .time = 0,
-                    .cpu = 63,
+                    .stack = StackId{1},
+                    .context = ContextId{1},
+                    .time = {},
+                    .cpu = CpuId{63},
                     .truncated = false});
     TraceCounters counters;
     const std::vector<TraceRecord> records = copy_of(*table_, &counters);
     ASSERT_EQ(records.size(), 1u);
     EXPECT_EQ(records[0].object(), object);
-    table_->forget(object, 0);
+    table_->forget(object, CpuId{0});
   }
   EXPECT_EQ(table_->counters().freed, 4u);
 }
@@ -440,34 +447,34 @@ TEST_F(TraceTableTest, EstimatesWhatItsLiveRecordsStandFor) {
   for (const uint64_t object : {0x1000, 0x2000, 0x3000}) {
     table_->record({.object = object,
                     .size = 64,
-                    .stack = 1,
-                    .context = 1,
-                    .time = 0,
-                    .cpu = 0,
+                    .stack = StackId{1},
+                    .context = ContextId{1},
+                    .time = {},
+                    .cpu = CpuId{0},
                     .truncated = false});
   }
   table_->record({.object = 0x4000,
                   .size = 50'000'000,
-                  .stack = 1,
-                  .context = 1,
-                  .time = 0,
-                  .cpu = 0,
+                  .stack = StackId{1},
+                  .context = ContextId{1},
+                  .time = {},
+                  .cpu = CpuId{0},
                   .truncated = false});
   table_->record({.object = 0x5000,
                   .size = 64,
-                  .stack = 1,
-                  .context = 1,
-                  .time = 0,
-                  .cpu = 0,
+                  .stack = StackId{1},
+                  .context = ContextId{1},
+                  .time = {},
+                  .cpu = CpuId{0},
                   .truncated = false});
-  table_->forget(0x2000, 1);
+  table_->forget(0x2000, CpuId{1});
   EXPECT_EQ(estimate().whole_bytes(), 50'000'192u);
   EXPECT_EQ(estimate().whole_objects(), 4u);
   table_->set_options({.sample = 1'000'000});
   EXPECT_EQ(estimate().whole_bytes(), 53'000'096u)
       << "three times a rate and half a size, and the large one";
   EXPECT_EQ(estimate().whole_objects(), 46'878u) << "three times 15625.5, and one";
-  table_->forget(0x4000, 17);
+  table_->forget(0x4000, CpuId{17});
   EXPECT_EQ(estimate().whole_bytes(), 3'000'096u);
   table_->clear();
   EXPECT_EQ(estimate().whole_bytes(), 0u);
@@ -476,14 +483,14 @@ TEST_F(TraceTableTest, EstimatesWhatItsLiveRecordsStandFor) {
 
 TEST_F(TraceTableTest, WhatIsFilteredIsCountedAndTakesNoMemory) {
   TraceWorld::fail_pages(100);
-  for (uint64_t i = 1; i <= 1000; i++) table_->filter(i % 64);
-  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 64, i % 64);
+  for (uint64_t i = 1; i <= 1000; i++) table_->filter(CpuId{static_cast<uint32_t>(i % 64)});
+  for (uint64_t i = 1; i <= 1000; i++) table_->forget(i * 64, CpuId{static_cast<uint32_t>(i % 64)});
   const TraceCounters counters = table_->counters();
   EXPECT_EQ(counters.seen, 1000u);
   EXPECT_EQ(counters.filtered, 1000u);
   EXPECT_EQ(counters.dropped, 0u);
   EXPECT_EQ(counters.unmatched, 1000u);
-  EXPECT_EQ(counters.live(), 0u);
+  EXPECT_EQ(counters.live, 0u);
 }
 
 TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
@@ -496,19 +503,19 @@ TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
       std::mt19937_64 random(t);
       std::vector<uint64_t> mine;
       for (int i = 0; i < 30'000; i++) {
-        if (random() % 8 == 0) table_->filter(t);
+        if (random() % 8 == 0) table_->filter(CpuId{t});
         if (!mine.empty() && random() % 100 < 45) {
           ::forget(*table_, mine.back(), t);
           mine.pop_back();
         } else {
-          // Every thread has its own addresses, interleaved with those of the others.
+          // Each thread has its own addresses, interleaved with those of other threads.
           const uint64_t object = 0xffff800000000000 + (uint64_t(i) * kThreads + t + 1) * 64;
           ::record(*table_, {.object = object,
                              .size = 64,
-                             .stack = t + 1,
-                             .context = 1,
-                             .time = 0,
-                             .cpu = static_cast<uint16_t>(t),
+                             .stack = StackId{t + 1},
+                             .context = ContextId{1},
+                             .time = {},
+                             .cpu = CpuId{static_cast<uint32_t>(t)},
                              .truncated = false});
           mine.push_back(object);
         }
@@ -520,8 +527,7 @@ TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
     while (!done) {
       TraceCounters counters;
       const std::vector<TraceRecord> records = copy_of(*table_, &counters);
-      if (counters.live() != records.size() || counters.live_bytes != 64 * records.size())
-        ADD_FAILURE();
+      if (counters.live != records.size() || counters.bytes != 64 * records.size()) ADD_FAILURE();
       expect_identities(counters);
     }
   });
@@ -531,7 +537,7 @@ TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
   TraceCounters counters;
   const std::vector<TraceRecord> records = copy_of(*table_, &counters);
   std::vector<size_t> found(kThreads);
-  for (const TraceRecord& record : records) found[record.cpu()]++;
+  for (const TraceRecord& record : records) found[number_of(record.cpu())]++;
   EXPECT_EQ(found, left);
   EXPECT_EQ(counters.unmatched, 0u);
 }

@@ -1,117 +1,20 @@
+// The text of a dump.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-#include <memory>
 #include <random>
-#include <set>
-#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "trace/dump/trace_text.h"
-#include "trace_world.h"
+#include "trace_text_world.h"
 
 namespace {
 
-uint64_t clock_now = 1000;
-
-class TraceTextTest : public testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_TRUE(stacks_.open().ok());
-    ASSERT_TRUE(contexts_.open().ok());
-    table_ = TraceTable::create(64);
-    ASSERT_NE(table_, nullptr);
-    clock_now = 1000;
-  }
-  void TearDown() override {
-    TraceWorld::fail_blocks(0);
-    TraceWorld::before_blocks(nullptr);
-    text_.reset();
-    TraceTable::destroy(table_);
-    stacks_.clear();
-    contexts_.clear();
-    EXPECT_EQ(TraceWorld::pages_out(), 0u);
-    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
-  }
-
-  uint32_t stack(std::vector<uint64_t> offsets) {
-    for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
-    return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
-  }
-  void record(uint64_t object, uint64_t size, uint32_t stack, uint32_t context, uint64_t time) {
-    table_->record({.object = 0xffff800000000000 + object,
-                    .size = size,
-                    .stack = stack,
-                    .context = context,
-                    .time = time,
-                    .cpu = 1,
-                    .truncated = false});
-  }
-  void begin() {
-    text_.reset();
-    text_ = std::make_unique<TraceText>(workspace(), stacks_, contexts_);
-    TraceHeader& header = text_->header;
-    snprintf(header.name, sizeof(header.name), "pipe");
-    header.state = {.phase = TracePhase::kStopped, .options = {}, .mark = table_->mark()};
-    header.object_size = 64;
-    header.untracked = 12;
-  }
-  void take() {
-    ASSERT_TRUE(text_->snapshot().open(*table_).ok());
-    text_->make(clock_now);
-  }
-  std::string read(size_t piece = 4096) {
-    std::string all;
-    std::string buffer(piece, 0);
-    while (const size_t got = text_->read(buffer.data(), piece, all.size()))
-      all.append(buffer, 0, got);
-    return all;
-  }
-  std::string dump() {
-    begin();
-    take();
-    return read();
-  }
-  // The same when no memory can be had.
-  std::string dump_without_memory() {
-    begin();
-    EXPECT_TRUE(text_->snapshot().open(*table_).ok());
-    TraceWorld::fail_blocks(100);
-    text_->make(clock_now);
-    const std::string text = read();
-    TraceWorld::fail_blocks(0);
-    return text;
-  }
-
-  // A reference that was taken by a stack, and lies in an object at so many bytes; 0: nowhere.
-  static void add_place(RefPlaces& places, uint32_t stack, uint64_t offset) {
-    const uint64_t number = places.all().size() + 1;
-    places.add(number, 0xffff800000001000 + number, stack, RefKind::kTest);
-    if (offset == 0) return;
-    places.find(number)->place = {RefPlaces::Where::kObject, places.add_name(1, "pipe"), 0,
-                                  0xffff800000500000 + offset, 0xffff800000500000};
-  }
-
-  // Undefined, as in the kernel.
-  std::span<std::byte> workspace() {
-    memset(memory_, 0xa5, sizeof(memory_));
-    return memory_;
-  }
-
-  StackTable stacks_;
-  ContextTable contexts_;
-  TraceTable* table_ = nullptr;
-  alignas(kPageSize) std::byte memory_[TraceText::kRoom];
-  std::unique_ptr<TraceText> text_;
-};
-
-// Of each group what was found, up to eight, and how much was not.
+// A group of references lists the places of up to eight references. Then it has the number of
+// further references with a place, and the number of references that were found nowhere.
 TEST_F(TraceTextTest, ReferencesHavePlaces) {
-  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
-  const uint32_t few = stack({0x10}), many = stack({0x30}), lost = stack({0x50});
+  const ContextId shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
+  const StackId few = stack({0x10}), many = stack({0x30}), lost = stack({0x50});
   for (uint64_t i = 0; i < 20; i++) record(0x1000 + i, 0, i < 12 ? many : few, shell, 900);
   record(0x2000, 0, lost, shell, 900);
   RefPlaces places;
@@ -146,7 +49,7 @@ TEST_F(TraceTextTest, ReferencesHavePlaces) {
 }
 
 TEST_F(TraceTextTest, ThatPlacesAreNotKnownIsSaid) {
-  record(0x1000, 0, stack({0x10}), 0, 900);
+  record(0x1000, 0, stack({0x10}), ContextId::kNone, 900);
   begin();
   text_->header.of_references = text_->places_missing = true;
   take();
@@ -155,18 +58,18 @@ TEST_F(TraceTextTest, ThatPlacesAreNotKnownIsSaid) {
 }
 
 TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {
-  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
-  const uint32_t timer = contexts_.intern(ContextKind::kInterrupt, 0, "timer");
-  const uint32_t idle = contexts_.intern(ContextKind::kKernelTask, 0, "reaper");
-  const uint32_t small = stack({0x10, 0x20});
-  const uint32_t large = stack({0x30});
+  const ContextId shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
+  const ContextId timer = contexts_.intern(ContextKind::kInterrupt, 0, "timer");
+  const ContextId idle = contexts_.intern(ContextKind::kKernelTask, 0, "reaper");
+  const StackId small = stack({0x10, 0x20});
+  const StackId large = stack({0x30});
   record(0x1000, 10, small, shell, 900);
   table_->set_mark(1);
   record(0x2000, 20, small, timer, 950);
   record(0x3000, 100, large, idle, 1000);
   record(0x4000, 1, small, shell, 960);
-  table_->forget(0xffff800000004000, 0);
-  table_->forget(0xffff800000005000, 0);
+  table_->forget(0xffff800000004000, CpuId{0});
+  table_->forget(0xffff800000005000, CpuId{0});
   EXPECT_EQ(
       dump(),
       "kmemtrace pipe state stopped objsize 64 depth 32 mark 1\n"
@@ -194,12 +97,12 @@ TEST_F(TraceTextTest, WhatStaysIsMarked) {
 }
 
 TEST_F(TraceTextTest, StacksAreThoseOfTheLiveRecords) {
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
-  stack({0x90});  // another trace's
+  const ContextId context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  stack({0x90});  // no record of this trace has this stack
   for (uint32_t i = 0; i < 10; i++) record(0x1000 + i * 64, 1, stack({0x10 + i % 3}), context, 0);
   record(0x2000, 1, stack({0x70}), context, 0);
-  table_->forget(0xffff800000002000, 0);
-  record(0x3000, 1, 0, context, 0);
+  table_->forget(0xffff800000002000, CpuId{0});
+  record(0x3000, 1, StackId::kNone, context, 0);
   const std::string text = dump();
   EXPECT_NE(text.find(" unmatched 0 stacks 3 stacks_lost 1 "), std::string::npos) << text;
 }
@@ -214,7 +117,7 @@ TEST_F(TraceTextTest, AnEmptyTraceIsTwoLines) {
 }
 
 TEST_F(TraceTextTest, FiltersEndTheFirstLine) {
-  table_->filter(0);
+  table_->filter(CpuId{0});
   begin();
   text_->header.state.options = {.depth = 8, .min_size = 100, .max_size = 4096, .pid = 12};
   take();
@@ -226,8 +129,8 @@ TEST_F(TraceTextTest, FiltersEndTheFirstLine) {
 }
 
 TEST_F(TraceTextTest, SampledTracesSayWhatTheyStandFor) {
-  const uint32_t context = contexts_.intern(ContextKind::kKernelTask, 0, "reaper");
-  // Two small objects stand for more bytes than the large one, which stands for itself.
+  const ContextId context = contexts_.intern(ContextKind::kKernelTask, 0, "reaper");
+  // With this sampling rate, the two small objects represent more bytes than the large object.
   record(0x1000, 1'000'000, stack({0x10}), context, 900);
   record(0x2000'000, 64, stack({0x20}), context, 900);
   record(0x3000'000, 64, stack({0x20}), context, 900);
@@ -236,7 +139,8 @@ TEST_F(TraceTextTest, SampledTracesSayWhatTheyStandFor) {
   take();
   const std::string text = read();
   EXPECT_NE(text.find(" sample 1000000\n"), std::string::npos) << text;
-  // 1000000 / (1 - 1/e) + 2 * (1000000 + 32); 1.58 + 2 * 15625.5
+  // Estimated bytes: 1000000 / (1 - 1/e) + 2 * (1000000 + 32). Estimated objects: 1.58 + 2 *
+  // 15625.5.
   EXPECT_NE(text.find(" bytes 1000128 "), std::string::npos) << text;
   EXPECT_NE(text.find(" estimated_bytes 3582041 estimated_objects 31253\n"), std::string::npos)
       << text;
@@ -254,19 +158,19 @@ TEST_F(TraceTextTest, UserStacksFollowTheContexts) {
   const auto user_stack = [&](std::vector<uint64_t> frames) {
     return stacks_.intern(StackKind::kUser, frames.data(), frames.size());
   };
-  const uint32_t place = stack({0x10});
-  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh", {"/bin/sh", build_id});
-  const uint32_t other = contexts_.intern(ContextKind::kProcess, 13, "sh", {"/bin/sh", build_id});
-  const uint32_t cat = contexts_.intern(ContextKind::kProcess, 14, "cat", {"/bin/cat", {}});
-  const uint32_t opens = user_stack({0x401000, 0x402000}), forks = user_stack({0x403000});
+  const StackId place = stack({0x10});
+  const ContextId shell = contexts_.intern(ContextKind::kProcess, 12, "sh", {"/bin/sh", build_id});
+  const ContextId other = contexts_.intern(ContextKind::kProcess, 13, "sh", {"/bin/sh", build_id});
+  const ContextId cat = contexts_.intern(ContextKind::kProcess, 14, "cat", {"/bin/cat", {}});
+  const StackId opens = user_stack({0x401000, 0x402000}), forks = user_stack({0x403000});
   record(0x1000, 10, stacks_.intern_pair({place, opens}), shell, 990);
   record(0x2000, 20, stacks_.intern_pair({place, opens}), other, 991);
   record(0x3000, 100, stacks_.intern_pair({place, forks}), shell, 992);
-  // The same addresses in another program are another place; and what has no user stack is only a
-  // context.
+  // The same addresses in another program (cat) are listed as another user stack. Objects without a
+  // user stack are only listed by their context.
   record(0x4000, 5, stacks_.intern_pair({place, opens}), cat, 993);
   record(0x5000, 1000, place, cat, 994);
-  record(0x6000, 1000, place, 0, 995);
+  record(0x6000, 1000, place, ContextId::kNone, 995);
   const std::string text = dump();
   EXPECT_NE(
       text.find("\tf10+0x1 [kernel]\n"
@@ -286,10 +190,10 @@ TEST_F(TraceTextTest, UserStacksFollowTheContexts) {
 }
 
 TEST_F(TraceTextTest, ManyUserStacksAreCutAndSayByHowMuch) {
-  const uint32_t shell = contexts_.intern(ContextKind::kProcess, 12, "sh", {"/bin/sh", {}});
+  const ContextId shell = contexts_.intern(ContextKind::kProcess, 12, "sh", {"/bin/sh", {}});
   for (uint64_t i = 0; i < 11; i++) {
     const uint64_t frame = 0x400000 + i;
-    const uint32_t user_stack = stacks_.intern(StackKind::kUser, &frame, 1);
+    const StackId user_stack = stacks_.intern(StackKind::kUser, &frame, 1);
     record(0x1000 + i * 64, 1, stacks_.intern_pair({stack({0x10}), user_stack}), shell, 900);
   }
   const std::string text = dump();
@@ -299,7 +203,7 @@ TEST_F(TraceTextTest, ManyUserStacksAreCutAndSayByHowMuch) {
 }
 
 TEST_F(TraceTextTest, WhatWasNotRecordedSaysSo) {
-  record(0x1000, 10, 0, 0, 900);
+  record(0x1000, 10, StackId::kNone, ContextId::kNone, 900);
   const std::string text = dump();
   EXPECT_NE(text.find("stacks_lost 1 contexts_lost 1"), std::string::npos);
   EXPECT_NE(text.find("\tthe stack was not recorded\n"), std::string::npos);
@@ -307,8 +211,8 @@ TEST_F(TraceTextTest, WhatWasNotRecordedSaysSo) {
 }
 
 TEST_F(TraceTextTest, MarksAreAllThereAsRanges) {
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
-  const uint32_t place = stack({0x10});
+  const ContextId context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  const StackId place = stack({0x10});
   uint64_t object = 0x1000;
   for (const uint32_t mark : {5, 1, 2, 63, 64, 65, 128, 200, 65535, 2, 1}) {
     table_->set_mark(mark);
@@ -320,7 +224,7 @@ TEST_F(TraceTextTest, MarksAreAllThereAsRanges) {
 }
 
 TEST_F(TraceTextTest, LongListsAreCutAndSayByHowMuch) {
-  const uint32_t place = stack({0x10});
+  const StackId place = stack({0x10});
   for (uint32_t i = 0; i < 250; i++) {
     record(0x1000 + i * 64, 1, place, contexts_.intern(ContextKind::kProcess, i % 20 + 1, "sh"), i);
   }
@@ -330,23 +234,23 @@ TEST_F(TraceTextTest, LongListsAreCutAndSayByHowMuch) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("\t… 150 more\n"), std::string::npos);
-  // The oldest are shown.
+  // The dump lists the 100 oldest objects.
   EXPECT_NE(text.find(" age 1000 "), std::string::npos);
   EXPECT_NE(text.find(" age 901 "), std::string::npos);
   EXPECT_EQ(text.find(" age 900 "), std::string::npos);
 }
 
 TEST_F(TraceTextTest, NamesCannotForgeLines) {
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1,
-                                            std::string("a\nb\x1b[2J") + std::string(100, 'x'));
+  const ContextId context = contexts_.intern(ContextKind::kProcess, 1,
+                                             std::string("a\nb\x1b[2J") + std::string(100, 'x'));
   record(0x1000, 1, stack({0x10}), context, 0);
   EXPECT_NE(dump().find("contexts pid 1 a?b?[2Jxxx"), std::string::npos);
 }
 
 TEST_F(TraceTextTest, AgesAreRightAfterYears) {
   constexpr uint64_t kDay = 24 * 60 * 60 * 1000;
-  clock_now = 1001 * kDay;
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  now_ = 1001 * kDay;
+  const ContextId context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   record(0x1000, 1, stack({0x10}), context, kDay);
   record(0x2000, 1, stack({0x10}), context, 901 * kDay);
   EXPECT_NE(dump().find("age ms min 8640000000 avg 47520000000 max 86400000000,"),
@@ -355,7 +259,7 @@ TEST_F(TraceTextTest, AgesAreRightAfterYears) {
 }
 
 TEST_F(TraceTextTest, SizesAreExactBeyondFourGiB) {
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  const ContextId context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   record(0x1000, uint64_t{5} << 30, stack({0x10}), context, 0);
   record(0x2000, (uint64_t{9} << 30) + 1, stack({0x10}), context, 0);
   const std::string text = dump();
@@ -366,7 +270,7 @@ TEST_F(TraceTextTest, SizesAreExactBeyondFourGiB) {
 
 TEST_F(TraceTextTest, ReadsTheSameInPiecesOfAnySizeAndAgain) {
   std::mt19937 random(1);
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  const ContextId context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   for (uint32_t i = 0; i < 3000; i++) {
     table_->set_mark(random() % 300);
     record(0x1000 + i * 64, random() % 100, stack({random() % 30 * 16, random() % 3}), context,
@@ -374,7 +278,7 @@ TEST_F(TraceTextTest, ReadsTheSameInPiecesOfAnySizeAndAgain) {
   }
   const std::string whole = dump();
   for (const size_t piece : {1, 7, 511, 512, 513, 100'000}) EXPECT_EQ(read(piece), whole) << piece;
-  // From anywhere, backwards too.
+  // A reader may start at any offset, and go backwards.
   char buffer[100];
   for (int i = 0; i < 50; i++) {
     const size_t offset = random() % (whole.size() + 10);
@@ -386,7 +290,7 @@ TEST_F(TraceTextTest, ReadsTheSameInPiecesOfAnySizeAndAgain) {
 
 TEST_F(TraceTextTest, GroupsAddUp) {
   std::mt19937 random(2);
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
+  const ContextId context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   for (uint32_t i = 0; i < 30'000; i++) {
     record(0x1000 + i * 64, random() % 100, stack({random() % 200 * 16}), context, i % 1000);
   }
@@ -405,196 +309,7 @@ TEST_F(TraceTextTest, GroupsAddUp) {
   }
   EXPECT_EQ(groups, 200u);
   EXPECT_EQ(objects, 30'000u);
-  EXPECT_EQ(bytes, table_->counters().live_bytes);
-}
-
-TEST_F(TraceTextTest, WithoutMemoryItSaysTheSameOfWhatFits) {
-  std::mt19937 random(3);
-  for (uint32_t i = 0; i < 20'000; i++) {
-    table_->set_mark(i % 130);
-    record(0x1000 + i * 64, random() % 100, stack({random() % 150 * 16}),
-           contexts_.intern(ContextKind::kProcess, i % 150 + 1, "sh"), i % 1000);
-  }
-  const std::string whole = dump();
-  const uint64_t blocks = TraceWorld::blocks_out();
-  text_.reset();
-  EXPECT_LT(TraceWorld::blocks_out(), blocks) << "it took memory";
-  // Contexts are too many: what it says of them is tested below.
-  const auto without_contexts = [](const std::string& text) {
-    std::string lines;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line); lines += line + "\n") {
-      if (line.starts_with("\tage ms")) line.resize(line.find(", marks"));
-      if (line.starts_with("\t… ") && line.ends_with(" not known")) line.clear();
-    }
-    return lines;
-  };
-  const std::string poor = dump_without_memory();
-  std::string expected = without_contexts(whole), found = without_contexts(poor);
-  std::erase(expected, '\n');
-  std::erase(found, '\n');
-  EXPECT_TRUE(expected == found);
-}
-
-TEST_F(TraceTextTest, WithoutMemoryContextsThatAreNotKnownAreCounted) {
-  for (uint32_t i = 0; i < 3000; i++) {
-    record(0x10000 + i * 64, 2, stack({0x10}),
-           contexts_.intern(ContextKind::kProcess, i % 1500 + 1, "sh"), i / 1500);
-  }
-  EXPECT_NE(dump().find(", … 1492 more\n"), std::string::npos) << read();
-  const std::string text = dump_without_memory();
-  unsigned more, others, unknown;
-  const char* const found = strstr(text.c_str(), " sh, … ");
-  ASSERT_NE(found, nullptr) << text;
-  ASSERT_EQ(sscanf(found, " sh, … %u more, … and others of %u allocations\n", &more, &others), 2)
-      << text;
-  EXPECT_EQ(2 * (8 + more) + others, 3000u);
-  const char* const line = strstr(text.c_str(), "\t… ");
-  ASSERT_EQ(sscanf(line, "\t… %u allocations more, whose user stacks are not known\n", &unknown), 1)
-      << text;
-  EXPECT_EQ(unknown, others);
-}
-
-TEST_F(TraceTextTest, WithoutMemoryMarksThatAreNotKnownAreCounted) {
-  // A cell for each 64 of them.
-  uint64_t object = 0x1000;
-  for (uint32_t mark = 0; mark < 512 * 64; mark += 64) {
-    table_->set_mark(mark);
-    record(object += 64, 1, stack({0x10}), 0, 0);
-  }
-  EXPECT_NE(dump().find(",32704, contexts unknown\n"), std::string::npos) << read();
-  unsigned unknown;
-  const std::string text = dump_without_memory();
-  const char* const found = strchr(strstr(text.c_str(), ", marks "), '(');
-  ASSERT_EQ(sscanf(found, "(%u not known), contexts unknown\n", &unknown), 1) << text;
-  EXPECT_GT(unknown, 100u);
-  EXPECT_LT(unknown, 256u);
-}
-
-TEST_F(TraceTextTest, WithoutMemoryForAllStacksTheRestIsOneGroup) {
-  constexpr uint32_t kStacks = 2000, kEach = 3;
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
-  for (uint32_t i = 0; i < kStacks * kEach; i++)
-    record(0x10000 + i * 64, 10, stack({i % kStacks * 16}), context, i);
-  EXPECT_EQ(dump().find(" unattributed "), std::string::npos) << "there was memory";
-  const std::string text = dump_without_memory();
-  const size_t key = text.find(" estimated_objects 6000 unattributed ");
-  ASSERT_NE(key, std::string::npos) << text.substr(0, 1000);
-  const unsigned long rest =
-      strtoul(&text[key + strlen(" estimated_objects 6000 unattributed ")], nullptr, 10);
-  EXPECT_GT(rest, 0u);
-  EXPECT_LT(rest, 6000u);
-  EXPECT_NE(text.find(" stacks " + std::to_string(kStacks - rest / kEach) + " "),
-            std::string::npos);
-  EXPECT_TRUE(text.ends_with("\n\n" + std::to_string(10 * rest) + " bytes in " +
-                             std::to_string(rest) +
-                             " allocations from stack\n"
-                             "\tnot attributed: there was no memory for more stacks\n"))
-      << text.substr(text.size() - 300);
-  uint64_t objects = 0, shown = 0;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    unsigned long bytes, count;
-    if (sscanf(line.c_str(), "%lu bytes in %lu allocations from", &bytes, &count) == 2)
-      objects += count;
-    shown += line.starts_with("\t0x");
-  }
-  EXPECT_EQ(objects, uint64_t{kStacks * kEach});
-  EXPECT_EQ(shown, objects - rest);
-}
-
-// A reader meets the groups in several batches, forwards and again.
-TEST_F(TraceTextTest, ReadsTheSameWhenTheGroupsDoNotFit) {
-  const uint32_t context = contexts_.intern(ContextKind::kProcess, 1, "sh");
-  for (uint32_t i = 0; i < 30'000; i++)
-    record(0x10000 + i * 64, 1 + i % 50, stack({i % 100 * 16}), context, i % 777);
-  const std::string whole = dump();
-  EXPECT_FALSE(text_->needs_snapshot()) << "all details fit, nobody needs it any more";
-  EXPECT_TRUE(dump_without_memory() == whole);
-  EXPECT_TRUE(text_->needs_snapshot());
-  for (const size_t piece : {1000, 1'000'000}) EXPECT_TRUE(read(piece) == whole) << piece;
-  char buffer[1000];
-  std::mt19937 random(4);
-  for (int i = 0; i < 20; i++) {
-    const size_t offset = random() % whole.size();
-    const size_t got = text_->read(buffer, sizeof(buffer), offset);
-    EXPECT_EQ(std::string(buffer, got), whole.substr(offset, sizeof(buffer)));
-  }
-}
-
-// What is said after the table has forgotten it is marked, whether there was memory or not.
-TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
-  struct Marks {
-    void stack(uint32_t id) { stacks.insert(id); }
-    void context(uint32_t id) { contexts.insert(id); }
-    std::set<uint32_t> stacks, contexts;
-  };
-  std::set<uint32_t> kernel, user, contexts;
-  for (uint32_t i = 0; i < 9000; i++) {
-    const uint64_t frame = 0x400000 + i % 7;
-    const uint32_t place = stack({i % 100 * 16});
-    const uint32_t caller = stacks_.intern(StackKind::kUser, &frame, 1);
-    const uint32_t context = contexts_.intern(ContextKind::kProcess, i % 20 + 1, "sh");
-    record(0x10000 + i * 64, 1, stacks_.intern_pair({place, caller}), context, i);
-    kernel.insert(place);
-    user.insert(caller);
-    contexts.insert(context);
-  }
-  for (const bool memory : {true, false}) {
-    if (memory) {
-      dump();
-    } else {
-      dump_without_memory();
-    }
-    EXPECT_EQ(text_->needs_snapshot(), !memory);
-    Marks marks;
-    if (memory) {
-      text_->mark(marks);
-    } else {
-      text_->snapshot().visit([&marks](const TraceRecord& record) {
-        marks.stack(record.stack);
-        marks.context(record.context);
-      });
-    }
-    EXPECT_EQ(marks.contexts, contexts);
-    std::set<uint32_t> named;
-    for (const uint32_t id : marks.stacks) {
-      const StackTable::Pair pair = stacks_.split(id);
-      named.insert(pair.stack);
-      if (pair.user_stack != 0) named.insert(pair.user_stack);
-    }
-    for (const auto& needed : {kernel, user}) {
-      EXPECT_TRUE(std::includes(named.begin(), named.end(), needed.begin(), needed.end()))
-          << memory;
-    }
-  }
-}
-
-// Whichever allocation fails: what is said is true, and all memory goes back.
-TEST_F(TraceTextTest, WhateverFailsTheSumsAreRight) {
-  for (uint32_t i = 0; i < 20'000; i++) {
-    record(0x10000 + i * 64, 10, stack({i % 2000 * 16}),
-           contexts_.intern(ContextKind::kProcess, i % 1000 + 1, "sh"), i);
-  }
-  for (uint64_t nth = 0;; nth++) {
-    begin();
-    ASSERT_TRUE(text_->snapshot().open(*table_).ok());
-    TraceWorld::fail_nth(nth);
-    text_->make(clock_now);
-    std::istringstream lines(read());
-    const bool failed = TraceWorld::nth_failed();
-    TraceWorld::fail_nth(UINT64_MAX);
-    uint64_t bytes = 0;
-    for (std::string line; std::getline(lines, line);) {
-      unsigned long group;
-      if (sscanf(line.c_str(), "%lu bytes in ", &group) == 1) bytes += group;
-    }
-    EXPECT_EQ(bytes, 200'000u) << nth;
-    if (!failed) {
-      EXPECT_GT(nth, 3u);
-      break;
-    }
-  }
+  EXPECT_EQ(bytes, table_->counters().bytes);
 }
 
 }  // namespace

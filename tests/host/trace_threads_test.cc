@@ -1,4 +1,5 @@
-// Under ThreadSanitizer, with the pages that the kernel has: threads are CPUs.
+// The tables of stacks, contexts and records, and the pool of pages for them, under
+// ThreadSanitizer. Threads represent CPUs.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -25,11 +26,12 @@ std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
-// Half of them as hooks do, where that is possible.
+// Records an event. For half of the objects, tries record_at_once() first, the fast path of hooks.
 void record(TraceTable& table, const TraceEvent& event) {
-  coarse_time = event.time;
-  if (event.object % 128 == 0 && event.stack != 0 && event.context != 0 && !event.user_stack_lost) {
-    const uint64_t stack = event.stack | (event.truncated ? TraceTable::kFlag : 0);
+  coarse_time = event.time.value;
+  if (event.object % 128 == 0 && event.stack != StackId::kNone &&
+      event.context != ContextId::kNone && !event.user_stack_lost) {
+    const uint64_t stack = number_of(event.stack) | (event.truncated ? kStackTruncated : 0);
     if (table.record_at_once(event.object, event.size, stack, event.context,
                              cpu_stamp(event.cpu, event.time)))
       return;
@@ -38,13 +40,13 @@ void record(TraceTable& table, const TraceEvent& event) {
 }
 void forget(TraceTable& table, uint64_t object, uint32_t cpu) {
   if (object % 128 != 0 ||
-      (!table.forget_at_once(object, cpu) && !table.forget_elsewhere(object, cpu)))
-    table.forget(object, cpu);
+      (!table.forget_at_once(object, CpuId{cpu}) && !table.forget_elsewhere(object, CpuId{cpu})))
+    table.forget(object, CpuId{cpu});
 }
 
 constexpr unsigned kCpus = 4;
 
-// Runs body(cpu) on `count` CPUs, which begin at the same moment.
+// Runs body(cpu) on `count` CPUs that begin at the same moment.
 void run(unsigned count, const std::function<void(unsigned)>& body) {
   std::barrier start(count);
   std::vector<std::thread> threads;
@@ -70,7 +72,7 @@ TEST(PagePoolThreads, EachPageHasOneOwnerAndWhoHasARightToOneGetsIt) {
   for (PoolPage& page : pages) ASSERT_TRUE(pool.put(&page));
   ASSERT_FALSE(pool.put(&pages[0])) << "there is no room";
   std::atomic<int> wrong{0};
-  // One pass may miss the slot that is free.
+  // put() may return false although a slot is free: it passes over the slots only once.
   const auto give = [](PoolPage* page) {
     while (!pool.put(page)) sched_yield();
   };
@@ -102,7 +104,7 @@ TEST(PagePoolThreads, EachPageHasOneOwnerAndWhoHasARightToOneGetsIt) {
   EXPECT_EQ(all.size(), pages.size());
 }
 
-// ---- The tables, on that pool.
+// ---- The tables, with pages from the pool.
 
 class TraceThreads : public testing::Test {
  protected:
@@ -118,7 +120,8 @@ class TraceThreads : public testing::Test {
   }
 };
 
-// Contexts are made for new processes whether anything is traced or not.
+// CPU 0 starts and ends tracing. The other CPUs take and return pages meanwhile, as for contexts of
+// new processes. After the end, the pool must have no pages.
 TEST_F(TraceThreads, ThePoolIsEmptyWhenTracingHasEndedWhateverOthersDo) {
   trace_memory_end();
   for (int round = 0; round < 300; round++) {
@@ -146,7 +149,7 @@ TEST_F(TraceThreads, ThePoolIsEmptyWhenTracingHasEndedWhateverOthersDo) {
 
 using Frames = std::vector<uint64_t>;
 
-// Stack number `index` of a set that all CPUs know; many begin or end alike.
+// Returns stack number `index`, which is the same on all CPUs. Many stacks begin or end alike.
 Frames stack_of(uint64_t index) {
   Frames frames(1 + index % 40);
   for (size_t i = 0; i < frames.size(); i++) {
@@ -156,41 +159,43 @@ Frames stack_of(uint64_t index) {
   return frames;
 }
 
-Frames stored(const StackTable& table, uint32_t id) {
+Frames stored(const StackTable& table, StackId id) {
   const StackTable::View view = table.view(id);
   Frames frames;
   for (size_t i = 0; i < view.size(); i++) frames.push_back(view[i]);
   return frames;
 }
 
-uint32_t intern(StackTable& table, uint64_t index) {
+StackId intern(StackTable& table, uint64_t index) {
   const Frames frames = stack_of(index);
   trace_memory_prepare();
   return table.intern(StackKind::kKernel, frames.data(), frames.size());
 }
 
-// All CPUs add the same stacks in the same order, so that nearly each is a race; or each in an
-// order of its own.
+// All CPUs add the same stacks. In two of three rounds they use the same order, so that nearly
+// every addition is a race. In every third round each CPU has its own order.
 TEST_F(TraceThreads, AStackNeverHasTwoNumbersWhoeverAddsIt) {
   constexpr uint64_t kStacks = 1500;
   static StackTable table;
   for (unsigned round = 0; round < 12; round++) {
     ASSERT_TRUE(table.open().ok());
-    std::vector<std::vector<uint32_t>> ids(kCpus, std::vector<uint32_t>(kStacks));
+    std::vector<std::vector<StackId>> ids(kCpus, std::vector<StackId>(kStacks));
     std::atomic<int> wrong{0};
     run(kCpus, [&](unsigned cpu) {
       std::vector<uint64_t> order(kStacks);
       for (uint64_t i = 0; i < kStacks; i++) order[i] = i;
       if (round % 3 == 2) std::shuffle(order.begin(), order.end(), std::mt19937_64(cpu + round));
       for (const uint64_t index : order) {
-        const uint32_t id = intern(table, index);
+        const StackId id = intern(table, index);
         ids[cpu][index] = id;
-        if (id == 0 || stored(table, id) != stack_of(index) || intern(table, index) != id) wrong++;
+        if (id == StackId::kNone || stored(table, id) != stack_of(index) ||
+            intern(table, index) != id)
+          wrong++;
       }
     });
     ASSERT_EQ(wrong, 0);
     for (const auto& others : ids) ASSERT_EQ(others, ids[0]);
-    ASSERT_EQ(std::set<uint32_t>(ids[0].begin(), ids[0].end()).size(), kStacks);
+    ASSERT_EQ(std::set<StackId>(ids[0].begin(), ids[0].end()).size(), kStacks);
     ASSERT_EQ(table.size(), kStacks);
     table.clear();
   }
@@ -204,11 +209,11 @@ TEST_F(TraceThreads, UnderALimitSomeStacksAreLostAndTheOthersHaveOneNumber) {
   trace_memory_begin(kCpus);
   for (unsigned round = 0; round < 6; round++) {
     ASSERT_TRUE(table.open().ok());
-    std::vector<std::map<uint64_t, uint32_t>> ids(kCpus);
+    std::vector<std::map<uint64_t, StackId>> ids(kCpus);
     std::atomic<uint64_t> lost{0};
     run(kCpus, [&](unsigned cpu) {
       for (uint64_t i = 0; i < kStacks; i++) {
-        if (const uint32_t id = intern(table, i)) {
+        if (const StackId id = intern(table, i); id != StackId::kNone) {
           ids[cpu][i] = id;
         } else {
           lost++;
@@ -217,7 +222,7 @@ TEST_F(TraceThreads, UnderALimitSomeStacksAreLostAndTheOthersHaveOneNumber) {
     });
     EXPECT_GT(lost, 0u);
     EXPECT_LE(trace_memory_used(), trace_memory_limit());
-    std::map<uint64_t, uint32_t> all;
+    std::map<uint64_t, StackId> all;
     for (const auto& some : ids) {
       for (const auto& [index, id] : some) {
         ASSERT_EQ(all.emplace(index, id).first->second, id);
@@ -229,22 +234,22 @@ TEST_F(TraceThreads, UnderALimitSomeStacksAreLostAndTheOthersHaveOneNumber) {
   }
 }
 
-// One makes the contexts of processes while others ask for what they have been told.
+// All CPUs intern contexts of the same processes, in the same order.
 TEST_F(TraceThreads, AContextHasOneNumberWhoeverAddsIt) {
   constexpr uint32_t kProcesses = 300;
   static ContextTable table;
   for (unsigned round = 0; round < 4; round++) {
     ASSERT_TRUE(table.open().ok());
-    std::vector<std::vector<uint32_t>> ids(kCpus);
+    std::vector<std::vector<ContextId>> ids(kCpus);
     std::atomic<int> wrong{0};
     run(kCpus, [&](unsigned cpu) {
       for (uint32_t pid = 1; pid <= kProcesses; pid++) {
         trace_memory_prepare();
         const std::string name = "program" + std::to_string(pid % 50);
-        const uint32_t id = table.intern(ContextKind::kProcess, pid, name);
+        const ContextId id = table.intern(ContextKind::kProcess, pid, name);
         ids[cpu].push_back(id);
-        if (id == 0 || table.recall(table.remember(id)) != id || table.get(id)->pid != pid ||
-            table.get(id)->program->name != name)
+        if (id == ContextId::kNone || table.recall(table.remember(id)) != id ||
+            table.get(id)->pid != pid || table.get(id)->program->name != name)
           wrong++;
       }
     });
@@ -258,18 +263,18 @@ TEST_F(TraceThreads, AContextHasOneNumberWhoeverAddsIt) {
 TraceEvent event_of(uint64_t object, unsigned cpu) {
   return {.object = object,
           .size = 64,
-          .stack = static_cast<uint32_t>(object % 7),
-          .context = 1,
+          .stack = StackId{static_cast<uint32_t>(object % 7)},
+          .context = ContextId{1},
           .time = 5,
-          .cpu = static_cast<uint16_t>(cpu),
+          .cpu = CpuId{static_cast<uint32_t>(cpu)},
           .truncated = object % 3 == 0};
 }
 
-// CPUs allocate and free, also what others have allocated, while one looks on, marks and clears.
+// CPUs allocate objects, and free objects of all CPUs, while one more CPU reads, marks and clears.
 TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
   for (const uint64_t limit : {uint64_t{64} << 20, uint64_t{40} * 4096}) {
     trace_memory_set_limit(limit);
-    // The pool has what the round before it has left, which may be more.
+    // The previous round may have left more pages in the pool than the limit allows.
     const uint64_t most = std::max(limit, trace_memory_used());
     TraceTable* table = TraceTable::create(kCpus);
     ASSERT_NE(table, nullptr);
@@ -287,7 +292,7 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
             uint64_t count = 0;
             snapshot.visit([&](const TraceRecord& record) { count += record.size() == 64; });
             if (counters.recorded != counters.freed + counters.cleared + count) wrong++;
-            if (counters.live_bytes != 64 * count) wrong++;
+            if (counters.bytes != 64 * count) wrong++;
           }
           if (table->mark() < TraceTable::kMaxMark) table->next_mark();
           if (table->mark() % 8 == 0) table->clear();
@@ -301,7 +306,7 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
       for (int i = 0; i < 12'000; i++) {
         const uint64_t object = next += 64;
         if (random() % 16 == 0) {
-          table->filter(cpu);
+          table->filter(CpuId{cpu});
           filtered++;
         } else {
           trace_memory_prepare();
@@ -318,14 +323,14 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
     EXPECT_EQ(wrong, 0u);
     for (auto& object : exchange) {
       if (object == 0) continue;
-      table->forget(object, 0);
+      table->forget(object, CpuId{0});
       freed++;
     }
     const TraceCounters counters = table->counters();
     EXPECT_EQ(counters.seen, allocated + filtered);
     EXPECT_EQ(counters.filtered, filtered);
     EXPECT_EQ(counters.freed + counters.unmatched, freed);
-    EXPECT_EQ(counters.live(), 0u);
+    EXPECT_EQ(counters.live, 0u);
     EXPECT_LE(trace_memory_used(), most);
     TraceTable::destroy(table);
   }

@@ -1,20 +1,23 @@
-"""The host's reader of the binary dump."""
-import pathlib
+"""tools/stele/tracedump.py, which reads binary dumps on the host."""
 import re
+import struct
 import subprocess
 
 import pytest
 
-from stele.tracedump import (CONTEXT, CONTEXTS, FRAME, FRAMES, HEADER, MAGIC, RECORD, RECORDS, SECTION, SOURCE, SOURCES, STACK, STACKS,
+from stele.abi import ABI, Abi, AbiError
+from stele.abi import HEADER as HEADER_FILE
+from stele.tracedump import (CONTEXT, CONTEXTS, COUNTERS, FRAME, FRAMES, HEADER, MAGIC, RECORD, RECORDS, SECTION, SOURCE, SOURCES, STACK, STACKS,
                              STRINGS, TraceDump, TraceDumpError, text)
 
 NO_LIMIT = (1 << 64) - 1
-ABI = pathlib.Path(__file__).resolve().parent.parent.parent / "kern/abi/tracedump.h"
 
 
 def binary(extra=b"", unknown=(), version=3, unnamed=(0, 0)):
-    """A binary dump of one trace with two records. `extra` ends the header, every section header and every item, as fields of a later kernel
-    would; `unknown`: sections of other tags, as (tag, bytes); `unnamed`: records whose stack, or context, there was no memory for."""
+    """Returns a binary dump of one trace with two records. `extra`: bytes that are appended to the
+    header, to every section header and to every item, like fields that a later kernel may add.
+    `unknown`: (tag, bytes) of further sections. `unnamed`: the number of records whose stack could
+    not be named for lack of memory, and the number of records whose context could not be named."""
     def section(tag, items, source=0, item_size=None):
         data = b"".join(items)
         size = item_size or (len(items[0]) if items else 8)
@@ -67,19 +70,43 @@ def test_what_later_kernels_add_is_passed_over():
     check(binary(extra=b"\xee" * 8, unknown=[(77, b"what is this"), (1000, b"")]))
 
 
-def test_layout_is_that_of_the_abi():
-    text = ABI.read_text()
-    sizes = {name: int(size) for name, size in re.findall(r"ABI_TRACEDUMP_SIZE\(abi_tracedump_(\w+), (\d+)\)", text)}
-    assert sizes == {"header": HEADER.size, "section": SECTION.size, "source": SOURCE.size, "context": CONTEXT.size, "stack": STACK.size,
-                             "record": RECORD.size}
-    tags = {name: int(value) for name, value in re.findall(r"ABI_TRACEDUMP_(\w+) = (\d+), +/\*", text)}
-    assert tags == {"SOURCES": SOURCES, "CONTEXTS": CONTEXTS, "STACKS": STACKS, "FRAMES": FRAMES, "STRINGS": STRINGS, "RECORDS": RECORDS}
+def test_layout_is_what_a_compiler_makes_of_it(tmp_path):
+    def lines():
+        for name, layout in ABI.layouts.items():
+            yield f'printf("{name} %zu\\n", sizeof(struct abi_tracedump_{name}));'
+            for field in layout.fields:
+                place = re.sub(r"_(\d)$", r"[\1]", field)
+                yield f'printf("{name}.{field} %zu\\n", offsetof(struct abi_tracedump_{name}, {place}));'
+        for values in ABI.enums.values():
+            yield from (f'printf("{value} %d\\n", ABI_TRACEDUMP_{value.upper()});' for value in values)
+
+    def expected():
+        for name, layout in ABI.layouts.items():
+            yield f"{name} {layout.size}"
+            offsets = [struct.calcsize(layout.struct.format[:1] + "".join(codes)) for codes in prefixes(re.findall(r"\d*\w", layout.struct.format))]
+            yield from (f"{name}.{field} {offset}" for field, offset in zip(layout.fields, offsets, strict=True))
+        yield from (f"{name} {value}" for values in ABI.enums.values() for name, value in values.items())
+
+    def prefixes(codes):
+        return [codes[:i] for i in range(len(codes))]
+
+    program = f'#include <stddef.h>\n#include <stdio.h>\n#include "{HEADER_FILE}"\nint main(void) {{\n' + "\n".join(lines()) + "\n}\n"
+    subprocess.run(["gcc", "-x", "c", "-o", tmp_path / "layout", "-"], input=program, text=True, check=True)
+    said = subprocess.run([tmp_path / "layout"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert said.splitlines() == list(expected())
+    assert set(COUNTERS) < set(ABI.layouts["source"].fields)
+
+
+@pytest.mark.parametrize("line", ["  uint64_t more;\n", "  void* pointer;\n", "  uint32_t a, b;\n"])
+def test_a_layout_that_is_not_understood_is_refused(line):
+    with pytest.raises(AbiError):
+        Abi(HEADER_FILE.read_text().replace("  uint16_t mark;\n", "  uint16_t mark;\n" + line))
 
 
 def test_abi_is_c_and_cpp():
     for language in (["-x", "c", "-std=c11"], ["-x", "c++", "-std=c++17"]):
         subprocess.run(["gcc", *language, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-"], check=True,
-                       input=f'#include "{ABI}"\nchar magic[] = ABI_TRACEDUMP_MAGIC;\n', text=True)
+                       input=f'#include "{HEADER_FILE}"\nchar magic[] = ABI_TRACEDUMP_MAGIC;\n', text=True)
 
 
 def test_identities():
@@ -93,7 +120,7 @@ def test_says_what_has_no_name():
     assert not list(text(TraceDump(binary())))[0].startswith("not named")
     dump = TraceDump(binary(unnamed=(7, 8)))
     assert (dump.stacks_unnamed, dump.contexts_unnamed) == (7, 8)
-    assert list(text(dump))[0] == "not named for want of memory: the stacks of 7 records, the contexts of 8"
+    assert list(text(dump))[0] == "not named for lack of memory: the stacks of 7 records, the contexts of 8"
 
 
 def test_what_is_no_dump():
@@ -103,7 +130,7 @@ def test_what_is_no_dump():
     for data in (b"", b"kmemtrace pipe state off\n" * 9, whole[:-1], whole[:HEADER.size], whole[:50]):
         with pytest.raises(TraceDumpError):
             TraceDump(data)
-    # Every field of the section headers, far off.
+    # Give every field of the section headers a value far out of range.
     at = HEADER.size
     for offset in range(at, at + SECTION.size, 4):
         damaged = whole[:offset] + b"\xff\xff\xff\x7f" + whole[offset + 4:]

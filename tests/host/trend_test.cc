@@ -1,4 +1,5 @@
-// Whether one series grows (kmemwatch): chances against exact ones and against simulated series.
+// The tests for growth of a series of samples (user/bin/kmemwatch/trend.h). Their probabilities are
+// compared with exact ones, and with the results for many simulated series.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ Series made(std::size_t count, auto&& value) {
   return series;
 }
 
-// The minima of windows of eight samples.
+// Returns the minima of `count` windows. Each window has eight samples, results of next().
 Series minima(std::size_t count, auto&& next) {
   return made(count, [&](double) {
     double least = next();
@@ -38,7 +39,7 @@ Series minima(std::size_t count, auto&& next) {
   });
 }
 
-// How many of `runs` series have a p of at most `bound`.
+// Calls p_of_one() `runs` times. Returns the fraction of results that are at most `bound`.
 double share(int runs, double bound, auto&& p_of_one) {
   int below = 0;
   for (int i = 0; i < runs; i++) below += p_of_one() <= bound;
@@ -46,7 +47,9 @@ double share(int runs, double bound, auto&& p_of_one) {
 }
 
 TEST(Trend, MannKendallByHand) {
-  // S = 10, variance 50/3; S = 5, variance 23/3 with the tie.
+  // Computed by hand. S, the statistic of Mann and Kendall, is 10 for the first series, with a
+  // variance of 50/3. S is 5 for the second series, with a variance of 23/3, which is corrected for
+  // the tie.
   EXPECT_NEAR(mann_kendall_p(Series{1, 2, 3, 4, 5}), 0.01375, 1e-5);
   EXPECT_NEAR(mann_kendall_p(Series{1, 2, 2, 3}), 0.0743, 1e-4);
   for (const Series& series :
@@ -55,7 +58,7 @@ TEST(Trend, MannKendallByHand) {
 }
 
 TEST(Trend, MannKendallAgainstAllOrders) {
-  // With ties: what the correction is for.
+  // The second series has ties, for which mann_kendall_p() corrects the variance.
   for (Series series : {Series{1, 2, 3, 4, 5, 6, 7}, Series{1, 1, 2, 2, 2, 3, 4, 5}}) {
     const auto risings = [](const Series& of) {
       int count = 0;
@@ -63,7 +66,7 @@ TEST(Trend, MannKendallAgainstAllOrders) {
         for (std::size_t j = 0; j < i; j++) count += (of[i] > of[j]) - (of[i] < of[j]);
       return count;
     };
-    std::vector<std::pair<int, double>> all;  // S, p
+    std::vector<std::pair<int, double>> all;  // S and p of each order
     do all.emplace_back(risings(series), mann_kendall_p(series));
     while (std::next_permutation(series.begin(), series.end()));
     for (const auto& [count, p] : all) {
@@ -107,7 +110,8 @@ TEST(Trend, SlopeIsInItsInterval) {
   EXPECT_LT(inside, kRuns * 97 / 100);
 }
 
-// The hard ones: Mann and Kendall alone take a third of them for growth.
+// Random walks are the hard case: in at least 20 % of them, the test of Mann and Kendall alone
+// finds growth, with p at most 0.01.
 TEST(Trend, WalksAreAccusedAsRarelyAsPSays) {
   Random random(2);
   std::normal_distribution<double> normal(0, 10);
@@ -143,7 +147,8 @@ TEST(Trend, NoiseIsAccusedAsRarelyAsPSays) {
   EXPECT_EQ(share(20'000, 0.01,
                   [&] { return growth_p(made(24, [&](double) { return normal(random); })); }),
             0);
-  // It comes back to its level slowly, which Mann and Kendall do not expect.
+  // This load returns to its level slowly. The test of Mann and Kendall assumes independent
+  // samples, so it accuses this load too often.
   const auto slow = [&] {
     return minima(64, [&] { return memory = 0.97 * memory + normal(random) - 100; });
   };
@@ -156,7 +161,7 @@ TEST(Trend, StepsProveNothing) {
     EXPECT_GT(walk_p(made(64, [&](double i) { return i < 32 ? 0 : height; })), 0.1);
     EXPECT_GT(walk_p(made(64, [&](double i) { return height * std::floor(i / 16); })), 0.03);
   }
-  // Five equal ones are five tosses of a coin.
+  // By chance, five steps up are as likely as five heads in five tosses of a coin.
   EXPECT_GE(walk_p(made(6, [](double i) { return i; })), 1.0 / 32);
   EXPECT_NEAR(walk_p(made(24, [](double i) { return i; })), std::exp2(-23), 1e-12);
 }
@@ -164,11 +169,11 @@ TEST(Trend, StepsProveNothing) {
 TEST(Trend, LeaksUnderLoadAreSure) {
   Random random(4);
   std::normal_distribution<double> load(0, 1);
-  // One object in each window, and a load that sways as much.
+  // A leak of one object in each window. The standard deviation of the load is one object.
   EXPECT_GE(share(1000, 1e-3,
                   [&] { return growth_p(made(64, [&](double i) { return i + load(random); })); }),
             0.99);
-  // Two, and in a hurry.
+  // A leak of two objects in each window, with only 24 windows.
   EXPECT_GE(share(1000, 1e-4,
                   [&] {
                     return growth_p(made(24, [&](double i) { return 2 * i + 0.5 * load(random); }));

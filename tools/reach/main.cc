@@ -1,18 +1,26 @@
-// Questions to a guest's memory that take looking through all of it: build/tools/stele-reach CORE
-// QUESTION… with the description of memory (world.h) on standard input. What comes of it is for
-// tools/stele/debugger/reach.py, which knows names, types and traces: lines of a word and
-// hexadecimal numbers. Each question has its answer in turn:
+// Answers questions that require all of a guest's memory: build/tools/stele-reach CORE QUESTION…
+// with the description of memory (world.h) on standard input. The output is for
+// tools/stele/debugger/reach.py, which adds names, types and stacks. Each line has a word and
+// hexadecimal numbers. SOURCE is the number of a cache or arena, which the description calls a
+// source. The answers come in the order of the questions:
 //
-//   unreachable       what nobody can reach (docs/unreachable.md): `live N`, and in the order of
-//                     heads.h `head ADDRESS SIZE SOURCE`, then `keeps` for what it keeps
-//   references        where the references of the description lie: `place OBJECT NUMBER WHERE
-//                     ADDRESS HOLDER SOURCE` for each pair of words that is one, WHERE as the
-//                     enumeration has it, in an object of a source (0 0: in none)
-//   holders ADDRESS   what points to the object there: `holders COUNT SHOWN LIVE OBJECT OBJECT
-//                     SOURCE`, then of SHOWN links the kind (paths.h), ADDRESS, HOLDER, SOURCE
-//   path ADDRESS      a shortest path to it from a root: `path COUNT`, and its links as above
+//   unreachable       unreachable objects (docs/unreachable.md): a line `live N`, where N is the
+//                     number of live objects; then for each head (heads.h) a line `head ADDRESS
+//                     SIZE SOURCE`, and after it a line `keeps ADDRESS SIZE SOURCE` for each object
+//                     that this head keeps
+//   references        the locations of the description's references: a line `place OBJECT NUMBER
+//                     WHERE ADDRESS HOLDER SOURCE` for each location. OBJECT and NUMBER identify
+//                     the reference; WHERE is a value of `enum Where`; ADDRESS is the location, in
+//                     the object HOLDER of SOURCE. HOLDER and SOURCE are 0 if no object contains
+//                     ADDRESS
+//   holders ADDRESS   pointers to the object at ADDRESS: a line `holders COUNT SHOWN LIVE OBJECT
+//                     OBJECT SOURCE`, where LIVE is 1 for a live object, and OBJECT, which is there
+//                     twice, is the object's start; then SHOWN of the COUNT pointers, each a line
+//                     `KIND ADDRESS HOLDER SOURCE`, where KIND is a word of kKinds
+//   path ADDRESS      a shortest path from a root to the object at ADDRESS: a line `path COUNT`,
+//                     then a line `KIND ADDRESS HOLDER SOURCE` for each pointer on the path
 //
-// Status 2 with one line on standard error if it cannot be said.
+// Errors: status 2 with one line on standard error.
 #include <algorithm>
 #include <charconv>
 #include <cinttypes>
@@ -39,7 +47,7 @@ struct Report {
   }
 };
 
-// As look() of the kernel.
+// Finds and prints unreachable objects, like look() of the kernel.
 void unreachable(World& world) {
   const Index& index = world.index();
   const Index::Counts counts = index.count();
@@ -52,26 +60,30 @@ void unreachable(World& world) {
   find_heads(index, world, world.stack(), report);
 }
 
-// As in the kernel (references.cc): of two places of a reference the one with the higher number
-// counts, as a stack may have words of what was there before.
+// Kinds of locations, as in the kernel (references.cc). kStackApart: on a stack, where the two
+// words of the reference are not neighbours. If a reference is found at two locations, the reader
+// of the output takes the location of the higher kind, since a stack may have stale words.
 enum Where : unsigned { kStackApart, kStack, kUnreachedObject, kInUse };
 
-Where where_of(const World& world, const Place& place) {
-  if (place.kind == Place::Kind::kStatic) return kInUse;
-  if (place.kind == Place::Kind::kStack) return kStack;
+Where where_of(const World& world, const RangeOwner& place) {
+  if (place.kind == RangeOwner::Kind::kStatic) return kInUse;
+  if (place.kind == RangeOwner::Kind::kStack) return kStack;
   const bool is_lost = !(place.object.state() & kReached) && world.source(place.object).listed;
   return is_lost ? kUnreachedObject : kInUse;
 }
 
-// ADDRESS, and what object of which source it lies in; 0 0 if that is none.
+// Prints `address`, the start of the object that contains it, and the object's source. If no object
+// contains the address, prints 0 instead of the object and of the source.
 void print_place(const World& world, uint64_t address) {
   const Object object = world.index().find(address);
   printf("%" PRIx64 " %" PRIx64 " %x\n", address, object ? object.address() : 0,
          object ? object.run->source : 0);
 }
 
-// Looks for traced references: for their two words, and on a stack for each apart.
-void find_references(const World& world, const Place& place, uint64_t address,
+// Searches `words` for traced references. A reference consists of two words: the object's address,
+// and then the reference's number. On a stack, the two words need not be neighbours: the number is
+// a reference if the address is anywhere in `words`.
+void find_references(const World& world, const RangeOwner& place, uint64_t address,
                      std::span<const uint64_t> words) {
   const auto print = [&](const World::Reference& found, Where where, size_t i) {
     printf("place %" PRIx64 " %" PRIx64 " %x ", found.object, found.number, where);
@@ -82,7 +94,7 @@ void find_references(const World& world, const Place& place, uint64_t address,
     if (!found) continue;
     if (i > 0 && words[i - 1] == found->object) {
       print(*found, where_of(world, place), i - 1);
-    } else if (place.kind == Place::Kind::kStack &&
+    } else if (place.kind == RangeOwner::Kind::kStack &&
                std::find(words.begin(), words.end(), found->object) != words.end()) {
       print(*found, kStackApart, i);
     }
@@ -94,7 +106,7 @@ void references(World& world) {
     for (const World::Root& root : world.roots()) show(root.place, root.from, root.to);
   };
   for_each_range(world.index(), world, show_roots,
-                 [&](const Place& place, uint64_t address, std::span<const uint64_t> words) {
+                 [&](const RangeOwner& place, uint64_t address, std::span<const uint64_t> words) {
                    find_references(world, place, address, words);
                  });
 }
@@ -106,7 +118,7 @@ void print(const World& world, const Link& link) {
   print_place(world, link.address());
 }
 
-// Of a page table, whose entries are followed by the walker of what it belongs to.
+// Clears kWalked in all page tables, so that the next search walks the tables again.
 void forget_walks(World& world) {
   world.index().for_each(kWalked, kWalked, [](const Object& object) {
     object.state() &= static_cast<uint8_t>(~kWalked);
@@ -133,7 +145,7 @@ void holders(World& world, uint64_t address) {
   for (const Link& link : found) print(world, link);
 }
 
-// One search answers for all.
+// Answers all `path` questions from one search.
 class Search {
  public:
   explicit Search(World& world) : world_(world), links_(Paths<World>::memory_for(world.index())) {}

@@ -36,7 +36,8 @@ class File {
       size -= static_cast<uint64_t>(got);
     }
   }
-  // The same without what are holes in the file, which is left as it is.
+  // Reads `size` bytes to `to`, which is zeroed memory. Skips the file's holes. The file must not
+  // change meanwhile.
   void read_data(uint64_t offset, char* to, uint64_t size) const {
     const uint64_t end = offset + size;
     const off_t whole = lseek(descriptor_, 0, SEEK_END);
@@ -88,7 +89,7 @@ void Memory::read(const std::string& core) {
   std::vector<Elf64_Phdr> segments(count);
   file.read(header.e_phoff, segments.data(), count * sizeof(Elf64_Phdr));
   for (const Elf64_Phdr& segment : segments) {
-    // Others map what the direct map has too, which ends behind the last memory that is used.
+    // Read only segments of the direct map: the segments of other mappings repeat its memory.
     if (segment.p_type != PT_LOAD || !holds(segment.p_vaddr, 0)) continue;
     const uint64_t offset = segment.p_vaddr - base();
     file.read_data(segment.p_offset, reinterpret_cast<char*>(words_) + offset,

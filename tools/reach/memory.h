@@ -1,8 +1,7 @@
-// A guest's memory out of an ELF core that QEMU has written, by the addresses that the kernel has
-// for it.
+// A guest's memory, read from an ELF core that QEMU wrote, and addressed by the kernel's addresses.
 //
-// Pages of zeros take no room in the core, nor here: physical memory is an anonymous mapping, into
-// which what the core has is read.
+// Physical memory is copied to an anonymous mapping. Holes of the core file, which read as zeros,
+// are not copied, so they take no memory.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +10,17 @@
 
 namespace reach {
 
-// What is said cannot be; one line.
+// The core or the description is inconsistent. The message is one line.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Where memory appears in the kernel's address space.
+// The mappings of memory in the kernel's address space.
 struct Mappings {
   uint64_t direct_map;        // where the direct map of all memory begins
   uint64_t size;              // bytes of physical memory, holes included; whole pages
-  uint64_t image, image_end;  // begin of the image's mapping (of physical address 0), and its end
+  uint64_t image, image_end;  // [image, image_end) maps physical memory from address 0 on
   uint64_t tables;            // physical address of the kernel's root page table
 };
 
@@ -29,7 +28,7 @@ class Memory {
  public:
   static constexpr uint64_t kPage = 4096;
 
-  // Failure: there is no such core, or no memory for it.
+  // Throws Failure if there is no such core, or no memory for it.
   Memory(const std::string& core, const Mappings& mappings);
   ~Memory();
   Memory(const Memory&) = delete;
@@ -37,18 +36,20 @@ class Memory {
 
   uint64_t base() const { return mappings_.direct_map; }
   uint64_t size() const { return mappings_.size; }
-  // Whether `size` bytes at an address of the direct map are all there.
+  // True if all `size` bytes at an address of the direct map exist.
   bool holds(uint64_t address, uint64_t size) const {
     const uint64_t offset = address - base();
     return offset <= this->size() && size <= this->size() - offset;
   }
-  // The word at an address of the direct map, which holds() it; it is a multiple of eight.
+  // Returns the word at an address of the direct map. The address must be a multiple of eight, and
+  // holds(address, 8) must be true.
   const uint64_t* at(uint64_t address) const { return words_ + (address - base()) / 8; }
-  // The address in the direct map of what lies at an address of the kernel's; 0 if nothing is
-  // mapped there.
+  // Translates an address of the kernel to the direct map's address of the same memory; 0 if
+  // nothing is mapped there.
   uint64_t direct(uint64_t address) const;
   uint64_t tables() const { return mappings_.tables; }  // physical address of the root page table
-  // The entries of a page table; nullptr if it lies outside of memory.
+  // The entries of the page table at a physical address; nullptr if the address is outside of
+  // memory.
   const uint64_t* table(uint64_t physical) const {
     return physical % kPage == 0 && physical < size() ? at(base() + physical) : nullptr;
   }

@@ -1,5 +1,4 @@
-// Page tables of x86-64, in a core: what the walkers of the kernel do there
-// (kern/arch/x86_64/table_walk.cc).
+// Walks page tables of x86-64 in a core, as kern/arch/x86_64/table_walk.cc does in the kernel.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@ inline unsigned index_at(uint64_t address, unsigned level) {
   return address >> (12 + 9 * level) & (kEntries - 1);
 }
 
-// The physical address that is mapped at an address; ~0: nothing.
+// Returns the physical address that is mapped at `address`; ~0 if nothing is mapped there.
 inline uint64_t mapped_at(const Memory& memory, uint64_t root, uint64_t address) {
   uint64_t at = root;
   for (unsigned level = kRootLevel;; level--) {
@@ -31,8 +30,9 @@ inline uint64_t mapped_at(const Memory& memory, uint64_t root, uint64_t address)
   }
 }
 
-// Calls visit.table(physical), which says whether to look into it, for a table of level `level` and
-// those below it, and visit.page(physical) for what they map.
+// Calls visit.table(physical) for a page table of level `level` and for the tables below it, and
+// visit.page(physical) for each page that these tables map. If visit.table() returns false, skips
+// that table's entries. Of the first table, only the entries [first, end) are visited.
 template <typename Visit>
 void walk_tables(const Memory& memory, uint64_t table, unsigned level, unsigned first, unsigned end,
                  Visit& visit) {

@@ -1,4 +1,5 @@
-# The program that looks through all of a core's memory for gdb's commands, with the kernel's own marking (kern/src/reach).
+# Builds stele-reach, which searches all memory of a core for gdb's commands. It uses the kernel's code
+# for marking (kern/src/reach).
 REACH := $(BASE)/tools/stele-reach
 REACH_OBJ := $(patsubst %.cc,$(BASE)/%.o,$(wildcard tools/reach/*.cc))
 

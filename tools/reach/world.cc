@@ -66,7 +66,8 @@ class World::Reader {
         core_, Mappings{numbers_[0], numbers_[1], numbers_[2], numbers_[3], numbers_[4]});
     make_room();
   }
-  // For all runs of the description, and for the first, which is that of frames that have none.
+  // Allocates the tables for all runs and objects of the description. Run 0 is for page frames
+  // without objects.
   void make_room() {
     uint64_t runs = 1, objects = 0;
     for (size_t at = text_.find("\nrun "); at != text_.npos; at = text_.find("\nrun ", at + 1)) {
@@ -103,7 +104,7 @@ class World::Reader {
                       world_.memory_->holds(start, bytes) && number < world_.sources_.size() &&
                       number <= UINT16_MAX;
     if (!fits) fail("these objects do not lie in memory");
-    // A run of many objects is addressed by 32 bits.
+    // In a run of several objects, offsets have 32 bits.
     const uint64_t room = bytes - size - (base - start);
     if (count > 1 && (bytes >> 32 != 0 || stride < size || count - 1 > room / stride))
       fail("these objects do not lie in memory");
@@ -130,19 +131,20 @@ class World::Reader {
   }
 
   void object() { world_.objects_.insert(world_.objects_.end(), numbers_.begin(), numbers_.end()); }
-  void words() { add_root(Place::of_static(), numbers_[0], numbers_[1]); }
-  void stack() { add_root(Place::of_stack(numbers_[0]), numbers_[1], numbers_[2]); }
+  void words() { add_root(RangeOwner::of_static(), numbers_[0], numbers_[1]); }
+  void stack() { add_root(RangeOwner::of_stack(numbers_[0]), numbers_[1], numbers_[2]); }
   void registers() {
     world_.registers_at_ = numbers_[0];
     world_.registers_.assign(numbers_.begin() + 1, numbers_.end());
-    world_.roots_.push_back({Place::of_stack(0), numbers_[0],
+    world_.roots_.push_back({RangeOwner::of_stack(0), numbers_[0],
                              numbers_[0] + sizeof(uint64_t) * world_.registers_.size()});
   }
-  // What is mapped of it, which need not be in one piece in memory.
-  void add_root(const Place& place, uint64_t from, uint64_t to) {
+  // Adds the memory that is mapped at [from, to) to the roots. Adds a root for each part that is
+  // contiguous in physical memory.
+  void add_root(const RangeOwner& place, uint64_t from, uint64_t to) {
     if (to < from || to - from > world_.memory_->size()) fail("no range");
     to &= ~uint64_t{7};
-    uint64_t before = 0;  // where the page before ends in the direct map
+    uint64_t before = 0;  // end of the previous page in the direct map
     for (uint64_t at = (from + 7) & ~uint64_t{7}; at < to;) {
       const uint64_t end = std::min(to, (at | (Memory::kPage - 1)) + 1);
       const uint64_t direct = world_.memory_->direct(at);

@@ -1,28 +1,34 @@
-// What a core says is in use: the kernel's index of live objects and its marking, over memory that
-// is not this program's own.
+// The memory of a core for the kernel's search: provides to the kernel's index of live objects
+// (index.h) and to its marking (mark.h) the memory of another machine.
 //
-// A description tells where what is. It comes from who can read the kernel's structures
-// (tools/stele/debugger/memory_map.py), and does for this program what objects.cc and roots.cc do
-// in the kernel. It has a line for each thing, a word and numbers; objects from the outside in, as
-// index.h wants them, each line after what it speaks of:
+// A description, which tools/stele/debugger/memory_map.py makes from the kernel's structures, lists
+// objects and roots; in the kernel, objects.cc and roots.cc find them. Each line has a word and
+// hexadecimal numbers. An object that contains others comes before them, as index.h requires, and a
+// source comes before its runs:
 //
-//   memory DIRECT_MAP BYTES IMAGE IMAGE_END TABLES   where memory appears (Mappings)
-//   pages ADDRESS BYTES SLAB MAPPINGS   the page descriptors: how large one is, offsets of fields
-//   source LISTED CACHE ROOT       from 0 on: whether its objects show when they are not reached,
-//                                  and are a cache's; where in them the physical address of a root
-//                                  page table lies, 0 if they have none
-//   run START MEMORY BASE STRIDE SIZE COUNT SOURCE PAGES   live objects (Index::add); PAGES: they
-//                                  are pages, of which those of programs are not looked into
+//   memory DIRECT_MAP BYTES IMAGE IMAGE_END TABLES   where memory is mapped (Mappings)
+//   pages ADDRESS BYTES SLAB MAPPINGS   the array of page descriptors (pages.h): where it is, the
+//                                  size of an element, the offsets of its fields `slab` and
+//                                  `mappings`
+//   source LISTED CACHE ROOT       a cache or an arena; the first source has the number 0. LISTED:
+//                                  1 if unreached objects are to be listed; CACHE: 1 for a cache;
+//                                  ROOT: offset in each object of the physical address of a root
+//                                  page table, 0 if objects have none
+//   run START MEMORY BASE STRIDE SIZE COUNT SOURCE PAGES   live objects (Index::add); PAGES: 1 if
+//                                  the objects are pages. Those that programs have mapped are then
+//                                  not searched
 //   cover START                    Index::cover
-//   dead ADDRESS…                  they are not live
-//   hide ADDRESS…                  they are not looked into
-//   object ADDRESS…                they are in use: roots, as are the following
-//   words FROM TO
-//   stack TASK FROM TO             the stack of the task whose structure has that address
-//   registers ADDRESS VALUE…       words that are not in memory; the caller knows them by ADDRESS
-//   tables FROM TO                 the kernel's page tables for these addresses
-//   mapped FROM TO                 the pages that are mapped there
-//   reference OBJECT NUMBER        a traced reference (core/ref.h), which is looked for
+//   dead ADDRESS…                  these objects are not live
+//   hide ADDRESS…                  these objects are not searched
+//   object ADDRESS…                roots: these objects
+//   words FROM TO                  root: the words at these addresses
+//   stack TASK FROM TO             root: the words on the stack of the task whose structure is at
+//                                  TASK
+//   registers ADDRESS VALUE…       root: values of registers, which are not in memory. Answers give
+//                                  the first one the address ADDRESS, the next one ADDRESS + 8, …
+//   tables FROM TO                 root: the kernel's page tables for these addresses
+//   mapped FROM TO                 root: the pages that are mapped at these addresses
+//   reference OBJECT NUMBER        a traced reference (core/ref.h), for the question `references`
 #pragma once
 
 #include <cstdint>
@@ -41,39 +47,41 @@ namespace reach {
 
 struct Source {
   bool listed, is_cache;
-  uint64_t root_offset;  // of a page table's physical address in its objects; 0: none
+  uint64_t root_offset;  // offset of a page table's physical address in the objects; 0: none
 };
 
 class World {
  public:
   // A range of words that belongs to the roots.
   struct Root {
-    Place place;
+    RangeOwner place;
     uint64_t from, to;
   };
 
-  // Failure: the description does not fit the core.
+  // Throws Failure if the description does not fit the core.
   World(const std::string& core, std::string_view description);
 
   // Marks all that can be reached from the roots.
   void mark();
-  // Shows all roots to a Marker, or whoever is shown roots as it is (paths.h, holders.h).
+  // Gives all roots to a Marker (mark.h), or to a class with the same interface (paths.h,
+  // holders.h).
   template <typename Marker>
   void show_roots(Marker& marker);
 
   const Index& index() const { return *index_; }
   std::span<Entry> stack() { return stack_; }
   const Source& source(const Object& object) const { return sources_[object.run->source]; }
-  // Whether an object that is a page or several is a slab.
+  // True if the object, which consists of whole pages, is a slab.
   bool is_slab(const Object& object) const { return descriptor_word(object.address(), slab_) != 0; }
   const std::vector<Root>& roots() const { return roots_; }
-  // A traced reference that is looked for, by its number; nullptr if there is none.
+  // A traced reference: its number, and the address of the object that it refers to.
   struct Reference {
     uint64_t number, object;
   };
+  // Returns the reference of this number; nullptr if there is none.
   const Reference* reference(uint64_t number) const;
 
-  // As a Space (mark.h): all addresses of the kernel's that roots and objects have.
+  // The functions that mark.h requires of a Space. `address` is in a root or in an object.
   const uint64_t* at(uint64_t address) const;
   template <typename Marker>
   void walk(const Run& run, uint64_t address, Marker& marker);
@@ -83,7 +91,7 @@ class World {
   template <typename Marker>
   class Visitor;
 
-  // The first 8 bytes at `offset` of a frame's descriptor; 0 for what has none.
+  // The word at `offset` in the descriptor of the page frame at `address`; 0 if there is none.
   uint64_t descriptor_word(uint64_t address, uint64_t offset) const;
   bool is_programs(uint64_t address) const {
     return static_cast<uint32_t>(descriptor_word(address, mappings_)) != 0;
@@ -100,16 +108,17 @@ class World {
   std::unique_ptr<Index> index_;
 
   std::vector<Root> roots_;
-  std::vector<uint64_t> objects_;                      // in use
-  std::vector<std::pair<uint64_t, uint64_t>> tables_;  // ranges of the kernel's addresses
-  std::vector<uint64_t> mapped_;                       // pages in use, by their addresses
+  // The roots of the description's lines `object`, `tables` and `mapped`.
+  std::vector<uint64_t> objects_;
+  std::vector<std::pair<uint64_t, uint64_t>> tables_;  // [begin, end) of the kernel's addresses
+  std::vector<uint64_t> mapped_;                       // addresses of pages in the direct map
   static constexpr uint64_t kNone = ~uint64_t{0};
   uint64_t registers_at_ = kNone;
   std::vector<uint64_t> registers_;
-  std::vector<Reference> references_;  // by number
+  std::vector<Reference> references_;  // sorted by number
 };
 
-// What walks are told, as MarkingVisitor (kern/src/reach/visitor.h) takes it.
+// The visitor of walks, like MarkingVisitor (kern/src/reach/visitor.h).
 template <typename Marker>
 class World::Visitor {
  public:
@@ -140,11 +149,11 @@ class World::Visitor {
 template <typename Marker>
 void World::show_roots(Marker& marker) {
   for (const Root& root : roots_) {
-    const bool is_stack = root.place.kind == Place::Kind::kStack;
+    const bool is_stack = root.place.kind == RangeOwner::Kind::kStack;
     const uint64_t* word = at(root.from);
     for (uint64_t address = root.from; address < root.to; address += sizeof(*word), word++) {
       marker.word_at(address, *word);
-      // On a stack, the physical address of a page too.
+      // On a stack, the physical address of a page counts as a pointer to the page, too.
       if (is_stack && *word % Memory::kPage == 0 && *word < memory_->size())
         marker.word_at(address, memory_->base() + *word);
     }

@@ -1,5 +1,5 @@
-# The HTML page of reports (tools/stele/report/page.py): its own sources, bundled with the libraries of package.json, whose exact versions and
-# checksums are those of package-lock.json.
+# Builds the HTML page of reports (tools/stele/report/page.py): bundles the sources in src/ with the
+# libraries of package.json. package-lock.json gives the exact versions and checksums of the libraries.
 
 PAGE := $(BASE)/report
 PAGE_SOURCES := $(wildcard tools/report-page/src/*)
@@ -7,8 +7,8 @@ PAGE_SOURCES := $(wildcard tools/report-page/src/*)
 .PHONY: report-page
 report-page: $(PAGE)/page.js $(PAGE)/page.css $(PAGE)/page.html ## bundle the page of reports with its libraries, from npm (build/report)
 
-# What package.json and its lock name, into the folder of the target, which is its stamp. Without a network npm gives up after
-# seconds, not after a minute: the leak test goes on without a page.
+# Installs the packages of package.json and package-lock.json into the target's folder. The target is a stamp file. Without a network
+# npm gives up after seconds, not after a minute: the leak test then continues without a page.
 define NPM_INSTALL
 @echo "  NPM   $(@D)/node_modules"
 @mkdir -p $(@D)
@@ -21,7 +21,7 @@ endef
 $(PAGE)/npm.stamp: tools/report-page/package.json tools/report-page/package-lock.json
 	$(NPM_INSTALL)
 
-# page.js imports the style, which becomes page.css. The flame graph looks at the name of a class.
+# page.js imports the style, which becomes page.css. --keep-names: the flame graph's library tests the name of a class.
 $(PAGE)/page.js $(PAGE)/page.css &: $(PAGE)/npm.stamp $(PAGE_SOURCES)
 	@echo "  PAGE  $(PAGE)/page.js"
 	@NODE_PATH=$(PAGE)/node_modules $(PAGE)/node_modules/.bin/esbuild tools/report-page/src/page.js --bundle --minify --keep-names \
@@ -34,5 +34,5 @@ $(PAGE)/page.html: tools/report-page/src/page.html
 
 .PHONY: pictures
 pictures: all report-page ## make the pictures of docs/tutorial.md anew
-	@/usr/bin/python3 tests/guest/kmemtop_pictures.py
+	@$(PYTHON) tests/guest/kmemtop_pictures.py
 	@scripts/pictures

@@ -1,1 +1,1 @@
-"""Host side of Stele: the kernel's symbols, its dumps, and what is made of them."""
+"""Host side of Stele: the kernel's symbols, its dumps, and the reports made of them."""

@@ -1,7 +1,7 @@
 """Drives a headless Chromium, for the tests and pictures of the report's page.
 
-The browser is spoken to in the Chrome DevTools Protocol through two pipes, its descriptors 3 and 4: JSON with a zero byte behind each
-message. It is offline, and `requests` says what pages asked for all the same; `problems` are exceptions and errors of their programs.
+The browser speaks the Chrome DevTools Protocol through two pipes, its descriptors 3 and 4: JSON
+with a zero byte after each message. The browser is offline.
 """
 import base64
 import contextlib
@@ -17,15 +17,16 @@ import tempfile
 import time
 
 NAMES = ("chromium-headless-shell", "chromium")
-SECONDS = 60  # until an answer counts as missing; the machine may be busy
+SECONDS = 60  # an answer that takes longer counts as missing; the machine may be busy
 
 
 class BrowserError(Exception):
-    """There is no browser, or it does not do what was asked for."""
+    """The browser is missing, or does not react as it should."""
 
 
 class Browser:
-    """One page. `width` and `height` in CSS pixels; `scale`: the screen's pixels for each."""
+    """A browser with one page. `width` and `height` are in CSS pixels; a CSS pixel has `scale` pixels of the screen in each direction. `requests`
+    has the URLs that the page has asked for; `problems` has exceptions and errors of the page's scripts."""
 
     def __init__(self, width=1280, height=800, dark=False, scale=1):
         self.program = next(filter(None, map(shutil.which, NAMES)), None)
@@ -74,20 +75,20 @@ class Browser:
         self._open.callback(self._stop, process)
 
     def _moved(self, pair):
-        """The ends of a pipe, which are closed as soon as they have been duplicated."""
+        """Yields the two ends of a pipe. The caller duplicates each end before it asks for the next one; then the yielded end is closed."""
         for end in pair:
             yield end
             os.close(end)
 
     @staticmethod
     def _stop(process):
-        """Ends the browser and its children, which are a session of their own."""
+        """Ends the browser and its child processes, which are in one session."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def _ask(self, method, session="", **parameters):
-        """The result of a command. BrowserError."""
+        """Sends a command and returns its result. BrowserError if the command fails or there is no answer."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if session is not None:
@@ -103,7 +104,7 @@ class Browser:
                 return answer["result"]
 
     def _receive(self):
-        """The next message, of which events are noted."""
+        """Returns the browser's next message. If it is an event, _note() records it."""
         end = time.monotonic() + SECONDS
         while b"\0" not in self._received:
             if not select.select([self._from], [], [], max(0, end - time.monotonic()))[0]:
@@ -137,18 +138,19 @@ class Browser:
         self._ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=width < 700)
 
     def prefer(self, scheme):
-        """What prefers-color-scheme says: light, dark."""
+        """Sets prefers-color-scheme: light, dark."""
         self._ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def js(self, expression):
-        """The value of an expression; a promise's. BrowserError if it throws."""
+        """Returns the value of a JavaScript expression; if the value is a promise, what the promise resolves to. BrowserError if the expression
+        throws."""
         result = self._ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise BrowserError(result["exceptionDetails"].get("exception", {}).get("description", "exception"))
         return result["result"].get("value")
 
     def wait(self, condition):
-        """Until the expression is true. BrowserError if it does not become so."""
+        """Waits until the JavaScript expression `condition` is true. BrowserError if it is not true after SECONDS."""
         end = time.monotonic() + SECONDS
         while not self.js(f"Boolean({condition})"):
             if time.monotonic() > end:
@@ -156,18 +158,18 @@ class Browser:
             time.sleep(0.02)
 
     def click(self, element):
-        """Clicks at the middle of an element, an expression, as a person does."""
+        """Scrolls to an element and clicks in its middle. `element` is a JavaScript expression."""
         x, y = self.js(f"(() => {{ const e = {element}; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect();"
                        " return [r.x + r.width / 2, r.y + r.height / 2]; })()")
         for kind in ("mousePressed", "mouseReleased"):
             self._ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def rest(self):
-        """Takes the pointer away from what it points at."""
+        """Moves the pointer to the corner of the page, so that it points at no element."""
         self._ask("Input.dispatchMouseEvent", type="mouseMoved", x=0, y=0)
 
     def type(self, text):
-        """Into what has the focus."""
+        """Types into the focused element."""
         self._ask("Input.insertText", text=text)
 
     def key(self, name):
@@ -176,7 +178,7 @@ class Browser:
             self._ask("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code)
 
     def screenshot(self, path, whole=False):
-        """A PNG of what is seen, or of the whole page."""
+        """Saves a PNG of the visible part of the page; with `whole`, of all of it."""
         clip = {}
         if whole:
             size = self._ask("Page.getLayoutMetrics")["cssContentSize"]

@@ -1,13 +1,12 @@
-"""Where the caller's frame is at an address of code that need not have made its own yet, out of the ELF file's call frame information.
-
-Debian's libdw reads it, by ctypes, as in dwarf.py.
+"""Finds the return address of a function that was interrupted at any instruction, also before it has made its stack frame. Uses the call frame
+information of the ELF file, which Debian's libdw reads (by ctypes, as in dwarf.py).
 """
 import ctypes
 
 from stele.dwarf import READ, library
 
-OP_BREGX = 0x92  # a register and an offset: all that a compiler says of a frame's address
-RBP, RSP = 6, 7  # in DWARF's numbers
+OP_BREGX = 0x92  # a register and an offset: the only form that the compiler uses for a frame's address
+RBP, RSP = 6, 7  # DWARF's numbers of registers
 
 
 class Op(ctypes.Structure):
@@ -17,8 +16,8 @@ class Op(ctypes.Structure):
 
 
 def frame_addresses(path, addresses):
-    """{address: (register, offset)}: the canonical frame address there, right above the return address. Without addresses of which nothing is
-    known."""
+    """Returns {code address: (register, offset)}: at this instruction, register plus offset is the canonical frame address, which is 8 bytes above
+    the return address on the stack. Leaves out addresses for which the ELF file has no such information."""
     lib = library()
     lib.dwarf_getcfi.restype, lib.dwarf_getcfi.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     lib.dwarf_cfi_addrframe.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_void_p)]

@@ -1,4 +1,5 @@
-"""Where debuggers reach a guest that runs: sockets in a folder of its own, build/guests/PID of the script that runs it.
+"""The sockets by which debuggers reach a running guest: a folder for each guest, build/guests/PID
+of the script that runs it.
 
     gdb     QEMU's gdb stub
     qmp     QEMU's monitor
@@ -11,12 +12,13 @@ import shutil
 import socket
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# The guest stops where the kernel says on pvpanic's port that it has panicked (kern/src/core/power.cc), and can go on from there.
+# The guest stops when the kernel reports its panic on pvpanic's port (kern/src/core/power.cc), and
+# can go on from there.
 STOP_IN_PANIC = ["-device", "pvpanic", "-action", "panic=pause"]
 
 
 class NoGuest(Exception):
-    """Which guest is meant cannot be said; one line."""
+    """No guest runs, or several do. The message is one line."""
 
 
 def guests_folder():
@@ -25,7 +27,7 @@ def guests_folder():
 
 @contextlib.contextmanager
 def folder(kernel):
-    """A folder for the sockets of a guest, as long as this program runs it."""
+    """A context manager: makes the folder for the sockets of a guest of this process, and removes the folder at the end."""
     made = guests_folder() / str(os.getpid())
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir(parents=True, mode=0o700)
@@ -37,7 +39,7 @@ def folder(kernel):
 
 
 def path(sockets, name):
-    """The path of a socket, the short way: it may have 107 characters."""
+    """Returns the shorter one of a socket's relative and absolute paths, since a path may have at most 107 characters."""
     return min(os.path.relpath(sockets / name), str(sockets / name), key=len)
 
 
@@ -46,7 +48,7 @@ def qemu_options(sockets):
 
 
 def connect(sockets, name):
-    """A connected socket; OSError."""
+    """Connects to the socket `name` of a guest and returns the connection. OSError."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(path(sockets, name))
@@ -57,10 +59,10 @@ def connect(sockets, name):
 
 
 def running(name=None):
-    """The folder of the guest `name` (a number), or of the only one that runs. NoGuest."""
+    """Returns the folder of the running guest whose number is `name`; with None, of the only running guest. NoGuest."""
     found = {}
     for sockets in sorted(guests_folder().glob("[0-9]*")):
-        if not pathlib.Path("/proc", sockets.name).exists():  # its script was killed
+        if not pathlib.Path("/proc", sockets.name).exists():  # the guest's script was killed
             shutil.rmtree(sockets, ignore_errors=True)
         with contextlib.suppress(OSError):
             connect(sockets, "qmp").close()

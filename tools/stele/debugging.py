@@ -1,4 +1,5 @@
-"""What scripts/gdb, scripts/dump and scripts/whatis share: which guest or core is meant, and gdb with Stele's commands on it."""
+"""Shared by scripts/gdb, scripts/dump and scripts/whatis: the choice of the guest or core, and gdb
+with Stele's commands on it."""
 import fcntl
 import os
 import pathlib
@@ -17,14 +18,14 @@ def build_folder(variant=""):
 
 
 def add_target(parser):
-    """The options that say what is looked at."""
-    parser.add_argument("--guest", metavar="N", help="the guest of this number, if several run (scripts/guest --debug and make run say it)")
-    parser.add_argument("--core", metavar="FILE", help="a core instead of a guest that runs")
-    parser.add_argument("--kernel", metavar="ELF", help="the kernel's ELF file (that of the guest; of a core whichever of build/ it is of)")
+    """Adds the options that choose a guest or a core to an argument parser."""
+    parser.add_argument("--guest", metavar="N", help="the guest of this number, if several run (printed by scripts/guest --debug and make run)")
+    parser.add_argument("--core", metavar="FILE", help="a core instead of a running guest")
+    parser.add_argument("--kernel", metavar="ELF", help="the kernel's ELF file (the guest's; for a core the one in build/ with its build id)")
 
 
 def target(options):
-    """(kernel's ELF file, environment that tells gdbinit.py what to open). CoreError, NoGuest."""
+    """Returns (the kernel's ELF file, environment variables that tell gdbinit.py which guest or core to open). CoreError, NoGuest."""
     if options.core:
         kernels = [options.kernel] if options.kernel else [*build_folder().glob("stele.elf"), *sorted(build_folder().glob("variant/*/stele.elf"))]
         return elfcore.kernel_of(options.core, kernels), {"STELE_CORE": os.path.abspath(options.core)}
@@ -34,7 +35,8 @@ def target(options):
 
 
 def gdb(kernel, environment, *arguments, **options):
-    """Runs gdb on it, which is installed if it is missing; a CompletedProcess. NoGuest: another one has the guest."""
+    """Runs gdb on the guest or core, and first installs gdb if it is missing. Returns a CompletedProcess. NoGuest if another gdb is connected to the
+    guest."""
     if not shutil.which("gdb") and subprocess.run([ROOT / "scripts/setup", "gdb"], check=False).returncode:
         return subprocess.CompletedProcess([], 2)
     stub = environment.get("STELE_GDB_SOCKET")

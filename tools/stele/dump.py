@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 MOST_MARKS = 65535
 FILTERS = ("min", "max", "pid", "sample")
-AMOUNT = r"(?:(\d+) bytes in (\d+) allocations?|(\d+) references)"  # of references, which have no size, only how many
+AMOUNT = r"(?:(\d+) bytes in (\d+) allocations?|(\d+) references)"  # number of references, which have no size
 COUNTERS_THAT_LOSE = ("dropped", "stacks_lost", "contexts_lost", "unattributed")
 
 
@@ -14,24 +14,24 @@ class DumpError(Exception):
 
 @dataclass
 class UserStack:
-    """Where in their programs some of a group's objects were allocated from."""
+    """The calls in programs that led to the allocation of some of a group's objects."""
 
     owner: str  # "pid 12 sh", "pid 12 sh and 3 more"
     bytes: int
     objects: int
-    build_id: str  # of the program, in hexadecimal; "" if it has none
+    build_id: str  # build id of the program, in hexadecimal; "" if it has none
     frames: list = field(default_factory=list)  # "0x401000 [/bin/sh]", innermost first
 
 
 @dataclass
 class Group:
-    """Outstanding objects that were allocated from one stack."""
+    """Outstanding objects that one stack allocated."""
 
     bytes: int
     objects: int
-    estimated: tuple = None  # (bytes, objects) that these stand for, if the trace is sampled
+    estimated: tuple = None  # estimates (bytes, objects), if the trace is sampled
     frames: list = field(default_factory=list)  # "function+0x12 [kernel]", innermost first
-    marks: set = field(default_factory=set)  # generations with an object alive
+    marks: set = field(default_factory=set)  # marks of the live objects
     summary: str = ""  # ages, marks and contexts as the kernel wrote them
     user_stacks: list = field(default_factory=list)
 
@@ -46,11 +46,11 @@ class Dump:
     groups: list
 
     def lost(self):
-        """What the trace could not keep: {counter: number}, without those that are zero."""
+        """The trace's losses: {counter: number}, without those that are zero."""
         return {key: self.counters[key] for key in COUNTERS_THAT_LOSE if self.counters.get(key)}
 
     def broken_identities(self):
-        """The identities that do not hold, as text; empty in every true dump."""
+        """Returns the identities of the counters that do not hold, as text. A correct dump has none."""
         c = self.counters
         broken = []
         if c["seen"] != c["recorded"] + c["dropped"] + c["filtered"]:
@@ -69,7 +69,7 @@ def pairs(words):
 
 
 def parse_ranges(text):
-    """{1, 2, 5} of "1-2,5"."""
+    """Parses "1-2,5" to {1, 2, 5}. DumpError."""
     result = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -87,7 +87,7 @@ def parse_group(lines):
     rest = iter(lines[1:])
     for line in rest:
         text = line.strip()
-        marks = re.search(r"\bmarks? (none|[\d,-]+)", text)  # none that there was memory for
+        marks = re.search(r"\bmarks? (none|[\d,-]+)", text)  # none: the kernel had no memory for marks
         if text.startswith("age ms ") and marks:
             group.summary, group.marks = text, set() if marks[1] == "none" else parse_ranges(marks[1].rstrip(","))
             break
@@ -104,7 +104,7 @@ def parse_group(lines):
 
 
 def parse_ctl(text):
-    """What #mem/kmemtrace/ctl says: trace memory as {"limit": bytes, "used": bytes}, and the traces, whose groups it does not tell."""
+    """Parses #mem/kmemtrace/ctl. Returns (the figures of trace memory, such as {"limit": bytes, "used": bytes}, [Dump without groups]). DumpError."""
     memory, dumps = {}, []
     for line in text.splitlines():
         words = line.split()
@@ -121,7 +121,7 @@ def parse_ctl(text):
 
 
 def parse_dumps(text):
-    """All dumps in `text`, one after the other; those of caches that are not traced are left out."""
+    """Returns the Dumps in `text`, which has one or more dumps. Leaves out caches that have no trace. DumpError."""
     dumps, blocks = [], []
     for line in text.splitlines():
         if line.startswith("kmemtrace ") and " state " in line:

@@ -1,7 +1,7 @@
-"""Functions, files and lines of addresses, inlined functions too, out of an ELF file's DWARF.
+"""Finds functions, also inlined ones, files and lines of addresses in the DWARF information of an ELF file.
 
-Debian's libdw (elfutils) reads it, by ctypes: it is small, and needs no compiler. GNU addr2line is no choice, since it gives most inlined
-functions the name of the function that they are inlined in.
+Calls Debian's libdw (elfutils) through ctypes: the library is small, and this needs no compiler. GNU addr2line gives most inlined functions the
+name of the enclosing function.
 """
 import ctypes
 import functools
@@ -48,8 +48,8 @@ def library():
 
 
 def places(path, addresses):
-    """{address: [(function, file, line), …]}, inlined functions first; without addresses of which nothing is known. C++ names are
-    demangled."""
+    """Returns {address: [(function, file, line), …]}, inlined functions first. Leaves out addresses that the DWARF information does not have. C++ names
+    are demangled."""
     lib = library()
     with open(path, "rb", buffering=0) as file:
         dwarf = lib.dwarf_begin(file.fileno(), READ)
@@ -65,7 +65,7 @@ def places(path, addresses):
 
 
 def _place(lib, dwarf, address, qualified):
-    """`qualified`: the names of declarations that were looked at."""
+    """Returns [(function, file, line), …] of an address. `qualified`: a cache for _qualified_name()."""
     unit = Die()
     if not lib.dwarf_addrdie(dwarf, address, unit):
         return []
@@ -84,8 +84,8 @@ def _place(lib, dwarf, address, qualified):
 
 
 def _functions_at(lib, parent, address, everywhere):
-    """The functions around `address`, the innermost first. `everywhere`: also those that are defined within others (lambdas) and within
-    namespaces and types, which takes longer."""
+    """Returns the functions that contain `address`, the innermost first. `everywhere`: searches also functions that are defined in other functions
+    (lambdas), in namespaces and in types, which takes longer."""
     for die in _children(lib, parent):
         tag = lib.dwarf_tag(die)
         code = tag in (TAG_SUBPROGRAM, TAG_INLINED, TAG_LEXICAL_BLOCK)
@@ -113,7 +113,8 @@ def _string(lib, die, code):
 
 
 def _qualified_name(lib, die, known):
-    """Of a function that no other file can name, so that it has no mangled name: with the types and namespaces that it is declared in."""
+    """Returns the name of a function with the enclosing types and namespaces. For functions with internal linkage, which have no mangled name. `known`
+    caches the names: {address of the declaration: name}."""
     name, attribute = lib.dwarf_diename(die), Attribute()
     while lib.dwarf_attr(die, AT_ABSTRACT_ORIGIN, attribute) or lib.dwarf_attr(die, AT_SPECIFICATION, attribute):
         declaration = Die()
@@ -126,15 +127,15 @@ def _qualified_name(lib, die, known):
 
 
 def _scopes(lib, die):
-    """The names of the types and namespaces around a declaration, the outermost first."""
-    scopes = ctypes.POINTER(Die)()  # the declaration, then what is around it
+    """Returns the names of the types and namespaces that contain a declaration, the outermost first."""
+    scopes = ctypes.POINTER(Die)()  # the declaration, then its parents
     count = lib.dwarf_getscopes_die(die, scopes)
     names = []
     for scope in scopes[1:count] if count > 0 else []:
         if lib.dwarf_tag(scope) not in (TAG_CLASS, TAG_STRUCTURE, TAG_UNION, TAG_NAMESPACE):
             break
         around = lib.dwarf_diename(scope)
-        if around and not around.startswith(b"<"):  # of a lambda
+        if around and not around.startswith(b"<"):  # the name of a lambda begins with <
             names.insert(0, around)
     if count > 0:
         _libc().free(scopes)
@@ -149,7 +150,7 @@ def _libc():
 
 
 def _called_at(lib, unit, die):
-    """Where an inlined function is called."""
+    """Returns the (file, line) where the inlined function `die` is called."""
     number, line, files, count = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_void_p(), ctypes.c_size_t()
     for code, value in ((AT_CALL_FILE, number), (AT_CALL_LINE, line)):
         attribute = Attribute()
@@ -161,7 +162,7 @@ def _called_at(lib, unit, die):
 
 
 def _demangled(names):
-    """{name: name as C++ writes it}."""
+    """Returns {name: demangled C++ name}."""
     names = sorted(names)
     if not names:
         return {}

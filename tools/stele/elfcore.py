@@ -1,4 +1,4 @@
-"""ELF cores that QEMU writes of a guest (dump-guest-memory), as far as it takes to say whether one is whole, and of which kernel it is."""
+"""Reads ELF cores that QEMU writes of a guest (dump-guest-memory): checks that a core is complete, and finds the kernel that was running."""
 import os
 import struct
 
@@ -10,11 +10,11 @@ _BUILD_ID = b"GNU\0"
 
 
 class CoreError(Exception):
-    """The file is no core of a guest, or not a whole one; one line."""
+    """The file is no core of a guest or no kernel, or it is incomplete. The message is one line."""
 
 
 class Elf:
-    """The segments of a 64-bit ELF file of x86-64. CoreError."""
+    """A 64-bit ELF file of x86-64, and its segments. CoreError."""
 
     def __init__(self, path, kind):
         self.path = path
@@ -36,21 +36,21 @@ class Elf:
                 raise CoreError(f"{path}: cut off: it has {self.size} bytes of {max(s[2] + s[5] for s in self.segments)}")
 
     def _at(self, offset, size):
-        # Offsets of a damaged file may be more than the system takes.
+        # In a damaged file, offsets may be larger than pread() allows.
         data = os.pread(self.file.fileno(), size, offset) if offset <= self.size else b""
         if len(data) < size:
             raise CoreError(f"{self.path}: cut off")
         return data
 
     def read(self, address, size):
-        """Memory at a virtual address; b"" if the file has none there."""
+        """Returns `size` bytes of memory at a virtual address; b"" if the file does not have all of them."""
         for kind, _, offset, start, _, in_file, _, _ in self.segments:
             if kind == _LOAD and start <= address and address + size <= start + in_file:
                 return self._at(offset + address - start, size)
         return b""
 
     def build_id_note(self):
-        """(address, bytes) of the note with the build id; (0, b"") if there is none."""
+        """Returns (address, bytes) of the note with the build id; (0, b"") if there is none."""
         for kind, _, offset, start, _, in_file, _, _ in self.segments:
             note = self._at(offset, in_file) if kind == _NOTE else b""
             at = note.find(_BUILD_ID) - 12
@@ -61,13 +61,13 @@ class Elf:
 
 
 def check_kernel(kernel):
-    """CoreError: the file is no kernel with a build id."""
+    """Raises CoreError if the file is no kernel with a build id."""
     if not Elf(kernel, _EXECUTABLE).build_id_note()[1]:
         raise CoreError(f"{kernel}: a kernel without a build id")
 
 
 def kernel_of(core, kernels):
-    """The kernel's ELF file, of those that are given, that the core is of. CoreError."""
+    """Returns the file among `kernels` whose build id is in the core's memory. CoreError."""
     opened = Elf(core, _CORE)
     for kernel in kernels:
         address, note = Elf(kernel, _EXECUTABLE).build_id_note()

@@ -1,15 +1,19 @@
-"""Makes the assembler source of the kernel's symbol table and tables of probes (section .ksyms) out of a linked kernel.
+"""Makes the assembler source of the kernel's symbol table and tables of probes (section .ksyms)
+from a linked kernel.
 
-    python3 tools/stele/ksyms.py stele.pass1 > ksyms.S             # --empty instead of a kernel: tables with nothing in them
+    python3 tools/stele/ksyms.py stele.pass1 > ksyms.S             # --empty instead of a kernel: empty tables
     python3 tools/stele/ksyms.py --compare stele.pass1 stele.elf   # fails if a function moved between the two links
 
-The symbols: u32 count; u32 offset[count], ascending, from 0xffffffff80000000; u32 name[count + 1], offsets into the names; the
-names, each with its NUL. Functions of one name get .2, .3 … in order of address, so that a name and an offset say which. Variables have a
-table of the same form, `data_symbols`, with offsets from where the data begins: that moves when the tables before it grow. What has no
-name there belongs to none.
+The table of functions, `ksyms_start`: u32 count; u32 offset[count], ascending, of the functions from
+0xffffffff80000000; u32 name[count + 1], offsets in the bytes that follow; these bytes: the names, each
+with its NUL. If several functions have one name, .2, .3 … is appended in order of addresses, so each
+name is unique. The table of variables, `data_symbols`, has the same form, with offsets from the
+beginning of the data, since the data moves when these tables grow. An entry without a name begins data
+that belongs to no symbol.
 
-The probes, which src/probe/probe_places.h reads: `probe_places`, the functions that begin with a five-byte nop, and `probe_returns`, their
-`ret` instructions. A function has all of its own or the build fails: that it leaves in no other way is looked at instruction by instruction.
+The tables of probes (kern/src/probe/probe_places.h): `probe_places`, the functions that begin with a
+five-byte nop, and `probe_returns`, the `ret` instructions of these functions. The build fails if such a
+function can be left by an instruction that is not in `probe_returns`.
 """
 import bisect
 import re
@@ -19,16 +23,16 @@ import sys
 
 IMAGE_BASE = 0xFFFFFFFF80000000
 TEXT = IMAGE_BASE + 0x100000  # kProbeText
-HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # src/probe/kernel_probes.cc
-SANITIZERS = ("__ubsan_handle_", "kasan_report")  # what they find ends in a panic
-ENTRY = bytes.fromhex("0f1f440000")  # what gcc puts at a function's beginning for -pg -mfentry -mnop-mcount
+HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # functions of src/probe/kernel_probes.cc
+SANITIZERS = ("__ubsan_handle_", "kasan_report")  # functions that report a finding, and then panic
+ENTRY = bytes.fromhex("0f1f440000")  # the nop with which functions begin: gcc's -pg -mfentry -mnop-mcount
 BLOCK = 64  # bytes of text for each entry of the block tables: kProbeBlock
 GAP = 64
 SHT_SYMTAB, STT_FUNC, STT_FILE = 2, 2, 4
 
 
 def plain_name(symbol):
-    """A function's name without parameter list, template arguments, return type and the compiler's clone suffixes."""
+    """Returns a function's name without parameter list, template arguments, return type and the compiler's suffixes for clones."""
     symbol = re.sub(r" \[clone [^\]]*\]", "", symbol)
     symbol = symbol.replace("(anonymous namespace)::", "").replace(" const::", "::")
     symbol = re.sub(r"\.(part|isra|constprop|cold|lto_priv)(\.\d+)?", "", symbol)
@@ -41,7 +45,7 @@ def plain_name(symbol):
             parens += 1
         elif c == ")":
             parens -= 1
-            # The last list is the function's own; others belong to what it is defined in, or to a lambda.
+            # The last parameter list is the function's own. A list before it belongs to an enclosing function or to a lambda.
             if parens == 0 and angles == 0 and not re.match(r"( const)?::|#", symbol[i + 1:]):
                 break
         elif parens == 0 and c == "<":
@@ -55,7 +59,7 @@ def plain_name(symbol):
 
 
 def functions(lines):
-    """[(address, unique name)] of the text symbols in nm's output, ascending."""
+    """Returns [(address, unique name)] of the text symbols in the output of nm, in order of addresses."""
     seen = {}
     for line in lines:
         match = re.match(r"([0-9a-f]{16}) ([tTwW]) (.+)", line)
@@ -73,8 +77,8 @@ def functions(lines):
 
 
 def variables(lines):
-    """[(offset from the beginning of the data, name)] of what can be written, in the output of nm -S, ascending. No name: nothing that
-    has one begins there, for GAP bytes or more."""
+    """Returns [(offset from the beginning of the data, name)] of writable symbols in the output of nm -S, in order of offsets. An entry with an
+    empty name is the beginning of a gap: of at least GAP bytes that belong to no symbol."""
     found = {}
     for line in lines:
         match = re.match(r"([0-9a-f]{16}) (?:([0-9a-f]{16}) )?([bBdDuV]) (.+)", line)
@@ -98,7 +102,7 @@ def nm(path, *options):
 
 
 class Elf:
-    """What is wanted of a linked kernel: its text, and the functions in it."""
+    """The needed parts of a linked kernel: its text, and its functions."""
 
     def __init__(self, path):
         with open(path, "rb") as file:
@@ -119,7 +123,8 @@ class Elf:
         return self.image[offset:self.image.index(b"\0", offset)].decode()
 
     def read_functions(self, symbols, strings):
-        """self.functions: [(address, size, name, file)]. Names of local symbols repeat; the file, a number, tells them apart."""
+        """Sets self.functions to [(address, size, name, file)]. `file` is a number that distinguishes local functions of the same name in different
+        source files; it is 0 for global functions."""
         self.functions, file = [], 0
         for offset in range(symbols[4], symbols[4] + symbols[5], 24):
             name, info, _, _, address, size = struct.unpack_from("<IBBHQQ", self.image, offset)
@@ -129,13 +134,14 @@ class Elf:
                 self.functions.append((address, size, self.string(strings + name), file if info >> 4 == 0 else 0))
 
     def places(self):
-        """Addresses of the functions that begin with the nop, ascending."""
+        """Returns the addresses of the functions that begin with the nop, in order."""
         at = {address for address, _, _, _ in self.functions}
         return sorted(a for a in at if self.text[a - self.start:a - self.start + len(ENTRY)] == ENTRY)
 
 
 def parts_of(elf, places):
-    """[(start, end, index of the place)] ascending: the functions, and what gcc has moved away from them as cold."""
+    """Returns [(start, end, index in `places`)], in order of addresses, of the functions in `places` and of their cold parts, which gcc has moved
+    elsewhere."""
     index = {address: i for i, address in enumerate(places)}
     by_name = {(name, file): address for address, _, name, file in elf.functions}
     parts = {}
@@ -154,7 +160,7 @@ def disassemble(path):
 
 
 def returns_of(listing, elf, places):
-    """[(address of a `ret`, index of the place)], ascending."""
+    """Returns [(address of a `ret`, index in `places` of its function)], in order of addresses. Exits if a function can be left in another way."""
     parts = parts_of(elf, places)
     starts = [part[0] for part in parts]
 
@@ -176,7 +182,8 @@ def returns_of(listing, elf, places):
 
 
 def check_handlers(listing, elf, places):
-    """What is done before the guard is on, or whether it is or not, must not come to a probe again."""
+    """Checks that HANDLERS, and the functions that they call, call no function that can be probed: their code also runs while no guard prevents
+    hits (kernel_probes.cc)."""
     at = {name: (address, address + size) for address, size, name, _ in elf.functions}
     calls = [(int(match[1], 16), int(match[2], 16))
              for match in re.finditer(r"^([0-9a-f]{16}):\tcall +([0-9a-f]+) ", listing, re.MULTILINE)]
@@ -212,7 +219,7 @@ def emit_symbols(label, symbols):
 
 
 def emit_probes(start, size, places, returns):
-    # A word more at the end of each, so that a loop that looks for an address may look one too far.
+    # Each table has one more word at its end, so that a search loop may read one word too far.
     print(".balign 8\n.globl probe_places, probe_place_count, probe_place_blocks")
     print(".globl probe_returns, probe_return_count, probe_return_blocks, probe_return_places")
     print(f"probe_place_count: .long {len(places)}\nprobe_return_count: .long {len(returns)}\nprobe_places:")

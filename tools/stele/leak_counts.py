@@ -1,15 +1,15 @@
-"""Judges by counts: what a command that runs over and over makes grow, whatever a trace would see of it.
+"""Judges by counts: accuses caches and arenas that grow while a command runs many times, whether or not a trace records their allocations.
 
-#mem/kmemstat says how many objects of each cache are live and what direct callers have of each arena. It is read after each eighth of
-the runs, when nothing is under way and nothing idles (`settle`, `reap`). The first eighth is for what grows once: tables, magazines,
-files that stay. What has grown in both halves of the rest and has never become less leaks. What sways, with slabs and their structures
-for instance, falls back; what is taken once rises in one half. Three looks may show this by chance, so that with fewer than four a stack
-must speak for it, too.
+#mem/kmemstat has the number of live objects of each cache, and the bytes that direct callers have of each arena. The leak test reads it after
+each eighth of the runs (a look), when no process of the command is left and no memory idles in caches (`settle`, `reap`). The first eighth does
+not count, since some growth happens once: tables, magazines, files that stay. A count is a leak if it never falls after that, and has grown in
+both halves of the remaining looks. Counts that go up and down, such as counts of slabs, fall at some look; memory that is taken once raises a
+count in only one half. With three remaining looks, a rise may be chance. So if fewer than four remain, a stack in the trace must confirm the leak.
 
-Memory that is reallocated goes from one of kmalloc's caches to the next, and in the end to the page arena: no count of these need rise,
-so their sum is judged too. So is that of the caches that were made under one name, if the command makes one in each run. Quantum caches
-are left out, since their arena's line has what they serve. What else serves the allocator itself is accused only if nothing of others is:
-more objects take more slabs.
+An object that grows by reallocation moves from one of kmalloc's caches to the next, and in the end to the page arena. So it need not raise any of
+these counts for long, and their sum is judged as well. A command may create a cache in each run, so the caches that were created under one name
+are judged by their sum. Quantum caches are left out, since the line of their arena has the same objects. Other caches of the allocator itself,
+and the arena `debug` of #debug/alloc's lists, grow when other caches leak. So they are accused only if nothing else is.
 """
 import math
 import re
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 KMALLOC = re.compile(r"kmalloc_\d+|page")
 QUANTUM_CACHE = re.compile(r"page_\d+")
 NUMBERED = re.compile(r"(.+?)\.\d+")  # the kernel's name for a second cache of one name
-OF_THE_ALLOCATOR = re.compile(r"kmem_(slab|bufctl|hash|magazine\.\d+)")
-FEWEST_LOOKS = 4  # of which the first does not count
-FEWEST_WITHOUT_STACK = 4  # that count, if nothing else speaks for a leak
+OF_THE_ALLOCATOR = re.compile(r"kmem_(slab|bufctl|hash|magazine\.\d+)|debug")
+FEWEST_LOOKS = 4  # fewest looks for a judgement, including the first one, which does not count
+FEWEST_WITHOUT_STACK = 4  # fewest looks that count, for an accusation that no stack in the trace confirms
 KMALLOC_FAMILY = "kmalloc"
-REFERENCES = "ref."  # of the objects of the cache that follows
+REFERENCES = "ref."  # a class of references is named with this prefix and the name of the objects' cache
 
 
 @dataclass
@@ -32,12 +32,12 @@ class Count:
     bytes: int
     live: int
     can_be_traced: bool
-    memory: bool  # not addresses, not what another line has too, not the tracer's
+    memory: bool  # the line counts memory that no other line counts; false for the tracer's memory
 
 
 @dataclass
 class Look:
-    """What was live after `runs` runs."""
+    """Live counts after `runs` runs."""
 
     runs: int
     time: int  # since boot, in hundredths of a second
@@ -47,20 +47,20 @@ class Look:
 
 @dataclass
 class Growth:
-    """What is accused."""
+    """Growth of a count, which is accused as a leak."""
 
-    name: str  # of a cache or arena; KMALLOC_FAMILY for the caches of kmalloc and the page arena together
+    name: str  # name of a cache or arena; KMALLOC_FAMILY: the caches of kmalloc and the page arena together
     objects: int
     bytes: int
     runs: int
     seconds: float
-    looks: int  # that counted
+    looks: int  # looks that counted
     can_be_traced: bool
-    by_time: bool = False  # it grows when nothing runs, too
+    by_time: bool = False  # the count grows while nothing runs, too
 
     @property
     def rate(self):
-        """Objects in a second, or bytes if their number does not grow."""
+        """Objects per second; bytes per second if the number of objects does not grow."""
         return (self.objects if self.objects > 0 else self.bytes) / max(self.seconds, 0.01)
 
     def __str__(self):
@@ -73,19 +73,21 @@ class Growth:
         return f"{size} of {name} in {self.runs} untraced runs ({self.looks} looks){while_idle}"
 
     def has(self, name):
-        """Whether what leaks may be of the cache or arena: what is reallocated may still be smaller, or larger by now."""
+        """True if the leaked objects may be in the cache or arena `name`. An object that grows by reallocation may be in any of kmalloc's caches, or in
+        the page arena."""
         moves = self.name == KMALLOC_FAMILY or (self.objects <= 0 and KMALLOC.fullmatch(self.name))
         return bool(KMALLOC.fullmatch(name)) if moves else name == self.name
 
 
 def family(name):
-    """The name that a cache or arena was made under: what a command makes in each run is NAME, NAME.2, NAME.3 …, and leaks together."""
+    """Returns the name under which a cache or arena was created: NAME for NAME.2, NAME.3 …. Caches that a command creates in each run have such names,
+    and are judged together."""
     numbered = NUMBERED.fullmatch(name)
     return numbered[1] if numbered and not OF_THE_ALLOCATOR.fullmatch(name) else name
 
 
 def parse_counts(text):
-    """{name: Count} of #mem/kmemstat."""
+    """Parses #mem/kmemstat to {name: Count}."""
     counts = {}
     for words in map(str.split, text.splitlines()):
         if len(words) == 9 and words[1] in ("A", "S", "R"):
@@ -96,7 +98,7 @@ def parse_counts(text):
 
 
 def grown(before, after):
-    """What has grown between two kmemstats, most bytes first: [(bytes, objects, name)]."""
+    """Returns what has grown between two kmemstats, most bytes first: [(bytes, objects, name)]."""
     nothing = Count(0, 0, True, True)
     lines = [(count.bytes - before.get(name, nothing).bytes, count.live - before.get(name, nothing).live, name)
              for name, count in after.items() if count.memory]
@@ -104,17 +106,17 @@ def grown(before, after):
 
 
 def reference_rises(before, after):
-    """{kind: how many references there are more} between two kmemstats."""
+    """Returns {class of references: growth of the number of references} between two kmemstats."""
     return {name: count.live - (before[name].live if name in before else 0) for name, count in after.items() if name.startswith(REFERENCES)}
 
 
 def rises(values):
-    """In both halves, without falling back."""
+    """True if the values never fall, and rise in both halves."""
     return list(values) == sorted(values) and values[0] < values[len(values) // 2] < values[-1]
 
 
 def judge_counts(looks):
-    """What is accused by the looks after each eighth: [Growth], in the order of kmemstat. [] if there are too few."""
+    """Judges `looks`, the Looks after each eighth of the runs. Returns the accused Growths in the order of kmemstat; [] if there are too few looks."""
     if len(looks) < FEWEST_LOOKS:
         return []
     looks = looks[1:]
@@ -142,7 +144,8 @@ def judge_counts(looks):
 
 
 def mark_by_time(accused, idle):
-    """Notes which of the accused grow while nothing runs, too, at least half as fast: who waits there is a process that ends, eight times."""
+    """Sets by_time in those of `accused` (Growths) that also grow while the command does not run, at least half as fast. `idle`: looks without runs.
+    Slower growth does not count: between these looks eight processes run (`sleep`), which may leak as well."""
     while_idle = {growth.name: growth.rate for growth in judge_counts(idle)}
     for growth in accused:
         growth.by_time = 2 * while_idle.get(growth.name, 0) >= growth.rate
@@ -152,13 +155,15 @@ MOST_RUNS, MOST_SECONDS, RUNS_FOR_AN_OBJECT = 256, 40, 3
 
 
 def runs_that_name(accused, repeat):
-    """How many traced runs should leave two objects of each of the accused, or one that has grown, with some to spare; at least `repeat`."""
+    """Returns the number of traced runs: at least `repeat`, and so many that each accusation should leave, with a margin, two objects, or one object
+    that has grown."""
     slowest = max((growth.runs / growth.objects for growth in accused if growth.can_be_traced and growth.objects > 0), default=1)
     return max(repeat, min(MOST_RUNS, round(2 * RUNS_FOR_AN_OBJECT * slowest)) if accused else 0)
 
 
 def seconds_that_name(accused):
-    """How long these runs may take: of what grows by time, long enough for two objects of each, with some to spare."""
+    """Returns the time limit of the traced runs in seconds. If all accusations grow by time, this is the time in which each should leave two objects,
+    with a margin."""
     named = [growth for growth in accused if growth.can_be_traced and growth.objects > 0]
     if not named or not all(growth.by_time for growth in named):
         return MOST_SECONDS

@@ -1,4 +1,4 @@
-"""Runs the passes of a leak test in guests, and reads what leaktest.sh writes there."""
+"""Runs the passes of a leak test in guests, and reads the output of leaktest.sh."""
 import pathlib
 import shlex
 import subprocess
@@ -12,27 +12,28 @@ from stele.references import parse_references
 from stele.tracedump import TraceDump, TraceDumpError
 
 FUNCTIONS = pathlib.Path(__file__).with_name("leaktest.sh")
-PANICKED = 134  # the status of scripts/guest
-OUT_OF_MEMORY = (b"ut of memory", b"Cannot fork")  # what kernel, programs and shell say
-# The untraced pass: runs, and the hundredths of a second that an eighth of them takes at least (so that what leaks by time shows) and at
-# most (20 s in all).
+PANICKED = 134  # the status of scripts/guest after a panic of the kernel
+OUT_OF_MEMORY = (b"ut of memory", b"Cannot fork")  # messages of kernel, programs and shell
+# Minimum and maximum time of an eighth of the untraced runs, in hundredths of a second. Leaks that
+# grow with time need the minimum; with the maximum, all eighths take 20 s.
 SHORTEST_EIGHTH, LONGEST_EIGHTH = 40, 250
 
 
 class Failure(Exception):
-    """Why the leak test cannot judge."""
+    """The leak test cannot judge, for the reason in the text."""
 
 
 @dataclass
 class Pass:
-    """What one pass wrote: kmemstats, dumps and what nobody can reach, and `leaktest NAME VALUE`."""
+    """The output of one pass: kmemstats, dumps, unreachable objects, and lines `leaktest NAME
+    VALUE`."""
 
     counts: list = field(default_factory=list)
     looks: list = field(default_factory=list)
     dumps: list = field(default_factory=list)
-    dump_bytes: bytes = b""  # of the last one
+    dump_bytes: bytes = b""  # dump after the last run
     unreachable: list = field(default_factory=list)  # Unreachables; None: there was no report
-    places: dict = field(default_factory=dict)  # of references: parse_references()
+    places: dict = field(default_factory=dict)  # locations of references: see parse_references()
     left: list = field(default_factory=list)
     immortal: list = field(default_factory=list)
     low: bool = False
@@ -43,13 +44,13 @@ class Pass:
 
 
 def passes_of(output):
-    """([Pass], what is wrong with the output or None)."""
+    """Returns ([Pass], error in the output or None)."""
     passes = []
     try:
         while output:
             output = read_one(output, passes)
     except (TraceDumpError, ValueError) as error:
-        _, found, text = output.rpartition(b"leaktest counts\n")  # of a pass that gave up
+        _, found, text = output.rpartition(b"leaktest counts\n")  # the counts of a pass that gave up
         if found and passes:
             passes[-1].counts.append(parse_counts(text.decode("utf-8", "replace")))
         return passes, error
@@ -57,7 +58,7 @@ def passes_of(output):
 
 
 def read_one(output, passes):
-    """Takes what comes first, and returns what follows."""
+    """Adds to the last of `passes` what the first line announces. Returns the rest of the output."""
     line, _, rest = output.partition(b"\n")
     word, name, value = (line.decode("utf-8", "replace").split(" ", 2) + ["", ""])[:3]
     if word == "leaktest" and name == "pass":
@@ -105,12 +106,12 @@ def read_one(output, passes):
 
 @dataclass
 class Boot:
-    """What came of the passes of one guest."""
+    """The results of the passes of one guest."""
 
     status: int
     passes: list
     error: Exception
-    out_of_memory: bool  # somebody said that memory ran out
+    out_of_memory: bool  # some message said that memory ran out
     core: pathlib.Path = None  # the guest's memory, if its kernel panicked
 
     def why(self):
@@ -120,22 +121,23 @@ class Boot:
 
 
 class Guests:
-    """Boots guests by `scripts/guest` of the checkout `root` with its options. One whose kernel panics leaves its memory in the file `core`, if
-    that is given."""
+    """Boots guests with the script scripts/guest of the checkout `root` and the script's `options`. `seconds`: time limit for each command. If the kernel
+    panics, the guest's memory is written to the file `core` (None: to no file)."""
 
     def __init__(self, root, options, seconds, core=None):
         self.root, self.options, self.seconds, self.core = root, options, seconds, core
 
     def untraced(self, commands, runs):
-        """The untraced passes of the commands, one after the other in one guest."""
+        """Runs the untraced passes of the commands, one after the other in one guest. Returns a Boot."""
         return self._boot(commands, f"untraced_pass {runs} {SHORTEST_EIGHTH} {LONGEST_EIGHTH}")
 
     def idle(self, command, seconds):
-        """The command once, then eight looks in about as many seconds."""
+        """Runs the command once, then reads the counts eight times in about `seconds` seconds. Returns a Boot."""
         return self._boot([command], f"idle_pass {max(seconds / 8, 0.1):.2f}")
 
     def traced(self, commands, runs, least, seconds):
-        """The traced passes of the commands, one after the other in one guest: `runs` each, or fewer after so many seconds, but `least`."""
+        """Runs the traced passes of the commands, one after the other in one guest, with `runs` runs of each command. A pass ends earlier if it has taken
+        `seconds` and has made at least `least` runs. Returns a Boot."""
         return self._boot(commands, f"traced_pass {runs} {seconds} {least}")
 
     def _boot(self, commands, call):
@@ -146,7 +148,7 @@ class Guests:
         return Boot(status, *passes_of(output), out_of_memory, self.core if status == PANICKED and self.core and self.core.is_file() else None)
 
     def _run(self, script, seconds):
-        """(status, standard output, whether somebody said that memory ran out)"""
+        """Runs a script in a guest. Returns (status, standard output, whether a message said that memory ran out)."""
         said = []
 
         def pass_on(stream):

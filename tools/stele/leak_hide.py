@@ -1,28 +1,29 @@
-"""What a leak test finds and is told not to accuse. It is counted in the report.
+"""Hides findings that the leak test shall not accuse. The report has their number. These are hidden:
 
-- Objects that the kernel's own code declares to stay (`kmem_not_leak`).
-- Suppressions: a file with a line `[CACHE:]FUNCTION REASON` for each. They hide what was allocated from stacks in which the function is,
-  by the cache or arena, or by any. `#` begins a comment.
-- A baseline: the JSON report of an earlier run. What it accused, by the same functions from the same cache, is not accused again.
+- Objects that the kernel declares to stay (`kmem_not_leak`).
+- Objects that a suppression names. The file of suppressions has lines `[CACHE:]FUNCTION REASON`. A line hides objects whose stack contains the
+  function, of the cache or arena CACHE, or of all. `#` begins a comment.
+- Objects that the baseline, the JSON report of an earlier run, accuses: objects of the same cache from the same functions.
 
-What grew in the untraced runs is hidden if the traced ones left nothing of that cache but what is hidden, and it grew in each run by no
-more than twice what the hidden objects explain, or what it grew by in the baseline. Twice, since runs differ.
+Growth of a cache in the untraced runs is hidden if all objects of the cache that the traced runs have left are hidden, and one of two conditions
+holds: the growth in each run is at most twice the amount that a traced run has left of these objects; or it is at most twice the growth in each
+run of the baseline. (Twice, since runs differ.)
 """
 import json
 from dataclasses import dataclass, field, replace
 
 NOT_A_LEAK = "declared by the kernel to stay (kmem_not_leak)"
 KNOWN = "in the baseline"
-MOST_TIMES = 2  # as fast as what is known may grow what is not accused
+MOST_TIMES = 2  # growth is hidden up to this multiple of the hidden objects, or of the baseline's growth
 
 
 class HideError(Exception):
-    """A file that says what is to be hidden does not make sense."""
+    """A file of suppressions or a baseline is invalid."""
 
 
 @dataclass
 class Hidden:
-    """What was hidden for one reason."""
+    """Findings that were hidden for one reason."""
 
     why: str
     groups: list = field(default_factory=list)
@@ -39,7 +40,7 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Suppression:
-    name: str  # of the cache or arena; "" for all
+    name: str  # name of the cache or arena; "" for all
     function: str
     reason: str
 
@@ -52,7 +53,7 @@ class Suppression:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was accused before: (name, functions of the stack); and what grew: {name: (objects, bytes) of a run}."""
+    """The findings of an earlier run. `stacks`: accused (name of the cache, functions of the stack); `growths`: {name: (objects, bytes) in a run}."""
 
     stacks: frozenset = frozenset()
     growths: dict = field(default_factory=dict)
@@ -65,7 +66,7 @@ class Baseline:
 
 
 def functions_of(group):
-    """All of its stack, innermost first, inlined ones too, without offsets."""
+    """Returns the functions of the group's stack, innermost first, with inlined functions and without offsets."""
     return tuple(function.partition("+0x")[0] for frame in group.frames for function, _ in frame)
 
 
@@ -77,7 +78,7 @@ def parse_suppressions(text):
             continue
         if not reason.strip():
             raise HideError(f"line {number}: \"{what}\" has no reason: [CACHE:]FUNCTION REASON")
-        # A C++ function has colons of its own, two at a time.
+        # Two colons are part of a C++ name; a single colon is after the cache.
         name, colon, function = what.partition(":")
         if not colon or function.startswith(":"):
             name, function = "", what
@@ -101,7 +102,7 @@ def parse_baseline(text):
 
 
 def hide(groups, growths, runs, suppressions=(), baseline=Baseline()):
-    """(groups, growths, [Hidden]): what is to be judged, and what is not. `runs`: after how many traced ones there were these groups."""
+    """Returns (groups to judge, growths to judge, [Hidden]). `runs`: number of the traced runs that have left the groups."""
     hidden = {}
 
     def put_away(why, group):
@@ -133,15 +134,15 @@ def hide(groups, growths, runs, suppressions=(), baseline=Baseline()):
 
 
 def who_explains(growth, hidden, runs, baseline):
-    """Why what grew is hidden; None if it is not."""
+    """Returns the reason why the growth is hidden; None if it is not hidden."""
     if baseline.explains(growth):
         return KNOWN
     explained = [(one, [group for group in one.groups if growth.has(group.name)]) for one in hidden]
     records = [record for _, groups in explained for group in groups for record in group.records]
     if len(records) < 2:
         return None
-    # Of what leaks seldom one object more or less is left by chance. Records have the bytes that were asked for, counts those that were
-    # given, so bytes are compared only if nothing else grew.
+    # Allows for one more object, because a rare leak may by chance have left one object fewer in the traced runs. Bytes are compared only if the number
+    # of objects has not grown, since records have requested bytes, and counts have allocated bytes.
     grown, left = (growth.objects, len(records)) if growth.objects > 0 else (growth.bytes, sum(record.size for record in records))
     most = MOST_TIMES * left * (len(records) + 1) / len(records)
     if grown / growth.runs > most / runs:

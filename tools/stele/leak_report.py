@@ -1,4 +1,4 @@
-"""Writes what the leak test found: as text, in JSON, and in the format of JUnit."""
+"""Writes the findings of the leak test: as text, in JSON, and in the format of JUnit."""
 import json
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,28 +16,28 @@ STATUS_NAMES = {CLEAN: "clean", LEAKED: "leak", UNKNOWN: "unknown"}
 
 @dataclass
 class Untraced:
-    """What the untraced pass says of itself."""
+    """Facts about the untraced pass of a command."""
 
-    wanted: int = 0  # runs; 0 if none were to be made
+    wanted: int = 0  # wanted number of runs; 0: no untraced pass
     runs: int = 0
-    looks: int = 0  # after runs
+    looks: int = 0  # looks after runs
     seconds: float = 0
-    low: bool = False  # it ended because half of memory was used up
+    low: bool = False  # the pass ended because half of memory was used up
     lost: list = field(default_factory=list)  # leak_unreachable.Lost
 
 
 @dataclass
 class Result:
-    """What came of one command."""
+    """The result for one command."""
 
     command: str
     status: int
     text: str  # the report; "" if there is none
-    why: str = ""  # of a failure, one line
-    facts: dict = field(default_factory=dict)  # for JSON
+    why: str = ""  # reason of a failure, one line
+    facts: dict = field(default_factory=dict)  # facts for the JSON report
     seconds: float = 0
-    profile: object = None  # of what is accused, a report.profile.Profile; None: nothing could be traced
-    dump: bytes = b""  # of the traced runs, as #mem/tracedump has it
+    profile: object = None  # a report.profile.Profile of the accusations; None: nothing could be traced
+    dump: bytes = b""  # dump of the traced runs, as #mem/tracedump has it
 
 
 def frames_of(group):
@@ -58,13 +58,13 @@ def amount(group):
 
 
 def total(groups):
-    """Of references, which have no size, how many."""
+    """Returns the bytes of the groups as text; the number of references if nothing has a size."""
     size = sum(group.bytes for group in groups)
     return f"{size} bytes" if size else f"{sum(len(group.records) for group in groups)} references"
 
 
 def places_of(group):
-    """Where references lie, as the dump of a trace says it."""
+    """Returns lines with the locations of a group's references, in the same words as a dump of the trace."""
     found = [(at, place) for at, place in group.places if place != NOWHERE]
     lines = [f"    reference to {at:#x} {place}" for at, place in found[:PLACES_SHOWN]]
     if len(found) > PLACES_SHOWN:
@@ -92,7 +92,7 @@ def describe(group, program_places):
 
 
 def ranges(numbers):
-    """"1-2,5" of {1, 2, 5}."""
+    """Returns {1, 2, 5} as "1-2,5"."""
     result = []
     for number in sorted(numbers):
         if result and result[-1][1] == number - 1:
@@ -124,11 +124,11 @@ def describe_accusation(one, shown, places, traced=True):
     if not traced:
         return [*lines, "    the traced runs failed, so no stack is known"]
     if not one.groups:
-        return [*lines, "    the traced runs left none of it: what leaks may happen only while nothing is traced"]
+        return [*lines, "    the traced runs left none of it: it may leak only while nothing is traced"]
     if all(any(group is other for other in shown) for group in one.groups):
         return [*lines, "    from stacks above"]
     if not one.named:
-        lines.append("    of it one object was left by the traced runs, which need not be of the leak")
+        lines.append("    the traced runs left one object of it, which may not be part of the leak")
     for group in one.groups:
         if not any(group is other for other in shown):
             lines += ["", *describe(group, places)]
@@ -136,8 +136,8 @@ def describe_accusation(one, shown, places, traced=True):
 
 
 def report(verdict, dump, command, command_status, repeat, left, programs, untraced):
-    """The report as text. `dump`: of the traced runs, None if they failed; `left`: names of the processes that the command left running;
-    `programs`: a ProgramLines."""
+    """Returns the report as text. `dump`: the TraceDump of the traced runs, None if they failed; `repeat`: the number of traced runs; `left`: names of the
+    processes that the command left running; `programs`: a ProgramLines."""
     named = verdict.by_stack + [group for together in verdict.by_function for group in together]
     lost = [one.group for one in verdict.unreachable if one.group]
     places = programs.look_up([stack for group in verdict.all_groups + lost for stack in group.user_stacks])
@@ -182,7 +182,7 @@ def report(verdict, dump, command, command_status, repeat, left, programs, untra
 
 
 def memory_report(command, before, after):
-    """The report if memory ran out before anything could be judged."""
+    """Returns the report for a test in which memory ran out before a judgement. `before` and `after`: counts from the first and the last kmemstat."""
     lines = [f"leak test of: {command}", "", "MEMORY RAN OUT: nothing can be judged. What grew most until then:", ""]
     most = [f"    {size} bytes in {objects} allocations of {name}" for size, objects, name in grown(before, after)[:GROWTH_SHOWN]]
     lines += most or ["    it is not known: nothing could be counted any more"]
@@ -190,7 +190,8 @@ def memory_report(command, before, after):
 
 
 def facts(verdict, repeat, untraced):
-    """The verdict for JSON, and for a later run's baseline: functions instead of addresses and lines."""
+    """Returns the verdict as data for the JSON report, which may be the baseline of a later run. So stacks have names of functions, without
+    addresses."""
     def leak(judge, group):
         return {"by": judge, "name": group.name, "bytes": group.bytes, "objects": len(group.records), "stack": list(functions_of(group)),
                 "kept_by": [{"references": len(taken.records), "stack": list(functions_of(taken)), "places": [place for _, place in taken.places]}
@@ -212,7 +213,7 @@ def facts(verdict, repeat, untraced):
 
 
 def printable(text):
-    """What is not UTF-8, or may not stand in XML, as question marks."""
+    """Replaces characters that are not UTF-8, or not allowed in XML, by question marks."""
     cleaned = text.encode("utf-8", "replace").decode("utf-8")
     return "".join(c if c in "\t\n" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else "?" for c in cleaned)
 
@@ -224,7 +225,7 @@ def as_json(results):
 
 
 def as_junit(results):
-    """A leak is a failure, what cannot be said an error."""
+    """Returns the results in JUnit's format: a leak is a failure, an unknown verdict is an error."""
     counts = Counter(result.status for result in results)
     suite = ElementTree.Element("testsuite", name="leaktest", tests=str(len(results)), failures=str(counts[LEAKED]), errors=str(counts[UNKNOWN]))
     for result in results:
@@ -237,7 +238,7 @@ def as_junit(results):
 
 
 def list_report(results):
-    """Of several commands: those that are not clean with their reports, then a line for each."""
+    """Returns the report of several commands: the full reports of commands that are not clean, then a line for each command."""
     lines = []
     for result in results:
         if result.status != CLEAN:

@@ -1,7 +1,7 @@
-"""Judges by what nobody can reach any more: an object that was lost is a leak, in however few of the runs that happened.
+"""Judges by reachability: an object that no pointer leads to is a leak, even if only one run has lost an object.
 
-#mem/unreachable (docs/unreachable.md) is read before the runs and after them. What is lost stays lost, so what there is more of afterwards
-was lost meanwhile. Of what was allocated while all is traced the dump knows the stack.
+The leak test reads #mem/unreachable (docs/unreachable.md) before and after the runs. An unreachable object stays unreachable. So objects that are
+in the second report, but not in the first, were lost in these runs. For objects that the traced runs have allocated, the trace's dump has the stacks.
 """
 import re
 from dataclasses import dataclass, field
@@ -19,17 +19,17 @@ NOT_KNOWN = "it is not known what nobody can reach"
 
 @dataclass
 class Lost:
-    """Objects of one cache or arena that nobody can reach, and that no other such object leads to."""
+    """Unreachable objects of one cache or arena that no other unreachable object points to."""
 
     name: str
     objects: int
     bytes: int
-    stays: bool = False  # the kernel has declared so
-    keeps: list = field(default_factory=list)  # [(name, objects, bytes)] of what only they lead to
-    addresses: list = field(default_factory=list)  # of the first ones
-    runs: int = 0  # in so many they were lost
+    stays: bool = False  # the kernel has declared that they stay
+    keeps: list = field(default_factory=list)  # [(name, objects, bytes)] of objects that only these objects lead to
+    addresses: list = field(default_factory=list)  # addresses of the first objects
+    runs: int = 0  # number of runs in which these objects were lost
     traced: bool = False  # these runs were traced
-    group: object = None  # Group that they are of, if they were allocated in these runs
+    group: object = None  # leaks.Group of these objects, if these runs have allocated them and were traced
 
     def growth(self):
         return Growth(self.name, self.objects, self.bytes, self.runs, 0, 2, True)
@@ -46,13 +46,13 @@ class Lost:
 
 @dataclass
 class Unreachable:
-    """A report of the kernel."""
+    """A report of #mem/unreachable."""
 
     heads: list  # Lost
-    returned: int  # objects that were reached again: the kernel's marking is wrong
+    returned: int  # number of objects that this search has reached, but not the previous one; if it is not 0, the kernel's search is wrong
 
     def totals(self):
-        """{name: how many objects are unreachable}"""
+        """Returns {name of a cache or arena: number of unreachable objects}."""
         totals = {}
         for head in self.heads:
             for name, objects in [(head.name, head.objects), *((name, objects) for name, objects, _ in head.keeps)]:
@@ -73,7 +73,7 @@ def summed(keeps):
 
 
 def parse_unreachable(text):
-    """An Unreachable; None if it is none."""
+    """Parses the text of #mem/unreachable to an Unreachable; None if the text is no report."""
     first, *lines = text.splitlines() or [""]
     begin = FIRST.match(first)
     if not begin:
@@ -92,7 +92,8 @@ def parse_unreachable(text):
 
 
 def lost_since(looks, runs, groups=None):
-    """([Lost], doubts): what was lost between the first and the last of `looks`, in so many runs. `groups`: of the dump, if these were traced."""
+    """Returns ([Lost], doubts): the objects that `runs` runs have lost. `looks`: the Unreachables from before and after the runs. `groups`: Groups of the
+    dump, if these runs were traced."""
     if len(looks) != 2 or None in looks:
         return [], [f"{NOT_KNOWN}: there was no memory to look, or the output was cut"]
     before, after = looks
@@ -110,7 +111,7 @@ def lost_since(looks, runs, groups=None):
 
 
 def take_away(lost, before, after):
-    """Takes what was lost before from what was allocated before. Whether anything is left."""
+    """Subtracts from `lost` the objects that were unreachable before the runs. Returns False if none are left."""
     name, totals = lost.name, (before.totals(), after.totals())
     if totals[0].get(name, 0) >= totals[1].get(name, 0):
         return False
@@ -123,8 +124,8 @@ def take_away(lost, before, after):
 
 
 def judge_unreachable(verdict, lost, baseline):
-    """Accuses in `verdict` what of `lost` is not to be hidden. What the untraced runs have lost is hidden with what the traced ones have lost of
-    the same name, if that is all hidden and there was not much less of it."""
+    """Accuses in `verdict` those of `lost` that are not hidden. A loss in the untraced runs is hidden if the traced runs lost objects of the same cache,
+    all these losses are hidden, and an untraced run has not lost much more than a traced one."""
     hidden_groups = {key(group) for one in verdict.hidden if one.why != NOT_A_LEAK for group in one.groups}
     in_baseline = [one for one in lost if not one.group and (one.name, ()) in baseline.stacks]
     if in_baseline:
@@ -136,7 +137,7 @@ def judge_unreachable(verdict, lost, baseline):
         left = [other for other in known if other.name == one.name and other.traced]
         if one.traced or not left or any(other.name == one.name and other.traced for other in accused):
             return False
-        # Of what is lost seldom one object more or less is there by chance.
+        # One more, because a rare loss may by chance have left one object fewer in the traced runs.
         return one.objects / one.runs <= MOST_TIMES * (sum(other.objects for other in left) + 1) / left[0].runs
 
     verdict.unreachable = [one for one in accused if not is_explained(one)]
@@ -159,7 +160,7 @@ def keeps_line(lost):
 
 
 def lost_lines(group):
-    """What stands under a group in the report."""
+    """Returns the lines of the report about a group's objects that are unreachable; [] if none are."""
     lost = group.lost
     if not lost:
         return []
@@ -168,7 +169,8 @@ def lost_lines(group):
 
 
 def accusations(verdict, shown, describe):
-    """Of the report: what nobody can reach, and who allocated it, unless that is `shown` already. `describe(group)`: its lines."""
+    """Returns the lines of the report about unreachable objects. `describe(group)` returns the lines about their allocation; groups in `shown` are in the
+    report already."""
     lines = []
     for one in sorted(verdict.unreachable, key=lambda one: not one.traced):
         lines.append(f"LEAKED (unreachable): nobody can reach {amount(one.bytes, one.objects)} of {one.name}, lost in {one.runs} "
@@ -194,7 +196,7 @@ def without_stack(one, verdict):
 
 
 def facts(verdict):
-    """For JSON, and for a later run's baseline."""
+    """Returns the unreachable objects as data for the JSON report."""
     return [{"name": one.name, "objects": one.objects, "bytes": one.bytes, "runs": one.runs, "traced": one.traced,
              "keeps": [{"name": name, "objects": objects, "bytes": size} for name, objects, size in one.keeps],
              "addresses": [f"{address:#x}" for address in one.addresses], "stack": list(functions_of(one.group)) if one.group else [],

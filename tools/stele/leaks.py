@@ -1,22 +1,23 @@
-"""Judges a leak test: the dump of its traced runs, and what grew in the untraced ones.
+"""Judges a leak test: the dump of its traced runs, and the growth in the untraced runs.
 
-Each traced run of the command has a generation of its own, the mark of its records. Two judges accuse by the dump:
+The records of each traced run of the command have a different mark. Two judges accuse by the dump:
 
-- by stack: objects of one stack are alive in two generations;
-- by allocating function, for what the first lets go: objects of one cache from one function, whatever leads there, are alive in more
-  than half of the generations, three at most.
+- by stack: accuses a stack if objects that it has allocated in two different runs are alive;
+- by allocating function: accuses a function, with any callers, if objects of one cache that it has allocated are alive from more than half of the
+  runs, or from three runs.
 
-A reference that was not put keeps its object. So what has been recorded of references to objects that are accused stands under these, and
-of the others, which are to objects from before the start, or to such as ought to stay, it is judged like objects.
+A reference that was not put keeps its object alive. So recorded references to an accused object are listed under this object. All other
+references (to objects that were allocated before the trace, or that may stay) are judged like objects.
 
-What nobody can reach any more is a leak however seldom it was lost (leak_unreachable.py).
+An unreachable object is a leak even if only one run has lost an object (leak_unreachable.py).
 
-What grew in the untraced runs (leak_counts.py) is a leak as well, whether the dump names its stack or not; but if there were few looks at
-it, it is a doubt until the dump does. What nobody accuses is shown as "not repeated" and does not count. Nothing lost may look like
-nothing leaked: whatever keeps the dump from telling all is a doubt, and with a doubt there is no "no leak".
+Growth in the untraced runs (leak_counts.py) is a leak as well, whether or not the dump has a stack for it. But if the counts were read only a few
+times, growth for which the dump has no stack is only a doubt. Stacks that no judge accuses are shown as "not repeated" and do not count. If records
+are lost, the verdict must not be "no leak". So everything that makes the dump incomplete is a doubt, and with a doubt the verdict is a leak or
+unknown.
 
-Causes come before consequences. What a lost object holds is lost with it: contents are mostly made after what holds them, and are
-rather memory without a type (kmalloc, then pages) and more of it.
+The report shows causes before consequences. When an object leaks, the objects that it holds leak as well. These are usually allocated after
+their holder, are more often memory without a type (kmalloc, then pages), and are more numerous.
 """
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -32,10 +33,10 @@ ALLOCATOR_HEADERS = ("kern/include/kmalloc.h", "kern/include/slab.h", "kern/incl
 
 @dataclass
 class UserStack:
-    """Where in their programs some of a group's objects were allocated from."""
+    """The calls in programs that led to the allocation of some of a group's objects."""
 
-    owners: list  # "pid 12 sh"
-    build_id: str  # of the program, in hexadecimal; "" if it has none
+    owners: list  # the processes, each as "pid 12 sh"
+    build_id: str  # build id of the program, in hexadecimal; "" if it has none
     path: str
     frames: tuple  # return addresses, innermost first
     bytes: int = 0
@@ -44,19 +45,19 @@ class UserStack:
 
 @dataclass
 class Group:
-    """Outstanding objects that were allocated from one stack, of one cache or arena, or of all that were made under its name; or references
-    that were taken from one stack."""
+    """Outstanding objects of one cache or arena that were allocated with the same stack; or references of one class that were taken with the same
+    stack. All caches that were created under one name count as one cache (leak_counts.family())."""
 
     name: str
     kind: str  # cache, arena, references
-    stack: int  # 0: not recorded
-    frames: list  # [[(function, "file:line"), …]] of each return address, inlined functions first, without those of the allocator
+    stack: int  # id of the stack; 0 if it was not recorded
+    frames: list  # for each return address: [(function, "file:line"), …], inlined functions first; without the allocator's
     records: list
-    contexts: list = field(default_factory=list)  # "pid 12 sh", each once
+    contexts: list = field(default_factory=list)  # the contexts of the records, as "pid 12 sh", each once
     user_stacks: list = field(default_factory=list)  # most bytes first
-    references: list = field(default_factory=list)  # groups of those that were not put, and so keep these objects
-    lost: object = None  # leak_unreachable.Lost: what of it nobody can reach
-    lying: dict = field(default_factory=dict)  # of references: {object: [place, …]}
+    references: list = field(default_factory=list)  # groups of references that were not put, and so keep these objects
+    lost: object = None  # leak_unreachable.Lost of those objects of the group that are unreachable; None if none are
+    lying: dict = field(default_factory=dict)  # for a group of references: {address of the referenced object: [location of a reference as text, …]}
 
     @property
     def bytes(self):
@@ -68,68 +69,69 @@ class Group:
 
     @property
     def places(self):
-        """Where the references of the records lie: [(object, place), …]."""
+        """The locations of the references: [(referenced object, location as text), …]."""
         return [(at, place) for at in dict.fromkeys(record.object for record in self.records) for place in self.lying.get(at, ())]
 
     @property
     def function(self):
-        """Who allocated; None if that is not known."""
+        """The allocating function; None if it is not known."""
         return self.frames[0][0][0].partition("+0x")[0] if self.frames else None
 
     @property
     def cause(self):
-        """Sorts causes before consequences."""
+        """A sort key that puts causes before consequences."""
         rank = 3 if self.kind == "references" else 2 if self.kind == "arena" else 1 if self.name.startswith("kmalloc_") else 0
         return rank, min(record.time for record in self.records), len(self.records), -self.bytes
 
 
 @dataclass
 class Accusation:
-    """What grew in the untraced runs, and what of it was alive after the traced ones."""
+    """Growth in the untraced runs, and the groups of the same cache that the traced runs have left."""
 
     growth: Growth
     groups: list
 
     @property
     def named(self):
-        """Whether the groups say where it comes from: two objects of a stack do, or the one that is reallocated."""
+        """True if the groups explain the growth: if a group has several objects. If only the bytes grow, because an object is reallocated, a group
+        with one object is enough."""
         return any(len(group.records) > 1 for group in self.groups) or bool(self.growth.objects <= 0 and self.groups)
 
 
 @dataclass
 class Verdict:
     status: int  # CLEAN, LEAKED, UNKNOWN
-    by_stack: list  # groups
+    by_stack: list  # groups of one stack each
     by_function: list  # [[group, …]] of one function each
     others: list  # groups that are not repeated
-    doubts: list  # why nothing can be said, as text
+    doubts: list  # reasons for an unknown verdict, as text
     by_counts: list  # Accusations
-    suspected: list  # Accusations by counts that nothing else speaks for: doubts
-    hidden: list  # what was told not to be accused: leak_hide.Hidden
-    unreachable: list = field(default_factory=list)  # what nobody can reach: leak_unreachable.Lost
+    suspected: list  # Accusations by counts that nothing confirms: doubts
+    hidden: list  # findings that are not accused: leak_hide.Hidden
+    unreachable: list = field(default_factory=list)  # unreachable objects: leak_unreachable.Lost
 
     @property
     def all_groups(self):
-        """Those that are shown; some more than once."""
+        """All groups that the report shows; some are in the list more than once."""
         return (self.by_stack + [group for together in self.by_function for group in together]
                 + [group for one in self.by_counts for group in one.groups] + self.others)
 
     @property
     def accused(self):
-        """The groups that are accused by whatever judge; some more than once."""
+        """All groups that any judge accuses; some are in the list more than once."""
         return (self.by_stack + [group for together in self.by_function for group in together]
                 + [group for one in self.by_counts for group in one.groups] + [one.group for one in self.unreachable if one.group])
 
     @property
     def unnamed(self):
-        """What more traced runs might name."""
+        """The accused and suspected Growths that have no stack, but for which more traced runs might find a stack."""
         named = {one.name for one in self.unreachable if one.group}
         return ([one.growth for one in self.by_counts + self.suspected if one.growth.can_be_traced and not one.named]
                 + [one.growth() for one in self.unreachable if not one.traced and one.name not in named])
 
 
 def groups_of(dump, kernel, lying=None):
-    """The groups of a TraceDump. `kernel`: a SourceLines; `lying`: where references lie, a parse_references()."""
+    """Returns the Groups of a TraceDump. `kernel`: a SourceLines; `lying`: locations of references, from parse_references()."""
     lying_by_stack = {}
     for (name, stack, at), found in (with_names(lying, kernel.elf) if lying else {}).items():
         lying_by_stack.setdefault((name, stack), {})[at] = found
@@ -148,7 +150,7 @@ def groups_of(dump, kernel, lying=None):
 
 
 def without_allocator(frames):
-    """The kernel leaves the allocator's functions out; this cuts those that are inlined into their callers."""
+    """Removes the allocator's functions that are inlined into the innermost frame. (Recorded stacks begin with the allocator's caller.)"""
     if not frames:
         return frames
     innermost = list(frames[0])
@@ -176,7 +178,8 @@ MOST_GENERATIONS = 3
 
 
 def keep_references(group, references):
-    """Puts what the groups of `references` have of the objects of `group` under it. Returns the groups that are left."""
+    """Moves the references to objects of `group` from `references`, a list of groups of references, to group.references. Returns the remaining groups
+    of references."""
     objects = {record.object for record in group.records}
     left = []
     for taken in references:
@@ -193,7 +196,7 @@ def keep_references(group, references):
 
 
 def judge_groups(groups, repeat):
-    """(those accused by stack, those accused by function: [[group, …] of one function each])"""
+    """Returns (groups accused by stack, groups accused by function: [[group, …] for each function])."""
     by_stack = [group for group in groups if len(group.marks) >= min(2, repeat)]
     functions = {}
     for group in groups:
@@ -204,8 +207,9 @@ def judge_groups(groups, repeat):
 
 
 def judge(groups, repeat, doubts=(), growths=(), hidden=(), rises=None):
-    """The verdict on the groups of a dump after `repeat` runs and on the Growths of the untraced ones. `hidden` is not judged. `rises`: how
-    many references of each kind there are more than before; of one of which there are not, those that are new are in the place of others."""
+    """Returns the Verdict on the groups of a dump after `repeat` traced runs, and on the Growths of the untraced runs. `hidden` is only stored in the
+    Verdict. `rises`: {class of references: growth of their number in the traced runs}; references of a class that has not grown are not judged,
+    since new references have replaced old ones."""
     references = [group for group in groups if group.kind == "references"]
     groups = [group for group in groups if group.kind != "references"]
     by_stack, by_function = judge_groups(groups, repeat)
@@ -214,7 +218,7 @@ def judge(groups, repeat, doubts=(), growths=(), hidden=(), rises=None):
     kept = Counter(taken.name for group in groups for taken in group.references for _ in taken.records)
     of_references = judge_groups([taken for taken in references if rises is None or rises.get(taken.name, 0) > kept[taken.name]], repeat)
     by_stack, by_function, groups = by_stack + of_references[0], by_function + of_references[1], groups + references
-    # An object that is kept has a reference that grows with it.
+    # Growth of references is not accused if the objects that they refer to have grown as much: each of these objects has a reference.
     growths = [growth for growth in growths
                if not any(growth.name == REFERENCES + other.name and growth.objects <= other.objects for other in growths)]
     grown = [Accusation(growth, sorted((group for group in groups if growth.has(group.name)), key=lambda group: group.cause))
@@ -231,8 +235,9 @@ def judge(groups, repeat, doubts=(), growths=(), hidden=(), rises=None):
 
 
 def doubts_about(before, after, repeat, commands, before_counts, after_counts):
-    """What keeps the dump `after` from telling all, as text. `before` was taken right after the start; `commands`: how many the leak test
-    itself has given in between. The counts are of kmemstat, from before the start and after the last run."""
+    """Returns the reasons, as text, why the dump `after` may be incomplete. `before` is the dump from right after the start of the traces; `commands` is
+    the number of commands to the tracer that the leak test itself gave between both dumps. The counts are from kmemstat, before the start of the
+    traces and after the last run."""
     doubts = []
     for source in after.sources:
         doubts += [f"{source.name}: {key} {source.counters[key]}" for key in COUNTERS_THAT_LOSE if source.counters[key]]
@@ -240,14 +245,14 @@ def doubts_about(before, after, repeat, commands, before_counts, after_counts):
         doubts += [f"{source.name}: was traced with {key}={source.options[key]}" for key in FILTERS if key in source.options]
         if source.mark != repeat - 1:
             doubts.append(f"{source.name}: has mark {source.mark} after {repeat} runs")
-    doubts += [f"the {what} of {count} records could not be named for want of memory"
+    doubts += [f"the {what} of {count} records could not be named for lack of memory"
                for what, count in (("stacks", after.stacks_unnamed), ("contexts", after.contexts_unnamed)) if count]
     traced = {source.name for source in after.sources}
     doubts += [f"{source.name}: its trace has gone" for source in before.sources if source.name not in traced]
     doubts += [f"{name}: was made after the start, and is not traced" for name, count in after_counts.items()
                if name not in before_counts and name not in traced and count.can_be_traced]
     if others := (after.commands - before.commands - commands) % (1 << 32):
-        doubts.append(f"somebody else gave {others} of the tracer's commands start, stop, reset and mark")
+        doubts.append(f"another process gave {others} of the tracer's commands start, stop, reset and mark")
     if not after.sources:
         doubts.append("nothing was traced")
     return doubts

@@ -1,25 +1,28 @@
-# What scripts/leaktest runs in the guest. tools/stele/leak_guest.py puts calls of these functions behind it, and reads what they write:
-# lines `leaktest NAME VALUE`, and tables and dumps up to `leaktest end`.
+# The guest's part of scripts/leaktest. tools/stele/leak_guest.py appends calls of these functions,
+# and reads their output: lines `leaktest NAME VALUE`, and tables and dumps up to `leaktest end`.
 #
-# The command is run by a shell of its own that has ended before anything is judged, so that no page of a shell's own memory is alive by
-# then; the shell that looks does before what it does while all is traced. What the command left running is killed after each run. In the
-# traced pass every step that must not fail ends it with a status of its own kind: a failure there is not the command's. When memory has run
-# out a sleeping process is killed, which gives some back, and the shell reads the counts without another process.
+# A separate shell runs the command, and ends before the measurement, so that none of its memory is
+# counted. Before the trace, the measuring shell does once everything that it will do during the trace,
+# so that it already has its memory then. After each run, processes that the command left running are killed.
+# In the traced pass, a step of the measuring shell that fails ends the pass with status 3, so that this
+# is not taken for a failure of the command. If memory has run out, the shell kills a sleeping process
+# (`reserve`), which frees some memory, and reads the counts without starting another process.
 
 ctl='#mem/kmemtrace/ctl'
 
 step() { echo "$1" > "$ctl" || { echo "leaktest: $1 failed" >&2; exit 3; }; }
 rest() { echo settle > "$ctl" 2> /dev/null || resting=0; }
 dump() { echo "leaktest dump"; cat '#mem/tracedump' && echo "leaktest end"; }
-# Without memory nothing is known of them.
+# If there is no memory for #mem/references, the output is empty.
 references() { echo "leaktest references"; cat '#mem/references'; echo "leaktest end"; }
 counts() {
   echo "leaktest counts"
   while IFS= read -r line; do echo "$line"; done < '#mem/kmemstat'
   echo "leaktest end"
 }
-# Without another process, which could lose something itself. Each report is of the second of two looks: words that hide something go when
-# others run.
+# The shell reads the report itself, since another process could lose objects. With confirm=2 the
+# kernel searches twice and reports the second search: a stale word that hides a lost object may
+# disappear between the two.
 unreachable() {
   echo confirm=2 > '#mem/unreachable'
   echo "leaktest unreachable"
@@ -31,7 +34,7 @@ reserve() {
   reserve=$!
   (:)
 }
-# For a pass that has failed, for want of memory it may be.
+# Ends a pass that has failed, perhaps for lack of memory: prints the counts.
 give_up() {
   kill -9 $reserve
   echo settle > "$ctl"
@@ -85,7 +88,8 @@ now() {
   now=$((${up%.*} * 100 + 1${up#*.} - 100))
 }
 free() { { read -r key free; read -r key free; read -r key free; } < '#mem/free'; }
-# What live objects there are with nothing under way and nothing idling.
+# Prints the time and the live counts, when caches are at rest and no memory idles. $1: the number of
+# runs so far.
 look() {
   resting=1
   rest
@@ -94,8 +98,10 @@ look() {
   echo "leaktest look $1 $now $resting"
   counts
 }
-# Runs the command, at least `$1` times, and looks eight times: each time after an eighth of these, which takes `$2` to `$3` unless a single
-# run takes longer. What lasts longer than eight such eighths ends after five looks; what uses up half of memory ends at once.
+# Runs the command $1 times or more, and calls `look` after each of eight eighths. An eighth takes at
+# least $2 and at most $3, unless a single run takes longer; so there may be fewer runs than $1. The
+# pass ends after five eighths if it has taken longer than eight times $3, and at once if half of the
+# free memory is used up.
 untraced_runs() {
   note_running
   unreachable
@@ -126,7 +132,7 @@ untraced_runs() {
   done
   unreachable
 }
-# Looks eight times without running anything, `$1` seconds apart, after the command has run once.
+# Runs the command once; then calls `look` eight times, every $1 seconds, without running the command.
 idle_looks() {
   note_running
   run
@@ -149,7 +155,8 @@ idle_pass() { quietly idle_looks "$@"; }
 
 # --- The traced pass.
 
-# Runs the command `$1` times with a mark between, and ends before if that has taken `$2` seconds and the command has run `$3` times.
+# Runs the command once untraced; then $1 times traced, with a mark after each run but the last. Ends
+# earlier if that has taken $2 seconds and the command has run $3 times.
 traced_runs() {
   note_running
   run

@@ -1,12 +1,13 @@
-"""Programs of leakfuzz (user/bin/leakfuzz/program.h) as text, and how they are made smaller.
+"""Programs of leakfuzz (user/bin/leakfuzz/program.h) as text, and how they are shrunk to the calls that a finding needs.
 
-A program is a line "UID CALL; CALL; …". What was found is shrunk by leaving calls out: arguments stay as they are.
+A program is a line "UID CALL; CALL; …". Only whole calls are left out; the arguments of the others do not change.
 """
 
 
 def without_part(items, first, in_time=lambda: True):
-    """The items without those that are not needed: delta debugging (Zeller and Hildebrandt, 2002) by complements, until no single item can
-    go or `in_time` says no. `first` gets several candidates and gives the index of one that still shows what was found, or None."""
+    """Returns `items` without those that the finding does not need: delta debugging (Zeller and Hildebrandt, 2002), which removes parts of the list,
+    until no single item can be removed or in_time() is false. first(candidates), where candidates is a list of lists of items, returns the index
+    of the first candidate that still gives the finding, or None."""
     parts = 2
     while len(items) > 1 and in_time():
         size = -(-len(items) // parts)
@@ -22,7 +23,7 @@ def without_part(items, first, in_time=lambda: True):
 
 
 def pieces(lines, most):
-    """[(index of the first, lines), …]: the lines in parts of `most` bytes at most, or of one line."""
+    """Divides `lines` into chunks of at most `most` bytes, or of one line. Returns [(index of the chunk's first line, lines of the chunk), …]."""
     found, size = [], most
     for index, line in enumerate(lines):
         size += len(line.encode()) + 1
@@ -34,7 +35,7 @@ def pieces(lines, most):
 
 
 def calls_of(programs):
-    """[(program's number, uid, call), …]"""
+    """Returns the calls of all programs: [(number of the program, uid, call), …]."""
     found = []
     for number, program in enumerate(programs):
         uid, _, rest = program.partition(" ")
@@ -43,7 +44,7 @@ def calls_of(programs):
 
 
 def programs_of(calls):
-    """The programs that have these calls."""
+    """Returns the programs that have these calls; calls_of() in reverse."""
     programs = {}
     for number, uid, call in calls:
         programs.setdefault((number, uid), []).append(call)

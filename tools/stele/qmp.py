@@ -1,10 +1,10 @@
-"""QEMU's monitor (QMP): one JSON object a line, over a socket."""
+"""Speaks to QEMU's monitor (QMP) over a socket: each line is a JSON object."""
 import json
 import os
 import pathlib
 import socket
 
-_BLOCK, _CHUNK = 4096, 1 << 16  # of files: bytes that may be a hole; bytes that are read at once
+_BLOCK, _CHUNK = 4096, 1 << 16  # in bytes: the unit of holes in a core; the most that is read from the pipe at once
 
 
 class QmpError(Exception):
@@ -12,7 +12,7 @@ class QmpError(Exception):
 
 
 class Qmp:
-    """The client's side of a connected socket. Not for two threads at once."""
+    """A connection to a monitor. Only one thread at a time may use it. `events`: names of the events that wait_for() has not returned yet."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -21,7 +21,7 @@ class Qmp:
         self.execute("qmp_capabilities")
 
     def execute(self, command, *files, **arguments):
-        """What the command returns; it gets the file descriptors. QmpError."""
+        """Executes a command, passes these file descriptors with it, and returns the command's result. QmpError."""
         try:
             message = json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
             sent = socket.send_fds(self.connection, [message], files)
@@ -36,7 +36,7 @@ class Qmp:
                 raise QmpError(said["error"]["desc"])
 
     def wait_for(self, *names):
-        """The name of the next event that has one of these. QmpError if QEMU ends first."""
+        """Waits for one of these events and returns its name. Forgets earlier events. QmpError if QEMU ends first."""
         while True:
             for place, name in enumerate(self.events):
                 if name in names:
@@ -45,7 +45,7 @@ class Qmp:
             self._read()
 
     def _read(self):
-        """What QEMU says next; events are kept too."""
+        """Returns QEMU's next message. If it is an event, adds its name to `events`."""
         try:
             line = self.lines.readline()
         except OSError as error:
@@ -62,8 +62,9 @@ class Qmp:
 
 
 def dump(qmp, core):
-    """Writes the guest's memory to the file `core`, an ELF core with the kernel's own addresses; the guest stands still meanwhile. The file
-    is there when it is whole, and takes no room on the disk for pages of zeros: QEMU writes to a pipe. QmpError."""
+    """Writes the guest's memory to the file `core`, an ELF core with the kernel's own addresses;
+    the guest is stopped meanwhile. The file appears when it is complete. QEMU writes to a pipe,
+    so pages of zeros take no space on the disk. QmpError."""
     core = pathlib.Path(core).absolute()
     part = core.with_name(core.name + ".part")
     try:
@@ -91,7 +92,7 @@ def _private(path, flags):
 
 
 def _copy_sparsely(pipe, file):
-    """All that the pipe has, with holes where it has blocks of zeros."""
+    """Copies the pipe to the file. Blocks of zeros become holes of the file."""
     zeros, none = bytes(_BLOCK), bytes(_CHUNK)
     for chunk in iter(lambda: pipe.read(_CHUNK), b""):
         if chunk == none:

@@ -1,4 +1,4 @@
-"""Reads #mem/references: where each traced reference lies (docs/tracer.md)."""
+"""Reads #mem/references: the location of each traced reference (docs/tracer.md)."""
 import bisect
 import re
 import subprocess
@@ -9,8 +9,8 @@ STATIC = re.compile(r"in static data at 0x([0-9a-f]+)")
 
 
 def parse_references(text):
-    """{(kind, stack, object): [place, …]}: of the references of one kind to one object that were taken by one stack, which has its number in
-    #mem/tracedump. ValueError if it is not the file's text, or not all of it."""
+    """Parses #mem/references to {(class of references, number of the stack that took them, address of the referenced object): [location as text, …]}. A
+    stack has the same number as in #mem/tracedump. ValueError if the text is not from this file, or incomplete."""
     head, *lines = text.splitlines() or [""]
     count = re.fullmatch(r"references (\d+) nowhere \d+", head)
     found = [LINE.fullmatch(line) for line in lines]
@@ -23,7 +23,8 @@ def parse_references(text):
 
 
 def with_names(places, elf):
-    """The same, with the names of variables of the kernel `elf`."""
+    """Returns `places`, a result of parse_references(), in which locations in static data have the names of the kernel's variables. `elf`: the kernel's
+    ELF file."""
     if not any(STATIC.match(place) for several in places.values() for place in several):
         return places
     lines = subprocess.run(["nm", "-nC", str(elf)], capture_output=True, text=True, check=True).stdout.splitlines()

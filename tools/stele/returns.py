@@ -1,14 +1,16 @@
-#!/usr/bin/env python3
-"""Puts the addresses of a program's `ret` instructions into its section .stele.returns, for probes on returns (docs/probes.md).
+#!/usr/bin/python3
+"""Puts the addresses of a program's `ret` instructions into its section .stele.returns, for probes
+on returns (docs/probes.md).
 
     python3 tools/stele/returns.py PREFIX PROGRAM    # in place, with PREFIXobjdump and PREFIXobjcopy
 
-The section is not loaded and stays when debugging information is stripped. All in it is little-endian:
+The section is not loaded and stays when debugging information is stripped. All its numbers are
+little-endian:
 
     char magic[4] "SRET"; u32 version 1; u64 count; u64 address[count], ascending, as in the program's symbol table
 
-A probe takes the place of one byte and does what it did, so every return has to be the one-byte `ret`; what returns in another way
-fails the build.
+A probe on a return replaces one byte of code and emulates the instruction. So every return must be the
+one-byte `ret`; with any other form this program fails, and so does the build.
 """
 import os
 import re
@@ -27,7 +29,7 @@ class Unprobed(Exception):
 
 
 def returns_in(disassembly):
-    """The addresses, ascending, of the returns in what `objdump -d` has printed."""
+    """Returns the addresses of the return instructions in the output of `objdump -d`, in order. Unprobed."""
     found = []
     for line in disassembly.splitlines():
         parts = line.split("\t")
@@ -44,7 +46,7 @@ def encode(addresses):
 
 
 def decode(data):
-    """The addresses in a section's content; ValueError."""
+    """Returns the addresses in the contents of the section. ValueError."""
     if len(data) < HEADER.size:
         raise ValueError("too short")
     magic, version, count = HEADER.unpack_from(data)

@@ -1,4 +1,5 @@
-"""What the guest's half of the leak sweep has said (user/bin/leaksweep), and the report on it."""
+"""Reads the output of the guest's half of the leak sweep (user/bin/leaksweep), and writes the
+report."""
 from dataclasses import dataclass, field
 
 from stele.leak_report import describe
@@ -10,20 +11,20 @@ NUMBERS_SHOWN = 12
 
 @dataclass
 class Leak:
-    """A failing allocation after which counts rise."""
+    """An allocation whose failure makes the command leak."""
 
     process: int  # number in the order of forks, from 1 on
-    allocation: int  # number among the process's, from 1 on
-    rises: list = field(default_factory=list)  # [(cache or arena, objects, bytes)]
-    source: str = ""  # the cache or arena that was asked,
-    size: int = 0  # for so many bytes,
-    name: str = ""  # by a process of this name
+    allocation: int  # number among the process's allocations, from 1 on
+    rises: list = field(default_factory=list)  # [(cache or arena, objects, bytes)] that the run has left
+    source: str = ""  # the cache or arena that the allocation requested
+    size: int = 0  # bytes requested
+    name: str = ""  # name of the process
     frames: list = field(default_factory=list)  # return addresses, innermost first
-    dump: TraceDump = None  # of what it leaves behind; None if it was not traced
-    sweeper: int = 0  # PID of the guest's program, whose own memory is in the dump too
+    dump: TraceDump = None  # dump of the objects left behind; None if the run was not traced
+    sweeper: int = 0  # PID of the guest's program leaksweep, whose own objects are in the dump too
 
     def left_behind(self, kernel):
-        """The groups of what has risen, causes first."""
+        """Returns the Groups of the objects that the run has left behind, causes first."""
         if not self.dump:
             return []
         own = {context.id for context in self.dump.contexts.values() if context.pid == self.sweeper}
@@ -34,38 +35,38 @@ class Leak:
 
     @property
     def key(self):
-        """The same for what fails at the same place with the same consequences."""
+        """A key that is equal for two Leaks if the failed allocations have the same stack and the caches of the leaked objects are the same."""
         return tuple(self.frames), tuple(sorted(name for name, _, _ in self.rises))
 
 
 @dataclass
 class Swept:
-    """What one guest, or several, have said."""
+    """The results of one guest, or of several."""
 
-    status: str = None  # the command's own, without failures
+    status: str = None  # exit status of the command without failures
     processes: int = 0
-    tried: int = 0  # allocations that have failed
-    counts: dict = field(default_factory=dict)  # {process: its allocations}, of those that were passed
-    hung: list = field(default_factory=list)  # [(process, allocation)]
+    tried: int = 0  # number of allocations that the sweep has made fail
+    counts: dict = field(default_factory=dict)  # {process: number of its allocations}, if that is known
+    hung: list = field(default_factory=list)  # [(process, allocation)] after whose failure the run hung and was killed
     leaks: list = field(default_factory=list)
     once: list = field(default_factory=list)  # Leaks that did not repeat
-    unrepeated: list = field(default_factory=list)  # Leaks whose failure could not be made again
-    cut: list = field(default_factory=list)  # [(process, allocation)] that did not come before the run was killed
-    stuck: list = field(default_factory=list)  # [(process, allocation)] after whose failure the command no longer ends
-    grows: list = field(default_factory=list)  # [(name, objects, bytes)] of runs without failures
-    panics: list = field(default_factory=list)  # [((process, allocation), text)]
-    last: tuple = None  # what was tried last
-    sweeper: int = 0  # PID of the guest's program
-    current: Leak = None  # of leaks, once or unrepeated, the last
+    unrepeated: list = field(default_factory=list)  # Leaks whose failure could not be repeated
+    cut: list = field(default_factory=list)  # [(process, allocation)] that the process had not reached when the run was killed
+    stuck: list = field(default_factory=list)  # [(process, allocation)] after whose failure a run without failures hung, too
+    grows: list = field(default_factory=list)  # [(cache or arena, objects, bytes)] that runs without failures leave behind
+    panics: list = field(default_factory=list)  # [((process, allocation), lines of the panic)]
+    last: tuple = None  # (process, allocation) of the last failure that was tried
+    sweeper: int = 0  # PID of the guest's program leaksweep
+    current: Leak = None  # the last Leak that was added to `leaks`, `once` or `unrepeated`
     ended: bool = False
 
     @property
     def sways(self):
-        """Whether runs without failures leave now this and now that, so that nothing was swept."""
+        """True if runs without failures leave behind varying amounts. The guest then ends without a sweep."""
         return self.ended and self.status is None and not self.grows
 
     def add(self, other):
-        """Takes over what another guest of the same sweep has said."""
+        """Adds the results of another guest of the same sweep."""
         self.status, self.processes = other.status or self.status, max(self.processes, other.processes)
         self.tried += other.tried
         for process, allocations in other.counts.items():
@@ -76,12 +77,12 @@ class Swept:
 
 
 def place_of(found):
-    """(process, allocation) of what stands in the lists of Swept."""
+    """Returns (process, allocation) of an item in a list of Swept: a Leak, (process, allocation), or ((process, allocation), lines)."""
     return (found.process, found.allocation) if isinstance(found, Leak) else found[0] if isinstance(found[0], tuple) else found
 
 
 def read(output):
-    """The Swept of a guest's standard output, which may end anywhere. TraceDumpError for what is no such output."""
+    """Parses a guest's standard output, which may be cut off anywhere, to a Swept. TraceDumpError if it is other text."""
     swept = Swept()
     while output:
         line, newline, output = output.partition(b"\n")
@@ -104,7 +105,7 @@ def read(output):
 
 
 def read_line(swept, word, values):
-    """One line of user/bin/leaksweep/leaksweep.cc. ValueError or IndexError for another."""
+    """Adds to `swept` what a line of user/bin/leaksweep/leaksweep.cc says. ValueError or IndexError for any other line."""
     if word == "clean":
         swept.status, swept.processes, swept.sweeper = values[0], int(values[1]), int(values[2])
     elif word == "grows":
@@ -152,7 +153,7 @@ def function_of(frames):
 
 
 def numbers(targets):
-    """"5, 6 and 9 of process 2; 1 of process 3"."""
+    """Returns `targets`, [(process, allocation)], as text: "5, 6, 9 of process 2; 1 of process 3"."""
     parts = {}
     for process, allocation in targets:
         parts.setdefault(process, []).append(allocation)
@@ -161,7 +162,7 @@ def numbers(targets):
 
 
 def leak_lines(leaks, kernel, programs):
-    """Of leaks with one key."""
+    """Returns the lines about Leaks that have the same key."""
     first = next((leak for leak in leaks if leak.dump), leaks[0])
     places = kernel.look_up(set(first.frames))
     frames = without_allocator([places[frame] for frame in first.frames])
@@ -181,16 +182,16 @@ def leak_lines(leaks, kernel, programs):
 
 
 def doubts_about(swept):
-    """What keeps a sweep that has ended from telling all, as text."""
-    doubts = [f"the failure could not be repeated that left {amount(leak.rises)}: allocation {leak.allocation} of process {leak.process}"
+    """Returns the reasons, as text, why a sweep that has ended may be incomplete."""
+    doubts = [f"could not repeat the failure that left {amount(leak.rises)}: allocation {leak.allocation} of process {leak.process}"
               for leak in swept.unrepeated]
     if swept.stuck:
-        doubts.append(f"the command no longer ended without a failure, after that of allocation {numbers(swept.stuck)}")
+        doubts.append(f"the command hung even without a failure, after the failure of allocation {numbers(swept.stuck)}")
     return doubts + [f"process {process} was killed before its allocation {allocation} came: it may make more" for process, allocation in swept.cut]
 
 
 def report(command, swept, doubts, kernel, programs):
-    """(status, text). `doubts`: why the sweep is not complete, as text."""
+    """Returns (exit status, text of the report). `doubts`: reasons, as text, why the sweep did not end."""
     counted = ", ".join(f"{process}: {allocations}" for process, allocations in sorted(swept.counts.items()))
     lines = [f"leak sweep of: {command}", f"exit status without failures: {swept.status}; processes: {swept.processes}",
              f"failures: {swept.tried}; allocations of the processes: {counted or 'not known'}", ""]
@@ -202,7 +203,7 @@ def report(command, swept, doubts, kernel, programs):
     for leaks in together.values():
         lines += leak_lines(leaks, kernel, programs)
     if swept.hung:
-        lines += [f"did not end, and were killed (not counted): with allocation {numbers(swept.hung)}", ""]
+        lines += [f"hung and were killed (not counted): at allocation {numbers(swept.hung)}", ""]
     if swept.once:
         lines += ["not repeated (not counted):"]
         lines += [f"    allocation {leak.allocation} of process {leak.process}: {amount(leak.rises)}" for leak in swept.once] + [""]

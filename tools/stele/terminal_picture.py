@@ -1,7 +1,7 @@
-"""A terminal's screen, as pyte emulates it, as a picture.
+"""Draws a picture of a terminal's screen, which pyte emulates.
 
-`draw(screen, path)` writes a PNG: DejaVu Sans Mono, on dark ground, each character in its cell. Block elements are drawn as the rectangles that
-they are, so that those of neighbouring cells touch, as terminals draw them.
+draw(screen, path) writes a PNG with the font DejaVu Sans Mono on a dark background. Block elements are drawn as rectangles, so that the blocks of
+neighbouring cells touch each other, as on terminals.
 """
 import pathlib
 
@@ -12,18 +12,18 @@ SIZE, MARGIN = 16, 12
 GROUND, INK = "#16181d", "#d5d8de"
 COLOURS = {"black": "#16181d", "red": "#ef6b73", "green": "#8ecb6f", "brown": "#e5c07b", "blue": "#61afef", "magenta": "#c678dd", "cyan": "#67c1cc",
            "white": "#d5d8de"}
-LOWEST_BLOCK, HIGHEST_BLOCK = 0x2581, 0x2588  # eighths of a cell, from below
+LOWEST_BLOCK, HIGHEST_BLOCK = 0x2581, 0x2588  # block elements that fill 1/8 to 8/8 of a cell from below
 
 
 def colour(name, otherwise):
-    """What pyte names: a word, or six hexadecimal digits."""
+    """Returns the colour for `name`, which pyte gives: a word, or six hexadecimal digits. `otherwise`: for the default colour."""
     if name == "default":
         return otherwise
     return COLOURS.get(name) or f"#{name}"
 
 
 def draw(screen, path):
-    """Writes the picture to `path`, whose folder is made."""
+    """Writes the picture to `path`, and creates the folder if it does not exist."""
     fonts = {bold: ImageFont.truetype(str(FONTS / f"DejaVuSansMono{'-Bold' if bold else ''}.ttf"), SIZE) for bold in (False, True)}
     ascent, descent = fonts[False].getmetrics()
     width, height = round(fonts[False].getlength("M")), ascent + descent + 1

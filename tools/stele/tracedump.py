@@ -1,7 +1,7 @@
-#!/usr/bin/env python3
-"""Reads #mem/tracedump, the binary dump of all traces (docs/tracedump.md, kern/abi/tracedump.h).
+#!/usr/bin/python3
+"""Reads #mem/tracedump, the binary dump of all traces (docs/tracedump.md). The layouts come from kern/abi/tracedump.h (abi.py).
 
-    tools/stele/tracedump.py [--kernel ELF] FILE     prints it as text, in the form of #mem/kmemtrace/NAME but with every object
+    tools/stele/tracedump.py [--kernel ELF] FILE     prints FILE as text, in the form of #mem/kmemtrace/NAME but with every object
 """
 import argparse
 import bisect
@@ -15,31 +15,22 @@ if __name__ == "__main__":
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from stele import ksyms  # noqa: E402
+from stele.abi import ABI  # noqa: E402
 from stele.elfcore import CoreError, check_kernel  # noqa: E402
 
-MAGIC = b"\x89STELE\r\n"
-VERSION = 3
-SOURCES, CONTEXTS, STACKS, FRAMES, STRINGS, RECORDS = range(1, 7)
-HEADER = struct.Struct("<8sIIIIQQQQII32sQQ")
-SECTION = struct.Struct("<IIQQII")
-SOURCE = struct.Struct("<IIIIQQQQIIII15Q")
-CONTEXT = struct.Struct("<IIIIIIII32s")
-STACK = struct.Struct("<IIQII")
+MAGIC, VERSION, COUNTERS = ABI.magic, ABI.constants["ABI_TRACEDUMP_VERSION"], ABI.counters
+SOURCES, CONTEXTS, STACKS, FRAMES, STRINGS, RECORDS = (ABI.enums["tag"][name] for name in ("sources", "contexts", "stacks", "frames", "strings", "records"))
+HEADER, SECTION, SOURCE, CONTEXT, STACK, RECORD = (ABI.layouts[name] for name in ("header", "section", "source", "context", "stack", "record"))
 FRAME = struct.Struct("<Q")
-RECORD = struct.Struct("<QQQIIIHBB")
-
-COUNTERS = ("seen", "recorded", "dropped", "filtered", "freed", "cleared", "live", "bytes", "untracked", "unmatched", "stacks_lost",
-            "contexts_lost", "truncated", "estimated_bytes", "estimated_objects")
-SOURCE_KINDS = {1: "cache", 2: "arena", 3: "probe", 4: "references"}
-STATES = {1: "running", 2: "stopped"}
-CONTEXT_KINDS = {1: "task", 2: "process", 3: "irq"}
-STACK_KINDS = {1: "kernel", 2: "user"}
+SOURCE_KINDS, STATES, CONTEXT_KINDS, STACK_KINDS = ({value: name for name, value in ABI.enums[enum].items()}
+                                                   for enum in ("source_kind", "state", "context_kind", "stack_kind"))
+ZOMBIE, NOT_LEAK = ABI.enums["source_flag"]["zombie"], ABI.enums["record_flag"]["not_leak"]
 NO_LIMIT = (1 << 64) - 1
-KNOWN = range(SOURCES, RECORDS + 1)  # tags
+KNOWN = ABI.enums["tag"].values()
 
 
 class TraceDumpError(Exception):
-    """The bytes are not a dump, not a whole one, or one of a version that is not known; one line."""
+    """The bytes are no dump, or the dump is incomplete or has an unknown version."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +41,12 @@ class Context:
     name: str
     path: str
     build_id: str  # hexadecimal; "" if it is not known
+    thread: int = 0  # 0: the first thread of its process, or no process
 
     def __str__(self):
-        return f"pid {self.pid} {self.name}" if self.kind == "process" else f"{self.kind} {self.name}"
+        if self.kind != "process":
+            return f"{self.kind} {self.name}"
+        return f"pid {self.pid} thread {self.thread} {self.name}" if self.thread else f"pid {self.pid} {self.name}"
 
 
 @dataclass(frozen=True)
@@ -62,22 +56,21 @@ class Stack:
     frames: tuple  # return addresses, innermost first
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    object: int
-    size: int
-    time: int  # nanoseconds since boot
-    stack: int
-    context: int
-    mark: int
-    cpu: int
-    not_leak: bool = False  # the kernel has declared that the object stays
-    user_stack: int = 0  # of the system call's or fault's caller; 0: none
+class Record(RECORD.Item):
+    """An object that is live: struct abi_tracedump_record."""
+
+    __slots__ = ()
+
+    @property
+    def not_leak(self):
+        """The kernel has declared that the object stays."""
+        return bool(self.flags & NOT_LEAK)
 
 
 @dataclass
 class Source:
-    """The trace of one cache, arena or kind of references, or what a session of probes has outstanding."""
+    """The trace of one cache, arena or kind of references, or the outstanding objects of a probe
+    session."""
 
     name: str
     kind: str  # cache, arena, probe, references
@@ -91,12 +84,12 @@ class Source:
     records: list = field(default_factory=list)
 
     def weight(self, record):
-        """How many allocations of its size the record stands for: 1 unless the trace is sampled."""
+        """Returns the number of allocations, all of the record's size, that the record represents: 1 unless the trace is sampled."""
         rate = self.options.get("sample", 0)
         return 1.0 if not rate or not record.size else -1.0 / math.expm1(-record.size / rate)
 
     def broken_identities(self):
-        """The identities that do not hold, as text; empty in every true dump."""
+        """Returns the identities of the counters that do not hold, as text. A correct dump has none."""
         c = self.counters
         checks = {"seen = recorded + dropped + filtered": c["seen"] == c["recorded"] + c["dropped"] + c["filtered"],
                   "recorded = freed + cleared + live": c["recorded"] == c["freed"] + c["cleared"] + c["live"],
@@ -107,13 +100,13 @@ class Source:
 
 
 class Strings:
-    """The section of this name."""
+    """The section of strings. Items refer to a string by its offset."""
 
     def __init__(self, data):
         self.data, self.known = data, {}
 
     def at(self, offset):
-        """The string that begins there."""
+        """Returns the string that begins at this offset."""
         if offset not in self.known:
             end = self.data.find(b"\0", offset)
             if end < 0 or (offset and self.data[offset - 1]):
@@ -129,70 +122,71 @@ def named(names, number, what):
 
 
 def check_order(known, number, what):
-    """Numbers ascend from 1; so none is there twice."""
+    """Checks that `number` is larger than all numbers in `known`, so that none occurs twice, and larger than 0."""
     if number <= next(reversed(known), 0):
         raise TraceDumpError(f"{what} {number} is out of order")
 
 
 class TraceDump:
-    """A whole dump: sources, contexts and stacks by their ids, and when and by which kernel it was taken.
+    """A whole dump: its sources, its contexts and stacks by their ids, its time, and the build id of its kernel.
 
-    Whatever the bytes are, it either holds together or is refused: sections fill the file without gaps, everything that is named is there,
-    no frame or string belongs to two. So what it takes is in proportion to the bytes, and no number in it needs a second look.
+    The constructor refuses inconsistent bytes: sections must fill the file without gaps, every number must refer to an item that exists, and no
+    frame may belong to two stacks. So the memory of a TraceDump is proportional to the bytes, and later code need not check the numbers.
     """
 
     def __init__(self, data):
         if len(data) < HEADER.size or data[:len(MAGIC)] != MAGIC:
             raise TraceDumpError("not a trace dump")
-        (_, version, header_size, section_header_size, sections, self.size, self.time, self.memory_limit, self.memory_used,
-         build_id_size, self.commands, build_id, self.stacks_unnamed, self.contexts_unnamed) = HEADER.unpack_from(data)
-        if version != VERSION:
-            raise TraceDumpError(f"version {version}, not {VERSION}")
+        header = HEADER.unpack_from(data)
+        self.size, self.time, self.memory_limit, self.memory_used = header.size, header.time, header.memory_limit, header.memory_used
+        self.commands, self.stacks_unnamed, self.contexts_unnamed = header.commands, header.stacks_unnamed, header.contexts_unnamed
+        if header.version != VERSION:
+            raise TraceDumpError(f"version {header.version}, not {VERSION}")
         if self.size > len(data):
             raise TraceDumpError(f"cut off: {len(data)} of {self.size} bytes")
-        if not HEADER.size <= header_size <= self.size or section_header_size < SECTION.size:
-            raise TraceDumpError(f"a header of {header_size} bytes, and sections' of {section_header_size}")
-        self.build_id = self._build_id(build_id, build_id_size)
+        if not HEADER.size <= header.header_size <= self.size or header.section_header_size < SECTION.size:
+            raise TraceDumpError(f"a header of {header.header_size} bytes, and sections' of {header.section_header_size}")
+        self.build_id = self._build_id(header)
         self.sources, self.contexts, self.stacks = [], {}, {}
         data = memoryview(data)[:self.size]
-        self._read(data, self._sections(data, header_size, section_header_size, sections))
+        self._read(data, self._sections(data, header))
 
     @classmethod
     def load(cls, path):
-        """That in a file, which has nothing else."""
+        """Reads a dump from a file that has nothing after the dump. TraceDumpError, OSError."""
         with open(path, "rb") as file:
             data = file.read(HEADER.size)
-            # What is something else may be large, or without an end.
+            # If the file does not begin like a dump, read no more of it: it may be large or endless.
             dump = cls(data + file.read() if data.startswith(MAGIC) else data)
             if file.tell() != dump.size:
                 raise TraceDumpError(f"{file.tell() - dump.size} bytes behind its end")
             return dump
 
     @staticmethod
-    def _build_id(data, size):
-        if size > len(data):
-            raise TraceDumpError(f"a build id of {size} bytes")
-        return data[:size].hex()
+    def _build_id(item):
+        if item.build_id_size > len(item.build_id):
+            raise TraceDumpError(f"a build id of {item.build_id_size} bytes")
+        return item.build_id[:item.build_id_size].hex()
 
     @staticmethod
-    def _sections(data, at, header_size, count):
-        """{(tag, source): (offset of the first item, bytes of an item, items)}."""
-        parts = {}
-        for _ in range(count):
-            if at + header_size > len(data):
+    def _sections(data, header):
+        """Returns {(tag, source): (offset of the first item, bytes of an item, number of items)} of the sections."""
+        parts, at = {}, header.header_size
+        for _ in range(header.sections):
+            if at + header.section_header_size > len(data):
                 raise TraceDumpError("a section is cut off")
-            tag, item_size, items, size, source, _ = SECTION.unpack_from(data, at)
-            at += header_size
-            end = at + items * item_size
-            if at + size > len(data) or end > at + size:
-                raise TraceDumpError(f"section {tag} is cut off")
-            if size != -(-items * item_size // 8) * 8 or any(data[end:at + size]):
-                raise TraceDumpError(f"section {tag} has {size} bytes for {items} items of {item_size}")
-            key = tag, source if tag == RECORDS else 0
-            if key in parts and tag in KNOWN:
-                raise TraceDumpError(f"section {tag} is there twice")
-            parts[key] = (at, item_size, items)
-            at += size
+            section = SECTION.unpack_from(data, at)
+            at += header.section_header_size
+            used = section.count * section.item_size
+            if at + section.size > len(data) or used > section.size:
+                raise TraceDumpError(f"section {section.tag} is cut off")
+            if section.size != -(-used // 8) * 8 or any(data[at + used:at + section.size]):
+                raise TraceDumpError(f"section {section.tag} has {section.size} bytes for {section.count} items of {section.item_size}")
+            key = section.tag, section.source if section.tag == RECORDS else 0
+            if key in parts and section.tag in KNOWN:
+                raise TraceDumpError(f"section {section.tag} is there twice")
+            parts[key] = (at, section.item_size, section.count)
+            at += section.size
         if at != len(data):
             raise TraceDumpError(f"{len(data) - at} bytes behind the last section")
         return parts
@@ -217,35 +211,35 @@ class TraceDump:
             raise TraceDumpError(f"strings of {string_item} bytes a character")
         strings = Strings(bytes(data[strings_at:strings_at + strings_size]))
         self._read_stacks([frame for (frame,) in items(FRAMES, FRAME)], items(STACKS, STACK))
-        for number, kind, pid, name, path, build_id_size, _, _, build_id in items(CONTEXTS, CONTEXT):
-            check_order(self.contexts, number, "context")
-            self.contexts[number] = Context(number, named(CONTEXT_KINDS, kind, "context"), pid, strings.at(name), strings.at(path),
-                                            self._build_id(build_id, build_id_size))
+        for item in items(CONTEXTS, CONTEXT):
+            check_order(self.contexts, item.id, "context")
+            self.contexts[item.id] = Context(item.id, named(CONTEXT_KINDS, item.kind, "context"), item.pid, strings.at(item.name),
+                                             strings.at(item.path), self._build_id(item), item.thread)
         for index, item in enumerate(items(SOURCES, SOURCE)):
             if (RECORDS, index) not in parts:
                 raise TraceDumpError(f"source {index} has no records")
-            name, kind, state, flags, object_size, least, most, sample, depth, pid, mark, stacks, *counters = item
-            options = {"depth": depth, "min": least, "max": 0 if most == NO_LIMIT else most, "pid": pid, "sample": sample}
+            options = {"depth": item.depth, "min": item.min_size, "max": 0 if item.max_size == NO_LIMIT else item.max_size, "pid": item.pid,
+                       "sample": item.sample}
             self.sources.append(Source(
-                strings.at(name), named(SOURCE_KINDS, kind, "source"), named(STATES, state, "state"), bool(flags & 1), object_size,
-                {key: value for key, value in options.items() if value}, mark, stacks, dict(zip(COUNTERS, counters)),
-                [Record(address, size, time, stack, context, mark, cpu, bool(flags & 1), user_stack)
-                 for address, size, time, stack, context, user_stack, mark, cpu, flags in items(RECORDS, RECORD, index)]))
+                strings.at(item.name), named(SOURCE_KINDS, item.kind, "source"), named(STATES, item.state, "state"), bool(item.flags & ZOMBIE),
+                item.object_size, {key: value for key, value in options.items() if value}, item.mark, item.stacks,
+                {name: getattr(item, name) for name in COUNTERS}, list(map(Record._make, items(RECORDS, RECORD, index)))))
             self._check_records(self.sources[-1])
         if unowned := [source for tag, source in parts if tag == RECORDS and source >= len(self.sources)]:
             raise TraceDumpError(f"records of source {unowned[0]} of {len(self.sources)}")
 
     def _read_stacks(self, frames, items):
         owned = 0
-        for number, kind, first, count, _ in items:
-            check_order(self.stacks, number, "stack")
-            owned += count
-            if first + count > len(frames) or owned > len(frames):
+        for item in items:
+            check_order(self.stacks, item.id, "stack")
+            owned += item.frames
+            end = item.first_frame + item.frames
+            if end > len(frames) or owned > len(frames):
                 raise TraceDumpError("a stack is outside the frames")
-            self.stacks[number] = Stack(number, named(STACK_KINDS, kind, "stack"), tuple(frames[first:first + count]))
+            self.stacks[item.id] = Stack(item.id, named(STACK_KINDS, item.kind, "stack"), tuple(frames[item.first_frame:end]))
 
     def _check_records(self, source):
-        """That what they name is there."""
+        """Checks that the stacks, user stacks and contexts of all records exist."""
         for what, numbers, known in (
                 ("stack", {record.stack for record in source.records}, self.stacks.keys()),
                 ("user stack", {record.user_stack for record in source.records}, {n for n, stack in self.stacks.items() if stack.kind == "user"}),
@@ -254,11 +248,11 @@ class TraceDump:
                 raise TraceDumpError(f"{source.name}: a record names {what} {min(missing)}, which is not there")
 
     def source(self, name):
-        """The trace of that name; None if there is none."""
+        """Returns the Source of this name; None if there is none."""
         return next((source for source in self.sources if source.name == name), None)
 
     def age(self, record):
-        """Milliseconds from the allocation to the dump."""
+        """Returns the milliseconds from the record's allocation to the dump."""
         return (self.time - record.time) // 1_000_000
 
     def context_name(self, number):
@@ -266,14 +260,14 @@ class TraceDump:
 
 
 class Symbols:
-    """Names of a kernel's functions, as the kernel itself writes them."""
+    """Finds the functions of a kernel's ELF file, with the same names as in the kernel's output."""
 
     def __init__(self, elf):
         self.functions = ksyms.functions(ksyms.nm(str(elf)))
         self.addresses = [address for address, _ in self.functions]
 
     def frame(self, return_address):
-        """"function+0x12 [kernel]"; the address if it is in no function."""
+        """Returns "function+0x12 [kernel]" for a return address; the address as text if it is below all functions."""
         index = bisect.bisect_right(self.addresses, return_address - 1) - 1
         if index < 0:
             return f"{return_address:#x}"
@@ -282,24 +276,35 @@ class Symbols:
 
 
 def text(dump, symbols=None):
-    """The lines of the dump, trace by trace."""
+    """Yields the lines of the dump as text, one trace after the other."""
     if dump.stacks_unnamed or dump.contexts_unnamed:
-        yield f"not named for want of memory: the stacks of {dump.stacks_unnamed} records, the contexts of {dump.contexts_unnamed}"
+        yield f"not named for lack of memory: the stacks of {dump.stacks_unnamed} records, the contexts of {dump.contexts_unnamed}"
     for source in dump.sources:
         options = "".join(f" {key} {value}" for key, value in source.options.items() if key != "depth")
         yield (f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options.get('depth', 0)} "
                f"mark {source.mark}{options}")
-        counters = [f"{key} {value}" for key, value in source.counters.items()]
-        counters.insert(COUNTERS.index("stacks_lost"), f"stacks {source.stacks}")
-        yield " ".join(counters)
+        yield counters_line(source)
         groups = {}
         for record in source.records:
             groups.setdefault(record.stack, []).append(record)
         for number, records in sorted(groups.items(), key=lambda group: -sum(record.size for record in group[1])):
-            yield from group_text(dump, number, records, symbols)
+            yield from group_text(dump, source, number, records, symbols)
 
 
-def group_text(dump, number, records, symbols):
+def counters_line(source):
+    """Returns the line of counters in a text dump."""
+    words = [f"{key} {value}" for key, value in source.counters.items()]
+    words.insert(COUNTERS.index("stacks_lost"), f"stacks {source.stacks}")
+    return " ".join(words)
+
+
+def object_line(source, record, age, context):
+    """Returns the line of an object in a text dump. `age`: in milliseconds; `context`: name of the context."""
+    size = "" if source.kind == "references" else f" size {record.size}"
+    return f"\t{record.object:#x}{size} age {age} mark {record.mark} cpu {record.cpu}{' not_leak' if record.not_leak else ''} {context}"
+
+
+def group_text(dump, source, number, records, symbols):
     records = sorted(records, key=lambda record: (record.time, record.object))
     yield ""
     yield f"{sum(record.size for record in records)} bytes in {len(records)} allocations from stack"
@@ -314,8 +319,7 @@ def group_text(dump, number, records, symbols):
     contexts = ", ".join(dict.fromkeys(dump.context_name(record.context) for record in records))
     yield f"\tage ms min {min(ages)} avg {sum(ages) // len(ages)} max {max(ages)}, marks {marks}, contexts {contexts}"
     for record, age in zip(records, ages):
-        yield (f"\t{record.object:#018x} size {record.size} age {age} mark {record.mark} cpu {record.cpu} "
-               f"{dump.context_name(record.context)}")
+        yield object_line(source, record, age, dump.context_name(record.context))
 
 
 def main():

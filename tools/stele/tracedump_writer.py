@@ -1,20 +1,22 @@
-"""Writes traces in the layout of #mem/tracedump (docs/tracedump.md), as the kernel does: of a core, whose traces the debugger reads."""
+"""Writes traces in the layout of #mem/tracedump (docs/tracedump.md). gdb's command kmem-tracedump uses this for traces that it has read from
+memory."""
+from stele.abi import ABI
 from stele.tracedump import (CONTEXT, CONTEXT_KINDS, CONTEXTS, COUNTERS, FRAME, FRAMES, HEADER, MAGIC, NO_LIMIT, RECORD, RECORDS, SECTION, SOURCE,
-                             SOURCE_KINDS, SOURCES, STACK, STACK_KINDS, STACKS, STATES, STRINGS, VERSION)
+                             SOURCE_KINDS, SOURCES, STACK, STACK_KINDS, STACKS, STATES, STRINGS, VERSION, ZOMBIE)
 
-_U16, _U32, _U64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
-_BUILD_ID_MAX = 32
+_U32, _U64 = (1 << 32) - 1, (1 << 64) - 1
+_BUILD_ID_MAX = ABI.constants["ABI_BUILD_ID_MAX"]
 
 
 def tracedump_bytes(sources, stacks, contexts, time, build_id):
-    """The file. `sources`: Sources; `stacks`, `contexts`: Stacks and Contexts by their numbers, those that records name among them; `time`:
-    nanoseconds since boot; `build_id`: of the kernel, bytes."""
+    """Returns the bytes of a dump. `sources`: Sources; `stacks`, `contexts`: Stacks and Contexts by their numbers, at least those of the records; `time`:
+    nanoseconds since boot; `build_id`: the kernel's build id as bytes."""
     strings = _Strings()
     named = {number for source in sources for record in source.records for number in (record.stack, record.user_stack)}
     stacks = {number: stacks[number] for number in sorted(stacks) if number in named}
     frames, stack_items = [], []
     for number, stack in stacks.items():
-        stack_items.append(STACK.pack(number, _number(STACK_KINDS, stack.kind), len(frames), len(stack.frames), 0))
+        stack_items.append(STACK.pack(id=number, kind=_number(STACK_KINDS, stack.kind), first_frame=len(frames), frames=len(stack.frames)))
         frames += [frame & _U64 for frame in stack.frames]
     context_items = [_context(contexts[number], strings) for number in sorted(contexts)]
     source_items = [_source(source, strings) for source in sources]
@@ -25,8 +27,8 @@ def tracedump_bytes(sources, stacks, contexts, time, build_id):
         sections.append(_section(RECORDS, RECORD.size, [_record(record, stacks, contexts) for record in source.records], index))
     data = b"".join(sections)
     build_id = build_id[:_BUILD_ID_MAX]
-    return HEADER.pack(MAGIC, VERSION, HEADER.size, SECTION.size, len(sections), HEADER.size + len(data), time, 0, 0,
-                       len(build_id), 0, build_id.ljust(_BUILD_ID_MAX, b"\0"), 0, 0) + data
+    return HEADER.pack(magic=MAGIC, version=VERSION, header_size=HEADER.size, section_header_size=SECTION.size, sections=len(sections),
+                       size=HEADER.size + len(data), time=time, build_id_size=len(build_id), build_id=build_id) + data
 
 
 class _Strings:
@@ -43,7 +45,7 @@ class _Strings:
 def _section(tag, item_size, items, source=0):
     data = b"".join(items)
     size = -(-len(data) // 8) * 8
-    return SECTION.pack(tag, item_size, len(data) // item_size, size, source, 0) + data.ljust(size, b"\0")
+    return SECTION.pack(tag=tag, item_size=item_size, count=len(data) // item_size, size=size, source=source) + data.ljust(size, b"\0")
 
 
 def _number(names, name):
@@ -52,21 +54,23 @@ def _number(names, name):
 
 def _context(context, strings):
     build_id = bytes.fromhex(context.build_id)[:_BUILD_ID_MAX]
-    return CONTEXT.pack(context.id, _number(CONTEXT_KINDS, context.kind), context.pid & _U32, strings.add(context.name), strings.add(context.path),
-                        len(build_id), 0, 0, build_id.ljust(_BUILD_ID_MAX, b"\0"))
+    return CONTEXT.pack(id=context.id, kind=_number(CONTEXT_KINDS, context.kind), pid=context.pid & _U32, name=strings.add(context.name),
+                        path=strings.add(context.path), build_id_size=len(build_id), thread=context.thread & _U32, build_id=build_id)
 
 
 def _source(source, strings):
     weights = [(source.weight(record), record.size) for record in source.records]
     estimated = {"estimated_bytes": round(sum(weight * size for weight, size in weights)), "estimated_objects": round(sum(w for w, _ in weights))}
-    counters = [min(max((estimated | source.counters).get(name, 0), 0), _U64) for name in COUNTERS]
+    counters = {name: min(max((estimated | source.counters).get(name, 0), 0), _U64) for name in COUNTERS}
     options = source.options
-    return SOURCE.pack(strings.add(source.name), _number(SOURCE_KINDS, source.kind), _number(STATES, source.state), int(source.zombie),
-                       source.object_size, options.get("min", 0), options.get("max", 0) or NO_LIMIT, options.get("sample", 0),
-                       options.get("depth", 0), options.get("pid", 0), source.mark & _U32, source.stacks & _U32, *counters)
+    return SOURCE.pack(name=strings.add(source.name), kind=_number(SOURCE_KINDS, source.kind), state=_number(STATES, source.state),
+                       flags=ZOMBIE if source.zombie else 0, object_size=source.object_size, min_size=options.get("min", 0),
+                       max_size=options.get("max", 0) or NO_LIMIT, sample=options.get("sample", 0), depth=options.get("depth", 0),
+                       pid=options.get("pid", 0), mark=source.mark & _U32, stacks=source.stacks & _U32, **counters)
 
 
 def _record(record, stacks, contexts):
     user = record.user_stack if record.user_stack in stacks and stacks[record.user_stack].kind == "user" else 0
-    return RECORD.pack(record.object & _U64, record.size & _U64, min(record.time, _U64), record.stack if record.stack in stacks else 0,
-                       record.context if record.context in contexts else 0, user, record.mark & _U16, record.cpu & 0xff, int(record.not_leak))
+    known = record._replace(stack=record.stack if record.stack in stacks else 0, context=record.context if record.context in contexts else 0,
+                            user_stack=user)
+    return RECORD.pack(*map(min, known, RECORD.limits))

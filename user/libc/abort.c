@@ -1,10 +1,10 @@
-/* abort, in the place of newlib's, which forgets that SIGABRT may be blocked or ignored. */
+/* abort. Replaces newlib's, which fails if SIGABRT is blocked or ignored. */
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A handler for SIGABRT runs; when it returns, or the signal is ignored or blocked, the process
- * ends all the same. */
+/* Runs the program's handler of SIGABRT, if it has one. The process ends even if the handler
+ * returns or the signal is ignored or blocked. */
 void abort(void) {
   sigset_t only;
   sigemptyset(&only);

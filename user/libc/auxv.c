@@ -1,4 +1,4 @@
-/* What the kernel told the program when it started, and the program's own headers. */
+/* The auxiliary vector and the program's own headers. */
 #include <errno.h>
 #include <link.h>
 #include <sys/auxv.h>
@@ -13,11 +13,13 @@ unsigned long getauxval(unsigned long type) {
   return 0;
 }
 
+/* The reported size of the structure excludes dlpi_adds. With that field, libgcc's unwinder would
+ * use a cache of objects that all threads share, and rely on this function to lock it. A single
+ * object needs no cache. */
 int dl_iterate_phdr(int (*visit)(struct dl_phdr_info* info, size_t size, void* data), void* data) {
   if (__stele_headers == NULL) return 0;
   struct dl_phdr_info program = {.dlpi_name = "",
                                  .dlpi_phdr = __stele_headers,
-                                 .dlpi_phnum = (Elf64_Half)__stele_header_count,
-                                 .dlpi_adds = 1};
-  return visit(&program, sizeof program, data);
+                                 .dlpi_phnum = (Elf64_Half)__stele_header_count};
+  return visit(&program, offsetof(struct dl_phdr_info, dlpi_adds), data);
 }

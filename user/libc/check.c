@@ -1,4 +1,5 @@
-/* The kernel's numbers and structures must be newlib's: nothing here translates them. */
+/* The numbers and structures of the C library's headers must equal the kernel's, since the library
+ * hands them to the kernel without translation. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,7 @@
 
 ABI_ERRNOS(SAME_ERROR)
 ABI_SIGNALS(SAME_SIGNAL)
-SAME(NSIG, ABI_SIGNAL_COUNT);
+SAME(NSIG, ABI_SIGNAL_COUNT - 1); /* the library reserves the last signal (thread.h) */
 SAME(SIG_SETMASK, 0);
 SAME(SIG_BLOCK, 1);
 SAME(SIG_UNBLOCK, 2);
@@ -38,7 +39,7 @@ SAME(SA_ONSTACK, ABI_SA_ONSTACK);
 SAME(SA_RESETHAND, ABI_SA_RESETHAND);
 SAME(SA_NOCLDWAIT, ABI_SA_NOCLDWAIT);
 SAME(SIGRTMIN, ABI_SIGRTMIN);
-SAME(SIGRTMAX, ABI_SIGRTMAX);
+SAME(SIGRTMAX, ABI_SIGRTMAX - 1);
 SAME(sizeof(sigset_t), sizeof(uint64_t));
 SAME(sizeof(siginfo_t), sizeof(struct abi_siginfo));
 SAME(offsetof(siginfo_t, si_status), offsetof(struct abi_siginfo, status));
@@ -57,6 +58,7 @@ SAME(FPE_FLTINV, ABI_FPE_FLTINV);
 SAME(SEGV_MAPERR, ABI_SEGV_MAPERR);
 SAME(SEGV_ACCERR, ABI_SEGV_ACCERR);
 SAME(BUS_ADRALN, ABI_BUS_ADRALN);
+SAME(BUS_ADRERR, ABI_BUS_ADRERR);
 SAME(TRAP_BRKPT, ABI_TRAP_BRKPT);
 SAME(TRAP_TRACE, ABI_TRAP_TRACE);
 SAME(CLD_EXITED, ABI_CLD_EXITED);
@@ -180,7 +182,11 @@ SAME(PROT_WRITE, ABI_PROT_WRITE);
 SAME(PROT_EXEC, ABI_PROT_EXEC);
 SAME(MAP_PRIVATE, ABI_MAP_PRIVATE);
 SAME(MAP_FIXED, ABI_MAP_FIXED);
+SAME(MAP_SHARED, ABI_MAP_SHARED);
 SAME(MAP_ANONYMOUS, ABI_MAP_ANONYMOUS);
+SAME(MS_ASYNC, ABI_MS_ASYNC);
+SAME(MS_SYNC, ABI_MS_SYNC);
+SAME(MS_INVALIDATE, ABI_MS_INVALIDATE);
 
 SAME(NS_REPLACE, ABI_BIND_REPLACE);
 SAME(NS_BEFORE, ABI_BIND_BEFORE);

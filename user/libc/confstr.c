@@ -1,5 +1,5 @@
-/* Strings of the configuration. There is one programming environment: 64-bit pointers and offsets,
- * reached without any flag.
+/* Configuration strings. There is one programming environment: 64-bit pointers and offsets. It
+ * needs no compiler flags.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Where a program starts: the kernel has put argc, argv, NULL, envp, NULL and the auxiliary vector
- * on the stack (abi/start.h). */
+/* The entry point of a program. The kernel has put argc, argv, NULL, envp, NULL and the auxiliary
+ * vector on the stack (abi/start.h). */
 #include "abi/start.h"
 
 	.text
@@ -16,8 +16,8 @@ _start:
 	call	__stele_start
 	hlt
 
-/* Started by Linux, which runs the same files but has other system calls: write(2, …) and
- * exit_group(126) in its numbers. */
+/* Linux also loads these ELF files, but has other system calls. With Linux's numbers, this is
+ * write(2, message, …) and exit_group(126). */
 not_stele:
 	movl	$1, %eax
 	movl	$2, %edi
@@ -30,8 +30,7 @@ not_stele:
 	hlt
 	.size	_start, . - _start
 
-/* The end of every program's chain of frame pointers is the zero above. Sections that newlib's
- * start-up looks for: */
+/* Functions that newlib's start-up code calls. */
 	.globl	_init
 	.globl	_fini
 _init:
@@ -43,8 +42,8 @@ message:
 	.ascii	"this is a program of Stele: it does not run on another system\n"
 message_end:
 
-/* Names this program to __cxa_atexit; the destructors of all objects are of the one that there
- * is. */
+/* Identifies the program or shared library that registers a destructor with __cxa_atexit. There are
+ * no shared libraries, so all destructors belong to the program. */
 	.data
 	.globl	__dso_handle
 	.hidden	__dso_handle

@@ -1,4 +1,6 @@
-/* Directory streams, on struct abi_dirent as getdents gives it. */
+/* Directory streams over the getdents system call. No function in this file is a cancellation
+ * point: if a thread were cancelled while glob or scandir reads a directory, the stream would
+ * leak. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +13,9 @@
 
 struct __dirstream {
   int fd;
-  size_t used, filled; /* bytes of buffer */
-  long position;       /* after the entry that was given last, for telldir */
-  struct dirent
-      entry; /* what readdir gave last: an entry in the buffer may be shorter than struct dirent */
+  size_t used, filled; /* bytes of `buffer`: those already returned, and all valid ones */
+  long position;       /* position after the last returned entry, for telldir */
+  struct dirent entry; /* readdir's last result, copied: entries in `buffer` have no fixed size */
   char buffer[4096] __attribute__((aligned(8)));
 };
 
@@ -34,10 +35,10 @@ DIR* fdopendir(int fd) {
 }
 
 static DIR* opendir_at(int start, const char* path) {
-  int fd = openat(start, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = (int)SYSCALL(open, start, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (fd < 0) return NULL;
   DIR* directory = fdopendir(fd);
-  if (directory == NULL) close(fd);
+  if (directory == NULL) SYSCALL(close, fd);
   return directory;
 }
 
@@ -48,12 +49,12 @@ DIR* opendir(const char* path) {
 int closedir(DIR* directory) {
   int fd = directory->fd;
   free(directory);
-  return close(fd);
+  return (int)SYSCALL(close, fd);
 }
 
 struct dirent* readdir(DIR* directory) {
   if (directory->used >= directory->filled) {
-    long got = SYSCALL3(getdents, directory->fd, directory->buffer, sizeof directory->buffer);
+    long got = SYSCALL(getdents, directory->fd, directory->buffer, sizeof directory->buffer);
     if (got <= 0) return NULL;
     directory->used = 0;
     directory->filled = (size_t)got;

@@ -1,16 +1,16 @@
-/* Dynamic loading, which does not exist here: a program is one static file without a table of its
- * symbols. The calls fail in the way that POSIX gives them, so programs with optional plug-ins
- * link, run, and report why a plug-in cannot be loaded.
+/* Dynamic loading does not exist: a program is one static file without a symbol table. The calls
+ * fail as POSIX defines, so programs with optional plug-ins link, run, and report why they cannot
+ * load a plug-in.
  */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
 
-/* What dlerror gives next; NULL after it was given. */
-static char* pending;
-static char message[128];
+/* The message that dlerror returns next; NULL if there was no failure since the last dlerror. */
+static __thread char* pending;
+static __thread char message[128];
 
-/* No handle was ever given out, so each one is wrong. */
+/* Sets the message of dlerror. */
 static void fail(const char* format, const char* name) {
   snprintf(message, sizeof message, format, name);
   pending = message;

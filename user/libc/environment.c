@@ -1,9 +1,9 @@
-/* The directory and the environment in the forms of old and of careful programs. */
+/* getwd, and functions on the environment that newlib lacks. */
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A program that runs with more rights than its caller trusts no variable. */
+/* A program that has more rights than its caller must trust no variable. */
 char* secure_getenv(const char* name) {
   return issetugid() ? NULL : getenv(name);
 }

@@ -1,5 +1,6 @@
-/* The exec family over execve. The functions with a p search PATH, and give a file that the kernel
- * does not know as a program (ENOEXEC) to the shell, as POSIX wants of them alone.
+/* The exec functions, built on execve. Only the functions with a p in their name search PATH, and
+ * only they run a file with the shell if the kernel does not recognize it as a program (ENOEXEC),
+ * as POSIX requires.
  */
 #include <errno.h>
 #include <limits.h>
@@ -12,11 +13,11 @@
 
 extern char** environ;
 
-/* Runs the script `path` by the shell: sh path argv[1] … */
+/* Runs the script `path` with the shell: sh path argv[1] … */
 static void exec_by_shell(const char* path, char* const argv[], char* const envp[]) {
   size_t count = 0;
   while (argv[count] != NULL) count++;
-  if (count == 0) count = 1; /* the terminating NULL is all that there is */
+  if (count == 0) count = 1; /* there is only the terminating NULL */
   char** with_shell = malloc((count + 2) * sizeof *with_shell);
   if (with_shell == NULL) return;
   with_shell[0] = "sh";
@@ -69,8 +70,9 @@ int execvp(const char* file, char* const argv[]) {
   return execvpe(file, argv, environ);
 }
 
-/* The variable arguments as an array on the stack; `envp` is what follows their NULL in the
- * functions with an e. The compiler cannot free the array before `call`, which uses it. */
+/* Collects the variable arguments in an array on the stack, argv, for the expression `call`. In
+ * execle and execlpe, `call` takes envp from the arguments: envp follows the NULL that ends
+ * argv. */
 #define EXEC_LIST(first, call)                                            \
   va_list arguments;                                                      \
   va_start(arguments, first);                                             \
@@ -99,9 +101,9 @@ int execlpe(const char* file, const char* first, ...) {
   EXEC_LIST(first, (envp = va_arg(arguments, char**), execvpe(file, argv, envp)));
 }
 
-/* By a name that leads to the open file now. */
+/* Asks the kernel for a path of the open file, and runs that path. */
 int fexecve(int fd, char* const argv[], char* const envp[]) {
   char path[PATH_MAX];
-  if (SYSCALL3(fd2path, fd, path, sizeof path) < 0) return -1;
+  if (SYSCALL(fd2path, fd, path, sizeof path) < 0) return -1;
   return execve(path, argv, envp);
 }

@@ -1,4 +1,4 @@
-/* Open files. Files by path are in path.c. */
+/* Calls on open files. path.c has the calls on paths. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,25 +12,25 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "syscall.h"
+#include "cancel.h"
 
 int close(int fd) {
-  return (int)SYSCALL1(close, fd);
+  return (int)CANCELLABLE1(close, fd);
 }
 ssize_t read(int fd, void* buffer, size_t size) {
-  return SYSCALL3(read, fd, buffer, size);
+  return CANCELLABLE3(read, fd, buffer, size);
 }
 ssize_t write(int fd, const void* buffer, size_t size) {
-  return SYSCALL3(write, fd, buffer, size);
+  return CANCELLABLE3(write, fd, buffer, size);
 }
 ssize_t pread(int fd, void* buffer, size_t size, off_t offset) {
-  return SYSCALL4(pread, fd, buffer, size, offset);
+  return CANCELLABLE4(pread, fd, buffer, size, offset);
 }
 ssize_t pwrite(int fd, const void* buffer, size_t size, off_t offset) {
-  return SYSCALL4(pwrite, fd, buffer, size, offset);
+  return CANCELLABLE4(pwrite, fd, buffer, size, offset);
 }
 off_t lseek(int fd, off_t offset, int whence) {
-  return SYSCALL3(lseek, fd, offset, whence);
+  return SYSCALL(lseek, fd, offset, whence);
 }
 
 ssize_t readv(int fd, const struct iovec* parts, int count) {
@@ -56,20 +56,20 @@ ssize_t writev(int fd, const struct iovec* parts, int count) {
 }
 
 int dup(int fd) {
-  return (int)SYSCALL1(dup, fd);
+  return (int)SYSCALL(dup, fd);
 }
 int dup2(int fd, int to) {
-  return (int)SYSCALL3(dup2, fd, to, 0);
+  return (int)SYSCALL(dup2, fd, to, 0);
 }
 int dup3(int fd, int to, int flags) {
   if (fd == to) {
     errno = EINVAL;
     return -1;
   }
-  return (int)SYSCALL3(dup2, fd, to, flags);
+  return (int)SYSCALL(dup2, fd, to, flags);
 }
 int pipe2(int fds[2], int flags) {
-  return (int)SYSCALL2(pipe2, fds, flags);
+  return (int)SYSCALL(pipe2, fds, flags);
 }
 int pipe(int fds[2]) {
   return pipe2(fds, 0);
@@ -80,19 +80,21 @@ int fcntl(int fd, int command, ...) {
   va_start(arguments, command);
   long argument = va_arg(arguments, long);
   va_end(arguments);
-  return (int)SYSCALL3(fcntl, fd, command, argument);
+  if (command == F_SETLKW) return (int)CANCELLABLE3(fcntl, fd, command, argument);
+  return (int)SYSCALL(fcntl, fd, command, argument);
 }
 
-/* Names under which parts of newlib call the above. */
+/* newlib calls these functions by names with an underscore. */
 int _close(int) __attribute__((alias("close")));
 int _fcntl(int, int, ...) __attribute__((alias("fcntl")));
 
 int ftruncate(int fd, off_t size) {
-  return (int)SYSCALL2(ftruncate, fd, size);
+  return (int)SYSCALL(ftruncate, fd, size);
 }
 
-/* Writes a zero into each block that reads as one, so that a later write finds the room. A byte
- * that another process writes between the two is lost; a byte that is not zero is never touched. */
+/* Reads one byte of each block, and if it is zero, writes it back as zero, so that the block is
+ * allocated. A write of another process to this byte between the read and the write is lost.
+ */
 int posix_fallocate(int fd, off_t offset, off_t size) {
   enum { BLOCK = 4096 };
   struct stat now;
@@ -114,7 +116,8 @@ int posix_fallocate(int fd, off_t offset, off_t size) {
   return 0;
 }
 
-/* Nothing is read ahead and nothing is kept, so no advice changes anything. */
+/* Files are not read ahead, and read() and write() put no pages into the page cache, so advice has
+ * no effect. */
 int posix_fadvise(int fd, off_t offset, off_t size, int advice) {
   struct stat now;
   if (fstat(fd, &now) < 0) return errno;
@@ -125,13 +128,13 @@ int posix_fadvise(int fd, off_t offset, off_t size, int advice) {
 }
 
 int fsync(int fd) {
-  return (int)SYSCALL2(fsync, fd, 0);
+  return (int)CANCELLABLE2(fsync, fd, 0);
 }
 int fdatasync(int fd) {
-  return (int)SYSCALL2(fsync, fd, 1);
+  return (int)CANCELLABLE2(fsync, fd, 1);
 }
-/* POSIX has what was written on its way when sync returns. It is: a write to a file returns when
- * the device has it. */
+/* POSIX requires that sync schedules all writes. A write to a file returns when the device has the
+ * data, so there is nothing to do. */
 void sync(void) {}
 
 ssize_t getdelim(char** line, size_t* size, int delimiter, FILE* stream) {

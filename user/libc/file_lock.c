@@ -1,4 +1,4 @@
-/* Locks on files that the kernel has in fcntl and flock. */
+/* Locks on files, by the kernel's fcntl and flock. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -7,10 +7,10 @@
 #include "syscall.h"
 
 int flock(int fd, int operation) {
-  return (int)SYSCALL2(flock, fd, operation);
+  return (int)SYSCALL(flock, fd, operation);
 }
 
-/* A record lock on what is written from the descriptor's offset on. */
+/* Sets, tests or removes a write lock on `size` bytes from the file offset on. */
 int lockf(int fd, int command, off_t size) {
   struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_CUR, .l_len = size};
   switch (command) {

@@ -1,8 +1,9 @@
-/* Patterns of file names: * ? [set] and \, as POSIX 2.13 has them, with the flags of GNU and BSD.
+/* Patterns of file names: * ? [set] and \, as in POSIX 2.13, with the flags of GNU and BSD.
  *
- * Characters are those of the locale; a byte that begins none stands for itself. A star first takes
- * nothing; on a mismatch the last star takes one character more. With FNM_PATHNAME no star reaches
- * over a slash, so each component of the path has its own last star.
+ * Characters are those of the locale; a byte that begins no character matches itself. A star first
+ * matches the empty string. On a mismatch, the search goes back to the last star and lets it match
+ * one more character. With FNM_PATHNAME, no star matches a slash, so the search never goes back to
+ * a star of an earlier component of the path.
  */
 #include <fnmatch.h>
 #include <limits.h>
@@ -11,7 +12,7 @@
 #include <wchar.h>
 #include <wctype.h>
 
-/* The character at `text`, whose bytes are counted in `length`; 0 at the end. */
+/* Returns the character at `text`, and its size in bytes in `length`; 0 at the end. */
 static wint_t character(const char* text, int* length) {
   wchar_t wide;
   unsigned char first = (unsigned char)*text;
@@ -20,7 +21,7 @@ static wint_t character(const char* text, int* length) {
   mbstate_t state;
   memset(&state, 0, sizeof state);
   size_t used = mbrtowc(&wide, text, MB_LEN_MAX, &state);
-  if (used == 0 || used > MB_LEN_MAX) return 0x110000u + first; /* no character: the byte */
+  if (used == 0 || used > MB_LEN_MAX) return 0x110000u + first; /* not a character: the byte */
   *length = (int)used;
   return (wint_t)wide;
 }
@@ -29,7 +30,8 @@ static wint_t folded(wint_t c, int flags) {
   return flags & FNM_CASEFOLD ? towlower(c) : c;
 }
 
-/* The end of a set's element that begins at `at`: "[:name:]" and the like. NULL without one. */
+/* `at` points to "[:", "[." or "[=" within a set. Returns the matching ":]", ".]" or "=]"; NULL if
+ * there is none. */
 static const char* class_end(const char* at) {
   const char closing[] = {at[1], ']', '\0'};
   return strstr(at + 2, closing);
@@ -46,7 +48,7 @@ static int in_class(const char* name, size_t length, wint_t c, int flags) {
   return (flags & FNM_CASEFOLD) && (iswctype(towlower(c), type) || iswctype(towupper(c), type));
 }
 
-/* One end of a range, or a single character; moves `at` behind it. */
+/* Reads one end of a range, or a single character, and moves `at` past it. */
 static wint_t set_member(const char** at, int flags) {
   int length;
   if ((*at)[0] == '[' && ((*at)[1] == '.' || (*at)[1] == '=')) {
@@ -63,8 +65,9 @@ static wint_t set_member(const char** at, int flags) {
   return c;
 }
 
-/* Looks for `c` in the set behind "[". 1 or 0 with `end` behind the set; -1 if it does not end, and
- * the bracket stands for itself. */
+/* Tests whether `c` is in the set; `at` points just after its "[". Returns 1 or 0 and sets `end`
+ * just after the set. Returns -1 if there is no "]", or with FNM_PATHNAME none before the next
+ * slash: then the "[" is an ordinary character. */
 static int in_set(const char* at, wint_t c, int flags, const char** end) {
   int negated = *at == '!' || *at == '^', found = 0;
   if (negated) at++;
@@ -93,14 +96,14 @@ static int in_set(const char* at, wint_t c, int flags, const char** end) {
   return found != negated;
 }
 
-/* 1 if `text` begins with a period that the pattern must have itself. */
+/* Returns 1 if `text` begins with a period that only a period in the pattern matches. */
 static int is_hidden(const char* text, const char* start, int flags) {
   if (*text != '.' || !(flags & FNM_PERIOD)) return 0;
   return text == start || ((flags & FNM_PATHNAME) && text[-1] == '/');
 }
 
-/* Matches one element of the pattern other than a star with the character at `text`. The pattern
- * behind it, or NULL. */
+/* Matches one element of the pattern other than a star with the character at `text`. Returns the
+ * rest of the pattern, or NULL if they do not match. */
 static const char* element(const char* pattern, const char* text, const char* start, int flags) {
   int length;
   wint_t c = character(text, &length);
@@ -120,7 +123,8 @@ static const char* element(const char* pattern, const char* text, const char* st
 
 int fnmatch(const char* pattern, const char* text, int flags) {
   const char* start = text;
-  /* Where to go on when the last star takes more: behind it in the pattern; NULL without a star. */
+  /* `star` is the pattern after the last star, NULL if there is no star to go back to; `taken` is
+   * the text after the characters that this star matches. */
   const char *star = NULL, *taken = NULL;
   for (;;) {
     if (*pattern == '*') {

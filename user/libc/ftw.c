@@ -1,14 +1,16 @@
-/* Walks through a tree of files.
+/* Walks through a file tree.
  *
- * The names of a directory are read as a whole and the directory is closed before the walk goes
- * into any of them. So one descriptor is open at a time however deep the tree is, and the caller's
- * limit on them is kept without looking at it. Where links are followed, the directories that were
- * entered are remembered by device and inode: none is reported twice, so the walk ends.
+ * The walk reads all names of a directory, closes the directory, and only then visits its files. So
+ * the walk has at most one directory open, at any depth, and ignores the caller's limit of
+ * descriptors. With FTW_CHDIR it has one more descriptor for each level. A walk that follows links
+ * records device and inode of each directory that it enters, and enters no directory twice, so that
+ * it ends even if links form a cycle.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +23,13 @@ struct directory {
 
 struct walk {
   int (*call)(const char*, const struct stat*, int, struct FTW*);
-  int (*old_call)(const char*, const struct stat*, int); /* of ftw; then `call` is NULL */
+  int (*old_call)(const char*, const struct stat*,
+                  int); /* the callback of ftw; then `call` is NULL */
   int flags;
-  dev_t device;  /* of the first path, for FTW_MOUNT */
-  void* entered; /* tree of struct directory, unless FTW_PHYS */
+  dev_t device;  /* device of the first path, for FTW_MOUNT */
+  void* entered; /* tree of the directories entered; unused with FTW_PHYS */
   char* path;
-  size_t room; /* bytes of path */
+  size_t room; /* bytes allocated for `path` */
 };
 
 static int compare(const void* a, const void* b) {
@@ -35,7 +38,8 @@ static int compare(const void* a, const void* b) {
   return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
-/* 1 if the walk enters this directory for the first time, otherwise 0; -1 without memory. */
+/* Returns 1 if the walk enters this directory for the first time, otherwise 0; -1 if out of
+ * memory. */
 static int first_time(struct walk* walk, const struct stat* status) {
   if (walk->flags & FTW_PHYS) return 1;
   struct directory* directory = malloc(sizeof *directory);
@@ -47,7 +51,7 @@ static int first_time(struct walk* walk, const struct stat* status) {
   return place == NULL ? -1 : 0;
 }
 
-/* Names one after the other, each with its NUL; an empty one ends them. */
+/* The names of a directory, one after the other, each with its NUL; an empty name ends them. */
 struct names {
   char* bytes;
   size_t used, room;
@@ -68,7 +72,7 @@ static int append(struct names* names, const char* name) {
   return 0;
 }
 
-/* All names of the open directory; closes it. -1 with errno. */
+/* Reads all names of the open directory, and closes it. Returns 0, or -1 with errno. */
 static int read_names(DIR* directory, struct names* names) {
   int error = 0;
   for (;;) {
@@ -93,11 +97,11 @@ static int report(const struct walk* walk, const struct stat* status, int type, 
                   int level) {
   struct FTW where = {.base = base, .level = level};
   if (walk->call != NULL) return walk->call(walk->path, status, type, &where);
-  /* ftw knows neither links that lead nowhere nor directories after their contents. */
+  /* ftw has no FTW_SLN: it reports a dangling link as FTW_NS. */
   return walk->old_call(walk->path, status, type == FTW_SLN ? FTW_NS : type);
 }
 
-/* Appends "/name" to the path. -1 without memory. */
+/* Replaces the path after its first `length` bytes by "/name". Returns -1 if out of memory. */
 static int go_down(struct walk* walk, size_t length, const char* name) {
   size_t needed = length + strlen(name) + 2;
   if (needed > walk->room) {
@@ -114,8 +118,8 @@ static int go_down(struct walk* walk, size_t length, const char* name) {
 
 static int visit(struct walk* walk, const char* name, int base, int level);
 
-/* The files `names` of the directory at walk->path, which is called `name` from where the process
- * stands. Frees the names. */
+/* Visits the files `names` of the directory at walk->path, which is `name` relative to the current
+ * directory. Frees the names. */
 static int visit_all(struct walk* walk, const char* name, struct names* names, int level) {
   int result = 0, back = -1;
   size_t length = strlen(walk->path);
@@ -139,7 +143,7 @@ static int visit_all(struct walk* walk, const char* name, struct names* names, i
   return result;
 }
 
-/* The file at walk->path, which is called `name` from where the process stands. */
+/* Visits the file at walk->path, which is `name` relative to the current directory. */
 static int visit(struct walk* walk, const char* name, int base, int level) {
   struct stat status;
   int type = FTW_F;
@@ -190,10 +194,10 @@ static int begin(struct walk* walk, const char* path) {
   while (length > 1 && walk->path[length - 1] == '/') walk->path[--length] = '\0';
   const char* slash = strrchr(walk->path, '/');
   int base = slash != NULL && slash[1] != '\0' ? (int)(slash + 1 - walk->path) : 0;
-  char* name = strdup(walk->path); /* the path moves as it grows */
+  char* name = strdup(walk->path); /* a copy: growing walk->path may move it */
   int result = name != NULL ? 0 : -1, back = -1;
   if (result == 0 && (walk->flags & FTW_CHDIR) && base > 0) {
-    /* The first file, too, is reported from the directory that it is in. */
+    /* FTW_CHDIR holds for the first file, too: the callback runs in the file's directory. */
     back = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     name[base - 1] = '\0';
     if (back < 0 || chdir(base == 1 ? "/" : name) < 0) result = -1;
@@ -215,15 +219,24 @@ static int begin(struct walk* walk, const char* path) {
   return result;
 }
 
+/* A cancelled thread would leak the walk's memory and its open directory. */
+static int without_cancellation(struct walk* walk, const char* path) {
+  int cancel_state;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+  const int result = begin(walk, path);
+  pthread_setcancelstate(cancel_state, NULL);
+  return result;
+}
+
 int nftw(const char* path, int (*call)(const char*, const struct stat*, int, struct FTW*),
          int descriptors, int flags) {
   (void)descriptors;
   struct walk walk = {.call = call, .flags = flags};
-  return begin(&walk, path);
+  return without_cancellation(&walk, path);
 }
 
 int ftw(const char* path, int (*call)(const char*, const struct stat*, int), int descriptors) {
   (void)descriptors;
   struct walk walk = {.old_call = call};
-  return begin(&walk, path);
+  return without_cancellation(&walk, path);
 }

@@ -1,8 +1,8 @@
-/* getopt and its long forms, as POSIX and GNU have them: `optind` begins at 1, and 0 begins anew;
- * operands move behind the options unless POSIXLY_CORRECT is set or the short options begin with
- * '+';
- * '-' gives each operand as the argument of option 1. A leading ':' keeps quiet and tells a missing
- * argument (':') from a wrong option ('?').
+/* getopt, getopt_long and getopt_long_only, as in POSIX and GNU. `optind` begins at 1; a program
+ * sets it to 0 to restart. Operands are moved after the options, unless POSIXLY_CORRECT is set or
+ * the short options begin with '+'. If the short options begin with '-', each operand is returned
+ * as the argument of an option with code 1. A ':' at the start of the short options (after '+' or
+ * '-') suppresses messages, and makes a missing argument return ':' instead of '?'.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -14,16 +14,18 @@
 char* optarg;
 int optind = 1, opterr = 1, optopt = '?';
 
-/* Where the next letter of a group like -abc stands in argv[optind]; 0 or NULL between groups. */
+/* The next letter of a group like -abc in argv[optind]; NULL between groups. */
 static const char* letters;
 
 struct request {
   int argc;
   char* const* argv;
-  const char* letters; /* without the signs before them */
+  const char* letters; /* the short options, without leading '+', '-' and ':' */
   const struct option* words;
   int* index;
-  int quiet, colon, one_dash; /* one_dash: of getopt_long_only */
+  /* quiet: prints no messages; colon: a missing argument returns ':'; one_dash: the caller is
+   * getopt_long_only. */
+  int quiet, colon, one_dash;
 };
 
 static int wrong(const struct request* request, const char* what, const char* dashes,
@@ -40,7 +42,7 @@ static int lacks_argument(const struct request* request, const char* dashes, con
   return request->colon ? ':' : result;
 }
 
-/* Moves argv[from] to argv[to], to <= from; those between go up by one. */
+/* Moves argv[from] to argv[to], to <= from, and the words between them up by one. */
 static void move(char* const* argv, int from, int to) {
   char** words = (char**)argv;
   char* moved = words[from];
@@ -52,8 +54,9 @@ static int is_option(const char* word) {
   return word[0] == '-' && word[1] != '\0';
 }
 
-/* The option of this name or unique beginning of a name; -1 if there is none, -2 if there are
- * several, which for getopt_long may be several names of one. */
+/* Finds the long option with this name, or the only long option whose name begins with it. Returns
+ * -1 if there is none; -2 if there are several. Several options with the same effect count as one,
+ * but not in getopt_long_only. */
 static int find_word(const struct request* request, const char* name, size_t length) {
   const struct option* words = request->words;
   int found = -1, several = 0;
@@ -70,7 +73,7 @@ static int find_word(const struct request* request, const char* name, size_t len
   return several ? -2 : found;
 }
 
-/* argv[optind], which is a long option with this many dashes. */
+/* Reads argv[optind], a long option with this many dashes. */
 static int long_option(const struct request* request, int dashes) {
   const char* name = request->argv[optind] + dashes;
   const char* sign = dashes == 2 ? "--" : "-";
@@ -110,7 +113,8 @@ static int short_option(const struct request* request) {
     optopt = letter;
     return wrong(request, "invalid option", "", &letter, 1);
   }
-  /* The argument is the rest of the word, or, unless it is optional, the next word. */
+  /* The argument is the rest of the word. If the rest is empty, a required argument is the next
+   * word. */
   if (!last) {
     optarg = (char*)letters;
   } else if (known[2] != ':') {
@@ -127,7 +131,7 @@ static int short_option(const struct request* request) {
   return letter;
 }
 
-/* Reads the option at argv[optind], and goes behind it when nothing of it is left. */
+/* Reads the option at argv[optind], and advances `optind` after the last letter of a group. */
 static int read_option(const struct request* request) {
   if (letters != NULL) return short_option(request);
   const char* word = request->argv[optind];
@@ -137,8 +141,8 @@ static int read_option(const struct request* request) {
   }
   if (request->words != NULL && word[1] == '-') return long_option(request, 2);
   if (request->words != NULL && request->one_dash) {
-    /* One letter that is a short option is that; several are a group of them if they are nothing
-     * else. */
+    /* "-x" is the short option x if it exists. "-xyz" is a group of short options if x is a short
+     * option and no long option begins with "xyz". */
     int letter = strchr(request->letters, word[1]) != NULL;
     int found = find_word(request, word + 1, strcspn(word + 1, "="));
     if (!letter || (word[2] != '\0' && found != -1)) return long_option(request, 1);
@@ -147,10 +151,11 @@ static int read_option(const struct request* request) {
   return short_option(request);
 }
 
-/* `in_order`: operands are given like options. `stop`: the first operand ends the options. */
+/* `in_order`: operands are returned like options, in their order. `stop`: the first operand ends
+ * the options. */
 static int next_option(const struct request* request, int in_order, int stop) {
   char* const* argv = request->argv;
-  int operand = optind; /* the first of those that are passed over */
+  int operand = optind; /* the first skipped operand */
   int option = operand;
   while (!in_order && !stop && option < request->argc && argv[option] != NULL &&
          !is_option(argv[option]))
@@ -163,7 +168,7 @@ static int next_option(const struct request* request, int in_order, int stop) {
   }
   optind = option;
   int result = read_option(request);
-  /* What was read moves before the operands, word by word. */
+  /* Moves the words of the option that was read to the front of the operands, one by one. */
   int used = optind - option;
   if (option > operand) {
     for (int i = 0; i < used; i++) move(argv, option + i, operand + i);

@@ -1,4 +1,4 @@
-/* Asks for a secret on the terminal, without showing what is typed. */
+/* Reads a secret from the terminal without echo. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ char* getpass(const char* prompt) {
   }
   write(out, prompt, strlen(prompt));
 
-  /* A line, one byte at a time: the rest of the input belongs to the program. */
+  /* Reads one byte at a time: input after the line belongs to the program. */
   size_t length = 0;
   char byte;
   ssize_t got;

@@ -1,4 +1,5 @@
-/* Random bytes of the kernel, which never wait. One call gives at most 256. */
+/* Random bytes from the kernel, by calls of getentropy for up to 256 bytes each. getrandom never
+ * blocks. */
 #include <errno.h>
 #include <limits.h>
 #include <sys/random.h>

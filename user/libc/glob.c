@@ -1,9 +1,9 @@
-/* Paths that match a pattern.
+/* Finds the paths that match a pattern.
  *
- * The pattern is taken a component at a time: one without special characters is appended to the
- * path, any other is compared by fnmatch with each name in the directory that the path leads to.
- * What is found goes into a list, which is sorted in the end and handed over to the caller's
- * glob_t. Braces are multiplied out before, each pattern searched for itself, as csh does.
+ * First braces are expanded, as in csh; each resulting pattern is searched separately. The search
+ * takes one component of the pattern at a time. A component without special characters is appended
+ * to the current path; any other is matched by fnmatch with each name in the directory at the
+ * current path. The paths found are collected in a list, sorted, and moved to the caller's glob_t.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,9 +19,9 @@
 struct search {
   int flags;
   int (*failed)(const char* path, int error);
-  char** found;
-  size_t count, room;
-  char path[PATH_MAX]; /* the present path, `length` bytes */
+  char** found;        /* the paths found */
+  size_t count, room;  /* entries of `found` that are used, and allocated */
+  char path[PATH_MAX]; /* the current path; the functions' `length` is its length */
 };
 
 static int add(struct search* search, const char* path, int mark) {
@@ -41,7 +41,7 @@ static int add(struct search* search, const char* path, int mark) {
   return 0;
 }
 
-/* 1 if the first `length` bytes of the pattern have special characters. */
+/* Returns 1 if the first `length` bytes of the pattern have special characters. */
 static int is_magic(const char* pattern, size_t length, int flags) {
   for (size_t i = 0; i < length; i++) {
     if (strchr("*?[", pattern[i]) != NULL) return 1;
@@ -50,8 +50,8 @@ static int is_magic(const char* pattern, size_t length, int flags) {
   return 0;
 }
 
-/* Appends a component as it is meant, without backslashes. The new length, or 0 for want of room.
- */
+/* Appends a component to the path, without its backslashes unless `plain`. Returns the new length;
+ * 0 if there is no room. */
 static size_t append(struct search* search, size_t length, const char* from, size_t size,
                      int plain) {
   for (size_t i = 0; i < size; i++) {
@@ -69,7 +69,7 @@ static int error_at(struct search* search, int error) {
   return search->flags & GLOB_ERR ? GLOB_ABORTED : 0;
 }
 
-/* A path that is there, even as a link that leads nowhere. */
+/* Adds the path if it exists, even as a dangling link. */
 static int end(struct search* search, size_t length) {
   struct stat status;
   if (length == 0) return 0;
@@ -82,7 +82,8 @@ static int end(struct search* search, size_t length) {
 
 static int walk(struct search* search, size_t length, const char* pattern);
 
-/* Compares the component of `size` bytes with the names of the directory at the path. */
+/* Matches the pattern's first component, `size` bytes, with the names of the directory at the
+ * current path, and continues the search below each match. */
 static int list(struct search* search, size_t length, const char* pattern, size_t size) {
   char component[NAME_MAX + 1];
   if (size >= sizeof component) return 0;
@@ -114,7 +115,7 @@ static int list(struct search* search, size_t length, const char* pattern, size_
   return result;
 }
 
-/* What matches the rest of the pattern below the path of `length` bytes. */
+/* Finds the paths that match the rest of the pattern below the path of `length` bytes. */
 static int walk(struct search* search, size_t length, const char* pattern) {
   size_t slashes = strspn(pattern, "/");
   if (slashes > 0) {
@@ -129,8 +130,9 @@ static int walk(struct search* search, size_t length, const char* pattern) {
   return length == 0 ? 0 : walk(search, length, pattern + size);
 }
 
-/* "~" or "~user" at the start: the rest of the pattern, with the home directory in the path, its
- * length in `length`; the pattern itself if there is no such user. */
+/* Expands "~" or "~user" at the start of the pattern: copies the home directory to the path and its
+ * length to `length`. Returns the rest of the pattern; the whole pattern if it does not begin with
+ * a tilde, or if there is no such user. */
 static const char* tilde(struct search* search, const char* pattern, size_t* length) {
   size_t size = strcspn(pattern, "/");
   char name[64];
@@ -154,7 +156,8 @@ static int one_pattern(struct search* search, const char* pattern) {
   return walk(search, length, pattern);
 }
 
-/* Moves over an element up to the comma or brace that ends it, over inner braces and escapes. */
+/* Skips an element of a brace expression, inner braces and escapes included. Returns the comma or
+ * brace that ends it; NULL if there is none. */
 static const char* brace_element(const char* at, int flags) {
   int depth = 0;
   for (; *at != '\0'; at++) {
@@ -198,7 +201,7 @@ static int compare(const void* a, const void* b) {
   return strcoll(*(char* const*)a, *(char* const*)b);
 }
 
-/* Hands what was found over to the caller. */
+/* Moves the paths found to the caller's glob_t. */
 static int give(struct search* search, glob_t* result) {
   int flags = search->flags;
   size_t offset = flags & GLOB_DOOFFS ? result->gl_offs : 0;
@@ -230,7 +233,7 @@ int glob(const char* pattern, int flags, int (*failed)(const char*, int), glob_t
                  ((flags & GLOB_NOMAGIC) && !is_magic(pattern, strlen(pattern), flags));
     error = itself ? add(&search, pattern, 0) : GLOB_NOMATCH;
   }
-  /* After GLOB_ABORTED the caller gets what was found so far. */
+  /* After GLOB_ABORTED the caller gets the paths found so far. */
   if (error == 0 || (error == GLOB_ABORTED && search.count > 0)) {
     int given = give(&search, result);
     if (given != 0) error = given;

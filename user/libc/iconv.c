@@ -1,9 +1,9 @@
 /* Conversion between character sets: each character is decoded to its Unicode number and encoded
- * again. The sets are Unicode's encodings and those that are a part of its first 256 numbers;
- * tables of other sets are not here, and iconv_open says EINVAL for them.
+ * again. The sets are Unicode's encodings and subsets of its first 256 characters; iconv_open fails
+ * with EINVAL for other sets, which would need tables.
  *
- * UTF-16 and UTF-32 without a byte order read a byte order mark, take little-endian without one,
- * and write one before the first character.
+ * Input in "UTF-16" or "UTF-32" (without LE or BE) may begin with a byte order mark; without one it
+ * is little-endian. Output in these sets begins with a mark.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -19,20 +19,20 @@ enum set { SET_ASCII, SET_LATIN1, SET_LATIN9, SET_UTF8, SET_16, SET_32 };
 struct coding {
   enum set set;
   int big;        /* big-endian */
-  int marked;     /* begins with a byte order mark */
-  int surrogates; /* of 16 bits: UTF-16, not UCS-2 */
+  int marked;     /* input may begin, and output begins, with a byte order mark */
+  int surrogates; /* the 16-bit encoding has surrogate pairs: UTF-16 has them, UCS-2 does not */
 };
 
 struct __iconv {
   struct coding from, to;
-  int start;              /* nothing was read yet */
-  int first;              /* nothing was written yet */
-  int from_big;           /* what the mark said */
-  int ignore, substitute; /* what to do with what the target lacks */
+  int start;              /* nothing is read yet */
+  int first;              /* nothing is written yet */
+  int from_big;           /* the input is big-endian, by its mark if it has one, or by from.big */
+  int ignore, substitute; /* characters that the target lacks are left out, or replaced */
 };
 
 static const struct {
-  const char* name; /* without dashes and underscores, in small letters */
+  const char* name; /* name without dashes and underscores, in small letters */
   struct coding coding;
 } names[] = {
     {"ascii", {.set = SET_ASCII}},
@@ -63,7 +63,8 @@ static const struct {
     {"wchart", {.set = SET_32}},
 };
 
-/* Finds a set by name, of which what follows "//" is left in `options`. 0 if there is none. */
+/* Finds a set by name, and sets `options` to the part of the name from "//" on. Returns 0 if there
+ * is no such set. */
 static int find(const char* name, struct coding* coding, const char** options) {
   char plain[32];
   size_t length = 0;
@@ -108,7 +109,7 @@ int iconv_close(iconv_t converter) {
   return 0;
 }
 
-/* Where ISO-8859-15 differs from ISO-8859-1. */
+/* The bytes at which ISO-8859-15 differs from ISO-8859-1. */
 static const struct {
   uint8_t byte;
   uint32_t c;
@@ -130,7 +131,8 @@ static int decode_utf8(const uint8_t* bytes, size_t size, uint32_t* c) {
     if ((size_t)i == size) return INCOMPLETE;
     if ((bytes[i] & 0xc0) != 0x80) return WRONG;
     *c = *c << 6 | (bytes[i] & 0x3f);
-    /* Longer than needed, a surrogate, or beyond the last: the second byte shows it. */
+    /* After the second byte, an overlong form, a surrogate, or a character above 0x10ffff can be
+     * recognized. */
     if (i > 1) continue;
     if ((length == 3 && (*c < 0x20 || (*c >= 0x360 && *c < 0x380))) ||
         (length == 4 && (*c < 0x10 || *c > 0x10f)))
@@ -145,7 +147,7 @@ static uint32_t unit(const uint8_t* bytes, int count, int big) {
   return value;
 }
 
-/* The next character and the number of its bytes, or WRONG or INCOMPLETE. */
+/* Decodes the next character. Returns the number of its bytes, or WRONG or INCOMPLETE. */
 static int decode(const struct __iconv* converter, const uint8_t* bytes, size_t size, uint32_t* c) {
   int big = converter->from_big;
   switch (converter->from.set) {
@@ -185,7 +187,7 @@ static void put_unit(uint8_t* bytes, uint32_t value, int count, int big) {
   for (int i = 0; i < count; i++) bytes[i] = (uint8_t)(value >> 8 * (big ? count - 1 - i : i));
 }
 
-/* The bytes of a character, at most four; 0 if the set lacks it. */
+/* Encodes a character. Returns the number of its bytes, at most four; 0 if the set lacks it. */
 static int encode(const struct coding* to, uint32_t c, uint8_t bytes[4]) {
   switch (to->set) {
     case SET_ASCII:
@@ -229,7 +231,7 @@ static int encode(const struct coding* to, uint32_t c, uint8_t bytes[4]) {
   return 0;
 }
 
-/* Reads the byte order mark, if there is one. The number of its bytes, or INCOMPLETE. */
+/* Reads the byte order mark, if there is one. Returns the number of its bytes, or INCOMPLETE. */
 static int read_mark(struct __iconv* converter, const uint8_t* bytes, size_t size) {
   int width = converter->from.set == SET_16 ? 2 : 4;
   if (!converter->from.marked) return 0;
@@ -308,6 +310,6 @@ size_t iconv(iconv_t converter, char** in, size_t* in_left, char** out, size_t* 
     *in_left -= (size_t)used;
   }
   if (!ignored) return irreversible;
-  errno = EILSEQ; /* something was left out, as glibc reports it */
+  errno = EILSEQ; /* a character was left out; glibc reports it so */
   return (size_t)-1;
 }

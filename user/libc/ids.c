@@ -1,5 +1,5 @@
-/* The users and groups of a process. The kernel sets the real, the effective and the saved one at
- * will (setresuid); POSIX's older calls are made of that. */
+/* The users and groups of a process. The kernel has only setresuid and setresgid, which set the
+ * real, the effective and the saved id independently; the other functions are built on these. */
 #include <errno.h>
 #include <grp.h>
 #include <limits.h>
@@ -12,7 +12,7 @@ _Static_assert(sizeof(gid_t) == sizeof(uint32_t), "as the kernel has it");
 
 static struct abi_ids ids(void) {
   struct abi_ids result;
-  SYSCALL1(getids, &result);
+  SYSCALL(getids, &result);
   return result;
 }
 
@@ -44,13 +44,13 @@ int getresgid(gid_t* real, gid_t* effective, gid_t* saved) {
 }
 
 int setresuid(uid_t real, uid_t effective, uid_t saved) {
-  return (int)SYSCALL3(setresuid, real, effective, saved);
+  return (int)SYSCALL(setresuid, real, effective, saved);
 }
 int setresgid(gid_t real, gid_t effective, gid_t saved) {
-  return (int)SYSCALL3(setresgid, real, effective, saved);
+  return (int)SYSCALL(setresgid, real, effective, saved);
 }
 
-/* What the kernel takes for "leave it as it is" is no user. */
+/* For setresuid, -1 means "unchanged", so -1 is no valid id. */
 static int is_no_id(uid_t id) {
   if (id != (uid_t)-1) return 0;
   errno = EINVAL;
@@ -72,8 +72,9 @@ int setegid(gid_t gid) {
   return is_no_id(gid) ? -1 : setresgid((gid_t)-1, gid, (gid_t)-1);
 }
 
-/* The saved one follows the effective one when the real one is set, or the effective one becomes
- * another than the real one. */
+/* Returns the saved id after setreuid or setregid; -1 if the saved id does not change. The saved id
+ * becomes equal to the new effective id if the call sets the real id, or sets the effective id to a
+ * value other than the real id. */
 static uid_t saved_after(uid_t real_before, uid_t effective_before, uid_t real, uid_t effective) {
   if (real == (uid_t)-1 && (effective == (uid_t)-1 || effective == real_before)) return (uid_t)-1;
   return effective == (uid_t)-1 ? effective_before : effective;
@@ -88,15 +89,15 @@ int setregid(gid_t real, gid_t effective) {
 }
 
 int getgroups(int size, gid_t groups[]) {
-  return (int)SYSCALL2(getgroups, size, groups);
+  return (int)SYSCALL(getgroups, size, groups);
 }
 int setgroups(int count, const gid_t* groups) {
-  return (int)SYSCALL2(setgroups, count, groups);
+  return (int)SYSCALL(setgroups, count, groups);
 }
 int initgroups(const char* user, gid_t group) {
   gid_t groups[NGROUPS_MAX];
   int count = NGROUPS_MAX;
-  /* More than there can be are cut, as everywhere. */
+  /* Groups beyond the limit are left out, as on other systems. */
   if (getgrouplist(user, group, groups, &count) < 0) count = NGROUPS_MAX;
   return setgroups(count, groups);
 }

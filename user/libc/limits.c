@@ -1,4 +1,4 @@
-/* Limits of the system and of a process, what it has used, and how nice it is. */
+/* Limits of the system and of a process, and a process's usage and priority. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -33,28 +33,28 @@ int getrusage(int who, struct rusage* usage) {
     return -1;
   }
   int children = who == RUSAGE_CHILDREN;
-  if (SYSCALL2(times, children ? NULL : &abi, children ? &abi : NULL) < 0) return -1;
+  if (SYSCALL(times, children ? NULL : &abi, children ? &abi : NULL) < 0) return -1;
   __stele_rusage(usage, &abi);
   return 0;
 }
 
 int getrlimit(int resource, struct rlimit* limit) {
-  return (int)SYSCALL3(rlimit, resource, NULL, limit);
+  return (int)SYSCALL(rlimit, resource, NULL, limit);
 }
 int setrlimit(int resource, const struct rlimit* limit) {
-  return (int)SYSCALL3(rlimit, resource, limit, NULL);
+  return (int)SYSCALL(rlimit, resource, limit, NULL);
 }
 
 int getpriority(int which, id_t who) {
-  long result = SYSCALL2(getpriority, which, who);
+  long result = SYSCALL(getpriority, which, who);
   return result < 0 ? -1 : 20 - (int)result;
 }
 int setpriority(int which, id_t who, int nice) {
-  return (int)SYSCALL3(setpriority, which, who, nice);
+  return (int)SYSCALL(setpriority, which, who, nice);
 }
 
-/* The new value, which may be -1: errno says whether it failed. EPERM, where setpriority has
- * EACCES. */
+/* Returns the new nice value, or -1 on an error. The nice value may itself be -1: only errno tells
+ * the difference. Fails with EPERM where setpriority fails with EACCES. */
 int nice(int more) {
   int now = getpriority(PRIO_PROCESS, 0) + more;
   if (now < PRIO_MIN) now = PRIO_MIN;
@@ -66,7 +66,7 @@ int nice(int more) {
   return now;
 }
 
-/* -1 without an error: no limit. */
+/* Returns the soft limit; -1 without setting errno if there is no limit. */
 static long soft_limit(int resource) {
   struct rlimit limit;
   if (getrlimit(resource, &limit) < 0) return -1;
@@ -77,7 +77,8 @@ int getdtablesize(void) {
   return (int)soft_limit(RLIMIT_NOFILE);
 }
 
-/* Pages of memory that a line of /proc/meminfo gives in KiB; -1 with errno. */
+/* Returns the value of the line `line` of #proc/meminfo, converted from KiB to pages; -1 with errno
+ * on an error. */
 static long memory_pages(const char* line) {
   char text[512];
   int fd = open("#proc/meminfo", O_RDONLY | O_CLOEXEC);
@@ -89,7 +90,7 @@ static long memory_pages(const char* line) {
   if (size < 0) return -1;
   text[size] = '\0';
   const char* at = strstr(text, line);
-  if (at == NULL) return __stele_fail(ENOSYS, "sysconf: #proc/meminfo does not say");
+  if (at == NULL) return __stele_fail(ENOSYS, "sysconf: #proc/meminfo lacks the line");
   return strtol(at + strlen(line), NULL, 10) / 4;
 }
 
@@ -147,7 +148,7 @@ long sysconf(int name) {
     case _SC_NPROCESSORS_ONLN: {
       struct abi_utsname name_of;
       long count = 0;
-      if (SYSCALL1(uname, &name_of) < 0) return -1;
+      if (SYSCALL(uname, &name_of) < 0) return -1;
       for (const char* digit = name_of.version; *digit >= '0' && *digit <= '9'; digit++)
         count = 10 * count + (*digit - '0');
       return count;
@@ -170,35 +171,52 @@ long sysconf(int name) {
     case _SC_CPUTIME:
     case _SC_TIMERS:
     case _SC_REALTIME_SIGNALS:
-      return 200809L;
-    /* What there is not: -1 without an error. */
     case _SC_THREADS:
     case _SC_THREAD_SAFE_FUNCTIONS:
+    case _SC_THREAD_ATTR_STACKADDR:
+    case _SC_THREAD_ATTR_STACKSIZE:
+    case _SC_THREAD_PROCESS_SHARED:
+    case _SC_THREAD_CPUTIME:
+    case _SC_SEMAPHORES:
+    case _SC_PRIORITY_SCHEDULING:
+    case _SC_TIMEOUTS:
+    case _SC_BARRIERS:
+    case _SC_SPIN_LOCKS:
+    case _SC_READER_WRITER_LOCKS:
+      return 200809L;
+    /* Options that do not exist, and values without a limit: -1, and errno is not changed. */
     case _SC_MAPPED_FILES:
     case _SC_SHARED_MEMORY_OBJECTS:
-    case _SC_SEMAPHORES:
     case _SC_MESSAGE_PASSING:
     case _SC_ASYNCHRONOUS_IO:
     case _SC_PRIORITIZED_IO:
     case _SC_SYNCHRONIZED_IO:
     case _SC_MEMLOCK:
     case _SC_MEMLOCK_RANGE:
-    case _SC_PRIORITY_SCHEDULING:
     case _SC_IPV6:
     case _SC_RAW_SOCKETS:
     case _SC_SYMLOOP_MAX:
-    case _SC_TIMEOUTS:
     case _SC_TRACE:
     case _SC_TYPED_MEMORY_OBJECTS:
-    case _SC_BARRIERS:
-    case _SC_SPIN_LOCKS:
-    case _SC_READER_WRITER_LOCKS:
     case _SC_SPORADIC_SERVER:
-    case _SC_THREAD_CPUTIME:
     case _SC_XOPEN_VERSION:
     case _SC_XOPEN_UNIX:
-    case _SC_ATEXIT_MAX:
+    case _SC_THREAD_THREADS_MAX:
+    case _SC_THREAD_PRIORITY_SCHEDULING:
+    case _SC_THREAD_PRIO_INHERIT:
+    case _SC_THREAD_PRIO_PROTECT:
+    case _SC_SEM_NSEMS_MAX:
       return -1;
+    case _SC_ATEXIT_MAX:
+      return ATEXIT_MAX;
+    case _SC_SEM_VALUE_MAX:
+      return SEM_VALUE_MAX;
+    case _SC_THREAD_DESTRUCTOR_ITERATIONS:
+      return PTHREAD_DESTRUCTOR_ITERATIONS;
+    case _SC_THREAD_KEYS_MAX:
+      return PTHREAD_KEYS_MAX;
+    case _SC_THREAD_STACK_MIN:
+      return PTHREAD_STACK_MIN;
     default:
       return __stele_fail(EINVAL, "sysconf: not known here");
   }

@@ -1,58 +1,77 @@
-/* Locks of newlib (sys/lock.h): of streams, the heap, the environment and so on.
+/* Locks of the C library's own data (sys/lock.h): streams, the heap, the environment and so on.
  *
- * A process has one thread, so nobody else can hold a lock and taking one never waits. Locks are
- * counted all the same: to release one that is not held is a fault of the library, which ends here.
- * A signal handler that interrupts the library and calls it takes a lock a second time, also one
- * that is not recursive. All streams share a lock, so a stream costs no memory more.
+ * A lock's word is 0 if the lock is free; otherwise it is the holder's lock_id, with bit WAITED_FOR
+ * set while threads wait. Taking a free lock, and releasing a lock without waiters, needs no system
+ * call (Drepper, "Futexes Are Tricky", 2011). All locks are recursive, even those that newlib never
+ * nests, so that a signal handler that interrupts the library and calls it does not deadlock. While
+ * __libc_single_threaded is set, __stele_lock and __stele_unlock use plain loads and stores. The
+ * word is still written, so that the lock stays valid if its holder creates a second thread.
  */
-#include <stdlib.h>
 #include <sys/lock.h>
 
-struct __lock {
-  unsigned held; /* how often, by the one thread */
-};
+#include "futex.h"
+#include "thread.h"
 
-/* newlib's own. */
-struct __lock __lock___sinit_recursive_mutex, __lock___sfp_recursive_mutex,
-    __lock___atexit_recursive_mutex, __lock___at_quick_exit_mutex, __lock___malloc_recursive_mutex,
-    __lock___env_recursive_mutex, __lock___tz_mutex, __lock___dd_hash_mutex,
-    __lock___arc4random_mutex;
+char __libc_single_threaded = 1;
 
-static struct __lock streams;
+enum { SPINS = 64 };
+#define WAITED_FOR 0x80000000u
 
-void __retarget_lock_init(_LOCK_T* lock) {
-  *lock = &streams;
-}
-void __retarget_lock_init_recursive(_LOCK_T* lock) {
-  *lock = &streams;
-}
-void __retarget_lock_close(_LOCK_T lock) {
-  (void)lock;
-}
-void __retarget_lock_close_recursive(_LOCK_T lock) {
-  (void)lock;
-}
-
-void __retarget_lock_acquire(_LOCK_T lock) {
-  lock->held++;
-}
-void __retarget_lock_acquire_recursive(_LOCK_T lock) {
-  lock->held++;
+__attribute__((noinline)) static void lock_slowly(_LOCK_T* lock, unsigned me) {
+  for (int i = 0; i < SPINS; i++) {
+    unsigned word = __atomic_load_n(&lock->__word, __ATOMIC_RELAXED);
+    if (word & WAITED_FOR) break;
+    if (word == 0 && __atomic_compare_exchange_n(&lock->__word, &word, me, 0, __ATOMIC_ACQUIRE,
+                                                 __ATOMIC_RELAXED))
+      return;
+    __builtin_ia32_pause();
+  }
+  for (;;) {
+    unsigned word = __atomic_load_n(&lock->__word, __ATOMIC_RELAXED);
+    /* A thread that has waited takes the lock with the bit set: other threads may still wait. */
+    const unsigned next = (word == 0 ? me : word) | WAITED_FOR;
+    if (next != word && !__atomic_compare_exchange_n(&lock->__word, &word, next, 0,
+                                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+      continue;
+    if (word == 0) return;
+    futex_wait(&lock->__word, next, false, CLOCK_MONOTONIC, NULL);
+  }
 }
 
-/* Not 0: it is taken. */
-int __retarget_lock_try_acquire(_LOCK_T lock) {
-  lock->held++;
+void __stele_lock(_LOCK_T* lock) {
+  const unsigned me = SELF(lock_id);
+  unsigned word = __atomic_load_n(&lock->__word, __ATOMIC_RELAXED);
+  if (word == 0) {
+    if (__libc_single_threaded) {
+      __atomic_store_n(&lock->__word, me, __ATOMIC_RELAXED);
+      return;
+    }
+    if (__atomic_compare_exchange_n(&lock->__word, &word, me, 0, __ATOMIC_ACQUIRE,
+                                    __ATOMIC_RELAXED))
+      return;
+  }
+  if ((word & ~WAITED_FOR) == me)
+    lock->__count++;
+  else
+    lock_slowly(lock, me);
+}
+
+int __stele_trylock(_LOCK_T* lock) {
+  const unsigned me = SELF(lock_id);
+  unsigned word = 0;
+  if (__atomic_compare_exchange_n(&lock->__word, &word, me, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    return 1;
+  if ((word & ~WAITED_FOR) != me) return 0;
+  lock->__count++;
   return 1;
 }
-int __retarget_lock_try_acquire_recursive(_LOCK_T lock) {
-  lock->held++;
-  return 1;
-}
 
-void __retarget_lock_release(_LOCK_T lock) {
-  if (lock->held-- == 0) abort();
-}
-void __retarget_lock_release_recursive(_LOCK_T lock) {
-  if (lock->held-- == 0) abort();
+void __stele_unlock(_LOCK_T* lock) {
+  if (lock->__count > 0) {
+    lock->__count--;
+  } else if (__libc_single_threaded) {
+    __atomic_store_n(&lock->__word, 0, __ATOMIC_RELAXED);
+  } else if (__atomic_exchange_n(&lock->__word, 0, __ATOMIC_RELEASE) & WAITED_FOR) {
+    futex_wake(&lock->__word, 1, false);
+  }
 }

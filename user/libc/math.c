@@ -1,14 +1,15 @@
-/* log2, and the long double functions of <math.h>, which newlib lacks where long double is wider
- * than double. What is exact (rounding, scaling, remainders, neighbours) is computed by the x87
- * unit in full width; the others have double's precision and range. */
+/* log2, and the long double functions of <math.h>, which newlib lacks on machines where long double
+ * is wider than double. Functions with exact results (rounding, scaling, remainders, neighbours)
+ * compute on the x87 unit with full precision; all others have only double's precision and range.
+ */
 #include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Exact for powers of 2: the logarithm of what frexp leaves, from 1/sqrt(2) to sqrt(2), and the
- * exponent. */
+/* Adds the exponent and the logarithm of the mantissa. The mantissa is brought into the range from
+ * 1/sqrt(2) to sqrt(2). For a power of 2 it is 1, so that the result is exact. */
 double log2(double x) {
   int exponent;
   double fraction = frexp(x, &exponent);
@@ -75,7 +76,7 @@ long double fmal(long double x, long double y, long double z) {
   return x * y + z;
 }
 
-/* The old names of the logarithm, which in newlib are the function itself. */
+/* Old names of lgamma. newlib's functions of these names compute the gamma function itself. */
 double gamma(double x) {
   return lgamma(x);
 }
@@ -89,7 +90,7 @@ float gammaf_r(float x, int* sign) {
   return lgammaf_r(x, sign);
 }
 
-/* An 80-bit number as it lies in memory. */
+/* The layout of an 80-bit number in memory. */
 struct extended {
   uint64_t mantissa;
   uint16_t exponent; /* bit 15 is the sign */
@@ -123,7 +124,7 @@ long double fminl(long double x, long double y) {
   return isnan(x) || x > y ? y : x;
 }
 
-/* The rounding control of the x87 control word. */
+/* Values of the rounding field in the x87 control word. */
 enum { NEAREST = 0x000, DOWN = 0x400, UP = 0x800, TOWARD_ZERO = 0xc00 };
 
 static long double round_by(long double x, uint16_t mode) {
@@ -150,7 +151,7 @@ long double floorl(long double x) {
 long double truncl(long double x) {
   return round_by(x, TOWARD_ZERO);
 }
-/* Halves go away from zero. */
+/* Rounds halves away from zero. */
 long double roundl(long double x) {
   long double whole = truncl(fabsl(x));
   if (fabsl(x) - whole >= 0.5L) whole += 1;
@@ -186,7 +187,7 @@ long double ldexpl(long double x, int power) {
   return scalblnl(x, power);
 }
 
-/* x = mantissa * 2 to the exponent, 1 <= |mantissa| < 2. */
+/* Returns the exponent of x = mantissa * 2^exponent, where 1 <= |mantissa| < 2. */
 long double logbl(long double x) {
   long double mantissa, exponent;
   __asm__("fxtract" : "=t"(mantissa), "=u"(exponent) : "0"(x));
@@ -204,7 +205,7 @@ long double frexpl(long double x, int* exponent) {
   return scalblnl(x, -(long)*exponent);
 }
 
-/* The instruction gives part of the remainder at a time; flag C2 says that it is not done. */
+/* fprem reduces x in steps, and sets flag C2 (bit 2 of ah) until the reduction is complete. */
 long double fmodl(long double x, long double y) {
   __asm__("1: fprem; fnstsw %%ax; testb $4, %%ah; jnz 1b" : "+t"(x) : "u"(y) : "ax", "cc");
   return x;
@@ -213,8 +214,8 @@ long double remainderl(long double x, long double y) {
   __asm__("1: fprem1; fnstsw %%ax; testb $4, %%ah; jnz 1b" : "+t"(x) : "u"(y) : "ax", "cc");
   return x;
 }
-/* With the three lowest bits of the quotient, which the instruction's flags do not give in every
- * emulator. */
+/* Computes the three lowest bits of the quotient in C: fprem1 returns them in flags, but some
+ * emulators do not set these flags. */
 long double remquol(long double x, long double y, int* quotient) {
   int low = 0, negative = signbit(x) != signbit(y);
   long double rest = fabsl(x), unit = fabsl(y);
@@ -240,8 +241,8 @@ long double nextafterl(long double x, long double y) {
   if (x == 0) {
     bits = (struct extended){.mantissa = 1, .exponent = y < 0 ? 0x8000 : 0};
   } else if ((x < y) == (x > 0)) {
-    /* Away from zero: the mantissa's top bit stands in the number, so a carry out of it is the next
-     * power of two. */
+    /* Away from zero: the mantissa's top bit is explicit, so a carry out of it gives the next power
+     * of two. */
     if (++bits.mantissa == 0) bits = (struct extended){1ull << 63, (uint16_t)(bits.exponent + 1)};
     if (bits.mantissa == 1ull << 63 && (bits.exponent & 0x7fff) == 0) bits.exponent++;
   } else {

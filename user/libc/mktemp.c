@@ -1,5 +1,5 @@
-/* Files and folders with names of their own. The last six letters of the template are drawn at
- * random until nothing has that name; O_EXCL and mkdir decide, so nobody else can get in between.
+/* Files and directories with unique names. Random letters replace the XXXXXX of the template until
+ * the name is free. O_EXCL and mkdir test the name and create the file in one atomic step.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,8 @@
 
 enum { LETTERS = 6, TRIES = 10000 };
 
-/* Calls `make` with one name after the other. The letters are followed by `suffix` bytes. */
+/* Calls `make` with random names until it succeeds or fails for another reason than EEXIST.
+ * `suffix` is the number of bytes that follow the XXXXXX. */
 static int try_names(char* path, int suffix, int (*make)(const char*, int), int flags) {
   size_t length = strlen(path);
   char* letters = path + length - suffix - LETTERS;
@@ -39,7 +40,7 @@ static int make_folder(const char* path, int flags) {
   (void)flags;
   return mkdir(path, 0700);
 }
-/* Makes nothing: mktemp only says a name that nobody has. */
+/* Creates nothing: mktemp only returns a free name. */
 static int look(const char* path, int flags) {
   (void)flags;
   struct stat status;

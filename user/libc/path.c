@@ -1,6 +1,7 @@
-/* Files by path. A path that is not absolute begins at an open directory, or, with AT_FDCWD, at the
- * current one; the kernel takes both, so that a call without a directory is the one with AT_FDCWD.
- * A call on an open file is one with an empty path (AT_EMPTY_PATH). */
+/* Calls on paths. Most of the kernel's calls take a directory descriptor, at which a relative path
+ * begins. Functions without such a parameter pass AT_FDCWD, the current directory. fchmod, fchown,
+ * futimens and similar functions pass the open file's descriptor with an empty path
+ * (AT_EMPTY_PATH). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 #include <utime.h>
 
-#include "syscall.h"
+#include "cancel.h"
 
 static mode_t mode_argument(int flags, va_list arguments) {
   return flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
@@ -23,14 +24,15 @@ int openat(int directory, const char* path, int flags, ...) {
   va_start(arguments, flags);
   mode_t mode = mode_argument(flags, arguments);
   va_end(arguments);
-  return (int)SYSCALL4(open, directory, path, flags, mode);
+  return (int)CANCELLABLE4(open, directory, path, flags, mode);
 }
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
   mode_t mode = mode_argument(flags, arguments);
   va_end(arguments);
-  return (int)SYSCALL4(open, AT_FDCWD, path, flags, mode); /* a stack has open alone */
+  /* Does not call openat: a backtrace then shows one function of the library only. */
+  return (int)CANCELLABLE4(open, AT_FDCWD, path, flags, mode);
 }
 int _open(const char*, int, ...) __attribute__((alias("open")));
 
@@ -58,11 +60,11 @@ static int stat_of(struct stat* to, const struct abi_stat* from) {
 
 int fstat(int fd, struct stat* result) {
   struct abi_stat abi;
-  return SYSCALL2(fstat, fd, &abi) < 0 ? -1 : stat_of(result, &abi);
+  return SYSCALL(fstat, fd, &abi) < 0 ? -1 : stat_of(result, &abi);
 }
 int fstatat(int directory, const char* path, struct stat* result, int flags) {
   struct abi_stat abi;
-  return SYSCALL4(stat, directory, path, &abi, flags) < 0 ? -1 : stat_of(result, &abi);
+  return SYSCALL(stat, directory, path, &abi, flags) < 0 ? -1 : stat_of(result, &abi);
 }
 int stat(const char* path, struct stat* result) {
   return fstatat(AT_FDCWD, path, result, 0);
@@ -72,7 +74,7 @@ int lstat(const char* path, struct stat* result) {
 }
 
 int faccessat(int directory, const char* path, int mode, int flags) {
-  return (int)SYSCALL4(access, directory, path, mode, flags);
+  return (int)SYSCALL(access, directory, path, mode, flags);
 }
 int access(const char* path, int mode) {
   return faccessat(AT_FDCWD, path, mode, 0);
@@ -83,22 +85,22 @@ int eaccess(const char* path, int mode) {
 int euidaccess(const char*, int) __attribute__((alias("eaccess")));
 
 int chdir(const char* path) {
-  return (int)SYSCALL1(chdir, path);
+  return (int)SYSCALL(chdir, path);
 }
 int fchdir(int fd) {
-  return (int)SYSCALL1(fchdir, fd);
+  return (int)SYSCALL(fchdir, fd);
 }
 
 int mkdirat(int directory, const char* path, mode_t mode) {
-  return (int)SYSCALL3(mkdir, directory, path, mode);
+  return (int)SYSCALL(mkdir, directory, path, mode);
 }
 int mkdir(const char* path, mode_t mode) {
   return mkdirat(AT_FDCWD, path, mode);
 }
-/* A file or a FIFO: devices are bound, not made. */
+/* Creates a file or a FIFO: devices are bound, not created. */
 int mknodat(int directory, const char* path, mode_t mode, dev_t device) {
   (void)device;
-  return (int)SYSCALL3(mknod, directory, path, mode);
+  return (int)SYSCALL(mknod, directory, path, mode);
 }
 int mknod(const char* path, mode_t mode, dev_t device) {
   return mknodat(AT_FDCWD, path, mode, device);
@@ -111,7 +113,7 @@ int mkfifo(const char* path, mode_t mode) {
 }
 
 int unlinkat(int directory, const char* path, int flags) {
-  return (int)SYSCALL3(unlink, directory, path, flags);
+  return (int)SYSCALL(unlink, directory, path, flags);
 }
 int unlink(const char* path) {
   return unlinkat(AT_FDCWD, path, 0);
@@ -129,7 +131,7 @@ int _remove_r(struct _reent* reent, const char* path) {
 }
 
 int renameat(int from_directory, const char* from, int to_directory, const char* to) {
-  return (int)SYSCALL4(rename, from_directory, from, to_directory, to);
+  return (int)SYSCALL(rename, from_directory, from, to_directory, to);
 }
 int rename(const char* from, const char* to) {
   return renameat(AT_FDCWD, from, AT_FDCWD, to);
@@ -137,26 +139,26 @@ int rename(const char* from, const char* to) {
 int _rename(const char*, const char*) __attribute__((alias("rename")));
 
 int linkat(int from_directory, const char* from, int to_directory, const char* to, int flags) {
-  return (int)SYSCALL6(link, from_directory, from, to_directory, to, flags, 0);
+  return (int)SYSCALL(link, from_directory, from, to_directory, to, flags, 0);
 }
 int link(const char* from, const char* to) {
   return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 int symlinkat(const char* target, int directory, const char* path) {
-  return (int)SYSCALL3(symlink, target, directory, path);
+  return (int)SYSCALL(symlink, target, directory, path);
 }
 int symlink(const char* target, const char* path) {
   return symlinkat(target, AT_FDCWD, path);
 }
 ssize_t readlinkat(int directory, const char* path, char* buffer, size_t size) {
-  return SYSCALL4(readlink, directory, path, buffer, size);
+  return SYSCALL(readlink, directory, path, buffer, size);
 }
 ssize_t readlink(const char* path, char* buffer, size_t size) {
   return readlinkat(AT_FDCWD, path, buffer, size);
 }
 
 int fchmodat(int directory, const char* path, mode_t mode, int flags) {
-  return (int)SYSCALL4(chmod, directory, path, mode, flags);
+  return (int)SYSCALL(chmod, directory, path, mode, flags);
 }
 int chmod(const char* path, mode_t mode) {
   return fchmodat(AT_FDCWD, path, mode, 0);
@@ -165,7 +167,7 @@ int fchmod(int fd, mode_t mode) {
   return fchmodat(fd, "", mode, AT_EMPTY_PATH);
 }
 int fchownat(int directory, const char* path, uid_t owner, gid_t group, int flags) {
-  return (int)SYSCALL6(chown, directory, path, owner, group, flags, 0);
+  return (int)SYSCALL(chown, directory, path, owner, group, flags, 0);
 }
 int chown(const char* path, uid_t owner, gid_t group) {
   return fchownat(AT_FDCWD, path, owner, group, 0);
@@ -178,13 +180,13 @@ int fchown(int fd, uid_t owner, gid_t group) {
 }
 
 int utimensat(int directory, const char* path, const struct timespec* times, int flags) {
-  return (int)SYSCALL4(utimens, directory, path, times, flags);
+  return (int)SYSCALL(utimens, directory, path, times, flags);
 }
 int futimens(int fd, const struct timespec* times) {
   return utimensat(fd, "", times, AT_EMPTY_PATH);
 }
 
-/* utimens with microseconds. */
+/* utimensat for times in microseconds. */
 static int utimesat(int directory, const char* path, const struct timeval* times, int flags) {
   if (times == NULL) return utimensat(directory, path, NULL, flags);
   struct timespec exact[2];
@@ -216,15 +218,15 @@ int utime(const char* path, const struct utimbuf* times) {
 }
 
 int truncate(const char* path, off_t size) {
-  return (int)SYSCALL2(truncate, path, size);
+  return (int)SYSCALL(truncate, path, size);
 }
 mode_t umask(mode_t mask) {
-  return (mode_t)SYSCALL1(umask, mask);
+  return (mode_t)SYSCALL(umask, mask);
 }
 
 static int statvfs_at(int directory, const char* path, struct statvfs* result, int flags) {
   struct abi_statfs abi;
-  if (SYSCALL4(statfs, directory, path, &abi, flags) < 0) return -1;
+  if (SYSCALL(statfs, directory, path, &abi, flags) < 0) return -1;
   *result = (struct statvfs){
       .f_bsize = abi.block_size,
       .f_frsize = abi.block_size,
@@ -248,8 +250,8 @@ int fstatvfs(int fd, struct statvfs* result) {
 }
 
 int ns_bind(const char* source, const char* target, int flags) {
-  return (int)SYSCALL3(bind, source, target, flags);
+  return (int)SYSCALL(bind, source, target, flags);
 }
 int ns_unmount(const char* target) {
-  return (int)SYSCALL1(unmount, target);
+  return (int)SYSCALL(unmount, target);
 }

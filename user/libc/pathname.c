@@ -1,4 +1,4 @@
-/* Names of files: where the process is, what a path comes to, and their limits. */
+/* The current directory, the resolution of paths, and limits on names. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ char* getcwd(char* buffer, size_t size) {
     errno = EINVAL;
     return NULL;
   }
-  if (SYSCALL2(getcwd, result, size) < 0) {
+  if (SYSCALL(getcwd, result, size) < 0) {
     if (buffer == NULL) free(result);
     return NULL;
   }
@@ -31,7 +31,9 @@ char* get_current_dir_name(void) {
 
 enum { MOST_LINKS = 40 };
 
-/* What of `resolved` does not go away by "..": the name of a device, which is a root of its own. */
+/* Returns the length of the part of `resolved` that ".." does not remove. Of a path that begins at
+ * a device, this part is "#NAME", since the root of a device is its own parent. Otherwise the
+ * length is 0. */
 static size_t root_length(const char* resolved) {
   return resolved[0] == '#' ? strcspn(resolved, "/") : 0;
 }
@@ -41,7 +43,8 @@ static int too_long(void) {
   return -1;
 }
 
-/* Begins `resolved` anew where `path` begins if that is absolute; what is left of it. */
+/* If `path` is absolute, sets `resolved` to its root: "" for "/…", "#NAME" for a device. Returns
+ * the rest of `path`. */
 static char* begin_at(char* path, char resolved[PATH_MAX]) {
   if (path[0] == '/') resolved[0] = '\0';
   if (path[0] != '#') return path;
@@ -51,7 +54,8 @@ static char* begin_at(char* path, char resolved[PATH_MAX]) {
   return path + root;
 }
 
-/* Goes from `resolved`, which has no links in it, along `rest`, a buffer of 2 * PATH_MAX bytes. */
+/* Extends `resolved`, a path without symbolic links, by the components of `rest`. Each link's
+ * target is inserted into `rest`, a buffer of 2 * PATH_MAX bytes. Returns 0, or -1 with errno. */
 static int resolve(char* rest, char resolved[PATH_MAX]) {
   char target[PATH_MAX], text[2 * PATH_MAX];
   int links = 0;
@@ -78,7 +82,7 @@ static int resolve(char* rest, char resolved[PATH_MAX]) {
     at += length;
     ssize_t size = readlink(resolved, target, sizeof target);
     if (size < 0 && errno != EINVAL) return -1;
-    if (size < 0) continue; /* no link */
+    if (size < 0) continue; /* not a link */
     if (++links > MOST_LINKS) {
       errno = ELOOP;
       return -1;
@@ -107,7 +111,8 @@ char* realpath(const char* path, char* resolved) {
     if (getcwd(name, sizeof name) == NULL) return NULL;
     if (strcmp(name, "/") == 0) name[0] = '\0';
   }
-  /* That all of it is there, "x/.." and what comes after a file included. */
+  /* access() checks that all components exist, and that each one but the last is a directory.
+   * resolve() alone would accept "file/..". */
   if (access(path, F_OK) < 0 || resolve(rest, name) < 0) return NULL;
   if (name[0] == '\0') strcpy(name, "/");
   if (resolved == NULL) return strdup(name);
@@ -153,7 +158,7 @@ long fpathconf(int fd, int name) {
     case _PC_PRIO_IO:
     case _PC_REC_INCR_XFER_SIZE:
     case _PC_REC_MAX_XFER_SIZE:
-      return -1; /* no such thing: errno stays */
+      return -1; /* no limit: errno is not changed */
     default:
       return __stele_fail(EINVAL, "pathconf: not known here");
   }

@@ -1,13 +1,14 @@
-/* Waiting for any of several descriptors: poll, and select made of it. */
+/* Waiting for any of several descriptors: poll, and select built on it. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/select.h>
 #include <sys/time.h>
 
-#include "syscall.h"
+#include "cancel.h"
 
 int ppoll(struct pollfd* fds, nfds_t count, const struct timespec* timeout, const sigset_t* mask) {
-  return (int)SYSCALL4(poll, fds, count, timeout, mask);
+  const sigset_t others = mask != NULL ? *mask & ~CANCEL_MASK : 0;
+  return (int)CANCELLABLE4(poll, fds, count, timeout, mask != NULL ? &others : NULL);
 }
 
 int poll(struct pollfd* fds, nfds_t count, int milliseconds) {
@@ -40,7 +41,7 @@ int pselect(int count, fd_set* reading, fd_set* writing, fd_set* exceptions,
   }
   if (reading != NULL) FD_ZERO(reading);
   if (writing != NULL) FD_ZERO(writing);
-  if (exceptions != NULL) FD_ZERO(exceptions); /* nothing is exceptional here */
+  if (exceptions != NULL) FD_ZERO(exceptions); /* no descriptor has exceptional conditions */
   int bits = 0;
   for (nfds_t i = 0; i < used; i++) {
     if ((fds[i].events & POLLIN) && (fds[i].revents & (POLLIN | POLLHUP | POLLERR))) {

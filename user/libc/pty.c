@@ -1,4 +1,5 @@
-/* Pseudo-terminals: /dev/ptmx makes a pair, /dev/pts/N is its slave. */
+/* Pseudo-terminals: opening /dev/ptmx creates a pair and gives its master; /dev/pts/N is the slave.
+ */
 #include <pty.h>
 
 #include <errno.h>
@@ -16,7 +17,7 @@ int posix_openpt(int flags) {
   return open("/dev/ptmx", flags);
 }
 
-/* The slave is the caller's already. */
+/* Changes nothing: the kernel gives the slave to the user who opened the master. */
 int grantpt(int master) {
   int number;
   return ioctl(master, TIOCGPTN, &number);

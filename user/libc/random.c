@@ -1,32 +1,38 @@
 /* random(): additive feedback, x[i] = x[i - degree] + x[i - separation] modulo 2^32 with the lowest
- * bit dropped, over one of five trinomials (Knuth, The Art of Computer Programming, volume
- * 2, 3.2.2). Seeding fills the register by x * 16807 mod (2^31 - 1) and drops the first ten rounds.
- * These are the numbers of the BSD and GNU libraries: the same seed gives the same sequence there.
+ * bit dropped. The size of the state array chooses one of four pairs of degree and separation
+ * (Knuth, The Art of Computer Programming, volume 2, 3.2.2); the smallest array has a linear
+ * congruential generator instead. Seeding fills the array by x * 16807 mod (2^31 - 1), and drops
+ * the first 10 * degree results. The same seed gives the same sequence as in the BSD and GNU
+ * libraries.
  *
- * A state array of the caller's begins with one word of its own: the kind and the position.
+ * The first word of a state array has its kind (the index in `kinds`) and the saved position.
  */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/lock.h>
 
 static const struct kind {
-  size_t bytes; /* the least size of a state array */
+  size_t bytes; /* minimum size of a state array */
   int degree, separation;
 } kinds[] = {{8, 0, 0}, {32, 7, 3}, {64, 15, 1}, {128, 31, 3}, {256, 63, 1}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static int32_t own_state[32];
-static int32_t* words; /* the state array, behind its first word; NULL before the first use */
-static int kind;
-static int front, rear; /* indices of the words that are added next */
+static int32_t* words; /* the current state array after its first word; NULL before the first use */
+static int kind;       /* index in `kinds` */
+static int front, rear; /* indices of the words to add next */
+__LOCK_INIT(static, lock);
 
-/* Puts away the position in the first word of the state array. */
+/* Saves the position in the first word of the state array. */
 static void save(void) {
   words[-1] = kind == 0 ? 0 : rear * KINDS + kind;
 }
 
-void srandom(unsigned seed) {
+static long next(void);
+
+static void fill(unsigned seed) {
   if (words == NULL) {
     words = own_state + 1;
     kind = 3;
@@ -37,16 +43,16 @@ void srandom(unsigned seed) {
   for (int i = 1; i < degree; i++) {
     /* 16807 * x mod (2^31 - 1) without overflow (Schrage), for negative x as well. */
     int32_t x = words[i - 1];
-    int32_t next = 16807 * (x % 127773) - 2836 * (x / 127773);
-    words[i] = next < 0 ? next + INT32_MAX : next;
+    int32_t result = 16807 * (x % 127773) - 2836 * (x / 127773);
+    words[i] = result < 0 ? result + INT32_MAX : result;
   }
   front = kinds[kind].separation;
   rear = 0;
-  for (int i = 0; i < 10 * degree; i++) random();
+  for (int i = 0; i < 10 * degree; i++) next();
 }
 
-long random(void) {
-  if (words == NULL) srandom(1);
+static long next(void) {
+  if (words == NULL) fill(1);
   if (kind == 0) {
     words[0] = (int32_t)(((uint32_t)words[0] * 1103515245u + 12345u) & INT32_MAX);
     return words[0];
@@ -59,25 +65,25 @@ long random(void) {
   return (long)(sum >> 1);
 }
 
-char* initstate(unsigned seed, char* state, size_t size) {
+static char* use_new(unsigned seed, char* state, size_t size) {
   if (size < kinds[0].bytes) {
     errno = EINVAL;
     return NULL;
   }
-  if (words == NULL) srandom(1);
+  if (words == NULL) fill(1);
   save();
   int32_t* old = words - 1;
   kind = KINDS - 1;
   while (size < kinds[kind].bytes) kind--;
   words = (int32_t*)state + 1;
-  srandom(seed);
+  fill(seed);
   save();
   return (char*)old;
 }
 
-char* setstate(char* state) {
-  if (words == NULL) srandom(1);
-  save(); /* `state` may be the present one */
+static char* use_again(char* state) {
+  if (words == NULL) fill(1);
+  save(); /* `state` may be the current one */
   int32_t first = *(int32_t*)state;
   int32_t position = first / KINDS;
   if (first < 0 || (position != 0 && position >= kinds[first % KINDS].degree)) {
@@ -92,4 +98,30 @@ char* setstate(char* state) {
     front = (position + kinds[kind].separation) % kinds[kind].degree;
   }
   return (char*)old;
+}
+
+/* --- The public functions: they take the lock and call the functions above. */
+
+void srandom(unsigned seed) {
+  __stele_lock(&lock);
+  fill(seed);
+  __stele_unlock(&lock);
+}
+long random(void) {
+  __stele_lock(&lock);
+  long result = next();
+  __stele_unlock(&lock);
+  return result;
+}
+char* initstate(unsigned seed, char* state, size_t size) {
+  __stele_lock(&lock);
+  char* old = use_new(seed, state, size);
+  __stele_unlock(&lock);
+  return old;
+}
+char* setstate(char* state) {
+  __stele_lock(&lock);
+  char* old = use_again(state);
+  __stele_unlock(&lock);
+  return old;
 }

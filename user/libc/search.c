@@ -18,7 +18,7 @@ void* lsearch(const void* key, void* base, size_t* count, size_t size,
   return memcpy((char*)base + (*count)++ * size, key, size);
 }
 
-/* An element begins with these two. */
+/* Each element of a queue begins with these two pointers. */
 struct element {
   struct element *next, *previous;
 };

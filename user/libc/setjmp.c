@@ -1,14 +1,15 @@
-/* setjmp by its other names, and with the signal mask.
+/* _setjmp, _longjmp, sigsetjmp and siglongjmp.
  *
- * A place to come back to is the frame of the caller, so what saves it must not have a frame of its
- * own: sigsetjmp stores the mask by a call and then jumps to setjmp, which returns to the caller,
- * the first time and each time.
+ * setjmp saves the return address and stack pointer of its caller. For sigsetjmp these must be
+ * those of sigsetjmp's caller. So sigsetjmp is in assembly: it calls a function that stores the
+ * mask, restores the stack, and jumps to setjmp. Then setjmp returns to sigsetjmp's caller, the
+ * first time and after each longjmp.
  */
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
 
-/* sigsetjmp's first half: keeps the mask if `save` says so. */
+/* Called by sigsetjmp: stores the signal mask if `save` is not 0. */
 void __stele_save_mask(sigjmp_buf environment, int save) {
   environment[0].__saved = save != 0;
   if (save != 0) sigprocmask(SIG_SETMASK, NULL, &environment[0].__mask);

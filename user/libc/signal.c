@@ -1,16 +1,17 @@
-/* Signals. A handler returns to __stele_restore, which asks the kernel to go on where the signal
- * struck. */
+/* Signals. A handler returns to __stele_restore, which makes the kernel resume the interrupted
+ * code. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "syscall.h"
+#include "cancel.h"
 
 _Static_assert(ABI_SYS_sigreturn == 49, "the number in __stele_restore");
 __asm__(
     ".text\n"
+    ".globl __stele_restore\n"
     ".type __stele_restore, @function\n"
     "__stele_restore:\n"
     "  movl $49, %eax\n"
@@ -21,15 +22,19 @@ extern char __stele_restore[];
 
 int sigaction(int signal, const struct sigaction* action, struct sigaction* old) {
   struct abi_sigaction to, from;
+  if (signal >= NSIG) {
+    errno = EINVAL;
+    return -1;
+  }
   if (action != NULL) {
     to = (struct abi_sigaction){
         .handler = (uint64_t)action->sa_handler,
-        .mask = action->sa_mask,
+        .mask = action->sa_mask & ~CANCEL_MASK,
         .flags = (uint64_t)action->sa_flags,
         .restorer = (uint64_t)__stele_restore,
     };
   }
-  if (SYSCALL3(sigaction, signal, action != NULL ? &to : NULL, old != NULL ? &from : NULL) < 0)
+  if (SYSCALL(sigaction, signal, action != NULL ? &to : NULL, old != NULL ? &from : NULL) < 0)
     return -1;
   if (old != NULL) {
     old->sa_handler = (_sig_func_ptr)from.handler;
@@ -39,7 +44,7 @@ int sigaction(int signal, const struct sigaction* action, struct sigaction* old)
   return 0;
 }
 
-/* Signals whose handlers interrupt calls instead of having them made again (siginterrupt). */
+/* Signals whose handlers interrupt system calls instead of restarting them (siginterrupt). */
 static sigset_t interrupting;
 
 _sig_func_ptr signal(int signal, _sig_func_ptr handler) {
@@ -53,10 +58,10 @@ int siginterrupt(int signal, int interrupts) {
   if (sigaction(signal, NULL, &action) < 0) return -1;
   if (interrupts) {
     action.sa_flags &= ~SA_RESTART;
-    interrupting |= 1UL << signal;
+    __atomic_fetch_or(&interrupting, 1UL << signal, __ATOMIC_RELAXED);
   } else {
     action.sa_flags |= SA_RESTART;
-    interrupting &= ~(1UL << signal);
+    __atomic_fetch_and(&interrupting, ~(1UL << signal), __ATOMIC_RELAXED);
   }
   return sigaction(signal, &action, NULL);
 }
@@ -73,7 +78,7 @@ int sigemptyset(sigset_t* set) {
   return 0;
 }
 int sigfillset(sigset_t* set) {
-  *set = ~(sigset_t)1; /* there is no signal 0 */
+  *set = ~((sigset_t)1 | CANCEL_MASK); /* there is no signal 0 */
   return 0;
 }
 int sigaddset(sigset_t* set, int signal) {
@@ -92,23 +97,33 @@ int sigismember(const sigset_t* set, int signal) {
 
 /* --- Masks, and waiting. */
 
+/* Removes the signal of pthread_cancel from the set: a program may set all bits without sigfillset.
+ */
 int sigprocmask(int how, const sigset_t* set, sigset_t* old) {
-  return (int)SYSCALL3(sigprocmask, how, set, old);
+  const sigset_t others = set != NULL ? *set & ~CANCEL_MASK : 0;
+  return (int)SYSCALL(sigprocmask, how, set != NULL ? &others : NULL, old);
+}
+int pthread_sigmask(int how, const sigset_t* set, sigset_t* old) {
+  const sigset_t others = set != NULL ? *set & ~CANCEL_MASK : 0;
+  return (int)-stele_call(ABI_SYS_sigprocmask, how, (long)(set != NULL ? &others : NULL), (long)old,
+                          0, 0, 0);
 }
 int sigsuspend(const sigset_t* mask) {
-  return (int)SYSCALL1(sigsuspend, mask);
+  const sigset_t others = *mask & ~CANCEL_MASK;
+  return (int)CANCELLABLE1(sigsuspend, &others);
 }
 
 int sigpending(sigset_t* set) {
-  return (int)SYSCALL1(sigpending, set);
+  return (int)SYSCALL(sigpending, set);
 }
 int sigtimedwait(const sigset_t* set, siginfo_t* info, const struct timespec* timeout) {
-  return (int)SYSCALL3(sigtimedwait, set, info, timeout);
+  const sigset_t others = *set & ~CANCEL_MASK;
+  return (int)CANCELLABLE3(sigtimedwait, &others, info, timeout);
 }
 int sigwaitinfo(const sigset_t* set, siginfo_t* info) {
   return sigtimedwait(set, info, NULL);
 }
-/* An error number; never EINTR. */
+/* Returns an error number; never EINTR. */
 int sigwait(const sigset_t* set, int* signal) {
   int taken;
   do {
@@ -120,7 +135,7 @@ int sigwait(const sigset_t* set, int* signal) {
 }
 
 int sigaltstack(const stack_t* restrict stack, stack_t* restrict old) {
-  return (int)SYSCALL2(sigaltstack, stack, old);
+  return (int)SYSCALL(sigaltstack, stack, old);
 }
 
 int pause(void) {
@@ -162,11 +177,11 @@ _sig_func_ptr sigset(int signal, _sig_func_ptr handler) {
 /* --- Sending. */
 
 int sigqueue(pid_t pid, int signal, union sigval value) {
-  return (int)SYSCALL3(sigqueue, pid, signal, value.sival_ptr);
+  return (int)SYSCALL(sigqueue, pid, signal, value.sival_ptr);
 }
 
 int kill(pid_t pid, int signal) {
-  return (int)SYSCALL2(kill, pid, signal);
+  return (int)SYSCALL(kill, pid, signal);
 }
 
 int killpg(pid_t group, int signal) {
@@ -175,10 +190,6 @@ int killpg(pid_t group, int signal) {
     return -1;
   }
   return kill(-group, signal);
-}
-
-int raise(int signal) {
-  return kill(getpid(), signal);
 }
 
 void psignal(int signal, const char* message) {

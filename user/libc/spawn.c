@@ -1,16 +1,17 @@
-/* posix_spawn: fork, the attributes, the file actions in order, exec.
+/* posix_spawn: forks; the child applies the attributes, then the file actions in order, then execs.
  *
- * The child is a copy of the caller, so nothing that it does shows in the caller's memory. What
- * goes wrong between fork and exec it sends as an error number through a pipe that a successful
- * exec closes: the caller reads either that number or the end of the file, and then knows whether
- * the program runs. The pipe's writing end moves out of the way when a file action names its
+ * The child has its own copy of the memory, so it cannot store its error in the caller's memory.
+ * Instead it writes the error number to a pipe that a successful exec closes. The caller reads
+ * either this number, or the end of the pipe, which means that the program runs. If a file action
+ * uses the descriptor of the pipe's writing end, the child first moves that end to another
  * descriptor.
  *
- * An attributes object and a list of file actions are pointers to memory of their own, as newlib's
- * <spawn.h> declares them.
+ * posix_spawnattr_t and posix_spawn_file_actions_t are pointers in newlib's <spawn.h>; their init
+ * functions allocate the structures below.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -18,6 +19,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "start.h"
 
 struct __posix_spawnattr {
   short flags; /* POSIX_SPAWN_* */
@@ -34,7 +37,7 @@ struct action {
   enum action_kind kind;
   int fd, from, flags;
   mode_t mode;
-  const char* path; /* of ACTION_OPEN and ACTION_CHDIR: stands behind the structure */
+  const char* path; /* for ACTION_OPEN and ACTION_CHDIR; stored in memory after the structure */
 };
 
 struct __posix_spawn_file_actions {
@@ -106,7 +109,7 @@ int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t* actions) {
   return 0;
 }
 
-/* Appends a copy of `from`, with `path` behind it. EBADF, ENOMEM. */
+/* Appends a copy of the action `from`, with a copy of `path`. Returns 0, EBADF or ENOMEM. */
 static int add(posix_spawn_file_actions_t* actions, struct action from, const char* path) {
   if (from.fd < 0 || from.from < 0) return EBADF;
   size_t size = strlen(path) + 1;
@@ -138,7 +141,7 @@ int posix_spawn_file_actions_addfchdir_np(posix_spawn_file_actions_t* actions, i
   return add(actions, (struct action){.kind = ACTION_FCHDIR, .fd = fd}, "");
 }
 
-/* In the child: 0, or an error number. */
+/* Sets the attributes in the child. Returns 0 or an error number. */
 static int apply_attributes(const struct __posix_spawnattr* attributes) {
   short flags = attributes->flags;
   if (flags & (POSIX_SPAWN_SETSCHEDPARAM | POSIX_SPAWN_SETSCHEDULER)) return ENOTSUP;
@@ -159,8 +162,8 @@ static int apply_attributes(const struct __posix_spawnattr* attributes) {
   return 0;
 }
 
-/* In the child: 0, or an error number. An opened file gets the descriptor that was asked for, with
- * the flags that were asked for. dup2 to itself means that the program shall have the descriptor.
+/* Performs a file action in the child. Returns 0 or an error number. ACTION_DUP2 of a descriptor to
+ * itself clears its FD_CLOEXEC, so that the program inherits it.
  */
 static int apply(const struct action* action) {
   switch (action->kind) {
@@ -177,7 +180,7 @@ static int apply(const struct action* action) {
       if (action->fd != action->from) return dup2(action->from, action->fd) < 0 ? errno : 0;
       return fcntl(action->fd, F_SETFD, 0) < 0 ? errno : 0;
     case ACTION_CLOSE:
-      close(action->fd); /* one that is closed already is no error */
+      close(action->fd); /* the descriptor may already be closed */
       return 0;
     case ACTION_CHDIR:
       return chdir(action->path) < 0 ? errno : 0;
@@ -221,9 +224,10 @@ static _Noreturn void child(int report, const char* file, exec_function* exec,
 static int spawn(pid_t* pid, const char* file, exec_function* exec,
                  const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
                  char* const argv[], char* const envp[]) {
-  int ends[2];
+  int ends[2], cancel_state;
   if (pipe2(ends, O_CLOEXEC) < 0) return errno;
-  pid_t made = fork();
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+  pid_t made = __stele_fork();
   if (made == 0) {
     close(ends[0]);
     child(ends[1], file, exec, actions, attributes, argv, envp);
@@ -241,6 +245,7 @@ static int spawn(pid_t* pid, const char* file, exec_function* exec,
     }
   }
   close(ends[0]);
+  pthread_setcancelstate(cancel_state, NULL);
   if (error == 0 && pid != NULL) *pid = made;
   return error;
 }

@@ -1,4 +1,4 @@
-/* What runs before main and after it: called by crt0.S, on the program's first stack. */
+/* The code before and after main, called by crt0.S on the program's first stack. */
 #include "start.h"
 
 #include <errno.h>
@@ -10,14 +10,15 @@
 
 #include "abi/start.h"
 #include "syscall.h"
+#include "thread.h"
 
 extern char** environ;
 extern void __libc_init_array(void);
 extern void __libc_fini_array(void);
 extern void __call_exitprocs(int code, void* object);
 
-/* Relocations whose symbols are functions that choose a function (target_clones, ifunc). From the
- * linker. */
+/* The linker's bounds of the relocations of functions with a resolver (target_clones, ifunc). The
+ * resolvers run once, at the program's start. */
 extern const Elf64_Rela __rela_iplt_start[], __rela_iplt_end[];
 
 /* argv[0] and its last component, for messages. */
@@ -42,8 +43,8 @@ static void choose_functions(void) {
     *(uintptr_t*)entry->r_offset = ((uintptr_t(*)(void))entry->r_addend)();
 }
 
-/* From crt0.S. The first thread's storage lies at the bottom of its stack, in this frame, which
- * never ends: a program that has none of its own costs no page more. */
+/* Called by crt0.S; never returns. The first thread's thread-local storage is in this stack frame,
+ * so that a small program needs no additional page for this storage. */
 _Noreturn void __stele_start(long* stack, int (*main)(int argc, char** argv, char** envp)) {
   int argc = (int)stack[0];
   char** argv = (char**)(stack + 1);
@@ -68,6 +69,11 @@ _Noreturn void __stele_start(long* stack, int (*main)(int argc, char** argv, cha
 }
 
 void exit(int code) {
+  /* Only one thread may end the process. Any other thread that calls exit waits for the lock until
+   * _exit kills it. */
+  __LOCK_INIT(static, exiting);
+  SELF(cancel_mode) = CANCEL_DISABLED;
+  __stele_lock(&exiting);
   __stele_tls_end();
   __call_exitprocs(code, NULL);
   if (_GLOBAL_REENT->__cleanup) _GLOBAL_REENT->__cleanup(_GLOBAL_REENT);

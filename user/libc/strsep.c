@@ -1,4 +1,4 @@
-/* newlib's strsep gives NULL for an empty last field. */
+/* Replaces newlib's strsep, which returns NULL for an empty last field. */
 #include <string.h>
 
 char* strsep(char** rest, const char* delimiters) {

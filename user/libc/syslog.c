@@ -1,5 +1,5 @@
 /* System messages. No program collects them, so they go to standard error, in one write each, as
- * "program[process]: message". The mask of priorities works as everywhere.
+ * "program[process]: message". The mask of priorities works as on other systems.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,14 +28,15 @@ int setlogmask(int new_mask) {
   return old;
 }
 
-/* Copies `format` with each %m replaced by the words for `error`. Cuts off what has no room. */
+/* Copies `format` to `to`, with each %m replaced by the message of `error`. The copy is cut off
+ * after `room` - 1 bytes. */
 static void with_error(char* to, size_t room, const char* format, int error) {
   size_t length = 0;
   for (; *format != '\0' && length + 1 < room; format++) {
     if (format[0] != '%') {
       to[length++] = *format;
     } else if (format[1] == 'm') {
-      /* What is in the words is no format. */
+      /* Doubles a percent sign in the message, so that it is no conversion. */
       for (const char* word = strerror(error); *word != '\0' && length + 2 < room; word++) {
         if (*word == '%') to[length++] = '%';
         to[length++] = *word;

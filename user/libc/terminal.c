@@ -17,7 +17,7 @@ int ioctl(int fd, int request, ...) {
   va_start(arguments, request);
   void* argument = va_arg(arguments, void*);
   va_end(arguments);
-  return (int)SYSCALL3(ioctl, fd, request, argument);
+  return (int)SYSCALL(ioctl, fd, request, argument);
 }
 
 int tcgetattr(int fd, struct termios* terminal) {
@@ -66,13 +66,13 @@ int tcflush(int fd, int queue) {
 int tcflow(int fd, int action) {
   return ioctl(fd, ABI_TCXONC, action);
 }
-/* There is no line that could be broken. */
+/* No terminal has a serial line on which a break could be sent. */
 int tcsendbreak(int fd, int duration) {
   (void)duration;
   return tcdrain(fd);
 }
 
-/* One speed for both ways. */
+/* Input and output share one speed, in c_cflag. */
 speed_t cfgetospeed(const struct termios* terminal) {
   return terminal->c_cflag & CBAUD;
 }
@@ -87,7 +87,7 @@ int cfsetospeed(struct termios* terminal, speed_t speed) {
   terminal->c_cflag = (terminal->c_cflag & ~(tcflag_t)CBAUD) | speed;
   return 0;
 }
-/* 0: that of the output. */
+/* POSIX: input speed 0 means the speed of the output. */
 int cfsetispeed(struct termios* terminal, speed_t speed) {
   return speed == 0 ? 0 : cfsetospeed(terminal, speed);
 }
@@ -116,7 +116,7 @@ int ttyname_r(int fd, char* name, size_t size) {
   if (!isatty(fd)) return errno;
   int number;
   if (ioctl(fd, ABI_TCGPTN, &number) == 0) snprintf(path, sizeof path, "/dev/pts/%d", number);
-  /* The master of a pair has no name, nor has a slave that has lost its master. */
+  /* A master has no name, and neither has a slave after its master was closed. */
   if (!is_same_file(fd, path) && !is_same_file(fd, "/dev/console")) return ENODEV;
   return strlcpy(name, path, size) < size ? 0 : ERANGE;
 }

@@ -5,16 +5,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "syscall.h"
+#include "cancel.h"
 
 int clock_gettime(clockid_t clock, struct timespec* time) {
-  return (int)SYSCALL3(clock_gettime, clock, time, NULL);
+  return (int)SYSCALL(clock_gettime, clock, time, NULL);
 }
 int clock_getres(clockid_t clock, struct timespec* resolution) {
-  return (int)SYSCALL3(clock_gettime, clock, NULL, resolution);
+  return (int)SYSCALL(clock_gettime, clock, NULL, resolution);
 }
 int clock_settime(clockid_t clock, const struct timespec* time) {
-  return (int)SYSCALL2(clock_settime, clock, time);
+  return (int)SYSCALL(clock_settime, clock, time);
 }
 
 int clock_getcpuclockid(pid_t pid, clockid_t* clock) {
@@ -39,15 +39,15 @@ int settimeofday(const struct timeval* time, const struct timezone* zone) {
   return clock_settime(CLOCK_REALTIME, &now);
 }
 
-/* An error number, and errno as it was. */
+/* Returns an error number, and leaves errno unchanged. */
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec* time,
                     struct timespec* left) {
-  long result = syscall6(ABI_SYS_nanosleep, clock, flags, (long)time, (long)left, 0, 0);
+  long result = cancellable6(ABI_SYS_nanosleep, clock, flags, (long)time, (long)left, 0, 0);
   return (int)-result;
 }
 
 int nanosleep(const struct timespec* time, struct timespec* left) {
-  return (int)SYSCALL4(nanosleep, CLOCK_MONOTONIC, 0, time, left);
+  return (int)CANCELLABLE4(nanosleep, CLOCK_MONOTONIC, 0, time, left);
 }
 
 unsigned sleep(unsigned seconds) {
@@ -68,7 +68,7 @@ static clock_t ticks_of(const struct abi_timespec* time, long per_second) {
 clock_t times(struct tms* result) {
   struct abi_rusage self, children;
   struct timespec now;
-  if (SYSCALL2(times, &self, &children) < 0 || clock_gettime(CLOCK_MONOTONIC, &now) < 0)
+  if (SYSCALL(times, &self, &children) < 0 || clock_gettime(CLOCK_MONOTONIC, &now) < 0)
     return (clock_t)-1;
   long per_second = sysconf(_SC_CLK_TCK);
   result->tms_utime = ticks_of(&self.user, per_second);
@@ -81,6 +81,6 @@ clock_t times(struct tms* result) {
 
 clock_t clock(void) {
   struct abi_rusage self;
-  if (SYSCALL2(times, &self, NULL) < 0) return (clock_t)-1;
+  if (SYSCALL(times, &self, NULL) < 0) return (clock_t)-1;
   return ticks_of(&self.user, CLOCKS_PER_SEC) + ticks_of(&self.system, CLOCKS_PER_SEC);
 }

@@ -1,12 +1,12 @@
-/* The calendar turned back into seconds, without a time zone. */
+/* Converts a calendar date to seconds, without a time zone. */
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
 #include <time.h>
 
-/* Days from 1 January 1970 to the first of a month, months counted from January = 0 and possibly
- * outside of 0..11. A year begins with March here, so that the day that comes and goes is its last;
- * 400 years have 146,097 days. */
+/* Returns the days from 1 January 1970 to the first day of a month. Month 0 is January; `month` may
+ * be outside of 0..11. The computation uses years that begin in March, so that a leap day is the
+ * last day of its year. 400 years have 146,097 days. */
 static int64_t days_before(int64_t year, int64_t month) {
   year += month / 12;
   month %= 12;
@@ -29,7 +29,7 @@ time_t timegm(struct tm* calendar) {
     errno = EOVERFLOW;
     return (time_t)-1;
   }
-  *calendar = normal; /* in range, with the day of the week and of the year */
+  *calendar = normal; /* fields in their ranges, with the day of the week and of the year */
   return seconds;
 }
 

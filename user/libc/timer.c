@@ -1,4 +1,4 @@
-/* Timers: alarm and setitimer, and those of POSIX. */
+/* Timers: alarm, setitimer and POSIX timers. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -11,7 +11,7 @@ static struct abi_timespec timespec_of(const struct timeval* time) {
   return (struct abi_timespec){.sec = time->tv_sec, .nsec = time->tv_usec * 1000};
 }
 
-/* Rounded up, so that what is left never seems to be nothing. */
+/* Rounds up, so that remaining time never becomes zero. */
 static struct timeval timeval_of(const struct abi_timespec* time) {
   long microseconds = (time->nsec + 999) / 1000;
   return (struct timeval){.tv_sec = time->sec + microseconds / 1000000,
@@ -28,7 +28,7 @@ int setitimer(int which, const struct itimerval* restrict value, struct itimerva
     to = (struct abi_itimerspec){.interval = timespec_of(&value->it_interval),
                                  .value = timespec_of(&value->it_value)};
   }
-  if (SYSCALL3(setitimer, which, value != NULL ? &to : NULL, &from) < 0) return -1;
+  if (SYSCALL(setitimer, which, value != NULL ? &to : NULL, &from) < 0) return -1;
   if (old != NULL) {
     old->it_interval = timeval_of(&from.interval);
     old->it_value = timeval_of(&from.value);
@@ -43,7 +43,7 @@ int getitimer(int which, struct itimerval* value) {
 unsigned alarm(unsigned seconds) {
   struct itimerval value = {.it_value = {.tv_sec = seconds}}, old;
   if (setitimer(ITIMER_REAL, &value, &old) < 0) return 0;
-  /* The nearest second, but not none while there is time left. */
+  /* Rounds to the nearest second, but not to 0 while time is left. */
   unsigned left = (unsigned)old.it_value.tv_sec + (old.it_value.tv_usec >= 500000);
   return left == 0 && old.it_value.tv_usec > 0 ? 1 : left;
 }
@@ -64,7 +64,7 @@ int timer_create(clockid_t clock, struct sigevent* restrict event, timer_t* rest
                                 .signal = event->sigev_signo,
                                 .value = (uint64_t)event->sigev_value.sival_ptr};
   }
-  long id = SYSCALL2(timer_create, clock, event != NULL ? &abi : NULL);
+  long id = SYSCALL(timer_create, clock, event != NULL ? &abi : NULL);
   if (id < 0) return -1;
   *timer = (timer_t)id;
   return 0;
@@ -72,14 +72,14 @@ int timer_create(clockid_t clock, struct sigevent* restrict event, timer_t* rest
 
 int timer_settime(timer_t timer, int flags, const struct itimerspec* restrict value,
                   struct itimerspec* restrict old) {
-  return (int)SYSCALL4(timer_settime, timer, flags, value, old);
+  return (int)SYSCALL(timer_settime, timer, flags, value, old);
 }
 int timer_gettime(timer_t timer, struct itimerspec* value) {
-  return (int)SYSCALL2(timer_gettime, timer, value);
+  return (int)SYSCALL(timer_gettime, timer, value);
 }
 int timer_getoverrun(timer_t timer) {
-  return (int)SYSCALL1(timer_overrun, timer);
+  return (int)SYSCALL(timer_overrun, timer);
 }
 int timer_delete(timer_t timer) {
-  return (int)SYSCALL1(timer_delete, timer);
+  return (int)SYSCALL(timer_delete, timer);
 }

@@ -2,13 +2,13 @@
  *
  * FS base is the thread pointer (System V ABI, AMD64 supplement; variant II of Drepper, "ELF
  * Handling For Thread-Local Storage"): the program's __thread variables lie below it, at offsets
- * that the linker has fixed, and a control block begins at it:
+ * that the linker has fixed, and the library's structure of a thread begins at it (thread.h):
  *
- *   fs:0     the thread pointer itself, which code reads to have an address
+ *   fs:0     the thread pointer itself, from which code computes addresses
  *   fs:0x28  the canary of -fstack-protector
  *
- * The kernel changes FS base with the task, and has to be told it (set_tls): the instruction for
- * it, wrfsbase, is off. All threads would share a canary, and a fork has it, as POSIX systems do.
+ * The kernel saves and restores FS base with each task. The system call set_tls sets it, since the
+ * instruction wrfsbase is disabled. All threads, and the children of a fork, have the same canary.
  */
 #include <elf.h>
 #include <reent.h>
@@ -20,19 +20,11 @@
 
 #include "start.h"
 #include "syscall.h"
+#include "thread.h"
 
-struct control_block {
-  struct control_block* self;
-  uintptr_t unused[4];
-  uintptr_t canary;
-};
-_Static_assert(offsetof(struct control_block, canary) == 0x28, "where gcc expects it");
-
-/* newlib's state of a thread: errno, strtok's place and the like. */
-static __thread struct _reent* reent;
-
+/* Returns newlib's state of the thread: errno, strtok's position and so on. */
 struct _reent* __getreent(void) {
-  return reent;
+  return SELF(reent);
 }
 
 static size_t align_up(size_t n, size_t alignment) {
@@ -49,55 +41,63 @@ struct tls_layout __stele_tls_layout(void) {
     layout.offset = align_up(header->p_vaddr + header->p_memsz, header->p_align) - header->p_vaddr;
     if (header->p_align > layout.alignment) layout.alignment = header->p_align;
   }
-  layout.size = layout.offset + layout.alignment - 1 + sizeof(struct control_block);
+  layout.size = layout.offset + layout.alignment - 1 + sizeof(struct thread);
   return layout;
 }
 
-void __stele_tls_start(const struct tls_layout* layout, void* memory) {
-  struct control_block* block =
-      (struct control_block*)align_up((uintptr_t)memory + layout->offset, layout->alignment);
-  char* variables = (char*)block - layout->offset;
-  memset(variables, 0, layout->offset + sizeof *block);
+struct thread* __stele_tls_make(const struct tls_layout* layout, void* memory) {
+  struct thread* thread =
+      (struct thread*)align_up((uintptr_t)memory + layout->offset, layout->alignment);
+  char* variables = (char*)thread - layout->offset;
+  memset(variables, 0, layout->offset + sizeof *thread);
   memcpy(variables, layout->image, layout->image_size);
-  block->self = block;
+  thread->self = thread;
   const uintptr_t* random = (const uintptr_t*)getauxval(AT_RANDOM);
-  /* A string that runs over ends before it: its lowest byte is zero. */
-  if (random != NULL) block->canary = random[0] & ~(uintptr_t)0xff;
-  syscall6(ABI_SYS_set_tls, (long)block, 0, 0, 0, 0, 0);
-  reent = _GLOBAL_REENT;
+  /* The canary's lowest byte is zero, so that a string function that overruns its buffer stops
+   * there. */
+  if (random != NULL) thread->canary = random[0] & ~(uintptr_t)0xff;
+  return thread;
 }
 
-/* Called by functions that were compiled with -fstack-protector. */
+void __stele_tls_start(const struct tls_layout* layout, void* memory) {
+  struct thread* thread = __stele_tls_make(layout, memory);
+  thread->lock_id = 1;
+  thread->is_first = 1;
+  thread->reent = _GLOBAL_REENT;
+  stele_call(ABI_SYS_set_tls, (long)thread, 0, 0, 0, 0, 0);
+}
+
+/* Called by functions compiled with -fstack-protector. */
 _Noreturn void __stack_chk_fail(void) {
   static const char message[] = "*** stack smashing detected ***: terminated\n";
   write(STDERR_FILENO, message, sizeof message - 1);
   abort();
 }
 
-/* Destructors of C++'s thread_local variables, the last one first. */
-struct destructor {
-  struct destructor* next;
+/* A list of destructors of C++'s thread_local variables, the last registered first. */
+struct cxx_destructor {
+  struct cxx_destructor* next;
   void (*function)(void* object);
   void* object;
 };
-static __thread struct destructor* destructors;
 
-/* Called by the code of C++ programs when such a variable has been constructed; `program` names the
- * shared object, of which there is one. 0, or -1 without memory. */
+/* C++ programs call this function when a thread_local variable has been constructed. `program`
+ * identifies a shared library, and is ignored since there are none. Returns 0, or -1 if out of
+ * memory. */
 int __cxa_thread_atexit(void (*function)(void* object), void* object, void* program);
 int __cxa_thread_atexit(void (*function)(void* object), void* object, void* program) {
   (void)program;
-  struct destructor* entry = malloc(sizeof *entry);
+  struct cxx_destructor* entry = malloc(sizeof *entry);
   if (entry == NULL) return -1;
-  *entry = (struct destructor){destructors, function, object};
-  destructors = entry;
+  *entry = (struct cxx_destructor){SELF(destructors), function, object};
+  SELF(destructors) = entry;
   return 0;
 }
 
 void __stele_tls_end(void) {
-  while (destructors != NULL) {
-    struct destructor* entry = destructors;
-    destructors = entry->next;
+  while (SELF(destructors) != NULL) {
+    struct cxx_destructor* entry = SELF(destructors);
+    SELF(destructors) = entry->next;
     entry->function(entry->object);
     free(entry);
   }

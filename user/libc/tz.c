@@ -1,8 +1,8 @@
-/* The time zone of TZ, as POSIX writes it: "CET-1CEST,M3.5.0,M10.5.0/3", "<+0330>-3:30". A value
- * that is not of this form, and none, mean UTC: there is no database of places.
+/* The time zone in TZ, in POSIX's form: "CET-1CEST,M3.5.0,M10.5.0/3", "<+0330>-3:30". Any other
+ * value, or no TZ, means UTC: there is no time zone database.
  *
- * newlib computes with what stands in its __tzinfo: two rules, when summer time begins and when it
- * ends, each with the offset (seconds west of Greenwich) of the time before it.
+ * newlib's conversions use its structure __tzinfo. It has two rules, for the start and the end of
+ * summer time. Each rule has the offset (seconds west of Greenwich) that holds before its change.
  */
 #include <ctype.h>
 #include <reent.h>
@@ -25,13 +25,13 @@ enum { NAME = 16 };
 
 struct zone {
   char names[2][NAME];
-  long offsets[2]; /* seconds west of Greenwich */
-  int summer;      /* there is summer time */
+  long offsets[2]; /* of standard and summer time: seconds west of Greenwich */
+  int summer;      /* true if the zone has summer time */
   __tzrule_type rules[2];
 };
 
-/* Each of the following reads something at `at` and gives what stands behind it; NULL if it is
- * wrong. */
+/* Each of the following functions reads an element at `at` and returns the text after it; NULL if
+ * the element is malformed, or `at` does not begin with one. */
 
 static const char* read_name(const char* at, char name[NAME]) {
   int quoted = *at == '<';
@@ -57,7 +57,7 @@ static const char* read_number(const char* at, int least, int most, int* number)
   return at;
 }
 
-/* [+-]hh[:mm[:ss]] */
+/* Reads [+-]hh[:mm[:ss]]; hours up to `most`. */
 static const char* read_time(const char* at, int most, long* seconds) {
   int sign = *at == '-' ? -1 : 1, hours, minutes = 0, rest = 0;
   if (*at == '-' || *at == '+') at++;
@@ -68,7 +68,7 @@ static const char* read_time(const char* at, int most, long* seconds) {
   return at;
 }
 
-/* ,Mm.w.d or ,Jn or ,n, and perhaps /time. */
+/* Reads a rule: ,Mm.w.d or ,Jn or ,n, optionally followed by /time. */
 static const char* read_rule(const char* at, __tzrule_type* rule) {
   if (*at++ != ',') return NULL;
   if (*at == 'M') {
@@ -89,7 +89,7 @@ static const char* read_rule(const char* at, __tzrule_type* rule) {
   return at;
 }
 
-/* 1 if `text` is a time zone, which is then in `zone`. */
+/* Parses a time zone into `zone`. Returns 1 if `text` is a valid time zone, otherwise 0. */
 static int read_zone(const char* text, struct zone* zone) {
   const char* at = read_name(text, zone->names[0]);
   if (at != NULL) at = read_time(at, 24, &zone->offsets[0]);
@@ -100,7 +100,7 @@ static int read_zone(const char* text, struct zone* zone) {
   at = read_name(at, zone->names[1]);
   if (at != NULL && *at != ',' && *at != '\0') at = read_time(at, 24, &zone->offsets[1]);
   if (at == NULL) return 0;
-  if (*at == '\0') at = ",M3.2.0,M11.1.0"; /* those of the United States, as everywhere */
+  if (*at == '\0') at = ",M3.2.0,M11.1.0"; /* the rules of the United States, as on other systems */
   at = read_rule(at, &zone->rules[0]);
   if (at != NULL) at = read_rule(at, &zone->rules[1]);
   return at != NULL && *at == '\0';
@@ -108,7 +108,7 @@ static int read_zone(const char* text, struct zone* zone) {
 
 void _tzset_unlocked(void) {
   static struct zone zone;
-  static char* known; /* the value of TZ that `zone` is from; NULL: UTC */
+  static char* known; /* the value of TZ from which `zone` was made; NULL before the first call */
   const char* value = getenv("TZ");
   if (value == NULL) value = "";
   if (strcmp(value, known != NULL ? known : "") == 0) return;

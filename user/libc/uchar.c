@@ -1,6 +1,6 @@
-/* <uchar.h>: characters as UTF-16 and UTF-32. wchar_t is UTF-32 already; half of a pair of
- * surrogates waits in the conversion state, where newlib keeps the bytes of an incomplete
- * character.
+/* <uchar.h>: characters as UTF-16 and UTF-32. wchar_t is UTF-32. Between two calls, one half of a
+ * surrogate pair is stored in the mbstate_t, in the field that newlib uses for the bytes of an
+ * incomplete character.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,7 +21,7 @@ size_t c32rtomb(char* to, char32_t c, mbstate_t* state) {
   return to == NULL ? wcrtomb(NULL, L'\0', state) : wcrtomb(to, (wchar_t)c, state);
 }
 
-/* The count that newlib never has between characters: the half of a pair is in the value. */
+/* A value of mbstate_t.__count that newlib never uses: __value holds one half of a pair. */
 enum { HALF = -16 };
 
 size_t mbrtoc16(char16_t* to, const char* from, size_t size, mbstate_t* state) {
@@ -30,7 +30,7 @@ size_t mbrtoc16(char16_t* to, const char* from, size_t size, mbstate_t* state) {
   if (state->__count == HALF) {
     if (to != NULL) *to = (char16_t)state->__value.__wch;
     memset(state, 0, sizeof *state);
-    return (size_t)-3; /* from no further byte */
+    return (size_t)-3; /* consumes no further byte */
   }
   char32_t c = 0;
   size_t used = mbrtoc32(&c, from, size, state);
@@ -58,7 +58,7 @@ size_t c16rtomb(char* to, char16_t c, mbstate_t* state) {
   } else if (high && to != NULL) {
     state->__count = HALF;
     state->__value.__wch = c;
-    return 0; /* with the next one */
+    return 0; /* the second half writes the whole character */
   }
   errno = EILSEQ;
   return (size_t)-1;

@@ -1,4 +1,4 @@
-/* The limit of a file's size, in blocks of 512 bytes: what POSIX had before getrlimit. */
+/* The limit of a file's size, in blocks of 512 bytes: POSIX's predecessor of getrlimit. */
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* The users and groups of /etc/passwd and /etc/group.
  *
- * Each look reads the file from its beginning and keeps nothing, so that what changes there is seen
- * at once. An entry is one line; its text, and for a group the pointers to its members, lie in the
- * caller's buffer. The calls without a buffer have one each. A line that is no entry is passed
- * over. */
+ * Each lookup reads the file from its beginning and caches nothing, so that changes take effect at
+ * once. An entry is one line. The text of the line, and for a group the array of pointers to its
+ * members, are stored in the caller's buffer. Functions without a buffer parameter use the static
+ * buffers `user` and `group`. Malformed lines are skipped. */
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -16,8 +16,8 @@
 #define USERS "/etc/passwd"
 #define GROUPS "/etc/group"
 
-/* The next line into the buffer, without its end. ENOENT after the last; ERANGE if there is no
- * room, as for the number that is not in the file then. */
+/* Reads the next line into the buffer, without its newline. Returns 0, ENOENT after the last line,
+ * ERANGE if the buffer is too small, or the error of reading. */
 static int next_line(FILE* file, char* buffer, size_t size) {
   if (size < 2) return ERANGE;
   if (size > INT32_MAX) size = INT32_MAX;
@@ -29,10 +29,11 @@ static int next_line(FILE* file, char* buffer, size_t size) {
   return 0;
 }
 
-/* Cuts the line at its colons; how many fields there are, of which `room` are noted. */
+/* Cuts the line at its colons. Returns the number of fields, of which the first `room` are
+ * stored. */
 static size_t split(char* line, char** fields, size_t room) {
   size_t count = 0;
-  while (line != NULL) { /* newlib's strsep forgets an empty field at the end */
+  while (line != NULL) {
     if (count < room) fields[count] = line;
     count++;
     if ((line = strchr(line, ':')) != NULL) *line++ = 0;
@@ -74,7 +75,7 @@ static int next_group(FILE* file, struct group* group, char* buffer, size_t size
     if (!parse_id(fields[2], &group->gr_gid)) continue;
     group->gr_name = fields[0];
     group->gr_passwd = fields[1];
-    /* The members' names are where they are; the pointers to them follow the line. */
+    /* The members' names stay in the line; the array of pointers to them follows the line. */
     used += -(uintptr_t)(buffer + used) % sizeof(char*);
     size_t room = used < size ? (size - used) / sizeof(char*) : 0;
     group->gr_mem = (char**)(buffer + used);
@@ -90,7 +91,8 @@ static int next_group(FILE* file, struct group* group, char* buffer, size_t size
   }
 }
 
-/* By name, or by number if that is NULL. 0 with `*result` NULL if there is none. */
+/* Searches by name, or by number if `name` is NULL. Returns an error number; 0 with `*result` NULL
+ * if there is no such user. */
 static int find_user(const char* name, uid_t uid, struct passwd* user, char* buffer, size_t size,
                      struct passwd** result) {
   *result = NULL;
@@ -136,16 +138,16 @@ int getgrgid_r(gid_t gid, struct group* group, char* buffer, size_t size, struct
   return find_group(NULL, gid, group, buffer, size, result);
 }
 
-/* Of the calls without a buffer of the caller's. */
+/* The buffers of functions without a buffer parameter. */
 static struct {
   struct passwd entry;
   char text[1024];
-  FILE* file; /* of getpwent */
+  FILE* file; /* stream of getpwent */
 } user;
 static struct {
   struct group entry;
   char text[4096];
-  FILE* file; /* of getgrent */
+  FILE* file; /* stream of getgrent */
 } group;
 
 static struct passwd* only_user(const char* name, uid_t uid) {
@@ -204,8 +206,9 @@ void setgrent(void) {
   endgrent();
 }
 
-/* `first` and the groups that have `name` among their members. -1 if they are more than `*count`,
- * which then says how many. */
+/* Lists the group `first` and all groups with `name` among their members. On the call `*count` is
+ * the room in `list`; on return, the number of these groups. Returns -1 if there was not enough
+ * room. */
 int getgrouplist(const char* name, gid_t first, gid_t* list, int* count) {
   int room = *count, found = 0;
   if (found < room) list[found] = first;
@@ -227,7 +230,7 @@ int getgrouplist(const char* name, gid_t first, gid_t* list, int* count) {
   return found <= room ? found : -1;
 }
 
-/* Nobody keeps a record of who logs in, so it is the user that the process was started by. */
+/* Returns the name of the user who started the process, since there is no record of logins. */
 char* getlogin(void) {
   static char name[64];
   int error = getlogin_r(name, sizeof name);

@@ -1,12 +1,13 @@
-/* Words as the shell expands them, by the shell.
+/* Expands words as the shell does, by running the shell.
  *
- * What may not stand in words is looked for first, with the shell's quoting rules; so nothing but
- * words (and commands in $(…), unless they are refused) gets to run. The shell then prints each
- * word with a NUL behind it. The first one is a mark of our own: if it is missing, the shell did
- * not understand.
+ * wordexp first rejects unquoted characters such as | and ;, by the shell's quoting rules, so that
+ * the text is nothing but words (and commands in $(…), unless WRDE_NOCMD forbids them). Then the
+ * shell expands the words and prints each, followed by a NUL. The first word printed is the marker
+ * "x": if it is missing, the shell found a syntax error.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 
 extern char** environ;
 
-/* The end of what begins with the "(" at `at`, or NULL. */
+/* Returns the ")" that matches the "(" at `at`, or NULL. */
 static const char* closing(const char* at) {
   int depth = 0;
   char quote = '\0';
@@ -35,7 +36,7 @@ static const char* closing(const char* at) {
   return NULL;
 }
 
-/* 0, or the WRDE_ code for what the words have and may not have. */
+/* Returns 0, or the WRDE_ code for the first forbidden character or construct in `words`. */
 static int refuse(const char* words, int flags) {
   char quote = '\0';
   int braces = 0; /* open ${ */
@@ -63,7 +64,7 @@ static int refuse(const char* words, int flags) {
       case '$':
         if (at[1] == '(') {
           if (at[2] != '(' && (flags & WRDE_NOCMD)) return WRDE_CMDSUB;
-          /* Arithmetic may have commands in it. */
+          /* Arithmetic may contain commands. */
           if ((flags & WRDE_NOCMD) && strstr(at + 2, "$(") != NULL) return WRDE_CMDSUB;
           at = closing(at + 1);
           if (at == NULL) return WRDE_SYNTAX;
@@ -94,7 +95,8 @@ static int refuse(const char* words, int flags) {
   return quote != '\0' || braces > 0 ? WRDE_SYNTAX : 0;
 }
 
-/* All that the shell says, in memory of its own with `size` bytes; 0 or WRDE_NOSPACE. */
+/* Runs the shell, and returns its output in `*answer`, `*size` bytes that the caller frees. Returns
+ * 0 or WRDE_NOSPACE. */
 static int ask_shell(const char* words, int flags, char** answer, size_t* size) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) < 0) return WRDE_NOSPACE;
@@ -157,7 +159,10 @@ int wordexp(const char* words, wordexp_t* result, int flags) {
 
   char* answer = NULL;
   size_t size = 0;
+  int cancel_state;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
   error = ask_shell(words, flags, &answer, &size);
+  pthread_setcancelstate(cancel_state, NULL);
   if (error == 0 && (size < 2 || answer[size - 1] != '\0'))
     error = flags & WRDE_UNDEF ? WRDE_BADVAL : WRDE_SYNTAX;
   size_t count = 0;

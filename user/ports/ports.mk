@@ -1,17 +1,16 @@
-# The programs of others that are not in the initial archive, and their tests. Included by the top Makefile after user/user.mk, which
-# has the rest of user/ports. A recipe with a file `tests` gives an archive of its own, $(BASE)/ports/NAME.cpio, that `scripts/guest --port
-# NAME`, `make run PORTS=…` and `make leaktest PORTS=…` append to the initial one:
+# Third-party programs outside the initial archive, and their tests. Included by the top Makefile after user/user.mk, which has the rest of
+# user/ports. A recipe with a file `tests` makes an archive of its own, $(BASE)/ports/NAME.cpio, that `scripts/guest --port NAME`, `make
+# run PORTS=…` and `make leaktest PORTS=…` append to the initial one:
 #
 #   /bin/*                    its programs (RESULT/bin)
-#   /usr/ports/NAME/tests/*   what its tests need (RESULT/tests, and the recipe's folder `files`)
-#   /usr/ports/NAME/large/*   what few of them need, and not each of them gets a copy of (RESULT/large)
-#   /usr/ports/NAME/list      the tests: lines `[+-]TEST COMMAND`, + for those of the short form, - for those that take long (the recipe's
-#                             file `tests`)
+#   /usr/ports/NAME/tests/*   files of its tests (RESULT/tests, and the recipe's folder `files`)
+#   /usr/ports/NAME/large/*   large files of a few tests, not copied for each test (RESULT/large)
+#   /usr/ports/NAME/list      the tests: lines `[+-]TEST COMMAND`, + for the short form, - for long tests (the recipe's file `tests`)
 #   /bin/port-tests           runs them
-#   /bin/port-load            runs those of all ports at random, for `make load`
+#   /bin/port-load            runs the tests of all ports at random, for `make load`
 #
-# $(BASE)/ports/native/NAME is the same of the same source, built for this machine: `make test-ports` compares what the tests print. What
-# of upstream's tests does not run is in the recipe's file `skipped`, with the reason.
+# $(BASE)/ports/native/NAME has the same files, built for this machine: `make test-ports` compares the tests' output. The recipe's file
+# `skipped` lists the tests of upstream that do not run, with the reason.
 
 PORTS_OUT := $(BASE)/ports
 PORTS_OF_OTHERS := $(patsubst user/ports/%/tests,%,$(wildcard user/ports/*/tests))
@@ -19,7 +18,7 @@ PORTS_IN_SHORT := $(patsubst user/ports/%/tests,%,$(shell grep -l '^+' user/port
 PORT_SCRIPTS := user/ports/port-tests user/ports/port-load
 PORT_NATIVE = HOST= user/ports/port $(1) $(TOOLCHAIN)/ports $(PORTS_OUT)/native/work/$(1) $(PORTS_OUT)/native/work/$(1)/out
 
-# $(1): a folder with bin and tests of $(2), $(3): where the archive's files go.
+# Copies the files of the port $(2) from the folder $(1), which has `bin` and `tests`, to the folder $(3), laid out as in the archive.
 port_files = mkdir -p $(3)/bin $(3)/usr/ports/$(2)/tests && \
   { [ ! -d $(1)/bin ] || cp -pP $(1)/bin/* $(3)/bin/; } && \
   cp -Rp $$(ls -d $(1)/large 2>/dev/null) $(1)/tests $(wildcard user/ports/$(2)/files) $(3)/usr/ports/$(2)/ && \
@@ -59,7 +58,7 @@ $(PORTS_OUT)/native/$(1): $(PORTS_OUT)/native/work/$(1)/built $(PORT_SCRIPTS) us
 endef
 $(foreach port,$(PORTS_OF_OTHERS),$(eval $(call PORT_OF_OTHERS,$(port))))
 
-# mksh is in the initial archive; tests/guest/mksh_test.py compares it with this one.
+# mksh is in the initial archive; tests/guest/mksh_test.py compares it with this native one.
 $(PORTS_OUT)/native/mksh/mksh: $(call port_sources,mksh)
 	@echo "  PORT  mksh (native)"
 	@$(call PORT_NATIVE,mksh)
@@ -68,7 +67,7 @@ $(PORTS_OUT)/native/mksh/mksh: $(call port_sources,mksh)
 
 PORTS_NATIVE := $(PORTS_OF_OTHERS:%=$(PORTS_OUT)/native/%) $(PORTS_OUT)/native/mksh/mksh
 .PHONY: ports test-ports $(PORTS_OF_OTHERS:%=port-%)
-ports: $(PORTS_OF_OTHERS:%=$(PORTS_OUT)/%.cpio) ## the programs of others that are not in the initial archive
+ports: $(PORTS_OF_OTHERS:%=$(PORTS_OUT)/%.cpio) ## third-party programs outside the initial archive
 $(PORTS_OF_OTHERS:%=port-%): port-%: $(PORTS_OUT)/%.cpio # for scripts/guest
-test-ports: all ports $(PORTS_NATIVE) ## the tests that come with them, here and in the guest, compared
+test-ports: all ports $(PORTS_NATIVE) ## run their tests here and in the guest, and compare
 	@$(PYTEST) tests/guest/ports_test.py tests/guest/mksh_test.py tests/guest/sqlite_test.py

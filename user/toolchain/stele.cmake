@@ -8,7 +8,7 @@ set(CMAKE_CXX_COMPILER "${_stele_toolchain}/bin/x86_64-stele-elf-g++")
 set(CMAKE_AR "${_stele_toolchain}/bin/x86_64-stele-elf-ar" CACHE FILEPATH "")
 set(CMAKE_RANLIB "${_stele_toolchain}/bin/x86_64-stele-elf-ranlib" CACHE FILEPATH "")
 set(PKG_CONFIG_EXECUTABLE "${_stele_toolchain}/bin/x86_64-stele-elf-pkg-config" CACHE FILEPATH "")
-# Programs that the build runs are the host's; what is linked is Stele's.
+# CMake finds programs to run during the build on the host, and libraries and headers in the sysroot.
 set(CMAKE_FIND_ROOT_PATH "${_stele_toolchain}/sysroot" "${_stele_toolchain}/sysroot/newlib")
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

@@ -1,4 +1,4 @@
-// What ACPI's tables say about processors and interrupt controllers.
+// Processors and interrupt controllers, from ACPI's tables.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 struct AcpiInfo {
   PhysAddr local_apic{0xfee00000};
-  unsigned cpu_count = 0;  // enabled ones, at most kMaxCpus; the boot CPU among them
+  unsigned cpu_count = 0;  // number of enabled CPUs, at most kMaxCpus, including the boot CPU
   uint8_t apic_ids[kMaxCpus] = {};
 
   struct IoApic {
     PhysAddr address;
-    uint32_t first_interrupt;  // global system interrupt of its input 0
+    uint32_t first_interrupt;  // global system interrupt of the I/O APIC's input 0
   };
   static constexpr unsigned kMaxIoApics = 4;
   unsigned io_apic_count = 0;
@@ -24,10 +24,11 @@ struct AcpiInfo {
     uint32_t interrupt = 0;  // global system interrupt
     bool low_active = false, level = false;
   };
-  Route isa[16] = {};               // where ISA interrupt n goes
+  Route isa[16] = {};               // for each ISA interrupt: its route
   uint16_t power_control_port = 0;  // PM1a control block; 0 if unknown
 };
 
-// Reads the tables, with the boot page tables (all below 4 GiB in the direct map). Once.
+// Reads ACPI's tables. Once, while the boot page tables are active: their direct map has all memory
+// below 4 GiB.
 void acpi_init(PhysAddr root_pointer);
 const AcpiInfo& acpi_info();

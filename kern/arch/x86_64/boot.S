@@ -1,10 +1,10 @@
-// The first instructions: both boot protocols enter here in 32-bit protected mode with paging off,
-// and leave for kernel_main(protocol, physical address of the loader's information) in the higher
-// half.
+// The first instructions. Both boot protocols enter here in 32-bit protected mode with paging off.
+// The code jumps to the higher half and calls kernel_main(protocol, physical address of the
+// loader's information).
 //
 // The boot page tables map the first 4 GiB three times: at 0 (for this code), in the direct map,
-// and (the first GiB) at the image's address. paging_init replaces them; other processors pass
-// through them on their way up (smp.cc), then entry 0 is cleared.
+// and (the first GiB) at the image's address. paging_init replaces them; other processors use them
+// while they start (smp.cc); then smp_start clears boot_pml4.
 
 #define KERNEL_BASE 0xffffffff80000000
 #define PHYS(symbol) (symbol - KERNEL_BASE)

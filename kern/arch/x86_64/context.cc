@@ -6,8 +6,8 @@
 extern "C" void context_start();
 
 void context_init(Context& context, uint64_t stack_top, void (*entry)(void*), void* argument) {
-  // What context_switch pops: r15 r14 r13 r12 rbx rbp, return address; above it a zero pair that
-  // ends a walk.
+  // context_switch pops r15 r14 r13 r12 rbx rbp and the return address. rbp is 0, which ends a walk
+  // by frame pointers.
   auto* stack = reinterpret_cast<uint64_t*>(stack_top) - 10;
   memset(stack, 0, 10 * sizeof(uint64_t));
   stack[2] = reinterpret_cast<uint64_t>(argument);

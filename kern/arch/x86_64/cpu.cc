@@ -1,6 +1,6 @@
-// Processors: the per-CPU structures, segment descriptors, and the features that the kernel turns
-// on. Segments exist only because the architecture wants them; SYSCALL needs kernel code and data
-// next to each other (Intel SDM volume 3, section 5.8.8).
+// Processors: the per-CPU structures, segment descriptors, and CPU features. The architecture
+// requires segments; SYSCALL requires kernel code and data next to each other (Intel SDM volume 3,
+// section 5.8.8).
 #include "core/cpu.h"
 
 #include "arch/x86_64/context.h"
@@ -17,7 +17,7 @@ static_assert(offsetof(Cpu, in_nmi) == 54);
 
 extern "C" void system_call_entry();
 extern "C" const uint64_t smap_sites_start[],
-    smap_sites_end[];  // address, encoding of the last byte
+    smap_sites_end[];  // pairs: address of a site, last byte of stac or clac
 extern "C" char boot_stack_top[];
 
 namespace {
@@ -30,11 +30,11 @@ constexpr uint64_t kRflagsCleared = 0x47700;  // AC NT IOPL DF IF TF: off at sys
 
 }  // namespace
 
-CpuTables& cpu_tables(unsigned id) {
-  return tables[id];
+CpuTables& cpu_tables(CpuId id) {
+  return tables[number_of(id)];
 }
-Cpu& cpu(unsigned id) {
-  return tables[id].cpu;
+Cpu& cpu(CpuId id) {
+  return tables[number_of(id)].cpu;
 }
 unsigned cpu_count() {
   return count;
@@ -58,7 +58,7 @@ void cpu_find_features() {
   has_smap = features.ebx & (1 << 20);
   has_umip = features.ecx & (1 << 2);
   if (!has_smap) return;
-  // Each site is a three-byte nop until here.
+  // Each site holds a three-byte nop until this loop patches it.
   for (const uint64_t* site = smap_sites_start; site < smap_sites_end; site += 2) {
     auto* code = reinterpret_cast<uint8_t*>(site[0]);
     code[0] = 0x0f;
@@ -67,11 +67,11 @@ void cpu_find_features() {
   }
 }
 
-void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops) {
-  CpuTables& t = tables[id];
+void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops) {
+  CpuTables& t = cpu_tables(id);
   t.cpu.self = &t.cpu;
   t.cpu.id = id;
-  t.cpu.stamp = cpu_stamp(id, 0);
+  t.cpu.stamp = cpu_stamp(id, {0});
   t.cpu.apic_id = apic_id;
   t.cpu.kernel_stack = stack_top;
   t.first_stack = stack_top;

@@ -1,11 +1,12 @@
 // A CPU's own tables, private to this folder: descriptors, task state, stacks.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "core/cpu.h"
 #include "lib/units.h"
+
+class PageTables;
 
 inline constexpr uint16_t kKernelCode = 0x08, kKernelData = 0x10, kUserData = 0x18 | 3,
                           kUserCode = 0x20 | 3, kTssSelector = 0x28;
@@ -28,20 +29,20 @@ struct alignas(64) CpuTables {
   Cpu cpu;
   alignas(16) uint64_t gdt[7];
   alignas(16) TaskStateSegment tss;
-  uint64_t first_stack;                   // top of the stack that the CPU began on
-  std::atomic<uint64_t> page_table_root;  // user address space that is loaded, or 0
+  uint64_t first_stack;     // top of the stack that the CPU began on
+  PageTables* user_tables;  // page tables active on this CPU; nullptr: the kernel's
 };
-CpuTables& cpu_tables(unsigned id);
+CpuTables& cpu_tables(CpuId id);
 
-// Makes the CPU that runs this number `id`: descriptors, GS, interrupt table, features. `ist_tops`
-// are kIstCount addresses.
-void cpu_setup(unsigned id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops);
-// Before anything else on the boot CPU: GS, so that locks work.
+// Sets up the current CPU as number `id`: descriptors, GS, interrupt table, features. `ist_tops`:
+// the tops of its kIstCount interrupt stacks.
+void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops);
+// Sets up GS, so that locks work. The first call on the boot CPU.
 void cpu_early_setup();
-// Finds what the processors can do, and patches the access-control instructions in when they have
-// them. Once, with the boot tables.
+// Finds the processors' features, and patches stac and clac (smap.h) into the code if the
+// processors have SMAP. Once, with the boot page tables.
 void cpu_find_features();
 // Loads the interrupt descriptor table (trap.cc).
 void trap_load_table();
-// Number of CPUs while they are being found and started.
+// Sets the result of cpu_count(). Once, when all CPUs that work have started.
 void cpu_set_count(unsigned count);

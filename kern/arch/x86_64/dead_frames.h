@@ -1,10 +1,11 @@
-// What calls have left on a stack.
+// Stale words of earlier calls on a stack.
 #pragma once
 
-// Zeroes 2 KiB below the caller's frame, and the registers that calls do not keep. Frames do not
-// write all of their memory, so the frames of the next calls would show what earlier ones had
-// there, and an interrupt saves all registers. A task that calls this before it sleeps or halts
-// hides no lost object from reach/reach.h for as long as it does. The stack has that much.
+// Zeroes 2 KiB below the caller's frame, and the caller-saved registers. Functions do not write all
+// of their frames, so later frames would contain stale words of earlier ones; and an interrupt
+// saves all registers. If a task calls this before it sleeps or halts, no stale pointer on its
+// stack makes a leaked object look reachable to a search for unreachable objects (reach/reach.h).
+// The stack must have 2 KiB of room.
 [[gnu::always_inline]] inline void dead_frames_clear() {
   constexpr unsigned long kBytes = 2048;
   void* place;

@@ -1,5 +1,5 @@
-// Constants that debuggers want (tools/stele/debugger/) and compilers leave out of the debugging
-// information, as no variable holds them: in a variable that nobody reads.
+// Constants for debuggers (tools/stele/debugger/). Compilers omit a constant from the debugging
+// information unless a variable holds it. So this unused variable holds them.
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/paging.h"

@@ -1,9 +1,10 @@
-// Ways into the kernel and back. Every entry builds the same TrapFrame (trap.h) and calls C++ with
-// rbp = 0, so that a walk by frame pointers ends at the entry and never shows what was interrupted.
+// Entries to the kernel and returns from it. Every entry builds the same TrapFrame (trap.h) and
+// calls C++ with rbp = 0, so that a walk by frame pointers ends at the entry and never shows the
+// interrupted code.
 //
-// GS: in the kernel GS base is this CPU's structure; swapgs exchanges it with user mode's on the
-// way in from and out to user mode. An NMI, machine check or double fault may hit between the entry
-// and its swapgs, so those look at the GS base itself.
+// GS: in the kernel GS base is the address of this CPU's structure; swapgs exchanges it with user
+// mode's GS base at each entry from user mode and at each return to it. An NMI, machine check or
+// double fault may hit between the entry and its swapgs, so these check GS base itself.
 
 #include "arch/x86_64/smap.h"
 
@@ -62,7 +63,7 @@
         .text
         .globl trap_entries_start, trap_entries_end
 trap_entries_start:
-// 256 entries of 16 bytes each: pushes an error code where the CPU does not, and the vector.
+// 256 entries of 16 bytes, which push an error code where the CPU does not, and the vector.
         .align 16
 FUNCTION trap_stubs
         .set vector, 0
@@ -102,8 +103,8 @@ trap_return:
 1:      iretq
 END trap_entry
 
-// In the kernel it is a probe's: handled without any function that could be probed itself. In a
-// program it mostly is one too.
+// A breakpoint in the kernel belongs to a probe, and is handled without calling a function that
+// could be probed. A breakpoint in a program usually belongs to a probe too.
 FUNCTION trap_entry_breakpoint
         testb $3, 24(%rsp)
         jnz 1f
@@ -120,9 +121,10 @@ FUNCTION trap_entry_breakpoint
         jmp trap_return
 2:      cmpb $0, IN_NMI
         je trap_return
-        // In an NMI, where iretq would let the next one in on the same stack: popfq and ret, from two
-        // words below what was interrupted. They may lie where the frame's rsp and ss do, which have
-        // been read by then.
+        // A return inside of an NMI's handler: iretq would unblock the next NMI, which would use
+        // the same stack. So popfq and ret return from two words below the interrupted stack
+        // pointer. The two words may overlap the frame's rsp and ss, which have been read before
+        // the words are written.
         movq 160(%rsp), %rax
         movq 152(%rsp), %rcx
         movq 136(%rsp), %rdx
@@ -155,7 +157,7 @@ FUNCTION trap_entry_paranoid
         movl $0xc0000101, %ecx
         rdmsr
         testl %edx, %edx
-        js 1f                           // a kernel address: ours already
+        js 1f                           // a kernel address: GS is the kernel's already
         swapgs
         incl %ebx
 1:      movq %rsp, %rdi
@@ -185,8 +187,8 @@ FUNCTION system_call_entry
         jmp trap_return
 END system_call_entry
 
-// enter_user_from(const TrapFrame* frame): moves the frame to the top of the kernel stack, where
-// this function's callers may have their own frames and even *frame may lie; so by way of a copy
+// enter_user_from(const TrapFrame* frame): moves the frame to the top of the kernel stack. The
+// callers' frames, and *frame itself, may lie there, so the frame is first copied to an address
 // below all of them.
 FUNCTION enter_user_from
         cli
@@ -231,7 +233,7 @@ FUNCTION context_switch
         ret
 END context_switch
 
-// Where a context made by context_init begins: entry in r12, argument in r13, rbp zero.
+// Entry point of a context made by context_init: entry in r12, argument in r13, rbp zero.
 FUNCTION context_start
         movq %r13, %rdi
         call *%r12

@@ -1,5 +1,5 @@
-// Walking stacks by frame pointers. Every function keeps one; every entry into the kernel and every
-// task begins with rbp = 0.
+// Stack walks by frame pointers. Every function keeps a frame pointer; every entry into the kernel
+// and every task begins with rbp = 0.
 #include "arch/x86_64/frames.h"
 
 #include "arch/x86_64/context.h"
@@ -19,8 +19,9 @@ struct Bounds {
   uint64_t low, high;
 };
 
-// The stack that `address` lies in; empty if it is none of this CPU's. One load of the task's
-// stack: what was read is right for this task even if it moves to another CPU meanwhile.
+// Finds the stack of this CPU that contains `address`; empty if none does. The top of the task's
+// stack is read in one load, so the result is right even if the task moves to another CPU
+// meanwhile.
 Bounds stack_of(uint64_t address) {
   uint64_t top;
   asm volatile("movq %%gs:8, %0" : "=r"(top));
@@ -36,10 +37,11 @@ Bounds stack_of(uint64_t address) {
   return {0, 0};
 }
 
-// Of what context_switch leaves on the stack: five registers, the frame pointer, the return.
+// Words that context_switch leaves on the stack: five registers, the frame pointer, the return
+// address.
 constexpr size_t kSavedFramePointer = 5, kSavedReturn = 6;
 
-// From the frame on that `frame_pointer` points at, inside of `bounds`.
+// Walks from the frame at `frame_pointer`, inside of `bounds`.
 size_t walk(Bounds bounds, uint64_t frame_pointer, uint64_t* program_counters, size_t max) {
   size_t n = 0;
   while (n < max && frame_pointer >= bounds.low && frame_pointer + 16 <= bounds.high &&
@@ -53,7 +55,8 @@ size_t walk(Bounds bounds, uint64_t frame_pointer, uint64_t* program_counters, s
   return n;
 }
 
-// The trap frame lies right above the pair that the entry's call made.
+// The trap frame lies above two words: the frame pointer that the called C++ function pushed, at
+// `frame_pointer`, and the return address that the entry's call pushed.
 const TrapFrame* trap_frame_above(uint64_t frame_pointer, uint64_t return_address) {
   const bool is_entry = return_address > reinterpret_cast<uint64_t>(trap_entries_start) &&
                         return_address <= reinterpret_cast<uint64_t>(trap_entries_end);
@@ -81,7 +84,8 @@ size_t walk_user_stack(uint64_t* program_counters, uint64_t* frame_pointers, siz
   const TrapFrame& entry = *(reinterpret_cast<const TrapFrame*>(this_cpu().kernel_stack) - 1);
   if (max == 0) return 0;
   program_counters[0] = entry.vector == kVectorSystemCall ? entry.rip : entry.rip + 1;
-  // Interrupts are off, which makes trap.cc fail a fault instead of resolving it.
+  // Interrupts are off, so trap.cc does not resolve a fault: user_frames() ends at the load that
+  // faults.
   return 1 + user_frames(entry.rbp, entry.rsp, kUserEnd, program_counters + 1, max - 1,
                          frame_pointers + 1);
 }
@@ -93,7 +97,8 @@ size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_
   if (n == max || entry.rsp % 8 != 0 || !load_user_word(entry.rsp, &program_counters[n])) return n;
   if (program_counters[n] == 0) return n;
   n++;
-  // The caller's frame: the function has not made its own yet, or has left it already.
+  // The walk begins at the caller's frame: the function has not made its own yet, or has left it
+  // already.
   return n + user_frames(entry.rbp, entry.rsp + 8, kUserEnd, program_counters + n, max - n,
                          program_counters + n);
 }
@@ -102,7 +107,7 @@ bool user_call_stands(uint64_t stack_pointer, uint64_t return_address) {
   constexpr unsigned kMaxCallers = 64;
   uint64_t stands;
   if (load_user_word(stack_pointer, &stands) && stands != return_address) return false;
-  // A function begins with pushing the frame pointer below the return address.
+  // A function's prologue pushes the frame pointer below the return address.
   const uint64_t wanted = stack_pointer - 8;
   uint64_t frame = (reinterpret_cast<const TrapFrame*>(this_cpu().kernel_stack) - 1)->rbp;
   for (unsigned i = 0; i < kMaxCallers && frame != wanted; i++) {

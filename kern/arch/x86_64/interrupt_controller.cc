@@ -1,5 +1,5 @@
-// Interrupt controllers, by memory-mapped registers at fixed addresses of the kernel virtual range
-// (paging_init maps them): the local APIC first, then the I/O APICs, a page each.
+// Interrupt controllers, by memory-mapped registers at fixed addresses of the kernel's virtual
+// range (paging_init maps them): the local APIC first, then the I/O APICs, a page each.
 #include "arch/x86_64/interrupt_controller.h"
 
 #include "arch/x86_64/acpi.h"
@@ -39,8 +39,8 @@ void wait_until_sent() {
   while (local(kCommandLow) & kPending) cpu_relax();
 }
 
-// An NMI may come between the two writes: its handler changes neither the destination nor leaves
-// the APIC busy.
+// An NMI between the two writes does no harm: the NMI's handler does not change the destination,
+// and does not leave the APIC busy.
 void command(uint32_t apic_id, uint32_t low) {
   const InterruptsOff off;
   wait_until_sent();
@@ -67,7 +67,7 @@ unsigned io_inputs(unsigned n) {
 }  // namespace
 
 void interrupt_controllers_init() {
-  // The 8259s: to vectors that nothing else has, then masked.
+  // The 8259s: moved to unused vectors, then masked.
   for (const uint16_t port : {0x20, 0xa0}) {
     out8(port, 0x11);
     out8(port + 1, port == 0x20 ? 0xe0 : 0xe8);
@@ -103,7 +103,7 @@ void local_apic_send(uint32_t apic_id, uint8_t vector) {
 void local_apic_send_nmi_to_others() {
   const InterruptsOff off;
   wait_until_sent();
-  local(kCommandLow) = kAllButSelf | kAssert | kDeliveryNmi;  // which needs no destination
+  local(kCommandLow) = kAllButSelf | kAssert | kDeliveryNmi;  // needs no destination
   wait_until_sent();
 }
 void local_apic_send_init(uint32_t apic_id) {
@@ -139,7 +139,7 @@ Result<void> io_apic_route_isa(unsigned irq, uint8_t vector) {
     const uint32_t first = acpi_info().io_apics[n].first_interrupt;
     if (route.interrupt < first || route.interrupt >= first + io_inputs(n)) continue;
     const uint32_t reg = 0x10 + 2 * (route.interrupt - first);
-    io_write(n, reg + 1, cpu(0).apic_id << 24);
+    io_write(n, reg + 1, cpu(kBootCpu).apic_id << 24);
     io_write(n, reg, vector | (route.low_active ? 1 << 13 : 0) | (route.level ? 1 << 15 : 0));
     return {};
   }

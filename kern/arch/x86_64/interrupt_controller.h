@@ -14,17 +14,19 @@ void interrupt_controllers_init();
 void local_apic_init();
 uint32_t local_apic_id();
 void local_apic_end_of_interrupt();
-// To the CPU with local APIC `apic_id`.
+// Sends `vector` to the CPU with local APIC `apic_id`.
 void local_apic_send(uint32_t apic_id, uint8_t vector);
-// In an NMI's handler too, wherever that has come.
+// Sends an NMI to all other CPUs. An NMI's handler may call this function, no matter which code the
+// NMI has interrupted.
 void local_apic_send_nmi_to_others();
 void local_apic_send_init(uint32_t apic_id);
 void local_apic_send_startup(uint32_t apic_id, uint8_t page);
-// Timer: counts down once from 2^32-1 (for calibration), what is left, and periodic interrupts
-// kVectorTimer every `count`.
+// The local APIC's timer. local_apic_timer_run: starts to count down once from 2^32-1 (for
+// calibration). local_apic_timer_left: the remaining count. local_apic_timer_periodic: raises
+// kVectorTimer every `count` ticks of the timer.
 void local_apic_timer_run();
 uint32_t local_apic_timer_left();
 void local_apic_timer_periodic(uint32_t count);
 
-// Sends ISA interrupt `irq` as `vector` to the boot CPU. ENODEV when no I/O APIC has the line.
+// Sends ISA interrupt `irq` as `vector` to the boot CPU. ENODEV if no I/O APIC has the line.
 Result<void> io_apic_route_isa(unsigned irq, uint8_t vector);

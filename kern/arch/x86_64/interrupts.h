@@ -28,7 +28,7 @@ IRQ_OFF_INLINE inline void interrupts_enable() {
   asm volatile("sti" ::: "memory");
 }
 
-// Turns interrupts off for the life of a scope, and back to what they were.
+// Turns interrupts off for the life of a scope, and restores them at its end.
 class InterruptsOff {
  public:
   IRQ_OFF_INLINE InterruptsOff() : were_on_(interrupts_enabled()) { interrupts_disable(); }
@@ -42,8 +42,9 @@ class InterruptsOff {
   const bool were_on_;
 };
 
-// For the life of a scope in which interrupts are off because of how it was entered: by a trap or a
-// probe, which finds `flags` again where it leaves. For irq_off.h; nothing otherwise.
+// Reports the life of a scope to irq_off.h. For the handler of a trap or a probe: it is entered
+// with interrupts off, and the return from the trap or probe restores `flags`. Does nothing without
+// CONFIG_IRQ_OFF_TRACE.
 class EnteredInterruptsOff {
  public:
 #ifdef CONFIG_IRQ_OFF_TRACE

@@ -1,5 +1,4 @@
-// Instructions that C++ has no words for: ports, model-specific registers, CPUID, control
-// registers.
+// Instructions without a C++ equivalent: ports, model-specific registers, CPUID, control registers.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,9 @@
 
 #include "lib/units.h"
 
-// Bytes of those made since the page arena has been in use. They are made as stacks come to lie
-// where none has been, and never given back; the next stacks there use them again. Any context.
+// Bytes of page tables that have been allocated from the page arena. A table is made when a stack
+// first lies in the table's range. A table is never freed; later stacks in its range reuse the
+// table. Any context.
 uint64_t kernel_table_bytes();
-// The page that the kernel's own tables begin with.
+// The kernel's root page table.
 PhysAddr kernel_root_table();

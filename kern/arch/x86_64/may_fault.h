@@ -1,5 +1,6 @@
-// For assembly: an instruction that may fault on user memory. It stands in the exception table with
-// the next label 773, where trap.cc goes on when the fault cannot be resolved.
+// For assembly: an instruction that may fault on user memory. The instruction's entry in the
+// exception table names the next label 773, where trap.cc continues when the fault cannot be
+// resolved.
 // clang-format off
 #pragma once
 

@@ -1,22 +1,26 @@
 // Page tables with four levels (Intel SDM volume 3, section 4.5).
 //
 // The kernel's half (entries 256 to 511 of the root) is made once: direct map, kernel virtual range
-// with its second-level tables, image. Every user root copies those 256 entries, so that a kernel
-// mapping made later is seen by all. Tables of the kernel virtual range are never given back.
-// Kernel mappings are global; each lives until unmap_kernel has invalidated it on every CPU.
+// with its second-level tables, image. Every user root copies those 256 entries, so all roots see
+// later kernel mappings. Tables of the kernel virtual range are never freed. Kernel mappings are
+// global; each lives until unmap_kernel has invalidated it on every CPU.
 //
-// The image is mapped with exactly the rights that its segments need, each page of it writable or
-// executable, never both; guard pages below the first stacks stay unmapped. The direct map has the
-// image's code and constants read-only too. Where the code has to change, text_write maps it at two
-// pages of the CPU's own, with interrupts off, so that no other CPU ever has them in its cache. No
-// kernel mapping is reachable from user mode.
+// The image is mapped with exactly the rights that its segments need: each page is writable or
+// executable, never both; guard pages below the first stacks stay unmapped. In the direct map the
+// image's code and constants are read-only too. To patch code, text_write maps the code at two
+// pages that belong to the current CPU, with interrupts off, so that no other CPU ever caches the
+// mapping. No kernel mapping is reachable from user mode.
 //
-// Which user root a CPU has loaded is noted in CpuTables.page_table_root before it is loaded, so
-// that flush() interrupts only the CPUs that may have cached something: who loads it later starts
-// with an empty cache (only global entries survive).
+// A set of user tables knows on which CPUs it is active. A CPU's bit is set before it loads the
+// tables and cleared after it has loaded others. So flush() interrupts only CPUs that may have
+// cached translations: a CPU that loads the tables later starts with an empty cache (only global
+// entries survive). The CPU that changes an entry invalidates that page itself. If its task moves
+// to another CPU meanwhile, that CPU has just loaded the tables, even if another task of the same
+// address space ran there before: activate() never skips the load.
 #include "arch/x86_64/paging.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/context.h"
@@ -25,6 +29,7 @@
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/kernel_tables.h"
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/table_walk.h"
 #include "core/boot.h"
 #include "core/log.h"
 #include "core/probe_guard.h"
@@ -39,10 +44,14 @@ extern "C" char boot_stacks[], boot_stack_top[];
 
 namespace {
 
-constexpr uint64_t kPresent = 1 << 0, kWritable = 1 << 1, kUser = 1 << 2, kWriteThrough = 1 << 3,
-                   kUncached = 1 << 4, kLarge = 1 << 7, kGlobal = 1 << 8,
-                   kNoExecute = uint64_t{1} << 63;
-constexpr uint64_t kAddressMask = 0x000ffffffffff000;
+constexpr uint64_t kPresent = kPresentEntry, kWritable = 1 << 1, kUser = kUserEntry,
+                   kWriteThrough = 1 << 3, kUncached = 1 << 4, kDirty = 1 << 6, kLarge = 1 << 7,
+                   kGlobal = 1 << 8, kNoExecute = kNoExecuteEntry;
+// Set in an entry that is not present but keeps its page (PageTables::protect). The processor
+// ignores the bit.
+constexpr uint64_t kKept = kKeptEntry;
+constexpr uint64_t kLent = 1 << 10;  // PageTables::Entry::is_lent; the processor ignores the bit
+constexpr uint64_t kAddressMask = kEntryAddress;
 constexpr unsigned kEntries = 512;
 constexpr unsigned kUserEntries = 256;
 constexpr uint64_t kLargePage = 2 << 20;
@@ -50,13 +59,18 @@ constexpr uint64_t kLargePage = 2 << 20;
 constinit PhysAddr kernel_root{};
 constinit Spinlock kernel_lock{LockRank::kPageTable};
 constinit bool from_page_arena = false;
-constinit uint64_t kernel_tables = 0;  // pages; changed under the lock, read anywhere
+// Number of page tables, a page each, from the page arena. Changed under kernel_lock, read without
+// a lock.
+constinit uint64_t kernel_tables = 0;
 
-// Two pages for each CPU, behind the interrupt controllers'.
+// The range at which text_write() maps code: two pages for each CPU. It lies after the pages of the
+// interrupt controllers.
 constexpr uint64_t kTextWindow = kKernelVirtualBase + (1 << 20);
 constexpr unsigned kWindowPages = 2;
 static_assert((1 << 20) + kMaxCpus * kWindowPages * kPageSize <= kKernelVirtualReserved);
-constinit uint64_t* text_window_entries = nullptr;  // the first; one table has them all
+// The page-table entry of the first page at kTextWindow. The entries of all CPUs' pages follow in
+// the same table.
+constinit uint64_t* text_window_entries = nullptr;
 
 uint64_t* table_of(uint64_t entry) {
   return static_cast<uint64_t*>(direct_map({entry & kAddressMask}));
@@ -72,8 +86,8 @@ Result<PhysAddr> new_table(int flags) {
   return direct_map_phys(table);
 }
 
-// The entry for `address` in the table of level `target` (0: pages, 1: 2 MiB), with tables made on
-// the way.
+// Returns the entry for `address` in the table of level `target` (0: pages, 1: 2 MiB); makes
+// missing tables.
 Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, uint64_t table_flags,
                              int flags) {
   uint64_t* table = table_of(root.value);
@@ -91,7 +105,7 @@ Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, u
   return &table[index_at(address, target)];
 }
 
-// The entry of a 4 KiB page, or nullptr when a table on the way is missing.
+// Returns the entry of a 4 KiB page, or nullptr if one of its tables is missing.
 uint64_t* find_entry(PhysAddr root, uint64_t address) {
   uint64_t* table = table_of(root.value);
   for (unsigned level = 3; level > 0; level--) {
@@ -134,7 +148,7 @@ void map_image(const char* start, const char* end, Access access) {
   must(map_pages(first, {first - kKernelImageBase}, last - first, access));
 }
 
-// Of the image, what nobody writes to, page by page; the data is the image's last part.
+// True for pages of the image that are never written.
 bool is_constant(uint64_t physical) {
   const auto page_of = [](const char* symbol) {
     return align_down(reinterpret_cast<uint64_t>(symbol) - kKernelImageBase, kPageSize);
@@ -143,7 +157,7 @@ bool is_constant(uint64_t physical) {
          (physical >= page_of(rodata_start) && physical < page_of(rodata_end + kPageSize - 1));
 }
 
-// `address`: a multiple of 2 MiB.
+// `address` is a multiple of 2 MiB.
 void map_direct(uint64_t address) {
   bool any_constant = false;
   for (uint64_t at = address; at < address + kLargePage; at += kPageSize)
@@ -174,8 +188,11 @@ void invalidate(void* argument) {
 }
 
 PageTables::Entry decode(uint64_t entry) {
-  if (!(entry & kPresent)) return {};
-  return {{entry & kAddressMask}, true, (entry & kWritable) != 0, (entry & kNoExecute) == 0};
+  if (!(entry & (kPresent | kKept))) return {};
+  return {{entry & kAddressMask},    true,
+          (entry & kPresent) != 0,   (entry & kWritable) != 0,
+          (entry & kNoExecute) == 0, (entry & kDirty) != 0,
+          (entry & kLent) != 0};
 }
 
 void free_tables(PhysAddr table, unsigned level, unsigned entries) {
@@ -190,28 +207,45 @@ bool is_empty(const uint64_t* table) {
   return std::all_of(table, table + kEntries, [](uint64_t entry) { return entry == 0; });
 }
 
-// Frees what is empty of the tables below `table`, of level `level`, for addresses in [start, end).
-// The processor keeps entries that lead to tables in a cache of its own, which it empties with any
-// page's entry (section 4.10.4.1), so a table is freed after that.
-void free_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_t end) {
+using TakeTable = void (*)(void* argument, PhysAddr table);
+
+// Removes empty tables below `table`, of level `level`, for addresses in [start, end). The
+// processor also caches entries that lead to tables; INVLPG of any page invalidates all these
+// (section 4.10.4.1).
+void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_t end,
+                        TakeTable take, void* argument) {
   const uint64_t covered = uint64_t{kPageSize} << (9 * level);
   for (uint64_t at = start; at < end; at = align_down(at, covered) + covered) {
     uint64_t& entry = table[index_at(at, level)];
     if (!(entry & kPresent)) continue;
     uint64_t* const below = table_of(entry);
-    if (level > 1)
-      free_empty_below(below, level - 1, at, std::min(end, align_down(at, covered) + covered));
+    if (level > 1) {
+      remove_empty_below(below, level - 1, at, std::min(end, align_down(at, covered) + covered),
+                         take, argument);
+    }
     if (!is_empty(below)) continue;
-    const PhysAddr freed{entry & kAddressMask};
+    const PhysAddr taken{entry & kAddressMask};
     __atomic_store_n(&entry, 0, __ATOMIC_RELAXED);
     invalidate_page(at);
-    page_free(freed);
+    take(argument, taken);
   }
 }
 
-void reload_if_active(void* argument) {
-  const uint64_t root = reinterpret_cast<uint64_t>(argument);
-  if ((read_cr3() & kAddressMask) == root) write_cr3(root);
+// For a range of more bytes than this, forget() invalidates all of user space at once.
+constexpr uint64_t kForgetOneByOne = 8 * kPageSize;
+
+struct Forgotten {
+  uint64_t root;
+  Range range;
+};
+void forget(void* argument) {
+  Forgotten& what = *static_cast<Forgotten*>(argument);
+  if ((read_cr3() & kAddressMask) != what.root) return;
+  if (what.range.end - what.range.start <= kForgetOneByOne) {
+    invalidate(&what.range);
+  } else {
+    write_cr3(what.root);
+  }
 }
 
 }  // namespace
@@ -242,10 +276,10 @@ void paging_init() {
   write_cr3(kernel_root.value);
 }
 
-// Called for each byte of a probe: it calls nothing that could be probed.
+// Called for each patch of a probed site, so it calls no function that could be probed.
 NOT_PROBED void text_write(uint64_t address, const uint8_t* bytes, size_t size) {
   const InterruptsOff off;
-  const unsigned first = cpu_id() * kWindowPages;
+  const unsigned first = number_of(cpu_id()) * kWindowPages;
   const uint64_t window = kTextWindow + uint64_t{first} * kPageSize;
   const uint64_t in_page = address % kPageSize, physical = address - in_page - kKernelImageBase;
   const unsigned pages = in_page + size > kPageSize ? kWindowPages : 1;
@@ -278,7 +312,7 @@ const char* guard_page_name(uint64_t address) {
   if (in_guard(address, this_cpu().kernel_stack, kKernelStackSize))
     return "stack of the current task";
   for (unsigned id = 0; id < kMaxCpus; id++) {
-    const CpuTables& tables = cpu_tables(id);
+    const CpuTables& tables = cpu_tables(CpuId{id});
     if (in_guard(address, tables.first_stack, kKernelStackSize)) return "first stack of a CPU";
     for (unsigned i = 0; i < kIstCount; i++) {
       if (in_guard(address, tables.tss.ist[i], kIstStackSize)) return "interrupt stack";
@@ -322,14 +356,16 @@ PageTables& PageTables::operator=(PageTables&& other) noexcept {
 }
 
 PageTables::~PageTables() {
+  ASSERT(cpus_.load(std::memory_order_acquire) == 0);
   if (root_.value) free_tables(root_, 3, kUserEntries);
 }
 
-Result<void> PageTables::map(uint64_t address, PhysAddr physical, bool writable, bool executable) {
+Result<void> PageTables::map(uint64_t address, PhysAddr physical, bool writable, bool executable,
+                             bool is_lent) {
   uint64_t* entry = TRY(make_entry(root_, address, 0, kUser, KM_SLEEP));
   const uint64_t before = *entry;
-  const uint64_t bits =
-      kPresent | kUser | (writable ? kWritable : 0) | (executable ? 0 : kNoExecute);
+  const uint64_t bits = kPresent | kUser | (writable ? kWritable : 0) |
+                        (executable ? 0 : kNoExecute) | (is_lent ? kLent : 0);
   __atomic_store_n(entry, physical.value | bits, __ATOMIC_RELAXED);
   if (before & kPresent) invalidate_page(address);
   return {};
@@ -348,13 +384,34 @@ PageTables::Entry PageTables::unmap(uint64_t address) {
   return decode(before);
 }
 
-void PageTables::free_empty(uint64_t start, uint64_t end) {
-  free_empty_below(table_of(root_.value), 3, start, end);
+void PageTables::remove_empty(uint64_t start, uint64_t end, TakeTable take, void* argument) {
+  remove_empty_below(table_of(root_.value), 3, start, end, take, argument);
 }
 
 void PageTables::write_protect(uint64_t address) {
   if (uint64_t* entry = find_entry(root_, address)) {
     __atomic_fetch_and(entry, ~kWritable, __ATOMIC_RELAXED);
+    invalidate_page(address);
+  }
+}
+
+void PageTables::protect(uint64_t address, bool readable, bool writable, bool executable) {
+  uint64_t* entry = find_entry(root_, address);
+  if (!entry || !decode(*entry).present) return;
+  const uint64_t bits = kUser | (readable ? kPresent : kKept) | (writable ? kWritable : 0) |
+                        (executable ? 0 : kNoExecute);
+  // The processor may set kDirty meanwhile.
+  uint64_t before = __atomic_load_n(entry, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(entry, &before,
+                                      (before & (kAddressMask | kDirty | kLent)) | bits, false,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    continue;
+  invalidate_page(address);
+}
+
+void PageTables::clean(uint64_t address) {
+  if (uint64_t* entry = find_entry(root_, address)) {
+    __atomic_fetch_and(entry, ~kDirty, __ATOMIC_RELAXED);
     invalidate_page(address);
   }
 }
@@ -369,7 +426,7 @@ PageTables::Entry PageTables::next_present(uint64_t* address, uint64_t end) cons
       level--;
     }
     const uint64_t entry = table[index_at(at, level)];
-    if (level == 0 && (entry & kPresent)) {
+    if (level == 0 && decode(entry).present) {
       *address = at;
       return decode(entry);
     }
@@ -380,21 +437,28 @@ PageTables::Entry PageTables::next_present(uint64_t* address, uint64_t end) cons
   return {};
 }
 
-void PageTables::flush() const {
+void PageTables::flush(uint64_t start, uint64_t end) const {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  uint64_t cpus = 0;
-  for (unsigned id = 0; id < cpu_count(); id++) {
-    if (cpu_tables(id).page_table_root.load() == root_.value) cpus |= uint64_t{1} << id;
-  }
-  if (cpus) call_on_cpus(cpus, reload_if_active, reinterpret_cast<void*>(root_.value));
+  const uint64_t others =
+      cpus_.load(std::memory_order_relaxed) & ~(uint64_t{1} << number_of(cpu_id()));
+  if (others == 0) return;
+  Forgotten what{root_.value, {start, end}};
+  call_on_cpus(others, forget, &what);
 }
 
-void PageTables::activate() const {
-  cpu_tables(cpu_id()).page_table_root.store(root_.value);
-  write_cr3(root_.value);
+void PageTables::load(PageTables* tables) {
+  CpuTables& cpu = cpu_tables(cpu_id());
+  PageTables* const before = std::exchange(cpu.user_tables, tables);
+  const uint64_t me = uint64_t{1} << number_of(cpu.cpu.id);
+  if (tables && tables != before) tables->cpus_.fetch_or(me);
+  write_cr3(tables ? tables->root_.value : kernel_root.value);
+  if (before && before != tables) before->cpus_.fetch_and(~me, std::memory_order_release);
+}
+
+void PageTables::activate() {
+  load(this);
 }
 
 void PageTables::activate_kernel() {
-  cpu_tables(cpu_id()).page_table_root.store(0);
-  write_cr3(kernel_root.value);
+  load(nullptr);
 }

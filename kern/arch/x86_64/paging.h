@@ -1,6 +1,7 @@
 // Page tables: kernel mappings, and the hardware side of a user address space.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,7 +12,7 @@ inline constexpr uint64_t kDirectMapBase = 0xffff800000000000;
 inline constexpr uint64_t kKernelVirtualBase =
     0xffffc00000000000;  // stacks, device memory: the arena `kernel_virtual`
 inline constexpr uint64_t kKernelVirtualReserved =
-    2 << 20;  // at its start: interrupt controllers, not the arena's
+    2 << 20;  // bytes at the start that the arena does not have: interrupt controllers, text_write
 inline constexpr uint64_t kKernelVirtualSize = uint64_t{1} << 40;
 inline constexpr uint64_t kKernelImageBase = 0xffffffff80000000;
 inline constexpr uint64_t kUserEnd = 0x00007ffffffff000;
@@ -19,7 +20,7 @@ inline constexpr uint64_t kUserEnd = 0x00007ffffffff000;
 inline void* direct_map(PhysAddr address) {
   return reinterpret_cast<void*>(kDirectMapBase + address.value);
 }
-// Only for addresses in the direct map.
+// Translates an address in the direct map. Other addresses are not allowed.
 inline PhysAddr direct_map_phys(const void* address) {
   return {reinterpret_cast<uint64_t>(address) - kDirectMapBase};
 }
@@ -27,14 +28,13 @@ inline PhysAddr direct_map_phys(const void* address) {
 enum class Access : uint8_t { kRead, kReadWrite, kReadExecute, kDevice };
 
 // Maps `size` bytes (multiples of a page) of the kernel virtual range. Page tables come from the
-// page arena: ENOMEM. May be called with interrupts on only.
+// page arena: ENOMEM. Interrupts must be on.
 Result<void> map_kernel(uint64_t address, PhysAddr physical, size_t size, Access access);
-// Removes the mapping on every CPU before it returns. Interrupts on.
+// Removes a mapping. When it returns, no CPU uses the mapping any more. Interrupts on.
 void unmap_kernel(uint64_t address, size_t size);
 
-// Writes `size` bytes (at most a page) of the kernel's code, each byte at once, through a mapping
-// that is there as long as that takes. Any context but NMI; who else runs the code is the caller's
-// affair (text_patch.h).
+// Writes `size` bytes (at most a page) of the kernel's code, byte by byte, through a temporary
+// mapping. Any context but NMI. The caller handles CPUs that run the code meanwhile (text_patch.h).
 void text_write(uint64_t address, const uint8_t* bytes, size_t size);
 
 // Once, on the boot CPU, before the memory core: replaces the boot page tables by the final ones
@@ -42,15 +42,17 @@ void text_write(uint64_t address, const uint8_t* bytes, size_t size);
 // paging_use_page_arena is called.
 void paging_init();
 void paging_use_page_arena();
-// Says which stack's guard page an address lies in, or nullptr.
+// Returns the name of the stack whose guard page contains the address; nullptr if none does.
 const char* guard_page_name(uint64_t address);
 
 // The page tables of one user address space. The owner serialises all calls but `activate` with its
-// own sleeping lock.
+// own sleeping lock. Each change invalidates the page's translation on this CPU; other CPUs may use
+// the old translation until flush() has returned.
 class PageTables {
  public:
   static Result<PageTables> create();
   PageTables() = default;
+  // Only for tables that are active on no CPU.
   PageTables(PageTables&& other) noexcept : root_(other.root_) { other.root_ = {}; }
   PageTables& operator=(PageTables&& other) noexcept;
   ~PageTables();  // frees the tables, not the pages that are mapped; must not be active on any CPU
@@ -58,39 +60,57 @@ class PageTables {
   struct Entry {
     PhysAddr physical;
     bool present = false;
+    bool readable = false;  // false: the entry only keeps the page (protect())
     bool writable = false;
     bool executable = false;
+    bool dirty = false;    // written since clean(), or since it was mapped
+    bool is_lent = false;  // the value that was given to map()
   };
-  // One 4 KiB page of user space. Replaces what was mapped there. ENOMEM.
-  Result<void> map(uint64_t address, PhysAddr physical, bool writable, bool executable);
-  // Present is false in what is returned when nothing is mapped at the address.
+  // Maps one 4 KiB page of user space, replacing the old mapping. `is_lent` is stored in the entry
+  // for the caller (Entry::is_lent). ENOMEM.
+  Result<void> map(uint64_t address, PhysAddr physical, bool writable, bool executable,
+                   bool is_lent = false);
+  // The result's `present` is false if nothing is mapped at the address.
   Entry lookup(uint64_t address) const;
-  // Removes one page's entry, returning what it was. Other CPUs see it gone after flush().
+  // Removes one page's entry, and returns the old one.
   Entry unmap(uint64_t address);
-  // Gives back the tables for addresses in [start, end), which is a multiple of pages, that map
-  // nothing at all any more. On the CPU that runs the address space, if one does.
-  void free_empty(uint64_t start, uint64_t end);
-  // Makes a present page read-only. Other CPUs see it after flush().
+  // Removes tables for addresses in [start, end), a multiple of pages, that map nothing any more.
+  // Calls take(argument, table) for each table; the caller frees these tables after flush().
+  void remove_empty(uint64_t start, uint64_t end, void (*take)(void* argument, PhysAddr table),
+                    void* argument);
+  // Makes a present page read-only.
   void write_protect(uint64_t address);
+  // Clears the dirty bit. Until flush() has returned, a CPU that has cached the entry may write to
+  // the page without setting the bit again.
+  void clean(uint64_t address);
+  // Sets the access to a present page. A page that is not readable cannot be accessed at all, but
+  // for_each and lookup still find it.
+  void protect(uint64_t address, bool readable, bool writable, bool executable);
   // Calls visit(address, entry) for each present page in [start, end), in order.
   template <typename Visit>
   void for_each(uint64_t start, uint64_t end, Visit visit) const;
-  // Makes every CPU that runs this address space forget its cached translations. Interrupts on.
-  void flush() const;
-  // Loads them on this CPU. Interrupts off (context switch).
-  void activate() const;
+  // Makes all other CPUs on which the tables are active invalidate their cached translations of
+  // addresses in [start, end). Interrupts no CPU if the tables are active on no other. The caller
+  // has interrupts on and holds no spinlock.
+  void flush(uint64_t start, uint64_t end) const;
+  // Loads the tables on this CPU and invalidates all the CPU's translations of user space, even if
+  // the tables were active here. Interrupts off (context switch).
+  void activate();
   // Loads the kernel's own tables, which map no user space. Interrupts off.
   static void activate_kernel();
   explicit operator bool() const { return root_.value != 0; }
-  // The page that they begin with; 0: there are none. For table_walk.h.
+  // The root table; 0: none. For table_walk.h.
   PhysAddr root() const { return root_; }
 
  private:
-  // The present page at the lowest address in [*address, end), with *address set to it; present is
-  // false when there is none.
+  // Returns the first present page in [*address, end), and sets *address to it; present is false if
+  // there is none.
   Entry next_present(uint64_t* address, uint64_t end) const;
+  // Loads `tables`; nullptr: the kernel's.
+  static void load(PageTables* tables);
 
   PhysAddr root_{};
+  std::atomic<uint64_t> cpus_{0};  // a bit for each CPU on which the tables are active
 };
 
 template <typename Visit>

@@ -1,6 +1,6 @@
-// Where a probed function's first instruction calls to: struct ProbeEntryFrame (probe_entry.h) is
-// built, with interrupts off and this CPU's guard on, and nothing is changed for the function:
-// neither registers nor flags.
+// Target of the call at a probed function's first instruction. Builds a struct ProbeEntryFrame
+// (probe_entry.h) with interrupts off and this CPU's guard on. The function's registers and flags
+// are preserved.
 
 #define PROBES_OFF %gs:36               // Cpu::probes_off
 
@@ -42,7 +42,7 @@ probe_entry:
         pushq 88(%rsp)                  // the function's return address
         pushq %rbp
         movq %rsp, %rax
-        pushq 96(%rsp)                  // ours, in the function
+        pushq 96(%rsp)                  // return address of this call, in the function
         pushq %rax
         movq %rsp, %rbp
         movq %rsp, %rdi

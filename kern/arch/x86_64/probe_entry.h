@@ -1,4 +1,4 @@
-// From a probed function to those who want to know (probe_entry.S, src/probe/kernel_probes.cc).
+// The path from a probed function to its consumers (probe_entry.S, src/probe/kernel_probes.cc).
 #pragma once
 
 #include <cstdint>
@@ -7,29 +7,29 @@
 
 struct TrapFrame;
 
-// What probe_entry has on the stack, lowest address first. It begins with two frames, of the
-// function, which has not made its own yet, and of its caller; so a walk by frame pointers may
-// begin at it.
+// The stack of probe_entry, lowest address first. The stack begins with two pairs of frame pointer
+// and return address: one for the probed function, which has not made its frame yet, and one for
+// that function's caller. So a walk by frame pointers may begin here.
 struct ProbeEntryFrame {
-  uint64_t caller_frame;  // address of the next pair
-  uint64_t after_nop;     // in the function
+  uint64_t caller_frame;  // address of the caller's pair, `frame_pointer` below
+  uint64_t after_nop;     // address in the function, after its nop
   uint64_t frame_pointer, return_address;
   ProbeRegisters registers;
   uint64_t flags;
-  uint64_t after_call;  // the same as after_nop, which probe_entry returns to
-                        // and above it the function's return address
+  uint64_t after_call;  // equal to after_nop; probe_entry returns to it
+  // Above this structure lies the function's return address.
 };
 
 extern "C" {
-// What the first instruction of a probed function calls.
+// Called by the first instruction of a probed function.
 void probe_entry();
 
-// What it calls in its turn, with interrupts off: with the guard on, which was off; or when that
-// was on already.
+// Called by probe_entry with interrupts off. If this CPU's guard (Cpu::probes_off) was off,
+// probe_entry turns it on and calls probe_called; otherwise it calls probe_kept_out.
 void probe_called(const ProbeEntryFrame* frame);
 void probe_kept_out(uint64_t after_nop);
-// A breakpoint instruction in the kernel. True if it is a probe's; then the frame is where to go
-// on. Interrupts off, any context; all that it calls before the guard is on, or if that was on, is
-// NOT_PROBED.
+// Handles a breakpoint instruction in the kernel. True if it belongs to a probe; the frame then
+// says where to continue. Interrupts off, any context. Functions that it calls before it turns the
+// guard on, or if the guard was on, are NOT_PROBED.
 bool probe_breakpoint(TrapFrame* frame);
 }

@@ -1,14 +1,14 @@
-// What a probed call has in registers.
+// The registers of a probed call.
 #pragma once
 
 #include <cstdint>
 
-// The registers that a call may change, as the probes' entries and the trap entry (TrapFrame) save
-// them, lowest address first.
+// The caller-saved registers, as the probes' entries and the trap entry (TrapFrame) save them,
+// lowest address first.
 struct ProbeRegisters {
   uint64_t r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
 
-  // Argument number `index` from 0 to 5 of a call whose arguments are integers.
+  // Returns argument number `index`, 0 to 5, of a call with integer arguments.
   uint64_t argument(unsigned index) const {
     const uint64_t in_order[] = {rdi, rsi, rdx, rcx, r8, r9};
     return in_order[index];

@@ -1,5 +1,5 @@
-// For assembly: places where access to user memory is allowed and forbidden. Three-byte nops, which
-// cpu_find_features makes into stac and clac where the CPU has SMAP.
+// For assembly: allow and forbid access to user memory. The sites are three-byte nops, which
+// cpu_find_features replaces with stac and clac if the CPU has SMAP.
 // clang-format off
 #pragma once
 

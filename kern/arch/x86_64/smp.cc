@@ -1,11 +1,11 @@
-// Other CPUs. They are started one after the other by INIT and STARTUP (Intel SDM volume 3,
-// section 9.4.4): a page below 1 MiB holds the code that takes them from real mode into the kernel
-// (trampoline.S). Their stacks lie in the kernel virtual range, each above a page that is not
-// mapped.
+// Other CPUs. smp_start() starts them one after the other by INIT and STARTUP (Intel SDM volume 3,
+// section 9.4.4): a page below 1 MiB holds the code that takes a CPU from real mode into the kernel
+// (trampoline.S). The CPUs' stacks lie in the kernel's virtual range, each above an unmapped guard
+// page.
 //
-// Cross-CPU calls go through one slot that one caller has at a time. Who waits for the slot, or for
-// the others to be done, waits with interrupts on, so that it answers the calls of others
-// meanwhile.
+// Cross-CPU calls go through one slot, which one caller has at a time. A caller that waits for the
+// slot, or for the other CPUs to finish, has interrupts on: its own CPU can still run the functions
+// of other callers.
 #include "arch/x86_64/smp.h"
 
 #include <atomic>
@@ -50,8 +50,8 @@ constinit std::atomic<uint64_t> call_pending{0};
 void (*call_function)(void*) = nullptr;
 constinit void* call_argument = nullptr;
 
-constexpr uint64_t bit(unsigned id) {
-  return uint64_t{1} << id;
+constexpr uint64_t bit(CpuId id) {
+  return uint64_t{1} << number_of(id);
 }
 
 void on_cross_call(TrapFrame&, void*) {
@@ -62,14 +62,14 @@ void on_cross_call(TrapFrame&, void*) {
   call_pending.fetch_and(~me, std::memory_order_release);
 }
 
-void on_reschedule(TrapFrame&, void*) {}  // the end of the interrupt looks at need_resched
+void on_reschedule(TrapFrame&, void*) {}  // the interrupt's exit checks need_resched
 
 void wait(Nanoseconds time) {
   const Nanoseconds end = monotonic_now() + time;
   while (monotonic_now() < end) cpu_relax();
 }
 
-bool wait_online(unsigned id, Nanoseconds time) {
+bool wait_online(CpuId id, Nanoseconds time) {
   const Nanoseconds end = monotonic_now() + time;
   while (!__atomic_load_n(&cpu(id).online, __ATOMIC_ACQUIRE)) {
     if (monotonic_now() > end) return false;
@@ -78,7 +78,7 @@ bool wait_online(unsigned id, Nanoseconds time) {
   return true;
 }
 
-// The top of a stack of `size` bytes above a page that is not mapped. ENOMEM.
+// Makes a stack of `size` bytes above an unmapped page. Returns its top. ENOMEM.
 Result<uint64_t> make_stack(size_t size) {
   void* range = arena_alloc(kernel_virtual_arena, size + kPageSize, KM_ATOMIC);
   if (!range) return Errno::ENOMEM;
@@ -101,7 +101,7 @@ bool start_cpu(unsigned id, TrampolineParameters& parameters) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   for (int attempt = 0; attempt < 2; attempt++) {
     local_apic_send_startup(apic_ids[id], kTrampolinePage >> kPageShift);
-    if (wait_online(id, attempt == 0 ? kStartupDelay : kGiveUp)) return true;
+    if (wait_online(CpuId{id}, attempt == 0 ? kStartupDelay : kGiveUp)) return true;
   }
   return false;
 }
@@ -113,11 +113,11 @@ void smp_start() {
       !interrupt_register_vector(kVectorReschedule, "reschedule", on_reschedule, nullptr)) {
     panic("vectors of interprocessor interrupts are taken");
   }
-  cpu(0).online = true;
+  cpu(kBootCpu).online = true;
   const AcpiInfo& acpi = acpi_info();
   unsigned found = 1;
   for (unsigned i = 0; i < acpi.cpu_count; i++) {
-    if (acpi.apic_ids[i] != cpu(0).apic_id && found < kMaxCpus)
+    if (acpi.apic_ids[i] != cpu(kBootCpu).apic_id && found < kMaxCpus)
       apic_ids[found++] = acpi.apic_ids[i];
   }
   auto* trampoline = static_cast<char*>(direct_map({kTrampolinePage}));
@@ -132,11 +132,11 @@ void smp_start() {
     found = id;
   }
   cpu_set_count(found);
-  memset(boot_pml4, 0, kPageSize);  // nobody passes through the boot page tables any more
+  memset(boot_pml4, 0, kPageSize);  // all CPUs have left the boot page tables
 }
 
 void ap_main(uint64_t id) {
-  cpu_setup(id, apic_ids[id], stack_tops[id], ist_tops[id]);
+  cpu_setup(CpuId{static_cast<uint32_t>(id)}, apic_ids[id], stack_tops[id], ist_tops[id]);
   local_apic_init();
   time_start_tick();
   __atomic_store_n(&this_cpu().online, true, __ATOMIC_RELEASE);
@@ -145,9 +145,9 @@ void ap_main(uint64_t id) {
 
 void call_on_cpus(uint64_t cpus, void (*function)(void*), void* argument) {
   const PreemptOff preempt_off;
-  const unsigned me = cpu_id();
+  const CpuId me = cpu_id();
   uint64_t others = 0;
-  for (unsigned id = 0; id < cpu_count(); id++) {
+  for (const CpuId id : all_cpus()) {
     if (id != me && (cpus & bit(id)) && cpu(id).online) others |= bit(id);
   }
   if (others) {
@@ -158,7 +158,7 @@ void call_on_cpus(uint64_t cpus, void (*function)(void*), void* argument) {
     call_function = function;
     call_argument = argument;
     call_pending.store(others, std::memory_order_release);
-    for (unsigned id = 0; id < cpu_count(); id++) {
+    for (const CpuId id : all_cpus()) {
       if (others & bit(id)) local_apic_send(cpu(id).apic_id, kVectorCrossCall);
     }
   }
@@ -177,7 +177,7 @@ void on_each_cpu(void (*function)(void*), void* argument) {
   call_on_cpus(~uint64_t{0}, function, argument);
 }
 
-void cpu_kick(unsigned id) {
+void cpu_kick(CpuId id) {
   local_apic_send(cpu(id).apic_id, kVectorReschedule);
 }
 

@@ -3,16 +3,18 @@
 
 #include <cstdint>
 
-// Calls function(argument) on every online CPU, in an interprocessor interrupt (on this one
-// directly, interrupts off), and returns when all have returned. The caller has interrupts on and
-// holds no spinlock. Calls from several CPUs at once are safe.
+#include "lib/units.h"
+
+// Calls function(argument) on every online CPU, and returns when all calls have returned. Other
+// CPUs make the call in an interprocessor interrupt, this CPU directly, with interrupts off. The
+// caller has interrupts on and holds no spinlock. Calls from several CPUs at once are safe.
 void on_each_cpu(void (*function)(void*), void* argument);
-// The same on those CPUs whose bit is set in `cpus`; with only this CPU's bit no other is
-// disturbed.
+// Calls function(argument) as on_each_cpu() does, but only on the CPUs whose bit is set in `cpus`.
+// No other CPU is interrupted.
 void call_on_cpus(uint64_t cpus, void (*function)(void*), void* argument);
-// Makes CPU `id` look at its need_resched soon. Any context.
-void cpu_kick(unsigned id);
-// Stops all other CPUs for good (panic).
+// Makes CPU `id` check its need_resched soon. Any context.
+void cpu_kick(CpuId id);
+// Stops all other CPUs with an NMI: in a panic forever, otherwise until the report of nmi.h ends.
 void stop_other_cpus();
 // Starts the other CPUs; each goes to sched_start_cpu. Once, with interrupts off, after the memory
 // core and sched_init.

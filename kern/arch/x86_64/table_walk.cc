@@ -9,11 +9,11 @@
 
 namespace {
 
-constexpr uint64_t kPresent = 1 << 0, kLarge = 1 << 7, kAddressMask = 0x000ffffffffff000;
+constexpr uint64_t kLarge = 1 << 7;
 constexpr unsigned kEntries = 512, kUserEntries = 256, kRootLevel = 3;
 
 PhysAddr physical(uint64_t entry) {
-  return {entry & kAddressMask};
+  return {entry & kEntryAddress};
 }
 const uint64_t* entries_of(PhysAddr table) {
   return static_cast<const uint64_t*>(direct_map(table));
@@ -26,7 +26,7 @@ void walk_user(PhysAddr table, unsigned level, unsigned entries, TableVisitor& v
   if (!visitor.table(table)) return;
   const uint64_t* const entry = entries_of(table);
   for (unsigned i = 0; i < entries; i++) {
-    if (!(entry[i] & kPresent)) continue;
+    if (!(entry[i] & (level > 0 ? kPresentEntry : kPresentEntry | kKeptEntry))) continue;
     if (level > 0) {
       walk_user(physical(entry[i]), level - 1, kEntries, visitor);
     } else {
@@ -35,23 +35,24 @@ void walk_user(PhysAddr table, unsigned level, unsigned entries, TableVisitor& v
   }
 }
 
-// What `table`, of level `level`, leads to at `first` entries up to `end`.
+// Visits `table`, of level `level`, and the tables below its entries `first` up to `end`.
 void walk_kernel(PhysAddr table, unsigned level, unsigned first, unsigned end,
                  void (*visit)(PhysAddr page, void* argument), void* argument) {
   visit(table, argument);
   const uint64_t* const entry = entries_of(table);
   for (unsigned i = first; level > 0 && i < end; i++) {
-    if ((entry[i] & kPresent) && !(entry[i] & kLarge))
+    if ((entry[i] & kPresentEntry) && !(entry[i] & kLarge))
       walk_kernel(physical(entry[i]), level - 1, 0, kEntries, visit, argument);
   }
 }
 
-// The entry that maps an address of the kernel's half, a large page or one of 4 KiB; 0: nothing.
+// Returns the entry that maps an address of the kernel's half: the entry of a 4 KiB page or of a
+// large page; 0 if the address is not mapped.
 uint64_t kernel_entry(uint64_t address) {
   PhysAddr at = kernel_root_table();
   for (unsigned level = kRootLevel;; level--) {
     const uint64_t entry = entries_of(at)[index_at(address, level)];
-    if (!(entry & kPresent)) return 0;
+    if (!(entry & kPresentEntry)) return 0;
     if (level == 0 || (level < kRootLevel && (entry & kLarge))) return entry;
     at = physical(entry);
   }
@@ -79,7 +80,7 @@ void walk_kernel_tables(void (*table)(PhysAddr page, void* argument), void* argu
 
 void walk_cpu_stacks(void (*page)(PhysAddr page, void* argument), void* argument) {
   for (unsigned id = 1; id < cpu_count(); id++) {
-    const CpuTables& tables = cpu_tables(id);
+    const CpuTables& tables = cpu_tables(CpuId{id});
     visit_stack(tables.first_stack, kKernelStackSize, page, argument);
     for (unsigned i = 0; i < kIstCount; i++)
       visit_stack(tables.tss.ist[i], kIstStackSize, page, argument);
@@ -98,7 +99,7 @@ CpuStack find_cpu_stack(uint64_t address) {
     return top != 0 && address < top && address >= top - size;
   };
   for (unsigned id = 0; id < cpu_count(); id++) {
-    const CpuTables& tables = cpu_tables(id);
+    const CpuTables& tables = cpu_tables(CpuId{id});
     if (below(tables.first_stack, kKernelStackSize)) return {"", id, tables.first_stack - address};
     for (unsigned i = 0; i < kIstCount; i++) {
       const uint64_t top = tables.tss.ist[i];

@@ -1,34 +1,51 @@
-// What page tables lead to, by physical addresses: for who looks at memory as a whole.
+// Walks of page tables by physical addresses, for searches of all memory.
 #pragma once
 
 #include "lib/units.h"
 
+inline constexpr uint64_t kPresentEntry = 1 << 0, kUserEntry = 1 << 2;
+// A bit that the processor ignores: the entry is not present, but still has a page of user space
+// (PageTables::protect).
+inline constexpr uint64_t kKeptEntry = 1 << 9;
+inline constexpr uint64_t kNoExecuteEntry = uint64_t{1} << 63;
+inline constexpr uint64_t kEntryAddress = 0x000ffffffffff000;
+
+// Returns the page in `word` if `word` may be an entry of user space's page tables; otherwise 0.
+// `word` may be any number.
+inline PhysAddr page_of_user_entry(uint64_t word) {
+  constexpr uint64_t kFlags = kPageSize - 1;
+  const bool is_entry = (word & kUserEntry) && (word & (kPresentEntry | kKeptEntry)) &&
+                        (word & ~(kEntryAddress | kFlags | kNoExecuteEntry)) == 0;
+  return {is_entry ? word & kEntryAddress : 0};
+}
+
 struct TableVisitor {
-  // A page that is a table. Whether to look into it.
+  // Called for a page that is a table. Returns true if the walk shall enter the table.
   virtual bool table(PhysAddr page) = 0;
-  // A page that is mapped.
+  // Called for a page that is mapped.
   virtual void page(PhysAddr page) = 0;
 
  protected:
   ~TableVisitor() = default;
 };
 
-// The tables of user space below `root` (PageTables::root()), and the root itself. Tables that
-// change meanwhile, or have been freed, must not be looked into: that is the visitor's affair.
+// Walks the tables of user space below `root` (PageTables::root()), and the root itself. The
+// visitor must reject tables that change meanwhile, or have been freed.
 void walk_user_tables(PhysAddr root, TableVisitor& visitor);
-// The tables of the kernel's virtual range, all of which are looked into, and not what they map.
-// All other CPUs are stopped, or change nothing there.
+// Visits all tables of the kernel's virtual range, but not the pages that they map. All other CPUs
+// are stopped, or do not change these tables.
 void walk_kernel_tables(void (*table)(PhysAddr page, void* argument), void* argument);
-// The pages of the stacks on which CPUs were started; the boot CPU's are in the image. The same
-// context.
+// Visits the pages of the stacks on which CPUs were started; the boot CPU's stacks are in the
+// image. Called in the context of walk_kernel_tables().
 void walk_cpu_stacks(void (*page)(PhysAddr page, void* argument), void* argument);
 
-// Whether reading at an address, any number, of the kernel's half would find memory or a device.
+// True if an address, which may be any number, is mapped in the kernel's half.
 bool is_kernel_mapped(uint64_t address);
-// The stack of a CPU's own that an address lies in; name nullptr: none.
+// The CPU's stack that contains an address. `name` is nullptr if no CPU's stack contains the
+// address.
 struct CpuStack {
-  const char* name;  // what the CPU uses it for; "": it began on it
+  const char* name;  // purpose of the stack; "" for the stack on which the CPU was started
   unsigned cpu;
-  uint64_t below_top;  // bytes
+  uint64_t below_top;  // bytes from the address to the top of the stack
 };
 CpuStack find_cpu_stack(uint64_t address);

@@ -17,8 +17,8 @@ void serialise(void*) {
 
 }  // namespace
 
-// These two are called for each place that a probe is put at: their calls would be most of what a
-// probe of all functions tells.
+// text_write_byte() and text_write_tail() are called for each site that gets a probe. Both are
+// NOT_PROBED: otherwise their calls would dominate the output of a probe of all functions.
 NOT_PROBED void text_write_byte(uint64_t address, uint8_t byte) {
   text_write(address, &byte, sizeof(byte));
 }

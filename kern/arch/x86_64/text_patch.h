@@ -1,37 +1,40 @@
-// Changing the kernel's code while all CPUs run it.
+// Patches the kernel's code while all CPUs run it.
 //
-// A byte is changed at once, but CPUs fetch and decode ahead, and an instruction of several bytes
-// must never be seen half changed. So, as Intel SDM volume 3, section 9.1.3 has it for code that
-// one CPU changes and others run: first byte to a breakpoint; a round in which every CPU executes a
-// serialising instruction; the other bytes; a round; the first byte; a round. Who meets the
-// breakpoint meanwhile goes on as if it were the nop (probe_breakpoint). A round serves as many
-// changes as wanted.
+// A byte changes at once, but CPUs fetch and decode ahead, and must never see an instruction of
+// several bytes half changed. The sequence is that of Intel SDM volume 3, section 9.1.3, for
+// cross-modifying code. It has three writes: a breakpoint to the first byte, then the other bytes,
+// then the final first byte. After each write comes a round, in which every CPU executes a
+// serialising instruction. A CPU that meets the breakpoint meanwhile continues as if the breakpoint
+// were the nop (probe_breakpoint). A round serves any number of changes.
 //
-// An emulator that translates code may miss a byte that is written while it translates, and go on
-// with what it has read (QEMU 7.2 does, with several CPUs). What it has begun is over after a
-// round, so what is to stay is written once more then.
+// An emulator that translates code may miss a byte that is written during the translation, and
+// continue with the old byte (QEMU 7.2 does, with several CPUs). After a round, translations that
+// were under way are finished. So the final first bytes are written a second time, after the last
+// round (src/probe/kernel_probes.cc).
 //
-// Nobody may be in the middle of what is changed: a function's entry is one instruction before and
-// after, of five bytes.
+// No CPU may have its program counter within the patched bytes. None has: a function's entry is a
+// single instruction of five bytes, before and after.
 //
-// No mapping of the code can be written to: bytes are written through one that a CPU has for that
-// moment (text_write).
+// No permanent mapping of the code is writable: text_write writes bytes through a temporary mapping
+// that belongs to the CPU.
 #pragma once
 
 #include <cstdint>
 
 inline constexpr uint8_t kTextBreakpoint = 0xcc, kTextCall = 0xe8, kTextReturn = 0xc3,
                          kTextNop = 0x0f;
-inline constexpr uint64_t kTextEntryBytes = 5;  // of the nop or call at a function's beginning
+inline constexpr uint64_t kTextEntryBytes =
+    5;  // bytes of the nop or call at a function's beginning
 
 inline uint8_t text_byte(uint64_t address) {
   return *reinterpret_cast<const volatile uint8_t*>(address);
 }
 void text_write_byte(uint64_t address, uint8_t byte);
-// The last four bytes of the call at `address`, or, for nullptr, of the nop.
+// Writes the last four bytes of the instruction at `address`: of a call of `target`, or of the nop
+// if `target` is nullptr.
 void text_write_tail(uint64_t address, void (*target)());
-// Every CPU has executed a serialising instruction, and what ran with interrupts off is over, when
-// it returns. As on_each_cpu.
+// On return every CPU has executed a serialising instruction, and interrupts-off regions that were
+// running have ended. Called in the contexts that on_each_cpu() allows.
 void text_sync();
-// Of all code as it is now. Any context.
+// Checksum of all code in its present state. Any context.
 uint64_t text_checksum();

@@ -1,4 +1,4 @@
-// Time. The time stamp counter is measured once against the 8254 timer, together with the local
+// Time. The time stamp counter is calibrated once against the 8254 timer, together with the local
 // APIC's timer, which then gives each CPU its periodic tick. Under QEMU -icount a tick of the
 // counter is one instruction.
 #include "arch/x86_64/time.h"
@@ -16,31 +16,31 @@ constinit std::atomic<uint64_t> coarse_time{0};
 namespace {
 
 constexpr uint64_t kPitHz = 1'193'182;
-constexpr uint64_t kCalibrationHz = 200;  // measured for 5 ms
+constexpr uint64_t kCalibrationHz = 200;  // one calibration takes 5 ms
 constexpr unsigned kMaxTickHandlers = 4;
 
 constinit uint64_t start_tsc = 0;
 constinit uint64_t nanoseconds_per_tick = 0;  // 32.32 fixed point; 0 until measured
 constinit uint32_t timer_count = 0;
-constinit std::atomic<uint64_t> wall_at_boot{0};  // nanoseconds; may wrap below 0
+constinit std::atomic<uint64_t> wall_at_boot{0};  // nanoseconds from 1970 to boot; may wrap
 void (*tick_handlers[kMaxTickHandlers])() = {};
 
 void on_timer(TrapFrame&, void*) {
   Cpu& cpu = this_cpu();
-  if (cpu.id == 0) coarse_time.store(monotonic_now().value / 1'000'000, std::memory_order_relaxed);
+  if (cpu.id == kBootCpu)
+    coarse_time.store(monotonic_now().value / 1'000'000, std::memory_order_relaxed);
   cpu.stamp = cpu_stamp(cpu.id, coarse_milliseconds());
   for (auto* handler : tick_handlers) {
     if (handler) handler();
   }
 }
 
-// What one run of the 8254's counter took, and by how much both may be wrong because something came
-// between the counter's start or end and our reading of it: under an emulator a CPU can lose its
-// thread for long.
+// One run of the 8254's counter, and a bound of the error. The readings at the counter's start and
+// end may be late, for example if the host stops the thread of an emulated CPU for a while.
 struct Calibration {
-  uint64_t ticks, start;  // of the time stamp counter
-  uint32_t timer_ticks;   // of the local APIC's timer
-  uint64_t doubt;         // in ticks
+  uint64_t ticks, start;  // measured in ticks of the time stamp counter
+  uint32_t timer_ticks;   // ticks of the local APIC's timer
+  uint64_t doubt;         // possible error of the measurement, in ticks
 };
 
 Calibration calibrate_once() {
@@ -66,7 +66,7 @@ Calibration calibrate_once() {
 
 void calibrate() {
   constexpr int kTries = 20;
-  constexpr uint64_t kGoodEnough = 200;  // a doubt of 1/200
+  constexpr uint64_t kGoodEnough = 200;  // an error of at most 1/200
   Calibration best = calibrate_once();
   for (int i = 1; i < kTries && best.doubt > best.ticks / kGoodEnough; i++) {
     const Calibration next = calibrate_once();
@@ -102,7 +102,7 @@ uint64_t read_clock() {
   uint8_t raw[6], again[6];
   constexpr uint8_t kRegisters[6] = {0, 2, 4, 7, 8, 9};
   bool same;
-  do {  // until two readings agree, so that none was taken in the middle of an update
+  do {  // repeats until two readings agree: then neither was taken during an update
     same = true;
     for (int i = 0; i < 6; i++) raw[i] = clock_register(kRegisters[i]);
     for (int i = 0; i < 6; i++) {

@@ -14,25 +14,25 @@ inline uint64_t tsc() {
   return uint64_t{high} << 32 | low;
 }
 
-// Since boot. Any context; does not go backwards between CPUs by more than a few microseconds.
+// Time since boot. Any context; may go backwards between CPUs by a few microseconds.
 Nanoseconds monotonic_now();
 // Milliseconds since boot, from a word that the tick updates: one load.
 extern std::atomic<uint64_t> coarse_time;
-inline uint64_t coarse_milliseconds() {
-  return coarse_time.load(std::memory_order_relaxed);
+inline Milliseconds coarse_milliseconds() {
+  return {coarse_time.load(std::memory_order_relaxed)};
 }
-// Since 1970, by the clock that wall_set has set: the one kind of Nanoseconds that is not since
-// boot.
+// Time since 1970, by the clock that wall_set sets. Elsewhere a value of type Nanoseconds is a time
+// since boot, or a duration.
 Nanoseconds wall_now();
-// The clock shows `now` from this moment on. Any context.
+// Sets the clock of wall_now() to `now`. Any context.
 void wall_set(Nanoseconds now);
-// Seconds since 1970 at boot, by the clock as it is set.
+// Seconds from 1970 to boot, by the current setting of wall_now().
 uint64_t boot_wall_seconds();
-// Called on each CPU in each tick, in interrupt context.
+// Registers a handler that each CPU calls in each tick, in interrupt context.
 void tick_register(void (*handler)());
 
-// Measures the counters, reads the real-time clock. Once, on the boot CPU, after the interrupt
-// controllers.
+// Measures the rates of the time stamp counter and of the local APIC's timer, and reads the
+// real-time clock. Once, on the boot CPU, after interrupt_controllers_init().
 void time_init();
 // Starts this CPU's tick.
 void time_start_tick();

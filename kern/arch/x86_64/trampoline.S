@@ -1,6 +1,6 @@
-// What another CPU runs first: copied to the page at 0x8000, begun there in real mode by a STARTUP
-// message. It goes straight to long mode with the boot page tables, which map this page where it
-// is, and on in the higher half with the kernel's.
+// The first code of the other CPUs: copied to the page at 0x8000, where a STARTUP message starts it
+// in real mode. The code enters long mode with the boot page tables, which map this page at its
+// physical address, and continues in the higher half with the kernel's page tables.
 
 #define TRAMPOLINE 0x8000
 #define KERNEL_BASE 0xffffffff80000000
@@ -60,7 +60,7 @@ ap_start:
         movq (%rsi), %rax
         movq 8(%rsi), %rsp
         movq 16(%rsi), %rdi
-        movq %rax, %cr3                 // this page is gone from here on
+        movq %rax, %cr3                 // this page is unmapped from here on
         xorl %ebp, %ebp
         call ap_main
         ud2

@@ -1,19 +1,20 @@
-// Traps: the interrupt descriptor table and what becomes of each exception, interrupt and system
+// Traps: the interrupt descriptor table, and the handling of each exception, interrupt and system
 // call.
 //
-// Exceptions. From user mode: page faults go to the registered handler, all others (and page faults
-// that it does not resolve) become signals. In the kernel only one kind is expected, a page fault
-// at an instruction of the exception table (user_copy.S): when the interrupted code may sleep it
-// goes to the same handler, and if that does not resolve it, or may not be called, execution goes
-// on at the table's fixup. Everything else is a panic.
+// Exceptions. From user mode, page faults go to the registered handler; all other exceptions, and
+// page faults that the handler does not resolve, become signals. In the kernel only one kind is
+// expected: a page fault at an instruction of the exception table (user_copy.S). If the interrupted
+// code may sleep, this fault goes to the same handler. If the handler is not called, or does not
+// resolve the fault, execution continues at the table's fixup. Everything else is a panic.
 //
 // Interrupts. Handlers run with interrupts off on the stack of the interrupted task, with
-// Cpu.interrupt_depth raised. When the last one is done and somebody asked for it, schedule() takes
-// the CPU away, if preemption is allowed: no lock held, preempt_off zero.
+// Cpu.interrupt_depth raised. When the outermost handler is done and a reschedule was requested,
+// schedule() preempts the task, if preemption is allowed: no lock held, preempt_off zero.
 //
-// Return to user mode. With interrupts off: first the scheduler, then (interrupts on) before_user,
-// until nobody wants the CPU. Segments, flags and the program counter are forced to what user mode
-// may have, so that iretq cannot fault in the kernel.
+// Return to user mode. return_to_user() calls schedule() if a reschedule is requested, with
+// interrupts off, then before_user with interrupts on, and repeats both until no reschedule is
+// requested. It forces segments, flags and the program counter to values that user mode may have,
+// so that iretq cannot fault in the kernel.
 #include "arch/x86_64/trap.h"
 
 #include "arch/x86_64/cpu_setup.h"
@@ -30,7 +31,8 @@
 #include "sched/task.h"
 
 extern "C" const char trap_stubs[];
-extern "C" const uint64_t exception_table_start[], exception_table_end[];  // address, fixup
+// Pairs of addresses: an instruction that may fault, and its fixup.
+extern "C" const uint64_t exception_table_start[], exception_table_end[];
 extern "C" void trap_dispatch(TrapFrame* frame);
 extern "C" void trap_dispatch_paranoid(TrapFrame* frame);
 extern "C" void user_breakpoint_dispatch(TrapFrame* frame);
@@ -42,7 +44,7 @@ namespace {
 
 constexpr uint8_t kVectorNmi = 2, kVectorDoubleFault = 8, kVectorMachineCheck = 18;
 constexpr unsigned kExceptions = 32;
-constexpr uint64_t kRflagsUser = 0x240dd5;  // what user mode may set: ID AC OF DF TF SF ZF AF PF CF
+constexpr uint64_t kRflagsUser = 0x240dd5;  // user mode may set ID AC OF DF TF SF ZF AF PF CF
 constexpr uint64_t kRflagsAlways = 0x2 | kRflagsIf;
 constexpr uint64_t kFaultPresent = 1, kFaultWrite = 2, kFaultExecute = 16;
 
@@ -127,8 +129,8 @@ void page_fault_in_kernel(TrapFrame& frame, uint64_t address) {
   frame.rip = fixup;
 }
 
-// Not probed before the address has been read: who is told of a call may walk a user stack, and
-// fault.
+// No probe may be hit before cr2 has been read: the probe's consumer may walk a user stack and
+// fault, which overwrites cr2.
 NOT_PROBED void exception(TrapFrame& frame) {
   const uint64_t address = frame.vector == kVectorPageFault ? read_cr2() : 0;
   if (!frame.from_user()) {
@@ -149,7 +151,8 @@ void interrupt(TrapFrame& frame) {
   Cpu& cpu = this_cpu();
   const uint8_t vector = static_cast<uint8_t>(frame.vector);
   if (vector == kVectorSpurious) return;
-  // Probes are kept off with interrupts: a task that is preempted may go on on another CPU.
+  // A task turns probes off only while interrupts are off: otherwise the task might be preempted
+  // and continue on another CPU.
   ASSERT(cpu.probes_off == 0);
   const uint8_t outer_vector = cpu.interrupt_vector;
   cpu.interrupt_depth++;
@@ -192,8 +195,8 @@ NOT_PROBED void trap_dispatch(TrapFrame* frame) {
   if (frame->from_user()) return_to_user(frame);
 }
 
-// A probe that is hit often costs less for a short way back: nothing but rip and rsp has changed,
-// and before_user has work only when the task was interrupted.
+// Skips return_to_user when possible, for probes that are hit often: only rip and rsp have changed,
+// and before_user has work only if the task was interrupted.
 void user_breakpoint_dispatch(TrapFrame* frame) {
   const EnteredInterruptsOff entered(kRflagsIf);
   const bool done = higher.breakpoint && higher.breakpoint(*frame);
@@ -225,7 +228,7 @@ void return_to_user(TrapFrame* frame) {
     interrupts_disable();
   } while (this_cpu().need_resched);
   current_task()->trace_call = kTraceFromUser;
-  if (frame->rip >= kUserEnd) frame->rip = 0;  // nothing is there: it faults in user mode
+  if (frame->rip >= kUserEnd) frame->rip = 0;  // address 0 is not mapped: the program faults
   frame->cs = kUserCode;
   frame->ss = kUserData;
   frame->rflags = (frame->rflags & kRflagsUser) | kRflagsAlways;
@@ -236,11 +239,11 @@ NOT_PROBED void trap_dispatch_paranoid(TrapFrame* frame) {
   const ProbesOffHere nmi;
   Cpu& cpu = this_cpu();
   const bool outer = cpu.in_nmi;
-  cpu.in_nmi = true;  // before anything is called, which may be probed where it returns
+  cpu.in_nmi = true;  // set before the first call, since the called function may have a probe
   if (frame->vector == kVectorNmi && panicking()) halt_forever();
   if (frame->vector == kVectorDoubleFault) {
-    // The CPU could not push a page fault's frame: its address says why, the stack pointer confirms
-    // it.
+    // The CPU could not push the frame of a page fault: cr2 or the stack pointer tells which guard
+    // page was hit.
     const char* guard = guard_page_name(read_cr2());
     if (!guard) guard = guard_page_name(frame->rsp - 8);
     if (guard)

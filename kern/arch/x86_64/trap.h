@@ -1,11 +1,11 @@
-// Traps: exceptions, interrupts, system calls, and the way to and from user mode.
+// Traps: exceptions, interrupts, system calls, and returns to user mode.
 #pragma once
 
 #include <cstdint>
 
 #include "lib/result.h"
 
-// What entry.S saves, lowest address first. System calls build the same frame, so that fork, exec,
+// Saved by entry.S, lowest address first. System calls build the same frame, so that fork, exec,
 // signals and faults share it.
 struct TrapFrame {
   uint64_t r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
@@ -18,48 +18,51 @@ struct TrapFrame {
 
 inline constexpr uint8_t kVectorBreakpoint = 3;
 inline constexpr uint8_t kVectorPageFault = 14;
-inline constexpr uint64_t kVectorSystemCall = 0x100;  // in TrapFrame::vector only
-inline constexpr uint8_t kVectorIrqBase = 32;         // ISA interrupt n comes as kVectorIrqBase + n
-inline constexpr uint8_t kVectorDebugSelf = 0xf0;     // free for software: trap_raise_self
+inline constexpr uint64_t kVectorSystemCall = 0x100;  // occurs in TrapFrame::vector only
+inline constexpr uint8_t kVectorIrqBase = 32;  // ISA interrupt n has the vector kVectorIrqBase + n
+inline constexpr uint8_t kVectorDebugSelf = 0xf0;  // raised by software only: interrupt_raise_self
 
 using InterruptHandler = void (*)(TrapFrame& frame, void* argument);
 
-// Routes ISA interrupt `irq` (0..15) to CPU 0 and calls the handler with interrupts off, in
-// interrupt context. `name` is shown as trace context and in #proc; it must stay valid. EBUSY if
-// the line has two handlers already (lines 3 and 4 are shared by two ports).
+// Routes ISA interrupt `irq` (0..15) to CPU 0, and registers a handler that is called with
+// interrupts off, in interrupt context. `name` appears in traces and in reports of run-time checks;
+// it must stay valid. ENODEV if no I/O APIC has the line; EBUSY if the line has two handlers
+// already (lines 3 and 4 are shared by two ports).
 Result<void> interrupt_register(unsigned irq, const char* name, InterruptHandler handler,
                                 void* argument);
-// The same for a vector that software raises (kVectorDebugSelf).
+// Registers a handler for any other vector: of the local APIC's timer, of an interprocessor
+// interrupt, of a device with MSI-X, or kVectorDebugSelf. Called as the handlers of
+// interrupt_register() are. EINVAL for an exception's vector and kVectorSpurious; EBUSY if the
+// vector has two handlers already.
 Result<void> interrupt_register_vector(uint8_t vector, const char* name, InterruptHandler handler,
                                        void* argument);
 // The name given at registration ("timer", "uart0", …) or "interrupt".
 const char* interrupt_name(uint8_t vector);
-// Sends `vector` to this CPU through its local interrupt controller. It has been taken when
-// interrupts are next on.
+// Sends `vector` to this CPU through its local interrupt controller. The interrupt comes as soon as
+// interrupts are on.
 void interrupt_raise_self(uint8_t vector);
 
-// What higher layers register: each is called with interrupts on, but for `breakpoint`, on the
+// Handlers of higher layers. All but `breakpoint` are called with interrupts on. All run on the
 // kernel stack of the task that trapped.
 struct TrapHandlers {
-  // A system call; puts its result into frame.rax.
+  // A system call; the handler puts its result into frame.rax.
   void (*system_call)(TrapFrame& frame);
   // A page fault at `address` in user mode, or by the kernel in a user-memory access
   // (user_memory.h). True if it was resolved.
   bool (*page_fault)(TrapFrame& frame, uint64_t address, bool write, bool execute);
-  // A breakpoint instruction in user mode, interrupts off since then: false if it is to be an
-  // exception like others. With `registers` other than rip and rsp unchanged; may turn interrupts
-  // on for a while.
+  // A breakpoint instruction in user mode. Called with interrupts off; may turn interrupts on for a
+  // while. Returns false if trap.cc shall handle the breakpoint as any other exception. A handler
+  // that returns true has changed at most rip and rsp of the frame.
   bool (*breakpoint)(TrapFrame& frame);
-  // Any other exception from user mode, or a page fault that was not resolved: turn it into a
-  // signal.
+  // Any other exception from user mode, or a page fault that was not resolved: becomes a signal.
   void (*user_exception)(TrapFrame& frame, uint8_t vector, uint64_t address);
-  // Just before each return to user mode: signals. May not return.
+  // Called before each return to user mode: delivers signals. May not return.
   void (*before_user)(TrapFrame& frame);
 };
 void trap_register(const TrapHandlers& handlers);
 
-// Continues in user mode with the registers of `frame`; the current task's kernel stack starts
-// afresh.
+// Continues in user mode with the registers of `frame`; discards the contents of the current task's
+// kernel stack.
 [[noreturn]] void enter_user(const TrapFrame& frame);
-// A frame that starts a program: user segments, interrupts on, all else zero.
+// Returns a frame that starts a program: user segments, interrupts on, everything else zero.
 TrapFrame user_frame(uint64_t rip, uint64_t rsp);

@@ -46,8 +46,8 @@ user_load_word:
         ret
         .size user_load_word, . - user_load_word
 
-// long user_copy_string(char* to, const char* from, size_t size): bytes before the NUL, `size` if
-// there is none, -1 after a bad address.
+// long user_copy_string(char* to, const char* from, size_t size): number of bytes before the NUL,
+// `size` if there is none, -1 after a bad address.
         .globl user_copy_string
         .type user_copy_string, @function
 user_copy_string:
@@ -73,12 +73,13 @@ user_copy_string:
         .size user_copy_string, . - user_copy_string
 
 // size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high, uint64_t*
-// return_addresses, size_t max): follows frame pointers, which must be multiples of 8, at least
-// `low` and above the frame before, with the frame below `high`, until one is not, a return address
-// is 0 or a load faults. How many there were. frame_pointers[i], the sixth argument, is where
-// return address i was found; behind these, if there were fewer than `max`, stands where it ended.
-// They may be kept in the same place as the return addresses, which then remain. With interrupts
-// off, which makes a fault fail at once.
+// return_addresses, size_t max, uint64_t* frame_pointers): follows frame pointers and returns the
+// number of return addresses found. Each frame pointer must be a multiple of 8, at least `low`, and
+// above the previous frame, and its frame must end at or below `high`. The walk ends at the first
+// frame pointer that does not meet these conditions, at a return address of 0, or at a load that
+// faults. frame_pointers[i] is where return address i was found; if there were fewer than `max`,
+// the next entry is where the walk ended. frame_pointers and return_addresses may be the same
+// array, which then gets the return addresses. Interrupts off, so that a fault fails at once.
         .globl user_frames
         .type user_frames, @function
 user_frames:

@@ -1,4 +1,4 @@
-// user_memory.h over the assembly of user_copy.S.
+// Implements user_memory.h with the assembly of user_copy.S.
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/paging.h"
 #include "core/user_memory.h"
@@ -44,7 +44,7 @@ Result<size_t> copy_string_from_user(char* to, uint64_t from, size_t size) {
 }
 
 bool load_user_now(void* to, uint64_t from, size_t size) {
-  const InterruptsOff off;  // which makes trap.cc fail the fault instead of resolving it
+  const InterruptsOff off;  // so that trap.cc does not resolve a fault: the copy fails
   return in_user_space(from, size) && user_copy(to, reinterpret_cast<const void*>(from), size) == 0;
 }
 

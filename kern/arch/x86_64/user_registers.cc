@@ -3,13 +3,13 @@
 #include "arch/x86_64/interrupts.h"
 #include "lib/string.h"
 
-// What fxsave64 and xsave64 write (Intel SDM volume 1, 10.5.1 and 13.4).
+// Written by fxsave64 and xsave64 (Intel SDM volume 1, 10.5.1 and 13.4).
 struct FpuState {
   uint16_t control_word;
   uint8_t x87[22];
   uint32_t mxcsr, mxcsr_mask;
   uint8_t registers[480];
-  // Of XSAVE alone.
+  // The following fields exist in XSAVE's format only.
   uint64_t present;  // XSTATE_BV: bit for each component that is not in its initial state
   uint64_t compacted;
   uint64_t reserved[6];
@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kFxsaveSize = offsetof(FpuState, present);
 constexpr uint16_t kControlWord = 0x37f;  // all exceptions masked, extended precision
 constexpr uint32_t kMxcsr = 0x1f80;       // all exceptions masked
-constexpr uint32_t kMxcsrBits = 0xffbf;   // what every SSE unit has
+constexpr uint32_t kMxcsrBits = 0xffbf;   // bits that every SSE unit has
 
 constexpr uint64_t kX87 = 1 << 0, kSse = 1 << 1, kAvx = 1 << 2, kAvx512 = 7 << 5;
 constexpr uint32_t kLeafState = 0xd;
@@ -31,7 +31,7 @@ constinit uint64_t components = 0;  // XCR0; 0 without XSAVE
 constinit size_t size = kFxsaveSize;
 constinit uint32_t mxcsr_bits = kMxcsrBits;
 
-// A processor that has AVX-512 has all three components of it, and AVX.
+// A processor with AVX-512 has AVX, and all three components of AVX-512.
 uint64_t wanted_components(uint64_t supported) {
   uint64_t wanted = kX87 | kSse;
   if (supported & kAvx) wanted |= kAvx;

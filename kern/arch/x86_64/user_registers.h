@@ -1,17 +1,20 @@
-// Registers of user mode that the kernel itself does not use, and so keeps while other tasks run:
-// x87, SSE and what else XSAVE knows, and FS base, the thread pointer of programs.
+// Registers of user mode that the kernel itself does not use: x87, SSE and XSAVE's other
+// components, and FS base, the thread pointer of programs. A thread's registers are saved while
+// other tasks run.
 //
-// XSAVE writes what CPUID says the processor has: x87, SSE, AVX, AVX-512. On a processor without it
-// FXSAVE does, and programs have x87 and SSE. The size is known at boot (fpu_state_size), so
-// the state lies behind the structure of its process.
+// XSAVE saves the components that CPUID reports: x87, SSE, AVX, AVX-512. On a processor without
+// XSAVE, FXSAVE is used, and programs have x87 and SSE. The size is known only at boot
+// (fpu_state_size), so the state lies in memory after the structure of its thread.
 //
-// A task that leaves its CPU always saves its registers, so that another CPU may take it. It need
-// not load them again if no other program has run on the CPU since, as after the idle task: each
-// CPU remembers whose registers it holds, and each program which CPU it was last loaded on.
+// A task that leaves its CPU always saves its registers, so that another CPU may run the task. The
+// task need not load its registers again if no other thread has run on the CPU since (for example,
+// only the idle task). For this, Cpu::user_registers has the registers that the CPU loaded last,
+// and UserRegisters::cpu has the CPU that last loaded the thread's registers.
 //
-// FS base is set by a system call. wrfsbase would spare it, but the bit that allows it (FSGSBASE)
-// also lets programs write GS base, which the entries of NMIs and machine checks go by (entry.S);
-// and the kernel would have to read the register at each switch. A program makes the call once.
+// FS base is set by a system call. wrfsbase would avoid the call. But the bit that enables it
+// (FSGSBASE) also lets programs write GS base, which the entries of NMIs and machine checks rely on
+// (entry.S); and the kernel would have to read the register at each switch. A program makes the
+// call once.
 #pragma once
 
 #include <cstddef>
@@ -20,17 +23,17 @@
 #include "arch/x86_64/io.h"
 #include "core/cpu.h"
 
-// fpu_state_size() bytes, aligned to kFpuAlign: what fxsave64 or xsave64 write.
+// fpu_state_size() bytes, aligned to kFpuAlign, in the format of fxsave64 or xsave64.
 struct FpuState;
 inline constexpr size_t kFpuAlign = 64;
-inline constexpr size_t kMaxFpuSize = 2752;  // with AVX-512
+inline constexpr size_t kMaxFpuSize = 2752;  // bytes; the size with AVX-512
 size_t fpu_state_size();
 
-// As a program finds it at its start.
+// Sets the initial state of a program.
 void fpu_init(FpuState& state);
-// Of the program that runs on this CPU; interrupts off. All components are asked for: XCR0 says
-// which those are. xsaveopt leaves out those in their initial state, and those that have not
-// changed since they were loaded from the same place.
+// Saves or loads the state of the program that runs on this CPU; interrupts off. All components are
+// requested; XCR0 limits them. xsaveopt skips components in their initial state, and those that
+// have not changed since they were loaded from the same address.
 enum class FpuSaver : uint8_t { kFxsave, kXsave, kXsaveopt };
 extern FpuSaver fpu_saver;  // set at boot
 inline void fpu_save(FpuState& state) {
@@ -49,16 +52,17 @@ inline void fpu_restore(const FpuState& state) {
     asm volatile("fxrstor64 (%0)" ::"r"(&state) : "memory");
   }
 }
-// Clears what fpu_restore would fault at; for a state that a program has written.
+// Clears values that would make fpu_restore fault; for a state that a program has written.
 void fpu_make_valid(FpuState& state);
 
 struct UserRegisters {
   FpuState* fpu = nullptr;
-  uint64_t fs_base = 0;     // below kUserEnd
-  uint32_t cpu = kMaxCpus;  // where they were last loaded; kMaxCpus: nowhere
+  uint64_t fs_base = 0;  // below kUserEnd
+  CpuId cpu{kMaxCpus};   // the CPU that last loaded these registers; kMaxCpus: none
 };
 
-// For the task switch, interrupts off: what runs on `cpu`, this one, goes; and what will run comes.
+// For the task switch, with interrupts off: save is called for the task that leaves, load for the
+// next. `cpu` is this CPU.
 inline void user_registers_save(UserRegisters& registers) {
   fpu_save(*registers.fpu);
 }
@@ -72,9 +76,9 @@ inline void user_registers_load(UserRegisters& registers, Cpu& cpu) {
 // Sets FS base of the current task.
 void user_registers_set_fs_base(UserRegisters& registers, uint64_t address);
 
-// What programs are told of the processor (ABI_AT_HWCAP).
+// The features of the processor, as programs get them in ABI_AT_HWCAP.
 uint64_t user_capabilities();
 
-// Once at boot, before any program; and on each CPU.
+// fpu_find_features: once at boot, before any program runs. fpu_setup_cpu: once on each CPU.
 void fpu_find_features();
 void fpu_setup_cpu();

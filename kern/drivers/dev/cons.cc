@@ -1,9 +1,9 @@
 // #cons: the console.
 //
 // `cons` and `console` are one file, the terminal on the first serial port. Opening `tty` gives the
-// terminal of the session, whichever that is (ENXIO if it has none). The terminal's mode can be
-// changed (mesg), not its owner, who is root. `cmdline` reads as the kernel
-// command line. `power` takes `off` and `halt`, both the end of the machine, and is root's.
+// terminal of the caller's session (ENXIO if it has none). The terminal's mode can be changed
+// (mesg); its owner is always root. `cmdline` reads as the kernel command line. `power` takes `off`
+// and `halt`, which both power the machine off; only root may write it.
 
 #include <atomic>
 
@@ -18,6 +18,7 @@
 #include "drivers/dev/terminal.h"
 #include "lib/string.h"
 #include "ns/device.h"
+#include "ns/page_cache.h"
 
 namespace {
 
@@ -41,7 +42,8 @@ class Console final : public Terminal {
   void send(const char* data, size_t size) override REQUIRES(lock_) {
     uart_write(kPort, data, size);
   }
-  void end() override { panic("the console has lost its last reference"); }  // nobody has the first
+  // Never called: the console's first reference is never dropped.
+  void end() override { panic("the console has lost its last reference"); }
 };
 constinit Console terminal;
 
@@ -108,6 +110,7 @@ class ConsDevice final : public TableDevice {
     if (!next_command(text, line) || (line.word != "off" && line.word != "halt") ||
         !line.rest.empty())
       return fail(Errno::EINVAL, "power takes: off, halt");
+    page_cache_sync_all();
     klog("power off after %lu ticks of the time stamp counter",
          tsc());  // instructions, under QEMU -icount
     power_off(ExitCode::kOff);
@@ -126,7 +129,7 @@ class ConsDevice final : public TableDevice {
     return chan.qid.path == kCons || chan.qid.path == kConsole;
   }
 
-  std::atomic<uint32_t> mode_{0666};  // of the terminal
+  std::atomic<uint32_t> mode_{0666};  // permissions of the terminal
 };
 
 constinit ConsDevice device;

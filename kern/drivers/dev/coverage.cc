@@ -1,9 +1,9 @@
-// #coverage: which places of the kernel's code the system calls of some tasks have reached
-// (sched/coverage.h). Root's.
+// #coverage: the places of the kernel's code that the system calls of some tasks have reached
+// (sched/coverage.h). Only root may open it.
 //
-//   places   each opening has a map of its own. `start` makes the writer record in it, children
-//            not; `stop` ends that. Reads as 64-bit addresses, each once, in the order in which
-//            they were first reached
+//   places   each open file has its own map. `start` makes the writing task record in this map, but
+//            not its children; `stop` ends the recording. Reads as 64-bit addresses, each once, in
+//            the order in which they were first reached
 #include "sched/coverage.h"
 
 #ifdef CONFIG_COVERAGE

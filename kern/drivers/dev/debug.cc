@@ -1,21 +1,21 @@
-// #debug: the tests' hand on the kernel. It makes the kernel do wrong on request, so that the tests
-// can see what is said about it.
+// #debug: makes the kernel misbehave on request, so that tests can check its reports.
 //
 //   alloc        leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N,
 //                churn NAME N, cache NAME BYTES N, destroy NAME, failnext N [after=M] [process=K],
-//                one a line; reading shows what is held (debug_alloc.cc), the reader's own
-//                failnext, and the last sweep (debug_failnext.cc)
-//   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees it
-//   leaky/leak   … and closing forgets it
+//                one a line; reads as the held objects (debug_alloc.cc), the failnext order of the
+//                reading task, and the last sweep (debug_failnext.cc)
+//   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees the object
+//   leaky/leak   opening it allocates an object of the cache `leaky`, closing forgets the object
 //   crime        see debug_crime.cc
 //   ctl          panic; hang or hang log, with interrupts off (debug_hang.cc); deadlock
-//                N [behind=M], tasks that wait for each other's locks (debug_deadlock.h)
-//   stacks       where tasks are that do not run (debug_stacks.cc)
-//   text         the checksum of the kernel's code, which is what it was when nothing is probed
+//                N [behind=M], tasks that wait in a circle for locks (debug_deadlock.h)
+//   stacks       the kernel stacks of tasks that do not run (debug_stacks.cc)
+//   text         the checksum of the kernel's code, which is constant while nothing is probed
 //
-// The name leaky_open is what tests and README look for in traces.
+// Tests and README expect the name of the function leaky_open in traces.
 #ifdef CONFIG_DEBUG_DEVICE
 
+#include "arch/x86_64/dead_frames.h"
 #include "core/errstr.h"
 #include "core/log.h"
 #include "drivers/dev/debug_alloc.h"
@@ -56,7 +56,7 @@ constexpr TableEntry kTable[] = {
 
 }  // namespace
 
-// --- leaky: a device of the kind that forgets a reference.
+// --- leaky: a device that forgets an object.
 
 struct Leaky {
   char byte;
@@ -73,7 +73,7 @@ static constinit kmem_cache* leaky_cache = nullptr;
 }
 
 static void leaky_close(Chan& chan) {
-  if (chan.qid.path == kLeakyLeak) return;  // on purpose
+  if (chan.qid.path == kLeakyLeak) return;  // leaks on purpose
   kmem_cache_free(leaky_cache, chan.state);
 }
 
@@ -102,9 +102,12 @@ class DebugDevice final : public TableDevice {
   }
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     switch (chan.qid.path) {
-      case kAlloc:
-        TRY(debug_alloc_write({buffer, size}));
+      case kAlloc: {
+        const Result<void> done = debug_alloc_write({buffer, size});
+        dead_frames_clear();  // so that no stale word on the stack makes a leaked object reachable
+        TRY(done);
         return size;
+      }
       case kCrime:
         TRY(debug_crime_write({buffer, size}));
         return size;
@@ -160,7 +163,7 @@ class DebugDevice final : public TableDevice {
     return keep(chan, text);
   }
 
-  // A line for each name: how many of its objects are held. And what has become of failnext.
+  // Lists the number of objects held of each name, and the state of failnext.
   static Result<void> show_held(Chan& chan) {
     Text* const text = TRY(Text::create());
     debug_alloc_print(*text);

@@ -1,16 +1,16 @@
 // #debug/alloc: objects that are leaked, freed and churned on request.
 //
-// NAME is a cache, an arena (whose objects have one quantum, or `size`), `kmalloc` (`size`, or
-// 20000 bytes), or `kernel_stack`. The objects that `leak` allocates are held, by name, in the
-// order in which they came. The lists that hold them lie in pages of an arena of their own, so that
-// they show in no other counts. The names of functions here are what tests and README look for in
-// traces: leak_at_depth, debug_alloc_write, debug_interrupt.
+// NAME is a cache, an arena, `kmalloc` or `kernel_stack`. An object of an arena has size=BYTES, or
+// one quantum; an object of `kmalloc` has size=BYTES, or 20000 bytes. For each NAME, the objects
+// that `leak` has allocated are in a list, oldest first. The lists of held objects lie in pages of
+// a separate arena, `debug`, so that they do not change the counts of other arenas and caches.
+// Tests and README expect these names of functions in traces: leak_at_depth, debug_alloc_write,
+// debug_interrupt.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_alloc.h"
 
 #include <atomic>
-#include <charconv>
 #include <utility>
 
 #include "arch/x86_64/trap.h"
@@ -21,6 +21,7 @@
 #include "drivers/dev/debug_cache.h"
 #include "drivers/dev/debug_failnext.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "lib/quoted.h"
 #include "lib/string.h"
 #include "ns/device.h"
@@ -35,21 +36,21 @@ constexpr const char* kAllocSyntax =
     "leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N, churn NAME N, "
     "cache NAME BYTES N, destroy NAME or failnext N [after=M] [process=K]";
 constexpr uint64_t kMaxObjects = 100'000'000;
-constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace keeps
+constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace records
 constexpr uint64_t kMaxSize = 1 << 30;
-constexpr uint64_t kUsualKmalloc = 20'000;  // more than any cache of kmalloc has
+constexpr uint64_t kUsualKmalloc = 20'000;  // larger than any cache of kmalloc
 
 constinit Mutex debug_mutex{LockRank::kDebugDevice};
 
-// --- What can be leaked.
+// --- Sources of leaked objects.
 
-constinit arena* notes_arena = nullptr;  // pages for lists
+constinit arena* notes_arena = nullptr;  // pages of the lists of held objects
 
 enum class Kind : uint8_t { kNone, kSource, kKmalloc, kKernelStack };
 
 struct Origin {
   Kind kind = Kind::kNone;
-  TraceSource source = {};  // of kSource
+  TraceSource source = {};  // set for kSource
 
   bool operator==(const Origin&) const = default;
   const char* name() const {
@@ -57,7 +58,7 @@ struct Origin {
            : kind == Kind::kKernelStack ? "kernel_stack"
                                         : source.name();
   }
-  // References to the source.
+  // Take and release a reference to the source.
   void hold() const {
     if (source) source.hold();
   }
@@ -66,15 +67,15 @@ struct Origin {
   }
 };
 
-// What leak_at_depth returns.
+// The result of leak_at_depth.
 struct Leaked {
   void* object;     // nullptr: out of memory
-  uint64_t detail;  // of an arena's the size, of a kernel stack the memory
+  uint64_t detail;  // for an arena: the size in bytes; for a kernel stack: KernelStack::memory
 };
 
 }  // namespace
 
-// Bytes asked for are `size`, where the origin leaves a choice.
+// Allocates an object. `size`, in bytes, is used by arenas and kmalloc only.
 [[gnu::always_inline]] static inline Leaked allocate(const Origin& origin, uint64_t size,
                                                      int flags) {
   switch (origin.kind) {
@@ -95,13 +96,13 @@ struct Leaked {
   return {};
 }
 
-// What `depth` frames of this name end in is the allocation. The asm keeps the compiler from making
-// a loop or a jump of the call.
+// Allocates below `depth` frames of this function. escape() keeps the compiler from turning the
+// recursive call into a loop or a jump.
 [[gnu::noinline, gnu::noclone]] static Leaked leak_at_depth(const Origin& origin, uint64_t size,
                                                             int flags, uint64_t depth) {
   Leaked leaked =
       depth > 1 ? leak_at_depth(origin, size, flags, depth - 1) : allocate(origin, size, flags);
-  asm volatile("" : "+r"(leaked.object)::"memory");
+  escape(leaked.object);
   return leaked;
 }
 
@@ -128,9 +129,10 @@ void give_back(const Origin& origin, const Leaked& leaked) {
   }
 }
 
-// --- What is held.
+// --- Held objects.
 
-// A page of objects, filled and emptied from the front.
+// A page with a part of a list of objects: objects[first] to objects[end - 1]. Objects are added at
+// the end and taken from the front.
 struct Chunk {
   static constexpr size_t kRoom = (kPageSize - 16) / sizeof(Leaked);
   Chunk* next;
@@ -142,10 +144,10 @@ static_assert(sizeof(Chunk) == kPageSize);
 // The objects of one origin, oldest first.
 class Holding {
  public:
-  Origin origin;  // held; kNone: the slot is free
+  Origin origin;  // holds a reference; kNone: the slot is free
   uint64_t count = 0;
 
-  // Makes room for one more: add cannot fail then. ENOMEM.
+  // Makes room for one more object, so that add cannot fail. ENOMEM.
   Result<void> reserve() {
     if (last_ && last_->end < Chunk::kRoom) return {};
     auto* chunk = static_cast<Chunk*>(arena_alloc(notes_arena, kPageSize, KM_SLEEP));
@@ -165,7 +167,7 @@ class Holding {
     count--;
     return first_->objects[first_->first++];
   }
-  // Frees the newest, down to `kept` objects.
+  // Frees the newest objects, so that `kept` objects remain.
   void free_newest(uint64_t kept) {
     uint64_t before = 0;
     Chunk* chunk = first_;
@@ -184,7 +186,7 @@ class Holding {
     }
     count = kept;
   }
-  // Gives the slot back if nothing is held.
+  // If this Holding has no objects, frees its slot in `holdings` for another origin.
   void settle() {
     if (count > 0) return;
     while (first_) drop_first();
@@ -206,7 +208,7 @@ class Holding {
   Chunk* last_ = nullptr;
 };
 
-constinit Holding holdings[256];  // under debug_mutex
+constinit Holding holdings[256];  // guarded by debug_mutex
 
 Holding* find_holding(const Origin& origin) {
   for (Holding& holding : holdings) {
@@ -226,25 +228,20 @@ struct AllocCommand {
   ~AllocCommand() { origin.release(); }
 
   Verb verb = Verb::kLeak;
-  Origin origin;          // held; of kCache none until it is made
-  std::string_view name;  // of kCache
+  Origin origin;  // holds a reference; for Verb::kCache set only when the cache has been made
+  std::string_view name;  // for Verb::kCache: name of the cache
   uint64_t count = 0;
   uint64_t depth = 1;
-  uint64_t size = 0;  // 0: the usual one
+  uint64_t size = 0;  // 0: the default
   uint64_t after = 0;
-  uint64_t process = 0;  // 0: failnext is for the writer alone
+  uint64_t process = 0;  // 0: failnext applies to the writer alone
   bool irq = false;
   bool atomic = false;
-  bool stays = false;  // kmem_not_leak
+  bool stays = false;  // kmem_not_leak() is called for each object
 };
 
-bool parse_number(std::string_view text, uint64_t min, uint64_t max, uint64_t& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number >= min && number <= max;
-}
-
 Result<void> parse_count(std::string_view text, uint64_t min, uint64_t& count) {
-  if (parse_number(text, min, kMaxObjects, count)) return {};
+  if (parse_number(text, min, kMaxObjects, &count)) return {};
   return fail(Errno::EINVAL, "\"%.*s\": N is a number from %lu to %lu",
               static_cast<int>(text.size()), text.data(), min, kMaxObjects);
 }
@@ -258,21 +255,22 @@ Result<void> parse_option(std::string_view option, AllocCommand& command) {
   } else if (option == "stays") {
     command.stays = true;
   } else if (option.starts_with(kSize)) {
-    if (!parse_number(option.substr(kSize.size()), 1, kMaxSize, command.size)) {
+    if (!parse_number(option.substr(kSize.size()), 1, kMaxSize, &command.size)) {
       return fail(Errno::EINVAL, "\"%.*s\": a size is a number from 1 to %lu",
                   static_cast<int>(option.size()), option.data(), kMaxSize);
     }
   } else if (!option.starts_with(kDepth)) {
     return fail(Errno::EINVAL, "\"%.*s\": leak takes depth=D, size=BYTES, irq, atomic and stays",
                 static_cast<int>(option.size()), option.data());
-  } else if (!parse_number(option.substr(kDepth.size()), 1, kMaxDepth, command.depth)) {
+  } else if (!parse_number(option.substr(kDepth.size()), 1, kMaxDepth, &command.depth)) {
     return fail(Errno::EINVAL, "\"%.*s\": a depth is a number from 1 to %lu",
                 static_cast<int>(option.size()), option.data(), kMaxDepth);
   }
   return {};
 }
 
-// With a reference. A cache or arena comes before what else has the name.
+// Returns what `name` means, with a reference. The name of a cache or arena takes precedence over
+// `kmalloc` and `kernel_stack`.
 Result<Origin> find_origin(std::string_view name) {
   if (const TraceSource source = TraceSource::find(name)) return Origin{Kind::kSource, source};
   if (name == "kmalloc") return Origin{Kind::kKmalloc};
@@ -300,7 +298,8 @@ Result<void> parse_failnext(std::string_view rest, AllocCommand& command) {
   return fail(Errno::EINVAL, "expected failnext N [after=M] [process=K]");
 }
 
-// Fills in the size, or finds that it cannot be chosen.
+// Fills in the default size. Rejects a size for a cache or kernel_stack, whose objects have a fixed
+// size.
 Result<void> check_size(AllocCommand& command) {
   const Origin& origin = command.origin;
   const bool choice = origin.kind == Kind::kKmalloc || origin.source.arena();
@@ -309,7 +308,7 @@ Result<void> check_size(AllocCommand& command) {
   }
   if (origin.kind == Kind::kKernelStack && (command.irq || command.atomic)) {
     return fail(Errno::EINVAL,
-                "a kernel_stack is made only where one may sleep: not with irq or atomic");
+                "kernel_stack takes neither irq nor atomic: its allocation may sleep");
   }
   if (command.size == 0 && choice) {
     command.size = origin.kind == Kind::kKmalloc ? kUsualKmalloc : origin.source.object_size();
@@ -322,7 +321,7 @@ Result<void> parse_cache(std::string_view rest, AllocCommand& command) {
   command.verb = Verb::kCache;
   command.name = next_word(rest);
   const std::string_view size = next_word(rest);
-  if (!parse_number(size, 1, kMaxDebugObject, command.size)) {
+  if (!parse_number(size, 1, kMaxDebugObject, &command.size)) {
     return fail(Errno::EINVAL, "\"%s\": objects of a cache have 1 to %zu bytes", Quoted(size).get(),
                 kMaxDebugObject);
   }
@@ -365,7 +364,7 @@ Result<void> parse(const CommandLine& line, AllocCommand& command) {
   return check_size(command);
 }
 
-// What debug_interrupt is asked to do, by one task at a time, and what it did.
+// A request to debug_interrupt, from one task at a time, and its result.
 struct InterruptRequest {
   const AllocCommand* command;
   unsigned wanted, got;
@@ -390,7 +389,8 @@ constinit InterruptRequest interrupt_request{};
 
 namespace {
 
-// Allocates up to `wanted` objects in an interrupt on this CPU and holds them; how many.
+// Allocates up to `wanted` objects in an interrupt on this CPU, and holds them. Returns the number
+// of held objects.
 unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding& holding) {
   InterruptRequest& request = interrupt_request;
   request.command = &command;
@@ -405,7 +405,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
     holding.add(request.objects[held]);
   }
   for (unsigned i = held; i < request.got; i++) give_back(command.origin, request.objects[i]);
-  for (Leaked& leaked : request.objects) leaked = {};  // nothing here leads to what is leaked
+  for (Leaked& leaked : request.objects) leaked = {};  // no stale pointers to leaked objects
   return held;
 }
 
@@ -444,7 +444,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
               command.count);
 }
 
-// With its objects, which are held as leaked ones are.
+// Makes a cache and allocates its objects, which are held as those of `leak` are.
 [[gnu::always_inline]] inline Result<void> make_cache(AllocCommand& command) {
   kmem_cache* const cache = TRY(debug_cache_make(command.name, command.size));
   command.origin = Origin{Kind::kSource, cache};
@@ -455,7 +455,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
   return leaked;
 }
 
-// With what is held of its objects.
+// Destroys a cache, with its held objects.
 Result<void> destroy_cache(const AllocCommand& command) {
   kmem_cache* const cache = command.origin.source.cache();
   if (!debug_cache_is_made(cache)) {
@@ -495,7 +495,7 @@ Result<void> churn(const AllocCommand& command) {
 
 }  // namespace
 
-// All lines are parsed before the first is done.
+// Parses all lines before it executes the first.
 [[gnu::noinline, gnu::noclone]] Result<void> debug_alloc_write(std::string_view text) {
   TRY(check_command_text(text, kAllocSyntax));
   CommandLine line;

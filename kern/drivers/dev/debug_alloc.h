@@ -7,9 +7,9 @@
 
 class Text;
 
-// `text`: commands, one a line. EINVAL, with nothing done, if one of them makes no sense; ENOMEM,
-// ENOSPC, EBUSY, EINTR, with what came before it done. May sleep.
+// Executes commands, one a line. EINVAL if a line is malformed: no line is executed. ENOMEM,
+// ENOSPC, EBUSY, EINTR: the lines before the failing one have been executed. May sleep.
 Result<void> debug_alloc_write(std::string_view text);
-// A line for each name: how many of its objects are held.
+// Prints a line for each name: the name, and the number of objects that `leak` holds.
 void debug_alloc_print(Text& text);
 void debug_alloc_init();

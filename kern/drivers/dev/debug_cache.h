@@ -1,4 +1,4 @@
-// Caches that #debug/alloc makes and destroys on request. One task at a time calls these.
+// Caches that #debug/alloc makes and destroys on request. Callers are serialised.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ struct kmem_cache;
 inline constexpr size_t kMaxDebugObject = 65'536;
 
 // Makes a cache of objects of `size` bytes, 1 to kMaxDebugObject, called `name`, or NAME.2 and so
-// on if that is taken. EINVAL for a name that no cache can have, ENOSPC, ENOMEM. May sleep.
+// on if `name` is taken. EINVAL for a name that no cache can have, ENOSPC, ENOMEM. May sleep.
 Result<kmem_cache*> debug_cache_make(std::string_view name, size_t size);
-// Whether it is one of these, which is not destroyed.
+// True for a cache that debug_cache_make() made and that was not destroyed since.
 bool debug_cache_is_made(const kmem_cache* cache);
-// Destroys one of these. May sleep.
+// Destroys a cache that debug_cache_make() made. May sleep.
 void debug_cache_destroy(kmem_cache* cache);

@@ -1,15 +1,15 @@
-// #debug/crime: what must not be done to objects, for the tests of run-time checking.
+// #debug/crime: misuse of objects, for the tests of run-time checking.
 //
 //   overrun CACHE          writes the byte after an object, then frees it
 //   usefree CACHE          frees an object and writes to it
 //   doublefree CACHE       frees an object twice
-//   wrongfree CACHE OTHER  frees an object of CACHE to OTHER; it stays allocated
+//   wrongfree CACHE OTHER  frees an object of CACHE to OTHER; the object stays allocated
 //   overflow               adds one to the largest int
 //
-// Only with a cache that is checked (wrongfree: one of the two): elsewhere the system would not
-// survive it. With KernelAddressSanitizer the first three are for any cache, and overflow is for
-// UndefinedBehaviorSanitizer: there the system is not to survive it. The names of functions here
-// are what tests look for in reports.
+// The first four require a checked cache (wrongfree: one of the two), since the system would not
+// survive them otherwise. With KernelAddressSanitizer the first three take any cache; overflow
+// requires UndefinedBehaviorSanitizer. Both sanitizers end the system when they report. Tests
+// expect the names of the crime_… functions in reports.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_crime.h"
@@ -18,6 +18,7 @@
 
 #include "core/errstr.h"
 #include "core/log.h"
+#include "lib/optimizer.h"
 #include "ns/device.h"
 #include "slab.h"
 #include "trace/trace.h"
@@ -38,7 +39,7 @@ constexpr bool kUbsan = true;
 constexpr bool kUbsan = false;
 #endif
 
-// A cache by name, held.
+// A cache that was found by name; holds a reference.
 class Named {
  public:
   Named() = default;
@@ -99,7 +100,7 @@ static void crime_doublefree(kmem_cache* cache, kmem_cache*, char* object) {
 }
 static void crime_overflow(kmem_cache*, kmem_cache*, char*) {
   int number = INT_MAX;
-  asm volatile("" : "+r"(number));
+  hide_value(number);
   number++;
   klog("#debug/crime: %d comes after the largest int", number);
 }

@@ -3,26 +3,30 @@
 #include "drivers/dev/debug_deadlock.h"
 
 #include <atomic>
-#include <charconv>
 #include <new>
 
 #include "core/errstr.h"
 #include "core/sleep.h"
 #include "kmalloc.h"
+#include "lib/words.h"
 #include "sched/task.h"
 
 namespace {
 
 constexpr unsigned kMost = 100;
 
-// One of those that wait. They lie in one array that is never freed, since nobody gets on.
+// A waiting task. The array of all Philosophers is never freed, since the tasks wait forever.
 struct Philosopher {
   Mutex fork{LockRank::kDeviceMutex};
   Philosopher *neighbour = nullptr, *first = nullptr;
-  std::atomic<unsigned> without{0};  // of the first: how many have no fork yet
-  Task* task = nullptr;              // not of the first, which is the caller
+  // Number of tasks that have no fork yet; used in the first Philosopher only.
+  std::atomic<unsigned> without{0};
+  // The waiting task; nullptr in the first Philosopher, whose task is the caller's.
+  Task* task = nullptr;
 };
 
+// The thread safety analysis is off: the function takes two locks of one rank in the wrong order,
+// and never releases them.
 [[gnu::noinline]] void deadlock_dine(void* argument) NO_THREAD_SAFETY_ANALYSIS {
   auto& self = *static_cast<Philosopher*>(argument);
   self.fork.lock();
@@ -31,13 +35,7 @@ struct Philosopher {
   self.neighbour->fork.lock();
 }
 
-bool parse(std::string_view text, unsigned& number) {
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && at == end && number <= kMost;
-}
-
-// ENOMEM: there are none.
+// ENOMEM: the tasks that were made have been discarded.
 Result<void> make_tasks(Philosopher* table, unsigned count) {
   for (unsigned i = 1; i < count; i++) {
     Result<Task*> task = task_create("deadlock", deadlock_dine, &table[i]);
@@ -56,10 +54,10 @@ Result<void> debug_deadlock(std::string_view text) {
   constexpr std::string_view kBehind = " behind=";
   const std::string_view first = text.substr(0, text.find(' '));
   std::string_view rest = text.substr(first.size());
-  unsigned circle = 0, behind = 0;
-  bool good = parse(first, circle) && circle >= 2;
+  uint64_t circle = 0, behind = 0;
+  bool good = parse_number(first, 2, kMost, &circle);
   if (rest.starts_with(kBehind)) {
-    good = good && parse(rest.substr(kBehind.size()), behind);
+    good = good && parse_number(rest.substr(kBehind.size()), 0, kMost, &behind);
   } else {
     good = good && rest.empty();
   }

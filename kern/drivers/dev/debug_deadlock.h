@@ -1,12 +1,13 @@
-// The word deadlock of #debug/ctl.
+// The command deadlock of #debug/ctl.
 #pragma once
 
 #include <string_view>
 
 #include "lib/result.h"
 
-// `text` is `N [behind=M]`. N tasks, the current one and N - 1 of the kernel's, take a sleeping
-// lock each and then wait for each other's in a circle, 2 to 100 of them; M more, up to 100, wait
-// in a row behind the first. For good: returns only with an error, EINVAL or ENOMEM. Where the
-// order of locks is checked the kernel panics.
+// `text` is `N [behind=M]`. N tasks (2 to 100), the current one and N - 1 kernel tasks, each take a
+// sleeping lock and then wait for the next one's lock, in a circle. M more kernel tasks (0 to 100)
+// wait in a row: the first for the current task's lock, each other one for the lock of the task
+// before it. The tasks wait forever, so the function returns only with an error, EINVAL or ENOMEM.
+// A kernel that checks the lock order panics.
 Result<void> debug_deadlock(std::string_view text);

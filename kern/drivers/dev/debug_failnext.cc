@@ -1,11 +1,14 @@
-// failnext: the allocations of one process fail. The order is its task's, so that it ends with it
-// and nobody else is hit. While any task has one, the allocator asks before each allocation.
+// failnext: makes allocations of one process fail. An order says how many allocations shall succeed
+// first, and how many shall then fail. The order is stored in the process's task (FaultInjection),
+// so it ends with the task and affects no other task. While any task has an order, the allocator
+// calls fails_for_task() before each allocation.
 //
-// A sweep is a process and all that it and its descendants fork, numbered in that order: an order
-// for number K is given to the first of them and reaches the K-th when that is forked. Each carries
-// its number in its own FaultOrder; what they share, the numbers given and where the first failure
-// was, is that of the one sweep at a time. Of the shared fields only atomic ones change while more
-// than one process of the sweep lives.
+// A sweep is a process and all descendants that it forks, numbered in the order of their forks. An
+// order for process number K is given when the sweep begins. It takes effect when process K is
+// forked, for K = 1 at once. Each process has its number in its own FaultInjection. Struct Sweep
+// has what the processes share: the order, the highest number and the first failure. There is one
+// sweep at a time. While more than one process of the sweep lives, only two things change in struct
+// Sweep: its atomic fields, and the fields of the first failure, which `failed` publishes.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_failnext.h"
@@ -29,28 +32,28 @@ constinit Mutex failnext_mutex{LockRank::kFailNext};
 constinit bool asking GUARDED_BY(failnext_mutex) = false;
 
 struct Sweep {
-  // What number `process` gets.
+  // The order for the process with number `process`.
   uint32_t process;
   uint64_t skip, fail;
-  std::atomic<uint32_t> processes;  // numbers given; 0: there has been no sweep
+  std::atomic<uint32_t> processes;  // highest number of a process; 0: there has been no sweep
 
-  // The first failure, written by the one task that has the order.
+  // The first failure, written only by the task with the order.
   std::atomic<bool> failed;
-  uint64_t number;  // of the allocation, from 1 on
-  uint64_t size;    // bytes asked for
+  uint64_t number;  // number of the allocation, from 1 on
+  uint64_t size;    // bytes requested
   char source[KMEM_CACHE_NAME_MAX];
   slab_os_place place;
 };
 constinit Sweep sweep{};
 
-const char* name_of(kmem_fault_site site, const void* source) {
-  if (site == KMEM_FAULT_TRACE) return "trace";
-  return site == KMEM_FAULT_CACHE ? kmem_cache_name(static_cast<const kmem_cache*>(source))
-                                  : arena_name(static_cast<const struct arena*>(source));
+const char* name_of(kmem_inject_site site, const void* source) {
+  if (site == KMEM_INJECT_TRACE) return "trace";
+  return site == KMEM_INJECT_CACHE ? kmem_cache_name(static_cast<const kmem_cache*>(source))
+                                   : arena_name(static_cast<const struct arena*>(source));
 }
 
-// The name is copied: a cache may be gone when it is read.
-void note_failure(kmem_fault_site site, const void* source, size_t size) {
+// Copies the name: the cache may be destroyed before the name is read.
+void note_failure(kmem_inject_site site, const void* source, size_t size) {
   sweep.number = sweep.skip + 1;
   sweep.size = size;
   format(sweep.source, sizeof(sweep.source), "%s", name_of(site, source));
@@ -58,17 +61,19 @@ void note_failure(kmem_fault_site site, const void* source, size_t size) {
   sweep.failed.store(true, std::memory_order_release);
 }
 
-// What the allocator asks. An exception in the kernel is the doing of the task, an interrupt is
-// not.
-int fails_for_task(kmem_fault_site site, const void* source, size_t size, int flags) {
+// Called by the allocator. Allocations in an exception count, since the task caused it; allocations
+// in an interrupt do not.
+int fails_for_task(kmem_inject_site site, const void* source, size_t size, int flags) {
   const Cpu& cpu = this_cpu();
   if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
-  FaultOrder& order = task_on(cpu)->fault_order;
+  FaultInjection& order = task_on(cpu)->fault_injection;
   if (order.fail == 0) return 0;
-  // A sweep hits what dumps and sessions of probes take of the tracer's memory. What its hooks take
-  // is nobody's doing, and not the same without a trace.
-  if (site == KMEM_FAULT_TRACE && (order.process == 0 || !(flags & KM_SLEEP))) return 0;
-  if (site == KMEM_FAULT_CACHE &&
+  // In a sweep, dumps and probe sessions also fail to get the tracer's memory (KM_SLEEP). The
+  // tracer's hooks do not fail: their failure tests no caller, and without a trace the hooks would
+  // not allocate.
+  if (site == KMEM_INJECT_TRACE && (order.process == 0 || !(flags & KM_SLEEP))) return 0;
+  // Allocations from caches that cannot be traced, such as the allocator's own, do not fail either.
+  if (site == KMEM_INJECT_CACHE &&
       (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
     return 0;
   if (order.skip > 0) {
@@ -95,13 +100,15 @@ bool any_task(Predicate predicate) {
   return search.found;
 }
 
-// The allocator asks as long as any task has an order, or can fork one that gets it.
+// Switches the allocator's calls of fails_for_task() on if any task has an order, or can fork a
+// process that gets one; otherwise switches them off. EBUSY.
 Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
-  const bool wanted = any_task(
-      [](const Task& task) { return task.fault_order.fail > 0 || task.fault_order.process != 0; });
+  const bool wanted = any_task([](const Task& task) {
+    return task.fault_injection.fail > 0 || task.fault_injection.process != 0;
+  });
   if (asking && !wanted) {
-    kmem_faults_end();
-  } else if (!asking && wanted && !kmem_faults_begin(fails_for_task)) {
+    kmem_inject_end();
+  } else if (!asking && wanted && !kmem_inject_begin(fails_for_task)) {
     return fail(Errno::EBUSY, "something else makes allocations fail");
   }
   asking = wanted;
@@ -109,23 +116,23 @@ Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
 }
 
 void on_exit(Task& task) {
-  if (task.fault_order.fail == 0 && task.fault_order.process == 0) return;
+  if (task.fault_injection.fail == 0 && task.fault_injection.process == 0) return;
   const MutexGuard guard(failnext_mutex);
-  task.fault_order = {};
-  static_cast<void>(ask_if_wanted());  // it can only end
+  task.fault_injection = {};
+  static_cast<void>(ask_if_wanted());  // can only switch `asking` off, which cannot fail
 }
 
 void on_fork(Task& parent, Task& child) {
-  if (parent.fault_order.process == 0) return;
+  if (parent.fault_injection.process == 0) return;
   const uint32_t number = ++sweep.processes;
-  child.fault_order = {.process = number};
+  child.fault_injection = {.process = number};
   if (number == sweep.process) {
-    child.fault_order.skip = sweep.skip;
-    child.fault_order.fail = sweep.fail;
+    child.fault_injection.skip = sweep.skip;
+    child.fault_injection.fail = sweep.fail;
   }
 }
 
-// The PIDs of those that live. What does not fit is left out.
+// The PIDs of the sweep's living processes, at most 64 of them.
 struct Members {
   uint32_t pids[64];
   size_t count = 0;
@@ -135,8 +142,8 @@ struct Members {
 
 Result<void> debug_fail_next(uint64_t count, uint64_t after) {
   const MutexGuard guard(failnext_mutex);
-  FaultOrder& order = current_task()->fault_order;
-  // The end of an order leaves the number of its failures to be read.
+  FaultInjection& order = current_task()->fault_injection;
+  // Ending an order (count 0) keeps the number of failures, which can still be read.
   order = {.skip = after, .fail = count, .failed = count == 0 ? order.failed : 0};
   Result<void> done = ask_if_wanted();
   if (!done) order = {};
@@ -146,26 +153,27 @@ Result<void> debug_fail_next(uint64_t count, uint64_t after) {
 Result<void> debug_fail_in_process(uint64_t count, uint64_t after, uint32_t process) {
   const MutexGuard guard(failnext_mutex);
   Task* const task = current_task();
-  if (any_task(
-          [task](const Task& other) { return &other != task && other.fault_order.process != 0; }))
+  if (any_task([task](const Task& other) {
+        return &other != task && other.fault_injection.process != 0;
+      }))
     return fail(Errno::EBUSY, "processes of another sweep are still there");
   sweep.process = process;
   sweep.skip = after;
   sweep.fail = count;
   sweep.processes = 1;
   sweep.failed = false;
-  task->fault_order = {.process = 1};
+  task->fault_injection = {.process = 1};
   if (process == 1) {
-    task->fault_order.skip = after;
-    task->fault_order.fail = count;
+    task->fault_injection.skip = after;
+    task->fault_injection.fail = count;
   }
   Result<void> done = ask_if_wanted();
-  if (!done) task->fault_order = {};
+  if (!done) task->fault_injection = {};
   return done;
 }
 
 void debug_failnext_print(Text& text) {
-  const FaultOrder& order = current_task()->fault_order;
+  const FaultInjection& order = current_task()->fault_injection;
   if (order.fail + order.failed > 0)
     text.print("failnext %lu failed %lu\n", order.fail, order.failed);
   const MutexGuard guard(failnext_mutex);
@@ -174,7 +182,7 @@ void debug_failnext_print(Text& text) {
   task_for_each(
       [](Task& task, void* argument) {
         auto& found = *static_cast<Members*>(argument);
-        if (task.fault_order.process != 0 && found.count < std::size(found.pids))
+        if (task.fault_injection.process != 0 && found.count < std::size(found.pids))
           found.pids[found.count++] = task.pid;
       },
       &members);

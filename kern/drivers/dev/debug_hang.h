@@ -1,7 +1,7 @@
-// Of #debug/ctl: a CPU that never comes back, for the tests of what an NMI shows.
+// Hangs a CPU forever (#debug/ctl), for the tests of the NMI's report.
 #pragma once
 
-// With interrupts off and a lock held.
+// Hangs with interrupts off and a lock held.
 [[noreturn]] void debug_hang();
-// With interrupts off, nearly always within the log, whose lock it then holds.
+// Hangs with interrupts off, nearly always inside of the log, with the log's lock held.
 [[noreturn]] void debug_hang_in_log();

@@ -1,8 +1,8 @@
-// The kernel stacks of all tasks that sleep or wait for a CPU, for who asks why a process does not
-// go on. One that runs is named only: its stack changes.
+// The kernel stacks of all tasks that sleep or wait for a CPU. A stack shows why its process does
+// not continue. For a running task only the name is given, since its stack changes.
 //
-// The stacks are walked under the list lock, which keeps tasks and their stacks, and printed after
-// it. A task that gets a CPU meanwhile shows frames that are no more.
+// Stacks are walked under the list lock, which keeps tasks and their stacks from being freed, and
+// printed after the lock is released. A task that runs meanwhile may show stale frames.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_stacks.h"
@@ -18,7 +18,7 @@ constexpr size_t kMaxTasks = 128, kMaxFrames = 24;
 
 struct TaskStack {
   char name[32];
-  uint32_t pid;
+  uint32_t pid, thread;  // thread 0: the process's first thread
   TaskState state;
   bool interruptible;
   size_t count;
@@ -36,6 +36,7 @@ void add_task(Task& task, void* argument) {
   TaskStack& stack = stacks.tasks[stacks.count++];
   format(stack.name, sizeof(stack.name), "%s", task.name);
   stack.pid = task.pid;
+  stack.thread = task.thread_in_context;
   stack.state = task.state;
   stack.interruptible = task.interruptible;
   stack.count = 0;
@@ -65,7 +66,9 @@ Result<void> debug_print_stacks(Text& text) {
   task_for_each(add_task, stacks);
   for (size_t i = 0; i < stacks->count; i++) {
     const TaskStack& stack = stacks->tasks[i];
-    text.print("pid %u %s: %s\n", stack.pid, stack.name, state_name(stack));
+    text.print("pid %u", stack.pid);
+    if (stack.thread != 0) text.print(" thread %u", stack.thread);
+    text.print(" %s: %s\n", stack.name, state_name(stack));
     for (size_t j = 0; j < stack.count; j++) {
       char line[200];
       symbol_format(line, sizeof(line), stack.frames[j]);

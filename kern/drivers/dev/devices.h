@@ -1,10 +1,10 @@
-// Makes every device known.
+// Registers all devices.
 #pragma once
 
-// Once, after ns_init.
+// Registers all devices. Once, after ns_init.
 void devices_init();
 
-// What it calls, in this order.
+// Called by devices_init, in this order.
 void root_device_init();
 void null_device_init();
 void random_device_init();

@@ -1,6 +1,6 @@
-// #fd: the open files of whoever asks, by descriptor: `fd/N`, and `stdin`, `stdout`, `stderr` for
-// the first three. Opening one is like dup: it gives the same open file, for what that was opened
-// for (EACCES for more).
+// #fd: the open files of the calling process, by descriptor: `fd/N`, and `stdin`, `stdout`,
+// `stderr` for the first three. Opening one of these files is like dup: it returns the same open
+// file. EACCES if the open asks for more access than the open file has.
 
 #include "drivers/dev/devices.h"
 #include "lib/format.h"
@@ -28,7 +28,7 @@ class FdDevice final : public TableDevice {
     if (mode != ABI_O_RDWR && mode != wanted) return Errno::EACCES;
     return file;
   }
-  // Of the file behind it.
+  // Returns the attributes of the open file itself.
   Result<void> stat(Chan& chan, abi_stat& stat) override {
     if (chan.qid.directory) return TableDevice::stat(chan, stat);
     const Ref<Chan> file = TRY(process_file(descriptor_of(chan)));

@@ -1,29 +1,28 @@
-// #mem: what the kernel's memory is used for, and the tracer's files.
+// #mem: memory use of the kernel, and the tracer's files.
 //
 //   kmemstat              arenas as a tree, caches under the arena that their slabs come from
 //   slab_stats arena_stats free
-//   kmemtrace/NAME        the trace of the cache or arena NAME: reading gives the dump taken at
-//                         open, writing commands it
-//   kmemtrace/ctl         the states of all traces; commands for all caches
+//   kmemtrace/NAME        the trace of NAME, a cache, an arena or a kind of references: reads as a
+//                         dump taken at open; takes commands
+//   kmemtrace/ctl         reads as the states of all traces; takes commands for all of them
+//                         (trace_command_all)
 //   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
 //   ksyms                 the kernel's functions: address and name, a line each
-//   unreachable           what nobody can reach any more, and tasks that wait for each other's
-//                         locks, found when it is opened; `confirm=N` (reach/reach.h)
-//   whatis                write an address; what it is reads from the same open file
-//                         (mem_whatis.h)
-//   references            where each traced reference lies, found when it is opened
-//                         (trace/dump/ref_places.h)
+//   unreachable           unreachable objects, and tasks that wait for each other's locks, found
+//                         when the file is opened; takes `confirm=N` (reach/reach.h)
+//   whatis                takes an address; then reads as a description of it (mem_whatis.h)
+//   references            where each traced reference lies, found when the file is
+//                         opened (trace/dump/ref_places.h)
 //   irqoff                the longest stretches with interrupts off; `reset` forgets them
 //                         (mem_irq_off.cc, Kconfig IRQ_OFF_TRACE)
 //
-// A file's text belongs to the open file and is made when it is opened, so that a reader in small
-// pieces sees one moment. Their nodes are dynamic: a channel to one holds a reference to the cache
-// or arena, which keeps the structure when it is destroyed. What is destroyed does not show, though
-// open files of theirs go on.
+// A text belongs to the open file and is made at open, so that a program that reads it in small
+// pieces sees the state of one moment. The files kmemtrace/NAME are dynamic: a channel to such a
+// file holds a reference to the cache or arena, which keeps the structure after its destruction.
+// Destroyed caches and arenas are not listed, but their open files stay usable.
 //
-// What is everyone's shows no kernel addresses.
+// Files that everyone may read show no kernel addresses.
 #include <algorithm>
-#include <charconv>
 
 #include "core/errstr.h"
 #include "core/symbols.h"
@@ -56,7 +55,7 @@ enum File : uint64_t {
   kUnreachable,
   kReferences,
   kWhatis,
-  kIrqOff,  // the last, since not every configuration has it
+  kIrqOff,  // must be the last, since not every configuration has it
 };
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, kRoot},
@@ -79,7 +78,7 @@ constexpr uint32_t kTraceFileMode = ABI_S_IFREG | 0600;
 
 // --- The tracer's files.
 
-// The state of every trace, which may grow while it is asked for.
+// Prints the state of every trace. The text may grow between two calls of trace_status().
 Result<void> print_trace_status(Text& text) {
   for (size_t size = TRY(trace_status(nullptr, 0)) + kPageSize;;) {
     auto* buffer = static_cast<char*>(kmalloc(size, KM_SLEEP));
@@ -100,7 +99,7 @@ void print_symbols(Text& text) {
   }
 }
 
-// A line for each, with the number that its stack has in #mem/tracedump.
+// Prints a line for each reference. The stack is given by its id in #mem/tracedump.
 Result<void> print_references(Text& text) {
   RefPlaces places;
   TRY(trace_ref_finder()(places, nullptr));
@@ -109,22 +108,22 @@ Result<void> print_references(Text& text) {
   for (const RefPlaces::Entry& entry : places.all()) {
     char place[RefPlaces::kText];
     places.format(place, sizeof(place), entry.place);
-    text.print("%s 0x%lx stack %u %s\n", ref_class(entry.kind).name, entry.object, entry.stack,
-               place);
+    text.print("%s 0x%lx stack %u %s\n", ref_class(entry.kind).name, entry.object,
+               number_of(entry.stack), place);
   }
   return {};
 }
 
-// confirm=N: so many looks for each report from now on.
+// Executes confirm=N: each later report then makes N searches (reach_set_looks).
 Result<void> unreachable_command(std::string_view text) {
   constexpr std::string_view kConfirm = "confirm=";
   TRY(check_command_text(text, "confirm=N"));
   CommandLine line;
-  unsigned looks = 0;
+  uint64_t looks;
   if (next_command(text, line) && line.rest.empty() && line.word.starts_with(kConfirm)) {
     const std::string_view number = line.word.substr(kConfirm.size());
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), looks);
-    if (error == std::errc() && end == number.data() + number.size() && reach_set_looks(looks))
+    if (parse_number(number, 1, kReachMaxLooks, &looks) &&
+        reach_set_looks(static_cast<unsigned>(looks)))
       return {};
   }
   return fail(Errno::EINVAL, "expected confirm=N, from 1 to %u", kReachMaxLooks);
@@ -132,16 +131,17 @@ Result<void> unreachable_command(std::string_view text) {
 
 // An open file of kmemtrace/NAME.
 struct OpenTrace {
-  TraceSource source;                     // held
-  TraceDump* dump = nullptr;              // if it was opened for reading
-  Mutex reading{LockRank::kTraceReader};  // a dump is read by one at a time
+  TraceSource source;                     // holds a reference
+  TraceDump* dump = nullptr;              // set if the file was opened for reading
+  Mutex reading{LockRank::kTraceReader};  // serialises readers of the dump
 };
 
 class MemDevice final : public TableDevice {
  public:
   constexpr MemDevice() : TableDevice("mem", kTable) {}
 
-  // Nothing can be made here; what a shell's `>` did not find gets the message of the walk.
+  // No files can be created. A shell's `> NAME` comes here if kmemtrace has no file NAME; the error
+  // string is then that of a failed walk.
   Result<Ref<Chan>> create(Chan& directory, std::string_view name, uint32_t, uint32_t,
                            const Credentials&) override {
     if (directory.qid.path == kTraceDirectory) return no_such_trace(name);
@@ -203,7 +203,7 @@ class MemDevice final : public TableDevice {
       return size;
     }
     if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
-      return fail(Errno::EACCES, "%s is only read: commands go to the files of kmemtrace",
+      return fail(Errno::EACCES, "%s is read-only: write commands to the files of kmemtrace",
                   kTable[chan.qid.path].name);
     }
     const std::string_view text(buffer, size);
@@ -281,13 +281,11 @@ class MemDevice final : public TableDevice {
   static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
 
   static Errno no_such_trace(std::string_view name) {
-    return fail(Errno::ENOENT,
-                "nothing that can be traced is called %.*s: `ls '#mem/kmemtrace'` names them",
+    return fail(Errno::ENOENT, "no trace is called %.*s: `ls '#mem/kmemtrace'` lists them",
                 static_cast<int>(name.size()), name.data());
   }
 
-  // From the name, which is its own as long as it exists (FNV-1a), not from its address, which is
-  // nobody's business.
+  // Hashes the name (FNV-1a), which is unique while the source exists; the address must not leak.
   static uint64_t path_of(TraceSource source) {
     uint64_t hash = 0xcbf29ce484222325;
     for (const char* c = source.name(); *c; c++)
@@ -317,8 +315,9 @@ class MemDevice final : public TableDevice {
     kfree(&open);
   }
 
-  // A text that takes memory while it is printed would count it in some lines and not in others, a
-  // slab among the caches of an arena that had not got it yet. So it is printed until it has room.
+  // Printing into a growing text allocates memory, so lines printed later would count memory that
+  // earlier lines do not: a new slab in the line of its cache, but not in that of its arena. So the
+  // text is printed again until its memory does not grow.
   static void fill_settled(Text& text, void (*print)(Text& text)) {
     for (size_t before = SIZE_MAX; text.capacity() != before && !text.failed();) {
       before = text.capacity();

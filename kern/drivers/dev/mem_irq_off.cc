@@ -12,7 +12,8 @@
 
 namespace {
 
-// An address of the kernel's code as it is: it may be a function's first.
+// Looks up `address` itself, not `address` - 1 as for a return address: `address` may be the first
+// of a function.
 void print_place(Text& text, const char* before, uint64_t address) {
   const Symbol symbol = symbol_lookup(address);
   if (symbol.name) {
@@ -23,7 +24,7 @@ void print_place(Text& text, const char* before, uint64_t address) {
 }
 
 void print_stretch(Text& text, const IrqOffStretch& stretch) {
-  text.print("%lu ticks cpu %u", stretch.ticks, stretch.cpu);
+  text.print("%lu ticks cpu %u", stretch.ticks, number_of(stretch.cpu));
   if (stretch.pid != 0) {
     text.print(" pid %u %s", stretch.pid, stretch.task);
   } else {

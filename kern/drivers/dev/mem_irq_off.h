@@ -1,4 +1,4 @@
-// #mem/irqoff: where interrupts were off longest (core/irq_off.h).
+// #mem/irqoff: the longest stretches with interrupts off (core/irq_off.h).
 #pragma once
 
 #include <string_view>
@@ -6,9 +6,10 @@
 #include "ns/device.h"
 
 #ifdef CONFIG_IRQ_OFF_TRACE
-// All stretches that are kept, the longest first. ENOMEM. May sleep.
+// Prints all recorded stretches, the longest first. ENOMEM. May sleep.
 Result<void> mem_print_irq_off(Text& text);
-// `reset` forgets them. EINVAL for all else. May sleep.
+// Executes the command `reset`, which clears all recorded stretches. EINVAL for anything else. May
+// sleep.
 Result<void> mem_irq_off_command(std::string_view text);
 #else
 inline Result<void> mem_print_irq_off(Text&) {

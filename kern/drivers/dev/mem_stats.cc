@@ -3,12 +3,13 @@
 #include "arch/x86_64/kernel_tables.h"
 #include "arena.h"
 #include "core/ref.h"
+#include "ns/page_cache.h"
 #include "pages.h"
 #include "slab.h"
 
 namespace {
 
-// Width of the column of names, indentation included.
+// Width of the names' column, indentation included.
 constexpr int kNameWidth = 34;
 
 const char* traced_flag(int flags) {
@@ -35,8 +36,8 @@ void for_each_cache(Visit visit) {
   }
 }
 
-// The arena, its caches, and the arenas that import from it. As deep as arenas import from each
-// other: three or four.
+// Prints the arena, its caches, and the arenas that import from it. The recursion is as deep as the
+// chain of imports: three or four.
 void print_arena_tree(struct arena* arena, unsigned depth, Text& text) {
   struct arena_stats stats;
   arena_stats(arena, &stats);
@@ -59,7 +60,8 @@ void print_references(RefClass& references, Text& text) {
              totals.taken - totals.put, totals.taken, totals.put, traced_flag(references.flags));
 }
 
-// "left": not any more, but objects from then are out, and checked when they are freed.
+// Returns the word in the column CHECKED. "left": checking has ended, but checked objects are still
+// allocated and will be checked when freed.
 const char* checked(const kmem_cache* cache, const struct kmem_cache_stats& stats) {
   if (!kmem_cache_can_be_checked(cache)) return "never";
   return stats.checked ? "on" : stats.checked_out > 0 ? "left" : "off";
@@ -113,7 +115,7 @@ void mem_print_arena_stats(Text& text) {
     text.print("\n");
     for (unsigned power = 0; power < 64; power++) {
       if (stats.free_segments[power] == 0) continue;
-      text.print("  free segments from %lu bytes: %lu\n", uint64_t{1} << power,
+      text.print("  free segments from %lu bytes: %lu\n", stats.quantum << power,
                  stats.free_segments[power]);
     }
   }
@@ -121,6 +123,9 @@ void mem_print_arena_stats(Text& text) {
 
 void mem_print_free(Text& text) {
   const MemoryTotals totals = memory_totals();
+  const PageCacheCounts cached = page_cache_counts();
   text.print("total %lu\nused %lu\nfree %lu\nkernel_tables %lu\n", totals.total,
              totals.total - totals.free, totals.free, kernel_table_bytes());
+  text.print("file_pages %lu\nmapped_file_pages %lu\n", cached.pages * kPageSize,
+             cached.mapped * kPageSize);
 }

@@ -1,13 +1,13 @@
-// The texts of the files of #mem that are everyone's: what memory is used for, without kernel
-// addresses. May sleep.
+// The texts of the files of #mem that everyone may read: memory use, without kernel addresses. May
+// sleep.
 #pragma once
 
 #include "ns/device.h"
 
-// Arenas as a tree, caches under the arena that their slabs come from.
+// Prints the arenas as a tree, and each cache under the arena that its slabs come from.
 void mem_print_kmemstat(Text& text);
-// A line for each cache: slabs, magazines, depot, hash, checking.
+// Prints a line for each cache: slabs, magazines, depot, hash, checking.
 void mem_print_slab_stats(Text& text);
-// Of each arena what it has handed out, and its free segments by size.
+// Prints the counts of each arena, and its free segments by size.
 void mem_print_arena_stats(Text& text);
 void mem_print_free(Text& text);

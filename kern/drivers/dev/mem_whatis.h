@@ -1,4 +1,5 @@
-// #mem/whatis: an address is written, and what it is read from the same open file.
+// #mem/whatis: after an address is written to it, the same open file reads as a description of the
+// address.
 #pragma once
 
 #include <string_view>
@@ -7,7 +8,7 @@
 #include "lib/result.h"
 #include "reach/whatis.h"
 
-// An open file. Calls may come at once; they may sleep.
+// An open file. Calls may be concurrent, and may sleep.
 class MemWhatis {
  public:
   static Result<MemWhatis*> create();  // ENOMEM
@@ -16,16 +17,17 @@ class MemWhatis {
     if (answer_) whatis_answer_free(answer_);
   }
 
-  // An address as hexadecimal with 0x, or decimal: EINVAL otherwise, ENOMEM. Both with an error
-  // string; the answer before stays.
+  // Takes an address: hexadecimal with 0x, or decimal. EINVAL, ENOMEM, both with an error string;
+  // the previous answer stays.
   Result<void> write(std::string_view text);
-  // The answer begins at the offset from which it is first read: behind the question, for who goes
-  // on reading where he has written, or anywhere that he seeks. 0 at its end, and without one.
+  // The answer begins at the offset of the first read after the write: after the written text if
+  // the file is used sequentially, or at the offset that was set by a seek. 0 at the answer's end,
+  // and if there is no answer.
   size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:
   Mutex lock_{LockRank::kTraceReader};
   WhatisAnswer* answer_ GUARDED_BY(lock_) = nullptr;
   bool is_read_ GUARDED_BY(lock_) = false;
-  uint64_t begin_ GUARDED_BY(lock_) = 0;  // offset of its first byte
+  uint64_t begin_ GUARDED_BY(lock_) = 0;  // offset of the answer's first byte
 };

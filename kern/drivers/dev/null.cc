@@ -1,5 +1,5 @@
-// #null: `null` swallows what is written and is empty, `zero` reads as zeros, and `full` too, but
-// has no room for anything.
+// #null: `null` discards what is written and reads as empty, `zero` reads as zeros, and `full`
+// reads as zeros and rejects writes (ENOSPC).
 
 #include "drivers/dev/devices.h"
 #include "lib/string.h"

@@ -1,18 +1,19 @@
 // #p9: a folder of the host, by 9P2000.L over virtio (QEMU: -virtfs
 // local,path=DIR,mount_tag=…,security_model=none).
 //
-// Every channel has a fid, the server's name for a file, that walking, attaching or making gave it
-// and that closing gives back, if need be later (p9_client.cc). The server is the emulator, which
-// answers at once; all the same nothing that it says is believed (p9_client.cc), and if it says
-// nothing a process can be killed that waits for it (virtio.h). No lock is held while somebody
-// waits.
+// Every channel has a fid, the server's name for a file. Walking, attaching and creating make the
+// fid; closing clunks it, maybe later (p9_client.cc). The server is the emulator, which answers at
+// once. Nevertheless its answers are not trusted (p9_client.cc), and a process that waits for an
+// answer can be killed (virtio.h). No lock is held while a process waits.
 //
-// Directories are read whole when they are read from the beginning, because the server's positions
-// need all 64 bits; a position here is a place in what was read. That listing belongs to the
-// channel and is guarded by a sleeping lock.
+// Reading a directory from its beginning reads all of it, because the server's positions may use
+// all 64 bits, but a program's offset is signed. So a position given to programs is an offset in
+// this copy, the listing. The listing belongs to the channel's fid and is guarded by a sleeping
+// lock.
 //
-// The server checks permissions as the user who runs the emulator; besides, ours are checked as
-// everywhere, for users but root. The device is registered only if the machine has one.
+// The server checks permissions as the host's user who runs the emulator. In addition, this device
+// checks the guest's permissions, except for root. #p9 is registered only if the machine has such a
+// virtio device.
 
 #include <algorithm>
 #include <atomic>
@@ -27,6 +28,7 @@
 #include "lib/format.h"
 #include "ns/device.h"
 #include "ns/namespace.h"
+#include "ns/page_cache.h"
 #include "proc/process.h"
 #include "sched/task.h"
 
@@ -36,12 +38,13 @@ constexpr uint16_t kDeviceId = 0x1009;
 constexpr uint32_t kFeatureMountTag = 1;
 constexpr uint8_t kVector = 0x60;
 
-// Linux's numbers, which the protocol uses.
+// Linux's open flags, which the protocol uses.
 constexpr uint32_t kLinuxAccess = 3, kLinuxExclusive = 0200, kLinuxAppend = 02000,
                    kLinuxDirectory = 0200000;
 
-// What a guest may set of a file's mode: a program that it makes must not run with the rights of
-// who runs the guest.
+// Mode bits that a guest may set. The set-user-id and set-group-id bits are missing: a file that
+// the guest creates belongs to the host's user who runs the emulator, and the file must not let
+// other users of the host act with this user's rights.
 constexpr uint32_t kModeBits = 01777;
 
 class VirtioTransport final : public P9Transport {
@@ -69,7 +72,7 @@ class VirtioTransport final : public P9Transport {
  private:
   static_assert(VirtioChannel::kSlots <= kP9Slots);
   VirtioChannel channel_;
-  char* buffers_[VirtioChannel::kSlots][2] = {};  // request and reply of each slot; written at boot
+  char* buffers_[VirtioChannel::kSlots][2] = {};  // for each slot: request, reply; set at boot
 };
 
 constinit VirtioTransport transport;
@@ -80,7 +83,8 @@ struct Fid final : P9Fid {
   static Result<Fid*> make();  // ENOMEM
   void forgotten() override;
 
-  // Of an open directory: Listed and the name, for each entry; under P9Device's lock.
+  // For an open directory: its listing, which has a struct Listed and the name for each entry.
+  // P9Device::lock_ guards the listing.
   Text* listing = nullptr;
 };
 struct Listed {
@@ -104,7 +108,7 @@ abi_timespec time_from(const P9Time& time) {
   return {static_cast<int64_t>(time.seconds), static_cast<int64_t>(time.nanoseconds)};
 }
 
-// A directory as a text of Listed and name, one after the other.
+// Collects the entries of a directory in a text: a struct Listed and the name for each entry.
 class TextListing final : public P9Listing {
  public:
   explicit TextListing(Text& text) : text_(text) {}
@@ -120,7 +124,8 @@ class TextListing final : public P9Listing {
   Text& text_;
 };
 
-// Which name a file has in a directory; "" if none.
+// Finds the name of the file with this qid path in a directory; "" if the directory does not have
+// the file.
 class NameListing final : public P9Listing {
  public:
   NameListing(uint64_t path, char* name) : path_(path), name_(name) { name[0] = '\0'; }
@@ -136,7 +141,7 @@ class NameListing final : public P9Listing {
   char* const name_;
 };
 
-class P9Device final : public Device {
+class P9Device final : public Device, public PageSource {
  public:
   constexpr P9Device() : Device("p9") {}
   // ENODEV if the machine has no such device.
@@ -150,24 +155,38 @@ class P9Device final : public Device {
                            const Credentials& who) override;
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) override;
+  Result<void> map(Chan& chan, bool writes) override;
+  Result<FilePage> page(Chan& chan, uint64_t index) override {
+    return page_cache_page(chan, *this, index);
+  }
+  Result<void> sync_pages(Chan& chan, uint64_t offset, uint64_t size, SyncErrors errors) override {
+    return page_cache_sync(chan, offset, size, errors);
+  }
+  Result<size_t> read_source(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    return client.read(number_of(chan), buffer, size, offset);
+  }
+  Result<size_t> write_source(Chan& chan, const char* buffer, size_t size,
+                              uint64_t offset) override {
+    return client.write(number_of(chan), buffer, size, offset);
+  }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
   void close(Chan& chan) override;
   Result<void> clone_state(Chan& chan, Chan& copy) override;
-  Result<void> remove(Chan& chan, const Place& from, const Credentials& who) override;
-  Result<void> rename(Chan& chan, const Place& from, const Place& to,
+  Result<void> remove(Chan& chan, const DirectoryEntry& from, const Credentials& who) override;
+  Result<void> rename(Chan& chan, const DirectoryEntry& from, const DirectoryEntry& to,
                       const Credentials& who) override;
   Result<Ref<Chan>> parent(Chan& chan, char* name) override;
   Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
   Result<void> symlink(Chan& directory, std::string_view name, std::string_view target,
                        const Credentials& who) override;
   Result<size_t> readlink(Chan& chan, char* target) override;
-  Result<void> link(Chan& chan, const Place& to, const Credentials& who) override;
+  Result<void> link(Chan& chan, const DirectoryEntry& to, const Credentials& who) override;
   Result<void> set_attributes(Chan& chan, const AttributeChange& change,
                               const Credentials& who) override;
   Result<void> sync(Chan& chan, bool data_only) override;
   Result<void> statfs(Chan& chan, abi_statfs& result) override;
   bool one_offset() const override { return true; }
-  // The host's users are not this system's.
+  // The set-user-id bit of a host's file names a user of the host, not of this system.
   bool grants_rights() const override { return false; }
 
  private:
@@ -184,7 +203,7 @@ class P9Device final : public Device {
   }
 
   P9Qid root_{};
-  Mutex lock_{LockRank::kDeviceMutex};  // listings of directories
+  Mutex lock_{LockRank::kDeviceMutex};  // guards Fid::listing
 };
 
 constinit P9Device device;
@@ -196,7 +215,7 @@ Result<void> P9Device::init() {
   return {};
 }
 
-// A channel that owns `fid`, which is clunked if there is none to be had.
+// Makes a channel that owns `fid`; clunks `fid` on failure.
 Result<Ref<Chan>> P9Device::channel_for(Fid& fid, const P9Qid& qid) {
   Result<Ref<Chan>> chan = Chan::create(this, {.path = qid.path,
                                                .version = qid.version,
@@ -215,7 +234,7 @@ Result<Ref<Chan>> P9Device::walk_from(uint32_t fid, std::string_view name) {
   return channel_for(*made, qid);
 }
 
-// To the same file as `fid`, which has this qid.
+// Makes a channel to the same file as `fid`. `qid` is the file's qid.
 Result<Ref<Chan>> P9Device::clone_of(uint32_t fid, const P9Qid& qid) {
   Fid* const made = TRY(Fid::make());
   TRY(client.clone(fid, *made));
@@ -280,13 +299,14 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
   }
   if ((mode & ABI_S_IFMT) == ABI_S_IFIFO)
     return fail(Errno::EPERM, "#p9: the emulator makes no FIFOs");
-  // The fid of the directory becomes the file's: a copy is given up for it.
+  // The call turns the directory's fid into the file's fid, so a copy of the fid is used.
   Ref<Chan> made = TRY(clone_of(number_of(directory), {.type = 0, .version = 0, .path = 0}));
   const uint32_t linux_flags =
       (flags & kLinuxAccess) | kLinuxExclusive | (flags & ABI_O_APPEND ? kLinuxAppend : 0);
   const P9Qid qid =
       TRY(client.create(number_of(*made), name, linux_flags, mode & kModeBits, who.gid));
   made->qid = {.path = qid.path, .version = qid.version, .directory = false};
+  page_cache_forget(*this, qid.path);  // a deleted file may have had this number
   made->is_open = true;
   made->open_flags = flags;
   return made;
@@ -294,14 +314,19 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
 
 Result<size_t> P9Device::read(Chan& chan, char* buffer, size_t size, uint64_t offset) {
   if (chan.qid.directory) return Errno::EISDIR;
-  return client.read(number_of(chan), buffer, size, offset);
+  return page_cache_read(chan, *this, buffer, size, offset);
+}
+
+Result<void> P9Device::map(Chan& chan, bool writes) {
+  if (chan.qid.directory || chan.qid.symlink) return Errno::ENODEV;
+  return page_cache_map(chan, *this, writes);
 }
 
 Result<size_t> P9Device::write(Chan& chan, const char* buffer, size_t size, uint64_t offset) {
   if (chan.qid.directory) return Errno::EISDIR;
   const bool append = chan.open_flags & ABI_O_APPEND;
   if (append) offset = TRY(client.attributes(number_of(chan))).size;
-  const size_t done = TRY(client.write(number_of(chan), buffer, size, offset));
+  const size_t done = TRY(page_cache_write(chan, *this, buffer, size, offset));
   if (append) chan.offset = offset + done;
   return done;
 }
@@ -326,7 +351,7 @@ Result<void> P9Device::entry(Chan& directory, uint64_t& position, abi_stat& entr
     Text::destroy(std::exchange(fid.listing, fresh));
   }
   MutexGuard guard(lock_);
-  // The position is the user's, so what lies there may be no beginning of an entry.
+  // The position comes from a program, so it can lie within an entry.
   Listed listed;
   if (fid.listing->read(reinterpret_cast<char*>(&listed), sizeof listed, position) != sizeof listed)
     return Errno::ENOENT;
@@ -352,12 +377,14 @@ Result<void> P9Device::clone_state(Chan& chan, Chan& copy) {
   return {};
 }
 
-// By name: of a rename by fid QEMU tells some of the fids that are at and below the file, not all.
-Result<void> P9Device::remove(Chan& chan, const Place& from, const Credentials&) {
+// Removes and renames by name: after a rename by fid, QEMU updates only some of the fids at and
+// below the file.
+Result<void> P9Device::remove(Chan& chan, const DirectoryEntry& from, const Credentials&) {
   return client.remove(number_of(from.directory), from.name, chan.qid.directory);
 }
 
-Result<void> P9Device::rename(Chan&, const Place& from, const Place& to, const Credentials&) {
+Result<void> P9Device::rename(Chan&, const DirectoryEntry& from, const DirectoryEntry& to,
+                              const Credentials&) {
   return client.rename(number_of(from.directory), from.name, number_of(to.directory), to.name);
 }
 
@@ -384,9 +411,17 @@ Result<void> P9Device::truncate(Chan& chan, uint64_t size, const Credentials& wh
     TRY(stat(chan, now));
     if (!permitted(now.mode, now.uid, now.gid, who, 2)) return Errno::EACCES;
   }
-  P9Change change;
-  change.size = size;
-  return client.set_attributes(number_of(chan), change);
+  struct Cut {
+    uint32_t fid;
+    uint64_t size;
+  } cut{number_of(chan), size};
+  const auto do_cut = [](void* argument) {
+    const Cut& what = *static_cast<Cut*>(argument);
+    P9Change change;
+    change.size = what.size;
+    return client.set_attributes(what.fid, change);
+  };
+  return page_cache_truncate(chan, *this, size, do_cut, &cut);
 }
 
 Result<void> P9Device::symlink(Chan& directory, std::string_view name, std::string_view target,
@@ -398,7 +433,7 @@ Result<size_t> P9Device::readlink(Chan& chan, char* target) {
   return client.readlink(number_of(chan), target, kMaxPath);
 }
 
-Result<void> P9Device::link(Chan& chan, const Place& to, const Credentials&) {
+Result<void> P9Device::link(Chan& chan, const DirectoryEntry& to, const Credentials&) {
   return client.link(number_of(chan), number_of(to.directory), to.name);
 }
 
@@ -426,6 +461,7 @@ Result<void> P9Device::set_attributes(Chan& chan, const AttributeChange& change,
 }
 
 Result<void> P9Device::sync(Chan& chan, bool data_only) {
+  TRY(page_cache_sync(chan, 0, UINT64_MAX, SyncErrors::kTell));
   return client.sync(number_of(chan), data_only);
 }
 

@@ -1,16 +1,18 @@
-// What a server says is looked at in one place for each question. The length and the tag of a
-// message: Request::send. That a value is there: P9Reader, which gives zeros and is not ok() from
-// then on. That a value is in range: the function that hands it out. That a loop ends: read and
-// write stop at the first answer that moves nothing or less than was asked for; a listing has a
-// limit, and its positions change with each answer.
+// Each property of a server's answer is checked in one function. Request::send checks the length,
+// tag and type of a message. P9Reader checks that a value is present: a missing value reads as
+// zero, and ok() is false from then on. The function that returns a value checks its range. Every
+// loop ends: read and write stop at the first answer that transfers less than requested; a listing
+// has a limit, and each answer must change its position.
 //
-// No fid is lost. A process that ends waits for a slot for a moment only, and for the answer to a
-// request that makes a fid as well; the server then has the fid all the same. Such fids are kept,
-// and the request that gets a slot next clunks them before it is made. There is one: who has taken
-// the slots has fids to give up too.
+// No fid is lost. A process that is ending does not wait for long, neither for a slot nor for an
+// answer (VirtioChannel::wait). Without a slot it cannot clunk its fid: the fid goes to `left_`,
+// and the next request that gets a slot clunks it. If the answer to a request that makes a fid did
+// not come, the server may still make the fid: the fid stays in `late_`, and the slot's next holder
+// clunks it. A fid in `left_` or `late_` does not wait forever for a next request: when no slot was
+// free, the holders of the slots still have fids of their own to clunk.
 //
-// An error number of the server's is given on, but for EINTR, which means here that a signal waits,
-// and would let the caller try again for ever.
+// The server's error numbers are returned unchanged, except for EINTR: in this kernel EINTR means a
+// pending signal, and the caller would retry forever.
 #include "drivers/dev/p9_client.h"
 
 #include <algorithm>
@@ -44,7 +46,8 @@ Errno from_linux(uint32_t number) {
     default:
       break;
   }
-  // Up to 34 the numbers are those of the first Unix, the same everywhere.
+  // The numbers up to 34 are those of traditional Unix, and have the same meaning on Linux and on
+  // Stele.
   constexpr int kSame[] = {
 #define NUMBER(name, value, message) value,
       ABI_ERRNOS(NUMBER)
@@ -64,10 +67,11 @@ P9Time time_of(P9Reader& reply) {
 
 }  // namespace
 
-// A request being made: write it with the writer, send it, read the reply.
+// A request. The caller writes the arguments with writer(), calls send(), and reads the reply.
 class P9Client::Request {
  public:
-  // `makes`: the fid that the server has when the request succeeds; say so with made().
+  // `makes`: the fid that the request shall make. The caller calls made() when the request has
+  // succeeded.
   static Result<Request> make(P9Client& client, P9 type, P9Fid* makes = nullptr) {
     for (;;) {
       Result<unsigned> slot = client.transport_.acquire();
@@ -97,10 +101,10 @@ class P9Client::Request {
 
   P9Writer& writer() { return writer_; }
   void made() { makes_ = nullptr; }
-  // The reply's contents, valid as long as the request. The server's error, or EIO if it did not
-  // make sense.
+  // Returns the reply's contents, which are valid as long as the request exists. Fails with the
+  // server's error, or with EIO if the reply is invalid.
   Result<P9Reader> send() {
-    // Until there is an answer, whoever gets the slot next has to give the fid up.
+    // If no answer comes in time, the slot's next holder must clunk the fid.
     client_->late_[slot_] = std::exchange(makes_, nullptr);
     const size_t received = std::min<size_t>(TRY(transact()), kP9MessageSize);
     makes_ = std::exchange(client_->late_[slot_], nullptr);
@@ -116,13 +120,13 @@ class P9Client::Request {
     if (type != static_cast<uint8_t>(type_) + 1) return Errno::EIO;
     return contents;
   }
-  // For a request to which the answer is empty.
+  // Sends a request whose answer is empty.
   Result<void> send_only() {
     TRY(send());
     return {};
   }
-  // The server forgets the fid whatever it answers, and without anybody who waits for that. EINTR,
-  // ETIMEDOUT if it does not answer.
+  // The server forgets the fid even if its answer is an error, or if nobody waits for the answer.
+  // EINTR or ETIMEDOUT if the answer does not come in time.
   Result<void> clunk(P9Fid& fid) {
     writer_.u32(fid.number);
     const Result<size_t> answered = transact();
@@ -146,7 +150,7 @@ class P9Client::Request {
   const unsigned slot_;
   const P9 type_;
   P9Writer writer_;
-  P9Fid* makes_;  // which the server does not have as far as is known
+  P9Fid* makes_;  // fid that the request shall make; nullptr: none, or made() was called
 };
 
 bool p9_is_name(std::string_view name) {
@@ -204,7 +208,7 @@ bool P9Client::has_left() {
 }
 
 void P9Client::clunk(P9Fid& fid) {
-  // A process that ends does not wait again for each of its files.
+  // A process that is ending does not wait again for each of its files.
   if (!transport_.is_ending() || !has_left()) {
     Result<Request> request = Request::make(*this, P9::kTclunk);
     if (request) {
@@ -221,7 +225,7 @@ Result<P9Attributes> P9Client::attributes(uint32_t fid) {
   request.writer().u32(fid).u64(kGetattrBasic);
   P9Reader reply = TRY(request.send());
   P9Attributes attributes;
-  reply.u64();  // which of it is valid
+  reply.u64();  // mask of valid fields
   attributes.qid = reply.qid();
   attributes.mode = reply.u32();
   attributes.uid = reply.u32();
@@ -322,7 +326,7 @@ Result<P9FileSystem> P9Client::file_system(uint32_t fid) {
   result.blocks_available = reply.u64();
   result.files = reply.u64();
   result.files_free = reply.u64();
-  reply.u64();  // number
+  reply.u64();  // fsid: the id of the file system
   result.longest_name = reply.u32();
   if (!reply.ok()) return Errno::EIO;
   return result;

@@ -31,8 +31,7 @@ enum class P9 : uint8_t {
 
 inline constexpr size_t kP9Header = 7;  // size[4] type[1] tag[2]
 
-// Puts little-endian values one after the other into a request. Whoever uses it knows that they
-// fit.
+// Appends little-endian values to a request. The caller makes sure that the values fit.
 class P9Writer {
  public:
   P9Writer(char* buffer, P9 type, uint16_t tag) : buffer_(buffer), at_(4) {
@@ -50,7 +49,7 @@ class P9Writer {
     at_ += size;
     return *this;
   }
-  // Writes the size in front; the request's size.
+  // Writes the request's size into its header, and returns it.
   size_t finish() {
     const auto size = static_cast<uint32_t>(at_);
     memcpy(buffer_, &size, sizeof size);
@@ -74,7 +73,7 @@ struct P9Qid {
   bool symlink() const { return type & 0x02; }
 };
 
-// Takes values off a reply. What is not there reads as zero, and ok() is false from then on.
+// Takes values off a reply. A missing value reads as zero, and ok() is false from then on.
 class P9Reader {
  public:
   P9Reader(const char* data, size_t size) : data_(data), size_(size) {}

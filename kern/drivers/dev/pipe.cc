@@ -1,20 +1,20 @@
 // #pipe: pipes, with and without a name.
 //
-// A pipe is a ring of bytes with ends that read and ends that write, each an open channel that any
-// number of descriptors share. One that the pipe call makes has two and lives until both are
-// closed; the ring goes with the reading end, because from then on nobody can take anything out.
-// What was written before the writing end went away can still be read, so in that case the ring
-// stays until the reading end goes too.
+// A pipe is a ring of bytes with ends that read and ends that write. Each end is an open channel,
+// which any number of descriptors share. The pipe call makes a pipe with two ends; the pipe lives
+// until both ends are closed. Its ring is freed when the reading end is closed, since nobody can
+// read it any more. If the writing end is closed first, the ring stays until the reading end is
+// closed, so that its bytes can still be read.
 //
-// A FIFO is a file of some device that opens as an end of a pipe. The pipe is known by the file, so
-// that all names of it lead to the same bytes, and there from the first open to the last close;
-// whoever opens it for one direction waits for the other. The pipe has a channel to the FIFO's
-// file, which stat and changes of attributes go to, and which keeps the file's number from being
-// given to another. The FIFOs that are open are in a table.
+// A FIFO is a file of some device that opens as an end of a pipe. The pipe is found by the file, so
+// all names of the file lead to the same bytes. The pipe exists from the first open to the last
+// close; an open for one direction waits for an open for the other. The pipe has a channel to the
+// FIFO's file, for stat and changes of attributes; this channel also keeps the file's number from
+// being reused. Open FIFOs are in a table.
 //
-// Writes of up to kAtomic bytes are not mixed with others' (PIPE_BUF). Everything is under the
-// pipe's lock, which is held for the copying of at most one ring, 8 KiB. The lock of the table of
-// FIFOs is taken around it.
+// Writes of up to kAtomic bytes are not mixed with other writes (PIPE_BUF). The pipe's lock guards
+// everything, and is held for the copying of at most one ring, 8 KiB. The lock of the table of
+// FIFOs (fifos_lock) is taken before a pipe's lock.
 
 #include <algorithm>
 
@@ -39,19 +39,21 @@ struct Pipe {
   Spinlock lock{LockRank::kPipe};
   // Under `lock`.
   char* ring GUARDED_BY(lock) = nullptr;
-  size_t head GUARDED_BY(lock) = 0;  // of the oldest byte
+  size_t head GUARDED_BY(lock) = 0;  // index of the oldest byte
   size_t count GUARDED_BY(lock) = 0;
-  unsigned reader GUARDED_BY(lock) = 0;  // ends of the kind that are open
-  unsigned writer GUARDED_BY(lock) = 0;
-  uint64_t opened_readers GUARDED_BY(lock) = 0;  // ends that have ever been
+  unsigned reader GUARDED_BY(lock) = 0;  // number of open reading ends
+  unsigned writer GUARDED_BY(lock) = 0;  // number of open writing ends
+  // Numbers of reading and of writing ends opened so far.
+  uint64_t opened_readers GUARDED_BY(lock) = 0;
   uint64_t opened_writers GUARDED_BY(lock) = 0;
 
   WaitQueue readers, writers;
 
-  // A FIFO's. Under fifos_lock: its place in the table, and who has it open or opens it.
+  // For a FIFO, under fifos_lock: its node in the table, and the number of opens, finished or under
+  // way.
   ListNode link;
   unsigned users = 0;
-  // As long as the pipe: what was opened first.
+  // The channel of the first open to the FIFO's file; held as long as the pipe exists.
   Ref<Chan> file;
 
   bool is_fifo() const { return static_cast<bool>(file); }
@@ -63,9 +65,10 @@ constinit List<Pipe, &Pipe::link> fifos GUARDED_BY(fifos_lock);
 constinit kmem_cache* buffer_cache = nullptr;
 constinit std::atomic<uint64_t> next_number{1};
 
-// A pipe's two files have the qid paths 2n, the reading, and 2n + 1, the writing end. A FIFO's has
-// its file's, and as the version of a reading end how many writers had come and gone before it:
-// only writers after those can hang up on it.
+// Pipe number n of the pipe call has the qid paths 2n (reading end) and 2n + 1 (writing end). An
+// end of a FIFO has the path of the FIFO's file. The qid version of a FIFO's reading end is the
+// number of writing ends that had been closed before the reading end was opened: poll() reports no
+// hang-up for those.
 bool reads(const Chan& chan) {
   return (chan.open_flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
 }
@@ -76,7 +79,7 @@ Pipe& pipe_of(Chan& chan) {
   return *static_cast<Pipe*>(chan.state);
 }
 
-// Takes at most `size` bytes out. `pipe.lock` is held.
+// Removes at most `size` bytes from the ring. `pipe.lock` is held.
 size_t take(Pipe& pipe, char* buffer, size_t size) REQUIRES(pipe.lock) {
   const size_t length = std::min(size, pipe.count), first = std::min(length, kCapacity - pipe.head);
   memcpy(buffer, pipe.ring + pipe.head, first);
@@ -86,7 +89,7 @@ size_t take(Pipe& pipe, char* buffer, size_t size) REQUIRES(pipe.lock) {
   return length;
 }
 
-// Puts at most `size` bytes in. `pipe.lock` is held.
+// Adds at most `size` bytes to the ring. `pipe.lock` is held.
 size_t put(Pipe& pipe, const char* data, size_t size) REQUIRES(pipe.lock) {
   const size_t length = std::min(size, kCapacity - pipe.count);
   const size_t tail = (pipe.head + pipe.count) % kCapacity,
@@ -144,8 +147,8 @@ Result<size_t> PipeDevice::read(Chan& chan, char* buffer, size_t size, uint64_t)
   Pipe& pipe = pipe_of(chan);
   Guard guard(pipe.lock);
   if (pipe.count == 0 && pipe.writer && (chan.open_flags & ABI_O_NONBLOCK)) return Errno::EAGAIN;
-  TRY(pipe.readers.wait(
-      pipe.lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return pipe.count > 0 || !pipe.writer; }));
+  TRY(pipe.readers.wait(pipe.lock,
+                        [&]() REQUIRES(pipe.lock) { return pipe.count > 0 || !pipe.writer; }));
   const size_t length = take(pipe, buffer, size);
   pipe.writers.wake_all();
   return length;
@@ -160,7 +163,7 @@ Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, ui
   Guard guard(pipe.lock);
   while (done < size) {
     const size_t room_wanted = size <= kAtomic ? size - done : 1;
-    const auto ready = [&]() NO_THREAD_SAFETY_ANALYSIS {
+    const auto ready = [&]() REQUIRES(pipe.lock) {
       return kCapacity - pipe.count >= room_wanted || !pipe.reader;
     };
     if (!ready()) {
@@ -177,13 +180,14 @@ Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, ui
   return done;
 }
 
-// Of one direction: how many ends are open, and have ever been.
+// Numbers of ends of one direction: open now, and opened so far.
 struct Ends {
   unsigned open;
   uint64_t opened;
 };
 
-// One more end that reads, writes or does both. Those of the other direction.
+// Adds an end that reads, writes or does both. Returns the numbers of writing ends for an end that
+// reads, otherwise those of reading ends, as they were before.
 Ends open_end(Pipe& pipe, bool is_reader, bool is_writer) {
   const Guard guard(pipe.lock);
   const Ends others =
@@ -201,7 +205,7 @@ Ends open_end(Pipe& pipe, bool is_reader, bool is_writer) {
   return others;
 }
 
-// One less. True if it was the last of a pipe without a name.
+// Removes an end. True if this was the last end of a pipe without a name.
 bool close_end(Pipe& pipe, bool is_reader, bool is_writer) {
   char* ring = nullptr;
   bool last;
@@ -221,7 +225,8 @@ bool close_end(Pipe& pipe, bool is_reader, bool is_writer) {
   return last && !pipe.is_fifo();
 }
 
-// Somebody who had the FIFO open, or tried, is done.
+// Undoes one enter_fifo(), at a close or after a failed open. Frees the pipe if nobody else uses
+// it.
 void leave_fifo(Pipe& pipe) {
   {
     const Guard guard(fifos_lock);
@@ -260,7 +265,7 @@ uint16_t PipeDevice::poll(Chan& chan, PollWaiter* waiter) {
   return ready;
 }
 
-// The pipe of the FIFO `file`, with a use for the caller. ENOMEM.
+// Returns the pipe of the FIFO `file`, and counts the caller in its `users`. ENOMEM.
 Result<Pipe*> enter_fifo(Ref<Chan> file) {
   Pipe* fresh = TRY(pipe_cache.make(KM_SLEEP));
   Pipe* found = nullptr;
@@ -294,14 +299,14 @@ Result<void> bring_ring(Pipe& pipe) {
   return {};
 }
 
-// Waits until the other direction has been opened too, if only for a moment, of which there had
-// been `before` ends. ENXIO, EINTR.
+// Waits until the other direction is open, or has been opened since `before`, its number of opens
+// at that time. If `may_wait` is false, does not wait: ENXIO for a writer without readers. EINTR.
 Result<void> wait_for_other_end(Pipe& pipe, bool is_reader, uint64_t before, bool may_wait) {
   const Guard guard(pipe.lock);
   if (!is_reader && !may_wait && pipe.reader == 0)
     return fail(Errno::ENXIO, "nobody has the FIFO open to read");
   if (!may_wait) return {};
-  return (is_reader ? pipe.readers : pipe.writers).wait(pipe.lock, [&]() NO_THREAD_SAFETY_ANALYSIS {
+  return (is_reader ? pipe.readers : pipe.writers).wait(pipe.lock, [&]() REQUIRES(pipe.lock) {
     return is_reader ? pipe.writer > 0 || pipe.opened_writers != before
                      : pipe.reader > 0 || pipe.opened_readers != before;
   });
@@ -311,7 +316,8 @@ Result<void> wait_for_other_end(Pipe& pipe, bool is_reader, uint64_t before, boo
 
 Result<PipeEnds> pipe_create() {
   const uint64_t number = next_number.fetch_add(1, std::memory_order_relaxed);
-  // Until both channels stand they have no state, so that letting one go does not touch the pipe.
+  // Both channels get the pipe as their state only when both exist: releasing a channel without a
+  // state does not touch the pipe.
   Ref<Chan> reader =
       TRY(Chan::create(&device, {.path = 2 * number, .version = 0, .directory = false}));
   Ref<Chan> writer =
@@ -342,7 +348,7 @@ Result<Ref<Chan>> fifo_open(Ref<Chan> file, uint32_t flags, const Credentials& w
   Pipe& pipe = *TRY(enter_fifo(std::move(file)));
   const Ends others = open_end(pipe, is_reader, is_writer);
   if (is_reader) chan->qid.version = static_cast<uint32_t>(others.opened - others.open);
-  // From here on letting the channel go closes the end.
+  // From here on releasing the channel closes the end.
   chan->state = &pipe;
   chan->open_flags = flags;
   TRY(bring_ring(pipe));

@@ -5,6 +5,7 @@
 
 #include "core/planted.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "sched/task.h"
 
@@ -21,10 +22,11 @@ constinit std::atomic<unsigned> ended{0}, written{0};
 
 }  // namespace
 
-// The asm keeps what is lost from being left out, and calls from becoming jumps.
+// escape() keeps the compiler from removing the lost allocation. escape() and the asm below keep it
+// from turning calls into jumps.
 [[gnu::noinline, gnu::noclone]] static void planted_lose() {
   const void* lost = kmalloc(kLost, KM_SLEEP);
-  asm volatile("" : "+r"(lost)::"memory");
+  escape(lost);
 }
 template <unsigned kNumber>
 [[gnu::noinline, gnu::noclone]] static void planted_lose_from() {
@@ -61,7 +63,7 @@ static void planted_lose_from(unsigned number) {
 
 [[gnu::noinline, gnu::noclone]] static void planted_batch() {
   const void* places = kmalloc(kBatch * sizeof(void*), KM_SLEEP);
-  asm volatile("" : "+r"(places)::"memory");
+  escape(places);
 }
 
 void planted_pipe_ended() {

@@ -1,13 +1,15 @@
-// Leaks that the stacks of a few runs do not show, planted in pipes (core/planted.h).
+// Planted bugs (core/planted.h): leaks in pipes that the leak test does not find by the stacks of
+// five traced runs.
 #pragma once
 
 #ifdef CONFIG_PLANTED_BUGS
-// A pipe has ended. The bugs five_stacks: something is lost each time, by one function that another
-// of five calls; one_in_two, one_in_four, one_in_ten: every second, fourth or tenth time;
-// reallocation: a table, of which there is one, grows from 2 KiB to 32 KiB. May sleep.
+// Called when a pipe has ended. Has these bugs: five_stacks loses an object in each call, through
+// five callers in turn. one_in_two, one_in_four and one_in_ten lose an object in every second,
+// fourth or tenth call. reallocation has one table, which grows with each call, from 2 KiB to 32
+// KiB. May sleep.
 void planted_pipe_ended();
-// Something is being written to a pipe. The bug batch: it takes a place that never comes back, and
-// places are allocated 256 at a time. May sleep.
+// Called for each write to a pipe. Has the bug batch: each write takes an entry that is never
+// returned; entries are allocated 256 at a time. May sleep.
 void planted_pipe_written();
 #else
 inline void planted_pipe_ended() {}

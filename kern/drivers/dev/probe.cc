@@ -1,13 +1,13 @@
-// #probe: sessions that are told when functions are called; docs/probes.md is the manual.
+// #probe: sessions that record calls of functions; docs/probes.md is the manual.
 //
 //   functions   the kernel functions that can be probed
-//   clone       opening it makes a session and gives its ctl
+//   clone       opening it makes a session and returns the open ctl of the session
 //   N/ctl N/counts N/events N/outstanding
 //
-// A session lives as long as one of its files is open, whoever has it open: an open file holds a
-// reference, a channel that is not open holds none and looks its session up again when it is
-// opened. Numbers are not used twice. The last reference that goes takes the probes off and gives
-// the memory back, in the close of whoever had it, also when it is killed.
+// A session lives as long as one of its files is open, in any process. An open file holds a
+// reference; a channel that is not open holds none, and looks its session up again at open. Session
+// numbers are not reused. Closing the last file removes the probes and frees the memory; this also
+// happens when the process that has the file open is killed.
 #include <algorithm>
 #include <array>
 
@@ -34,7 +34,7 @@ constexpr TableEntry kTable[] = {
 };
 
 // Files of a session.
-enum class Part : uint64_t { kDirectory, kCtl, kCounts, kEvents, kOutstanding };
+enum class SessionFile : uint64_t { kDirectory, kCtl, kCounts, kEvents, kOutstanding };
 struct PartName {
   const char* name;
   uint32_t mode;
@@ -46,16 +46,16 @@ constexpr PartName kParts[] = {
     {"events", ABI_S_IFREG | 0400},
     {"outstanding", ABI_S_IFREG | 0400},
 };
-constexpr uint64_t kPartsOfSession = 8;  // in numbers of qids
+constexpr uint64_t kPartsOfSession = 8;  // number of qid paths reserved for each session
 static_assert(std::size(kParts) <= kPartsOfSession);
 
 constexpr size_t kMaxCommand = Device::kLargestCommand;
 
-// --- Sessions that live.
+// --- Living sessions.
 
 struct Living {
   ProbeSession* session = nullptr;
-  uint32_t files = 0;  // that are open
+  uint32_t files = 0;  // number of open files of the session
 };
 constexpr size_t kMaxSessions = 64;
 constinit Mutex living_mutex{LockRank::kDeviceMutex};
@@ -69,7 +69,7 @@ Living* find_living(uint32_t number) REQUIRES(living_mutex) {
   return nullptr;
 }
 
-// A new session, with a reference.
+// Makes a session. Returns it with a reference.
 Result<ProbeSession*> make_session() {
   const MutexGuard guard(living_mutex);
   for (Living& one : living) {
@@ -79,11 +79,10 @@ Result<ProbeSession*> make_session() {
     next_number = next_number == UINT32_MAX ? 1 : next_number + 1;
     return one.session;
   }
-  return fail(Errno::ENOSPC, "there are %zu sessions, and no more than that: close one",
-              kMaxSessions);
+  return fail(Errno::ENOSPC, "all %zu sessions are in use: close one", kMaxSessions);
 }
 
-// With a reference. ENOENT.
+// Returns the session with this number, with a reference. ENOENT.
 Result<ProbeSession*> hold_session(uint32_t number) {
   const MutexGuard guard(living_mutex);
   Living* const one = find_living(number);
@@ -104,20 +103,20 @@ void release_session(ProbeSession* session) {
 
 // --- Open files.
 
-struct OpenPart {
+struct OpenFile {
   ProbeSession* session = nullptr;
-  // Made at open, of the files that have them.
+  // Set only for the files `counts` and `outstanding`, by open_session_file().
   ProbeCountsText* counts = nullptr;
   TraceBinaryDump* outstanding = nullptr;
-  // Of counts and events one reads at a time. Of events: what of a line has not been read yet; of
-  // ctl `begin` is what has been.
+  // Serialises readers of counts and events. In events, `begin` and `end` bound the unread rest of
+  // `line`; in ctl, `begin` counts the bytes read.
   Mutex reading{LockRank::kTraceReader};
   size_t begin = 0, end = 0;
   char line[kProbeEventLine + 32];
 };
 
-// As many lines as fit, or a part of one; 0 if there is no event.
-size_t take_lines(OpenPart& open, char* buffer, size_t size) {
+// Reads as many lines as fit, or part of one; 0 if there is no event.
+size_t take_lines(OpenFile& open, char* buffer, size_t size) {
   const MutexGuard guard(open.reading);
   size_t done = 0;
   while (done < size) {
@@ -141,8 +140,8 @@ size_t take_lines(OpenPart& open, char* buffer, size_t size) {
   return done;
 }
 
-// What has been written moves the file's offset too, so how much has been read is known here.
-size_t read_number(OpenPart& open, char* buffer, size_t size, uint64_t offset) {
+// Uses its own read position, since writes move the file's offset, too.
+size_t read_number(OpenFile& open, char* buffer, size_t size, uint64_t offset) {
   const MutexGuard guard(open.reading);
   if (offset == 0) open.begin = 0;
   char number[16];
@@ -152,12 +151,12 @@ size_t read_number(OpenPart& open, char* buffer, size_t size, uint64_t offset) {
   return part;
 }
 
-// How long a reader sleeps before it looks again.
+// The time that a reader of events sleeps between two checks.
 constexpr Nanoseconds kStep{8'000'000};
 
-Result<size_t> read_events(Chan& chan, OpenPart& open, char* buffer, size_t size) {
+Result<size_t> read_events(Chan& chan, OpenFile& open, char* buffer, size_t size) {
   for (;;) {
-    // What comes after this has been seen when nothing is left.
+    // Reads `ended` before the events, so that all events before the session's end are found.
     const bool ended = open.session->events_ended();
     const size_t length = take_lines(open, buffer, size);
     if (length > 0 || ended || size == 0) return length;
@@ -166,7 +165,7 @@ Result<size_t> read_events(Chan& chan, OpenPart& open, char* buffer, size_t size
   }
 }
 
-// Programs, as the process that starts a session sees them.
+// Opens programs by the paths, and with the rights, of the process that starts a session.
 class Programs final : public ProbePrograms {
  public:
   Result<HeldRef<Chan>> open(std::string_view path) override {
@@ -185,14 +184,14 @@ class ProbeDevice final : public TableDevice {
     if (chan->qid.path != kClone) return TableDevice::open(std::move(chan), flags, who);
     if (!permitted(kTable[kClone].mode, 0, 0, who, wanted_by_open(flags))) return Errno::EACCES;
     Ref<Chan> ctl = TRY(Chan::create(this, {}));
-    OpenPart* const open = TRY(make_open());
+    OpenFile* const open = TRY(make_open());
     Result<ProbeSession*> session = make_session();
     if (!session) {
-      close_part(*open);
+      close_session_file(*open);
       return session.error();
     }
     open->session = *session;
-    ctl->qid = qid_of((*session)->number(), Part::kCtl);
+    ctl->qid = qid_of((*session)->number(), SessionFile::kCtl);
     ctl->state = open;
     ctl->is_open = true;
     ctl->open_flags = flags;
@@ -207,24 +206,24 @@ class ProbeDevice final : public TableDevice {
       Text::destroy(static_cast<Text*>(chan.state));
       return;
     }
-    close_part(open_of(chan));
+    close_session_file(open_of(chan));
   }
 
  protected:
   Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
     if (!chan.state) return Errno::EACCES;
     if (!is_dynamic(chan)) return static_cast<Text*>(chan.state)->read(buffer, size, offset);
-    OpenPart& open = open_of(chan);
+    OpenFile& open = open_of(chan);
     if (open.counts) {
       const MutexGuard guard(open.reading);
       return open.counts->read(buffer, size, offset);
     }
     if (open.outstanding) return open.outstanding->read(buffer, size, offset);
-    if (part_of(chan) == Part::kEvents) return read_events(chan, open, buffer, size);
+    if (part_of(chan) == SessionFile::kEvents) return read_events(chan, open, buffer, size);
     return read_number(open, buffer, size, offset);
   }
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
-    if (!is_dynamic(chan) || part_of(chan) != Part::kCtl) return Errno::EACCES;
+    if (!is_dynamic(chan) || part_of(chan) != SessionFile::kCtl) return Errno::EACCES;
     const std::string_view text(buffer, size);
     const auto is_text = [](char c) {
       return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';
@@ -237,14 +236,14 @@ class ProbeDevice final : public TableDevice {
     return size;
   }
   uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {
-    if (!is_dynamic(chan) || !chan.state || part_of(chan) != Part::kEvents)
+    if (!is_dynamic(chan) || !chan.state || part_of(chan) != SessionFile::kEvents)
       return ABI_POLLIN | ABI_POLLOUT;
-    if (waiter) waiter->look_again();  // nobody is woken by a hit (probe_events.h)
-    OpenPart& open = open_of(chan);
+    if (waiter) waiter->look_again();  // hits wake nobody (probe_events.h)
+    OpenFile& open = open_of(chan);
     return open.begin != open.end || open.session->events_ready() ? ABI_POLLIN : 0;
   }
   Result<void> open_file(Chan& chan, uint32_t) override {
-    if (is_dynamic(chan)) return open_part(chan);
+    if (is_dynamic(chan)) return open_session_file(chan);
     Text* const text = TRY(Text::create());
     probe_print_functions(*text);
     if (text->failed()) {
@@ -262,12 +261,12 @@ class ProbeDevice final : public TableDevice {
       if (!parse_session(name, &number)) return Errno::ENOENT;
       const MutexGuard guard(living_mutex);
       if (!find_living(number)) return Errno::ENOENT;
-      chan.qid = qid_of(number, Part::kDirectory);
+      chan.qid = qid_of(number, SessionFile::kDirectory);
       return {};
     }
     for (uint64_t part = 1; part < std::size(kParts); part++) {
       if (name != kParts[part].name) continue;
-      chan.qid = qid_of(number_of(directory), static_cast<Part>(part));
+      chan.qid = qid_of(number_of(directory), static_cast<SessionFile>(part));
       return {};
     }
     return Errno::ENOENT;
@@ -283,7 +282,7 @@ class ProbeDevice final : public TableDevice {
     if (is_dynamic(directory)) {
       const uint64_t part = index + 1;
       if (part >= std::size(kParts)) return Errno::ENOENT;
-      fill_stat(entry, qid_of(number_of(directory), static_cast<Part>(part)).path,
+      fill_stat(entry, qid_of(number_of(directory), static_cast<SessionFile>(part)).path,
                 kParts[part].mode);
       format(name, 256, "%s", kParts[part].name);
       return {};
@@ -291,7 +290,7 @@ class ProbeDevice final : public TableDevice {
     const MutexGuard guard(living_mutex);
     for (const Living& one : living) {
       if (!one.session || index-- > 0) continue;
-      fill_stat(entry, qid_of(one.session->number(), Part::kDirectory).path, kParts[0].mode);
+      fill_stat(entry, qid_of(one.session->number(), SessionFile::kDirectory).path, kParts[0].mode);
       format(name, 256, "%u", one.session->number());
       return {};
     }
@@ -299,18 +298,18 @@ class ProbeDevice final : public TableDevice {
   }
 
  private:
-  static Qid qid_of(uint32_t number, Part part) {
+  static Qid qid_of(uint32_t number, SessionFile part) {
     return {.path = kDynamic + number * kPartsOfSession + static_cast<uint64_t>(part),
             .version = 0,
-            .directory = part == Part::kDirectory};
+            .directory = part == SessionFile::kDirectory};
   }
   static uint32_t number_of(const Chan& chan) {
     return static_cast<uint32_t>((chan.qid.path - kDynamic) / kPartsOfSession);
   }
-  static Part part_of(const Chan& chan) {
-    return static_cast<Part>((chan.qid.path - kDynamic) % kPartsOfSession);
+  static SessionFile part_of(const Chan& chan) {
+    return static_cast<SessionFile>((chan.qid.path - kDynamic) % kPartsOfSession);
   }
-  static OpenPart& open_of(Chan& chan) { return *static_cast<OpenPart*>(chan.state); }
+  static OpenFile& open_of(Chan& chan) { return *static_cast<OpenFile*>(chan.state); }
 
   static bool parse_session(std::string_view name, uint32_t* number) {
     uint64_t value = 0;
@@ -322,42 +321,42 @@ class ProbeDevice final : public TableDevice {
     return !name.empty() && name.front() != '0' && value <= UINT32_MAX;
   }
 
-  static Result<OpenPart*> make_open() {
-    void* const memory = kmalloc(sizeof(OpenPart), KM_SLEEP);
+  static Result<OpenFile*> make_open() {
+    void* const memory = kmalloc(sizeof(OpenFile), KM_SLEEP);
     if (!memory) return Errno::ENOMEM;
-    return new (memory) OpenPart{};
+    return new (memory) OpenFile{};
   }
 
-  static void close_part(OpenPart& open) {
+  static void close_session_file(OpenFile& open) {
     if (open.counts) ProbeCountsText::destroy(open.counts);
     if (open.outstanding) TraceBinaryDump::destroy(open.outstanding);
     if (open.session) release_session(open.session);
-    open.~OpenPart();
+    open.~OpenFile();
     kfree(&open);
   }
 
-  static Result<void> open_part(Chan& chan) {
-    OpenPart* const open = TRY(make_open());
+  static Result<void> open_session_file(Chan& chan) {
+    OpenFile* const open = TRY(make_open());
     const auto fill = [&]() -> Result<void> {
       open->session = TRY(hold_session(number_of(chan)));
       switch (part_of(chan)) {
-        case Part::kCounts:
+        case SessionFile::kCounts:
           open->counts = TRY(ProbeCountsText::create(*open->session));
           return {};
-        case Part::kEvents:
+        case SessionFile::kEvents:
           return open->session->open_events();
-        case Part::kOutstanding:
+        case SessionFile::kOutstanding:
           open->outstanding = TRY(open->session->open_outstanding());
           return {};
-        case Part::kCtl:
-        case Part::kDirectory:
+        case SessionFile::kCtl:
+        case SessionFile::kDirectory:
           break;
       }
       return {};
     };
     const Result<void> filled = fill();
     if (!filled) {
-      close_part(*open);
+      close_session_file(*open);
       return filled;
     }
     chan.state = open;

@@ -23,7 +23,7 @@ void probe_print_functions(Text& text) {
 Result<ProbeCountsText*> ProbeCountsText::create(ProbeSession& session) {
   void* const memory = trace_copy_alloc(sizeof(ProbeCountsText));
   if (!memory) return Errno::ENOMEM;
-  auto* const text = new (memory) ProbeCountsText(session.tells_processes_apart());
+  auto* const text = new (memory) ProbeCountsText(session.tells_apart());
   const auto copy = [&]() -> Result<void> {
     const StoreReading reading;
     text->state_ = TRY(session.copy_counts(text->counts_));
@@ -92,7 +92,7 @@ void ProbeCountsText::print_stack(std::string_view kind, const StackTable::View&
   }
 }
 
-// Without blanks.
+// Prints `value` with a '?' for each blank or unprintable character.
 void ProbeCountsText::print_word(std::string_view key, const char* value) {
   append(key);
   for (const char* c = value; *c; c++) piece_[length_++] = *c > ' ' && *c <= '~' ? *c : '?';
@@ -100,11 +100,11 @@ void ProbeCountsText::print_word(std::string_view key, const char* value) {
 
 void ProbeCountsText::print_row(const ProbeCounts::Row& row) {
   length_ = static_cast<size_t>(format(piece_, kPiece, "count %lu", row.count));
-  if (row.kernel != 0) print_stack(" kernel", counts_.stacks().view(row.kernel));
-  if (row.user != 0) print_stack(" user", counts_.stacks().view(row.user));
+  if (row.kernel != StackId::kNone) print_stack(" kernel", counts_.stacks().view(row.kernel));
+  if (row.user != StackId::kNone) print_stack(" user", counts_.stacks().view(row.user));
   if (const ContextTable::Context* context = counts_.contexts().get(row.context)) {
     const ContextTable::Program& program = *context->program;
-    if (counts_.processes()) {
+    if (counts_.apart() != ProbeApart::kPrograms) {
       append(" pid ");
       length_ = static_cast<size_t>(put_decimal(piece_ + length_, context->pid) - piece_);
       print_word(" name ", program.name);
@@ -116,6 +116,10 @@ void ProbeCountsText::print_row(const ProbeCounts::Row& row) {
       piece_[length_++] = kDigits[program.build_id[i] >> 4];
       piece_[length_++] = kDigits[program.build_id[i] & 15];
     }
+    if (counts_.apart() == ProbeApart::kThreads && context->thread != 0) {
+      append(" thread ");
+      length_ = static_cast<size_t>(put_decimal(piece_ + length_, context->thread) - piece_);
+    }
   }
   piece_[length_++] = '\n';
 }
@@ -124,7 +128,7 @@ void ProbeCountsText::print_row(const ProbeCounts::Row& row) {
 
 namespace {
 
-// Without blanks.
+// Puts a name of at most `most` characters, with a '?' for each blank or unprintable one.
 char* put_name(char* to, const char* name, size_t most) {
   for (size_t i = 0; name[i] && i < most; i++)
     *to++ = name[i] > ' ' && name[i] <= '~' ? name[i] : '?';
@@ -141,16 +145,17 @@ char* put_nanoseconds(char* to, uint64_t time) {
 }
 
 constexpr size_t kLongestName = 256;
-static_assert(kProbeEventLine >= 96 + sizeof(ContextTable::Program::name) + kLongestName +
+static_assert(kProbeEventLine >= 116 + sizeof(ContextTable::Program::name) + kLongestName +
                                      size_t{17} * ProbeEvent::kMaxValues);
 
 }  // namespace
 
 size_t probe_format_event(char* line, const ProbeEvent& event) {
   char* to = put_nanoseconds(line, event.time);
-  to = put_decimal(put_text(to, " cpu "), event.cpu);
+  to = put_decimal(put_text(to, " cpu "), number_of(event.cpu));
   to = put_decimal(put_text(to, " pid "), event.pid);
   const ContextTable::Context* context = trace_contexts.get(event.context);
+  if (context && context->thread != 0) to = put_decimal(put_text(to, " thread "), context->thread);
   to = put_name(put_text(to, " name "), context ? context->program->name : "?",
                 sizeof(context->program->name));
   constexpr std::string_view kKinds[] = {" call ", " return ", " alloc ", " free "};

@@ -1,14 +1,15 @@
 // #proc: processes as files, in the text formats of Linux's /proc (proc(5)), so that ps, pidof,
-// kill, uptime and free read them.
+// kill, uptime and free can read them.
 //
-//   N/stat N/status N/cmdline N/comm   of process N; `self` is the one that asks
+//   N/stat N/status N/cmdline N/comm   of process N; `self` is the caller
+//   N/threads                          a line for each thread of process N
 //   N/ctl                              takes a signal by name or number: kill, term, stop, cont,
-//                                      int, … Its owner's and root's
+//                                      int, … For the owner of N and root
 //   uptime meminfo stat loadavg version
 //
-// A file's text is made when it is opened. The nodes of a process are dynamic: their qid path is
-// the process (PID and generation) and the number of the file, and a process that is gone is found
-// out when its information is asked for, also when another has its PID.
+// A file's text is made when the file is opened. The nodes of a process are dynamic: their qid path
+// contains the process (PID and generation) and the number of the file. A request for a process
+// that has ended fails, even if another process has got its PID.
 
 #include <algorithm>
 
@@ -21,6 +22,7 @@
 #include "ns/device.h"
 #include "pages.h"
 #include "proc/process.h"
+#include "store/context.h"
 
 namespace {
 
@@ -37,6 +39,7 @@ enum ProcessFile : uint8_t {
   kStatus,
   kCommandLine,
   kComm,
+  kThreads,
   kCtl,
   kProcessFiles
 };
@@ -46,10 +49,11 @@ struct ProcessFileEntry {
 };
 constexpr ProcessFileEntry kProcessTable[kProcessFiles] = {
     {"", ABI_S_IFDIR | 0555},        {"stat", ABI_S_IFREG | 0444}, {"status", ABI_S_IFREG | 0444},
-    {"cmdline", ABI_S_IFREG | 0444}, {"comm", ABI_S_IFREG | 0444}, {"ctl", ABI_S_IFREG | 0200},
+    {"cmdline", ABI_S_IFREG | 0444}, {"comm", ABI_S_IFREG | 0444}, {"threads", ABI_S_IFREG | 0444},
+    {"ctl", ABI_S_IFREG | 0200},
 };
 
-constexpr uint64_t kLinuxTickHz = 100;  // in which programs expect times
+constexpr uint64_t kLinuxTickHz = 100;  // the unit in which programs expect times
 uint64_t linux_ticks(uint64_t ticks) {
   return ticks * kLinuxTickHz / kTickHz;
 }
@@ -68,20 +72,10 @@ char upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
 
-Result<uint32_t> parse_number(std::string_view text) {
-  if (text.empty() || text.size() > 9) return Errno::EINVAL;
-  uint32_t value = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return Errno::EINVAL;
-    value = value * 10 + static_cast<uint32_t>(c - '0');
-  }
-  return value;
-}
-
 // "kill", "KILL", "SIGKILL" or "9".
 Result<int> parse_signal(std::string_view text) {
-  if (Result<uint32_t> number = parse_number(text); number && *number < ABI_SIGNAL_COUNT)
-    return static_cast<int>(*number);
+  if (uint64_t number; parse_number(text, 0, ABI_SIGNAL_COUNT - 1, &number))
+    return static_cast<int>(number);
   for (const SignalName& signal : kSignalNames) {
     std::string_view word = text;
     if (word.size() > 3 && word.size() == signal.name.size() + 3) word.remove_prefix(3);
@@ -94,9 +88,9 @@ Result<int> parse_signal(std::string_view text) {
 }
 
 void print_process_stat(const ProcessInfo& info, Text& text) {
-  text.print("%u (%s) %c %u %u %u %u %d 0 0 0 0 0 %lu %lu 0 0 20 0 1 0 %lu %lu %lu", info.pid,
+  text.print("%u (%s) %c %u %u %u %u %d 0 0 0 0 0 %lu %lu 0 0 20 0 %u 0 %lu %lu %lu", info.pid,
              info.name, info.state, info.parent, info.group, info.session, info.terminal, -1,
-             linux_ticks(info.user_ticks), linux_ticks(info.system_ticks),
+             linux_ticks(info.user_ticks), linux_ticks(info.system_ticks), info.threads,
              linux_ticks(info.start_ticks), info.memory_bytes, info.memory_bytes / kPageSize);
   for (int i = 0; i < 28; ++i) text.print(" 0");
   text.print("\n");
@@ -120,17 +114,29 @@ const char* state_name(char state) {
 void print_status(const ProcessInfo& info, Text& text) {
   text.print("Name:\t%s\nState:\t%c (%s)\nTgid:\t%u\nPid:\t%u\nPPid:\t%u\n", info.name, info.state,
              state_name(info.state), info.pid, info.pid, info.parent);
-  const Credentials& who = info.who;  // Linux has a fourth of each, for files: the effective one
+  // Linux has a fourth id of each kind, for file access. Here it equals the effective id.
+  const Credentials& who = info.who;
   text.print("Uid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\nGroups:\t", who.real_uid, who.uid,
              who.saved_uid, who.uid, who.real_gid, who.gid, who.saved_gid, who.gid);
   for (uint32_t i = 0; i < who.group_count; ++i) text.print("%u ", who.groups[i]);
   text.print("\n");
-  text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t1\n", info.memory_bytes / 1024,
-             info.memory_bytes / 1024);
-  // Not Linux's: which file it runs.
+  text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t%u\n", info.memory_bytes / 1024,
+             info.memory_bytes / 1024, info.threads);
+  // Linux does not have these lines about the executable.
   text.print("Path:\t%s\nBuild:\t", info.program);
   for (uint8_t i = 0; i < info.build_id_size; ++i) text.print("%02x", info.build_id[i]);
   text.print("\n");
+}
+
+// Prints a line for each thread. A thread that begins or ends meanwhile may be missing.
+void print_threads(ProcessId process, Text& text) {
+  for (uint32_t id = 0;;) {
+    Result<ThreadInfo> info = process_next_thread(process, id);
+    if (!info) return;
+    id = info->id;
+    text.print("%u %c %lu %lu %s\n", id, info->state, linux_ticks(info->user_ticks),
+               linux_ticks(info->system_ticks), info->name);
+  }
 }
 
 void print_uptime(Text& text) {
@@ -164,7 +170,7 @@ Totals all_processes() {
   return totals;
 }
 
-// The CPUs' times are those of the processes that are alive; the rest counts as idle.
+// The times of the CPUs are the sums of the living processes' times; the rest counts as idle.
 void print_stat(Text& text) {
   const Totals totals = all_processes();
   const uint64_t all = monotonic_now().value / (1'000'000'000 / kLinuxTickHz) * cpu_count();
@@ -232,8 +238,8 @@ class ProcDevice final : public TableDevice {
     return {};
   }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override {
-    // Positions in the root from kFirstPid on are PIDs, so that a process that ends does not hide
-    // another.
+    // Positions in the root from kFirstPid on contain the PID, so that the end of one process does
+    // not hide another.
     if (directory.qid.path != kRoot) return TableDevice::entry(directory, position, entry, name);
     if (position < kFirstPid && TableDevice::entry(directory, position, entry, name)) return {};
     auto pid = static_cast<uint32_t>(std::max(position, kFirstPid) - kFirstPid);
@@ -259,7 +265,7 @@ class ProcDevice final : public TableDevice {
  private:
   static constexpr uint64_t kFirstPid = 1024;
 
-  // Generation, kDynamic, PID, file.
+  // The parts of a qid path, from the highest bits down: generation, kDynamic, PID, file.
   static constexpr unsigned kPidShift = 4, kGenerationShift = 33;
   static_assert(kDynamic == uint64_t{1} << (kGenerationShift - 1));
 
@@ -278,11 +284,11 @@ class ProcDevice final : public TableDevice {
   static Text& text_of(Chan& chan) { return *static_cast<Text*>(chan.state); }
 
   static Result<uint32_t> pid_named(std::string_view name) {
-    Result<uint32_t> pid = parse_number(name);
-    if (!pid || *pid == 0 || name.front() == '0') return Errno::ENOENT;
-    return pid;
+    uint64_t pid;
+    if (!parse_number(name, 1, kMaxPid, &pid) || name.front() == '0') return Errno::ENOENT;
+    return static_cast<uint32_t>(pid);
   }
-  // In a file's name a process that is gone is a file that is not there.
+  // Turns any error into ENOENT: in a path, a process that has ended is a missing file.
   static Result<ProcessInfo> gone_is_missing(Result<ProcessInfo> info) {
     if (!info) return Errno::ENOENT;
     return info;
@@ -332,6 +338,9 @@ class ProcDevice final : public TableDevice {
         if (length) text.append({line, *length});
         return {};
       }
+      case kThreads:
+        print_threads(id, text);
+        return {};
       default:
         return Errno::EACCES;
     }

@@ -1,21 +1,23 @@
 // #pty: pseudo-terminals.
 //
-// Opening `ptmx` makes a pair. The open file is its master: what is written there has been typed,
-// and what programs write on the slave, `pts/N`, is read there. The slave is a terminal like the
-// console, with the same line discipline; it is the user's who made the pair, and can be opened
-// once the master has unlocked it.
+// Opening `ptmx` makes a pair. The open file is its master: writing to it types input, and reading
+// from it gets the output of programs on the slave, `pts/N`. The slave is a terminal with the same
+// line discipline as the console. The slave belongs to the user who made the pair, and can be
+// opened after the master has unlocked it.
 //
-//   master closed        the slave has hung up: reads give 0, writes EIO; its session loses it, and
-//                        gets SIGHUP. The name is gone.
-//   no slave open (any   master reads give EIO when all output has been read, until a slave is
-//   more)                opened again.
+//   master closed        the slave has hung up: reads give 0, writes EIO. The session loses its
+//                        terminal; its leader and its foreground group get SIGHUP and SIGCONT. The
+//                        name pts/N is gone.
+//   last slave closed    when all output has been read, reads from the master give EIO until a
+//                        slave is opened again.
 //
-// A pair is one object, which the channels of both ends refer to; it goes with the last one, and
-// its number with it. Output waits in a ring until the master reads; a writer waits while it is
-// full, and an echo that does not fit is lost. Whoever types waits while the input is full.
+// A pair is one object (Pty), to which the channels of both ends refer. The object, and its number
+// N, are freed with the last channel. Output waits in a ring until the master reads; a writer waits
+// while the ring is full, and an echo that does not fit is lost. A writer to the master waits while
+// the input is full.
 //
-// Locks: the table of pairs, then a pair's own (Terminal). The process table's is taken with
-// neither held.
+// Lock order: the lock of the table of pairs, then the lock of a pair (Terminal). The process
+// table's lock is taken only while neither of these two locks is held.
 
 #include <algorithm>
 
@@ -29,9 +31,10 @@
 
 namespace {
 
-constexpr uint32_t kMaxPtys = 1024;  // of 13 KiB each
-constexpr uint32_t kTtyGroup = 5;    // `tty` of /etc/group, for programs that write to users
-constexpr uint32_t kMajor = 136;     // as on Linux
+constexpr uint32_t kMaxPtys = 1024;  // each takes 13 KiB
+// The group `tty` of /etc/group, for programs that write to users' terminals.
+constexpr uint32_t kTtyGroup = 5;
+constexpr uint32_t kMajor = 136;  // as on Linux
 
 class Pty final : public Terminal {
  public:
@@ -41,7 +44,7 @@ class Pty final : public Terminal {
   uint32_t owner() const override { return uid_; }
   Result<Ref<Chan>> open(uint32_t flags) override;
 
-  // Of pts/N. `index` is set before others can find the pair.
+  // The N of pts/N. Set before others can find the pair.
   uint32_t index() const { return index_; }
   void set_index(uint32_t index) { index_ = index; }
   uint64_t serial() const { return serial_; }
@@ -49,7 +52,8 @@ class Pty final : public Terminal {
   void set_mode(uint32_t mode) EXCLUDES(lock_);
   bool has_master() EXCLUDES(lock_);
 
-  // A slave is opened; its opening. EIO if the pair is locked, or the master gone.
+  // Opens a slave; returns its `opening` (Terminal::opening). EIO if the pair is locked or the
+  // master is closed.
   Result<uint32_t> open_slave() EXCLUDES(lock_);
   void close_slave(uint32_t opening) EXCLUDES(lock_);
   void close_master() EXCLUDES(lock_);
@@ -67,7 +71,7 @@ class Pty final : public Terminal {
   void discard_output() override REQUIRES(lock_);
   void files_lost() override REQUIRES(lock_);
   void end() override;
-  // No slave is open that was.
+  // True if a slave was opened, and none is open now.
   bool left_alone() const REQUIRES(lock_) { return was_opened_ && slaves_ == 0; }
 
   const uint64_t serial_;
@@ -77,10 +81,10 @@ class Pty final : public Terminal {
   // Under `lock_`.
   char output_[kOutputSize] GUARDED_BY(lock_) = {};
   size_t output_head_ GUARDED_BY(lock_) = 0, output_count_ GUARDED_BY(lock_) = 0;
-  uint32_t slaves_ GUARDED_BY(lock_) = 0;  // open files, of this opening
+  uint32_t slaves_ GUARDED_BY(lock_) = 0;  // number of open slaves opened since the last hang-up
   bool was_opened_ GUARDED_BY(lock_) = false;
   bool locked_ GUARDED_BY(lock_) = true;
-  bool master_ GUARDED_BY(lock_) = true;  // is open
+  bool master_ GUARDED_BY(lock_) = true;  // the master is open
   uint32_t mode_ GUARDED_BY(lock_) = 0620;
 
   WaitQueue master_readers_;
@@ -88,7 +92,8 @@ class Pty final : public Terminal {
 
 constinit ObjectCache<Pty> pty_cache;
 constinit Spinlock table_lock{LockRank::kDevice};
-constinit Pty* table[kMaxPtys] GUARDED_BY(table_lock);  // those whose last reference may be gone
+// A pair in the table may have lost its last reference (Ref::try_take).
+constinit Pty* table[kMaxPtys] GUARDED_BY(table_lock);
 constinit uint64_t next_serial GUARDED_BY(table_lock) = 1;
 
 uint64_t take_serial() {
@@ -96,7 +101,7 @@ uint64_t take_serial() {
   return next_serial++;
 }
 
-// ENOSPC.
+// Puts the pair into the table. ENOSPC.
 Result<void> enter(Pty& pty) {
   Guard guard(table_lock);
   Pty** const slot = std::find(table, table + kMaxPtys, nullptr);
@@ -106,7 +111,8 @@ Result<void> enter(Pty& pty) {
   return {};
 }
 
-// The pair with this number if it has a name.
+// Finds the pair with this number if the name pts/N still exists, that is, while the master is
+// open.
 Ref<SessionTerminal> find(uint64_t index) {
   if (index >= kMaxPtys) return {};
   Guard guard(table_lock);
@@ -180,7 +186,7 @@ void Pty::discard_output() {
 Result<size_t> Pty::read_output(char* buffer, size_t size, bool nonblock) {
   if (size == 0) return size_t{0};
   Guard guard(lock_);
-  const auto due = [this]() NO_THREAD_SAFETY_ANALYSIS { return output_count_ > 0 || left_alone(); };
+  const auto due = [this]() REQUIRES(lock_) { return output_count_ > 0 || left_alone(); };
   if (nonblock && !due()) return Errno::EAGAIN;
   TRY(master_readers_.wait(lock_, due));
   if (output_count_ == 0) return Errno::EIO;
@@ -196,7 +202,7 @@ Result<size_t> Pty::type(const char* data, size_t size, bool nonblock) {
   for (size_t done = 0; done < size; ++done) {
     {
       Guard guard(lock_);
-      const auto due = [this]() NO_THREAD_SAFETY_ANALYSIS { return !is_full(); };
+      const auto due = [this]() REQUIRES(lock_) { return !is_full(); };
       const Result<void> waited = due()      ? Result<void>()
                                   : nonblock ? Result<void>(Errno::EAGAIN)
                                              : typists_.wait(lock_, due);
@@ -284,7 +290,8 @@ class PtyDevice final : public TableDevice {
     if (is_dynamic(chan)) copy.keep(Ref<SessionTerminal>(&pty_of(chan)));
     return {};
   }
-  // The mode alone: the owner is who made the pair, and times are not kept.
+  // Changes the mode only: the owner stays the user who made the pair, and the device stores no
+  // times.
   Result<void> set_attributes(Chan& chan, const AttributeChange& change,
                               const Credentials& who) override {
     if (!is_dynamic(chan)) return Device::set_attributes(chan, change, who);
@@ -363,7 +370,7 @@ class PtyDevice final : public TableDevice {
   }
 
  private:
-  // Serial numbers are never used twice, as the numbers in names are.
+  // Unlike the numbers in names, serial numbers are never reused.
   static uint64_t path_of(const Pty& pty, bool master) {
     return kDynamic + pty.serial() * 2 + master;
   }
@@ -371,7 +378,7 @@ class PtyDevice final : public TableDevice {
   static Pty& pty_of(Chan& chan) {
     return static_cast<Pty&>(*static_cast<SessionTerminal*>(chan.state));
   }
-  // As it is listed; kMaxPtys if it is no number.
+  // Parses a number as `pts` lists it; kMaxPtys for any other name.
   static uint64_t number_of(std::string_view name) {
     uint64_t number = 0;
     if (name.empty() || name.size() > 4 || (name.size() > 1 && name[0] == '0')) return kMaxPtys;

@@ -1,10 +1,9 @@
-// #random: `random` and `urandom`, both the same: numbers that cannot be guessed.
+// #random: `random` and `urandom`, which both read as unpredictable numbers.
 //
-// The generator is ChaCha20 (Bernstein 2008; RFC 8439) with fast key erasure: each block's first
-// half replaces the key and only the second half is given out, so what was given out cannot be
-// computed from what is in memory later. The key is seeded at boot from the time stamp counter,
-// RDSEED or RDRAND where the CPU has them, and the wall clock, and each call stirs the time stamp
-// counter in.
+// The generator is ChaCha20 (Bernstein 2008; RFC 8439) with fast key erasure: the first half of
+// each block replaces the key and only the second half is output, so earlier output cannot be
+// computed from later memory. The key is seeded at boot from the time stamp counter, RDSEED or
+// RDRAND where the CPU has them, and the wall clock. The time stamp counter enters each block.
 
 #include "core/random.h"
 
@@ -33,7 +32,7 @@ void quarter_round(uint32_t& a, uint32_t& b, uint32_t& c, uint32_t& d) {
   c += d, b = std::rotl(b ^ c, 7);
 }
 
-// One block; its first half becomes the key, its second is left in `output`. The lock is held for
+// Computes one block: its first half becomes the key, its second the output. The lock is held for
 // some 1,000 instructions.
 void next_block(uint8_t (&output)[kOutputBytes]) REQUIRES(lock) {
   const uint64_t nonce = tsc();
@@ -81,7 +80,7 @@ CpuRandom cpu_random() {
   return {rdrand, highest >= 7 && (b & (1u << 18))};
 }
 
-// 64 bits from the CPU's generator; 0 where it has none or gives none.
+// Gets 64 bits from the CPU's generator; 0 if it has none or fails.
 uint64_t hardware_word(const CpuRandom& have) {
   uint64_t word = 0;
   bool ok = false;

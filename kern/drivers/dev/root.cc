@@ -1,12 +1,12 @@
 // #root: the initial archive, read-only.
 //
 // The archive is one or more cpio archives in the "newc" format (cpio(5)) with zeros between them.
-// The boot loader left it in memory and it stays there: files are read where they lie. At boot one
-// pass counts the names and a second makes the index, a tree of nodes in one array; directories
-// that no entry describes are made. A later entry replaces an earlier one of the same name. Hard
-// links are entries of one archive with the same inode number; the bytes come with the last of
-// them, and all get the qid of the node that has them, so that they are one file. The index never
-// changes afterwards: no lock.
+// The boot loader has put the archive into memory, where it stays: files are read in place. At boot
+// one pass counts the names and a second makes the index, a tree of nodes in one array; directories
+// without an entry are added. A later entry replaces an earlier one of the same name. Hard links
+// are entries of one archive with the same inode number. The last of them has the bytes; all links
+// get the qid of that node, so that they are one file. The index does not change after boot, so
+// there is no lock.
 
 #include <algorithm>
 
@@ -19,17 +19,18 @@
 #include "lib/string.h"
 #include "ns/device.h"
 #include "ns/namespace.h"
+#include "ns/page_cache.h"
 
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
 struct Node {
-  std::string_view name;  // in the archive
+  std::string_view name;  // the last component of the path; points into the archive
   uint32_t parent = 0, first_child = kNone, last_child = kNone, sibling = kNone;
-  uint32_t content = 0;  // index of the node that is the file: itself, or for a hard link another
+  uint32_t content = 0;  // index of the node with the bytes: for a hard link maybe another node
   uint32_t mode = 0, uid = 0, gid = 0, links = 1, mtime = 0;
-  uint32_t archive = 0, inode = 0;  // of the entry, to bring hard links together
+  uint32_t archive = 0, inode = 0;  // number of the cpio archive, and inode number in that archive
   const char* data = nullptr;
   uint32_t size = 0;
 
@@ -49,7 +50,7 @@ class Reader {
   explicit Reader(std::span<const std::byte> all)
       : all_(reinterpret_cast<const char*>(all.data()), all.size()) {}
 
-  // The next entry; false at the end, or where the archive is damaged, which the log then says.
+  // Gets the next entry; false at the end, or where the archive is damaged, which is logged.
   bool next(Entry& entry) {
     for (;;) {
       while (at_ + kHeader <= all_.size() &&
@@ -82,7 +83,7 @@ class Reader {
  private:
   static constexpr size_t kMagic = 6, kHeader = 110;
 
-  // Field number `index` of the header: eight hexadecimal digits.
+  // Returns field number `index` of the header: eight hexadecimal digits.
   uint32_t field(size_t index) const {
     uint32_t value = 0;
     for (const char digit : all_.substr(at_ + kMagic + 8 * index, 8))
@@ -100,7 +101,8 @@ class Reader {
   uint32_t archive_ = 0;
 };
 
-// Takes the first name off a path; "." and leading slashes are skipped. Empty at the end.
+// Removes the first name from `path` and returns it; skips "." and leading slashes. Empty at the
+// end.
 std::string_view next_name(std::string_view& path) {
   for (;;) {
     while (path.starts_with('/')) path.remove_prefix(1);
@@ -110,7 +112,7 @@ std::string_view next_name(std::string_view& path) {
   }
 }
 
-class RootDevice final : public Device {
+class RootDevice final : public Device, public PageSource {
  public:
   constexpr RootDevice() : Device("root") {}
   void init();
@@ -123,10 +125,20 @@ class RootDevice final : public Device {
     return read_only();
   }
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
+  Result<void> map(Chan& chan, bool writes) override;
+  Result<FilePage> page(Chan& chan, uint64_t index) override {
+    return page_cache_page(chan, *this, index);
+  }
+  Result<size_t> read_source(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
+    return read(chan, buffer, size, offset);
+  }
   Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return read_only(); }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
-  Result<void> remove(Chan&, const Place&, const Credentials&) override { return read_only(); }
-  Result<void> rename(Chan&, const Place&, const Place&, const Credentials&) override {
+  Result<void> remove(Chan&, const DirectoryEntry&, const Credentials&) override {
+    return read_only();
+  }
+  Result<void> rename(Chan&, const DirectoryEntry&, const DirectoryEntry&,
+                      const Credentials&) override {
     return read_only();
   }
   Result<void> truncate(Chan&, uint64_t, const Credentials&) override { return read_only(); }
@@ -134,7 +146,9 @@ class RootDevice final : public Device {
     return read_only();
   }
   Result<size_t> readlink(Chan& chan, char* target) override;
-  Result<void> link(Chan&, const Place&, const Credentials&) override { return read_only(); }
+  Result<void> link(Chan&, const DirectoryEntry&, const Credentials&) override {
+    return read_only();
+  }
   Result<void> set_attributes(Chan&, const AttributeChange&, const Credentials&) override {
     return read_only();
   }
@@ -173,7 +187,7 @@ uint32_t RootDevice::add(uint32_t directory, std::string_view name) {
   node.content = index;
   node.mode = ABI_S_IFDIR | 0755;
   Node& parent = nodes_[directory];
-  if (index == directory) return index;  // the root
+  if (index == directory) return index;  // the root has no parent
   (parent.first_child == kNone ? parent.first_child : nodes_[parent.last_child].sibling) = index;
   parent.last_child = index;
   return index;
@@ -220,9 +234,9 @@ void RootDevice::enter(const Entry& entry, uint32_t archive) {
   node.size = type != ABI_S_IFDIR ? entry.size : 0;
 }
 
-// Gives hard links without bytes the content of the one that has them.
+// Gives hard links without bytes the content of the link that has the bytes.
 void RootDevice::join_links() {
-  uint32_t last = 0;  // most links of one file stand together
+  uint32_t last = 0;  // most links of one file are adjacent
   for (uint32_t i = 0; i < count_; ++i) {
     Node& node = nodes_[i];
     if (node.is_directory() || node.links < 2 || node.size > 0) continue;
@@ -242,7 +256,8 @@ void RootDevice::join_links() {
   }
 }
 
-// The archives' own counts are those of the folders that they were made of.
+// Computes the link counts of directories: the counts in the archive are those of the host's
+// directories.
 void RootDevice::count_subdirectories() {
   for (uint32_t i = 0; i < count_; ++i)
     if (nodes_[i].is_directory()) nodes_[i].links = 2;
@@ -323,8 +338,13 @@ Result<size_t> RootDevice::read(Chan& chan, char* buffer, size_t size, uint64_t 
   return read_text({node.data, node.size}, buffer, size, offset);
 }
 
+Result<void> RootDevice::map(Chan& chan, bool writes) {
+  if (chan.qid.directory) return Errno::ENODEV;
+  return page_cache_map(chan, *this, writes);
+}
+
 Result<void> RootDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
-  // A position is the index of a node: entries of one directory stand in ascending order.
+  // A position is the index of a node: the entries of a directory are in ascending order.
   uint32_t i = node_of(directory).first_child;
   if (position > i && position < count_ && nodes_[position].parent == directory.qid.path)
     i = static_cast<uint32_t>(position);

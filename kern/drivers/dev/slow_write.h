@@ -1,4 +1,5 @@
-// Writing to what takes its time, and may be given a user's megabytes: a serial port.
+// Writes that a signal can interrupt, for slow devices such as a serial port, where data of some
+// megabytes takes long.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 inline constexpr size_t kWritePiece = 256;  // bytes
 
 // Calls `send` for one piece of `data` after the other, each of at most kWritePiece bytes, until a
-// signal waits; how many bytes that were. At least one piece, so that a write goes on when it is
-// tried again. The caller holds no lock.
+// signal is pending. Returns the number of bytes sent. Sends at least one piece, so that repeated
+// calls make progress. The caller holds no lock.
 template <typename Send>
 size_t write_until_signal(std::string_view data, Send send) {
   size_t done = 0;

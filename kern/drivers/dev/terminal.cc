@@ -1,15 +1,16 @@
-// The line discipline, after POSIX chapter 11 (General Terminal Interface): what is typed. What
-// programs do with a terminal is in terminal_use.cc.
+// The line discipline, after POSIX chapter 11 (General Terminal Interface): handles what is typed.
+// The calls of programs are in terminal_use.cc.
 //
 // In canonical mode bytes gather in `line_`, where they can be erased, until the end of the line;
-// then the line moves to the input, where readers find it. Otherwise bytes go to the input at once.
-// ^D moves the line without a line end and leaves a mark, at which a read ends; a mark that comes
-// first is an end of file. Control characters are echoed as ^X.
+// then the line moves to the input, where readers find it. In other modes bytes go to the input at
+// once. ^D moves the line without a line end, and puts a mark (kEndOfFile) after the line; a read
+// ends at the mark. A read that finds the mark first returns 0: end of file. Control characters are
+// echoed as ^X.
 //
-// Everything is under one spinlock, which receive() takes in interrupts: it is held for the
-// handling of one byte, the transmission of its echo, or the copying of one read. Output is cooked
-// in pieces of 256 bytes, so that writers do not hold it for long. Signals are sent after it has
-// been dropped, since the process table's lock ranks above it.
+// One spinlock guards everything. receive() takes the lock in interrupts. The lock is held for the
+// handling of one byte, the transmission of the byte's echo, or the copying of one read. Output is
+// cooked in pieces of 256 bytes, so that writers do not hold the lock for long. Signals are sent
+// after the lock has been released, since the process table's lock ranks above it.
 
 #include "drivers/dev/terminal.h"
 
@@ -53,7 +54,7 @@ void Terminal::receive(uint8_t byte) {
   if (signal) job_signal(job, signal);
 }
 
-// What becomes of a byte before anything else sees it; false if nothing is left.
+// Maps or drops a byte before any other handling; false if it was dropped.
 bool Terminal::map_input(uint8_t& byte) const {
   if (modes_.iflag & ABI_ISTRIP) byte &= 0x7f;
   if (literal_) return true;
@@ -97,7 +98,7 @@ void Terminal::take(uint8_t byte) {
   literal_ = false;
 }
 
-// A byte in canonical mode; true if readers may go on.
+// Handles a byte in canonical mode; true if readers may continue.
 bool Terminal::edit(uint8_t byte) {
   if (is(byte, ABI_VERASE) || (byte == '\b' && !literal_)) {
     erase();
@@ -117,7 +118,7 @@ bool Terminal::edit(uint8_t byte) {
     echo(byte);
     line_[line_length_++] = byte;
     finish_line();
-    if (byte != '\n') push(kEndOfFile);  // ends the read, as a line end does
+    if (byte != '\n') push(kEndOfFile);  // the mark ends a read, as "\n" does
     return true;
   } else {
     add(byte);
@@ -126,7 +127,7 @@ bool Terminal::edit(uint8_t byte) {
 }
 
 void Terminal::add(uint8_t byte) {
-  if (line_length_ < kLineSize - 1) {  // one place stays for the line end
+  if (line_length_ < kLineSize - 1) {  // one byte stays free for the line end
     echo(byte);
     line_[line_length_++] = byte;
   } else if (has(ABI_ECHO)) {
@@ -168,7 +169,7 @@ void Terminal::finish_line() {
   line_length_ = 0;
 }
 
-// Into the input; what does not fit is lost, as on any terminal.
+// Appends to the input. An item that does not fit is lost, as on any terminal.
 void Terminal::push(uint16_t item) {
   if (count_ == kInputSize) return;
   input_[(head_ + count_++) % kInputSize] = item;
@@ -191,7 +192,7 @@ void Terminal::echo(uint8_t byte) {
   send(shown, 2);
 }
 
-// At most kWritePiece bytes.
+// `size` is at most kWritePiece.
 void Terminal::send_cooked(const char* data, size_t size) {
   if (!(modes_.oflag & ABI_OPOST) || !(modes_.oflag & (ABI_ONLCR | ABI_OCRNL))) {
     send(data, size);
@@ -208,14 +209,15 @@ void Terminal::send_cooked(const char* data, size_t size) {
   send(cooked, length);
 }
 
-// A line, all that there is, or in canonical mode `size` bytes of a line.
+// Takes input, at most `size` bytes: in canonical mode one line or a part of it, otherwise all that
+// there is.
 size_t Terminal::take_input(char* buffer, size_t size) {
   const bool canonical = has(ABI_ICANON);
   size_t done = 0;
   while (count_ > 0) {
     const uint16_t item = input_[head_];
-    // After a full buffer only a mark is taken along, so that it does not look like an end of file
-    // to the next read.
+    // With a full buffer, a mark is still taken, so that the next read does not see it as an end of
+    // file.
     if (done == size && item != kEndOfFile) break;
     head_ = (head_ + 1) % kInputSize;
     --count_;
@@ -229,7 +231,8 @@ size_t Terminal::take_input(char* buffer, size_t size) {
 }
 
 bool Terminal::ready(size_t wanted) const {
-  // Whoever types waits when the input is full, for a line end too.
+  // A full input counts as ready, since a writer to the master then waits and cannot add the line
+  // end.
   if (has(ABI_ICANON)) return lines_ > 0 || is_full();
   return count_ >= wanted;
 }

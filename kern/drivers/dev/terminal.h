@@ -1,5 +1,5 @@
-// The line discipline of a terminal: what happens to bytes between the keyboard and the program
-// that reads.
+// The line discipline of a terminal: it handles the bytes between the keyboard and the program that
+// reads.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,27 @@
 
 class Terminal : public SessionTerminal {
  public:
-  // A byte from the keyboard. Any context.
+  // Handles a byte from the keyboard. Any context.
   void receive(uint8_t byte) EXCLUDES(lock_);
   void hang_up() override EXCLUDES(lock_);
 
-  // How often the terminal has hung up. A file that was open before the last time reaches it no
-  // more: `opening` below is the number when it was opened.
+  // Returns how often the terminal has hung up. A hang-up cuts off all files that are open. The
+  // parameter `opening` of the functions below is the number of hang-ups when the file was opened.
   uint32_t opening() EXCLUDES(lock_);
-  // A program opens it, or has opened it: may make it the terminal of its session.
+  // Called when a program opens the terminal: may make it the terminal of the program's session.
   void opened(uint32_t flags);
-  // What a program reads: in canonical mode at most one line; 0 at ^D and after a hang-up. EINTR,
-  // EAGAIN with `nonblock`, EIO for whom job control keeps off. May sleep.
+  // Reads input: in canonical mode at most one line; 0 at ^D and after a hang-up. EINTR, EAGAIN
+  // with `nonblock`, EIO where job control forbids the read (job_control.h). May sleep.
   Result<size_t> read(char* buffer, size_t size, bool nonblock, uint32_t opening) EXCLUDES(lock_);
-  // Sends all, with "\n" as "\r\n" when the terminal's modes say so, or what is done when a signal
-  // comes, but a piece in any case; how much. EIO, EAGAIN, EINTR. May sleep.
+  // Sends everything, with "\n" as "\r\n" if the terminal's modes say so. A signal ends the write
+  // early, but not before the first piece has been sent. Returns the number of bytes sent. EIO,
+  // EAGAIN, EINTR. May sleep.
   Result<size_t> write(const char* data, size_t size, bool nonblock, uint32_t opening)
       EXCLUDES(lock_);
   // As Device::poll; ABI_POLLIN | ABI_POLLHUP after a hang-up.
   uint16_t poll(uint32_t opening, PollWaiter* waiter) EXCLUDES(lock_);
-  // ABI_TC*. ENOTTY for other requests, and what job control says to those that change something.
-  // The argument is kernel memory of the request's type.
+  // ABI_TC*. ENOTTY for other requests; requests that change something give the errors of job
+  // control. The argument is kernel memory of the request's type.
   Result<void> ioctl(uint32_t request, void* argument, uint32_t opening) EXCLUDES(lock_);
 
  protected:
@@ -45,12 +46,14 @@ class Terminal : public SessionTerminal {
   virtual void send(const char* data, size_t size) REQUIRES(lock_) = 0;
   virtual size_t room() const REQUIRES(lock_) { return SIZE_MAX; }
   virtual void discard_output() REQUIRES(lock_) {}
-  // Those that are open reach it no more.
+  // Called by a hang-up, which cuts off all open files.
   virtual void files_lost() REQUIRES(lock_) {}
 
-  // Requests that need nobody's permission but that of who has the file. ENOTTY for others.
+  // Handles a request that job control has already permitted. ENOTTY for a request that is not for
+  // the line discipline.
   Result<void> change_or_tell(uint32_t request, void* argument) EXCLUDES(lock_);
-  // A line more might not fit: whoever types can wait.
+  // True if another line might not fit in the input: typists (writers to a pseudo-terminal's
+  // master) then wait.
   bool is_full() const REQUIRES(lock_) { return count_ + kLineSize + 1 > kInputSize; }
   void hang_up_files() REQUIRES(lock_);
 
@@ -58,11 +61,12 @@ class Terminal : public SessionTerminal {
   // Under `lock_`.
   uint32_t hang_ups_ GUARDED_BY(lock_) = 0;
 
-  // For input, for room of output, and who types for room of input.
+  // readers_: tasks that wait for input. writers_: tasks that wait for room for output. typists_:
+  // writers to the master, which wait for room for input.
   WaitQueue readers_, writers_, typists_;
 
  private:
-  static constexpr uint16_t kEndOfFile = 0x100;  // in the input, where ^D was typed
+  static constexpr uint16_t kEndOfFile = 0x100;  // the mark in the input where ^D was typed
 
   bool has(uint32_t local_mode) const REQUIRES(lock_) { return modes_.lflag & local_mode; }
   bool is(uint8_t byte, int control) const REQUIRES(lock_) {
@@ -108,10 +112,10 @@ class Terminal : public SessionTerminal {
   };
   abi_winsize size_ GUARDED_BY(lock_) = {.rows = 24, .columns = 80, .x_pixels = 0, .y_pixels = 0};
   bool stopped_ GUARDED_BY(lock_) = false;  // ^S was typed
-  bool literal_ GUARDED_BY(lock_) = false;  // ^V was
+  bool literal_ GUARDED_BY(lock_) = false;  // ^V was typed
   uint16_t input_[kInputSize] GUARDED_BY(lock_) = {};
   size_t head_ GUARDED_BY(lock_) = 0, count_ GUARDED_BY(lock_) = 0;
   size_t lines_ GUARDED_BY(lock_) = 0;              // line ends and ends of file in the input
-  uint8_t line_[kLineSize] GUARDED_BY(lock_) = {};  // being typed, in canonical mode
+  uint8_t line_[kLineSize] GUARDED_BY(lock_) = {};  // the line being typed, in canonical mode
   size_t line_length_ GUARDED_BY(lock_) = 0;
 };

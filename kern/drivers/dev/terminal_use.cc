@@ -1,4 +1,5 @@
-// What programs do with a terminal: reading, writing, and its modes. The theory is in terminal.cc.
+// The calls of programs to a terminal: reading, writing, and its modes. The theory is in
+// terminal.cc.
 
 #include <algorithm>
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr uint64_t kDecisecond = 100'000'000;
 
-// The argument of a request, which is kernel memory of its type.
+// Copies a request's argument, which is kernel memory of its type.
 template <typename T>
 T argument_of(const void* argument) {
   T value;
@@ -36,23 +37,23 @@ void Terminal::opened(uint32_t flags) {
   static_cast<void>(job_acquire(*this, Steal::kNo));
 }
 
-// Waits as the modes say; the input may still be empty afterwards when a time has passed.
+// Waits for input as the modes require. After a timeout the input may still be empty.
 Result<void> Terminal::wait_for_input(size_t size, uint32_t opening) {
   const auto due = [this, opening](size_t wanted)
-                       NO_THREAD_SAFETY_ANALYSIS { return ready(wanted) || hang_ups_ != opening; };
+                       REQUIRES(lock_) { return ready(wanted) || hang_ups_ != opening; };
   const auto wait_for = [&](size_t wanted) REQUIRES(lock_) {
-    return readers_.wait(lock_, [&] { return due(wanted); });
+    return readers_.wait(lock_, [&]() REQUIRES(lock_) { return due(wanted); });
   };
   if (has(ABI_ICANON)) return wait_for(1);
   const size_t wanted = std::min<size_t>(modes_.cc[ABI_VMIN], std::max<size_t>(size, 1));
   const Nanoseconds patience{modes_.cc[ABI_VTIME] * kDecisecond};
   if (patience.value == 0) return wanted > 0 ? wait_for(wanted) : Result<void>();
   if (wanted > 0) TRY(wait_for(1));
-  // VTIME is from byte to byte, or without VMIN for the first.
+  // VTIME limits the time between two bytes; if VMIN is 0, the time until the first byte.
   while (!due(std::max<size_t>(wanted, 1))) {
     const size_t before = count_;
     const Result<void> waited = readers_.wait(
-        lock_, [&]() NO_THREAD_SAFETY_ANALYSIS { return count_ != before || hang_ups_ != opening; },
+        lock_, [&]() REQUIRES(lock_) { return count_ != before || hang_ups_ != opening; },
         monotonic_now() + patience);
     if (!waited && waited.error() == Errno::ETIMEDOUT) return {};
     TRY(Result<void>(waited));
@@ -69,7 +70,7 @@ Result<size_t> Terminal::read(char* buffer, size_t size, bool nonblock, uint32_t
     if (nonblock && !ready(1)) return Errno::EAGAIN;
     TRY(wait_for_input(size, opening));
     if (hang_ups_ != opening) return size_t{0};
-    // Another reader, or ^C, may have been there first.
+    // Another reader, or ^C, may have emptied the input.
     const bool may_be_empty = !has(ABI_ICANON) && (modes_.cc[ABI_VMIN] == 0);
     if (count_ == 0 && !may_be_empty) continue;
     return take_input(buffer, size);
@@ -90,7 +91,7 @@ Result<size_t> Terminal::write(const char* data, size_t size, bool nonblock, uin
   while (done < size && (done == 0 || !current_task()->interrupted)) {
     Guard guard(lock_);
     const auto due = [this, opening]()
-                         NO_THREAD_SAFETY_ANALYSIS { return writable() || hang_ups_ != opening; };
+                         REQUIRES(lock_) { return writable() || hang_ups_ != opening; };
     const Result<void> waited = due()      ? Result<void>()
                                 : nonblock ? Result<void>(Errno::EAGAIN)
                                            : writers_.wait(lock_, due);
@@ -168,7 +169,7 @@ Result<void> Terminal::change_or_tell(uint32_t request, void* argument) {
     }
     case ABI_TCXONC:
       return flow(argument_of<int>(argument));
-    case ABI_TCSBRK:  // what has been sent has left
+    case ABI_TCSBRK:  // nothing to wait for: all output has been sent
       return {};
     default:
       return Errno::ENOTTY;

@@ -1,27 +1,30 @@
 // #tmp: files and directories in memory.
 //
-// A node is a file, a directory, a symbolic link or a FIFO; an entry is a name that a directory has
-// for a node, of which a file may have several (hard links). A node lives as long as an entry or a
-// channel refers to it, so a file that was removed while open stays readable until it is closed,
-// and then gives everything back. A file's bytes lie in pages of the cache `tmp_page`, found
-// through an array that doubles as the file grows and shrinks with it; a page that was never
-// written is a hole and reads as zeros. All files together have at most half of memory, with
-// everything that they are made of counted, so that with a full #tmp there is enough left to run
-// the `rm` that empties it. What is in a FIFO is not here (pipe.cc).
+// A node is a file, a directory, a symbolic link or a FIFO. An entry is a name of a node in a
+// directory; a file may have several entries (hard links). A node lives as long as an entry or a
+// channel refers to it: a file that was removed while open stays readable until it is closed, and
+// is then freed. A file's bytes lie in pages of the cache `tmp_page`, found through an array, which
+// is doubled when the file grows, and is shrunk when the file shrinks. A page that was never
+// written is a hole and reads as zeros. All files together, with all their structures, may have
+// half of memory, so a full #tmp leaves enough to run the `rm` that empties it. Address spaces map
+// the pages themselves; truncating a file unmaps them. Anonymous memory that processes share is a
+// file without a name. The contents of a FIFO are in the pipe device (pipe.cc).
 //
-// One sleeping lock for the device guards names, contents and attributes; it is held for the
-// copying of one read or write, and while a directory is searched for one name or for the next that
-// a reader wants. Whether somebody may change a directory is asked with it held, in one step with
-// the change. Nodes are counted without it. A channel's state is its node; the qid path is the
-// node's number, which is never used twice. An open directory's state knows besides which entry was
-// read last, so that the next one is not searched for.
+// One sleeping lock for the device guards names, contents and attributes. The lock is held for the
+// copying of one read or write, and while a directory is searched for one name or for a reader's
+// next entry. Permissions for changes of a directory are checked with the lock held, in one step
+// with the change. References to nodes are counted without the lock. A channel's state is its node;
+// the qid path is the node's number, which is never reused. The state of an open directory also
+// remembers the last entry that was read, so that the next entry is found without a search.
 //
-// A read moves the access time only if that is not later than the last change: who asks whether a
-// file was read since it was written learns it, and the other reads cost nothing. A file that is
-// written or cut by another than root loses its set-user-id and set-group-id bits.
+// A read updates the access time only if the access time is not later than the time of the last
+// change. So a program can tell whether a file was read since it was written, and repeated reads
+// write nothing. A write or truncation by another user than root clears a file's set-user-id and
+// set-group-id bits.
 
 #include <algorithm>
 
+#include "arch/x86_64/paging.h"
 #include "core/errstr.h"
 #include "core/planted.h"
 #include "drivers/dev/devices.h"
@@ -29,6 +32,7 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
+#include "pages.h"
 #include "sched/task.h"
 
 namespace {
@@ -39,13 +43,13 @@ using tmp::Entry, tmp::Name, tmp::Node, tmp::now;
 struct Reader {
   Ref<Node> node;
   // Under the device's lock.
-  Entry* last = nullptr;  // the entry that was read last; good while
-  uint64_t removals = 0;  // node.removals is this
+  Entry* last = nullptr;  // the entry that was read last; valid while node->removals is `removals`
+  uint64_t removals = 0;  // node->removals when `last` was read
 };
 
 constinit ObjectCache<Reader> reader_cache;
 
-// An entry that is in no directory, until it is let go.
+// Owns an entry that is in no directory.
 class SpareEntry {
  public:
   explicit SpareEntry(Entry* entry = nullptr) : entry_(entry) {}
@@ -59,12 +63,12 @@ class SpareEntry {
   Entry* entry_;
 };
 
-// Whether `who` may make and remove names in the directory. EACCES.
+// Checks that `who` may make and remove names in the directory. EACCES.
 Result<void> check_writable(const Node& directory, const Credentials& who) {
   return permitted(directory.mode, directory.uid, directory.gid, who, 3) ? Result<void>()
                                                                          : Errno::EACCES;
 }
-// Whether `who` may take a name away, which is in a directory of his to write. EPERM.
+// Checks the sticky bit: that `who`, who may write the directory, may remove this entry. EPERM.
 Result<void> check_sticky(const Entry& entry, const Credentials& who) {
   const Node& directory = *entry.directory;
   const bool may = who.uid == 0 || !(directory.mode & 01000) || directory.uid == who.uid ||
@@ -104,18 +108,22 @@ class TmpDevice final : public Device {
                            const Credentials& who) override;
   Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) override;
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) override;
+  Result<void> map(Chan& chan, bool writes) override;
+  Result<FilePage> page(Chan& chan, uint64_t index) override;
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
+  // Implements shared_memory_create.
+  Result<Ref<Chan>> create_nameless(uint64_t size);
   void close(Chan& chan) override;
   Result<void> clone_state(Chan& chan, Chan& copy) override;
-  Result<void> remove(Chan& chan, const Place& from, const Credentials& who) override;
-  Result<void> rename(Chan& chan, const Place& from, const Place& to,
+  Result<void> remove(Chan& chan, const DirectoryEntry& from, const Credentials& who) override;
+  Result<void> rename(Chan& chan, const DirectoryEntry& from, const DirectoryEntry& to,
                       const Credentials& who) override;
   Result<Ref<Chan>> parent(Chan& chan, char* name) override;
   Result<void> truncate(Chan& chan, uint64_t size, const Credentials& who) override;
   Result<void> symlink(Chan& directory, std::string_view name, std::string_view target,
                        const Credentials& who) override;
   Result<size_t> readlink(Chan& chan, char* target) override;
-  Result<void> link(Chan& chan, const Place& to, const Credentials& who) override;
+  Result<void> link(Chan& chan, const DirectoryEntry& to, const Credentials& who) override;
   Result<void> set_attributes(Chan& chan, const AttributeChange& change,
                               const Credentials& who) override;
   Result<void> statfs(Chan& chan, abi_statfs& result) override;
@@ -127,34 +135,36 @@ class TmpDevice final : public Device {
   static Node& node_of(Chan& chan) {
     return has_reader(chan) ? *reader_of(chan).node : *static_cast<Node*>(chan.state);
   }
-  // Makes `chan` an open file. ENOMEM: it is as it was.
+  // Makes `chan` an open file. ENOMEM: `chan` is unchanged.
   static Result<void> set_open(Chan& chan, uint32_t flags);
-  // The entry `from` if it is the node's still, and `who` may take it away.
-  Result<Entry*> detachable(Node& node, const Place& from, const Credentials& who);
-  // A node that `who` makes, in no directory.
+  // Returns the entry `from` if it is still a name of the node and `who` may remove it. EBUSY for
+  // the root, ENOENT, EACCES, EPERM.
+  Result<Entry*> detachable(Node& node, const DirectoryEntry& from, const Credentials& who);
+  // Makes a node that `who` owns and that is in no directory.
   static Result<Ref<Node>> make_node(uint32_t mode, const Credentials& who);
-  // Whether `who` may make `name` in the directory, and it is not there.
+  // Checks that `who` may make `name` in the directory, and that the name does not exist there.
+  // ENOENT if the directory has been removed, EACCES, EEXIST.
   static Result<void> check_making(Node& directory, std::string_view name, const Credentials& who);
   Result<Ref<Chan>> channel(Node& node);
   void stat_node(const Node& node, abi_stat& stat) const;
 
   Mutex lock_{LockRank::kDeviceMutex};
-  // Under `lock_`, with all nodes.
-  HeldRef<Node> root_;
+  // `lock_` guards all nodes.
+  HeldRef<Node> root_;  // set at boot
   uint64_t next_number_ GUARDED_BY(lock_) = 1;
 };
 
 constinit TmpDevice device;
 
 void TmpDevice::init() {
-  tmp::nodes_init();
+  tmp::nodes_init(*this);
   reader_cache.init("tmp_reader");
   Result<Ref<Node>> root = make_node(ABI_S_IFDIR | 01777, {});
   if (!root) panic_no_cache("tmp_node");
   root_ = root->release();
 }
 
-// A channel with a reference to `node`.
+// Makes a channel with a reference to `node`.
 Result<Ref<Chan>> TmpDevice::channel(Node& node) {
   Ref<Chan> chan = TRY(Chan::create(this, {.path = node.number,
                                            .version = 0,
@@ -245,7 +255,7 @@ Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint
     return Errno::ENOENT;
   }
   TRY(check_making(parent, name, who));
-  if (parent.mode & ABI_S_ISGID) {  // the group goes down the tree
+  if (parent.mode & ABI_S_ISGID) {  // the directory's group is inherited
     node->gid = parent.gid;
     if (node->is_directory()) node->mode |= ABI_S_ISGID;
   }
@@ -280,7 +290,7 @@ Result<size_t> TmpDevice::readlink(Chan& chan, char* target) {
   return text.size();
 }
 
-Result<void> TmpDevice::link(Chan& chan, const Place& to, const Credentials& who) {
+Result<void> TmpDevice::link(Chan& chan, const DirectoryEntry& to, const Credentials& who) {
   SpareEntry spare(TRY(Entry::make(to.name)));
   MutexGuard guard(lock_);
   Node &node = node_of(chan), &parent = node_of(to.directory);
@@ -313,6 +323,34 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
   if (append) chan.offset = offset + done;
   was_written(node, chan.opener.uid);
   return done;
+}
+
+Result<void> TmpDevice::map(Chan& chan, bool) {
+  return chan.qid.directory || chan.qid.symlink || chan.qid.fifo ? Result<void>(Errno::ENODEV)
+                                                                 : Result<void>();
+}
+
+Result<FilePage> TmpDevice::page(Chan& chan, uint64_t index) {
+  MutexGuard guard(lock_);
+  Node& node = node_of(chan);
+  if (index >= align_up(node.size, kPageSize) / kPageSize) return Errno::ENXIO;
+  const PhysAddr page = direct_map_phys(TRY(tmp::page_at(node, index)));
+  page_of(page)->mappings.fetch_add(1, std::memory_order_relaxed);
+  return FilePage{page, &node.changes, node.changes.load(std::memory_order_relaxed)};
+}
+
+Result<Ref<Chan>> TmpDevice::create_nameless(uint64_t size) {
+  if (size > tmp::kMaxFileSize) return Errno::ENOMEM;
+  Ref<Node> node = TRY(make_node(ABI_S_IFREG, {}));
+  Ref<Chan> chan;
+  {
+    MutexGuard guard(lock_);
+    node->number = next_number_++;
+    node->size = size;
+    chan = TRY(channel(*node));
+  }
+  TRY(set_open(*chan, ABI_O_RDWR));
+  return chan;
 }
 
 Result<void> TmpDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
@@ -348,7 +386,8 @@ Result<void> TmpDevice::clone_state(Chan& chan, Chan& copy) {
   return {};
 }
 
-Result<Entry*> TmpDevice::detachable(Node& node, const Place& from, const Credentials& who) {
+Result<Entry*> TmpDevice::detachable(Node& node, const DirectoryEntry& from,
+                                     const Credentials& who) {
   if (&node == root_.object) return Errno::EBUSY;
   Node* const directory = &node_of(from.directory);
   for (Entry& entry : node.entries) {
@@ -360,8 +399,8 @@ Result<Entry*> TmpDevice::detachable(Node& node, const Place& from, const Creden
   return Errno::ENOENT;
 }
 
-Result<void> TmpDevice::remove(Chan& chan, const Place& from, const Credentials& who) {
-  Ref<Node> removed;  // let go after the lock
+Result<void> TmpDevice::remove(Chan& chan, const DirectoryEntry& from, const Credentials& who) {
+  Ref<Node> removed;  // released after `guard`: without the lock
   SpareEntry left;
   MutexGuard guard(lock_);
   Node& node = node_of(chan);
@@ -372,7 +411,7 @@ Result<void> TmpDevice::remove(Chan& chan, const Place& from, const Credentials&
   return {};
 }
 
-Result<void> TmpDevice::rename(Chan& chan, const Place& from, const Place& to,
+Result<void> TmpDevice::rename(Chan& chan, const DirectoryEntry& from, const DirectoryEntry& to,
                                const Credentials& who) {
   Name name = TRY(Name::copy(to.name));
   Ref<Node> replaced;
@@ -386,7 +425,7 @@ Result<void> TmpDevice::rename(Chan& chan, const Place& from, const Place& to,
     if (above == &node) return fail(Errno::EINVAL, "a directory cannot be moved into itself");
   if (Entry* const existing = find(target, to.name)) {
     Node& other = *existing->node;
-    if (&other == &node) return {};  // two names of one file stay
+    if (&other == &node) return {};  // both are names of one file: nothing to do
     TRY(check_sticky(*existing, who));
     if (other.is_directory() && !node.is_directory()) return Errno::EISDIR;
     if (!other.is_directory() && node.is_directory()) return Errno::ENOTDIR;
@@ -453,6 +492,10 @@ Result<void> TmpDevice::statfs(Chan& chan, abi_statfs& result) {
 }
 
 }  // namespace
+
+Result<Ref<Chan>> shared_memory_create(uint64_t size) {
+  return device.create_nameless(size);
+}
 
 void tmp_device_init() {
   device.init();

@@ -9,6 +9,7 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "pages.h"
+#include "proc/address_space.h"
 
 namespace tmp {
 
@@ -17,10 +18,11 @@ namespace {
 constinit ObjectCache<Node> node_cache;
 constinit ObjectCache<Entry> entry_cache;
 constinit kmem_cache* page_cache = nullptr;
-constinit std::atomic<uint64_t> bytes_held = 0;  // by nodes, names, arrays and pages
-constinit uint64_t most_bytes = 0;               // that they may have
+constinit std::atomic<uint64_t> bytes_held = 0;  // bytes of all nodes, names, arrays and pages
+constinit uint64_t most_bytes = 0;               // limit of bytes_held
+constinit const Device* device = nullptr;
 
-// ENOSPC if less than `bytes` is left of the share of all files.
+// ENOSPC if all files together would exceed their limit.
 Result<void> charge(size_t bytes) {
   if (bytes_held.fetch_add(bytes, std::memory_order_relaxed) + bytes <= most_bytes) return {};
   bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
@@ -30,24 +32,40 @@ void discharge(size_t bytes) {
   bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-// A page for a file, not cleared. ENOMEM, ENOSPC.
+// Makes a page for a file, not cleared. ENOMEM, ENOSPC.
 Result<char*> make_page() {
   TRY(charge(kPageSize));
-  if (auto* const page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP))) return page;
+  if (auto* const page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP))) {
+    page_of(page)->mappings.store(kPageOfFile | kPageOwned, std::memory_order_relaxed);
+    return page;
+  }
   discharge(kPageSize);
   return Errno::ENOMEM;
 }
 
+// Frees a page that neither a file nor an address space has any more.
+void free_page(PhysAddr page) {
+  kmem_cache_free(page_cache, direct_map(page));
+  discharge(kPageSize);
+}
+
 void free_pages_from(Node& node, size_t first) {
+  bool mapped = false;
   for (size_t i = first; i < node.page_slots; ++i) {
     if (!node.pages[i]) continue;
-    kmem_cache_free(page_cache, std::exchange(node.pages[i], nullptr));
+    mapped |= page_of(node.pages[i])->mappings.load(std::memory_order_acquire) & kPageMappings;
+  }
+  node.changes.fetch_add(1, std::memory_order_relaxed);
+  if (mapped) AddressSpace::unmap_file({device, node.number, nullptr}, first);
+  for (size_t i = first; i < node.page_slots; ++i) {
+    if (!node.pages[i]) continue;
+    page_leaves_file(direct_map_phys(std::exchange(node.pages[i], nullptr)));
     --node.page_count;
-    discharge(kPageSize);
   }
 }
 
-// Gives the file an array of `slots`, 0 for none; there is no page beyond them. ENOMEM, ENOSPC.
+// Gives the file an array of `slots` slots for pages (0: no array). The file must have no page
+// after these slots. ENOMEM, ENOSPC.
 Result<void> set_slots(Node& node, size_t slots) {
   const size_t before = node.page_slots;
   if (slots > before) TRY(charge((slots - before) * sizeof(char*)));
@@ -77,8 +95,8 @@ Result<void> grow(Node& node, size_t slots) {
   return set_slots(node, std::max(slots, ahead));
 }
 
-// Gives back what the array has beyond twice what the file's size needs, or keeps it when there is
-// no memory for a smaller one.
+// Shrinks an array of more than four slots if the file needs less than half of them; frees the
+// array if the file is empty. Keeps the old array when there is no memory for a smaller one.
 void fit(Node& node) {
   const size_t needed = slots_for(node.size);
   if (node.page_slots > std::max<size_t>(needed * 2, 4) || needed == 0)
@@ -87,7 +105,9 @@ void fit(Node& node) {
 
 }  // namespace
 
-void nodes_init() {
+void nodes_init(const Device& of) {
+  device = &of;
+  page_set_owner(free_page);
   node_cache.init("tmp_node");
   entry_cache.init("tmp_entry");
   page_cache =
@@ -199,8 +219,27 @@ void read_pages(const Node& node, char* buffer, size_t size, uint64_t offset) {
   }
 }
 
+// Clears the page that contains `end`, from `end` on: programs that map the page may have written
+// there.
+static void clear_tail(Node& node, uint64_t end) {
+  const size_t last = end / kPageSize, rest = end % kPageSize;
+  if (rest && last < node.page_slots && node.pages[last])
+    memset(node.pages[last] + rest, 0, kPageSize - rest);
+}
+
+Result<char*> page_at(Node& node, size_t index) {
+  TRY(grow(node, index + 1));
+  char*& page = node.pages[index];
+  if (page) return page;
+  char* const made = TRY(make_page());
+  memset(made, 0, kPageSize);
+  ++node.page_count;
+  return page = made;
+}
+
 Result<size_t> write_pages(Node& node, const char* buffer, size_t size, uint64_t offset) {
   TRY(grow(node, (offset + size - 1) / kPageSize + 1));
+  if (offset > node.size) clear_tail(node, node.size);
   size_t done = 0;
   while (done < size) {
     const uint64_t at = offset + done;
@@ -225,15 +264,13 @@ Result<size_t> write_pages(Node& node, const char* buffer, size_t size, uint64_t
 }
 
 void resize(Node& node, uint64_t size) {
+  clear_tail(node, std::min(size, node.size));
   if (size >= node.size) {
     node.size = size;
     return;
   }
-  free_pages_from(node, slots_for(size));
-  const size_t last = size / kPageSize, rest = size % kPageSize;
-  if (rest && last < node.page_slots && node.pages[last])
-    memset(node.pages[last] + rest, 0, kPageSize - rest);
   node.size = size;
+  free_pages_from(node, slots_for(size));
   fit(node);
 }
 

@@ -1,8 +1,9 @@
-// The files of #tmp: nodes, the names that directories have for them, and their contents. The
-// theory is in tmp.cc. Everything is under the device's lock, but for what makes something that
-// nobody else knows yet.
+// The files of #tmp: nodes, their names in directories, and their contents. The theory is in
+// tmp.cc. The device's lock guards everything, except for new objects that no other task can find
+// yet.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -29,7 +30,7 @@ class Name {
   }
   ~Name();
   std::string_view view() const { return text_; }
-  void lose() { text_ = {}; }  // for planted bugs
+  void lose() { text_ = {}; }  // leaks the text, for planted bugs
 
  private:
   explicit Name(std::string_view text) : text_(text) {}
@@ -38,15 +39,15 @@ class Name {
 
 struct Node;
 
-// A name that a directory has for a node. The directory outlives its entries.
+// A name of a node in a directory. The directory outlives its entries.
 struct Entry {
   static Result<Entry*> make(std::string_view name);  // ENOMEM, ENOSPC
   static void destroy(Entry* entry);
 
   Name name;
-  Ref<Node> node;  // empty in no directory
+  Ref<Node> node;  // empty while the entry is in no directory
   Node* directory = nullptr;
-  uint64_t position = 0;  // ascending in the directory, for reading it
+  uint64_t position = 0;  // increases from entry to entry of the directory; for Device::entry
   ListNode in_directory, of_node;
 };
 
@@ -59,36 +60,39 @@ struct Node : RefCounted<Node> {
   uint32_t mode = 0, uid = 0, gid = 0;
   abi_timespec accessed{}, modified{}, changed{};
 
-  // Its names. The root has none, nor has what was removed. A directory has one.
+  // Names of the node. The root and removed nodes have none, a directory has one.
   List<Entry, &Entry::of_node> entries;
-  uint32_t links = 0;  // how many
+  uint32_t links = 0;  // number of names
 
-  // A directory's.
-  uint32_t subdirectories = 0;  // how many of the children are directories
+  // Fields of a directory.
+  uint32_t subdirectories = 0;  // number of children that are directories
   List<Entry, &Entry::in_directory> children;
   uint64_t next_position = 1;
-  uint64_t removals = 0;  // entries that have been taken out
+  uint64_t removals = 0;  // entries removed so far
 
-  // A symbolic link's.
+  // Field of a symbolic link.
   Name target;
 
-  // A file's.
+  // Fields of a file. Address spaces map the file's pages directly, so Page::mappings of each page
+  // has kPageOfFile and kPageOwned.
   uint64_t size = 0;
-  char** pages = nullptr;  // kmalloc'ed
+  std::atomic<uint64_t> changes{0};  // for FilePage::changes: how often pages have been removed
+  char** pages = nullptr;            // kmalloc'ed array of the pages; nullptr: a hole
   size_t page_slots = 0;
-  size_t page_count = 0;  // pages that are there
+  size_t page_count = 0;  // number of pages that are not holes
 
   bool is_directory() const { return (mode & ABI_S_IFMT) == ABI_S_IFDIR; }
   bool is_symlink() const { return (mode & ABI_S_IFMT) == ABI_S_IFLNK; }
   bool is_fifo() const { return (mode & ABI_S_IFMT) == ABI_S_IFIFO; }
   bool gone() const { return links == 0 && number != 0; }
-  // The directory that a directory is in; nullptr for the root and what is gone.
+  // Returns the parent of a directory; nullptr for the root and for a removed directory.
   Node* parent() { return entries.empty() ? nullptr : entries.front()->directory; }
 };
 
-// The caches, and how much memory there is. Once, at boot.
-void nodes_init();
-// Bytes that all files together may have, and have.
+// Makes the caches and sets the limit of memory; `device` owns the nodes. Once, at boot.
+void nodes_init(const Device& device);
+// bytes_allowed(): the limit of the bytes of all files together. bytes_used(): the bytes that the
+// files use.
 uint64_t bytes_allowed();
 uint64_t bytes_used();
 
@@ -96,15 +100,19 @@ uint64_t bytes_used();
 abi_timespec now();
 
 Entry* find(Node& directory, std::string_view name);
-// Puts an entry for `node` into the directory.
+// Puts `entry` into the directory, as a name of `node`.
 void insert(Node& directory, Entry& entry, Ref<Node> node);
-// Takes an entry out of its directory; the entry's reference goes to the caller, and the entry.
+// Takes an entry out of its directory. The caller then owns the entry, and the returned reference
+// to the node.
 Ref<Node> detach(Entry& entry);
 
-// Contents of a file. read: `size` bytes from `offset`, which are there.
+// Contents of a file. read_pages copies `size` bytes from `offset` on; all must be within the file.
 void read_pages(const Node& node, char* buffer, size_t size, uint64_t offset);
-// How many bytes, `size` unless memory ran out; the file's size grows with them. ENOMEM, ENOSPC.
+// Returns the number of bytes written, less than `size` if memory ran out; the file's size grows if
+// bytes were written after its end. ENOMEM, ENOSPC.
 Result<size_t> write_pages(Node& node, const char* buffer, size_t size, uint64_t offset);
 void resize(Node& node, uint64_t size);
+// Returns the page with number `index`, which is within the file; fills a hole. ENOMEM, ENOSPC.
+Result<char*> page_at(Node& node, size_t index);
 
 }  // namespace tmp

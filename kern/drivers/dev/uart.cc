@@ -1,9 +1,10 @@
-// #uart: the serial ports `0` to `3` as they are, bytes in and out, for programs that talk to the
-// host. Root's.
+// #uart: the serial ports `0` to `3`, raw, for programs that talk to the host. Only root may open
+// them.
 //
-// A write returns when all has been handed to the port, or a signal comes. A read blocks until
-// there is a byte; bytes are kept from the first open of the port on, and the newest are lost when
-// nobody reads. Port 0 is the console's: it can be written here, and read at #cons.
+// A write returns when the port has accepted all bytes, or when a signal comes. A read blocks until
+// there is a byte. Input is buffered after the port was first opened for reading; when the buffer
+// is full, new bytes are lost. Port 0 belongs to the console: here it can only be written; #cons
+// reads it.
 
 #include <algorithm>
 
@@ -34,7 +35,7 @@ struct Port {
 };
 constinit Port ports[kUartCount];
 
-// Interrupt context.
+// Stores a received byte, unless the buffer is full. Interrupt context.
 void receive(unsigned number, uint8_t byte) {
   Port& port = ports[number];
   Guard guard(port.lock);
@@ -54,7 +55,7 @@ class UartDevice final : public TableDevice {
     Port& port = ports[number_of(chan)];
     Guard guard(port.lock);
     if (port.count == 0 && (chan.open_flags & ABI_O_NONBLOCK)) return Errno::EAGAIN;
-    TRY(port.readers.wait(port.lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return port.count > 0; }));
+    TRY(port.readers.wait(port.lock, [&]() REQUIRES(port.lock) { return port.count > 0; }));
     const size_t length = std::min(size, port.count);
     for (size_t i = 0; i < length; ++i)
       buffer[i] = static_cast<char>(port.input[(port.head + i) % Port::kSize]);

@@ -20,7 +20,7 @@ uint32_t select(PciFunction f, uint8_t offset) {
          (offset & 0xfc);
 }
 
-// Offset of the capability with this id; 0 if there is none.
+// Returns the offset of the capability with this id; 0 if there is none.
 uint8_t find_capability(PciFunction function, uint8_t id) {
   if (!(pci_read(function, kCommand) & kStatusHasCapabilities)) return 0;
   uint8_t offset = pci_read(function, kCapabilities) & 0xfc;

@@ -1,11 +1,10 @@
-// The queue lies in memory that driver and device share: descriptors, each naming a piece of
-// memory; the available ring, in which the driver names chains of descriptors; the used ring, in
-// which the device names those that it is done with. Slot s always uses descriptors 2s (the
-// request, which the device reads) and 2s + 1 (the reply, which it writes), so there is nothing to
-// allocate.
+// The queue lies in memory that driver and device share. Descriptors describe memory ranges. In the
+// available ring the driver lists chains of descriptors; in the used ring the device lists the
+// chains that it is done with. Slot s always uses descriptors 2s (the request, which the device
+// reads) and 2s + 1 (the reply, which the device writes), so descriptors need no allocation.
 //
-// The lock is held for the filling of one chain, or in the interrupt for a look at at most kSlots
-// replies.
+// The lock is held to fill one chain, or in the interrupt to process the replies: at most kSlots,
+// unless the device misbehaves.
 
 #include "drivers/virtio/virtio.h"
 
@@ -34,15 +33,16 @@ enum Register : uint16_t {
   kQueueSelect = 14,
   kQueueNotify = 16,
   kStatus = 18,
-  kQueueVector = 22,   // with MSI-X on
-  kDeviceConfig = 24,  // with MSI-X on
+  kQueueVector = 22,   // exists only while MSI-X is on
+  kDeviceConfig = 24,  // has this offset while MSI-X is on
 };
 enum Status : uint8_t { kAcknowledge = 1, kDriver = 2, kDriverOk = 4 };
 enum DescriptorFlag : uint16_t { kNext = 1, kDeviceWrites = 2 };
 constexpr uint16_t kNoVector = 0xffff;
 
-constexpr Nanoseconds kSilence{60'000'000'000};  // after which nobody waits any longer
-constexpr Nanoseconds kLook{100'000'000};        // how often who waits looks whether it shall end
+constexpr Nanoseconds kSilence{
+    60'000'000'000};                       // callers give up after this time without an answer
+constexpr Nanoseconds kLook{100'000'000};  // time between two checks whether the process is ending
 
 }  // namespace
 
@@ -58,7 +58,7 @@ Result<void> VirtioChannel::start(uint16_t device_id, uint32_t features, uint8_t
   out8(port_ + kStatus, kAcknowledge | kDriver);
   if ((in32(port_ + kDeviceFeatures) & features) != features) return Errno::ENODEV;
   out32(port_ + kGuestFeatures, features);
-  TRY(pci_enable_msix(*function, vector, cpu(0).apic_id));
+  TRY(pci_enable_msix(*function, vector, cpu(kBootCpu).apic_id));
   TRY(interrupt_register_vector(
       vector, name,
       [](TrapFrame&, void* argument) { static_cast<VirtioChannel*>(argument)->on_interrupt(); },
@@ -108,7 +108,7 @@ Result<void> VirtioChannel::wait(WaitQueue& queue, Condition condition) {
 
 Result<unsigned> VirtioChannel::acquire() {
   unsigned free = 0;
-  TRY(wait(free_slots_, [&]() NO_THREAD_SAFETY_ANALYSIS {
+  TRY(wait(free_slots_, [&]() REQUIRES(lock_) {
     for (unsigned i = 0; i < kSlots; ++i) {
       free = (next_slot_ + i) % kSlots;
       if (slots_[free].state != SlotState::kFree) continue;
@@ -145,9 +145,8 @@ Result<size_t> VirtioChannel::transact(unsigned slot, const void* request, size_
     std::atomic_thread_fence(std::memory_order_seq_cst);
     out16(port_ + kQueueNotify, 0);
   }
-  const auto answered = [&]() NO_THREAD_SAFETY_ANALYSIS {
-    return slots_[slot].state == SlotState::kAnswered;
-  };
+  const auto answered = [&]()
+                            REQUIRES(lock_) { return slots_[slot].state == SlotState::kAnswered; };
   const Result<void> waited = wait(replies_, answered);
   Guard guard(lock_);
   if (answered()) return slots_[slot].length;
@@ -155,7 +154,7 @@ Result<size_t> VirtioChannel::transact(unsigned slot, const void* request, size_
   return waited.error();
 }
 
-// The device may name what it was not asked for, and say so any number of times.
+// The device is not trusted: it may report a slot that was not sent, and any slot more than once.
 void VirtioChannel::on_interrupt() {
   Guard guard(lock_);
   while (used_seen_ != used_header_[1]) {

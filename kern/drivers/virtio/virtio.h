@@ -9,30 +9,29 @@
 #include "lib/result.h"
 #include "sched/task.h"
 
-// A device is not trusted to answer. Who waits for it gives up with EINTR when its process is to
-// end, and with ETIMEDOUT after a minute; the slot is then abandoned, and free when the answer
-// comes after all, since until then the device may write into its memory.
+// A device is not trusted to answer. A caller gives up with EINTR when its process is ending, and
+// with ETIMEDOUT after a minute. The caller's slot is then not reused until the answer comes, since
+// the device may write into the slot's memory until then.
 class VirtioChannel {
  public:
-  static constexpr unsigned kSlots = 4;  // requests on their way at once
+  static constexpr unsigned kSlots = 4;  // concurrent requests
 
   constexpr VirtioChannel() = default;
 
-  // Finds and starts the device with this transitional PCI device id; `features` are wanted and
-  // must be offered. `vector` is for its interrupts. ENODEV if there is none, ENOMEM. Once. May
-  // sleep.
+  // Finds and starts the device with this transitional PCI device id. The device must offer
+  // `features`. `vector` is the vector of the device's interrupts. ENODEV if there is no such
+  // device, ENOMEM. Once. May sleep.
   Result<void> start(uint16_t device_id, uint32_t features, uint8_t vector, const char* name);
-  // Byte number `offset` of the device's own configuration.
+  // Reads byte number `offset` of the device's own configuration.
   uint8_t config(unsigned offset) const;
 
-  // Sleeps until a slot is free, 0..kSlots-1, and takes the one that has been free for longest or
-  // nearly so. EINTR, ETIMEDOUT.
+  // Sleeps until a slot is free, and takes one: 0..kSlots-1, in rotation. EINTR, ETIMEDOUT.
   Result<unsigned> acquire();
-  // Whatever became of it.
+  // Gives up the slot. Called once for each acquire(), whether transact() succeeded or failed.
   void release(unsigned slot);
-  // Sends `request` and sleeps until the device has put its answer into `reply`; returns the
-  // answer's size, as the device gives it. Both in the direct map, contiguous. The slot is the
-  // caller's. Once for each acquire. EINTR, ETIMEDOUT.
+  // Sends `request` and sleeps until the device has put its answer into `reply`. Returns the
+  // answer's size, as the device gives it. `request` and `reply` are contiguous memory of the
+  // direct map. The caller holds the slot. Called once for each acquire(). EINTR, ETIMEDOUT.
   Result<size_t> transact(unsigned slot, const void* request, size_t request_size, void* reply,
                           size_t reply_size);
 
@@ -56,18 +55,18 @@ class VirtioChannel {
   Result<void> wait(WaitQueue& queue, Condition condition);
   Result<void> set_up_queue();
 
-  // Written by start only.
+  // Only start() writes these.
   uint16_t port_ = 0;
-  uint16_t size_ = 0;  // of the queue, in descriptors
+  uint16_t size_ = 0;  // number of descriptors of the queue
   Descriptor* descriptors_ = nullptr;
   volatile uint16_t* available_ = nullptr;    // flags, index, ring
   volatile uint16_t* used_header_ = nullptr;  // flags, index
   volatile UsedElement* used_ = nullptr;
 
   Spinlock lock_{LockRank::kDevice};
-  // Under `lock_`: the rings, and
+  // `lock_` guards the rings and the following fields.
   Slot slots_[kSlots] GUARDED_BY(lock_) = {};
-  unsigned next_slot_ GUARDED_BY(lock_) = 0;  // where to look for a free one first
-  uint16_t used_seen_ GUARDED_BY(lock_) = 0;
+  unsigned next_slot_ GUARDED_BY(lock_) = 0;  // where the search for a free slot begins
+  uint16_t used_seen_ GUARDED_BY(lock_) = 0;  // number of used-ring entries processed; wraps
   WaitQueue free_slots_, replies_;
 };

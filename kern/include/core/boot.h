@@ -1,4 +1,4 @@
-// What the boot loader handed over, whichever way the kernel was started.
+// Information from the boot loader, independent of the boot protocol.
 #pragma once
 
 #include <cstddef>
@@ -19,20 +19,19 @@ struct BootInfo {
       archive;  // initial archive (cpio newc), in the direct map; empty if none
   char command_line[512] = {};
   PhysAddr highest;    // first address after all memory
-  PhysAddr acpi_root;  // the RSDP if the boot loader named it, else 0
+  PhysAddr acpi_root;  // the RSDP if the boot loader gave it, otherwise 0
 };
 const BootInfo& boot_info();
 
-// Memory for the time before the memory core, never freed, from below 4 GiB; panics when there is
-// none. `align` is a power of two.
+// Allocates memory below 4 GiB before the memory core is up; the memory is never freed. Panics when
+// out of memory. `align` is a power of two.
 void* early_alloc(size_t size, size_t align);
-// From now on boot_info().usable does not change and early_alloc panics: the memory core takes
-// over.
+// Ends early allocation: from now on boot_info().usable does not change and early_alloc panics.
 void early_alloc_close();
-// Reads what the boot loader left at `information`; `protocol` is 0 for PVH, 1 for Multiboot2.
+// Reads the boot loader's structures at `information`; `protocol` is 0 for PVH, 1 for Multiboot2.
 // Once, with the boot page tables.
 void boot_parse(uint32_t protocol, PhysAddr information);
 
-// Value of the word `name=` on the kernel command line, or "" when the word stands alone; nullptr
-// if it is not there. Ends at a space; `length` gets its length.
+// The value of the word `name=` on the kernel command line, "" for the word `name` alone, nullptr
+// if there is neither. `length` gets the value's length; a space ends it.
 const char* boot_option(const char* name, size_t* length);

@@ -1,4 +1,4 @@
-// Straight to the console, for accounts of what has gone wrong: panics and NMIs.
+// Output directly to the console, for panics and NMIs.
 #pragma once
 
 #include <array>
@@ -6,12 +6,12 @@
 
 struct TrapFrame;
 
-// One line, without a time stamp; does not return if another CPU panics. Any context.
+// Prints one line, without a time stamp; does not return if another CPU panics. Any context.
 void console_print(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 
-// What this CPU does: task, registers of what was interrupted (`frame`, if it is not nullptr),
-// backtrace through all traps on this stack (from `frame`, or else from `frame_pointer`), locks
-// held. Interrupts off. `backtrace` is for its use; a panic may begin on another CPU meanwhile, so
-// that has one of its own.
+// Prints this CPU's state: task, the interrupted registers (`frame`, unless it is nullptr),
+// backtrace through all traps on this stack (from `frame`, otherwise from `frame_pointer`), locks
+// held. Interrupts off. `backtrace` is scratch memory. The caller provides it because a panic on
+// another CPU may run this function at the same time.
 using Backtrace = std::array<uint64_t, 512>;
 void console_print_cpu(Backtrace& backtrace, const TrapFrame* frame, uint64_t frame_pointer);

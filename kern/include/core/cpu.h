@@ -1,4 +1,4 @@
-// What each CPU has for itself, reached through GS.
+// Per-CPU data, reached through GS.
 #pragma once
 
 #include <cstddef>
@@ -12,41 +12,45 @@ struct UserRegisters;
 
 inline constexpr unsigned kMaxCpus = CONFIG_MAX_CPUS;
 
-// Offsets of the first fields are known to assembly (arch/x86_64/entry.S) and checked in
-// arch/x86_64/cpu.cc.
+// Assembly (arch/x86_64/entry.S) uses the offsets of the first fields; arch/x86_64/cpu.cc asserts
+// them.
 struct Cpu {
   Cpu* self;              // 0
   uint64_t kernel_stack;  // 8: top of the current task's kernel stack, for system call entry
   uint64_t user_stack;    // 16: scratch for system call entry
   TaskHead* current;      // 24
-  uint32_t id;            // 32: 0..cpu_count()-1
-  uint32_t probes_off;    // 36: > 0: no probe is told what happens here (probe_guard.h)
+  CpuId id;               // 32
+  uint32_t probes_off;    // 36: > 0: no probe is hit on this CPU (probe_guard.h)
   uint32_t apic_id;
-  uint32_t interrupt_depth;  // interrupts and exceptions nested on this CPU, not counting those
-                             // that came from user mode's system calls and faults
-  uint32_t preempt_off;      // > 0: the scheduler does not take the CPU away
+  uint32_t interrupt_depth;  // number of nested interrupts and NMIs that this CPU handles;
+                             // exceptions and system calls do not count
+  uint32_t preempt_off;      // > 0: the current task is not preempted
   bool need_resched;
   bool online;
-  bool in_nmi;               // 54: NMI or machine check: no allocation, no waiting for a lock
-  uint8_t interrupt_vector;  // of the innermost interrupt being handled; 0 if interrupt_depth is 0
+  bool in_nmi;               // 54: NMI, machine check or double fault: no allocation, no waiting
+                             // for a lock
+  uint8_t interrupt_vector;  // vector of the innermost interrupt being handled; 0 if
+                             // interrupt_depth is 0
   bool interrupted_user;     // the interrupt being handled came from user mode
   uint32_t held_locks;       // number of spinlocks held
-  uint64_t stamp;            // cpu_stamp() of the last tick
+  uint64_t stamp;            // cpu_stamp(), computed in the last tick
   uint64_t held_ranks;       // bit for each lock rank held (CONFIG_LOCK_RANK_CHECK)
-  const UserRegisters* user_registers;  // whose the CPU holds; maybe gone since
-  uint64_t refs_numbered;               // references of traced kinds, ever (ref.h)
+  // The registers that user_registers_load() loaded last on this CPU; their thread may have ended.
+  const UserRegisters* user_registers;
+  uint64_t refs_numbered;  // number of references of traced kinds, ever (ref.h)
   RefCounts refs[kRefKinds];
 };
 
-// Where and in which epoch: the number of a CPU in the lowest kStampCpuBits bits of kStampBits, and
-// above it the bits from 31 on of a time in milliseconds, which change every 25 days and come round
-// after 34 years. What has the lower 32 bits of a time too knows all of it, even if this is of the
-// epoch before (TraceRecord): a CPU learns of another epoch in its next tick.
+// A stamp has kStampBits bits. The lowest kStampCpuBits bits are a CPU's number. The bits above
+// them are an epoch: bits 31 and up of a time since boot in milliseconds. The epoch changes every
+// 25 days and wraps after 34 years. A stamp and the lower 32 bits of a time give the whole time
+// (see TraceRecord), even if the stamp still has the previous epoch: a CPU updates its stamp in its
+// next tick.
 inline constexpr unsigned kStampCpuBits = 6, kStampBits = 15, kEpochShift = 31;
 static_assert(kMaxCpus <= 1u << kStampCpuBits);
-constexpr uint32_t cpu_stamp(uint32_t id, uint64_t milliseconds) {
-  const uint32_t epoch = milliseconds >> kEpochShift & ((1u << (kStampBits - kStampCpuBits)) - 1);
-  return epoch << kStampCpuBits | id;
+constexpr uint32_t cpu_stamp(CpuId id, Milliseconds time) {
+  const uint32_t epoch = time.value >> kEpochShift & ((1u << (kStampBits - kStampCpuBits)) - 1);
+  return epoch << kStampCpuBits | number_of(id);
 }
 
 inline Cpu& this_cpu() {
@@ -55,10 +59,10 @@ inline Cpu& this_cpu() {
   return *cpu;
 }
 // The result is stable only while the task cannot move: interrupts or preemption off.
-inline unsigned cpu_id() {
+inline CpuId cpu_id() {
   uint32_t id;
   asm volatile("movl %%gs:32, %0" : "=r"(id));
-  return id;
+  return CpuId{id};
 }
 inline TaskHead* current_task_head() {
   TaskHead* task;
@@ -66,18 +70,20 @@ inline TaskHead* current_task_head() {
   return task;
 }
 
-// The same, as wide as an index.
-inline uint64_t cpu_index() {
+// As cpu_id(), for use as an array index: the compiler knows that the register's upper half is 0,
+// so it does not extend the number.
+inline CpuId cpu_id_for_index() {
   uint64_t id;
   asm volatile("movl %%gs:32, %k0" : "=r"(id));
-  return id;
+  if (id > UINT32_MAX) __builtin_unreachable();
+  return CpuId{static_cast<uint32_t>(id)};
 }
 inline uint64_t kernel_stack_top() {
   uint64_t top;
   asm volatile("movq %%gs:8, %0" : "=r"(top));
   return top;
 }
-// `link` with the stamp, where it has 0.
+// Returns `link`, whose stamp bits are 0, with this CPU's stamp in these bits.
 inline uint64_t with_stamp(uint64_t link) {
   asm volatile("orq %%gs:%c1, %0" : "+r"(link) : "i"(offsetof(Cpu, stamp)));
   return link;
@@ -88,11 +94,30 @@ inline bool in_interrupt_or_exception() {
   return is;
 }
 
-// CPUs found and started; their numbers are 0..cpu_count()-1.
+// The CPUs found and started have the numbers 0..cpu_count()-1.
 unsigned cpu_count();
-Cpu& cpu(unsigned id);
+inline constexpr CpuId kBootCpu{0};
+// For a loop over all CPUs: for (const CpuId id : all_cpus()).
+struct CpuIterator {
+  uint32_t number;
+  bool operator==(const CpuIterator&) const = default;
+  CpuId operator*() const { return CpuId{number}; }
+  CpuIterator& operator++() {
+    number++;
+    return *this;
+  }
+};
+struct CpuRange {
+  uint32_t count;
+  CpuIterator begin() const { return {0}; }
+  CpuIterator end() const { return {count}; }
+};
+inline CpuRange all_cpus() {
+  return {cpu_count()};
+}
+Cpu& cpu(CpuId id);
 
-// Keeps the current task on its CPU for the life of a scope; interrupts still come.
+// Keeps the current task on its CPU for the life of a scope. Interrupts stay on.
 class PreemptOff {
  public:
   PreemptOff() { asm volatile("incl %%gs:%c0" ::"i"(offsetof(Cpu, preempt_off)) : "memory", "cc"); }

@@ -1,9 +1,10 @@
-// A spinlock that hooks take in the fewest instructions, and that can be closed to them.
+// A spinlock that hooks take in the fewest instructions, and that can be closed to hooks.
 //
-// A hook that finds it taken does not wait: it goes the long way, by lock(). While the lock is
-// closed all hooks do, so that what only the long way knows of costs the short one nothing: the
-// word of a closed lock is never 0, which is what a hook looks for. In a build that checks ranks,
-// and in the host's tests, a hook waits and then asks.
+// A hook that finds the lock taken does not wait in lock_in_hook(): the hook uses its slow path,
+// which calls lock(). While the lock is closed, all hooks use their slow path. So a special case
+// that only the slow path handles costs the fast path nothing: a hook tests the bit kLockedBit of
+// the lock's word, and this bit is set in a closed lock, too. In a build that checks ranks, and in
+// host tests, a hook waits for the lock and then tests whether it is closed.
 #pragma once
 
 #include "core/spinlock.h"
@@ -14,16 +15,17 @@ class CAPABILITY("spinlock") HookLock : public Spinlock {
 
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
-  // For a hook, which is over before anything else can happen on this CPU: not counted, and without
-  // this CPU's number, which takes two instructions. False if the lock is taken, or closed.
+  // For a hook: nothing else can run on this CPU before the hook has ended. So this function
+  // neither counts the held lock nor stores this CPU's number, which saves two instructions. False
+  // if the lock is taken or closed.
   bool lock_in_hook() TRY_ACQUIRE(true);
   void unlock_in_hook() RELEASE();
 
-  // From the next unlock() on.
+  // Takes effect with the next unlock().
   void set_closed(bool closed) REQUIRES(this) { closed_ = closed ? kClosed >> 16 : 0; }
 
  private:
-  uint16_t closed_ = 0;  // the upper half of what the lock is when it is free
+  uint16_t closed_ = 0;  // the upper half of owner_ while the lock is free
 };
 static_assert(sizeof(HookLock) == sizeof(Spinlock), "hooks touch two lines of a shard");
 
@@ -44,7 +46,7 @@ inline void HookLock::unlock() {
 
 #if !defined(CONFIG_LOCK_RANK_CHECK) && (!defined(STELE_HOST) || defined(STELE_BENCH))
 inline bool HookLock::lock_in_hook() {
-  bool was_free;  // as fetch_or, whose operand the compiler loads the address of
+  bool was_free;  // fetch_or would load the operand's address into a register
   asm volatile("lock btsl %2, %0" : "+m"(owner_), "=@ccnc"(was_free) : "i"(kLockedBit) : "memory");
   return was_free;
 }

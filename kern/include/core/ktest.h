@@ -1,5 +1,5 @@
-// Tests that run inside the kernel (kernel command line `ktest`, or `ktest=WORD,...` for those
-// whose name contains one of the words), TAP on the console.
+// Tests that run inside the kernel, with TAP on the console. Kernel command line: `ktest`, or
+// `ktest=WORD,...` for the tests whose name contains one of the words.
 #pragma once
 
 #include <string_view>
@@ -25,12 +25,12 @@ void ktest_fail(const char* file, int line, const char* what);
   do {                                                            \
     if (!(condition)) ktest_fail(__FILE__, __LINE__, #condition); \
   } while (0)
-// How many times the running test has been marked so.
+// The number of failures of the running test.
 unsigned ktest_failures();
 // Prints lines that explain a failure. May sleep.
 void ktest_note(std::string_view text);
 // A pseudo-random 64-bit number from a seed that is printed (and can be set by `seed=N` on the
 // command line).
 unsigned long ktest_random();
-// Runs all and powers off.
+// Runs all selected tests and powers off.
 [[noreturn]] void ktest_run_all();

@@ -1,8 +1,8 @@
 // The order in which locks are taken.
 //
 // The rule: while a CPU holds a spinlock of rank r it may take only spinlocks of a rank lower than
-// r. So the table below, read from top to bottom, is the order in which locks nest. Two locks of
-// one rank are never held together, except where the rank says how. A sleeping lock (Mutex) may be
+// r. The table below lists the ranks upwards, so the innermost locks come first. Two locks of one
+// rank are never held together, unless the rank's comment allows it. A sleeping lock (Mutex) may be
 // taken only with no spinlock held, and follows the same rule among sleeping locks. With
 // CONFIG_LOCK_RANK_CHECK every acquisition is checked.
 #pragma once
@@ -10,9 +10,9 @@
 #include <cstdint>
 
 #define LOCK_RANKS(X)                                                                              \
-  /* Innermost: may be taken with anything held. */                                                \
+  /* Innermost: may be taken with any lock held. */                                                \
   X(kLog)           /* console port, log */                                                        \
-  X(kInternTable)   /* a chain of stacks or contexts */                                            \
+  X(kInternTable)   /* a hash chain of stacks or contexts */                                       \
   X(kTraceShard)    /* one shard of a trace table */                                               \
   X(kArenaTags)     /* pool of boundary tags */                                                    \
   X(kArena)         /* an arena; importing takes the source arena's lock after dropping its own */ \
@@ -25,34 +25,41 @@
   X(kWaitQueue)     /* wait queue */                                                               \
   X(kReaper)        /* tasks that have ended */                                                    \
   X(kPageTable)     /* an address space's page tables */                                           \
+  X(kPageCache)     /* the page cache */                                                           \
   X(kInterrupts)    /* interrupt routing, cross-CPU calls */                                       \
   X(kAddressSpaces) /* list of all address spaces */                                               \
-  X(kConsumers)     /* of probes on programs */                                                    \
+  X(kConsumers)     /* consumers of probes on programs */                                          \
   X(kConsole)       /* line discipline */                                                          \
   X(kPipe)          /* one pipe */                                                                 \
   X(kDevice)        /* state of any other device */                                                \
   X(kFdTable)       /* descriptor table */                                                         \
   X(kNamespace)     /* mount table */                                                              \
+  X(kFutex)         /* a hash bucket of tasks that wait on futexes */                              \
+  X(kProcessPaths)  /* a process's current directory and credentials */                            \
   X(kProcessTable)  /* process table, parent and child links */                                    \
   /* Sleeping locks. */                                                                            \
-  X(kAddressSpace) /* regions of an address space */                                               \
-  X(kUserProbes)   /* probes on programs */                                                        \
-  X(kDeviceMutex)  /* a device that sleeps while it works */                                       \
-  X(kKernelProbes) /* which functions have probes */                                               \
-  X(kTraceStore)   /* users of the tables of stacks and contexts */                                \
-  X(kTraceSweep)   /* a sweep of these tables */                                                   \
-  X(kTraceControl) /* start, stop, reset, mark */                                                  \
-  X(kReach)        /* a look at what can be reached, one at a time */                              \
-  X(kTraceReader)  /* a dump, or the events of a session, that one reads at a time */              \
-  X(kProbeSession) /* commands of a session of #probe: around arming, and around kTraceStore */    \
-  X(kFailNext)     /* #debug: whose allocations are to fail */                                     \
-  X(kDebugDevice)  /* #debug: held around what it makes the kernel do */
+  X(kAddressSpace)  /* regions of an address space */                                              \
+  X(kSpaceWalk)     /* a walk over all address spaces */                                           \
+  X(kUserProbes)    /* probes on programs */                                                       \
+  X(kDeviceMutex)   /* a device that sleeps while it works */                                      \
+  X(kPageSync)      /* a file whose pages are written back */                                      \
+  X(kKernelProbes)  /* the probes on kernel functions */                                           \
+  X(kTraceStore)    /* number of users of the tables of stacks and contexts */                     \
+  X(kTraceSweep)    /* a sweep of the tables of stacks and contexts */                             \
+  X(kTraceControl)  /* commands of traces: start, stop, reset, mark */                             \
+  X(kReach)         /* a search for unreachable objects, one at a time */                          \
+  X(kTraceReader)   /* a dump, or the events of a session: one reader at a time */                 \
+  X(kProbeSession)  /* a session of #probe: held around arming, and around kTraceStore */          \
+  X(kProcessTimers) /* POSIX timers of a process: held while user memory is copied */              \
+  X(kProcessMemory) /* mmap and munmap of a process, while probes watch them */                    \
+  X(kFailNext)      /* #debug: the tasks whose allocations shall fail */                           \
+  X(kDebugDevice)   /* #debug: held around its commands */
 
 #define LOCK_RANK_ENUMERATOR(name) name,
 enum class LockRank : uint8_t { kNone, LOCK_RANKS(LOCK_RANK_ENUMERATOR) };
 #undef LOCK_RANK_ENUMERATOR
 
-// Its name, as it stands in the table.
+// The rank's name, as in the table.
 constexpr const char* lock_rank_name(LockRank rank) {
 #define LOCK_RANK_NAME(name) #name,
   constexpr const char* kNames[] = {"kNone", LOCK_RANKS(LOCK_RANK_NAME)};

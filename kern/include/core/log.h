@@ -1,12 +1,12 @@
-/* The kernel log, and the end. C and C++. Any context, any lock held. */
+/* The kernel log, and panic. C and C++. Any context, any lock held. */
 #pragma once
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* One line (the newline is added) to the console port, with a time stamp; lines of several CPUs do
- * not mix. */
+/* Prints one line (the newline is added) to the console port, with a time stamp. Lines of several
+ * CPUs do not mix. */
 void klog(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 
 /* Stops every CPU, prints the message and a symbolic backtrace, and ends QEMU with the status that
@@ -17,15 +17,16 @@ void panic(const char* pattern, ...) __attribute__((format(printf, 1, 2), noretu
 }
 #endif
 
-/* Ends `line`, a buffer of `size` bytes with `length` bytes wanted in it, for the console: what no
- * terminal takes for a command (a program's name may be anything) becomes '?', and a line's end is
- * put behind it. Returns its length. */
+/* Prepares `line`, a buffer of `size` bytes, for the console. It holds a text of `length` bytes, or
+ * only the beginning if the text is too long. Replaces all but printable ASCII characters and tabs
+ * by '?', since a program's name may contain any byte, and appends the line end. Returns the length
+ * of the line. */
 #ifdef __cplusplus
 #include <cstddef>
 size_t log_line(char* line, size_t size, size_t length);
 #endif
 
-/* A broken invariant of the kernel; never for input or for want of memory. */
+/* Panics on a broken invariant of the kernel; never for input or for lack of memory. */
 #define ASSERT(condition)                                                                      \
   do {                                                                                         \
     if (__builtin_expect(!(condition), 0)) panic("%s:%d: %s", __FILE__, __LINE__, #condition); \

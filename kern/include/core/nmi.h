@@ -1,9 +1,9 @@
-// NMIs: how a system that hangs says what it is doing.
+// Non-maskable interrupts (NMIs), which make a system that hangs show its state.
 #pragma once
 
 struct TrapFrame;
 
-// Of the handler of NMIs (arch/x86_64/trap.cc), for one that comes from outside. Interrupts and
-// probes are off, and `frame` is what was interrupted. Takes no lock that it has to wait for.
-// Bound: some seconds, until every CPU has shown what it does.
+// Called by the handler of NMIs (arch/x86_64/trap.cc), except for an NMI by which a panic stops
+// this CPU. Interrupts and probes are off; `frame` is the interrupted state. Waits for no lock.
+// Bound: some seconds, until every CPU has shown its state.
 void nmi_report(const TrapFrame& frame);

@@ -1,6 +1,6 @@
-// Static memory that the marking pass leaves out.
+// Static memory that the marking pass skips (reach/reach.h).
 #pragma once
 
-// Of a variable that is zero at boot: what it has looks like pointers to objects and keeps none of
-// them alive, as the allocator's own records of what it has given out. For reach/reach.h.
+// For a variable that is zero at boot and holds values that look like pointers but keep no object
+// alive, such as the allocator's records of its own allocations.
 #define NOT_ROOTS [[gnu::section(".bss.not_roots")]]

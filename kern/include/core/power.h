@@ -1,4 +1,4 @@
-// The end of the machine.
+// Power-off.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,6 @@ enum class ExitCode : uint8_t {
   kTestsFailed = 0x11,
   kPanic = 0x21
 };
-// Ends QEMU, after the serial ports have sent what they hold; without the device powers off by
-// ACPI, or halts. Any context.
+// Ends QEMU after the serial ports have sent everything. Without QEMU's device, powers off by ACPI
+// or halts. Any context.
 [[noreturn]] void power_off(ExitCode code);

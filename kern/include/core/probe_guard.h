@@ -1,9 +1,9 @@
-// What probes are kept away from.
+// Guards against recursive probes.
 //
-// A CPU that is telling a consumer of a probe must not be told by other probes of what the consumer
-// does, or of an NMI in between: Cpu::probes_off says so. probe_entry.S looks at it with interrupts
-// off and before it calls any function, so nearly every function can be probed, those of the tracer
-// too.
+// While a CPU runs a probe's consumer, no other probe may be hit on that CPU: neither by the
+// consumer nor by an NMI that interrupts it. Cpu::probes_off is the guard. probe_entry.S tests it
+// with interrupts off before it calls any function, so nearly every function can be probed,
+// including the tracer's.
 #pragma once
 
 #ifndef STELE_HOST
@@ -13,16 +13,16 @@
 #include "core/cpu.h"
 #endif
 
-// For the few functions that cannot be probed: those between a probe's entry and the guard, where
-// nobody may be told yet (trap.cc), and the hooks of allocations (hooks.cc), which are left by
-// jumps. The compiler leaves out the nop that a probe takes the place of.
+// For the few functions that cannot be probed: those between a probe's entry and the guard
+// (trap.cc), and the hooks of allocations (hooks.cc), which end in jumps. The compiler then emits
+// no nop, which a probe would replace.
 #define NOT_PROBED [[gnu::no_instrument_function]]
 
 #ifndef STELE_HOST
-// Keeps probes out on this CPU for the life of a scope in which interrupts are off anyway. Each hit
-// that would have been is counted to its consumers (ProbeConsumer::kept_out). For who calls hit();
-// and for who does what hit() may not find half done: holds a lock that it takes (then before the
-// lock), or changes what is this CPU's.
+// Keeps probes off this CPU for the life of a scope in which interrupts are off anyway. A
+// suppressed hit is counted for its consumers (ProbeConsumer::kept_out). For callers of
+// ProbeConsumer::hit(), and for code that a hit must not interrupt: code that takes a lock that
+// hit() takes, too (this guard first), or changes per-CPU data that hit() uses.
 class ProbesOffHere {
  public:
   NOT_PROBED ProbesOffHere() {
@@ -35,7 +35,7 @@ class ProbesOffHere {
   ProbesOffHere& operator=(const ProbesOffHere&) = delete;
 };
 
-// The same, and turns interrupts off.
+// Turns interrupts off and keeps probes off this CPU for the life of a scope.
 class ProbesOff {
  public:
   NOT_PROBED IRQ_OFF_INLINE ProbesOff() {}
@@ -44,11 +44,11 @@ class ProbesOff {
   ProbesOff& operator=(const ProbesOff&) = delete;
 
  private:
-  InterruptsOff interrupts_;  // first in, last out
+  InterruptsOff interrupts_;  // constructed first, destroyed last
   ProbesOffHere probes_;
 };
 #else
-// Nobody probes there.
+// There are no probes on the host.
 struct ProbesOffHere {
   ProbesOffHere() {}
 };

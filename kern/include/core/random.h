@@ -1,4 +1,4 @@
-// Random numbers that cannot be guessed.
+// Unpredictable random numbers.
 #pragma once
 
 #include <cstddef>

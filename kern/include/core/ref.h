@@ -1,9 +1,9 @@
 // Reference counting: an object that derives from RefCounted<T> lives until its last Ref is gone.
 //
-// Each CPU counts the references of each kind that are taken and put. While a kind is traced, each
-// reference that is taken gets a number, under which the tracer keeps a record of who took it. The
-// number stays with the reference: a move carries it along, release() gives it to the next holder,
-// and the end of the reference drops the record.
+// Each CPU counts the references taken and put of each kind. While a kind is traced, each taken
+// reference gets a number, and the tracer keeps a record with the taker's stack under this number.
+// The number stays with the reference: a move carries it along, release() gives it to the next
+// holder, and the end of the reference drops the record.
 #pragma once
 
 #include <atomic>
@@ -16,31 +16,31 @@
 
 struct trace_table;
 
-// What the tracer keeps of a kind.
+// A kind of references, as the tracer sees it.
 struct RefClass {
   const char* name;  // "ref." and the name of the cache of its objects
-  int flags;         // KMC_TRACED, KMC_EVER_TRACED
+  int flags;         // a set of KMC_TRACED and KMC_EVER_TRACED
   trace_table* trace;
 };
 RefClass& ref_class(RefKind kind);
-// By index, from 0 on; nullptr after the last.
+// Returns the class with this index, from 0 on; nullptr after the last.
 RefClass* ref_class_at(unsigned index);
 RefClass* ref_class_find(const char* name);  // nullptr if there is none
 RefKind ref_kind_of(const RefClass& of);
-// Sums over all CPUs; exact while nobody takes or puts any.
+// Sums over all CPUs; exact while no reference of the kind is taken or put.
 struct RefTotals {
   uint64_t taken, put;
 };
 RefTotals ref_totals(RefKind kind);
 
-// The tracer's hooks. A reference to `object` has been taken by the caller's caller: its number, 0
-// if the kind is not traced any more. Any context but NMI.
+// The tracer's hooks. Records that the caller's caller has taken a reference to `object`. Returns
+// the reference's number; 0 if the kind is not traced any more. Any context but NMI.
 uint64_t ref_trace_take(RefKind kind, const void* object);
-// The reference with this number, which is not 0, goes.
+// Drops the record of the reference with this number, which is not 0.
 void ref_trace_put(RefKind kind, uint64_t number);
 
-// Counts a reference that is taken, and one that is put: an instruction each, and a branch that the
-// sign of the count decides.
+// ref_count_taken() counts a taken reference, ref_count_put() a put one. Either costs one
+// instruction, and a branch on the sign of the count.
 template <RefKind kind>
 [[gnu::always_inline]] inline uint64_t ref_count_taken(const void* object) {
   constexpr size_t counts = offsetof(Cpu, refs) + static_cast<size_t>(kind) * sizeof(RefCounts);
@@ -87,11 +87,11 @@ class RefCounted {
     if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(static_cast<T*>(this));
   }
 
-  std::atomic<uint32_t> count_{1};  // Ref::first()
+  std::atomic<uint32_t> count_{1};  // Ref::first() takes the first reference
 };
 
-// A reference outside a Ref, for a holder that cannot have one as a member. Plain data; it has to
-// go back into a Ref.
+// A reference outside a Ref, for a holder that cannot have a Ref as a member. Plain data.
+// Ref::adopt() must turn it into a Ref again.
 template <typename T>
 struct HeldRef {
   T* object = nullptr;
@@ -119,26 +119,26 @@ class Ref {
     object_->unref();
   }
 
-  // The first reference to an object that has just been made.
+  // The first reference to a new object.
   [[gnu::always_inline]] static Ref first(T* object) {
     Ref ref;
     ref.object_ = object;
     ref.number_ = ref_count_taken<T::kRefKind>(object);
     return ref;
   }
-  // A reference to an object that the caller found without having one, and that has not been freed
-  // yet; empty if its last reference is gone.
+  // A reference to an object that the caller found without a reference and that has not been freed
+  // yet. Empty if the object's last reference is gone.
   [[gnu::always_inline]] static Ref try_take(T& object) {
     return object.try_ref() ? first(&object) : Ref();
   }
-  // Continues a reference that has been released.
+  // Turns a reference that release() has given to the caller into a Ref again.
   static Ref adopt(HeldRef<T> held) {
     Ref ref;
     ref.object_ = held.object;
     ref.number_ = held.number;
     return ref;
   }
-  // The caller's to adopt again.
+  // Gives the reference to the caller, who must adopt() it.
   HeldRef<T> release() { return {std::exchange(object_, nullptr), number_}; }
   void reset() { *this = Ref(); }
 
@@ -156,5 +156,5 @@ class Ref {
   }
 
   T* object_ = nullptr;
-  uint64_t number_ = 0;  // of its record; 0: it has none
+  uint64_t number_ = 0;  // number of the reference's record; 0: no record
 };

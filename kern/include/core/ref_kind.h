@@ -14,10 +14,11 @@ enum class RefKind : uint8_t {
 };
 inline constexpr unsigned kRefKinds = 7;
 
-// What a CPU counts of a kind. It changes each with a single instruction, so that a task may be
-// anywhere between two.
+// A CPU's counts for one kind of references. Each count changes in a single instruction, so that a
+// task may move to another CPU between two changes.
 struct RefCounts {
-  uint64_t taken;  // with kRefTraced while the kind is traced: whoever counts sees it by the sign
-  uint64_t put;    // with kRefTraced while there is a trace
+  uint64_t taken;  // number of references; kRefTraced, the sign bit, is added while the kind is
+                   // traced
+  uint64_t put;    // number of references; kRefTraced is added while the kind is KMC_EVER_TRACED
 };
 inline constexpr uint64_t kRefTraced = uint64_t{1} << 63;

@@ -1,5 +1,5 @@
-// What the sanitizers' handlers (src/core/ubsan.cc, src/kasan.cc) report to. CONFIG_UBSAN,
-// CONFIG_KASAN.
+// Reports of the sanitizers' handlers (src/core/ubsan.cc, src/kasan.cc), for kernels with
+// CONFIG_UBSAN or CONFIG_KASAN.
 #pragma once
 
 #include <atomic>
@@ -7,14 +7,14 @@
 
 struct TaskHead;
 
-// Says what was found and panics; returns, without a word, only for a task that expects it
-// (SanitizerExpected). Any context.
+// Prints the report and panics. For a task that expects reports (SanitizerExpected), only stores it
+// and returns. Any context.
 void sanitizer_report(const char* pattern, ...) __attribute__((format(printf, 1, 2), cold));
-// Whether the current task expects reports.
+// True if the current task expects reports; false in an interrupt.
 bool sanitizer_expected();
 
-// For tests: while one lives its task's reports are kept instead of ending the machine, and the
-// task goes on. One at a time in the whole system.
+// For tests: during the life of the object, its task's reports are stored instead of ending the
+// machine, and the task goes on. Only one such object exists at a time.
 class SanitizerExpected {
  public:
   SanitizerExpected();
@@ -22,8 +22,8 @@ class SanitizerExpected {
   SanitizerExpected(const SanitizerExpected&) = delete;
   SanitizerExpected& operator=(const SanitizerExpected&) = delete;
 
-  // Reports since the last call.
+  // The number of reports since the last call.
   unsigned take_count();
-  // The last one; empty if there was none.
+  // The text of the last report; empty if there was none.
   const char* last() const;
 };

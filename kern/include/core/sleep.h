@@ -1,5 +1,5 @@
-// Sleeping: how any layer above the spinlocks waits. The scheduler makes it happen
-// (src/sched/wait.cc); before there is one, a Mutex is only taken where nobody holds it.
+// Sleeping, for all layers above the spinlocks. The scheduler implements it (src/sched/wait.cc).
+// Before the scheduler runs, nobody waits: a Mutex is always free when it is taken.
 #pragma once
 
 #include <atomic>
@@ -10,68 +10,78 @@
 #include "lib/result.h"
 #include "lib/units.h"
 
-// Sleeps; EINTR if interrupted.
+// Sleeps until `deadline`; EINTR if a signal interrupts the sleep.
 Result<void> task_sleep_until(Nanoseconds deadline);
 
 class Poller;
 class PollWaiter;
 class WaitQueue;
 
-// A waiter's place in one of its queues.
+// Links a PollWaiter into one of its queues.
 struct PollLink {
   PollWaiter* waiter = nullptr;
-  WaitQueue* queue = nullptr;  // nullptr: not used
+  WaitQueue* queue = nullptr;  // nullptr: the link is not in use
   ListNode node;
 };
 
-// Where tasks wait for something to become true.
+// A queue of tasks that wait for a condition.
 class WaitQueue {
  public:
   constexpr WaitQueue() = default;
-  // Sleeps until condition() is true. `guard_lock` protects what the condition reads: it is held by
-  // the caller when called and on return, and dropped while asleep. Interruptible: EINTR when a
-  // signal waits (the lock is held then too). Deadline: ETIMEDOUT.
+  // Sleeps until condition() is true. `guard_lock` protects the condition's data; the caller holds
+  // it at the call and on every return, and it is dropped while asleep. EINTR when a signal is
+  // pending; ETIMEDOUT at `deadline`.
+  //
+  // Conditions are annotated REQUIRES(the lock).
   template <typename Condition>
   Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX})
-      REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
-    while (!condition()) {
+      REQUIRES(guard_lock) {
+    while (!is_met(condition)) {
       TRY(sleep(guard_lock, true, deadline));
     }
     return {};
   }
   template <typename Condition>
-  void wait_uninterruptible(Spinlock& guard_lock, Condition condition)
-      REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
-    while (!condition()) static_cast<void>(sleep(guard_lock, false, {UINT64_MAX}));
+  void wait_uninterruptible(Spinlock& guard_lock, Condition condition) REQUIRES(guard_lock) {
+    while (!is_met(condition)) static_cast<void>(sleep(guard_lock, false, {UINT64_MAX}));
   }
-  // The same until `deadline`: ETIMEDOUT.
+  // Sleeps until condition() is true, or until `deadline`: ETIMEDOUT. Signals do not end the sleep.
   template <typename Condition>
   Result<void> wait_uninterruptible(Spinlock& guard_lock, Condition condition, Nanoseconds deadline)
-      REQUIRES(guard_lock) NO_THREAD_SAFETY_ANALYSIS {
-    while (!condition()) {
+      REQUIRES(guard_lock) {
+    while (!is_met(condition)) {
       TRY(sleep(guard_lock, false, deadline));
     }
     return {};
   }
-  // Both wake all who poll. Any context. The caller may hold locks of a rank above kWaitQueue.
+  // Wakes one waiting task, or all of them. wake_one() and wake_all() both wake all pollers. Any
+  // context. The caller may hold locks of a rank above kWaitQueue.
   void wake_one();
   void wake_all();
 
  private:
   friend class PollWaiter;
+  // The thread-safety analysis is off: the condition is annotated with the caller's name of the
+  // lock, which the analysis cannot match with `guard_lock`.
+  template <typename Condition>
+  static bool is_met(Condition& condition) NO_THREAD_SAFETY_ANALYSIS {
+    return condition();
+  }
   void wake_pollers() REQUIRES(lock_);
-  // Goes to sleep in one step with dropping the lock; takes the lock again before it returns. To be
-  // called with interrupts off by exactly one Guard on guard_lock.
-  Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline);
+  // Drops the lock and goes to sleep in one step; takes the lock again before it returns. Exactly
+  // one Guard, on guard_lock, has turned interrupts off.
+  Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline)
+      REQUIRES(guard_lock);
 
   Spinlock lock_{LockRank::kWaitQueue};
   List<TaskHead, &TaskHead::wait_link> waiters_;
   List<PollLink, &PollLink::node> pollers_;
 };
 
-// One of the things that a task waits for at the same time: it stands in the queues that are woken
-// when that may have happened, without a task's being asleep there. Made and used by one task; it
-// leaves its queues, which must still be there, when it is destroyed.
+// One of several conditions that a task polls. The PollWaiter is linked into the queues that are
+// woken when the condition may have become true; the task itself does not sleep in these queues.
+// Made and used by one task. The destructor unlinks the PollWaiter from its queues, which must
+// still exist.
 class PollWaiter {
  public:
   explicit PollWaiter(Poller& poller) : poller_(poller) {}
@@ -79,14 +89,15 @@ class PollWaiter {
   PollWaiter(const PollWaiter&) = delete;
   PollWaiter& operator=(const PollWaiter&) = delete;
 
-  // Stands in `queue` from now on; with kMaxQueues others at most. Before the condition is looked
-  // at: what makes it true later then wakes the poller.
+  // Joins `queue`, one of at most kMaxQueues. To be called before the condition is tested, so that
+  // a later change wakes the poller.
   static constexpr unsigned kMaxQueues = 2;
   void wait_on(WaitQueue& queue);
-  // Nobody tells when it happens: the poller looks again in short steps.
+  // No queue is woken for this condition: the poller tests it again at short intervals.
   void look_again() { looks_again_ = true; }
   bool looks_again() const { return looks_again_; }
-  // Whether one of the queues has been woken since the last call; true the first time.
+  // True at the first call, if one of the queues has been woken since the last call, and always
+  // after look_again().
   bool take_woken() { return woken_.exchange(false) || looks_again_; }
 
  private:
@@ -97,15 +108,15 @@ class PollWaiter {
   PollLink links_[kMaxQueues];
 };
 
-// The task that waits, for any of its PollWaiters.
+// The task that waits for any of its PollWaiters.
 class Poller {
  public:
   Poller() : task_(current_task_head()) {}
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
-  // Sleeps until one of the queues is woken, if none has been since the last call. May return
-  // early; then, or if nothing is true after all, it is called again. EINTR when a signal waits,
-  // ETIMEDOUT. No lock held.
+  // Sleeps until one of the queues is woken; returns at once if one was woken since the last call.
+  // May return early; the caller calls it again until a condition is true. EINTR when a signal is
+  // pending, ETIMEDOUT. No lock held.
   Result<void> sleep(Nanoseconds deadline);
 
  private:
@@ -114,20 +125,21 @@ class Poller {
   std::atomic<bool> woken_{false};
 };
 
-// A lock that sleeps. Not for interrupts.
+// A sleeping lock. Not for interrupts.
 class CAPABILITY("mutex") Mutex {
  public:
   constexpr explicit Mutex(LockRank rank) : rank_(rank), state_lock_(LockRank::kDevice) {}
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
   void lock() ACQUIRE();
-  // True if it was free, for whatever ranks are held. Task context, interrupts on or off; does not
-  // sleep.
+  // Takes the lock if it is free; otherwise returns false. Locks of any rank may be held. Task
+  // context, interrupts on or off; does not sleep.
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
   bool held() const { return owner_ == current_task_head(); }
-  // The task that has it; nullptr if it is free. It may be another the next moment, unless all CPUs
-  // are stopped.
+  void known_held() const ASSERT_CAPABILITY(this) {}  // see Spinlock::known_held
+  void not_needed() const ASSERT_CAPABILITY(this) {}
+  // The task that holds the lock; nullptr if it is free. Stable only while all CPUs are stopped.
   const TaskHead* owner() const { return owner_; }
   LockRank rank() const { return rank_; }
 

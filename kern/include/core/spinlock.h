@@ -1,5 +1,6 @@
-// Spinlocks. Taking one turns interrupts off on this CPU until it is released, so that an interrupt
-// handler may take any lock; what runs under one is short and bounded and never sleeps.
+// Spinlocks. Taking a spinlock turns interrupts off on this CPU until the lock is released, so that
+// an interrupt handler may take any lock. Code under a spinlock is short and bounded and never
+// sleeps.
 #pragma once
 
 #include <atomic>
@@ -23,20 +24,26 @@ class CAPABILITY("spinlock") Spinlock {
   void lock() ACQUIRE();
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
-  // By this CPU, and not by a hook.
+  // True if this CPU holds the lock. False for a lock that HookLock::lock_in_hook() took.
   bool held() const;
+  // Tells the thread-safety analysis that the lock is held where the analysis cannot see that: in a
+  // function that a template calls with the lock held, and inside a TryGuard.
+  void known_held() const ASSERT_CAPABILITY(this) {}
+  // Tells the analysis that the lock is not needed: no other code can reach the guarded data, or no
+  // other CPU runs.
+  void not_needed() const ASSERT_CAPABILITY(this) {}
   LockRank rank() const { return rank_; }
 
  protected:
   static constexpr unsigned kLockedBit = 30;
   static constexpr uint32_t kLocked = uint32_t{1} << kLockedBit;
-  // Of a HookLock that is closed and free.
+  // The value of a HookLock that is closed and free.
   static constexpr uint32_t kClosed = kLocked | uint32_t{1} << 29;
 
-  // 0 or kClosed when free, else kLocked and the CPU's number + 1, which a hook leaves out.
+  // 0 or kClosed when free, otherwise kLocked and the CPU's number + 1; a hook omits the number.
   std::atomic<uint32_t> owner_{0};
   static bool is_free(uint32_t owner) { return owner == 0 || owner == kClosed; }
-  void spin();  // until it is free, and takes it
+  void spin();  // waits until the lock is free, and takes it
 
   const LockRank rank_;
 };
@@ -45,8 +52,9 @@ class CAPABILITY("spinlock") Spinlock {
 inline void Spinlock::lock() {
   Cpu& cpu = this_cpu();
   uint32_t expected = 0;
-  if (!owner_.compare_exchange_strong(expected, kLocked | (cpu.id + 1), std::memory_order_acquire,
-                                      std::memory_order_relaxed)) [[unlikely]] {
+  if (!owner_.compare_exchange_strong(expected, kLocked | (number_of(cpu.id) + 1),
+                                      std::memory_order_acquire, std::memory_order_relaxed))
+      [[unlikely]] {
     spin();
   }
   cpu.held_locks++;
@@ -59,7 +67,7 @@ inline void Spinlock::unlock() {
 
 #endif
 
-// Holds a lock, of its very type, with interrupts off, for the life of a scope.
+// Holds a lock, with interrupts off, for the life of a scope. `Lock` is the lock's exact type.
 template <typename Lock = Spinlock>
 class SCOPED_CAPABILITY Guard {
  public:
@@ -69,17 +77,18 @@ class SCOPED_CAPABILITY Guard {
   Guard& operator=(const Guard&) = delete;
 
  private:
-  InterruptsOff off_;  // first in, last out
+  InterruptsOff off_;  // constructed first, destroyed last
   Lock& lock_;
 };
 
-// The same, if the lock is free; otherwise without it.
+// Holds a lock as Guard does if the lock is free; otherwise only keeps interrupts off. The analysis
+// cannot follow a scoped lock that may not be held, so a caller that has the lock calls
+// known_held().
 template <typename Lock = Spinlock>
 class TryGuard {
  public:
-  IRQ_OFF_INLINE explicit TryGuard(Lock& lock) NO_THREAD_SAFETY_ANALYSIS : lock_(lock),
-                                                                           held_(lock.try_lock()) {}
-  IRQ_OFF_INLINE ~TryGuard() NO_THREAD_SAFETY_ANALYSIS {
+  IRQ_OFF_INLINE explicit TryGuard(Lock& lock) : lock_(lock), held_(lock.try_lock()) {}
+  IRQ_OFF_INLINE ~TryGuard() {
     if (held_) lock_.unlock();
   }
   TryGuard(const TryGuard&) = delete;
@@ -87,7 +96,7 @@ class TryGuard {
   explicit operator bool() const { return held_; }
 
  private:
-  InterruptsOff off_;  // first in, last out
+  InterruptsOff off_;  // constructed first, destroyed last
   Lock& lock_;
   const bool held_;
 };

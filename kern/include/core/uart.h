@@ -10,8 +10,8 @@ void uart_early_init();
 bool uart_present(unsigned port);
 // Sends all bytes, polling. Any context.
 void uart_write(unsigned port, const char* data, size_t size);
-// Interrupts for received bytes: `receive` is called in interrupt context for each byte. ENODEV as
-// false.
+// Turns on interrupts for received bytes: `receive` is called in interrupt context for each byte.
+// False if there is no such port, or if its interrupt cannot be registered.
 bool uart_listen(unsigned port, void (*receive)(unsigned port, uint8_t byte));
-// Waits until all that was written is on the line. Any context.
+// Waits until all written bytes are on the line. Any context.
 void uart_drain();

@@ -1,5 +1,5 @@
-// Copying between kernel and user space. The addresses come from user programs and may be anything:
-// a bad one gives EFAULT. May sleep (a page may have to be copied or made).
+// Copying between kernel and user space. The addresses come from user programs and may have any
+// value: EFAULT for an invalid one. May sleep, since a page may have to be copied or made.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,11 @@
 
 Result<void> copy_from_user(void* to, uint64_t from, size_t size);
 Result<void> copy_to_user(uint64_t to, const void* from, size_t size);
-// Copies a string with its NUL, at most `size` bytes; the length without the NUL. ENAMETOOLONG if
-// it is longer.
+// Copies a string with its NUL, at most `size` bytes; returns the length without the NUL.
+// ENAMETOOLONG if the string is longer.
 Result<size_t> copy_string_from_user(char* to, uint64_t from, size_t size);
-// As copy_from_user, but never sleeps: what is not mapped right now is false. Any context but NMI.
+// As copy_from_user, but never sleeps: false if a page is not mapped right now. Any context but
+// NMI.
 bool load_user_now(void* to, uint64_t from, size_t size);
-// The same of eight bytes, with interrupts off.
+// As load_user_now, for eight bytes. Interrupts off.
 bool load_user_word(uint64_t from, uint64_t* to);

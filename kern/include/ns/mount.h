@@ -7,18 +7,19 @@
 #include "lib/list.h"
 #include "ns/device.h"
 
-// One channel that stands at a place; several make a union.
+// A channel that is mounted on a file. If several channels are mounted on one file, they form a
+// union.
 struct Mount {
   ListNode link;
   Ref<Chan> chan;  // not open
-  bool create;     // new files are made here
+  bool create;     // new files of the union are made in this member
 };
 
-// A place where something is mounted, by the file that is covered. Two channels to it count as the
-// same when device and qid path are equal.
+// A mount point: the covered file. Two channels with equal device and qid path are the same mount
+// point.
 struct MountHead {
   ListNode link;
-  Ref<Chan> target;  // not open; keeps the qid from being given to another file
+  Ref<Chan> target;  // not open; prevents the reuse of the qid for another file
   List<Mount, &Mount::link> members;
 
   bool covers(const Device* device, uint64_t path) const {
@@ -26,7 +27,7 @@ struct MountHead {
   }
 };
 
-// The mount table of one or more processes. fork shares it, as a copy is made only on request.
+// The mount table of one or more processes: a child shares the table of its parent.
 class Namespace : public RefCounted<Namespace> {
  public:
   static constexpr RefKind kRefKind = RefKind::kNamespace;
@@ -37,26 +38,28 @@ class Namespace : public RefCounted<Namespace> {
   Namespace& operator=(const Namespace&) = delete;
 
   Chan& root() { return *root_; }
-  // What stands at the file (device, path): member `index` of the union there, or nothing after the
-  // last. `create` (may be nullptr) gets whether new files are made in it.
+  // Member `index` of the union mounted on the file (device, path), or nothing after the last.
+  // `create` (may be nullptr) becomes true if new files are made in that member.
   Ref<Chan> member(const Device* device, uint64_t path, size_t index, bool* create = nullptr);
-  // A place where `chan` has been bound; nothing if it stands nowhere.
+  // A mount point where `chan` is bound; nothing if there is none.
   Ref<Chan> bound_at(const Chan& chan);
   size_t member_count(const Device* device, uint64_t path);
-  // Puts `source` at `target`, both not open. `flags`: ABI_BIND_*. ENOMEM. May sleep.
+  // Mounts `source` on `target`, both not open. `flags`: ABI_BIND_*. ENOMEM. May sleep.
   Result<void> bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t flags);
-  // EINVAL if nothing stands there.
+  // Undoes all mounts at the file. EINVAL if nothing is mounted there.
   Result<void> unmount(Chan& target);
 
  private:
   MountHead* find(const Device* device, uint64_t path) REQUIRES(lock_);
 
   const Ref<Chan> root_;
-  std::atomic<size_t> head_count_{0};  // peeked without the lock: most files are not mount points
+  // Number of mount points. member() first reads the number without the lock, and returns if it is
+  // 0.
+  std::atomic<size_t> head_count_{0};
   Spinlock lock_{LockRank::kNamespace};
   // Under `lock_`.
   List<MountHead, &MountHead::link> heads_ GUARDED_BY(lock_);
 };
 
-// The caches of namespaces and mounts. Once, at boot.
+// Makes the caches of namespaces and mounts. Once, at boot.
 void mount_init();

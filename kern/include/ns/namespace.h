@@ -1,4 +1,4 @@
-// Namespaces: which channel stands where. Path walk, bind, the descriptor table of a process.
+// Namespaces: path walk, bind, and the descriptor table of a process.
 #pragma once
 
 #include <cstddef>
@@ -11,41 +11,42 @@
 #include "ns/device.h"
 #include "ns/mount.h"
 
-// A namespace with nothing but `#root` in it. ENOMEM. May sleep, as all that is here.
+// A namespace that contains only `#root`. ENOMEM. All functions here may sleep.
 Result<Ref<Namespace>> namespace_create();
 
-// Which symbolic links a walk follows: all, all but one at the end of the path, or none.
+// The symbolic links that a walk follows: all, all but one at the end of the path, or none.
 enum class Links : uint8_t { kFollow, kNotLast, kNone };
 
-// What a path is resolved against.
+// The context in which a path is resolved.
 struct PathContext {
   Namespace* ns;
-  Chan* cwd;  // a directory, open or not; nullptr: the root
+  Ref<Chan> cwd;  // a directory, open or not; empty: the root
   Credentials who;
 };
 
 inline constexpr size_t kMaxPath = 1024;
 inline constexpr size_t kMaxName = 255;
 
-// The channel that `path` names, not open, held by nobody else. Relative to cwd, absolute from the
-// namespace's root, or #device/…. ENOENT, ENOTDIR, EACCES, ENAMETOOLONG, ELOOP (more than 40
-// symbolic links), ENXIO (no such device).
-// With kNotLast a symbolic link at the end of the path is not followed, unless a slash is after it.
+// Returns a channel to the file `path`. The channel is not open, and nobody else holds it. The path
+// is relative to cwd, absolute from the namespace's root, or #device/…. ENOENT, ENOTDIR, EACCES,
+// ENAMETOOLONG, ELOOP (more than 40 symbolic links), ENXIO (no such device). With kNotLast, follows
+// a symbolic link at the end of the path only if a slash comes after it.
 Result<Ref<Chan>> path_walk(const PathContext& context, std::string_view path,
                             Links links = Links::kFollow);
 // Opens, and with ABI_O_CREAT creates. EEXIST with ABI_O_EXCL; ELOOP with ABI_O_NOFOLLOW for a
 // symbolic link; ABI_O_TRUNC truncates.
 Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, uint32_t flags,
                             uint32_t mode);
-// Makes the directory, FIFO or file that `mode` says, with its permissions. EEXIST.
+// Makes a directory, FIFO or file, as given by `mode`, with its permissions. EEXIST.
 Result<void> path_make(const PathContext& context, std::string_view path, uint32_t mode);
-// A symbolic link to `target`, which need not be there. EEXIST.
+// Makes a symbolic link to `target`, which need not exist. EEXIST.
 Result<void> path_symlink(const PathContext& context, std::string_view target,
                           std::string_view path);
-// One more name for the file `from`. EPERM for a directory; EXDEV; EEXIST.
+// Makes another name for the file `from`. EPERM for a directory; EXDEV; EEXIST.
 Result<void> path_link(const PathContext& from_context, std::string_view from,
                        const PathContext& context, std::string_view to, Links links);
-// `directory`: rmdir (ENOTDIR, ENOTEMPTY), else unlink (EISDIR).
+// Removes `path`: with `directory` as rmdir does (ENOTDIR, ENOTEMPTY), otherwise as unlink does
+// (EISDIR).
 Result<void> path_remove(const PathContext& context, std::string_view path, bool directory);
 Result<void> path_rename(const PathContext& from_context, std::string_view from,
                          const PathContext& context, std::string_view to);
@@ -54,22 +55,23 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
                        uint32_t flags);
 Result<void> path_unmount(const PathContext& context, std::string_view target);
 
-// Changes `name` (its `length` of at most kMaxPath bytes; without a NUL), by which `chan` was
-// reached when `named_at` directories had been renamed, to one by which it can be reached now. The
-// same name if it still leads there or if the device's names never change; else by the device's
-// root. ENOENT if there is none, as of what has been removed, or none is known; ENAMETOOLONG; EINTR
-// if the process is to end; `name` is then as it was.
+// Replaces an old name of `chan` by a name that leads to it now. `name` has `length` bytes, at most
+// kMaxPath, and no NUL; the name led to `chan` when directory_renames() was `named_at`. The name
+// stays if it still leads to `chan`, or if the device's names never change; otherwise the new name
+// begins at the device's root. ENOENT if `chan` has been removed or has no known name;
+// ENAMETOOLONG; EINTR if the process is ending. On an error `name` is unchanged.
 Result<void> present_name(Namespace& ns, Chan& chan, uint64_t named_at, char* name, size_t& length);
-// The same of the channel's own name, which may be asked for later than the channel was made. With
-// a NUL; its length without. ENOENT too if it has none.
+// As present_name() for the channel's own name (Chan::path): stores the present name with a NUL in
+// `name` and returns its length without the NUL. ENOENT also if the channel has no name.
 Result<size_t> chan_present_name(Namespace& ns, Chan& chan, char (&name)[kMaxPath]);
-// How many directories have been renamed since boot.
+// The number of directory renames since boot.
 uint64_t directory_renames();
 
-// From now on until `chan` goes its file is `use`d by it: a file is not written to while it is
-// executed, nor the other way round. ETXTBSY, ENOMEM. `chan` is held by nobody else. May sleep.
+// Marks the file of `chan` as written or executed (`use`) until `chan` ends: a file cannot be
+// written while it is executed, nor executed while it is written. ETXTBSY, ENOMEM. Nobody else
+// holds `chan`. May sleep.
 Result<void> file_use_begin(Chan& chan, FileUse use);
-// The memory that it may need, for who must have it before something else is done.
+// The memory that file_use_begin may need, for callers that allocate it in advance.
 class FileUseReserve {
  public:
   FileUseReserve() = default;
@@ -83,23 +85,26 @@ class FileUseReserve {
   friend Result<void> file_use_begin(Chan& chan, FileUse use, FileUseReserve& reserve);
   UsedFile* file_ = nullptr;
 };
-// The same; with a reserve that is full ETXTBSY only.
+// Does what file_use_begin(chan, use) does, with memory from a filled reserve: fails only with
+// ETXTBSY.
 Result<void> file_use_begin(Chan& chan, FileUse use, FileUseReserve& reserve);
 
-// The next bytes of directory entries (abi_dirent) of an open directory, unions merged. EINVAL if
-// not one fits; EINTR if the process is to end before there is one.
+// Reads the next entries (abi_dirent) of an open directory; the members of a union are merged.
+// EINVAL if the buffer is too small for one entry; EINTR if the process is ending before an entry
+// was read.
 Result<size_t> directory_read(Chan& directory, char* buffer, size_t size);
 
-// Holds the offset of an open file for one call, if its device has one_offset: whoever shares the
-// file waits, so that two writes do not go to the same place. O_APPEND does not change meanwhile.
+// Holds the offset of an open file for one call, if its device has one_offset. Other users of the
+// open file wait, so that two writes do not use the same offset. The flag O_APPEND does not change
+// during the hold.
 class OffsetHold {
  public:
   OffsetHold() = default;
   OffsetHold(const OffsetHold&) = delete;
   OffsetHold& operator=(const OffsetHold&) = delete;
   ~OffsetHold();
-  // Once. May sleep; EINTR if the process is to end. The holder keeps a reference to the channel
-  // for longer than the hold.
+  // Takes the hold, once. May sleep; EINTR if the process is ending. The caller's reference to the
+  // channel outlives the hold.
   Result<void> take(Chan& chan);
 
  private:
@@ -109,35 +114,38 @@ class OffsetHold {
 // The descriptors of a process.
 class FdTable;
 Result<FdTable*> fd_table_create();
-// For fork: the same open files.
+// Makes a table with the same open files, for fork.
 Result<FdTable*> fd_table_copy(FdTable& table);
-// Closes everything.
+// Closes all descriptors and frees the table.
 void fd_table_destroy(FdTable* table);
 inline constexpr int kMaxFds = 256;
-// The lowest free descriptor >= `lowest` gets the channel. EMFILE, ENOMEM.
+// Installs the channel at the lowest free descriptor >= `lowest`. EMFILE, ENOMEM.
 Result<int> fd_install(FdTable& table, Ref<Chan> chan, bool close_on_exec, int lowest = 0);
-// EBADF.
+// Returns the open file of a descriptor. EBADF.
 Result<Ref<Chan>> fd_get(FdTable& table, int fd);
 Result<void> fd_close(FdTable& table, int fd);
 Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec);
 Result<bool> fd_close_on_exec(FdTable& table, int fd);
 Result<void> fd_set_close_on_exec(FdTable& table, int fd, bool on);
 void fd_close_for_exec(FdTable& table);
-// The process, whose record locks have the table as owner, is about to ask for one: from now on a
-// descriptor that is closed takes those on its file away.
+// The process is about to request a record lock. The table owns the process's record locks; from
+// now on, closing a descriptor removes the process's locks on the descriptor's file.
 void fd_may_have_locks(FdTable& table);
-// Descriptors are installed below `limit` from now on; those above it stay.
+// From now on new descriptors are below `limit`. Open descriptors above the limit stay open.
 void fd_set_limit(FdTable& table, int limit);
+
+// Memory of `size` bytes for shared maps: an open file of #tmp, without a name. ENOMEM, ENOSPC.
+Result<Ref<Chan>> shared_memory_create(uint64_t size);
 
 // Two ends of a pipe (#pipe), for the pipe system call.
 struct PipeEnds {
   Ref<Chan> reader, writer;
 };
 Result<PipeEnds> pipe_create();
-// Opens the FIFO `file`, which is not open, and waits until somebody has it open for the other
-// direction; with ABI_O_NONBLOCK it does not wait, and ENXIO if there is nobody to read. EINTR,
-// EACCES, ENOMEM.
+// Opens the FIFO `file`, which is not open, and waits until it is open for the other direction,
+// too. With ABI_O_NONBLOCK does not wait: ENXIO for a writer without readers. EINTR, EACCES,
+// ENOMEM.
 Result<Ref<Chan>> fifo_open(Ref<Chan> file, uint32_t flags, const Credentials& who);
 
-// Namespaces and channels. Once, at boot, after the scheduler runs.
+// Sets up namespaces and channels. Once, at boot, after the scheduler runs.
 void ns_init();

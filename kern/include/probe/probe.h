@@ -1,9 +1,9 @@
-// Probes: a consumer is told, on the CPU where it happens, that a function of the kernel or of a
-// program is called or returns.
+// Probes: a consumer is called, on the same CPU, when a function of the kernel or of a program is
+// called or returns.
 //
-// Three parts meet here. src/probe/kernel_probes.cc puts probes on kernel functions,
-// src/proc/user_probes.cc on functions of programs; src/probe/probe_recorder.cc is the
-// consumer behind #probe. docs/probes.md says what users see.
+// src/probe/kernel_probes.cc puts probes on kernel functions, src/proc/user_probes.cc on functions
+// of programs; src/probe/probe_recorder.cc is the consumer behind #probe. docs/probes.md explains
+// probes for users.
 #pragma once
 
 #include <atomic>
@@ -18,42 +18,45 @@
 class Chan;
 
 struct ProbeHit {
-  uint32_t tag;   // as given with the probe
+  uint32_t tag;   // tag that was given with the probe
   bool returned;  // false: the function is being called; true: it is about to return
-  bool user;      // it is a program's
-  // Where the return address stands. A call and its return have the same; calls made from within
-  // have lower ones. What is entered at the same or a higher place ends, without a return, all that
-  // was entered below (exceptions, longjmp).
+  bool user;      // the function is a program's
+  // The address of the return address. A call and its return have the same address; nested calls
+  // have lower addresses. A call means that all calls still open at the same or a lower address
+  // have ended without a return (exceptions, longjmp).
   uint64_t stack_pointer;
-  // Kernel: of a frame from which walk_kernel_stack finds the function itself (the address after
-  // its nop; not at a return), then its caller, and so on. User: 0, walk_user_stack_of_call() finds
-  // the same.
+  // Kernel: the argument for walk_kernel_stack(). At a call the walk finds the address after the
+  // function's nop, then the callers; at a return it finds only the callers. User: 0;
+  // walk_user_stack_of_call() finds the frames.
   uint64_t frame_pointer;
   const ProbeRegisters*
-      registers;   // at the entry; at a return only what a result is in has a meaning
-  uint64_t flags;  // RFLAGS of whoever is hit
-  // Whether whoever is hit may be interrupted. Otherwise it may be in the middle of a change of
-  // what this CPU alone has, the allocator's magazines among it: nothing may be allocated.
+      registers;   // registers at the call; at a return only those with a result are valid
+  uint64_t flags;  // RFLAGS of the probed code
+  // True if the probed code runs with interrupts on. Otherwise it may be changing per-CPU data,
+  // such as the allocator's magazines: the consumer must not allocate then.
   bool interrupts_on() const { return (flags & kRflagsIf) != 0; }
 };
 
 enum class ProcessLeft : uint8_t { kEnded, kOtherProgram };
 
-// Who is told. hit() is called with interrupts off, never in an NMI, and never for what happens on
-// this CPU within a hit(): a guard for each CPU keeps that out and counts it here. It neither
-// sleeps nor faults.
+// The consumer of a probe. hit() is called with interrupts off, never in an NMI, and never for a
+// probe that is hit within hit() on the same CPU: a guard on each CPU suppresses and counts these.
+// hit() neither sleeps nor faults.
 class ProbeConsumer {
  public:
   virtual void hit(const ProbeHit& hit) = 0;
-  // The process, which is the current one, ends or becomes another program (interrupts on, may
-  // sleep): what it has entered will not return, its memory is gone. Only for consumers with user
-  // probes or watching memory.
+  // The current thread, the task with this id, will not run its program any more: its calls will
+  // not return. Interrupts on, may sleep. thread_left() and the three functions below are called
+  // only for consumers that have user probes or watch memory.
+  virtual void thread_left(uint32_t id) { static_cast<void>(id); }
+  // The current process ends or becomes another program: its memory is gone. All threads, or all
+  // but the current one, have ended; thread_left() was called for each, including the current one.
   virtual void process_left(uint32_t pid, ProcessLeft how) {
     static_cast<void>(pid), static_cast<void>(how);
   }
-  // The current process (interrupts on, may sleep) has got, or given back, a range of memory by
-  // mmap and munmap: whole pages, of which mmap was asked for the first `size` bytes; what is given
-  // back is told in whole pages. For consumers that watch memory.
+  // The current process has mapped or unmapped a range of memory by mmap or munmap. `size` is in
+  // bytes: for mmap as requested, although mmap maps whole pages; for munmap, a multiple of the
+  // page size. Interrupts on, may sleep. For consumers that watch memory.
   virtual void memory_mapped(uint64_t address, uint64_t size) {
     static_cast<void>(address), static_cast<void>(size);
   }
@@ -61,59 +64,60 @@ class ProbeConsumer {
     static_cast<void>(address), static_cast<void>(size);
   }
 
-  // Hits that the guard has kept out.
+  // Hits that the guard has suppressed.
   std::atomic<uint64_t> kept_out{0};
 
-  // src/proc/user_probes.cc's.
-  struct UserPart {
+  // Only src/proc/user_probes.cc uses this.
+  struct UserProbeState {
     ListNode link;
     ProbeConsumer* consumer = nullptr;
-    uint32_t calls = 0;  // of process_left and the two below it that are under way
+    uint32_t calls = 0;  // calls of thread_left and the three functions below it that are under way
     bool watches_memory = false;
     bool leaving = false;
-  } user_part;
+  } user_state;
 };
 
-// --- Kernel functions (src/probe/kernel_probes.cc). They are numbered from 0 in order of address,
-// for as long as the system runs.
+// --- Kernel functions (src/probe/kernel_probes.cc). Each function has a constant number, from 0 on
+// in the order of addresses.
 
 struct KernelFunction {
   uint64_t address;
   const char* name;    // as in #mem/ksyms
-  uint32_t consumers;  // that have a probe on it
+  uint32_t consumers;  // number of consumers with a probe on the function
 };
 uint32_t kernel_function_count();
-// Of those that can be probed.
+// Returns number `index` of the functions that can be probed.
 KernelFunction kernel_function(uint32_t index);
 
 struct KernelProbe {
   uint32_t function;
   uint32_t tag;
-  bool returns;  // the consumer is told of returns too
+  bool returns;  // hit() is called for returns, too
 };
-// Probes for a consumer that has none. When it returns every call of the functions on any CPU is
-// told; on failure none is. ENOMEM. May sleep; no lock held.
+// Sets probes for a consumer that has none. When it returns, every call of the functions on any CPU
+// hits; on failure none does. ENOMEM. May sleep; no lock held.
 Result<void> kernel_probes_arm(ProbeConsumer& consumer, std::span<const KernelProbe> probes);
-// When it returns no hit() of it is under way or will come, and the text of functions without a
-// probe is what it was. May sleep.
+// Removes the consumer's probes. When it returns, no hit() is under way or will come, and functions
+// without a probe have their original text. May sleep.
 void kernel_probes_disarm(ProbeConsumer& consumer);
 
 // --- Functions of programs (src/proc/user_probes.cc). A probe is on a program's file: in every
-// process that runs it now or later, whatever the names of the file. Whose hits count is the
-// consumer's to decide.
+// process that runs it now or later, under any name of the file. The consumer filters hits by
+// process.
 
 struct UserProbe {
-  uint64_t address;  // of the function: a five-byte nop stands there
+  uint64_t address;  // address of the function, which begins with a five-byte nop
   std::span<const uint64_t>
-      returns;  // its `ret` instructions; empty: the consumer is not told of returns
+      returns;  // addresses of the function's `ret` instructions; empty: no hit() for returns
   uint32_t tag;
 };
-// As for the kernel. `program` is an open ELF file. EINVAL, with the error string set, if at one of
-// the addresses stands something else; ENOMEM. A consumer may be given probes on several programs.
+// Sets probes, as kernel_probes_arm() does, on functions of `program`, an open ELF file. EINVAL,
+// with the error string set, if one of the addresses has other instructions; ENOMEM. A consumer may
+// have probes on several programs.
 Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& program,
                              std::span<const UserProbe> probes);
-// All of the consumer's, on all programs, and its watching of memory. Waits for hit(),
-// process_left() and memory_…() that are under way: no lock is held that these take.
+// Removes all probes of the consumer, on all programs, and its watch of memory. Waits for calls of
+// hit(), …_left() and memory_…() under way: the caller holds no lock that these take.
 void user_probes_disarm(ProbeConsumer& consumer);
-// The consumer is told of mmap and munmap by all processes. Cannot fail.
+// Calls memory_…() of the consumer for mmap and munmap by all processes. Cannot fail.
 void user_probes_watch_memory(ProbeConsumer& consumer);

@@ -1,4 +1,4 @@
-// Processes: a task with an address space, descriptors and a place in the tree of processes.
+// Processes: threads with an address space, descriptors, a parent and children.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,13 @@ Result<void> process_start_init(const char* path);
 // The process of the current task, or nullptr.
 Process* current_process();
 
-// An open file of the current process. EBADF; also if there is no process.
+// Returns an open file of the current process. EBADF if the descriptor is not open, or the current
+// task has no process.
 Result<Ref<Chan>> process_file(int fd);
 
 // --- For #proc, #cons and the tracer.
 
-// A process for ever: its PID, and how often PIDs had come round when it got that.
+// Identifies a process uniquely: its PID, and how often PIDs had wrapped when it got the PID.
 struct ProcessId {
   uint32_t pid = 0, generation = 0;
   bool operator==(const ProcessId&) const = default;
@@ -33,30 +34,41 @@ struct ProcessInfo {
   char state;     // R S Z T as ps shows it
   char name[32];  // last component of the program's path
   char path[256];
-  char program[256];  // path of the ELF file: of a script, its interpreter's
+  char program[256];  // path of the ELF file; for a script, of its interpreter
   uint8_t build_id_size;
   uint8_t build_id[32];
-  uint64_t memory_bytes;              // of user memory mapped
-  uint64_t user_ticks, system_ticks;  // kTickHz a second
-  uint64_t start_ticks;               // since boot
+  uint64_t memory_bytes;              // bytes of mapped user memory
+  uint64_t user_ticks, system_ticks;  // CPU time; kTickHz ticks a second
+  uint64_t start_ticks;               // ticks from boot to the start of the process
   uint32_t terminal;                  // (major << 8) | minor; 0: none
+  uint32_t threads;                   // number of threads; 0 for a zombie
 };
-// ESRCH.
+// Returns facts about the process. ESRCH if there is no such process.
 Result<ProcessInfo> process_info(uint32_t pid);
 Result<ProcessInfo> process_info(ProcessId id);
+struct ThreadInfo {
+  uint32_t id;
+  char state;  // R S T
+  char name[32];
+  uint64_t user_ticks, system_ticks;  // CPU time; kTickHz ticks a second
+};
+// Among the threads of the process, returns the one with the smallest id above `id`; ESRCH if there
+// is none.
+Result<ThreadInfo> process_next_thread(ProcessId process, uint32_t id);
 // The smallest PID greater than `pid`; 0 if there is none. Zombies included.
 uint32_t process_next(uint32_t pid);
-// The arguments as they stand in the process's memory, separated by NULs; ESRCH. May sleep.
+// Copies the arguments from the process's memory, separated by NULs. ESRCH. May sleep.
 Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size);
 
 // Sends a signal to a process (pid > 0) or to a group (pid < 0). ESRCH, EPERM unless `who` is root
 // or the owner. Any context when who.uid is 0.
 Result<void> process_signal(int32_t pid, int signal, const Credentials& who);
-// To this process, not to another that has its PID by now.
+// Sends a signal to this process, but not to another process that has the same PID by now. Returns
+// the same errors, and may be called in the same contexts, as process_signal(pid).
 Result<void> process_signal(ProcessId id, int signal, const Credentials& who);
 
-// Whether the current process ends, or a signal waits that ends it: long loops of devices look, and
-// give up. False in a kernel task.
+// True if the current process is ending, or a signal that ends it is pending: long loops of devices
+// then give up. False in a kernel task.
 bool process_is_ending();
 
 void proc_init();

@@ -1,4 +1,4 @@
-// What nobody can reach any more: the interface for the rest of the kernel. The theory is in
+// The search for unreachable objects: its interface for the rest of the kernel. The theory is in
 // src/reach/reach.cc; docs/unreachable.md explains it for users.
 #pragma once
 
@@ -11,72 +11,76 @@
 #include "lib/units.h"
 #include "slab.h"
 
-// What is told which memory is in use. Passed to those who know of memory that no pointer leads to;
-// while all CPUs are stopped, with interrupts off: nothing may be allocated or freed, no sleeping
-// lock taken. Spinlocks are free, since nobody is stopped while he holds one.
+// A provider of roots reports memory in use to a visitor. All CPUs are stopped and interrupts are
+// off: the provider neither allocates nor frees, and takes no sleeping lock. Spinlocks are free,
+// since no CPU is stopped while it holds one.
 class ReachVisitor {
  public:
-  // What `address` lies in is in use, and what it leads to.
+  // Marks the object that contains `address`, and everything that can be reached from the object.
   virtual void object(const void* address) = 0;
-  // The same for each word from `from` to before `to`, multiples of eight, that is an address.
+  // Does what object() does for each word in [from, to) that is an address. `from` and `to` are
+  // multiples of eight.
   virtual void words(const void* from, const void* to) = 0;
-  // The same for the kernel stack of a task, from its saved stack pointer to its end: here a word
-  // may be the physical address of a page too.
+  // Does what words() does for the kernel stack of a task, from the saved stack pointer to the end
+  // of the stack. Here a word may also be the physical address of a page that is an object, or the
+  // page-table entry of such a page.
   virtual void stack(const TaskHead& task, uint64_t from, uint64_t to) = 0;
-  // A page of physical memory is in use.
+  // Marks a page of physical memory.
   virtual void page(PhysAddr page) = 0;
-  // The same for a page table. False if it is none or has been walked: the caller does not look
-  // into it.
+  // Marks a page that is a page table. False if the page is no page table, or has been walked
+  // already: the caller then does not read it.
   virtual bool table(PhysAddr page) = 0;
-  // What `address` lies in has no pointers, or its owner follows them: it is not looked through.
-  // Before anything is marked (ReachProvider::hide).
+  // Declares that the object that contains `address` has no pointers, or that its owner follows
+  // them: its words are not scanned. Called only by ReachProvider::hide, before anything is marked.
   virtual void hide(const void* address) = 0;
 
  protected:
   ~ReachVisitor() = default;
 };
 
-// Registered at boot, for good, by who has memory that no pointer in static memory, on a stack or
-// in another object leads to, or that only it can explain. Each may be nullptr.
+// Callbacks of a subsystem that can describe its memory, or that has memory to which no pointer
+// leads from static memory, a stack or another object. Registered at boot, and never
+// unregistered. Each callback may be nullptr.
 struct ReachProvider {
   void (*hide)(ReachVisitor& visitor);
   void (*roots)(ReachVisitor& visitor);
-  // What an address, any number, is in the provider's memory; or, of a live object of `cache`, what
-  // that is. In words, as format() does: the length; 0 if it is none of the provider's. All CPUs
-  // are stopped.
+  // describe() writes a text about `address`, which may be any number; meaning(), about a live
+  // object of `cache`. Both functions return the length of the text as format() does, or 0 if the
+  // address or object is not the provider's. All CPUs are stopped.
   int (*describe)(uint64_t address, char* buffer, size_t size) = nullptr;
   int (*meaning)(const kmem_cache* cache, const void* object, char* buffer, size_t size) = nullptr;
   ReachProvider* next = nullptr;
 };
 void reach_register(ReachProvider& provider);
-// Registered at boot, for good: `walk` is called for each object of the cache that is reached. The
-// object may be being made or destroyed. Its words are looked through besides.
+// Registers a function that is called for each reached object of the cache. At boot; it is never
+// unregistered. The object may be half made or half destroyed. Its words are scanned as well.
 void reach_register_walker(kmem_cache* cache,
                            void (*walk)(const void* object, ReachVisitor& visitor));
 
-// What the scheduler knows of tasks that wait. Registered at boot, for good. All CPUs are stopped
-// when it is asked.
+// The scheduler's information about waiting tasks. Registered once, at boot. Called with all CPUs
+// stopped.
 class Mutex;
 struct ReachTasks {
   // Calls wait(argument, task, lock) for each task that waits for a sleeping lock.
   void (*waits)(void (*wait)(void* argument, const TaskHead& task, const Mutex& lock),
                 void* argument);
-  // The return addresses on the stack of a task that waits, innermost first; how many.
+  // Stores the return addresses on the stack of a waiting task, innermost first; returns their
+  // number.
   size_t (*stack)(const TaskHead& task, uint64_t* program_counters, size_t max);
 };
 void reach_register_tasks(const ReachTasks& tasks);
 
-// Once, after trace_init(): dumps of references say where these lie (src/reach/references.cc).
+// Makes dumps of references say where each reference is stored (src/reach/references.cc). Once,
+// after trace_init().
 void reach_init();
 
 // --- The report.
 
-// How many looks one report makes: 1 to kReachMaxLooks. EINVAL.
+// Sets the number of searches that one report makes: 1 to kReachMaxLooks. EINVAL.
 inline constexpr unsigned kReachMaxLooks = 16;
 Result<void> reach_set_looks(unsigned looks);
-// Stops all CPUs, looks, and says what was found. By one at a time, the next waits. ENOMEM: there
-// is no memory for the index; EINTR: the process is to end. May sleep; interrupts on, no spinlock
-// held.
+// Stops all CPUs, searches, and makes the report. One caller at a time; others wait. ENOMEM: no
+// memory for the index; EINTR: the process is ending. May sleep; interrupts on, no spinlock held.
 class ReachReport;
 Result<ReachReport*> reach_report_make();
 std::string_view reach_report_text(const ReachReport* report);

@@ -1,13 +1,13 @@
-// Coverage: which places of the kernel's code the system calls of some tasks have reached.
+// Coverage: the branches of the kernel's code that the system calls of selected tasks have reached.
 //
 // With CONFIG_COVERAGE the compiler calls __sanitizer_cov_trace_pc at every branch of the sources
-// that kern.mk names (KERN_COVERED): those in which system calls do their work, not entry, locks,
-// allocator, hooks and scheduler, which differ from run to run. A task that uses a map records
-// there where it comes by, itself, not the interrupts that hit it. Children record nothing until
-// they ask for it.
+// listed in kern.mk (KERN_COVERED): the implementation of system calls, but not entry, locks,
+// allocator, hooks and scheduler, which vary from run to run. A task that uses a map records its
+// own branches, not those of interrupts. Children record nothing until they use a map.
 //
-// A map has each place once, in the order in which they were first reached. So whoever reads on
-// where he stopped sees what is new since then, and nothing if that was all known.
+// A place is the return address of a call of __sanitizer_cov_trace_pc. A map has each reached place
+// once, in the order in which the places were first reached. So a reader that continues at the end
+// of its last read sees only places that were reached for the first time since then.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class CoverageMap : public RefCounted<CoverageMap> {
   static Result<Ref<CoverageMap>> create();  // ENOMEM. May sleep
   static void destroy(CoverageMap* map);
 
-  // Any context, any lock held; not NMI.
+  // Adds the place unless the map has it already. Any context but NMI; any lock may be held.
   void record(uint64_t return_address);
   // The places as an array of 64-bit return addresses: copies at most `size` bytes from `offset`,
   // in whole addresses; 0 at the end.
@@ -32,16 +32,16 @@ class CoverageMap : public RefCounted<CoverageMap> {
 
  private:
   static constexpr uint32_t kMaxPlaces = 1 << 15;
-  // A call has five bytes, so that two return addresses never lie within four.
+  // A call has five bytes, so two return addresses are at least five bytes apart.
   static constexpr uint64_t kGrain = 4;
 
-  // A bit for each kGrain bytes of the kernel's code, behind the object.
+  // A bit for each kGrain bytes of the kernel's code. The bits lie after the object.
   std::atomic<uint64_t>* seen() { return reinterpret_cast<std::atomic<uint64_t>*>(this + 1); }
 
-  std::atomic<uint32_t> count_{0};  // of places; beyond kMaxPlaces they are not kept
+  std::atomic<uint32_t> count_{0};  // number of places; those beyond kMaxPlaces are dropped
   std::atomic<uint64_t> places_[kMaxPlaces] = {};
 };
 
-// From now on the current task records in `map`, or (nullptr) nowhere. May sleep.
+// Makes the current task record in `map`; nullptr ends recording. May sleep.
 void coverage_use(CoverageMap* map);
 #endif

@@ -1,4 +1,5 @@
-// Tasks: threads of the kernel. A process is a task with a Process; a kernel task has none.
+// Tasks, which the scheduler runs. Each thread of a process has a task; a kernel task has no
+// process.
 #pragma once
 
 #include <atomic>
@@ -16,50 +17,53 @@
 #include "lib/units.h"
 
 class CoverageMap;
+struct Thread;
 
 enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
 
-// Which of its allocations a task wants to fail (`failnext` of #debug).
-struct FaultOrder {
-  uint64_t skip = 0;    // the next ones that succeed
-  uint64_t fail = 0;    // after them, those that fail
-  uint64_t failed = 0;  // since the order was given
-  // Its number among the processes of a sweep, from 1 on; 0: it is none of them.
+// Fault injection for a task: the allocations that shall fail (`failnext` of #debug).
+struct FaultInjection {
+  uint64_t skip = 0;    // the number of allocations that still succeed
+  uint64_t fail = 0;    // the number of allocations that then fail
+  uint64_t failed = 0;  // number of failures since the command was given
+  // For a sweep (drivers/dev/debug_failnext.cc): the number of the task's process in the sweep,
+  // from 1 on; 0: the task is not part of a sweep.
   uint32_t process = 0;
 };
 
 struct Task : TaskHead {
+  Thread* thread;  // the process's thread; nullptr for a kernel task
   std::atomic<TaskState> state;
   char error_string[ABI_ERRSTR_MAX];
-  FaultOrder fault_order;  // the task's own
+  FaultInjection fault_injection;  // only the task uses it
 #ifdef CONFIG_COVERAGE
-  HeldRef<CoverageMap> coverage;  // where the task records (sched/coverage.h). Its own
+  HeldRef<CoverageMap>
+      coverage;  // records the task's coverage (sched/coverage.h). Only the task uses it
 #endif
 
-  // Run queue lock of the CPU that the task is on.
-  uint32_t cpu;
+  // Guarded by the run queue lock of the CPU that the task is on.
+  CpuId cpu;
   bool pinned;  // stays on its CPU
   ListNode run_link;
-  uint32_t slice;  // ticks left
+  uint32_t slice;  // ticks that are left of the time slice
 
-  std::atomic<bool> interruptible;  // the sleep that the task is in ends when `interrupted` is set
-  std::atomic<bool> interrupted;    // a signal waits: interruptible sleeps end at once
-  const Mutex* waits_for;           // while the task waits for one that another task has. Its own
-  uint64_t held_mutexes;  // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
+  std::atomic<bool> interruptible;  // the current sleep ends when `interrupted` is set
+  std::atomic<bool> interrupted;    // a signal is pending: interruptible sleeps end at once
+  const Mutex* waits_for;  // a mutex that another task holds. Only the waiting task sets this field
+  uint64_t held_mutexes;   // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
   uint64_t user_ticks, system_ticks;
   uint64_t voluntary_switches, involuntary_switches;
-  int32_t extra_slice;  // ticks that it gets more, or fewer, than others
+  int32_t extra_slice;  // ticks by which a slice is longer (> 0) or shorter than usual
 
-  // Context switch only.
-  Context context;
+  Context context;                // the registers, while the task does not run
   uint64_t stack_base;            // lowest address of the kernel stack, above its guard page
-  void* stack_memory;             // the same in the direct map; nullptr for an idle task
-  UserRegisters* user_registers;  // saved when the task leaves the CPU, loaded when it gets it;
-                                  // nullptr for a kernel task. The process's
+  void* stack_memory;             // the stack's address in the direct map; nullptr for an idle task
+  UserRegisters* user_registers;  // the thread's registers: saved when the task leaves the CPU,
+                                  // loaded when it gets a CPU; nullptr for a kernel task
   void (*entry)(void*);
   void* argument;
   ListNode all_link;  // list of all tasks
-  bool exiting;       // counted by task_will_exit
+  bool exiting;       // task_will_exit() was called for the task
 
   uint64_t stack_top() const {
     return stack_base + kKernelStackSize;
@@ -74,44 +78,50 @@ inline Task* current_task() {
   return static_cast<Task*>(current_task_head());
 }
 
-// Makes the boot CPU's idle task current (so that what calls it has the lowest priority and must
-// not sleep); later each CPU calls sched_start_cpu and never returns. Memory is there, interrupts
-// may be on or off.
+// Makes the caller the boot CPU's idle task, which has the lowest priority and must not sleep.
+// Called when memory is set up, with interrupts on or off. Later each CPU calls sched_start_cpu,
+// which never returns.
 void sched_init();
 [[noreturn]] void sched_start_cpu();
-// What loads the address space of a task's process on this CPU when the task gets it. Called with
-// interrupts off and a run queue locked: it takes no lock. Kernel tasks run on the kernel's own
-// tables.
+// Registers the function activate(process), which loads the process's address space on this CPU
+// when a task of the process gets the CPU. For a kernel task `process` is nullptr: activate() loads
+// the kernel's own tables. It is called with interrupts off and a run queue locked, so it takes no
+// lock.
 void sched_register_activate(void (*activate)(Process* process));
 
 // A kernel stack: memory of the page arena, mapped above a guard page. ENOMEM. May sleep.
 struct KernelStack {
   uint64_t base;  // lowest address, above the guard page
-  void* memory;   // the same in the direct map
+  void* memory;   // the stack's address in the direct map
 };
 Result<KernelStack> kernel_stack_alloc();
 void kernel_stack_free(const KernelStack& stack);
 
 // Makes a task that is not yet runnable; `process` may be set before task_start. ENOMEM. May sleep.
 Result<Task*> task_create(const char* name, void (*entry)(void*), void* argument);
-// On CPU `cpu` for good, or (kAnyCpu) wherever the scheduler likes.
-inline constexpr uint32_t kAnyCpu = UINT32_MAX;
-void task_start(Task* task, uint32_t cpu = kAnyCpu);
+// Makes the task runnable: on CPU `cpu`, where it stays, or (kAnyCpu) on any CPU.
+inline constexpr CpuId kAnyCpu{UINT32_MAX};
+void task_start(Task* task, CpuId cpu = kAnyCpu);
 // Frees a task that was created and never started.
 void task_discard(Task* task);
-// Ends the current task; its stack and structure are freed by a reaper task. A process has set
-// `process` and `user_registers` to nullptr before it frees what they point at.
+// Ends the current task; a reaper task frees its stack and structure. A thread calls
+// task_leave_process first.
 [[noreturn]] void task_exit();
-// `leave` is called in each task that ends, by task_exit; it may sleep. There is one, set at boot.
+// Registers the function that task_exit calls in each ending task; it may sleep. Called once, at
+// boot.
 void task_register_exit(void (*leave)(Task&));
-// What a process that forks does for its child's task before that runs; the caller is `parent`.
+// Prepares the child's task of a fork before it runs; the caller is `parent`.
 void task_forked(Task& parent, Task& child);
-// `inherit` is called by task_forked; it cannot fail and must not sleep. There is one, set at boot.
+// Registers the function that task_forked calls; it cannot fail and must not sleep. Called once, at
+// boot.
 void task_register_fork(void (*inherit)(Task& parent, Task& child));
-// Makes task_drain_dead wait for the current task from now on: called before others can see that it
-// is about to end.
+// Makes task_drain_dead wait for the current task from now on. Called before others can see that
+// the task is about to end.
 void task_will_exit();
-// Gives the CPU away.
+// Separates the current task from its thread and process, which may then be freed: from now on the
+// task runs on the kernel's page tables and points to neither its thread nor its process.
+void task_leave_process();
+// Yields the CPU to other tasks.
 void task_yield();
 // Called from the tick and at the end of interrupts when need_resched is set and preemption is
 // allowed.
@@ -120,8 +130,9 @@ void schedule();
 void task_interrupt(Task* task);
 // All tasks, under the scheduler's list lock: visit must not sleep.
 void task_for_each(void (*visit)(Task& task, void* argument), void* argument);
-// The return addresses on the kernel stack of a task that does not run, and does not begin to,
-// innermost first; how many. A list lock held, or all CPUs stopped, keeps the task.
+// Stores the return addresses on the task's kernel stack, innermost first, and returns their
+// number. The task does not run. The caller holds the list lock, or all CPUs are stopped, so that
+// the task is not freed.
 size_t task_walk_stack(const Task& task, uint64_t* program_counters, size_t max);
 // Blocks until every task that has exited has been freed (for `settle`). May sleep.
 void task_drain_dead();

@@ -1,4 +1,4 @@
-// Timers: a call at a time. Resolution is one tick.
+// Timers: they call a function at a given time. The resolution is one tick.
 #pragma once
 
 #include "lib/list.h"
@@ -9,10 +9,11 @@ struct Timer {
   void (*callback)(void* argument);
   void* argument;
   Nanoseconds deadline;
-  uint32_t cpu;
+  CpuId cpu;
   ListNode link;
 };
 // Arms (again) for `deadline`. Any context.
 void timer_arm(Timer& timer, Nanoseconds deadline);
-// When it returns the callback is not running and will not run. Not from the callback itself.
+// When it returns, the callback is not running and will not run. Not called from the callback
+// itself.
 void timer_cancel(Timer& timer);

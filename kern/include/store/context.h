@@ -1,8 +1,9 @@
-// Contexts: who allocates, or calls a probed function. The table is src/store/context_table.h.
+// Contexts: the process, kernel task or interrupt that allocates, or calls a probed function. The
+// table is src/store/context_table.h.
 //
-// A context has a 32-bit id; 0 is "not recorded". Contexts live only while something is traced, so
-// that a system that traces nothing does not collect the processes that come and go: an id is made
-// when it is first wanted, and remembered in the task.
+// A context has a 32-bit id; 0 means "not recorded". An id is made on first use and cached in the
+// task. Contexts exist only while something is traced, so that an untraced system does not collect
+// contexts of ended processes.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +15,19 @@ struct TaskHead;
 
 enum class ContextKind : uint8_t { kKernelTask, kProcess, kInterrupt };
 
-// Processes are 1..kMaxPid.
+// PIDs are 1..kMaxPid.
 inline constexpr uint32_t kMaxPid = 32767;
 
 inline constexpr size_t kMaxBuildId = 20;
-// What a process runs.
+// The program that a process runs.
 struct TraceProgram {
   std::string_view path;
-  std::span<const uint8_t> build_id;  // of the ELF note; empty if there is none
+  std::span<const uint8_t> build_id;  // build id from the ELF note; empty if there is none
 };
-// What the store asks of processes: which program does this task run? The task is the current one
-// and has a process; it lives as long as the answer. Called with interrupts off, in any context but
-// NMI; takes no lock.
+// Returns the program of a task. The task is the current one and has a process; the result is valid
+// while the task exists. Called with interrupts off, in any context but NMI; takes no lock.
 using ProgramProvider = TraceProgram (*)(const TaskHead& task);
 void trace_register_program_provider(ProgramProvider provider);
-// The task is another program from now on (exec), and its user stack is none until it has entered
-// user mode again.
+// Called at exec: the task runs another program from now on, and has no user stack until it has
+// entered user mode again.
 void trace_program_changed(TaskHead& task);

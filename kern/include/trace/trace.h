@@ -11,11 +11,11 @@
 #include "lib/result.h"
 #include "slab.h"
 
-// Once, after memory and CPUs are there: the trace arena with its limit.
+// Makes the trace arena with its limit. Once, after memory and CPUs are set up.
 void trace_init();
 
-// --- What can have a trace: a cache, an arena or a kind of references. A word that is copied
-// freely; it holds no reference by itself.
+// --- A source of a trace: a cache, an arena or a kind of references. A TraceSource is one word, is
+// copied freely, and holds no reference by itself.
 class TraceSource {
  public:
   constexpr TraceSource() = default;
@@ -27,7 +27,7 @@ class TraceSource {
 
   explicit operator bool() const { return word_ != 0; }
   bool operator==(const TraceSource&) const = default;
-  // nullptr if it is another, or nothing.
+  // Returns the cache; nullptr if the source is not a cache.
   kmem_cache* cache() const {
     return word_ & kKind ? nullptr : reinterpret_cast<kmem_cache*>(word_);
   }
@@ -38,15 +38,18 @@ class TraceSource {
     return word_ & kReferences ? reinterpret_cast<RefClass*>(word_ & ~kKind) : nullptr;
   }
 
-  // All caches, then all arenas, in order of creation, then all kinds of references: as
-  // kmem_cache_next, with a reference, in exchange for that of `source`. May sleep.
+  // Returns the source after `source`: first all caches, then all arenas, in order of creation,
+  // then all kinds of references. With an empty `source` returns the first one; after the last
+  // returns an empty one. As kmem_cache_next() does, takes a reference to the result and releases
+  // the caller's reference to `source`. May sleep.
   static TraceSource next(TraceSource source);
-  // By name, with a reference; none if there is none, or only a zombie.
+  // Finds a source by name, and takes a reference. Empty if there is no such source, or only a
+  // zombie.
   static TraceSource find(std::string_view name);
-  // A reference keeps the structure and the trace. Releasing may sleep.
+  // A reference keeps the source's structure and its trace in memory. Releasing may sleep.
   void hold() const;
   void release() const;
-  // For a place that keeps a pointer.
+  // The source as a pointer-sized value.
   void* word() const { return reinterpret_cast<void*>(word_); }
   static TraceSource from_word(void* word) {
     TraceSource source;
@@ -54,17 +57,17 @@ class TraceSource {
     return source;
   }
 
-  const char* name() const;    // no two have the same
-  size_t object_size() const;  // bytes; the quantum of an arena; 0 of references
-  int flags() const;           // KMC_TRACED, KMC_EVER_TRACED, KMC_NOTRACE
+  const char* name() const;    // the source's unique name
+  size_t object_size() const;  // bytes; the quantum of an arena; 0 for references
+  int flags() const;           // a set of KMC_TRACED, KMC_EVER_TRACED, KMC_NOTRACE
   bool can_be_traced() const { return !(flags() & KMC_NOTRACE); }
   bool is_zombie() const;
-  // Objects that its callers hold; of an arena its direct callers; references. Exact when it is
-  // quiet.
+  // Number of objects that callers hold (of an arena: direct callers), or of references. Exact when
+  // the source is not in use.
   uint64_t live() const;
 
-  // The tracer's hands on it, as kmem_cache_master_flags, kmem_cache_cpu_flags,
-  // kmem_cache_unused_flags and kmem_cache_trace_slot. An arena has no flags for each CPU.
+  // For the tracer, as kmem_cache_master_flags, kmem_cache_cpu_flags, kmem_cache_unused_flags and
+  // kmem_cache_trace_slot. An arena has no per-CPU flags.
   void change_flags(int set, int clear) const;
   void change_cpu_flags(int set, int clear) const;
   void set_unused_flags(int set) const;
@@ -75,48 +78,53 @@ class TraceSource {
   uintptr_t word_ = 0;
 };
 
-// --- Control: each may sleep, with interrupts on and no spinlock held. On failure nothing has
-// changed and the error string is set.
+// --- Control: each may sleep, with interrupts on and no spinlock held.
 
-// Several commands, one a line: start [depth=N] [sample=BYTES] [min=N] [max=N] [pid=N], stop,
-// reset, mark. All lines are parsed before the first is done. EINVAL, EPERM, ENOSPC, EBUSY, ENOMEM.
+// Runs commands, one per line: start [depth=N] [sample=BYTES] [min=N] [max=N] [pid=N], stop, reset,
+// mark, and for checking (slab.h) check, nocheck, scan. All lines are parsed before the first runs.
+// EINVAL, EPERM, ENOSPC, EBUSY, ENOMEM, with the error string set. A command that fails changes no
+// trace; the commands before it have run.
 Result<void> trace_command(TraceSource source, std::string_view text);
-// The same for all that can be traced, but that `start` is for caches and arenas, and `refs` starts
-// the traces of all kinds of references. And `limit BYTES` (of trace memory), `reap` (kmem_reap),
-// `sweep` (trace_sweep), and `settle`: drains deferred work and waits until caches are quiet
-// (ETIMEDOUT). A start holds for what is made later too, until all are stopped.
+// Runs the commands of trace_command() for all sources, except that `start` starts only caches and
+// arenas; `refs` starts all kinds of references. Further commands: `limit BYTES` (of trace memory),
+// `reap` (kmem_reap), `sweep` (trace_sweep), and `settle`: drains deferred work and waits until
+// caches are quiet (ETIMEDOUT). A start also applies to caches and arenas made later, until a
+// `stop` for all sources.
 Result<void> trace_command_all(std::string_view text);
-// Registered by higher layers: work that `settle` has done first (drain dead tasks, deferred
-// frees). May sleep.
+// Registers work of a higher layer that `settle` does first (drain dead tasks, deferred frees).
+// `drain` may sleep.
 void trace_register_settle(void (*drain)());
 
 // --- Dumps.
 
-// A trace at one moment, formatted while it is read. The second of a trace waits until the first
-// does not need the trace any more: EINTR. It takes a workspace; without memory, one that is kept
-// for the purpose, and waits for that (dump_reserve.h): EINTR. ENOMEM: there is none. May sleep.
+// A trace at one moment, formatted while it is read. A second dump of the same trace waits until
+// the first has finished with the trace. A dump needs a workspace; when out of memory it waits for
+// a reserved one (dump_reserve.h), and fails with ENOMEM if none is reserved. A signal ends both
+// waits: EINTR. May sleep.
 class TraceDump;
-// Text of the dump from `offset` on, as for a file; 0 at its end. Reads must go forward (offset 0
-// begins again). By one at a time.
+// trace_dump_read() reads the dump's text from `offset` on, as from a file; 0 at the end. Offsets
+// must increase; offset 0 restarts the dump. A dump has one reader at a time.
 Result<TraceDump*> trace_dump_open(TraceSource source);
 Result<size_t> trace_dump_read(TraceDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_dump_close(TraceDump* dump);
-// All traces at one moment, which read as abi/tracedump.h says, from any offset on and by several
-// at once; 0 at its end. Opened as a TraceDump of each trace; needs them until it is closed.
+// All traces at one moment, in the format of abi/tracedump.h. Several readers may read at once,
+// from any offset; 0 at the end. Opening waits and fails as trace_dump_open() of each trace does.
+// The traces stay in use until the dump is closed.
 class TraceBinaryDump;
 Result<TraceBinaryDump*> trace_binary_open();
 size_t trace_binary_read(TraceBinaryDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_binary_close(TraceBinaryDump* dump);
-// "limit N used N stacks N contexts N untraced N sweeps N forgotten N", of trace memory, the tables
-// that all traces share, what could not be traced when it was made, and the sweeps of these tables;
-// a line "later NAME OPTIONS" for what is to
-// be traced when it is made; and one line for each trace: state and counters, as text. Writes at
-// most `size` bytes (no NUL) and returns the length that the whole text has. May sleep.
+// Writes "limit N used N stacks N contexts N untraced N sweeps N forgotten N": trace memory, the
+// tables that all traces share, the sources that could not be traced when they were made, and the
+// sweeps of the tables. Then a line "later NAME OPTIONS" for each source to be traced when it is
+// made, and one line for each trace: state and counters. Writes at most `size` bytes including the
+// NUL, and returns the length of the whole text. May sleep.
 Result<size_t> trace_status(char* buffer, size_t size);
 
-// Who has the memory: prints the stacks that hold most of what is traced to the log, before a
-// process is killed because there is none; at most every ten seconds. Allocates nothing, and waits
-// for no lock. Task context, no spinlock held.
+// Logs the stacks that hold most of the traced memory, before a process is killed for lack of
+// memory; at most every ten seconds. Allocates nothing, and waits for no lock. Task context, no
+// spinlock held.
 void trace_report_out_of_memory();
-// Once: a panic shows the same.
+// Makes a panic, and an NMI (core/nmi.h), print the summary of trace_report_out_of_memory(). Called
+// once.
 void trace_report_init();

@@ -1,7 +1,7 @@
-// What the boot loader handed over: PVH (xen/include/public/arch-x86/hvm/start_info.h) or
-// Multiboot2 (specification 2.0, section 3.6). Both are read into one BootInfo before anything is
-// allocated, since they lie in memory that is otherwise free. Early memory is cut from the end of
-// the largest usable range below 4 GiB.
+// Reads the boot loader's structures: PVH (xen/include/public/arch-x86/hvm/start_info.h) or
+// Multiboot2 (specification 2.0, section 3.6). Both are copied into one BootInfo before anything is
+// allocated, because the boot loader's structures lie in memory that counts as free. Early memory
+// comes from the end of the largest usable range below 4 GiB.
 #include "core/boot.h"
 
 #include "arch/x86_64/paging.h"
@@ -13,7 +13,8 @@ extern "C" const char image_end[];
 namespace {
 
 constexpr size_t kMaxRanges = 32;
-constexpr uint64_t kLowMemoryEnd = 1 << 20;  // left alone: firmware, trampoline of other CPUs
+// Memory below this is not used: it has firmware data and the start-up code of other CPUs.
+constexpr uint64_t kLowMemoryEnd = 1 << 20;
 constexpr uint64_t kFourGiB = uint64_t{1} << 32;
 constexpr uint32_t kUsable = 1, kAcpiReclaimable = 3, kAcpiPersistent = 4;
 
@@ -54,7 +55,7 @@ void add_range(uint64_t start, uint64_t size) {
   start = align_up(start, kPageSize);
   if (start < kLowMemoryEnd) start = kLowMemoryEnd;
   if (start >= end) return;
-  if (range_count == kMaxRanges) return;  // memory that is not used, no harm
+  if (range_count == kMaxRanges) return;  // the memory stays unused
   size_t i = range_count++;
   for (; i > 0 && ranges[i - 1].start.value > start; i--) ranges[i] = ranges[i - 1];
   ranges[i] = {{start}, end - start};
@@ -130,7 +131,7 @@ void parse_multiboot2(uint64_t address) {
         break;
       }
       case 14:
-      case 15:  // a copy of the root pointer; 15, the newer, comes later and wins
+      case 15:  // copies of the ACPI root pointer; 15, for ACPI 2.0, comes later and wins
         info.acpi_root = {body};
         break;
     }
@@ -169,8 +170,7 @@ void* early_alloc(size_t size, size_t align) {
   }
   if (!best || best->size < size + align + kPageSize)
     panic("no memory for %zu bytes at boot", size);
-  // The range's end stays page-aligned, so that what follows can use it as it is: each piece takes
-  // whole pages.
+  // Each allocation takes whole pages, so that the range's end stays page-aligned.
   const uint64_t start =
       align_down(best->start.value + best->size - size, align > kPageSize ? align : kPageSize);
   best->size = start - best->start.value;

@@ -1,4 +1,5 @@
-// What a CPU does, on the console. In any context: no lock is waited for, nothing is allocated.
+// Prints a CPU's state on the console. Any context: these functions wait for no lock and allocate
+// nothing.
 #include "core/console_print.h"
 
 #include <cstdarg>
@@ -25,14 +26,16 @@ void print_registers(const TrapFrame& f) {
                 read_cr2());
 }
 
-// `return_address`: of a call, or an interrupted instruction's address plus one.
+// Prints a line of a backtrace. `return_address` is the return address of a call, or the address of
+// an interrupted instruction plus one.
 void print_frame(uint64_t return_address) {
   char text[200];
   symbol_format(text, sizeof(text), return_address);
   console_print("    %016lx %s", return_address, text);
 }
 
-// An address that was interrupted is looked up as it is.
+// Prints the interrupted instruction's address. It is not a return address, so its symbol is looked
+// up without subtracting one.
 void print_interrupted(const TrapFrame& frame) {
   const Symbol symbol = symbol_lookup(frame.rip);
   if (symbol.name) {
@@ -86,8 +89,8 @@ void console_print(const char* pattern, ...) {
 void console_print_cpu(Backtrace& backtrace, const TrapFrame* frame, uint64_t frame_pointer) {
   const Cpu& cpu = this_cpu();
   const TaskHead* const task = cpu.current;
-  console_print("  CPU %u of %u, task %s%s", cpu.id, cpu_count(), task ? task->name : "none",
-                cpu.interrupt_depth ? ", in an interrupt" : "");
+  console_print("  CPU %u of %u, task %s%s", number_of(cpu.id), cpu_count(),
+                task ? task->name : "none", cpu.interrupt_depth ? ", in an interrupt" : "");
   if (frame) {
     print_registers(*frame);
     if (frame->from_user()) {

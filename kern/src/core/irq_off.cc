@@ -10,19 +10,20 @@
 
 namespace {
 
-// This CPU's, with interrupts off. What begin and end run is not probed, since hits turn interrupts
-// off and on too, and ksyms.py sees to it.
+// The state of one CPU. Only this CPU uses it, with interrupts off. Functions that irq_off_begin
+// and irq_off_end call are not probed, because a probe's hit turns interrupts off and on itself;
+// tools/stele/ksyms.py checks that they are not.
 struct alignas(64) State {
-  uint64_t since;     // when the stretch under way began; 0: none
-  uint64_t off;       // where
-  uint64_t shortest;  // in a full table; no shorter stretch gets into it
-  IrqOffStretch table[kIrqOffPlaces];
+  uint64_t since;     // time stamp counter when interrupts were turned off; 0: interrupts are on
+  uint64_t off;       // code address that turned interrupts off
+  uint64_t shortest;  // ticks of the shortest entry of `table`; only longer stretches enter
+  IrqOffStretch table[kIrqOffPlaces];  // the longest stretches so far; unused entries have 0 ticks
 };
 constinit State states[kMaxCpus] = {};
 
-// The callers on this CPU's stack, from the one in whose frame the return address at `frame` lies.
-// Interrupts come on on the stack of the current task, never on those of NMIs. The walk of frames.h
-// can be probed itself, and a probe's hit comes through here.
+// Collects the return addresses on this CPU's stack, from the frame at `frame` on. The current
+// task's stack is in use: code that runs on an NMI stack does not turn interrupts on. frames.h is
+// not used: its walk can be probed, and a probe's hit runs this function.
 NOT_PROBED [[gnu::always_inline]] inline uint32_t walk(uint64_t frame, uint64_t* callers) {
   const uint64_t top = this_cpu().kernel_stack;
   uint64_t low = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
@@ -31,7 +32,7 @@ NOT_PROBED [[gnu::always_inline]] inline uint32_t walk(uint64_t frame, uint64_t*
     const auto* const pair = reinterpret_cast<const uint64_t*>(frame);
     if (pair[1] == 0) break;
     callers[n++] = pair[1];
-    low = frame + 16;  // upwards only
+    low = frame + 16;  // the next frame must lie above this one
     frame = pair[0];
   }
   return n;
@@ -45,7 +46,8 @@ NOT_PROBED [[gnu::always_inline]] inline IrqOffStretch& shortest_of(State& state
   return *shortest;
 }
 
-// `frame` is that of who turns interrupts on.
+// Stores an interrupts-off stretch in the table if it is long enough. `on` is the code address that
+// turns interrupts on; `frame` is the frame pointer of its function.
 NOT_PROBED [[gnu::noinline, gnu::cold]] void keep(State& state, uint64_t ticks, uint64_t on,
                                                   uint64_t frame) {
   IrqOffStretch* place = nullptr;
@@ -59,20 +61,20 @@ NOT_PROBED [[gnu::noinline, gnu::cold]] void keep(State& state, uint64_t ticks, 
   place->off = state.off;
   place->on = on;
   place->cpu = cpu.id;
-  place->pid = cpu.current->pid;  // there is a task before interrupts are first on
+  place->pid = cpu.current->pid;  // set: a CPU has a current task before it turns interrupts on
   __builtin_memcpy(place->task, cpu.current->name, sizeof(place->task));
   place->depth = walk(frame, place->frames);
   state.shortest = shortest_of(state).ticks;
 }
 
 void copy_table(void* argument) {
-  const unsigned me = cpu_id();
+  const unsigned me = number_of(cpu_id());
   memcpy(static_cast<IrqOffStretch*>(argument) + me * kIrqOffPlaces, states[me].table,
          sizeof(states[me].table));
 }
 
 void clear_table(void*) {
-  State& state = states[cpu_id()];
+  State& state = states[number_of(cpu_id())];
   memset(state.table, 0, sizeof(state.table));
   state.shortest = 0;
 }
@@ -80,14 +82,14 @@ void clear_table(void*) {
 }  // namespace
 
 NOT_PROBED void irq_off_begin() {
-  State& state = states[cpu_id()];
+  State& state = states[number_of(cpu_id())];
   state.off = reinterpret_cast<uint64_t>(__builtin_return_address(0));
   state.since = tsc();
 }
 
 NOT_PROBED void irq_off_end() {
   const uint64_t now = tsc();
-  State& state = states[cpu_id()];
+  State& state = states[number_of(cpu_id())];
   const uint64_t since = state.since;
   state.since = 0;
   if (since == 0 || now - since <= state.shortest) [[likely]]
@@ -97,7 +99,7 @@ NOT_PROBED void irq_off_end() {
 }
 
 NOT_PROBED void irq_off_blame(const void* function) {
-  states[cpu_id()].off = reinterpret_cast<uint64_t>(function);
+  states[number_of(cpu_id())].off = reinterpret_cast<uint64_t>(function);
 }
 
 void irq_off_read(IrqOffStretch* stretches) {

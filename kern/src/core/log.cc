@@ -26,7 +26,7 @@ void klog(const char* pattern, ...) {
   va_start(arguments, pattern);
   const int length = stamp + vformat(line + stamp, sizeof(line) - stamp - 2, pattern, arguments);
   va_end(arguments);
-  // In one call, so that lines of several CPUs do not mix as long as they are no longer than
-  // uart_write holds its lock.
+  // One call, so that lines of several CPUs do not mix. Only lines longer than kLongestHold bytes
+  // (uart.cc) can mix.
   uart_write(0, line, log_line(line, sizeof(line), static_cast<size_t>(length)));
 }

@@ -1,17 +1,17 @@
-// An NMI from outside (the monitor's command `nmi`, scripts/guest when its time is over) has every
-// CPU show on the console what it does, and then those who hold most memory; then the system goes
-// on, if it can. It comes through where interrupts are off and locks are held: whatever hangs,
-// short of a CPU that is in an NMI already, is seen.
+// After an external NMI every CPU prints its state on the console, followed by the largest users of
+// memory; then the system goes on, if it can. Such an NMI comes from the emulator (the monitor's
+// command `nmi`), or from scripts/guest at its time limit. An NMI arrives even where interrupts are
+// off and locks are held, so the report shows every hang except that of a CPU in an NMI handler.
 //
-// The first CPU that gets one leads: it sends NMIs to the others, since a machine may have told it
-// alone. Each shows itself when it has its turn, and stays in its handler until the leader is done,
-// so that all stand still while the reports of panic.h read what they like. A CPU gets two NMIs
-// when the machine has told all: the second is late, and does nothing.
+// The first CPU that gets an NMI leads: it sends NMIs to the others, since the machine may have
+// interrupted only one. The CPUs print one after the other, and each stays in its handler until the
+// leader is done, so that the reports registered with panic.h can read all data without locks. If
+// the machine has interrupted all CPUs, a CPU gets a second NMI after the report and ignores it.
 //
-// An NMI may have interrupted anything: no lock is waited for (uart.cc knows of NMIs), nothing is
-// allocated, and nothing faults. A breakpoint, which any function may have where it returns, must
-// not end with iretq, which would let the next NMI in on the same stack: entry.S returns from it
-// another way.
+// An NMI may interrupt any code: the handler waits for no lock (uart.cc handles NMIs), allocates
+// nothing and causes no fault. Any function may have a probe's breakpoint where it returns. The
+// breakpoint's handler must not return with iretq, which would unblock NMIs while the NMI stack is
+// in use; so while an NMI is handled, entry.S returns from a breakpoint without iretq.
 #include "core/nmi.h"
 
 #include <atomic>
@@ -28,18 +28,18 @@
 
 namespace {
 
-constexpr uint32_t kNobody = UINT32_MAX;
-constexpr Nanoseconds kPatience{3'000'000'000};  // for the next CPU to have shown itself
-constexpr Nanoseconds kLate{1'000'000'000};      // what comes so soon after a report is late
+constexpr CpuId kNobody{UINT32_MAX};
+constexpr Nanoseconds kPatience{3'000'000'000};  // time for the next CPU to print its state
+constexpr Nanoseconds kLate{1'000'000'000};      // NMIs within this time after a report are ignored
 
-constinit std::atomic<uint32_t> leader{kNobody};
-constinit std::atomic<uint64_t> awaited{0};  // CPUs that have not shown themselves
+constinit std::atomic<CpuId> leader{kNobody};
+constinit std::atomic<uint64_t> awaited{0};  // one bit for each CPU that has not printed its state
 constinit std::atomic<bool> printing{false};
-constinit Backtrace backtrace = {};  // of the CPU that is printing
+constinit Backtrace backtrace = {};  // used by the CPU that is printing
 constinit std::atomic<uint64_t> late_until{0};
 
-uint64_t bit(uint32_t id) {
-  return uint64_t{1} << id;
+uint64_t bit(CpuId id) {
+  return uint64_t{1} << number_of(id);
 }
 
 void relax() {
@@ -64,14 +64,14 @@ void follow(const TrapFrame& frame) {
 
 void lead(const TrapFrame& frame) {
   uint64_t all = 0;
-  for (unsigned id = 0; id < cpu_count(); id++) {
+  for (const CpuId id : all_cpus()) {
     if (cpu(id).online) all |= bit(id);
   }
   console_print("NMI: what each CPU does");
   awaited.store(all, std::memory_order_release);
   stop_other_cpus();
   show_this_cpu(frame);
-  // They print one after the other, so the time that all of them take is not bounded by this.
+  // Each CPU gets the full time kPatience, since the CPUs print one after the other.
   uint64_t left = all;
   for (Nanoseconds end = monotonic_now() + kPatience; left != 0;) {
     const uint64_t now_left = awaited.load(std::memory_order_acquire);
@@ -81,8 +81,8 @@ void lead(const TrapFrame& frame) {
     relax();
   }
   const uint64_t silent = awaited.exchange(0, std::memory_order_acquire);
-  for (unsigned id = 0; id < cpu_count(); id++) {
-    if (silent & bit(id)) console_print("  CPU %u does not answer", id);
+  for (const CpuId id : all_cpus()) {
+    if (silent & bit(id)) console_print("  CPU %u does not answer", number_of(id));
   }
   if (silent == 0) panic_call_reports();
   console_print("NMI: end");
@@ -91,7 +91,7 @@ void lead(const TrapFrame& frame) {
 }  // namespace
 
 void nmi_report(const TrapFrame& frame) {
-  uint32_t nobody = kNobody;
+  CpuId nobody = kNobody;
   if (!leader.compare_exchange_strong(nobody, this_cpu().id, std::memory_order_acquire))
     return follow(frame);
   if (monotonic_now().value >= late_until.load(std::memory_order_relaxed)) {

@@ -1,6 +1,6 @@
-// The end, with an account of it: message, registers of what was interrupted, backtrace through all
-// traps on this stack, locks held, and what others have registered. Only this CPU runs; nothing is
-// allocated, no lock is waited for.
+// Panic: prints the message, the interrupted registers, the backtrace through the last traps on
+// this stack, the locks held, and the registered reports. All other CPUs are stopped. Allocates
+// nothing, waits for no lock.
 #include "core/panic.h"
 
 #include <atomic>
@@ -17,9 +17,9 @@
 
 namespace {
 
-constexpr unsigned kNobody = ~0u;
+constexpr CpuId kNobody{UINT32_MAX};
 constexpr unsigned kMaxReports = 4;
-constinit std::atomic<unsigned> panicking_cpu{kNobody};
+constinit std::atomic<CpuId> panicking_cpu{kNobody};
 void (*reports[kMaxReports])() = {};
 constinit Backtrace backtrace = {};
 
@@ -28,7 +28,7 @@ constinit Backtrace backtrace = {};
   interrupts_disable();
   Cpu& cpu = this_cpu();
   cpu.probes_off++;
-  unsigned nobody = kNobody;
+  CpuId nobody = kNobody;
   if (!panicking_cpu.compare_exchange_strong(nobody, cpu.id)) {
     if (nobody != cpu.id) halt_forever();
     console_print("kernel panic: again, while showing the first");
@@ -51,7 +51,7 @@ bool panicking() {
 }
 
 void panic_give_way() {
-  const unsigned cpu = panicking_cpu.load(std::memory_order_relaxed);
+  const CpuId cpu = panicking_cpu.load(std::memory_order_relaxed);
   if (cpu != kNobody && cpu != this_cpu().id) halt_forever();
 }
 

@@ -1,4 +1,4 @@
-// The end of the machine.
+// Power-off.
 #include "core/power.h"
 
 #include "arch/x86_64/acpi.h"
@@ -9,10 +9,12 @@ void power_off(ExitCode code) {
   asm volatile("cli");
   uart_drain();
   if (code == ExitCode::kPanic) {
-    out8(0x505, 1);  // QEMU's pvpanic, which may stop the guest for a dump; goes nowhere elsewhere
-    cpu_relax();     // an emulator that translates stops here, not between two stores to ports
+    // QEMU's pvpanic, which may stop the guest for a dump; ignored elsewhere. The guest stops at
+    // cpu_relax(); without this call, QEMU's translator would run the next out8() before the stop.
+    out8(0x505, 1);
+    cpu_relax();
   }
-  out8(0xf4, static_cast<uint8_t>(code));  // QEMU's isa-debug-exit; goes nowhere elsewhere
+  out8(0xf4, static_cast<uint8_t>(code));  // QEMU's isa-debug-exit; ignored elsewhere
   const uint16_t control = acpi_info().power_control_port;
   if (control) out16(control, 1 << 13);  // SLP_EN with sleep type 0, which is S5 under QEMU
   halt_forever();

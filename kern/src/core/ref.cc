@@ -36,12 +36,12 @@ RefKind ref_kind_of(const RefClass& of) {
 
 RefTotals ref_totals(RefKind kind) {
   RefTotals totals = {};
-  for (unsigned id = 0; id < cpu_count(); id++) {
+  for (const CpuId id : all_cpus()) {
     const RefCounts& counts = cpu(id).refs[static_cast<unsigned>(kind)];
-    // First what is put: it has been taken before.
+    // Sums the puts first, so that each reference that counts as put also counts as taken.
     totals.put += __atomic_load_n(&counts.put, __ATOMIC_ACQUIRE) & ~kRefTraced;
   }
-  for (unsigned id = 0; id < cpu_count(); id++) {
+  for (const CpuId id : all_cpus()) {
     const RefCounts& counts = cpu(id).refs[static_cast<unsigned>(kind)];
     totals.taken += __atomic_load_n(&counts.taken, __ATOMIC_RELAXED) & ~kRefTraced;
   }

@@ -1,4 +1,4 @@
-// What the compiler and the freestanding part of the C++ library call by name.
+// Functions that the compiler and the freestanding part of the C++ library call by name.
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
@@ -6,8 +6,8 @@
 #include "core/log.h"
 #include "lib/format.h"
 
-// Of a processor that may lack the instruction (Warren, Hacker's Delight, 2nd edition, section
-// 5-1).
+// Counts one bits without the popcnt instruction, which some processors lack (Warren, Hacker's
+// Delight, 2nd edition, section 5-1).
 extern "C" int __popcountdi2(int64_t value) {
   uint64_t x = static_cast<uint64_t>(value);
   x -= x >> 1 & 0x5555555555555555;
@@ -21,7 +21,7 @@ extern "C" void __cxa_pure_virtual() {
 }
 
 namespace std {
-// std::string_view::substr and the like: a broken invariant of the caller.
+// std::string_view::substr and similar functions call this for a position out of range.
 [[noreturn]] void __throw_out_of_range_fmt(const char* pattern, ...) {
   char text[128];
   va_list arguments;

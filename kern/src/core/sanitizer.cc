@@ -1,4 +1,4 @@
-// Where the reports of the sanitizers end: in a panic, or with the test that provoked them.
+// Reports of the sanitizers: a report panics, unless a test of the current task expects it.
 #include "core/sanitizer.h"
 
 #if defined(CONFIG_UBSAN) || defined(CONFIG_KASAN)
@@ -14,7 +14,8 @@
 namespace {
 
 constinit std::atomic<const TaskHead*> expecting{nullptr};
-// Of the expecting task alone.
+// The number of expected reports that were made, and the text of the last one. Used only by the
+// task that expects reports.
 constinit unsigned count = 0;
 constinit char text[256] = {};
 

@@ -1,5 +1,5 @@
-// Spinlocks: test and test-and-set. The owner's number is in the lock, so that a lock that is never
-// released names who has it.
+// Spinlocks: test and test-and-set. A lock stores the CPU number of its owner, so that the panic
+// about a lock that is never released can name the owner.
 #include "core/spinlock.h"
 
 #include "arch/x86_64/io.h"
@@ -18,8 +18,8 @@ constexpr uint64_t rank_bit(LockRank rank) {
 
 #ifdef CONFIG_LOCK_RANK_CHECK
 void check_rank(const Cpu& cpu, LockRank rank) {
-  // Any rank held that is not above the one wanted. Two run queues may be held in order of CPU
-  // number.
+  // The CPU must not hold locks of this rank or of lower ranks. Exception: it may hold the locks of
+  // two run queues. These must be taken in order of CPU number, which is not checked.
   uint64_t forbidden = rank_bit(rank) | (rank_bit(rank) - 1);
   if (rank == LockRank::kRunQueue) forbidden = rank_bit(rank) - 1;
   if ((cpu.held_ranks & forbidden) != 0 && !panicking()) [[unlikely]] {
@@ -39,7 +39,7 @@ void note_taken(Cpu& cpu, [[maybe_unused]] LockRank rank) {
 }  // namespace
 
 void Spinlock::spin() {
-  const uint32_t me = kLocked | (cpu_id() + 1);
+  const uint32_t me = kLocked | (number_of(cpu_id()) + 1);
   for (uint32_t spins = 0;;) {
     uint32_t owner = owner_.load(std::memory_order_relaxed);
     if (is_free(owner)) {
@@ -75,8 +75,8 @@ void Spinlock::unlock() {
 bool Spinlock::try_lock() {
   Cpu& cpu = this_cpu();
   uint32_t expected = 0;
-  if (!owner_.compare_exchange_strong(expected, kLocked | (cpu.id + 1), std::memory_order_acquire,
-                                      std::memory_order_relaxed))
+  if (!owner_.compare_exchange_strong(expected, kLocked | (number_of(cpu.id) + 1),
+                                      std::memory_order_acquire, std::memory_order_relaxed))
     return false;
   note_taken(cpu, rank_);
   return true;
@@ -87,8 +87,8 @@ bool HookLock::try_lock() {
   Cpu& cpu = this_cpu();
   uint32_t owner = owner_.load(std::memory_order_relaxed);
   if (!is_free(owner) ||
-      !owner_.compare_exchange_strong(owner, kLocked | (cpu.id + 1), std::memory_order_acquire,
-                                      std::memory_order_relaxed))
+      !owner_.compare_exchange_strong(owner, kLocked | (number_of(cpu.id) + 1),
+                                      std::memory_order_acquire, std::memory_order_relaxed))
     return false;
   note_taken(cpu, rank());
   return true;
@@ -96,5 +96,5 @@ bool HookLock::try_lock() {
 #endif
 
 bool Spinlock::held() const {
-  return owner_.load(std::memory_order_relaxed) == (kLocked | (cpu_id() + 1));
+  return owner_.load(std::memory_order_relaxed) == (kLocked | (number_of(cpu_id()) + 1));
 }

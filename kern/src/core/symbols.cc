@@ -1,13 +1,14 @@
-// Names of kernel functions and variables. The build links the kernel twice; between the passes it
-// makes a table of the functions of the first and puts it into section .ksyms, after all that is
-// read-only, so that no function moves:
+// Names of kernel functions and variables. The build links the kernel twice. Between the passes it
+// makes a table of the first pass's functions and puts it into section .ksyms, after all other
+// read-only sections, so that no function moves:
 //
 //   u32 count; u32 address_offset[count]; u32 name_offset[count + 1];
 //   char names[] (each ends with NUL)
 //
 // Addresses are offsets from kKernelImageBase, ascending; names are demangled, without parameter
-// lists. A second table has the variables; its addresses are offsets from data_start, which the
-// tables themselves move. A name that is empty begins a stretch that belongs to no variable.
+// lists. A second table has the variables. Its addresses are offsets from data_start, because the
+// data moves when the second link adds the tables. An empty name begins a range that belongs to no
+// variable.
 #include "core/symbols.h"
 
 #include "arch/x86_64/paging.h"
@@ -19,7 +20,7 @@ extern "C" const uint32_t build_id_note_start[], build_id_note_end[];
 
 namespace {
 
-// What begins at `offset` or last before it.
+// The symbol that begins at `offset`, or the last one before it.
 Symbol look_up(const uint32_t* table, uint64_t offset) {
   const uint32_t count = table[0];
   const uint32_t* addresses = table + 1;
@@ -73,7 +74,8 @@ SymbolEntry symbol_entry(size_t index) {
           kKernelImageBase + addresses[index]};
 }
 
-// An ELF note: sizes of name ("GNU") and description, type, name, description.
+// The build id is the description in an ELF note. The note's words are: size of the name, size of
+// the description, type; then come the name ("GNU") and the description.
 std::span<const uint8_t> kernel_build_id() {
   constexpr size_t kHeaderWords = 4;
   if (build_id_note_end - build_id_note_start < static_cast<ptrdiff_t>(kHeaderWords)) return {};

@@ -1,5 +1,5 @@
-// Serial ports: 16550 UARTs at the four usual places. Output is polled, so that it works in any
-// context and that a panic needs nothing; input comes by interrupt.
+// Serial ports: 16550 UARTs at the four usual I/O addresses. Output is polled, so that it works in
+// any context, including a panic; input comes by interrupt.
 #include "core/uart.h"
 
 #include "arch/x86_64/io.h"
@@ -21,8 +21,8 @@ enum Register : uint16_t {
 };
 constexpr uint8_t kReceiverReady = 0x01, kTransmitterEmpty = 0x20, kAllSent = 0x40;
 constexpr size_t kFifoSize = 16;
-constexpr size_t kLongestHold = 256;  // bytes sent with interrupts off
-constexpr unsigned kPatience = 1'000'000;
+constexpr size_t kLongestHold = 256;  // bytes sent under one hold of the lock, with interrupts off
+constexpr unsigned kPatience = 1'000'000;  // reads of the status register before giving up
 
 struct Port {
   uint16_t base;
@@ -47,8 +47,8 @@ void send(const Port& port, const char* data, size_t size) {
   }
 }
 
-// An NMI may have interrupted who has the lock, and in a panic he stands still: then two lines may
-// mix.
+// Sends without waiting for the lock in an NMI, which may have interrupted the lock's holder, and
+// in a panic, which may have stopped the holder. Two lines may mix in these cases.
 void write_part(Port& port, const char* data, size_t size) {
   if (panicking()) return send(port, data, size);
   if (this_cpu().in_nmi) {

@@ -1,9 +1,9 @@
-// UndefinedBehaviorSanitizer: the functions that gcc's -fsanitize=undefined calls where a program
-// has done what the language does not define. Each report names what, the place in the source, and
-// the values where they help; then the kernel panics (core/sanitizer.h).
+// UndefinedBehaviorSanitizer: the functions that gcc's -fsanitize=undefined calls on undefined
+// behaviour. Each report has the kind of error, the source line and, where they help, the values;
+// then the kernel panics (core/sanitizer.h).
 //
-// The compiler lays down a structure for each place and passes values as words: an integer of up to
-// 64 bits as it is, a wider one by its address. The layouts are those of compiler-rt and
+// The compiler emits a structure for each checked operation and passes values as words: an integer
+// of up to 64 bits directly, a wider one by its address. The layouts are those of compiler-rt and
 // libsanitizer (ubsan/ubsan_handlers.h, ubsan_value.h).
 #ifdef CONFIG_UBSAN
 
@@ -23,19 +23,20 @@ struct Location {
 struct Type {
   enum Kind : uint16_t { kInteger = 0 };
   uint16_t kind;
-  uint16_t info;  // of an integer: bit 0 signed, the others the logarithm of its bits
-  char name[];    // with its quotes
+  uint16_t info;  // for an integer: bit 0 is 1 if it is signed; the other bits are the binary
+                  // logarithm of its width in bits
+  char name[];    // name of the type, in quotes
 };
 
-struct Operation {  // overflow, an invalid value, the length of an array
+struct Operation {  // used for an overflow, an invalid value, and an invalid array length
   Location location;
   const Type* type;
 };
 struct TypeMismatch {
   Location location;
   const Type* type;
-  uint8_t alignment;  // its logarithm
-  uint8_t kind;       // what was done
+  uint8_t alignment;  // binary logarithm of the alignment in bytes
+  uint8_t kind;       // kind of the access: index in kAccesses
 };
 struct Shift {
   Location location;
@@ -45,7 +46,7 @@ struct OutOfBounds {
   Location location;
   const Type *array, *index;
 };
-struct Place {
+struct LocationOnly {
   Location location;
 };
 struct NonNullArgument {
@@ -53,7 +54,7 @@ struct NonNullArgument {
   int number;
 };
 
-// A value in decimal, or its address.
+// A value as text: a decimal number, or "something" if it is no integer of up to 64 bits.
 class Value {
  public:
   Value(const Type& type, uintptr_t word) {
@@ -73,7 +74,7 @@ class Value {
   char text_[24];
 };
 
-// file:line:column, a blank, and what it is.
+// Reports file:line:column, a blank, and the message.
 #define REPORT(location, pattern, ...)                                                \
   sanitizer_report("UndefinedBehaviorSanitizer: %s:%u:%u: " pattern, (location).file, \
                    (location).line, (location).column __VA_OPT__(, ) __VA_ARGS__)
@@ -137,7 +138,7 @@ void __ubsan_handle_type_mismatch_v1(const TypeMismatch* at, uintptr_t address) 
          what, alignment);
 }
 
-void __ubsan_handle_pointer_overflow(const Place* at, uintptr_t base, uintptr_t result) {
+void __ubsan_handle_pointer_overflow(const LocationOnly* at, uintptr_t base, uintptr_t result) {
   REPORT(at->location, "pointer overflow: from 0x%lx to 0x%lx", base, result);
 }
 
@@ -153,19 +154,19 @@ void __ubsan_handle_nonnull_arg(const NonNullArgument* at) {
   REPORT(at->location, "argument %d is a null pointer", at->number);
 }
 
-void __ubsan_handle_nonnull_return_v1(const Place* /*attribute*/, const Location* at) {
+void __ubsan_handle_nonnull_return_v1(const LocationOnly* /*attribute*/, const Location* at) {
   REPORT(*at, "a null pointer is returned");
 }
 
-void __ubsan_handle_invalid_builtin(const Place* at) {
+void __ubsan_handle_invalid_builtin(const LocationOnly* at) {
   REPORT(at->location, "the number of zeros of 0 is asked for");
 }
 
-// The compiler has left nothing behind these that could go on.
-[[noreturn]] void __ubsan_handle_builtin_unreachable(const Place* at) {
+// These functions do not return: the compiler has emitted no code after the call.
+[[noreturn]] void __ubsan_handle_builtin_unreachable(const LocationOnly* at) {
   for (;;) REPORT(at->location, "what cannot be reached is reached");
 }
-[[noreturn]] void __ubsan_handle_missing_return(const Place* at) {
+[[noreturn]] void __ubsan_handle_missing_return(const LocationOnly* at) {
   for (;;) REPORT(at->location, "a function ends without its value");
 }
 }

@@ -1,14 +1,16 @@
 // Channels and devices.
 //
-// A channel is a place in a device's tree: device, qid and, where the device needs it, a pointer of
-// the device's own. The name space hands out channels, open() turns one that nobody else holds into
-// an open file, descriptors share open files, and the last reference that goes calls Device::close,
-// so a device never sees a channel again whose state it has released. Channels that are not open
-// are immutable once they have been handed out; what is shared is therefore read without a lock. In
-// an open file only `offset` and the file status flags change; calls that use the offset of a file
-// in memory or of the host exclude each other (OffsetHold), those on other devices, which may wait
-// for ever, do not. And a name that a rename has made stale may be replaced by the present one,
-// under one lock for all channels.
+// A channel is a position in a device's tree: device, qid and, where the device needs it, a pointer
+// of the device's own. The namespace creates channels. open() makes an open file of a channel to
+// which the caller has the only reference. Descriptors share open files. Dropping the last
+// reference calls Device::close; after this call the device never sees the channel again.
+//
+// A channel that is not open is immutable once it is shared, and therefore read without a lock. In
+// an open file only `offset` and the file status flags change. Calls that use a file's offset
+// exclude each other (OffsetHold) on devices that hold files, in memory or on the host. On other
+// devices such calls run concurrently, since a call may wait forever. When a rename has made a
+// channel's name stale, the current name may replace it, under one lock for all channels
+// (paths_lock).
 //
 // The list of devices is written at boot only.
 
@@ -21,13 +23,14 @@
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "ns/file_lock.h"
+#include "ns/page_cache.h"
 
 namespace {
 
 constinit ObjectCache<Chan> chan_cache;
 constinit Device* devices = nullptr;
 constinit uint32_t next_device_id = 1;
-constinit Spinlock paths_lock{LockRank::kNamespace};  // `path` and `named_at` of shared channels
+constinit Spinlock paths_lock{LockRank::kNamespace};  // guards `path` and `named_at` of Chan
 
 }  // namespace
 
@@ -53,11 +56,13 @@ Result<Ref<Chan>> Chan::clone() {
 void Chan::destroy(Chan* chan) {
   file_use_end(*chan);
   open_file_lock_drop(*chan);
+  page_cache_leave(*chan);
   chan->device->close(*chan);
   kfree(chan->path);
   const Ref<Chan> next = std::move(chan->union_next);
   chan_cache.destroy(chan);
-  // Then the next member, as deep as the union has members.
+  // The destructor of `next` releases the next member: the recursion is as deep as the union has
+  // members.
 }
 
 Result<void> chan_set_path(Chan& chan, std::string_view path) {
@@ -195,10 +200,11 @@ Result<void> Device::clone_state(Chan& chan, Chan& copy) {
   copy.state = chan.state;
   return {};
 }
-Result<void> Device::remove(Chan&, const Place&, const Credentials&) {
+Result<void> Device::remove(Chan&, const DirectoryEntry&, const Credentials&) {
   return fail(Errno::EPERM, "#%s: nothing can be removed here", name_);
 }
-Result<void> Device::rename(Chan&, const Place&, const Place&, const Credentials&) {
+Result<void> Device::rename(Chan&, const DirectoryEntry&, const DirectoryEntry&,
+                            const Credentials&) {
   return fail(Errno::EPERM, "#%s: nothing can be renamed here", name_);
 }
 Result<void> Device::truncate(Chan&, uint64_t, const Credentials&) {
@@ -210,13 +216,22 @@ Result<void> Device::symlink(Chan&, std::string_view, std::string_view, const Cr
 Result<size_t> Device::readlink(Chan&, char*) {
   return Errno::EINVAL;
 }
-Result<void> Device::link(Chan&, const Place&, const Credentials&) {
+Result<void> Device::link(Chan&, const DirectoryEntry&, const Credentials&) {
   return fail(Errno::EPERM, "#%s: no links can be made here", name_);
 }
 Result<void> Device::set_attributes(Chan&, const AttributeChange&, const Credentials&) {
   return fail(Errno::EPERM, "#%s: owners, permissions and times are fixed here", name_);
 }
 Result<void> Device::sync(Chan&, bool) {
+  return {};
+}
+Result<void> Device::map(Chan&, bool) {
+  return fail(Errno::ENODEV, "#%s: files cannot be mapped", name_);
+}
+Result<FilePage> Device::page(Chan&, uint64_t) {
+  return Errno::ENODEV;
+}
+Result<void> Device::sync_pages(Chan&, uint64_t, uint64_t, SyncErrors) {
   return {};
 }
 Result<void> Device::statfs(Chan&, abi_statfs& result) {

@@ -1,12 +1,12 @@
 // Reading directories.
 //
-// The offset of an open directory is a place in its union: the number of the member from bit 48 on,
-// and below it the device's own position in that member. In the first member positions 0 and 1 are
-// `.` and `..`, and the device's begin at 2. A name that an earlier member has too is hidden by it
-// and not shown again.
+// The offset of an open directory is a position in its union. Bits 48 and up are the number of the
+// union's member, the lower bits the device's own position in that member. In the first member
+// positions 0 and 1 are `.` and `..`, and the device's own positions begin at 2. A name that an
+// earlier member has is hidden and not shown again.
 //
-// How many entries there are to look at before a buffer is full, or one is found that is not
-// hidden, is a user's choice: each look is one at whether the process is to end.
+// A user controls how many entries must be checked before the buffer is full or a visible entry is
+// found. So the loop checks for each entry whether the process is ending.
 
 #include <cstddef>
 
@@ -20,7 +20,7 @@ namespace {
 constexpr unsigned kMemberShift = 48;
 constexpr uint64_t kPositionMask = (uint64_t{1} << kMemberShift) - 1;
 
-// Member `index` of the open union whose first is `directory`; nullptr after the last.
+// Returns member `index` of the open union that begins with `directory`; nullptr after the last.
 Chan* union_member(Chan& directory, uint64_t index) {
   Chan* chan = &directory;
   while (chan && index-- > 0) chan = chan->union_next.get();
@@ -34,7 +34,7 @@ bool hidden(Chan& directory, uint64_t member, std::string_view name) {
   return false;
 }
 
-// The entry at `offset`, which moves on to the next. ENOENT at the end; EINTR.
+// Gets the entry at `offset`, and moves `offset` to the next entry. ENOENT at the end; EINTR.
 Result<void> next_entry(Chan& directory, uint64_t& offset, abi_stat& stat, char* name) {
   for (;;) {
     if (process_is_ending()) return Errno::EINTR;

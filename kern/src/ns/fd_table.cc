@@ -1,8 +1,8 @@
-// Descriptor tables. A process has one; fork copies it, and the copies share the open files,
+// Descriptor tables. Each process has one; fork copies it, and the copies share the open files,
 // offsets included.
 //
-// The lock is held for a few loads and stores, or for one pass over the table; channels that lose
-// their last reference are let go after it has been dropped, because closing may sleep.
+// The lock is held for a few loads and stores, or for one pass over the table. A channel's last
+// reference is dropped after the lock is released, because closing may sleep.
 
 #include "ns/fd_table.h"
 
@@ -19,7 +19,7 @@ class FdTable {
   bool close_on_exec[kMaxFds] GUARDED_BY(lock) = {};
   int limit GUARDED_BY(lock) = kMaxFds;
 
-  // The process may have record locks; its own task sets it.
+  // True if the process may have record locks. Only a task of the process sets this.
   std::atomic<bool> may_have_locks{false};
 
   bool is_open(int fd) REQUIRES(lock) { return fd >= 0 && fd < kMaxFds && chans[fd]; }
@@ -29,7 +29,8 @@ namespace {
 
 constinit ObjectCache<FdTable> fd_table_cache;
 
-// A channel that leaves a table: with it go the record locks that the process has on its file.
+// Holds a channel that leaves a table. The destructor drops the process's record locks on the
+// channel's file.
 class Closing {
  public:
   explicit Closing(FdTable& table) : table_(table) {}
@@ -58,15 +59,13 @@ Result<FdTable*> fd_table_create() {
 
 Result<FdTable*> fd_table_copy(FdTable& table) {
   FdTable* const copy = TRY(fd_table_create());
-  const auto copy_all = [&]() NO_THREAD_SAFETY_ANALYSIS {  // nobody else knows the copy
-    copy->limit = table.limit;
-    for (int fd = 0; fd < kMaxFds; ++fd) {
-      copy->chans[fd] = table.chans[fd];
-      copy->close_on_exec[fd] = table.close_on_exec[fd];
-    }
-  };
+  copy->lock.not_needed();  // no other task can use the copy yet
   Guard guard(table.lock);
-  copy_all();
+  copy->limit = table.limit;
+  for (int fd = 0; fd < kMaxFds; ++fd) {
+    copy->chans[fd] = table.chans[fd];
+    copy->close_on_exec[fd] = table.close_on_exec[fd];
+  }
   return copy;
 }
 
@@ -98,7 +97,7 @@ Result<Ref<Chan>> fd_get(FdTable& table, int fd) {
 }
 
 Result<void> fd_close(FdTable& table, int fd) {
-  Closing closing(table);  // let go after the lock
+  Closing closing(table);  // its destructor runs after the lock is released
   Guard guard(table.lock);
   if (!table.is_open(fd)) return Errno::EBADF;
   closing.chan = std::move(table.chans[fd]);

@@ -1,4 +1,4 @@
 #pragma once
 
-// The cache of descriptor tables. Once, at boot.
+// Creates the cache of descriptor tables. Once, at boot.
 void fd_table_init();

@@ -1,25 +1,28 @@
 // Locks on files.
 //
-// A file that has locks, or on which somebody waits for one, is in a table by device and qid path:
-// two opens of one file are one file here, whatever they are called, on #p9 too. It goes with the
-// last of these. Its locks are of two sorts that do not see each other, as in Linux: record locks
-// (fcntl), whose owner is a process, known by its descriptor table, and locks of open files
-// (flock).
+// A file that has locks, or waiters for a lock, has an entry (LockedFile) in a hash table, whose
+// key is device and qid path. So all opens of a file find the same entry, under any name, also on
+// #p9. The entry is freed when the file has no lock and no waiter any more. There are two kinds of
+// locks, which do not affect each other, as in Linux: record locks (fcntl), whose owner is a
+// process, identified by its descriptor table, and locks of open files (flock).
 //
-// Of one owner no two record locks overlap, and none that lie side by side are of one kind: setting
-// a range cuts what the owner had there, which makes at most one lock more than before besides the
-// new one, and joins neighbours. Locks that this takes away are used again, so that most calls
-// allocate nothing; what more is wanted is counted, and there before anything changes. A process
-// loses its record locks on a file when it closes any descriptor of it, as POSIX has it, and all
-// when it ends; a child has none, and a program that is executed keeps them. A descriptor table
-// knows whether its owner may have locks, so that close looks for them only then.
+// Record locks of one owner do not overlap, and adjacent locks differ in kind (shared, exclusive).
+// Setting a lock on a range cuts the owner's locks of another kind that overlap the range, and
+// joins the new lock with adjacent locks of the same kind. This needs memory for the new lock, and
+// for the tail of a lock that is cut in two. A call reuses the locks that it removes
+// itself, so unlocking a whole lock allocates nothing. Memory that is needed beyond that is
+// allocated before anything changes. As POSIX
+// requires, a process loses its record locks on a file when it closes any descriptor of the file,
+// and all its record locks when it ends. A child starts without locks, and exec keeps them. A flag
+// in the descriptor table says that the process may have locks; if the flag is not set, close does
+// not search for locks.
 //
-// One sleeping lock guards everything. Who waits has a Wait on its stack, in the list of its file;
-// each change of a lock wakes those that wait on the file, who look again. Before it sleeps it
-// looks for a deadlock: from the owners of the locks in its way to those of the locks that these
-// wait for, and so on; EDEADLK if that leads back to itself. All of a file's locks are searched,
-// which are as many as processes want to have: a search gives nothing up that has no memory for
-// itself.
+// One sleeping lock guards everything. A waiter has a Wait on its stack, in the list `waits`. Each
+// change of a lock wakes the waiters for locks of the same file, which check again. Before a waiter
+// for a record lock sleeps, it searches for a deadlock: it visits the owners of the locks that
+// block it, then the owners of the locks that block those owners, and so on. If the search reaches
+// the waiter's own owner, the result is EDEADLK. The search has no fixed bound, since processes
+// choose how many locks a file has. But it allocates nothing, so it always completes.
 //
 // Lock order: `locks_mutex`, then `wake_lock`.
 
@@ -45,7 +48,7 @@ struct Lock {
 
 struct LockedFile;
 
-// A lock that somebody waits for.
+// A waiter for a lock.
 struct Wait {
   ListNode link;
   LockedFile* file = nullptr;
@@ -53,7 +56,7 @@ struct Wait {
   bool is_record = false;
   LockKind kind = LockKind::kNone;
   ByteRange range;
-  bool reached = false;  // by the search for a deadlock
+  bool reached = false;  // the search for a deadlock has visited this wait
   bool woken = false;    // under wake_lock
 };
 
@@ -62,7 +65,7 @@ struct LockedFile {
   const Device* device = nullptr;
   uint64_t path = 0;
   List<Lock, &Lock::link> locks;
-  unsigned waits = 0;
+  unsigned waits = 0;  // number of waiters for locks of the file
 };
 
 constexpr size_t kBuckets = 64;
@@ -95,7 +98,8 @@ bool excludes(LockKind a, LockKind b) {
   return a == LockKind::kExclusive || b == LockKind::kExclusive;
 }
 
-// The next lock in the way, after `last` (nullptr: the first).
+// Finds the next lock of the file, after `last`, that conflicts with the lock described by the
+// other parameters. `last` nullptr: finds the first such lock.
 Lock* next_in_the_way(LockedFile& file, Lock* last, bool is_record, const void* owner,
                       LockKind kind, const ByteRange& range) {
   for (Lock* lock = last ? file.locks.next(*last) : file.locks.front(); lock;
@@ -107,11 +111,12 @@ Lock* next_in_the_way(LockedFile& file, Lock* last, bool is_record, const void* 
   return nullptr;
 }
 
-// Whether one whom `wait` would wait for waits for the owner of `wait`. As long as there are some
-// that have been reached and not been looked at, their own waits are followed.
+// True if `wait` would close a cycle: the owner of a lock that blocks `wait` already waits,
+// directly or through other owners, for the owner of `wait`. Follows the waits of reached owners
+// until no new waits are found.
 bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   for (Wait& other : waits) other.reached = false;
-  const auto reach = [&](const void* owner) NO_THREAD_SAFETY_ANALYSIS {
+  const auto reach = [&](const void* owner) REQUIRES(locks_mutex) {
     bool found = false;
     for (Wait& other : waits) {
       if (other.owner != owner || other.reached) continue;
@@ -119,18 +124,18 @@ bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
     }
     return found;
   };
-  const auto blocked_by = [&](const Wait& one, auto&& each) {
+  const auto blocked_by = [&](const Wait& one, auto&& each) REQUIRES(locks_mutex) {
     for (Lock* lock = nullptr;
          (lock = next_in_the_way(*one.file, lock, true, one.owner, one.kind, one.range));)
       each(*lock);
   };
-  blocked_by(wait, [&](const Lock& lock) { reach(lock.owner.owner); });
+  blocked_by(wait, [&](const Lock& lock) REQUIRES(locks_mutex) { reach(lock.owner.owner); });
   for (bool more = true; more;) {
     more = false;
     for (Wait& other : waits) {
       if (!other.reached) continue;
       bool found = false;
-      blocked_by(other, [&](const Lock& lock) {
+      blocked_by(other, [&](const Lock& lock) REQUIRES(locks_mutex) {
         found |= lock.owner.owner == wait.owner;
         more |= reach(lock.owner.owner);
       });
@@ -140,14 +145,14 @@ bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   return false;
 }
 
-// The memory that setting a lock takes: the file's entry, and up to two locks. The second holds the
-// rest of a lock that is cut.
+// Memory for setting a lock: the file's entry, and up to two locks. The second is for the tail of a
+// lock that is cut in two.
 struct Wanted {
   bool file = false;
   unsigned locks = 0;
 };
 
-// That memory, until it is used.
+// Owns the allocated memory for setting a lock, until that memory is used.
 class Spares {
  public:
   Spares() = default;
@@ -160,9 +165,9 @@ class Spares {
   }
   bool has(const Wanted& wanted) const {
     return (file_ || !wanted.file) &&
-           (locks_[0] != nullptr) + (locks_[1] != nullptr) >= wanted.locks;
+           unsigned{locks_[0] != nullptr} + unsigned{locks_[1] != nullptr} >= wanted.locks;
   }
-  // ENOLCK.
+  // Allocates the wanted memory. ENOLCK.
   Result<void> fill(const Wanted& wanted) {
     if (wanted.file && !file_) file_ = TRY(made(file_cache.make(KM_SLEEP)));
     for (unsigned i = 0; i < wanted.locks; ++i)
@@ -171,7 +176,7 @@ class Spares {
   }
   Lock& lock() { return *std::exchange(locks_[locks_[0] ? 0 : 1], nullptr); }
   LockedFile& file() { return *std::exchange(file_, nullptr); }
-  // A lock that is in no list, to be used again or freed.
+  // Takes a lock that is in no list, to be reused or freed.
   void keep(Lock& lock) {
     for (Lock*& place : locks_) {
       if (place) continue;
@@ -191,7 +196,7 @@ class Spares {
   Lock* locks_[2] = {};
 };
 
-// A lock of the file has changed.
+// Wakes the waiters for locks of the file. Called when a lock of the file has changed.
 void wake_waiters(LockedFile& file) REQUIRES(locks_mutex) {
   if (file.waits == 0) return;
   const Guard guard(wake_lock);
@@ -205,8 +210,8 @@ Lock& taken_out(Lock& lock) {
   return lock;
 }
 
-// The memory that set_range will take. A lock that it cuts in two is the only one of the owner's in
-// its way.
+// Returns the memory that set_range will need. A lock that set_range cuts in two is the owner's
+// only lock in the range, so one extra lock is enough.
 Wanted wanted_by(LockedFile* file, const Wait& wait) {
   const bool asks = wait.kind != LockKind::kNone;
   if (!file) return {.file = asks, .locks = asks};
@@ -226,7 +231,7 @@ Wanted wanted_by(LockedFile* file, const Wait& wait) {
   return {.locks = needed - std::min(needed, given_back)};
 }
 
-// Gives the owner the range; nothing is in the way.
+// Sets the owner's locks on the range to `kind`; kNone unlocks. No other owner's lock conflicts.
 void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKind kind,
                ByteRange range, Spares& spares) {
   for (Lock& lock : file.locks) {
@@ -263,7 +268,7 @@ void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKin
   file.locks.push_front(lock);
 }
 
-// Takes the locks of the owner away; whether there were any.
+// Removes the owner's locks. True if there were any.
 bool drop(LockedFile& file, bool is_record, const void* owner) {
   bool any = false;
   for (Lock& lock : file.locks) {
@@ -282,8 +287,8 @@ void drop_all(const Chan& chan, bool is_record, const void* owner) {
   forget_if_idle(file);
 }
 
-// The outcome of a look: the lock is set; the caller waits now, with `wait` in the list; or it
-// wants memory.
+// Outcome of try_set: kSet: the lock is set; kWaits: `wait` is in the list `waits`, and the caller
+// must sleep; kWants: the caller must allocate the memory in `wanted` and try again.
 enum class Tried { kSet, kWaits, kWants };
 
 Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, LockWait may_wait,
@@ -297,7 +302,8 @@ Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, Lock
     wait.file = file;
     if (wait.is_record && would_deadlock(wait))
       return fail(Errno::EDEADLK, "the lock's owner waits for a lock of this process");
-    // Two that share an open file's lock and both want it alone would wait for ever.
+    // The waiter gives up its shared lock on the open file. Otherwise two owners of shared locks
+    // that both want an exclusive one would wait for each other forever.
     if (!wait.is_record && drop(*file, false, wait.owner)) wake_waiters(*file);
     wait.woken = false;
     waits.push_back(wait);

@@ -1,19 +1,21 @@
-// Which files run, and which are open for writing: never both (ETXTBSY).
+// Tracks files that are executed and files that are open for writing; a file is never both
+// (ETXTBSY).
 //
-// A program's pages come from its file as they are touched, so whoever could write to the file
-// would write into every process that runs it. A channel that was opened for writing or to be
-// executed is in a table by its file until it goes, and the regions of an address space hold the
-// channel that the program was loaded from. So a file is executed until the last process with a
-// page of it ends, and written until the last descriptor is closed. Removing and renaming touch no
-// contents and are free: a new version of a running program takes the name of the old one.
+// A program's pages are read from its file on first access, so a writer of the file would change
+// every process that runs it. A channel that was opened for writing or execution is counted in a
+// table of files until the channel is freed. The regions of an address space hold the channel of
+// their program. So a file counts as executed until the last process that runs it ends, and as
+// written until its last writable descriptor is closed. Removing and renaming change no contents
+// and are always allowed: a new version of a running program can take its name.
 //
-// A file is known by device and qid, so this serves every device with files that may run. Devices
-// whose calls wait for somebody else, as the console and #null, have none, and all may have such a
-// device open: their files are left out. What the host does to a file of #p9 is not seen.
+// A file is identified by device and qid, so the table serves every device with executable files.
+// Devices without a file offset (Device::one_offset), such as the console and #null, have no
+// executable files, and every process may have their files open; they are not tracked. Changes by
+// the host to a file of #p9 are not seen.
 //
-// The files in use are a digital search tree (Knuth, vol. 3, 6.3): the bits of a file's number, the
-// lowest first, say which way to go until the file is found. Its height is at most the number of
-// bits, whatever files users choose to open.
+// The files in use form a digital search tree (Knuth, vol. 3, 6.3): the bits of a file's qid path
+// and device id, the lowest first, direct the search. The tree's height is at most the number of
+// these bits: users cannot make it higher by their choice of files.
 #include <utility>
 
 #include "core/log.h"
@@ -24,7 +26,7 @@
 
 struct UsedFile {
   const Device* device;
-  uint64_t path;  // of the qid
+  uint64_t path;  // path of the qid
   FileUse use;
   uint64_t channels;
   UsedFile* below[2];
@@ -32,7 +34,7 @@ struct UsedFile {
 
 namespace {
 
-constinit Spinlock use_lock{LockRank::kDevice};  // held for kBits steps
+constinit Spinlock use_lock{LockRank::kDevice};  // held for at most kBits steps in the tree
 constinit UsedFile* root GUARDED_BY(use_lock) = nullptr;
 
 constexpr unsigned kPathBits = 64, kDeviceBits = 8, kBits = kPathBits + kDeviceBits;
@@ -41,7 +43,7 @@ unsigned bit(const Device& device, uint64_t path, unsigned level) {
   return level < kPathBits ? path >> level & 1 : device.id() >> (level - kPathBits) & 1;
 }
 
-// What leads to the file, or is to lead there.
+// Finds the pointer to the file's node, or the null pointer where a new node belongs.
 UsedFile** find(const Device& device, uint64_t path) REQUIRES(use_lock) {
   ASSERT(device.id() < 1u << kDeviceBits);
   UsedFile** link = &root;
@@ -50,7 +52,7 @@ UsedFile** find(const Device& device, uint64_t path) REQUIRES(use_lock) {
   return link;
 }
 
-// Takes out what `link` leads to. Any leaf below can take its place.
+// Removes the node at `link`. Any leaf below the node can take its place in the tree.
 void remove(UsedFile** link) REQUIRES(use_lock) {
   UsedFile** leaf = link;
   while ((*leaf)->below[0] || (*leaf)->below[1]) leaf = &(*leaf)->below[(*leaf)->below[0] ? 0 : 1];

@@ -2,10 +2,12 @@
 #include "ns/fd_table.h"
 #include "ns/file_lock.h"
 #include "ns/mount.h"
+#include "ns/page_cache.h"
 
 void ns_init() {
   chan_init();
   mount_init();
   fd_table_init();
   file_lock_init();
+  page_cache_init();
 }

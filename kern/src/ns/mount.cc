@@ -1,15 +1,17 @@
 // Namespaces and their mount tables.
 //
-// A namespace is a root channel and a list of places that are covered by other channels. A place is
-// named by the covered file's device and qid path, not by its path name, so it is found however one
-// comes to it. The path walk asks after each step; if the file just reached is covered, the walk
-// goes on with the first channel that stands there and remembers the covered file, by which later
-// steps find the other members of the union; so does the channel that a walk ends with. Crossing is
-// done once for each step, so what is mounted on the root of a device shows at #device and wherever
-// that root is bound, and no loop can arise.
+// A namespace is a root channel and a list of mount points, which are covered by other channels. A
+// mount point is identified by the covered file's device and qid path, not by its path name, so
+// every path to the file finds it. After each step, the path walk looks up the file that it has
+// reached. If the file is covered, the walk continues with the first channel that is mounted on it.
+// The walk remembers the covered file, by which later steps find the other members of the union;
+// the channel that the walk returns remembers the covered file, too (Chan::mount_device,
+// Chan::mount_path). Each step crosses at most one mount, so there are no loops. A mount on the
+// root of a device appears at #device and wherever that root is bound.
 //
-// The table has some ten entries and changes at boot; a list under a spinlock serves. Channels
-// leave the table under the lock and are let go after it, because closing may sleep.
+// The table has some ten entries and rarely changes after boot, so a list under a spinlock
+// suffices. Channels are removed from the table under the lock and released after it, because
+// closing may sleep.
 
 #include "ns/mount.h"
 
@@ -24,7 +26,7 @@ constinit ObjectCache<Namespace> namespace_cache;
 constinit ObjectCache<Mount> mount_cache;
 constinit ObjectCache<MountHead> head_cache;
 
-// Mounts that wait to be freed without a lock held.
+// Frees mounts; called without a lock.
 void free_members(MountHead& head) {
   while (Mount* mount = head.members.pop_front()) mount_cache.destroy(mount);
 }
@@ -85,7 +87,7 @@ Ref<Chan> Namespace::member(const Device* device, uint64_t path, size_t index, b
 Ref<Chan> Namespace::bound_at(const Chan& chan) {
   Guard guard(lock_);
   for (MountHead& head : heads_) {
-    if (head.covers(chan.device, chan.qid.path)) continue;  // a member of the union on itself
+    if (head.covers(chan.device, chan.qid.path)) continue;  // `chan` is in the union on itself
     for (Mount& mount : head.members)
       if (mount.chan->device == chan.device && mount.chan->qid == chan.qid) return head.target;
   }
@@ -104,7 +106,7 @@ size_t Namespace::member_count(const Device* device, uint64_t path) {
 Result<void> Namespace::bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t flags) {
   const bool before = flags & ABI_BIND_BEFORE, after = flags & ABI_BIND_AFTER,
              make_union = before || after;
-  // Everything that may be needed is made before the table is touched; what is left over goes at
+  // Everything that may be needed is allocated before the table is changed; leftovers are freed at
   // the end.
   HeadDeleter spare{TRY(head_cache.make(KM_SLEEP))};
   spare.head->target = target;
@@ -112,7 +114,7 @@ Result<void> Namespace::bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t
   added->chan = std::move(source);
   added->create = flags & ABI_BIND_CREATE;
   spare.head->members.push_back(*added);
-  Mount* covered = nullptr;  // the target itself, as the first member of a union on it
+  Mount* covered = nullptr;  // the target itself, as a member of the union that is mounted on it
   if (make_union) {
     Result<Mount*> made = mount_cache.make(KM_SLEEP);
     if (!made && planted(Planted::kBindError)) static_cast<void>(Ref<Chan>(target).release());

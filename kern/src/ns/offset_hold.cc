@@ -1,11 +1,11 @@
-// Who uses the offset of an open file.
+// Serialises the use of an open file's offset.
 //
-// Chan::offset_hold is 0 (free), 1 (held) or 2 (held, and somebody may wait), so that a call whose
-// file nobody else uses takes two atomic operations. Those that wait share one queue: each release
-// that finds a 2 wakes all of them, which is seldom, and they look at their own file again.
+// Chan::offset_hold is 0 (free), 1 (held) or 2 (held, and somebody may wait). So a call on a file
+// that nobody else uses takes two atomic operations. All waiters share one queue: a release that
+// finds a 2, which is rare, wakes all of them, and each checks its own file again.
 //
-// These are files of which programs expect that no signal cuts a call short: only one that ends the
-// process does.
+// Programs expect that signals do not interrupt calls on these files. So only a signal that ends
+// the process interrupts the wait.
 #include <utility>
 
 #include "arch/x86_64/time.h"
@@ -17,12 +17,13 @@ namespace {
 
 enum Hold : uint8_t { kFree, kHeld, kWaitedFor };
 
-constexpr Nanoseconds kLook{100'000'000};  // how often who waits in spite of a signal looks at them
+// If a waiter has a pending signal, it checks at this interval whether its process is ending.
+constexpr Nanoseconds kLook{100'000'000};
 
 constinit Spinlock waiters_lock{LockRank::kDevice};
 constinit WaitQueue waiters;
 
-// Until the caller holds the offset. EINTR.
+// Waits until the caller holds the offset. EINTR.
 Result<void> wait(Chan& chan) {
   const auto taken = [&chan] {
     return chan.offset_hold.exchange(kWaitedFor, std::memory_order_acquire) == kFree;

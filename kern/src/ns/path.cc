@@ -1,12 +1,13 @@
-// What is done by path.
+// Operations by path.
 //
-// Each call walks (walk.cc), checks, and asks the device. Write permission is checked in the
-// directory for making, removing and renaming. A directory with the sticky bit lets only owners
-// remove. Between these checks and the change others may change what was checked, so a device that
-// can checks again, in one step with the change (#tmp).
+// Each call walks (walk.cc), checks, and asks the device. Creation, removal and renaming require
+// write permission in the directory. In a directory with the sticky bit, only root and the owners
+// of the file or of the directory may remove or rename the file. Other processes may change files
+// between these checks and the operation. So devices that can, such as #tmp, repeat the checks
+// atomically with the operation.
 //
-// A symbolic link at the end of a path is followed, except by what changes the name itself: making,
-// removing and renaming. Opening with ABI_O_CREAT makes what a link names that is not there yet.
+// A symbolic link at the end of a path is followed, except by operations on the name itself:
+// creation, removal and renaming. Opening a dangling link with ABI_O_CREAT creates its target.
 
 #include <algorithm>
 
@@ -21,7 +22,7 @@
 
 namespace {
 
-// The sticky bit: only the owner of the file or of the directory, and root, may take a name away.
+// Sticky bit: only the owner of the file or of the directory, and root, may remove or rename it.
 Result<void> check_sticky(Chan& directory, Chan& chan, const Credentials& who) {
   if (who.uid == 0) return {};
   abi_stat of_directory, of_file;
@@ -31,7 +32,7 @@ Result<void> check_sticky(Chan& directory, Chan& chan, const Credentials& who) {
   return of_file.uid == who.uid ? Result<void>{} : Errno::EPERM;
 }
 
-// Opens the other members of the union that `chan`, an open directory, is the first of.
+// Opens the other members of the union that begins with `chan`, an open directory.
 Result<void> open_union(const PathContext& context, Chan& chan, uint32_t flags) {
   if (!chan.mount_device) return {};
   Chan* last = &chan;
@@ -41,15 +42,15 @@ Result<void> open_union(const PathContext& context, Chan& chan, uint32_t flags) 
     Ref<Chan> copy = TRY(member->clone());
     Result<Ref<Chan>> opened = member->device->open(std::move(copy), flags, context.who);
     if (!opened && opened.error() == Errno::ENOMEM) return opened.error();
-    if (!opened) continue;  // what may not be read is not shown
+    if (!opened) continue;  // a member that may not be read is skipped
     last->union_next = opened.take();
     last = last->union_next.get();
     last->opener = context.who;
   }
 }
 
-// Keeps what the walk learnt when a device gives another channel in place of the one that is
-// opened.
+// Saves the fields that the walk has set in a channel, for devices whose open returns another
+// channel.
 struct Reached {
   explicit Reached(Chan& chan)
       : device(chan.mount_device), path(chan.mount_path), named_at(chan.named_at) {}
@@ -62,8 +63,8 @@ struct Reached {
   const uint64_t path, named_at;
 };
 
-// `chan` has been opened with `flags`. It comes after Device::open: somebody who may not open a
-// program must not keep others from writing it.
+// Registers the use of `chan`, which has been opened with `flags`. Called after Device::open,
+// because a caller without permission to execute a program must not block its writers.
 Result<void> begin_use(Chan& chan, uint32_t flags, FileUseReserve& reserve) {
   if (flags & kOpenToExecute) return file_use_begin(chan, FileUse::kExecuted, reserve);
   if (chan.qid.directory || !(wanted_by_open(flags) & 2)) return {};
@@ -74,10 +75,10 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
   if (flags & ABI_O_DIRECTORY && !chan->qid.directory) return Errno::ENOTDIR;
   if (chan->qid.directory && (flags & ABI_O_ACCMODE) != ABI_O_RDONLY) return Errno::EISDIR;
   const Reached reached(*chan);
-  char* const path = std::exchange(chan->path, nullptr);  // goes over to what is opened
+  char* const path = std::exchange(chan->path, nullptr);  // the path moves to the opened channel
   Chan* const before = chan.get();
   Device* const device = chan->device;
-  Ref<Chan> held = chan;  // so that a failed open does not lose it before the name is put back
+  Ref<Chan> held = chan;  // so that a failed open can put the path back
   Result<Ref<Chan>> result = chan->qid.fifo ? fifo_open(std::move(chan), flags, context.who)
                                             : device->open(std::move(chan), flags, context.who);
   if (!result) {
@@ -85,7 +86,7 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
     return result;
   }
   Ref<Chan> opened = result.take();
-  if (opened.get() != before && opened->ref_count() > 1) {  // as dup: somebody else has it too
+  if (opened.get() != before && opened->ref_count() > 1) {  // an open file that others hold too
     kfree(path);
     return opened;
   }
@@ -98,17 +99,18 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
   if ((flags & ABI_O_TRUNC) && !opened->qid.directory) {
     Result<void> truncated = opened->device->truncate(*opened, 0, context.who);
     if (!truncated && truncated.error() != Errno::EINVAL)
-      return truncated.error();  // EINVAL: it has no size to set
+      return truncated.error();  // EINVAL: the file has no size to set
   }
   return opened;
 }
 
-// What a walk has reached, to make something in it.
+// The result of a walk to a name that is to be created.
 struct Making {
-  Ref<Chan> directory;  // the member of the union
-  Ref<Chan> named;      // with the path of what is to be made
+  Ref<Chan> directory;  // the directory for the new file; in a union, the member that takes it
+  Ref<Chan> named;      // channel that has the path of the new file
 };
-// All that can fail comes before the making, so that nothing is there when it has failed.
+// Makes all checks, and sets the path of the new file. Called before the file is created, so that a
+// failure leaves no file behind.
 Result<Making> begin_making(Walk& walk, std::string_view name) {
   Making making;
   making.directory = TRY(walk.creation_member());
@@ -149,7 +151,7 @@ Result<Ref<Chan>> walk_path(const PathContext& context, std::string_view path, N
   return walk.finish();
 }
 
-// A file that is to lose the name `path`, and where it has it.
+// A file whose name is to be removed, and the directory that has this name.
 struct Named {
   Ref<Chan> chan, parent;
 };
@@ -178,13 +180,14 @@ Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, u
                             uint32_t mode) {
   const bool creates = flags & ABI_O_CREAT, exclusive = creates && (flags & ABI_O_EXCL);
   const Links links = flags & ABI_O_NOFOLLOW || exclusive ? Links::kNotLast : Links::kFollow;
-  // Between the walk that finds nothing and the making another process may make it, and the other
-  // way round. A link to what is not there is found by neither; then the making follows it.
+  // If the walk finds no file, another process may create the file before create_at() does, and
+  // remove it again before the next walk. For a dangling link the walk fails with ENOENT, and the
+  // first create_at() with EEXIST; the second create_at() follows the link.
   for (int attempt = 0;; ++attempt) {
     Result<Ref<Chan>> found = walk_path(context, path, Name::kPresent, links);
     if (found) {
       if (exclusive) return Errno::EEXIST;
-      if ((*found)->qid.symlink) return fail(Errno::ELOOP, "a symbolic link, not to be followed");
+      if ((*found)->qid.symlink) return fail(Errno::ELOOP, "the last name is a symbolic link");
       return open_found(context, found.take(), flags);
     }
     if (found.error() != Errno::ENOENT || !creates) return found;
@@ -220,7 +223,7 @@ Result<void> path_link(const PathContext& from_context, std::string_view from,
                        const PathContext& context, std::string_view to, Links links) {
   if (to.ends_with('/')) return Errno::ENOENT;
   Ref<Chan> chan = TRY(path_walk(from_context, from, links));
-  if (chan->qid.directory) return fail(Errno::EPERM, "a directory has one name");
+  if (chan->qid.directory) return fail(Errno::EPERM, "a directory cannot have a second name");
   Walk walk(context);
   std::string_view name;
   TRY(walk.to_new(to, Links::kNotLast, name));
@@ -277,7 +280,8 @@ Result<void> path_truncate(const PathContext& context, std::string_view path, ui
 
 Result<void> path_bind(const PathContext& context, std::string_view source, std::string_view target,
                        uint32_t flags) {
-  if (context.who.uid != 0) return fail(Errno::EPERM, "the name space is shared: only root binds");
+  if (context.who.uid != 0)
+    return fail(Errno::EPERM, "the namespace is shared: only root may bind");
   const uint32_t order = flags & (ABI_BIND_BEFORE | ABI_BIND_AFTER);
   if ((flags & ~(ABI_BIND_BEFORE | ABI_BIND_AFTER | ABI_BIND_CREATE)) ||
       order == (ABI_BIND_BEFORE | ABI_BIND_AFTER))
@@ -293,13 +297,13 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
   }
   if (order && !what->qid.directory) return fail(Errno::EINVAL, "only directories make unions");
   if (what->device == where->device && what->qid == where->qid && !order)
-    return fail(Errno::EINVAL, "it is there already");
+    return fail(Errno::EINVAL, "a file cannot be bound to itself");
   return context.ns->bind(std::move(what), where, flags);
 }
 
 Result<void> path_unmount(const PathContext& context, std::string_view target) {
   if (context.who.uid != 0)
-    return fail(Errno::EPERM, "the name space is shared: only root unmounts");
+    return fail(Errno::EPERM, "the namespace is shared: only root may unmount");
   Walk walk(context);
   TRY(walk.to(target, Last::kStay));
   return context.ns->unmount(walk.at());

@@ -1,19 +1,22 @@
-// What a channel is called now.
+// Finds the current name of a channel.
 //
-// A channel keeps the name that it was reached by, and that goes stale when a directory above it is
-// renamed: the name then leads nowhere, or to another file. Renamed directories are counted, and a
-// name remembers the count that it was made at, so that in nearly all cases one comparison tells
-// that it is good. Otherwise it is walked, with root's rights, since nothing but whether it leads
-// to the same file comes of it. If it does not, the device is asked from the channel upwards which
-// name each directory has now, and the way from `/` to where the device's root is bound, or #NAME,
-// is put in front: #NAME first if the channel was reached by such a name.
+// A channel has the name by which it was reached. The name goes stale when a directory above it is
+// renamed: it then leads nowhere, or to another file. Renames of directories are counted, and a
+// channel stores with its name the count at which the name was valid (Chan::named_at). So one
+// comparison usually shows that the name is valid. Otherwise the name is walked and the result
+// compared with the channel's file. The walk has root's rights, since only the outcome of the
+// comparison is revealed. If the files differ, the device gives the current name of the file and of
+// each directory above it (Device::parent). The channel's name then consists of a beginning and
+// these names. The beginning is the path of the directory on which the device's root is mounted, or
+// #NAME (NAME: the device's name). #NAME is tried first if the channel was reached by a name that
+// begins with `#`.
 //
-// A file of the host has no name any more when its own has gone stale, since no call says where it
-// is. The way up may be as long as a server likes, so each step looks whether the process is to
-// end.
+// A file of the host with a stale name has no name any more, since no call of 9P returns a file's
+// directory. A 9P server decides how many directories lie above a file. So each step upwards checks
+// whether the process is ending.
 //
-// Nothing is locked meanwhile: a name that is given was good at some moment of the call, which is
-// all that a name can be.
+// No lock is held during the search: a returned name was valid at some moment of the call, and may
+// be stale when the caller uses it.
 #include <atomic>
 
 #include "ns/chan.h"
@@ -28,14 +31,14 @@ namespace {
 constinit std::atomic<uint64_t> renames{0};
 
 bool leads_to(Namespace& ns, std::string_view name, const Chan& chan) {
-  Result<Ref<Chan>> found = path_walk({.ns = &ns, .cwd = nullptr, .who = {}}, name);
+  Result<Ref<Chan>> found = path_walk({.ns = &ns, .cwd = {}, .who = {}}, name);
   return found && (*found)->device == chan.device && (*found)->qid == chan.qid;
 }
 
 // The names from the device's root down to a channel, each after a slash.
 class NamesBelow {
  public:
-  // ENOENT, ENOTSUP, ENAMETOOLONG, EINTR. `root` becomes the device's.
+  // ENOENT, ENOTSUP, ENAMETOOLONG, EINTR. Sets `root` to the device's root.
   Result<void> of(Chan& chan, Ref<Chan>& root) {
     root = Ref<Chan>(&chan);
     for (;;) {

@@ -1,4 +1,5 @@
-// Devices whose tree is a table, and the texts and command lines that their files are made of.
+// Devices whose tree of files is a table (TableDevice); and the texts and command lines of their
+// files.
 
 #include <algorithm>
 #include <cstdarg>
@@ -61,8 +62,8 @@ uint16_t TableDevice::poll(Chan& chan, PollWaiter* waiter) {
 }
 
 Result<void> TableDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
-  // Positions below the size of the table are indices in it; those from there on number the dynamic
-  // entries.
+  // A position less than the table's size is an index in the table. Any other position, minus the
+  // table's size, is the number of a dynamic entry.
   for (; position < table_.size(); ++position) {
     if (position == 0 || table_[position].parent != directory.qid.path) continue;
     fill_stat(entry, position, table_[position].mode);
@@ -129,7 +130,7 @@ bool Text::reserve(size_t more) {
 }
 
 void Text::print(const char* pattern, ...) {
-  size_t more = 1;  // with the NUL that is not kept
+  size_t more = 1;  // room for the NUL, which is not part of the text
   while (reserve(more)) {
     va_list arguments;
     va_start(arguments, pattern);
@@ -177,14 +178,6 @@ bool next_command(std::string_view& text, CommandLine& line) {
     return true;
   }
   return false;
-}
-
-std::string_view next_word(std::string_view& rest) {
-  constexpr std::string_view kBlanks = " \t\r";
-  rest.remove_prefix(std::min(rest.find_first_not_of(kBlanks), rest.size()));
-  const std::string_view word = rest.substr(0, rest.find_first_of(kBlanks));
-  rest.remove_prefix(word.size());
-  return word;
 }
 
 Result<void> check_command_text(std::string_view text, const char* expected) {

@@ -1,26 +1,28 @@
 // Path walk.
 //
 // A walk starts at the root of the namespace (/…), at the root of a device (#name/…) or at the
-// current directory and takes one step for each name: in a union the members are asked in order,
-// then mounts at the file reached are crossed. The canonical name grows beside it and ends up in
-// the channel that is returned. `.` stays; `..` takes the last name off the canonical name and
-// walks to that from the start, so that it leads out of a mounted tree the way one came in, and
-// devices need not know their parents. A name that has gone stale because a directory was renamed
-// is mended first (present_name), as is the current directory's where the result of the walk is
-// kept under its name; the current directory then keeps what it was mended to. The root is its own
-// parent, and so is the root of a device that was reached by #name.
+// current directory, and takes one step for each name. In a union, a step searches the members in
+// order. If something is mounted on the file that the step has reached, the walk continues in the
+// mounted channel. The canonical name is built during the walk and becomes the name of the returned
+// channel. `.` has no effect. `..` removes the last name from the canonical name and walks the
+// result from its start. So `..` leaves a mounted tree on the path by which the walk entered, and
+// devices need not know their parents. A name that a renamed directory has made stale is updated
+// first (present_name). If the caller asks for a current name (Name::kPresent), a stale name of the
+// current directory is updated too, and is also updated in the channel of the current directory.
+// The root is its own parent, and so is the root of a device that was reached by #name.
 //
-// A step that finds a symbolic link is taken back: the walk goes on from the same directory, in
-// the same union, with the link's target before the rest of the path, or starts over where the
-// target says. So canonical names have no links in them. A link's target is a path as any other:
-// `/…` begins at the root of the namespace of the process that walks, on the host's files too, and
-// `#name/…` at a device. A walk follows at most 40 links.
+// A step to a symbolic link is undone: the walk continues from the same directory, in the same
+// union, with the link's target before the rest of the path, or restarts where an absolute target
+// begins. So canonical names contain no links. A link's target is an ordinary path: `/…` begins at
+// the root of the walking process's namespace, and `#name/…` at a device. This also holds for links
+// among the host's files. A walk follows at most 40 links.
 //
-// Search permission is checked in every directory on the way.
+// The process needs search permission in every directory through which its walk leads.
 //
-// Nothing is locked during a walk. Each channel on the way is held by a Ref, and whichever way a
-// walk ends they are let go. A walk passes through the channels that others have, the current
-// directory's and what is mounted, as they are; only a result is copied, since it gets a name.
+// Nothing is locked during a walk. A Ref holds each channel that the walk uses, and is released
+// however the walk ends. The channel of the current directory and mounted channels are shared, and
+// are not copied during the walk. finish() copies such a channel if it is the result, since a
+// result gets its own name.
 
 #include "ns/walk.h"
 
@@ -66,7 +68,7 @@ Result<void> Walk::to(std::string_view path, Last last, Links links) {
 
 Result<void> Walk::to_new(std::string_view path, Links links, std::string_view& name) {
   if (path.size() >= kMaxPath) return Errno::ENAMETOOLONG;
-  bool goes_on = false;  // from where a link stands
+  bool goes_on = false;  // a link was followed: continue from its directory
   for (;;) {
     const Split parts = TRY(split(path));
     memcpy(last_name_, parts.name.data(), parts.name.size());
@@ -166,14 +168,14 @@ Result<void> Walk::start_device(std::string_view& path) {
   return {};
 }
 
-// Makes the name one that leads to at_ now. What has been removed keeps the name that it had.
+// Updates the name so that it leads to at_. The name of a removed file stays unchanged.
 Result<void> Walk::mend_name() {
   const uint64_t renames = directory_renames();
   if (named_at_ == renames) return {};
   const Result<void> mended = present_name(*context_.ns, *at_.chan, named_at_, name_, length_);
   if (!mended) return mended.error() == Errno::ENOENT ? Result<void>() : mended;
   named_at_ = renames;
-  if (at_.chan.get() == context_.cwd) chan_keep_path(*at_.chan, {name_, length_}, named_at_);
+  if (at_.chan == context_.cwd) chan_keep_path(*at_.chan, {name_, length_}, named_at_);
   return {};
 }
 
@@ -234,7 +236,7 @@ Result<void> Walk::step(std::string_view name, Last last, Reached& before) {
   return {};
 }
 
-// `rest` lies in the text that the link's target takes the place of, or in the caller's path.
+// `rest` may lie in the old link_text_, so the old text is freed after `rest` is copied.
 Result<void> Walk::read_link(Chan& link, std::string_view rest, std::string_view& path) {
   if (++links_followed_ > kMostLinks)
     return fail(Errno::ELOOP, "more than %u symbolic links on the way", kMostLinks);
@@ -253,14 +255,14 @@ Result<void> Walk::read_link(Chan& link, std::string_view rest, std::string_view
   return {};
 }
 
-// Walks the canonical name without its last part. The names in it are neither `.` nor `..`, nor
-// are they links, so this does not come back here.
+// Walks the canonical name without its last name. A canonical name contains no `.`, no `..` and no
+// links, so this function does not recurse.
 Result<void> Walk::to_parent(Last last) {
   found_in_.reset();
   TRY(mend_name());
   size_t end = length_;
   while (end > 0 && name_[end - 1] != '/') --end;
-  if (end == 0) return {};  // the root of a device
+  if (end == 0) return {};  // the name is #NAME: the root of a device
   while (end > 1 && name_[end - 1] == '/') --end;
   char parent[kMaxPath];
   memcpy(parent, name_, end);
@@ -271,7 +273,7 @@ Result<void> Walk::to_parent(Last last) {
   return {};
 }
 
-// If something is mounted at the file reached, goes there.
+// If something is mounted on the file that the walk has reached, moves to the mounted channel.
 void Walk::cross() {
   Ref<Chan> mounted = context_.ns->member(at_->device, at_->qid.path, 0);
   if (!mounted) return;

@@ -7,17 +7,19 @@
 #include "ns/chan.h"
 #include "ns/mount.h"
 
-enum class Last { kCross, kStay };  // whether a mount at the last file of a walk is crossed
-// Whether the name of the result begins with the current directory's present one, which costs a
-// walk after a rename, or with the one that it was reached by.
+// If something is mounted on the last file of a path: kCross moves to it, kStay does not.
+enum class Last { kCross, kStay };
+// If a path is relative, the result's name begins with a name of the current directory: with the
+// name by which this directory was reached (kAsReached), or with its current name (kPresent). After
+// a rename of a directory, finding the current name costs a walk.
 enum class Name { kAsReached, kPresent };
 
-// A path as the directory and the last name in it, of which something is to be made, removed or
+// A path, split into the directory and the last name in it, which is to be created, removed or
 // renamed.
 struct Split {
   std::string_view directory, name;
 };
-// EPERM for the root of a device; EINVAL for `.` and `..`; ENAMETOOLONG.
+// Splits a path. EPERM for the root of a device; EINVAL for `.` and `..`; ENAMETOOLONG.
 Result<Split> split(std::string_view path);
 
 class Walk {
@@ -28,34 +30,37 @@ class Walk {
   Walk(const Walk&) = delete;
   Walk& operator=(const Walk&) = delete;
 
-  // To the file that `path` names. ELOOP, and what steps give.
+  // Walks to the file that `path` names. ELOOP, and errors of steps.
   Result<void> to(std::string_view path, Last last, Links links = Links::kFollow);
-  // To the directory in which `path` is to be made; `name` becomes the name in it, as long as the
-  // walk. With kFollow a symbolic link that leads nowhere yet says where that is. EEXIST if it is
-  // there.
+  // Walks to the directory in which the file `path` is to be created; `name` becomes the new file's
+  // name in this directory, and is valid as long as this Walk exists. With kFollow, a dangling
+  // symbolic link is followed to its missing target, and an existing file causes EEXIST.
   Result<void> to_new(std::string_view path, Links links, std::string_view& name);
 
-  // The result with its name in it, held by nobody else.
+  // Returns the channel that the walk has reached, with its name. The caller has the only
+  // reference.
   Result<Ref<Chan>> finish();
 
   Chan& at() { return *at_.chan; }
-  // The directory, a member of the union if it is one, in which the last step found `at`; nothing
-  // after `.`, `..` or no step.
+  // The directory in which the last step found at(); in a union, the member that has the name.
+  // nullptr if the last step was `.` or `..`, or if there was no step.
   Chan* found_in() { return found_in_.get(); }
-  // The entry `name` of the directory reached, with the member of the union that has it.
+  // Finds the entry `name` of the directory that the walk has reached. Sets `found_in` to the
+  // directory that has it: in a union, the member.
   Result<Ref<Chan>> lookup(std::string_view name, Ref<Chan>& found_in);
-  // The member of the directory reached in which new files are made; EPERM if there is none.
+  // Returns the directory that the walk has reached; if it is a union, the member that takes new
+  // files. EPERM if there is none.
   Result<Ref<Chan>> creation_member();
   Result<void> check(Chan& chan, uint32_t want);
 
  private:
-  // How far a walk has come.
+  // The file that a walk has reached.
   struct Reached {
     Ref<Chan> chan;
-    // The mount point, if the channel is what is mounted there.
+    // The file that the channel covers, if the channel is mounted.
     Device* mount_device = nullptr;
     uint64_t mount_path = 0;
-    bool is_shared = false;  // others hold the channel too: it is the current directory, or mounted
+    bool is_shared = false;  // the current directory or a mounted channel: others use it
 
     static Reached shared(Chan& chan) {
       return {Ref<Chan>(&chan), chan.mount_device, chan.mount_path, true};
@@ -63,16 +68,17 @@ class Walk {
     Chan* operator->() const { return chan.get(); }
   };
 
-  // Sets at_ and the name to where `path` begins and takes that off `path`.
+  // Sets at_ and the name to the start of `path`. If `path` begins with #NAME, removes this from
+  // `path`.
   Result<void> start(std::string_view& path);
   Result<void> start_root();
   Result<void> start_device(std::string_view& path);
   Result<void> mend_name();
   Result<void> set_name(std::string_view name);
   Result<void> steps(std::string_view path, Last last, Links links);
-  // `before` becomes the directory that the step is taken in.
+  // Sets `before` to the directory in which the step began.
   Result<void> step(std::string_view name, Last last, Reached& before);
-  // `path` becomes the target of `link` with `rest` after it. ELOOP.
+  // `path` becomes the target of `link`, followed by `rest`. ELOOP.
   Result<void> read_link(Chan& link, std::string_view rest, std::string_view& path);
   Result<void> to_parent(Last last);
   void cross();
@@ -83,8 +89,8 @@ class Walk {
   Ref<Chan> found_in_;
   uint64_t named_at_ = directory_renames();
   unsigned links_followed_ = 0;
-  char* link_text_ = nullptr;  // what is left of the path since a link was followed; kmalloc'ed
-  char last_name_[kMaxName];   // to_new's
+  char* link_text_ = nullptr;  // the last link's target, with the rest of the path; kmalloc'ed
+  char last_name_[kMaxName];   // the name that to_new() returns
   size_t length_ = 0;
   char name_[kMaxPath];
 };

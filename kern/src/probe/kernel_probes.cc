@@ -1,35 +1,38 @@
 // Probes on kernel functions.
 //
-// Every function begins with a nop of five bytes (gcc -mfentry -mnop-mcount). A probe makes a call
-// of probe_entry of it, which tells those on the function's list, one after the other, and goes
-// back behind it. For returns the function's `ret` instructions become breakpoints: the handler
-// tells the list and does what the `ret` would have done. The build makes tables of both
-// (probe_places.h). With no probe on a function its code is what the compiler made.
+// Every function begins with a nop of five bytes (gcc -mfentry -mnop-mcount). A probe replaces this
+// nop with a call of probe_entry, which calls the consumers on the function's list one after the
+// other and returns to the instruction after the nop. To probe returns, the function's `ret`
+// instructions become breakpoints: the handler calls the consumers and then does what the `ret`
+// would have done. The build creates tables of all nops and `ret`s (probe_places.h). A function
+// without a probe has its original code.
 //
-// Lists. Each place has a singly linked list of items. What changes lists and code has the sleeping
-// lock; who reads them does so with interrupts off and takes no lock. An item is complete when it
-// is put in front of a list; one that is taken out keeps its `next`, and is freed after a round
-// through all CPUs (text_sync), when nobody can be reading it. All items of a consumer are one
-// piece of memory, so arming can fail in one place only, before anything has changed. The code
-// follows the lists: update_text() compares each place with its list and changes what differs, all
-// together in three rounds.
+// Lists. A place is a function's nop. Each place has a singly linked list of items (ProbeItem).
+// Writers of lists and code hold the sleeping lock; readers have interrupts off and take no lock.
+// An item is complete when it is put at the front of a list. A removed item keeps its `next`, and
+// is freed after a round through all CPUs (text_sync), when no CPU can be reading it. All items of
+// a consumer are in one allocation (Arming). So arming can fail at this allocation only, before
+// anything has changed. The code is changed after the lists: update_text() compares each place with
+// its list and patches all differences together, in three rounds.
 //
-// The guard. probe_entry and the breakpoint's handler look at Cpu::probes_off before anything else,
-// and raise it while consumers are told. So what a consumer calls is not told to any; it is counted
-// as kept out. NMIs, machine checks and a panic raise it too. What runs before the guard is looked
-// at, or whatever it is, has no nop (NOT_PROBED): this file's handlers; trap_dispatch and
-// exception(), which must have read a page fault's address before a consumer can fault at a user
-// stack; the handler of NMIs, as far as its guard. They call nothing else. A breakpoint in the
-// kernel has an entry of its own, so all else can be probed.
+// The guard. probe_entry and the breakpoint's handler check Cpu::probes_off first, and raise it
+// while they call consumers. So if a consumer calls a probed function, no consumer is called; such
+// calls are counted as kept out. NMIs, machine checks and a panic raise the guard too. Code that
+// runs before the check, or regardless of it, has no nop (NOT_PROBED): this file's handlers;
+// trap_dispatch and exception(), which must read a page fault's address before a consumer can fault
+// at a user stack; the NMI handler until it raises the guard. Until the guard is checked or raised,
+// or the address is read, this code calls only functions without a nop. A breakpoint in the kernel
+// has an entry of its own, so everything else can be probed.
 //
-// Breakpoints. At a function's entry one stands while its code is being changed: no call need be
-// told then, and it is skipped. At a `ret` it is told. A handler that finds neither list nor
-// breakpoint any more, because they have just been removed, does the same: what stands at the place
-// is known without looking.
+// Breakpoints. A function's entry has a breakpoint while its code is being patched: the handler
+// skips the five bytes and reports nothing, since a probe that is being armed or removed need not
+// report calls. A breakpoint at a `ret` is reported. Before the handler runs, another CPU may have
+// removed the breakpoint and the items. The handler still does what the original instruction would
+// have done, without reading the code.
 //
-// Lock ranks. A hit comes whatever locks are held, of any rank, and its consumer may take locks
-// that nobody holds but hits and who keeps probes off meanwhile (ProbesOff). These nest inside
-// everything; the checker of ranks begins anew for a hit.
+// Lock ranks. A hit may come with locks of any rank held. A consumer may take a lock only if all
+// code outside of hits takes this lock with probes off (ProbesOff). The locks of consumers nest
+// inside all others, so during a hit the rank checker ignores the locks held before the hit.
 #include "probe/kernel_probes.h"
 
 #include <algorithm>
@@ -45,7 +48,7 @@
 #include "probe/probe_places.h"
 #include "store/trace_memory.h"
 
-// One consumer's interest in one place.
+// One consumer's probe of one place.
 struct ProbeItem {
   std::atomic<ProbeItem*> next;
   ProbeConsumer* consumer;
@@ -75,7 +78,7 @@ NOT_PROBED [[gnu::always_inline]] inline const ProbeItem* after(const ProbeItem*
   return item->next.load(std::memory_order_acquire);
 }
 
-// The ranks that this CPU holds do not count in a hit.
+// During a hit, hides from the rank checker which locks this CPU held before the hit.
 class RanksAside {
  public:
 #ifdef CONFIG_LOCK_RANK_CHECK
@@ -100,7 +103,7 @@ NOT_PROBED void count_kept_out(uint32_t place, bool returned) {
   }
 }
 
-// Those that want to know, from `item` on.
+// Calls the consumers from `item` on.
 NOT_PROBED [[gnu::noinline]] void tell(const ProbeItem* item, ProbeHit& hit) {
   for (; item; item = after(item)) {
     if (hit.returned && !item->returns) continue;
@@ -126,7 +129,7 @@ NOT_PROBED void tell_return(uint32_t place, const TrapFrame& frame) {
   tell(first_of(place), hit);
 }
 
-// --- The code, as the lists want it. Under probes_mutex.
+// --- Patches the code to match the lists. Under probes_mutex.
 
 bool wants_returns(uint32_t place) {
   for (const ProbeItem* item = first_of(place); item; item = after(item)) {
@@ -135,7 +138,7 @@ bool wants_returns(uint32_t place) {
   return false;
 }
 
-// Finds what differs from what the lists want.
+// Finds the places and `ret`s whose code differs from the list of probes.
 void find_changes() {
   for (uint32_t place = 0; place < probe_place_count; place++) {
     const bool is_call = text_byte(probe_place_address(place)) == kTextCall;
@@ -155,7 +158,7 @@ void for_each_changing(Change change) {
   }
 }
 
-// Returns after entries, so that few are told without their call.
+// Patches entries before returns, so that few returns are reported without their call.
 void write_first_bytes() {
   for_each_changing(
       [](uint64_t address, bool call) { text_write_byte(address, call ? kTextCall : kTextNop); });
@@ -166,7 +169,7 @@ void write_first_bytes() {
   }
 }
 
-// When it returns, no CPU reads an item that is on no list.
+// Patches the code to match the lists. On return no CPU reads a removed item.
 void update_text() {
   find_changes();
   for_each_changing([](uint64_t address, bool) { text_write_byte(address, kTextBreakpoint); });
@@ -206,7 +209,7 @@ NOT_PROBED void probe_called(const ProbeEntryFrame* frame) {
   if (!item) [[unlikely]]
     return;
   const RanksAside aside;
-  ProbeHit hit;  // one by one: gcc clears the whole of an aggregate first
+  ProbeHit hit;  // the fields are set one by one: gcc clears an aggregate first
   hit.tag = item->tag;
   hit.returned = hit.user = false;
   hit.stack_pointer = reinterpret_cast<uint64_t>(frame + 1);
@@ -219,7 +222,7 @@ NOT_PROBED void probe_called(const ProbeEntryFrame* frame) {
     tell(item, hit);
 }
 
-// Interrupts are off anyway: who keeps probes out has turned them off.
+// Called with interrupts off: code that raises the guard turns interrupts off first.
 NOT_PROBED void probe_kept_out(uint64_t after_nop) {
   count_kept_out(probe_place_at(after_nop - kTextEntryBytes), false);
 }
@@ -255,7 +258,7 @@ KernelFunction kernel_function(uint32_t index) {
   const uint64_t address = probe_place_address(index);
   KernelFunction function = {address, symbol_lookup(address).name, 0};
   const ProbesOff reading;
-  const ProbeConsumer* before = nullptr;  // a consumer's items stand together
+  const ProbeConsumer* before = nullptr;  // a consumer's items are adjacent
   for (const ProbeItem* item = first_of(index); item; item = after(item)) {
     function.consumers += item->consumer != before;
     before = item->consumer;

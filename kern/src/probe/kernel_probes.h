@@ -1,8 +1,7 @@
-// What probes on kernel functions offer beside probe.h.
+// Further functions for probes on kernel functions, besides probe.h.
 #pragma once
 
 #include <cstdint>
 
-// A sum of the kernel's code as it is now: with no probe on any function it is always the same. Any
-// context.
+// A checksum of the kernel's current code: constant while no function is probed. Any context.
 uint64_t kernel_text_checksum();

@@ -9,10 +9,9 @@
 
 namespace {
 
-// Fits into an error string, with a word of eight characters before it.
+// Short enough for an error string after a quoted word of eight characters.
 constexpr const char* kWords =
-    "count, event, alloc, free, watch, stacks, depth, processes, pid, cpu, min, max, sample, "
-    "start, stop, "
+    "count event alloc free watch stacks depth processes threads pid cpu min max sample start stop "
     "clear";
 
 bool parse_hex(std::string_view text, uint64_t* number) {
@@ -65,9 +64,9 @@ bool parse_alloc_option(std::string_view option, ProbeAllocRule* rule) {
 }
 
 Result<void> parse_alloc(std::string_view line, ProbeCommand* command) {
-  const std::string_view function = next_word(&line);
+  const std::string_view function = next_word(line);
   TRY(parse_functions(function, "alloc", command));
-  for (std::string_view option = next_word(&line); !option.empty(); option = next_word(&line)) {
+  for (std::string_view option = next_word(line); !option.empty(); option = next_word(line)) {
     if (!parse_alloc_option(option, &command->rule)) {
       return fail(Errno::EINVAL,
                   "\"%s\": alloc takes FUNCTION size=N[*N] [old=N] [result=return|*N], N an "
@@ -81,11 +80,11 @@ Result<void> parse_alloc(std::string_view line, ProbeCommand* command) {
 }
 
 Result<void> parse_free(std::string_view line, ProbeCommand* command) {
-  const std::string_view function = next_word(&line);
+  const std::string_view function = next_word(line);
   TRY(parse_functions(function, "free", command));
-  const std::string_view option = next_word(&line);
+  const std::string_view option = next_word(line);
   if (option.starts_with("address=") && parse_argument(option.substr(8), &command->address) &&
-      next_word(&line).empty())
+      next_word(line).empty())
     return {};
   return fail(Errno::EINVAL, "\"%s\": free takes FUNCTION address=N, N an argument from 1 to %u",
               Quoted(option).get(), kProbeArguments);
@@ -123,7 +122,7 @@ constexpr NumberWord kNumberWords[] = {
 };
 
 Result<void> parse_line(std::string_view line, ProbeCommand* command) {
-  const std::string_view word = next_word(&line);
+  const std::string_view word = next_word(line);
   *command = {};
   if (word == "count" || word == "event" || word == "event+return") {
     command->word = word == "count"   ? ProbeWord::kCount
@@ -141,14 +140,16 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
   }
   if (word == "watch") {
     command->word = ProbeWord::kWatchMemory;
-    const std::string_view what = next_word(&line);
+    const std::string_view what = next_word(line);
     if (what != "memory")
       return fail(Errno::EINVAL, "\"%s\": expected watch memory", Quoted(what).get());
   } else if (word == "stacks") {
     command->word = ProbeWord::kStacks;
-    TRY(parse_stacks(next_word(&line), &command->stacks));
+    TRY(parse_stacks(next_word(line), &command->stacks));
   } else if (word == "processes") {
     command->word = ProbeWord::kProcesses;
+  } else if (word == "threads") {
+    command->word = ProbeWord::kThreads;
   } else if (word == "start") {
     command->word = ProbeWord::kStart;
   } else if (word == "stop") {
@@ -162,7 +163,7 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
     }
     if (!found) return fail(Errno::EINVAL, "\"%s\": expected %s", Quoted(word).get(), kWords);
     command->word = found->word;
-    const std::string_view text = next_word(&line);
+    const std::string_view text = next_word(line);
     const bool good = found->bytes ? parse_bytes(text, found->low, found->high, &command->number)
                                    : parse_number(text, found->low, found->high, &command->number);
     if (!good) {
@@ -171,13 +172,13 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
                   found->bytes ? "; K, M or G may follow" : "");
     }
   }
-  const std::string_view rest = next_word(&line);
+  const std::string_view rest = next_word(line);
   if (rest.empty()) return {};
   return fail(Errno::EINVAL, "\"%s\": nothing comes after that of %s", Quoted(rest).get(),
               Quoted(word).get());
 }
 
-// The last colon that is not one of a pair, as in names of C++; npos if there is none.
+// Finds the last single colon; names of C++ contain pairs. npos if there is none.
 size_t last_single_colon(std::string_view text) {
   for (size_t i = text.rfind(':'); i != text.npos;
        i = i == 0 ? text.npos : text.rfind(':', i - 1)) {
@@ -205,7 +206,7 @@ Result<bool> probe_next_command(std::string_view* text, ProbeCommand* command) {
     const std::string_view line = text->substr(0, end);
     text->remove_prefix(end == text->npos ? text->size() : end + 1);
     std::string_view rest = line;
-    if (next_word(&rest).empty()) continue;
+    if (next_word(rest).empty()) continue;
     TRY(parse_line(line, command));
     return true;
   }
@@ -213,10 +214,10 @@ Result<bool> probe_next_command(std::string_view* text, ProbeCommand* command) {
 }
 
 Result<bool> probe_next_function(std::string_view* functions, ProbeFunctionName* function) {
-  const std::string_view word = next_word(functions);
+  const std::string_view word = next_word(*functions);
   if (word.empty()) return false;
   *function = {};
-  // In names of kernel functions colons come in pairs.
+  // Names of kernel functions contain colons in pairs only.
   if (word.front() != '/' && last_single_colon(word) == word.npos) {
     function->name = word;
     return true;
@@ -228,7 +229,7 @@ Result<bool> probe_next_function(std::string_view* functions, ProbeFunctionName*
                 "in hexadecimal",
                 Quoted(word).get());
   };
-  // After a path with colons comes the first thing between two of them that is an address.
+  // A path may contain colons: it ends before the first field that is an address.
   for (size_t colon = word.find(':'); colon != word.npos; colon = word.find(':', colon + 1)) {
     const size_t second = word.find(':', colon + 1);
     if (second == word.npos) return expected();
@@ -257,8 +258,9 @@ bool probe_next_return(std::string_view* returns, uint64_t* address) {
 
 bool probe_matches(std::string_view pattern, std::string_view name) {
   size_t p = 0, n = 0;
-  size_t star = pattern.npos,
-         tried = 0;  // the last `*`, and where in the name what follows it was looked for
+  // Index of the last `*` in the pattern, and the index in the name at which the rest of the
+  // pattern after this `*` was tried last.
+  size_t star = pattern.npos, tried = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++;

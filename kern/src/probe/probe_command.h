@@ -1,5 +1,5 @@
-// The words that are written to #probe/N/ctl: docs/probes.md is the manual. Nothing here knows
-// which functions there are.
+// Parses the commands of #probe/N/ctl: docs/probes.md is the manual. Nothing here knows which
+// functions exist.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ enum class ProbeWord : uint8_t {
   kStacks,
   kDepth,
   kProcesses,
+  kThreads,
   kPid,
   kCpu,
   kMin,
@@ -31,32 +32,34 @@ enum class ProbeWord : uint8_t {
 
 struct ProbeCommand {
   ProbeWord word;
-  std::string_view functions;  // of the first five words: names, with blanks between them; one of
-                               // kAlloc and kFree
-  ProbeAllocRule rule;         // of kAlloc
-  uint8_t address;             // of kFree: the argument that is the object
-  ProbeStacks stacks;          // of kStacks
-  uint64_t number;             // of kDepth, kPid, kCpu, kMin, kMax and kSample
+  std::string_view functions;  // used by the first five words: names with blanks between them, one
+                               // name for kAlloc and kFree
+  ProbeAllocRule rule;         // used by kAlloc
+  uint8_t address;             // used by kFree: number of the argument with the object
+  ProbeStacks stacks;          // used by kStacks
+  uint64_t number;             // used by kDepth, kPid, kCpu, kMin, kMax and kSample
 };
 
-// Cuts the next line with a command off the front of *text and parses it. False: there was none
-// left. EINVAL, with an error string.
+// Cuts the next line with a command off the front of *text and parses it. False at the end of the
+// text. EINVAL, with an error string.
 Result<bool> probe_next_command(std::string_view* text, ProbeCommand* command);
 
-// A function as it was typed.
+// A function, as the text of a command names it.
 struct ProbeFunctionName {
   bool user;
-  std::string_view name;  // of a kernel function it may be a pattern
-  std::string_view path;  // of the program; all from here on only of a program's
-  uint64_t address;
-  std::string_view returns;  // addresses with commas; may be empty
+  std::string_view name;  // the name of a kernel function may be a pattern
+  // For functions of programs only:
+  std::string_view path;     // path of the program
+  uint64_t address;          // address of the function
+  std::string_view returns;  // addresses of its `ret`s, separated by commas; may be empty
 };
-// Cuts the next one off the front of *functions; false at the end. EINVAL, with an error string.
+// Cuts the next function off the front of *functions; false at the end of the text. EINVAL, with an
+// error string.
 Result<bool> probe_next_function(std::string_view* functions, ProbeFunctionName* function);
-// Cuts the next address off the front of what has been checked by probe_next_function; false at the
-// end.
+// Cuts the next address off the front of `returns`, which probe_next_function has checked; false at
+// the end of the text.
 bool probe_next_return(std::string_view* returns, uint64_t* address);
 
-// `*` in the pattern is any characters, `?` any one. Linear but for patterns with several `*`,
-// where it is the product of the lengths.
+// In the pattern, `*` matches any number of characters, `?` any one character. Time is at most
+// proportional to the product of the lengths of pattern and name.
 bool probe_matches(std::string_view pattern, std::string_view name);

@@ -4,7 +4,7 @@
 
 #include "lib/string.h"
 
-Result<void> ProbeCounts::add(const StackCounts::Part& part) {
+Result<void> ProbeCounts::add(const StackCounts::CpuTable& part) {
   Result<void> added;
   part.visit([&](StackCounts::Key key, uint64_t count) {
     if (added) added = rows_.push(row_of(key, count));
@@ -13,12 +13,15 @@ Result<void> ProbeCounts::add(const StackCounts::Part& part) {
 }
 
 ProbeCounts::Row ProbeCounts::row_of(StackCounts::Key key, uint64_t count) const {
-  Row row = {.kernel = 0, .user = 0, .context = 0, .count = count};
+  Row row = {.kernel = StackId::kNone,
+             .user = StackId::kNone,
+             .context = ContextId::kNone,
+             .count = count};
   const StackTable::Pair pair = stacks_.split(key.stack);
   row.user = pair.user_stack;
   if (const StackTable::View view = stacks_.view(pair.stack))
     (view.kind() == StackKind::kKernel ? row.kernel : row.user) = pair.stack;
-  if (processes_ || row.user != 0) row.context = key.context;
+  if (apart_ != ProbeApart::kPrograms || row.user != StackId::kNone) row.context = key.context;
   return row;
 }
 
@@ -26,10 +29,19 @@ int ProbeCounts::compare(const Row& a, const Row& b) const {
   if (a.kernel != b.kernel) return a.kernel < b.kernel ? -1 : 1;
   if (a.user != b.user) return a.user < b.user ? -1 : 1;
   if (a.context == b.context) return 0;
-  if (a.context == 0 || b.context == 0 || processes_) return a.context < b.context ? -1 : 1;
-  // The same program may be known by several names.
-  const ContextTable::Program& x = *contexts_.get(a.context)->program;
-  const ContextTable::Program& y = *contexts_.get(b.context)->program;
+  if (a.context == ContextId::kNone || b.context == ContextId::kNone ||
+      apart_ == ProbeApart::kThreads)
+    return a.context < b.context ? -1 : 1;
+  const ContextTable::Context& of_a = *contexts_.get(a.context);
+  const ContextTable::Context& of_b = *contexts_.get(b.context);
+  const ContextTable::Program &x = *of_a.program, &y = *of_b.program;
+  if (apart_ == ProbeApart::kProcesses) {
+    if (of_a.pid != of_b.pid) return of_a.pid < of_b.pid ? -1 : 1;
+    if (of_a.kind != of_b.kind) return of_a.kind < of_b.kind ? -1 : 1;
+    return &x == &y ? 0 : &x < &y ? -1 : 1;
+  }
+  // A program that ran under several names has several Program structures, with equal path and
+  // build id.
   if (&x == &y) return 0;
   if (const int order = strcmp(x.path, y.path)) return order;
   if (x.build_id_size != y.build_id_size) return x.build_id_size < y.build_id_size ? -1 : 1;
@@ -37,7 +49,7 @@ int ProbeCounts::compare(const Row& a, const Row& b) const {
 }
 
 void ProbeCounts::finish() {
-  // Of programs that are the same the process that was seen first gives the name.
+  // Sorts equal rows by context: the merged row has the lowest ContextId of its rows.
   std::sort(rows_.begin(), rows_.end(), [this](const Row& a, const Row& b) {
     const int order = compare(a, b);
     return order != 0 ? order < 0 : a.context < b.context;

@@ -1,9 +1,9 @@
-// What a session has counted, at one moment, for reading: the counts of all CPUs added up, most
-// first.
+// A copy of a session's counts at one moment, for reading: the sums over all CPUs, largest first.
 #pragma once
 
 #include <cstdint>
 
+#include "probe/probe_options.h"
 #include "probe/stack_counts.h"
 #include "store/context_table.h"
 #include "store/page_array.h"
@@ -13,21 +13,20 @@
 class ProbeCounts {
  public:
   struct Row {
-    uint32_t kernel, user;  // numbers of stacks; 0: not told apart, or not recorded
-    uint32_t context;       // 0 likewise
+    StackId kernel, user;  // kNone: not distinguished, or not recorded
+    ContextId context;     // kNone: not distinguished, or not recorded
     uint64_t count;
   };
 
-  // The tables must keep their numbers as long as it is used. `processes`: different ones are told
-  // apart, otherwise different programs whose stacks are.
-  ProbeCounts(const StackTable& stacks, const ContextTable& contexts, bool processes)
-      : stacks_(stacks), contexts_(contexts), processes_(processes) {}
+  // The caller keeps the stacks and contexts in the tables valid while this object is used.
+  ProbeCounts(const StackTable& stacks, const ContextTable& contexts, ProbeApart apart)
+      : stacks_(stacks), contexts_(contexts), apart_(apart) {}
 
-  // Adds a CPU's counts, which may be changing. ENOMEM. May sleep.
-  Result<void> add(const StackCounts::Part& part);
-  // After the last: rows that say the same become one.
+  // Adds a CPU's counts, which may change meanwhile. ENOMEM. May sleep.
+  Result<void> add(const StackCounts::CpuTable& part);
+  // Called after the last add(): merges equal rows.
   void finish();
-  // Marks the numbers of its rows. After finish().
+  // Marks the stacks and contexts of all rows as used. After finish().
   void mark(StoreMark& mark) const;
 
   uint32_t size() const { return static_cast<uint32_t>(rows_.size()); }
@@ -35,7 +34,7 @@ class ProbeCounts {
   uint64_t total() const { return total_; }
   const StackTable& stacks() const { return stacks_; }
   const ContextTable& contexts() const { return contexts_; }
-  bool processes() const { return processes_; }
+  ProbeApart apart() const { return apart_; }
 
  private:
   Row row_of(StackCounts::Key key, uint64_t count) const;
@@ -43,7 +42,7 @@ class ProbeCounts {
 
   const StackTable& stacks_;
   const ContextTable& contexts_;
-  const bool processes_;
+  const ProbeApart apart_;
   PageArray<Row> rows_;
   uint64_t total_ = 0;
 };

@@ -10,7 +10,7 @@
 
 namespace {
 
-// An object and its size; a result is one value.
+// An object's event has its address and size; a return's event has one value.
 constexpr uint32_t kFewValues = 2;
 
 }  // namespace
@@ -51,7 +51,7 @@ void ProbeEventStream::clear() {
 void ProbeEventStream::mark(StoreMark& mark) {
   const MutexGuard reading(reading_);
   if (ProbeEvents* const ring = ring_.load(std::memory_order_acquire))
-    ring->visit_contexts([&mark](uint32_t context) { mark.context(context); });
+    ring->visit_contexts([&mark](ContextId context) { mark.context(context); });
 }
 
 bool ProbeEventStream::put(ProbeEvent::Kind kind, const char* name, const Cpu& cpu,
@@ -65,12 +65,12 @@ bool ProbeEventStream::put(ProbeEvent::Kind kind, const char* name, const Cpu& c
   std::fill(event.values + count, std::end(event.values), 0);
   event.pid = trace_current_pid();
   event.context = trace_find_base();
-  event.cpu = static_cast<uint16_t>(cpu.id);
+  event.cpu = cpu.id;
   event.kind = kind;
   return ring.put(event);
 }
 
-// Hits that must not allocate use the pages that others have fetched.
+// Fetches pages of trace memory first, for hits, which must not allocate.
 bool ProbeEventStream::take(ProbeEvent* event, bool* any, uint64_t* lost) {
   trace_memory_prepare();
   const MutexGuard reading(reading_);

@@ -1,10 +1,10 @@
-// The events of a session: from hits to the one who reads them.
+// The events of a session, from hits to their reader.
 //
-// There is a ring (probe_events.h) from when functions are started whose calls are events, or from
-// when a reader opens the stream. It is replaced before the first start only, while it is empty.
+// The ring (probe_events.h) is created when a session whose functions make events starts, or when a
+// reader opens the stream. The ring is replaced only before the first start, while it is empty.
 //
-// put() takes no lock. `reading_`, a leaf among the sleeping locks, keeps readers and clear() apart
-// and the ring that they use alive. Control serialises make() and open().
+// put() takes no lock. `reading_`, a leaf among the sleeping locks, serialises readers and clear(),
+// and keeps the ring alive while they use it. The session serialises make() and open().
 #pragma once
 
 #include <atomic>
@@ -25,33 +25,33 @@ class ProbeEventStream {
 
   // --- Control. May sleep.
 
-  // Makes sure that there is a ring which keeps `values` values of each event. If there is one
-  // with fewer, no hit has come yet. ENOMEM, with an error string.
+  // Makes a ring that stores `values` values of each event, if there is none. Replaces a ring that
+  // stores fewer values; no hit may have used that ring. ENOMEM, with an error string.
   Result<void> make(uint32_t values);
-  // From now on what is allocated and freed is an event too. ENOMEM, with an error string.
+  // Makes allocations and frees events, too, from this call on. ENOMEM, with an error string.
   Result<void> open();
-  // Forgets all.
+  // Forgets all events.
   void clear();
-  // For the sweeper, at any time: marks the contexts of the events that are there.
+  // For the sweeper (store/sweeper.h), at any time: marks the contexts of the events in the ring.
   void mark(StoreMark& mark);
 
   // --- Hits. Interrupts and probes off, any lock may be held.
 
-  // Whether what is allocated and freed is an event.
+  // True if allocations and frees are events.
   bool wants_objects() const { return wants_objects_.load(std::memory_order_acquire); }
-  // False if it is lost. There is a ring.
+  // False if the event is lost. The ring must exist.
   bool put(ProbeEvent::Kind kind, const char* name, const Cpu& cpu, const uint64_t* values,
            size_t count);
 
   // --- Readers, after open(). May sleep.
 
-  // The next event, as ProbeEvents::take(); false if there is none. Its context has a meaning as
-  // long as the StoreReading that the caller is in.
+  // Gets the next event; the results are those of ProbeEvents::take(). The event's context is valid
+  // until the caller's StoreReading ends.
   bool take(ProbeEvent* event, bool* any, uint64_t* lost);
   bool empty();
 
  private:
-  // Read by hits.
+  // Hits read `ring_` and `wants_objects_` without a lock.
   std::atomic<ProbeEvents*> ring_{nullptr};
   std::atomic<bool> wants_objects_{false};
 

@@ -53,7 +53,7 @@ bool ProbeEvents::put(const ProbeEvent& event) {
   slot->pid = event.pid;
   slot->context = event.context;
   slot->lost = 0;
-  slot->cpu = event.cpu;
+  slot->cpu = static_cast<uint16_t>(event.cpu);
   slot->kind = event.kind;
   std::copy_n(event.values, values_, slot->values());
   if (lost_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
@@ -69,7 +69,7 @@ bool ProbeEvents::take(ProbeEvent* event, bool* any, uint64_t* lost) {
   Slot& slot = slot_at(first_);
   *any = slot.turn.load(std::memory_order_acquire) == first_ + 1;
   if (!*any) {
-    if (next_.load(std::memory_order_relaxed) != first_) return false;  // it is being filled in
+    if (next_.load(std::memory_order_relaxed) != first_) return false;  // a CPU is filling it in
     *lost = lost_.exchange(0, std::memory_order_relaxed);
     return *lost > 0;
   }
@@ -78,7 +78,7 @@ bool ProbeEvents::take(ProbeEvent* event, bool* any, uint64_t* lost) {
             .values = {},
             .pid = slot.pid,
             .context = slot.context,
-            .cpu = slot.cpu,
+            .cpu = CpuId{slot.cpu},
             .kind = slot.kind};
   std::copy_n(slot.values(), values_, event->values);
   *lost = slot.lost;

@@ -1,18 +1,18 @@
-// The events of a session, from whoever is hit to the one who reads: a bounded queue.
+// The events of a session, from hits to their reader: a bounded queue.
 //
-// A ring of slots, each with a number that says whose turn it is (D. Vyukov's bounded queue): at
-// place p of all that ever come, the slot's number is p when it can be filled, p + 1 when it can be
-// read, and p + slots when it was read. Who has an event takes the next place by compare-and-swap
-// and then fills the slot; no lock is taken, so that it may be done with any locks held and
-// interrupts off. When the slot of the next place has not been read yet, the event is lost and
-// counted; the next one that is not takes the number along, and so the reader finds it where the
-// events were.
+// A ring of slots, each with a sequence number (D. Vyukov's bounded queue). For event p in the
+// order of arrival, the slot's number is p while the slot can be filled, and p + 1 while it can be
+// read. Reading sets it to p + N, where N is the number of slots. A producer takes the next
+// position by compare-and-swap and then fills the slot. A producer takes no lock, so it may run
+// with any lock held and interrupts off. If the next slot has not been read yet, the event is lost
+// and counted; the next event that is stored carries the count, so the reader sees where events
+// were lost.
 //
-// Slots are as long as the queue's events need: the six arguments of a call are more than an object
-// and its size.
+// The slots' length depends on the queue's events: the six arguments of a call need more space than
+// an object and its size.
 //
-// One reads at a time. Nobody is woken: that takes locks that whoever is hit may hold. The reader
-// looks again in short steps.
+// One reader at a time. Producers do not wake the reader, since waking takes locks that the probed
+// code may hold: the reader polls at short intervals.
 #pragma once
 
 #include <array>
@@ -21,17 +21,18 @@
 #include <cstdint>
 
 #include "lib/units.h"
+#include "store/ids.h"
 
 struct ProbeEvent {
   enum class Kind : uint8_t { kCall, kReturn, kAlloc, kFree };
 
   uint64_t time;     // nanoseconds since boot
-  const char* name;  // of the function; lives as long as the session
+  const char* name;  // name of the function; lives as long as the session
   static constexpr uint32_t kMaxValues = 6;
-  uint64_t values[kMaxValues];  // arguments; a result; an object and its size
+  uint64_t values[kMaxValues];  // arguments; or a result; or an object and its size
   uint32_t pid;
-  uint32_t context;  // a base, 0: not recorded
-  uint16_t cpu;
+  ContextId context;  // a base context; kNone: not recorded
+  CpuId cpu;
   Kind kind;
 };
 
@@ -39,15 +40,17 @@ class ProbeEvents {
  public:
   static constexpr size_t kMaxPages = 1024;
 
-  // A queue of as many pages of trace memory, or of fewer if there are not so many; nullptr without
-  // any. Of each event the first `values` values are kept. No tracer lock held; may sleep.
+  // Makes a queue of `pages` pages of trace memory, or of fewer pages if memory is short; nullptr
+  // if there is not even one page. The queue stores the first `values` values of each event. The
+  // caller holds no tracer lock. May sleep.
   static ProbeEvents* create(size_t pages, uint32_t values);
   static void destroy(ProbeEvents* events);
 
-  // False if it is lost. Any context but NMI. Lock-free.
+  // False if the event is lost. Any context but NMI. Lock-free.
   bool put(const ProbeEvent& event);
-  // True if an event would be lost, which is counted then: asked before one is made, which costs
-  // much when all functions are probed, those that make it too. As put().
+  // If an event would be lost now, counts a lost event and returns true. A caller asks this before
+  // it collects the values of an event: that is expensive if the called functions are probed, too.
+  // Any context but NMI. Lock-free.
   [[gnu::always_inline]] bool lose_if_full() {
     const uint64_t place = next_.load(std::memory_order_relaxed);
     if (static_cast<int64_t>(slot_at(place).turn.load(std::memory_order_acquire) - place) >= 0)
@@ -55,11 +58,13 @@ class ProbeEvents {
     lost_.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
-  // The next one, and how many were lost before it; false if there is none. When only some that
-  // were lost are left, these are given without an event (`*any` is false). By one at a time.
+  // Gets the next event, and sets `*lost` to the number of events lost before it. If no event is
+  // stored but events were lost, sets `*any` to false and `*lost` to their number. Returns false if
+  // there is neither an event nor a lost event. One reader at a time.
   bool take(ProbeEvent* event, bool* any, uint64_t* lost);
   bool empty() const;
-  // Calls visit(context) for each event that is there. As take(); events may be put meanwhile.
+  // Calls visit(context) for each event in the queue. Called by the reader, as take() is; CPUs may
+  // put() meanwhile.
   template <typename Visit>
   void visit_contexts(Visit visit) {
     for (uint64_t place = first_; place < first_ + capacity_; place++) {
@@ -67,17 +72,19 @@ class ProbeEvents {
       if (slot.turn.load(std::memory_order_acquire) == place + 1) visit(slot.context);
     }
   }
-  // Forgets all. As take().
+  // Forgets all events. Called by the reader, as take() is.
   void clear();
   uint32_t capacity() const { return capacity_; }
   uint32_t values() const { return values_; }
 
  private:
   struct Slot {
-    std::atomic<uint64_t> turn;
+    std::atomic<uint64_t> turn;  // the slot's sequence number
     uint64_t time;
     const char* name;
-    uint32_t pid, context, lost;
+    uint32_t pid;
+    ContextId context;
+    uint32_t lost;  // events lost before this event
     uint16_t cpu;
     ProbeEvent::Kind kind;
     uint64_t* values() { return reinterpret_cast<uint64_t*>(this + 1); }
@@ -96,8 +103,8 @@ class ProbeEvents {
 
   const uint32_t values_, stride_, per_page_;
   uint32_t capacity_ = 0;
-  uint64_t first_ = 0;  // place of the oldest; the reader's
-  alignas(64) std::atomic<uint64_t> next_{0};
-  std::atomic<uint64_t> lost_{0};
+  uint64_t first_ = 0;  // position of the oldest event; used by the reader only
+  alignas(64) std::atomic<uint64_t> next_{0};  // position of the next event
+  std::atomic<uint64_t> lost_{0};              // lost events that no stored event has counted yet
   std::array<uint8_t*, kMaxPages> pages_ = {};
 };

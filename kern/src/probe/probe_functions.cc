@@ -52,25 +52,25 @@ Result<void> ProbeFunctions::add(const ProbeCommand& command) {
   return {};
 }
 
-void ProbeFunctions::restore(const Mark& mark) {
-  namings_.count = mark.namings;
-  programs_.count = mark.programs;
-  texts_.count = mark.texts;
-  returns_.count = mark.returns;
+void ProbeFunctions::restore(const Checkpoint& checkpoint) {
+  requests_.shrink(checkpoint.requests);
+  programs_.shrink(checkpoint.programs);
+  texts_.shrink(checkpoint.texts);
+  returns_.shrink(checkpoint.returns);
 }
 
 Result<void> ProbeFunctions::add_kernel(std::string_view pattern, const ProbeRule& rule) {
   if (rule.alloc.result != 0) {
     return fail(Errno::EINVAL, "%s: result=*N is for functions of programs", Quoted(pattern).get());
   }
-  const uint32_t before = namings_.count;
+  const auto before = static_cast<uint32_t>(requests_.size());
   const auto add = [&](uint32_t function) -> Result<void> {
-    if (!namings_.add({.place = function,
-                       .program = kKernel,
-                       .name = 0,
-                       .first_return = 0,
-                       .return_count = 0,
-                       .rule = rule})) {
+    if (!requests_.push({.function = function,
+                         .program = kKernel,
+                         .name = 0,
+                         .first_return = 0,
+                         .return_count = 0,
+                         .rule = rule})) {
       return no_memory();
     }
     return {};
@@ -89,11 +89,12 @@ Result<void> ProbeFunctions::add_kernel(std::string_view pattern, const ProbeRul
         });
     for (; found < end && pattern == kernel_function(*found).name; found++) TRY(add(*found));
   }
-  if (namings_.count == before) return no_match(pattern);
+  if (requests_.size() == before) return no_match(pattern);
   return {};
 }
 
-// Many may be named one by one.
+// Sorts the kernel functions by name, for binary searches: a session may name many functions one by
+// one.
 Result<void> ProbeFunctions::make_index() {
   if (index_count_ > 0) return {};
   const uint32_t count = kernel_function_count();
@@ -108,22 +109,22 @@ Result<void> ProbeFunctions::make_index() {
 }
 
 Result<uint32_t> ProbeFunctions::add_text(std::string_view text) {
-  const uint32_t place = texts_.count;
+  const auto place = static_cast<uint32_t>(texts_.size());
   for (const char c : text) {
-    if (!texts_.add(c)) return no_memory();
+    if (!texts_.push(c)) return no_memory();
   }
-  if (!texts_.add('\0')) return no_memory();
+  if (!texts_.push('\0')) return no_memory();
   return place;
 }
 
-// Those of one program mostly come one after the other.
+// Searches backwards: functions of one program usually follow each other.
 Result<uint32_t> ProbeFunctions::find_program(std::string_view path) {
-  for (uint32_t i = programs_.count; i-- > 0;) {
-    if (path == &texts_.items[programs_.items[i].path]) return i;
+  for (auto i = static_cast<uint32_t>(programs_.size()); i-- > 0;) {
+    if (path == &texts_[programs_[i].path]) return i;
   }
   const uint32_t text = TRY(add_text(path));
-  if (!programs_.add({.path = text, .first = 0})) return no_memory();
-  return programs_.count - 1;
+  if (!programs_.push({.path = text, .first = 0})) return no_memory();
+  return static_cast<uint32_t>(programs_.size()) - 1;
 }
 
 Result<void> ProbeFunctions::add_user(const ProbeFunctionName& function, ProbeRule rule) {
@@ -136,47 +137,47 @@ Result<void> ProbeFunctions::add_user(const ProbeFunctionName& function, ProbeRu
   rule.user = true;
   if ((rule.actions & kProbeCallEvent) != 0 && !function.returns.empty())
     rule.actions |= kProbeReturnEvent;
-  Naming naming = {.place = function.address,
-                   .program = TRY(find_program(function.path)),
-                   .name = TRY(add_text(function.name)),
-                   .first_return = returns_.count,
-                   .return_count = 0,
-                   .rule = rule};
+  Request request = {.function = function.address,
+                     .program = TRY(find_program(function.path)),
+                     .name = TRY(add_text(function.name)),
+                     .first_return = static_cast<uint32_t>(returns_.size()),
+                     .return_count = 0,
+                     .rule = rule};
   if ((rule.actions & (kProbeAllocates | kProbeReturnEvent)) != 0) {
     std::string_view returns = function.returns;
     uint64_t address = 0;
     while (probe_next_return(&returns, &address)) {
-      if (!returns_.add(address)) return no_memory();
+      if (!returns_.push(address)) return no_memory();
     }
-    naming.return_count = returns_.count - naming.first_return;
+    request.return_count = static_cast<uint32_t>(returns_.size()) - request.first_return;
   }
-  if (!namings_.add(naming)) return no_memory();
+  if (!requests_.push(request)) return no_memory();
   return {};
 }
 
-Result<void> ProbeFunctions::merge(ProbeRule& rule, const Naming& naming) {
+Result<void> ProbeFunctions::merge(ProbeRule& rule, const Request& request) {
   const uint8_t before = rule.actions;
-  rule.actions |= naming.rule.actions;
+  rule.actions |= request.rule.actions;
   constexpr uint8_t kEither = kProbeAllocates | kProbeFrees;
-  if ((naming.rule.actions & kEither) == 0) return {};
+  if ((request.rule.actions & kEither) == 0) return {};
   if ((before & kEither) == 0) {
-    rule.alloc = naming.rule.alloc;
-    rule.address = naming.rule.address;
+    rule.alloc = request.rule.alloc;
+    rule.address = request.rule.address;
     return {};
   }
-  if ((rule.actions & kEither) != kEither && rule.alloc == naming.rule.alloc &&
-      rule.address == naming.rule.address)
+  if ((rule.actions & kEither) != kEither && rule.alloc == request.rule.alloc &&
+      rule.address == request.rule.address)
     return {};
-  const char* name = naming.program == kKernel
-                         ? kernel_function(static_cast<uint32_t>(naming.place)).name
-                         : &texts_.items[naming.name];
+  const char* name = request.program == kKernel
+                         ? kernel_function(static_cast<uint32_t>(request.function)).name
+                         : &texts_[request.name];
   return fail(Errno::EINVAL, "%s is to allocate or free in two ways", Quoted(name).get());
 }
 
 Result<void> ProbeFunctions::build() {
   rule_count_ = kernel_count_ = 0;
   all_actions_ = 0;
-  const uint32_t count = namings_.count;
+  const auto count = static_cast<uint32_t>(requests_.size());
   PageBuffer<uint32_t> order;
   if (!order.reserve(count) || !rules_.reserve(count) || !kernel_probes_.reserve(count) ||
       !user_probes_.reserve(count)) {
@@ -184,34 +185,34 @@ Result<void> ProbeFunctions::build() {
   }
   for (uint32_t i = 0; i < count; i++) order[i] = i;
   const auto key = [&](uint32_t i) {
-    const Naming& naming = namings_.items[i];
-    return std::pair(naming.program, naming.place);
+    const Request& request = requests_[i];
+    return std::pair(request.program, request.function);
   };
   std::sort(order.data(), order.data() + count,
             [&](uint32_t a, uint32_t b) { return key(a) != key(b) ? key(a) < key(b) : a < b; });
-  for (uint32_t p = 0; p < programs_.count; p++) programs_.items[p].count = 0;
+  for (uint32_t p = 0; p < programs_.size(); p++) programs_[p].count = 0;
   uint32_t user_count = 0;
   for (uint32_t i = 0; i < count;) {
-    const Naming& first = namings_.items[order[i]];
+    const Request& first = requests_[order[i]];
     ProbeRule rule = {};
     rule.user = first.program != kKernel;
     std::span<const uint64_t> returns;
     const auto same = key(order[i]);
     for (; i < count && key(order[i]) == same; i++) {
-      const Naming& naming = namings_.items[order[i]];
-      TRY(merge(rule, naming));
-      if (naming.return_count > returns.size()) {
-        returns = {returns_.items.data() + naming.first_return, naming.return_count};
+      const Request& request = requests_[order[i]];
+      TRY(merge(rule, request));
+      if (request.return_count > returns.size()) {
+        returns = {returns_.data() + request.first_return, request.return_count};
       }
     }
     const uint32_t tag = rule_count_;
     if (rule.user) {
-      rule.name = &texts_.items[first.name];
-      Program& program = programs_.items[first.program];
+      rule.name = &texts_[first.name];
+      Program& program = programs_[first.program];
       if (program.count++ == 0) program.first = user_count;
-      user_probes_[user_count++] = {.address = first.place, .returns = returns, .tag = tag};
+      user_probes_[user_count++] = {.address = first.function, .returns = returns, .tag = tag};
     } else {
-      const auto function = static_cast<uint32_t>(first.place);
+      const auto function = static_cast<uint32_t>(first.function);
       rule.name = kernel_function(function).name;
       kernel_probes_[kernel_count_++] = {
           .function = function,

@@ -1,8 +1,8 @@
-// The functions of a session of #probe: as they were named, and what to do when one is hit.
+// The functions of a session of #probe, as users named them, and the actions of their hits.
 //
-// Each naming is kept as it came, so that commands that fail can be taken back by forgetting the
-// last of them; what is probed follows from all together, when the session is first started: one
-// rule for each function, whose number is the tag of its probe.
+// Each request is stored as it was made, so that a failed command is undone by removing the last
+// requests. The first start of the session builds the probes from all requests: one rule for each
+// function. The rule's number is the tag of the function's probe.
 #pragma once
 
 #include <cstdint>
@@ -16,63 +16,54 @@
 class ProbeFunctions {
  public:
   struct Program {
-    uint32_t path;   // in the texts
-    uint32_t first;  // of its probes
+    uint32_t path;   // index in texts_
+    uint32_t first;  // index in user_probes_ of the program's first probe
     uint32_t count = 0;
   };
 
-  // Adds what one of the five commands with functions names. ENOENT if that is nothing, EINVAL,
-  // ENOMEM; each with an error string, and with a part of them added. May sleep.
+  // Adds the functions of a command that names functions: count, event, event+return, alloc or
+  // free. ENOENT if nothing matches, EINVAL, ENOMEM; each with an error string. After an error,
+  // some of the functions may have been added. May sleep.
   Result<void> add(const ProbeCommand& command);
-  // For taking back what was added meanwhile.
-  struct Mark {
-    uint32_t namings, programs, texts, returns;
+  // A state to which restore() returns.
+  struct Checkpoint {
+    size_t requests, programs, texts, returns;
   };
-  Mark mark() const { return {namings_.count, programs_.count, texts_.count, returns_.count}; }
-  void restore(const Mark& mark);
-  // The namings of a write are over: what made finding them fast goes.
+  Checkpoint checkpoint() const {
+    return {requests_.size(), programs_.size(), texts_.size(), returns_.size()};
+  }
+  void restore(const Checkpoint& checkpoint);
+  // Called at the end of a write: frees the index of kernel functions.
   void forget_index() { index_ = {}, index_count_ = 0; }
-  bool empty() const { return namings_.count == 0; }
+  bool empty() const { return requests_.empty(); }
 
-  // Makes the rules and the probes, after which nothing is added. EINVAL if a function is to do
-  // what does not go together, ENOMEM.
+  // Makes the rules and the probes; nothing can be added afterwards. EINVAL if a function has
+  // incompatible actions, ENOMEM.
   Result<void> build();
   uint32_t rule_count() const { return rule_count_; }
   const ProbeRule* rules() const { return rules_.data(); }
   std::span<const KernelProbe> kernel_probes() { return {kernel_probes_.data(), kernel_count_}; }
-  std::span<const Program> programs() { return {programs_.items.data(), programs_.count}; }
+  std::span<const Program> programs() { return {programs_.data(), programs_.size()}; }
   std::span<const UserProbe> probes_of(const Program& program) {
     return {user_probes_.data() + program.first, program.count};
   }
-  const char* path_of(const Program& program) { return &texts_.items[program.path]; }
-  // From now on what does nothing but counting a kernel function does it plainly, or not. Hits may
-  // come meanwhile.
+  const char* path_of(const Program& program) { return &texts_[program.path]; }
+  // Changes the rules of kernel functions whose only action is to count. If `plainly` is true,
+  // kProbeCounts becomes kProbeCountsPlainly; if it is false, kProbeCountsPlainly becomes
+  // kProbeCounts. Hits may come meanwhile.
   void count_plainly(bool plainly);
-  // Those of all rules.
+  // The bits of the actions of all rules.
   uint8_t actions() const { return all_actions_; }
 
  private:
   static constexpr uint32_t kKernel = UINT32_MAX;
 
-  struct Naming {
-    uint64_t place;    // of a kernel function its number, of a program's its address
-    uint32_t program;  // kKernel for kernel functions
-    uint32_t name;     // in the texts, of a program's
-    uint32_t first_return, return_count;
-    ProbeRule rule;  // without name
-  };
-
-  // Items that are added at the end.
-  template <typename T>
-  struct Growing {
-    PageBuffer<T> items;
-    uint32_t count = 0;
-
-    Result<void> add(const T& item) {
-      if (count == items.capacity()) TRY(items.reserve(2 * size_t{count} + 1, count));
-      items[count++] = item;
-      return {};
-    }
+  struct Request {
+    uint64_t function;  // number of a kernel function, or address of a program's function
+    uint32_t program;   // kKernel for kernel functions
+    uint32_t name;      // name of a program's function, an index in texts_
+    uint32_t first_return, return_count;  // the function's `ret`s in returns_: index and number
+    ProbeRule rule;                       // its `name` is not set
   };
 
   Result<void> add_kernel(std::string_view pattern, const ProbeRule& rule);
@@ -80,13 +71,13 @@ class ProbeFunctions {
   Result<uint32_t> add_text(std::string_view text);
   Result<uint32_t> find_program(std::string_view path);
   Result<void> make_index();
-  Result<void> merge(ProbeRule& rule, const Naming& naming);
+  Result<void> merge(ProbeRule& rule, const Request& request);
 
-  Growing<Naming> namings_;
-  Growing<Program> programs_;
-  Growing<char> texts_;
-  Growing<uint64_t> returns_;
-  PageBuffer<uint32_t> index_;  // kernel functions by name
+  PageVector<Request> requests_;
+  PageVector<Program> programs_;
+  PageVector<char> texts_;
+  PageVector<uint64_t> returns_;
+  PageBuffer<uint32_t> index_;  // numbers of the kernel functions, sorted by name
   uint32_t index_count_ = 0;
 
   PageBuffer<ProbeRule> rules_;

@@ -22,23 +22,25 @@
 namespace {
 
 ProbeRunner runner_of(const ProbeHit& hit, const Cpu& cpu) {
-  if (hit.user) return ProbeRunner::process(cpu.current->pid);
+  if (hit.user) return ProbeRunner::thread(cpu.current->id);
   if (trace_in_interrupt(cpu) || !cpu.current) return ProbeRunner::interrupts(cpu.id);
   return ProbeRunner::task(cpu.current->id);
 }
 
-uint16_t owner_of(const ProbeHit& hit, const Cpu& cpu) {
-  return hit.user ? static_cast<uint16_t>(cpu.current->pid) : 0;
+TraceOwner owner_of(const ProbeHit& hit, const Cpu& cpu) {
+  return hit.user ? trace_owner(cpu.current->pid) : TraceOwner::kNobody;
 }
 
-// In the kernel every call returns.
+// Returns a predicate for ProbePairs::within(): for a kept call, which entered at a higher stack
+// position than the hit, it tells whether the call is still running. In the kernel it is always
+// true, since every call returns.
 auto stands_of(const ProbeHit& hit) {
   return [&hit](const ProbeCall& call) {
     return !hit.user || user_call_stands(call.stack_pointer, call.return_address);
   };
 }
 
-// The argument with this number, from 1; 0 if there is none.
+// Returns argument `number` of the called function, counted from 1; 0 if `number` is 0.
 uint64_t argument_of(const ProbeHit& hit, uint8_t number) {
   return number == 0 ? 0 : hit.registers->argument(number - 1u);
 }
@@ -48,6 +50,16 @@ uint64_t size_of(const ProbeHit& hit, const ProbeAllocRule& rule) {
   const bool overflows =
       rule.factor != 0 && __builtin_mul_overflow(size, argument_of(hit, rule.factor), &size);
   return overflows ? UINT64_MAX : size;
+}
+
+// The owner in an object's record while a call runs that frees the object if it succeeds (realloc).
+// No other call frees the object meanwhile. But before the return of this call is reported, a new
+// object of the same process may get the freed object's address. The bit kWaits distinguishes the
+// records of the two objects.
+constexpr TraceOwner waiting(TraceOwner owner) {
+  constexpr uint16_t kWaits = 1u << 15;
+  static_assert(kMaxPid < kWaits);
+  return trace_owner(static_cast<uint16_t>(owner) | kWaits);
 }
 
 bool wants(const TraceTable& table, uint64_t size, ProbePerCpu& per_cpu) {
@@ -83,7 +95,7 @@ Result<void> ProbeObjects::make_table(TraceTable** table) {
   if (!*table) return fail(Errno::ENOMEM, "no trace memory for what is outstanding");
   (*table)->set_options(options_.trace);
   const Result<void> added = trace_users_add((*table)->names());
-  ASSERT(added.ok());  // the session is a user
+  ASSERT(added.ok());  // the session is a user already, so this cannot fail
   return {};
 }
 
@@ -102,11 +114,13 @@ Result<void> ProbeObjects::prepare(const ProbeOptions& options, uint8_t actions)
 }
 
 void ProbeObjects::mark_calls(StoreMark& mark) {
-  if (pairs_) pairs_->visit_stacks([&mark](uint32_t stack) { mark.stack(stack); });
+  if (pairs_) pairs_->visit_stacks([&mark](StackId stack) { mark.stack(stack); });
 }
 
 void ProbeObjects::forget_calls() {
-  if (pairs_) pairs_->forget_all();
+  if (!pairs_) return;
+  const ProbesOff off;
+  pairs_->forget_all(put_back());
 }
 
 uint64_t ProbeObjects::abandoned() const {
@@ -135,17 +149,23 @@ Result<void> ProbeObjects::choose_for(TraceBinary& dump, uint32_t session, Trace
 
 // --- Hits.
 
+void ProbeObjects::keep_old(const ProbeCall& call) {
+  if (call.has_old) objects_->reown(waiting(call.owner), call.old, call.owner);
+}
+
 bool ProbeObjects::allocation_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
                                      ProbePerCpu& per_cpu) {
   const ProbeRunner runner = runner_of(hit, cpu);
-  if (pairs_->within(runner, hit.stack_pointer, stands_of(hit))) return true;
+  if (pairs_->within(runner, hit.stack_pointer, stands_of(hit), put_back())) return true;
   ProbeCall call = {.stack_pointer = hit.stack_pointer,
                     .return_address = 0,
                     .size = size_of(hit, rule.alloc),
                     .old = argument_of(hit, rule.alloc.old),
+                    .owner = owner_of(hit, cpu),
+                    .has_old = false,
                     .where = argument_of(hit, rule.alloc.result),
                     .tag = hit.tag,
-                    .stack = 0,
+                    .stack = StackId::kNone,
                     .wanted = false,
                     .truncated = false};
   call.wanted = options_.wants_cpu(cpu.id) && options_.wants_pid(trace_current_pid()) &&
@@ -159,33 +179,42 @@ bool ProbeObjects::allocation_called(const ProbeHit& hit, const ProbeRule& rule,
     call.truncated = stack.truncated();
   }
   if (hit.user) load_user_word(hit.stack_pointer, &call.return_address);
+  call.has_old = call.old != 0 && objects_->reown(call.owner, call.old, waiting(call.owner));
   if (pairs_->enter(runner, call)) return true;
+  put_back()(call);
   objects_->drop(cpu.id);
   return false;
 }
 
 bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
   ProbeCall call;
-  if (!pairs_->leave(runner_of(hit, cpu), hit.stack_pointer, hit.tag, &call)) return true;
-  trace_stacks.mark(call.stack);  // it goes from the call to the record
+  if (!pairs_->leave(runner_of(hit, cpu), hit.stack_pointer, hit.tag, &call, put_back()))
+    return true;
+  trace_stacks.mark(call.stack);  // the stack moves from the call to the record
   uint64_t object = hit.registers->result();
   if (rule.alloc.result != 0) {
-    if (static_cast<uint32_t>(object) != 0) return true;  // an int: it has failed
-    if (!load_user_word(call.where, &object)) {
-      objects_->drop(cpu.id);
-      return false;
+    const bool failed = static_cast<uint32_t>(object) != 0;  // the result is an int
+    if (failed || !load_user_word(call.where, &object)) {
+      put_back()(call);
+      if (!failed) objects_->drop(cpu.id);
+      return failed;
     }
   }
   if (!TraceTable::holds(object)) {
+    put_back()(call);
     objects_->drop(cpu.id);
     return false;
   }
-  const uint16_t owner = owner_of(hit, cpu);
-  // realloc(p, 0) frees and returns 0; with another size 0 says that nothing has happened.
+  const TraceOwner owner = call.owner;
+  // realloc(p, 0) frees and returns 0; for another size, 0 means that nothing was done.
   const bool frees_old = call.old != 0 && (object != 0 || call.size == 0);
   const bool tells = events_.wants_objects();
   bool kept = true;
-  if (frees_old && objects_->forget_of(owner, call.old, cpu.id) && tells) {
+  if (!frees_old) {
+    put_back()(call);
+  } else if (!call.has_old) {
+    objects_->count_unmatched(cpu.id);
+  } else if (objects_->forget_of(waiting(owner), call.old, cpu.id) && tells) {
     kept = events_.put(ProbeEvent::Kind::kFree, rule.name, cpu, &call.old, 1);
   }
   if (object == 0) return kept;
@@ -193,17 +222,18 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
     objects_->filter(cpu.id);
     return kept;
   }
-  const uint32_t context = trace_find_base();
-  if (call.stack == 0 || context == 0 || call.size >= TraceTable::kLargeSize ||
+  const ContextId context = trace_find_base();
+  if (call.stack == StackId::kNone || context == ContextId::kNone ||
+      call.size >= TraceTable::kLargeSize ||
       !objects_->record_at_once(object, call.size,
-                                call.stack | (call.truncated ? TraceTable::kFlag : 0), context,
-                                cpu.stamp, [owner] { return owner; })) [[unlikely]] {
+                                number_of(call.stack) | (call.truncated ? kStackTruncated : 0),
+                                context, cpu.stamp, [owner] { return owner; })) [[unlikely]] {
     objects_->record({.object = object,
                       .size = call.size,
                       .stack = call.stack,
                       .context = context,
                       .time = coarse_milliseconds(),
-                      .cpu = static_cast<uint16_t>(cpu.id),
+                      .cpu = cpu.id,
                       .truncated = call.truncated},
                      owner);
   }
@@ -212,17 +242,18 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
   return events_.put(ProbeEvent::Kind::kAlloc, rule.name, cpu, values, std::size(values)) && kept;
 }
 
-// An event that is lost here is counted by the stream alone.
+// Only the event stream counts an event that is lost here.
 bool ProbeObjects::free_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
   const uint64_t object = argument_of(hit, rule.address);
-  if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer, stands_of(hit)) || object == 0)
+  if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer, stands_of(hit), put_back()) ||
+      object == 0)
     return true;
   if (!objects_->forget_of(owner_of(hit, cpu), object, cpu.id)) return true;
   if (events_.wants_objects()) events_.put(ProbeEvent::Kind::kFree, rule.name, cpu, &object, 1);
   return true;
 }
 
-// No rule does both.
+// A rule has kProbeAllocates or kProbeFrees, never both.
 bool ProbeObjects::follow(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
                           ProbePerCpu& per_cpu) {
   if ((rule.actions & kProbeFrees) != 0) return hit.returned || free_called(hit, rule, cpu);
@@ -230,16 +261,18 @@ bool ProbeObjects::follow(const ProbeHit& hit, const ProbeRule& rule, const Cpu&
                       : allocation_called(hit, rule, cpu, per_cpu);
 }
 
-// --- The current process, beside hits.
+// --- Changes of the current process, outside of hits.
+
+void ProbeObjects::thread_left(uint32_t id) {
+  if (!pairs_) return;
+  const ProbesOff off;
+  pairs_->forget(ProbeRunner::thread(id), put_back());
+}
 
 void ProbeObjects::process_left(uint32_t pid, ProcessLeft how) {
-  if (pairs_) {
-    const ProbesOff off;
-    pairs_->forget(ProbeRunner::process(pid));
-  }
   for (TraceTable* table : {objects_, memory_}) {
     if (!table) continue;
-    table->leave(static_cast<uint16_t>(pid),
+    table->leave(trace_owner(pid),
                  how == ProcessLeft::kEnded ? TraceTable::Leave::kKeep : TraceTable::Leave::kClear);
   }
 }
@@ -256,16 +289,16 @@ void ProbeObjects::memory_mapped(uint64_t address, uint64_t size, const Cpu& cpu
                    .stack = stack.id(),
                    .context = trace_find_base(),
                    .time = coarse_milliseconds(),
-                   .cpu = static_cast<uint16_t>(cpu.id),
+                   .cpu = cpu.id,
                    .truncated = stack.truncated()},
-                  static_cast<uint16_t>(cpu.current->pid));
+                  trace_owner(cpu.current->pid));
   if (!events_.wants_objects()) return;
   const uint64_t values[] = {address, size};
   events_.put(ProbeEvent::Kind::kAlloc, "mmap", cpu, values, std::size(values));
 }
 
 void ProbeObjects::memory_unmapped(uint64_t address, uint64_t size) {
-  if (!memory_->cut(address, size, static_cast<uint16_t>(current_task_head()->pid))) return;
+  if (!memory_->cut(address, size, trace_owner(current_task_head()->pid))) return;
   const ProbesOff off;
   if (events_.wants_objects())
     events_.put(ProbeEvent::Kind::kFree, "munmap", this_cpu(), &address, 1);

@@ -1,15 +1,14 @@
-// The outstanding objects of a session: what its functions and mmap have allocated and nobody has
-// freed.
+// The outstanding objects of a session: allocated by its functions and mmap, and not yet freed.
 //
-// A call of an allocation function is kept (probe_pairs.h) until it returns with the object: the
-// outermost one of each process, kernel task or CPU's interrupts. What is called from within is
-// part of it. The object then is a record of a trace table, with the stack of the call. An object
-// of a program belongs to the process, whose PID is in the record; an object of the kernel belongs
-// to nobody, and anybody frees it.
+// For each thread, kernel task and CPU's interrupts, the outermost call of an allocation function
+// is kept (probe_pairs.h) until it returns with the object. Nested calls are part of that call. The
+// object then becomes a record of a trace table, with the stack of the call. An object of a program
+// belongs to the process, whose PID is in the record. An object of the kernel has no owner, and any
+// code may free it.
 //
-// Pairs and tables are made, and their options set, before the first hit. Hits change the pairs
-// without a lock and a table under its shards' locks; they hold one at a time. What processes do
-// beside hits (exit, exec, mmap, munmap) keeps probes off where it uses the same.
+// Pairs and tables are created, and their options are set, before the first hit. Hits change the
+// pairs without a lock, and a table under its shards' locks, one shard's lock at a time. Probes are
+// off while pairs or tables are used for other events of processes (exit, exec, mmap, munmap).
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ class TraceTable;
 
 class ProbeObjects {
  public:
-  // `events` is told of objects, if it wants to be.
+  // Allocations and frees become events of `events` once its reader has opened it.
   explicit ProbeObjects(ProbeEventStream& events) : events_(events) {}
   ~ProbeObjects();
   ProbeObjects(const ProbeObjects&) = delete;
@@ -37,36 +36,46 @@ class ProbeObjects {
 
   // --- Control. May sleep.
 
-  // Before the first hit: makes what `options` and the actions of all rules need, and nothing else.
-  // It may fail and be done again. ENOMEM.
+  // Called before the first hit: makes the data that `options` and the actions of all rules need.
+  // May be repeated after a failure. ENOMEM.
   Result<void> prepare(const ProbeOptions& options, uint8_t actions);
-  // Nobody calls meanwhile: calls that are under way will not be told to return, and are abandoned.
+  // Called while no hits come: abandons running calls, whose returns will not be reported.
   void forget_calls();
   // Calls of allocation functions that were abandoned since clear() (probe_pairs.h).
   uint64_t abandoned() const;
   // Forgets all objects.
   void clear();
-  // For the sweeper, at any time: marks the stacks of calls that are under way. The tables are
-  // asked by themselves.
+  // For the sweeper (store/sweeper.h), at any time: marks the stacks of running calls. The tables
+  // are marked separately.
   void mark_calls(StoreMark& mark);
   // Chooses the tables for a dump, as sources of the session with this number. ENOMEM.
   Result<void> choose_for(TraceBinary& dump, uint32_t session, TracePhase phase);
 
   // --- Hits. Interrupts and probes off, any lock may be held.
 
-  // A function whose rule allocates or frees is called or returns. False: something was lost.
+  // Called when a function whose rule allocates or frees is called or returns. False if an object
+  // or an event was lost.
   bool follow(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, ProbePerCpu& per_cpu);
 
-  // --- The current process, beside hits. Interrupts on, unless a line says otherwise.
+  // --- Changes of the current process, outside of hits. Interrupts on, unless a line says
+  // otherwise.
 
+  void thread_left(uint32_t id);
   void process_left(uint32_t pid, ProcessLeft how);
-  // With watch_memory only, as the one below. Interrupts and probes off.
+  // memory_mapped() and memory_unmapped() are called only if `watch_memory` is set. memory_mapped()
+  // is called with interrupts and probes off.
   void memory_mapped(uint64_t address, uint64_t size, const Cpu& cpu, ProbePerCpu& per_cpu);
   void memory_unmapped(uint64_t address, uint64_t size);
 
  private:
   Result<void> make_table(TraceTable** table);
   void release();
+  // Returns a function that takes a call which could have freed an object (realloc) but did not.
+  // The function gives the object's record its real owner again.
+  auto put_back() {
+    return [this](const ProbeCall& call) { keep_old(call); };
+  }
+  void keep_old(const ProbeCall& call);
   bool allocation_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu,
                          ProbePerCpu& per_cpu);
   bool allocation_returns(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu);
@@ -74,10 +83,10 @@ class ProbeObjects {
 
   ProbeEventStream& events_;
 
-  // Fixed before the first hit.
+  // These are fixed before the first hit.
   ProbeOptions options_;
-  ProbePairs* pairs_ = nullptr;    // nullptr, as objects_: nothing allocates or frees
-  uint64_t abandoned_before_ = 0;  // clear()
-  TraceTable* objects_ = nullptr;  // of functions
-  TraceTable* memory_ = nullptr;   // of mmap; nullptr: it is not watched
+  ProbePairs* pairs_ = nullptr;    // nullptr: no function allocates or frees
+  uint64_t abandoned_before_ = 0;  // abandoned calls at the last clear()
+  TraceTable* objects_ = nullptr;  // objects that functions allocated; exists if `pairs_` does
+  TraceTable* memory_ = nullptr;   // memory mapped by mmap; nullptr: not watched
 };

@@ -1,8 +1,9 @@
-// What the user of a session chooses for all its functions. Plain data.
+// The options of a session, for all its functions. Plain data.
 #pragma once
 
 #include <cstdint>
 
+#include "lib/units.h"
 #include "trace/trace_options.h"
 
 enum class ProbeStacks : uint8_t { kNone = 0, kKernel = 1, kUser = 2, kBoth = 3 };
@@ -13,27 +14,33 @@ constexpr bool has_user(ProbeStacks stacks) {
   return (static_cast<unsigned>(stacks) & 2) != 0;
 }
 
-// Frames of a stack.
+// Says whether each program, each process or each thread has counts of its own. Programs are
+// distinguished only in counts with user stacks.
+enum class ProbeApart : uint8_t { kPrograms, kProcesses, kThreads };
+
+// Most frames of a recorded stack.
 inline constexpr uint32_t kProbeMaxDepth = 61;
 
 struct ProbeOptions {
-  static constexpr uint32_t kAnyCpu = UINT32_MAX;
+  static constexpr CpuId kAnyCpu{UINT32_MAX};
 
-  // Counts of different ones are told apart.
+  // Counts are separated by these stacks and by `apart`.
   ProbeStacks stacks = ProbeStacks::kKernel;
-  bool processes = false;
-  // Memory from mmap is an object.
+  ProbeApart apart = ProbeApart::kPrograms;
+  // Memory from mmap counts as an object.
   bool watch_memory = false;
-  // Hits elsewhere are filtered.
-  uint32_t cpu = kAnyCpu;
-  // Depth and pid are for all hits, the rest is for objects. Of objects of the kernel, pid is who
-  // allocates.
+  // Hits on CPUs other than this one are filtered.
+  CpuId cpu = kAnyCpu;
+  // `trace.depth` and `trace.pid` apply to all hits, the other fields to objects. For an object of
+  // the kernel, `trace.pid` is compared with the PID of the allocating process.
   TraceOptions trace = {.depth = kProbeMaxDepth};
 
-  bool wants_cpu(uint32_t id) const { return cpu == kAnyCpu || cpu == id; }
+  bool wants_cpu(CpuId id) const { return cpu == kAnyCpu || cpu == id; }
   bool wants_pid(uint32_t pid) const { return trace.pid == 0 || trace.pid == pid; }
-  // Some hits are not wanted.
+  // True if some hits are filtered.
   bool selects() const { return trace.pid != 0 || cpu != kAnyCpu; }
-  // A count needs no more than the kernel stack.
-  bool plain() const { return !selects() && !processes && stacks == ProbeStacks::kKernel; }
+  // True if hits are counted by the kernel stack only, without filters.
+  bool plain() const {
+    return !selects() && apart == ProbeApart::kPrograms && stacks == ProbeStacks::kKernel;
+  }
 };

@@ -1,18 +1,19 @@
-// Calls of allocation functions that are under way, until they return: which return belongs to
-// which call.
+// Running calls of allocation functions, until they return: matches returns with calls.
 //
-// Of everybody who runs (a process, which has one thread; a kernel task; a CPU's interrupts) the
-// outermost call is kept: what is called from within is part of it, whether it allocates or frees,
-// and calls from within are those that lie lower on the stack. A return belongs to the call if it
-// is at the same place. What is entered, or returns, at the same place or a higher one while a call
-// is kept says that the call has ended without a return (an exception, longjmp), and it is
-// forgotten. So does what is entered lower, if the call is no longer among those of the callers:
-// whoever has caught an exception may go on calling at lower places only. What is forgotten so is
-// counted as abandoned: nobody knows whether it has allocated.
+// For each runner (a thread of a process; a kernel task; a CPU's interrupts) the outermost call is
+// kept. Nested calls of functions that allocate or free lie lower on the stack, and are part of the
+// outermost call. When the same function returns at the stack position of the kept call, the call
+// ends. Any other entry or return at this position or a higher one shows that the kept call has
+// ended without a return (an exception, longjmp): it is forgotten. The kept call is also forgotten
+// if a function is entered at a lower position and the kept call is not among the function's
+// callers: a thread that has caught an exception may continue with calls at lower positions only.
+// When a thread ends, its kept call is forgotten (forget()); the next thread with the same stack is
+// another runner. A forgotten call is counted as abandoned, since it may have allocated or not.
+// Before a call is forgotten, the parameter `gone` is called with it.
 //
-// A table of buckets without a lock: a slot is taken and given back by compare-and-swap, and in
-// between is used only by whom it is kept for. When a bucket is full the call cannot be followed,
-// which the caller counts.
+// A table of buckets without a lock: a runner takes a slot by compare-and-swap, and until the slot
+// is released, only this runner uses the slot. If a bucket is full, the call cannot be followed;
+// the caller counts this.
 #pragma once
 
 #include <array>
@@ -20,85 +21,115 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trace/trace_record.h"
+
 struct ProbeCall {
   uint64_t stack_pointer;
-  uint64_t return_address;  // what stands there, in a program
+  uint64_t return_address;  // in a program: the word at stack_pointer; 0 in the kernel
   uint64_t size;            // bytes
   uint64_t old;             // object that is freed if the call succeeds; 0: none
-  uint64_t where;           // where the object will stand, if it is not the result
+  TraceOwner owner;         // owner of `old` and of the new object
+  bool has_old;             // `old` has a record, whose owner is changed until the call ends
+  uint64_t where;           // user address that gets the object; 0: the call returns the object
   uint32_t tag;
-  uint32_t stack;
-  bool wanted;  // it is to be recorded
+  StackId stack;
+  bool wanted;  // the object must be recorded
   bool truncated;
 };
 
-// Who calls.
+// The execution context that makes calls.
 struct ProbeRunner {
-  uint64_t word;  // not 0
-  static ProbeRunner process(uint32_t pid) { return {uint64_t{1} << 32 | pid}; }
+  uint64_t word;  // never 0
+  static ProbeRunner thread(uint32_t id) { return {uint64_t{1} << 32 | id}; }
   static ProbeRunner task(uint32_t id) { return {uint64_t{2} << 32 | id}; }
-  static ProbeRunner interrupts(uint32_t cpu) { return {uint64_t{3} << 32 | cpu}; }
+  static ProbeRunner interrupts(CpuId cpu) { return {uint64_t{3} << 32 | number_of(cpu)}; }
 };
 
 class ProbePairs {
  public:
-  // All are lock-free, for any context but NMI, called by the runner itself with interrupts off.
-  // Bound: one bucket.
+  // All functions are lock-free. Unless a comment says otherwise, the runner itself calls them with
+  // interrupts off, in any context but NMI. Bound: one bucket.
 
-  // A function is entered: whether that is part of a call that is kept. stands(call) says of a call
-  // at a higher place whether it is still among the callers, as far as that can be known.
-  template <typename Stands>
-  bool within(ProbeRunner runner, uint64_t stack_pointer, Stands stands) {
+  // Called when a function is entered. True if the function's call is part of the kept call.
+  // `stands(call)` is called for a kept call at a higher stack position; it returns false if the
+  // kept call is known not to be among the function's callers.
+  template <typename Stands, typename Gone>
+  bool within(ProbeRunner runner, uint64_t stack_pointer, Stands stands, Gone gone) {
     Slot* const slot = find(runner);
     if (!slot) return false;
     if (stack_pointer < slot->call.stack_pointer && stands(slot->call)) return true;
-    abandon(*slot);
+    abandon(*slot, gone);
     return false;
   }
-  // Keeps a call that is not part of another; false if there is no room.
+  // Keeps a call that is not part of another call; false if the bucket is full.
   bool enter(ProbeRunner runner, const ProbeCall& call);
-  // A function returns: whether the call is the one that is kept, and no more now.
-  bool leave(ProbeRunner runner, uint64_t stack_pointer, uint32_t tag, ProbeCall* call);
-  // What it has entered will not return.
-  void forget(ProbeRunner runner);
-  // None that is under way will be told to return. Nobody calls meanwhile.
-  void forget_all();
+  // Called when a function returns. True if this return ends the kept call: the call is copied to
+  // `*call`, and its slot is released.
+  template <typename Gone>
+  bool leave(ProbeRunner runner, uint64_t stack_pointer, uint32_t tag, ProbeCall* call, Gone gone) {
+    Slot* const slot = find(runner);
+    if (!slot || stack_pointer < slot->call.stack_pointer) return false;
+    if (stack_pointer != slot->call.stack_pointer || tag != slot->call.tag) {
+      abandon(*slot, gone);
+      return false;
+    }
+    *call = slot->call;
+    release(*slot);
+    return true;
+  }
+  // Abandons the runner's kept call, which will not return.
+  template <typename Gone>
+  void forget(ProbeRunner runner, Gone gone) {
+    if (Slot* const slot = find(runner)) abandon(*slot, gone);
+  }
+  // Abandons all running calls, whose returns will not be reported. Called while no hits come.
+  template <typename Gone>
+  void forget_all(Gone gone) {
+    for (Bucket& bucket : buckets_) {
+      for (Slot& slot : bucket) {
+        if (slot.runner.load(std::memory_order_acquire) != 0) abandon(slot, gone);
+      }
+    }
+  }
 
-  // Calls visit(stack) for each stack of a call that is kept, and maybe of some that were; calls
-  // may come and go meanwhile. May be preempted.
+  // Calls visit(stack) for the stack of each kept call, and perhaps for stacks of calls that have
+  // ended. Calls may begin and end meanwhile. The caller may be preempted.
   template <typename Visit>
   void visit_stacks(Visit visit) const {
     for (const Bucket& bucket : buckets_) {
       for (const Slot& slot : bucket) {
         if (slot.runner.load(std::memory_order_acquire) != 0)
-          visit(__atomic_load_n(&slot.call.stack, __ATOMIC_RELAXED));
+          visit(std::atomic_ref(slot.call.stack).load(std::memory_order_relaxed));
       }
     }
   }
 
-  // Calls that have ended without a return, or whose return will not be told, ever.
+  // Calls that have ended without a return, or whose return will never be reported.
   uint64_t abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
 
  private:
-  static constexpr size_t kBuckets = 32;
+  static constexpr unsigned kBucketBits = 7;
+  static constexpr size_t kBuckets = size_t{1} << kBucketBits;
   static constexpr size_t kWays = 8;
   struct Slot {
-    std::atomic<uint64_t> runner{0};  // 0: free
+    std::atomic<uint64_t> runner{0};  // 0: the slot is free
     ProbeCall call = {};
   };
   using Bucket = std::array<Slot, kWays>;
 
   Bucket& bucket_of(ProbeRunner runner) {
-    return buckets_[(runner.word * 0x9e3779b97f4a7c15) >> (64 - 5)];
+    return buckets_[(runner.word * 0x9e3779b97f4a7c15) >> (64 - kBucketBits)];
   }
-  static_assert(kBuckets == 1 << 5);
   Slot* find(ProbeRunner runner);
-  // Whoever has it next has no stack of another's call.
+  // Clears the slot's stack, so that visit_stacks() does not take it for the stack of the next
+  // runner.
   static void release(Slot& slot) {
-    __atomic_store_n(&slot.call.stack, 0, __ATOMIC_RELAXED);
+    std::atomic_ref(slot.call.stack).store(StackId::kNone, std::memory_order_relaxed);
     slot.runner.store(0, std::memory_order_release);
   }
-  void abandon(Slot& slot) {
+  template <typename Gone>
+  void abandon(Slot& slot, Gone gone) {
+    gone(slot.call);
     abandoned_.fetch_add(1, std::memory_order_relaxed);
     release(slot);
   }

@@ -1,8 +1,9 @@
-// What a session has of each CPU.
+// The per-CPU data of a session.
 //
-// The CPU alone changes it, with interrupts off, so it needs no lock and shares no line. Others
-// read tallies and counts at any time. Clearing runs on the CPU, in an interprocessor interrupt,
-// and leaves in `taken` what is freed afterwards.
+// Only the CPU that owns the data changes it, with interrupts off. So the data needs no lock and
+// shares no cache line. Other CPUs read tallies and counts at any time. Clearing runs on the owning
+// CPU, in an interprocessor interrupt. It moves the memory of the counts to `taken`; the CPU that
+// asked for the clearing frees it.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,7 @@
 #include "store/recent_user_stacks.h"
 #include "trace/sampler.h"
 
-// What has become of hits; hits = counted + filtered + lost.
+// Outcomes of hits; hits = counted + filtered + lost.
 struct ProbeTallies {
   uint64_t counted = 0, filtered = 0, lost = 0, stacks_lost = 0, contexts_lost = 0, truncated = 0;
   uint64_t hits() const { return counted + filtered + lost; }
@@ -30,26 +31,26 @@ struct alignas(64) ProbePerCpu {
     std::atomic<uint64_t> value_{0};
   };
 
-  // Cleared.
-  StackCounts::Part counts;
+  // clear() resets these.
+  StackCounts::CpuTable counts;
   Tally filtered, lost;
-  Tally done;  // neither, and not in `counts`: events and objects
+  Tally done;  // counted hits without an entry in `counts`: events and objects
   Tally stacks_lost, contexts_lost, truncated;
-  // Kept as long as the session lives.
+  // clear() does not reset these.
   Sampler sampler;
   RecentUserStacks user_stacks;
-  // Control's: freed after clear().
-  StackCounts::Part::Contents taken;
+  // The memory of `counts` at the last clear(). The caller that sent the interrupt frees it.
+  StackCounts::CpuTable::Contents taken;
 
-  // What a hit did that is not in `counts`. On the CPU itself.
+  // Counts a hit that has no entry in `counts`. Called on the CPU that owns the data.
   void finish(bool kept) { (kept ? done : lost).increment(); }
-  // Interrupts off, on the CPU itself. Bound: a few instructions.
+  // Interrupts off, on the CPU that owns the data. Bound: a few instructions.
   void clear() {
     counts.take_away(taken);
     for (Tally* tally : {&filtered, &lost, &done, &stacks_lost, &contexts_lost, &truncated})
       tally->clear();
   }
-  // Adds all tallies to `sum`, without `counts`.
+  // Adds the tallies to `sum`, but not the hits that have entries in `counts`.
   void add_to(ProbeTallies& sum) const {
     sum.counted += done.value();
     sum.filtered += filtered.value();

@@ -1,7 +1,8 @@
-// Where probes can be: tables that the build makes of the kernel that it has linked
-// (tools/stele/ksyms.py).
+// Tables of the places where probes can be: the nops at the entries of functions, and their `ret`s.
+// The build creates the tables from the linked kernel (tools/stele/ksyms.py).
 //
-// Offsets are from kProbeText, ascending; behind the last is one that is larger than all.
+// Offsets are bytes from kProbeText, in ascending order. The last offset of a table is a sentinel,
+// which is larger than all others.
 #pragma once
 
 #include <atomic>
@@ -16,22 +17,24 @@ extern "C" {
 extern const char text_end[];
 
 extern const uint32_t probe_place_count;
-extern const uint32_t probe_places[];  // offset of each function that can be probed: its nop
-extern const uint16_t
-    probe_place_blocks[];  // for each block of text: the first place at or behind its beginning
+extern const uint32_t probe_places[];  // offset of the nop of each function that can be probed
+// For each block of kProbeBlock bytes of code: the index of the first place at or after its start.
+extern const uint16_t probe_place_blocks[];
 
 extern const uint32_t probe_return_count;
-extern const uint32_t probe_returns[];        // offset of each `ret` of those functions
-extern const uint16_t probe_return_blocks[];  // as probe_place_blocks
-extern const uint16_t probe_return_places[];  // whose it is
+extern const uint32_t probe_returns[];  // offset of each `ret` of these functions
+// For each block: the index, in probe_returns, of the first `ret` at or after its start.
+extern const uint16_t probe_return_blocks[];
+extern const uint16_t probe_return_places[];  // for each return: the index of its function's place
 
-// Room beside the tables: those who want to know, for each place; whether its code is just being
-// changed, and a return's.
+// Working arrays. For each place: the list of its probes (probe_lists), and whether its code is
+// being changed (probe_places_changing). For each return: whether its code is being changed
+// (probe_returns_changing).
 extern std::atomic<ProbeItem*> probe_lists[];
 extern bool probe_places_changing[], probe_returns_changing[];
 }
 
-// Where the code begins: ksyms.py makes sure of it.
+// Start of the code; ksyms.py checks this.
 inline constexpr uint64_t kProbeText = kKernelImageBase + (1 << 20);
 inline constexpr uint32_t kProbeBlock = 64;
 
@@ -49,7 +52,7 @@ inline uint64_t probe_return_address(uint32_t index) {
   return kProbeText + probe_returns[index];
 }
 
-// The place at `address`, where one is.
+// Returns the index of the place at `address`. There must be a place at this address.
 NOT_PROBED [[gnu::always_inline]] inline uint32_t probe_place_at(uint64_t address) {
   const uint32_t offset = probe_offset(address);
   uint32_t place = probe_place_blocks[offset / kProbeBlock];
@@ -57,7 +60,7 @@ NOT_PROBED [[gnu::always_inline]] inline uint32_t probe_place_at(uint64_t addres
   return place;
 }
 
-// The same where there may be none; false then.
+// Finds the place at `address`, which may be any address; false if there is no place.
 NOT_PROBED [[gnu::always_inline]] inline bool probe_find_place(uint64_t address, uint32_t* place) {
   if (!probe_in_text(address)) return false;
   const uint32_t offset = probe_offset(address);
@@ -67,7 +70,7 @@ NOT_PROBED [[gnu::always_inline]] inline bool probe_find_place(uint64_t address,
   return probe_places[at] == offset;
 }
 
-// Whose `ret` is at `address`; false if there is none of a place.
+// Finds the place of the function that has a `ret` at `address`; false if there is no `ret`.
 NOT_PROBED [[gnu::always_inline]] inline bool probe_find_return(uint64_t address, uint32_t* place) {
   if (!probe_in_text(address)) return false;
   const uint32_t offset = probe_offset(address);

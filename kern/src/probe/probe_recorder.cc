@@ -15,18 +15,19 @@ namespace {
 
 constexpr uint8_t kObjects = kProbeAllocates | kProbeFrees;
 
-// Taking a page from the arena takes locks and allocates. Whoever is hit may hold those locks, or
-// be inside the allocator; then a later hit does it.
+// Taking a page from the arena takes locks and allocates. If the interrupted code may hold one of
+// these locks, or be inside of the allocator, a later hit takes the page.
 [[gnu::noinline, gnu::cold]] void top_up(const ProbeHit& hit, const Cpu& cpu) {
   if ((hit.user || hit.interrupts_on()) && cpu.held_locks == 0) trace_memory_prepare();
 }
 
-// The context that the current task remembers, if it is the one that is hit.
-[[gnu::always_inline]] inline bool remembered_context(const Cpu& cpu, uint32_t* context) {
+// Gets the context that is cached in the current task. False in an interrupt, or if nothing valid
+// is cached.
+[[gnu::always_inline]] inline bool remembered_context(const Cpu& cpu, ContextId* context) {
   if (cpu.interrupt_depth != 0 || !cpu.current) [[unlikely]]
     return false;
   *context = trace_contexts.recall(cpu.current->trace_context);
-  return *context != 0;
+  return *context != ContextId::kNone;
 }
 
 }  // namespace
@@ -71,9 +72,10 @@ void ProbeRecorder::clear() {
 void ProbeRecorder::forget_counts() {
   {
     const StoreMarkingStopped stopped;
-    on_each_cpu([](void* all) { static_cast<ProbePerCpu*>(all)[cpu_id()].clear(); }, per_cpu_);
+    on_each_cpu([](void* all) { static_cast<ProbePerCpu*>(all)[number_of(cpu_id())].clear(); },
+                per_cpu_);
   }
-  for (unsigned i = 0; i < cpu_count(); i++) StackCounts::Part::release(per_cpu_[i].taken);
+  for (unsigned i = 0; i < cpu_count(); i++) StackCounts::CpuTable::release(per_cpu_[i].taken);
 }
 
 void ProbeRecorder::mark(StoreMark& mark) {
@@ -88,7 +90,7 @@ void ProbeRecorder::mark(StoreMark& mark) {
 }
 
 void ProbeRecorder::forget_recent() {
-  per_cpu_[cpu_id()].user_stacks.forget();
+  per_cpu_[number_of(cpu_id())].user_stacks.forget();
 }
 
 Result<ProbeTallies> ProbeRecorder::copy_counts(ProbeCounts& counts) const {
@@ -104,13 +106,14 @@ Result<ProbeTallies> ProbeRecorder::copy_counts(ProbeCounts& counts) const {
 
 // --- Hits.
 
-// Whether a hit here is counted and an event.
+// True if a hit on this CPU, in the current process, is counted and makes events.
 bool ProbeRecorder::wanted(const Cpu& cpu) const {
   return options_.wants_cpu(cpu.id) && options_.wants_pid(trace_current_pid());
 }
 
-// Whether the objects of a rule are followed here. Of an object CPU and process of the allocation
-// decide, and whoever frees it frees it; but an object of a program is its process's alone.
+// True if the rule's objects are followed in the current process. The CPU and process of the
+// allocation decide whether an object is recorded. But any process, on any CPU, may free an object
+// of the kernel. An object of a program is freed only by its own process.
 bool ProbeRecorder::follows(const ProbeRule& rule) const {
   return (rule.actions & kObjects) != 0 && (!rule.user || options_.wants_pid(trace_current_pid()));
 }
@@ -121,13 +124,14 @@ void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu&
   const bool of_kernel = !rule.user && has_kernel(stacks),
              of_caller = !rule.user && has_user(stacks),
              of_program = rule.user && stacks != ProbeStacks::kNone;
-  CurrentContext context = {0, 0};
+  const bool of_process = options_.apart != ProbeApart::kPrograms;
+  CurrentContext context = {ContextId::kNone, 0};
   if (of_caller) {
     context = trace_find_context();
-  } else if ((options_.processes || of_program) && !remembered_context(cpu, &context.id)) {
+  } else if ((of_process || of_program) && !remembered_context(cpu, &context.id)) {
     context.id = trace_find_base();
   }
-  if ((of_caller || options_.processes || of_program) && context.id == 0)
+  if ((of_caller || of_process || of_program) && context.id == ContextId::kNone)
     per_cpu.contexts_lost.increment();
 
   RecordedStack stack(context.caller & ~kTraceFromUser);
@@ -141,7 +145,7 @@ void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu&
                 ? RecordedStack(recent->stack())
                 : record_kernel_stack(hit.frame_pointer, scope, cpu);
   }
-  if ((of_kernel || of_program) && stack.id() == 0) [[unlikely]]
+  if ((of_kernel || of_program) && stack.id() == StackId::kNone) [[unlikely]]
     per_cpu.stacks_lost.increment();
   if (stack.user_stack_lost()) [[unlikely]]
     per_cpu.stacks_lost.increment();
@@ -177,7 +181,7 @@ bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const 
   if (!recording_.load(std::memory_order_acquire)) [[unlikely]]
     return;
   const Cpu& cpu = this_cpu();
-  ProbePerCpu& per_cpu = per_cpu_[cpu.id];
+  ProbePerCpu& per_cpu = per_cpu_[number_of(cpu.id)];
   const ProbeRule& rule = rules_[hit.tag];
   if (selects_ && !wanted(cpu) && !follows(rule)) [[unlikely]] {
     per_cpu.filtered.increment();
@@ -194,12 +198,13 @@ bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const 
   }
 }
 
-// Fast path: only the kernel stack is told apart, and it and its count are known. This calls
-// nothing, so no register is saved for it. Anything else restarts on the general path.
+// Fast path: only kernel stacks are distinguished, the CPU's recent-stack entry has the stack, and
+// the stack has a count. The fast path calls nothing, so it saves no registers. Anything else
+// restarts on the general path.
 void ProbeRecorder::hit(const ProbeHit& hit) {
   const Cpu& cpu = this_cpu();
   if (rules_[hit.tag].actions == kProbeCountsPlainly) [[likely]] {
-    ProbePerCpu& per_cpu = per_cpu_[cpu.id];
+    ProbePerCpu& per_cpu = per_cpu_[number_of(cpu.id)];
     const RecentStack* const recent = recent_place(hit.frame_pointer, cpu);
     if (recent->matches(hit.frame_pointer, StackScope::innermost(options_.trace.depth),
                         cpu.kernel_stack)) [[likely]] {
@@ -214,7 +219,11 @@ void ProbeRecorder::hit(const ProbeHit& hit) {
   hit_slowly(hit);
 }
 
-// --- The current process, beside hits.
+// --- Changes of the current process, outside of hits.
+
+void ProbeRecorder::thread_left(uint32_t id) {
+  objects_.thread_left(id);
+}
 
 void ProbeRecorder::process_left(uint32_t pid, ProcessLeft how) {
   objects_.process_left(pid, how);
@@ -225,7 +234,7 @@ void ProbeRecorder::memory_mapped(uint64_t address, uint64_t size) {
   const Cpu& cpu = this_cpu();
   if (!recording_.load(std::memory_order_acquire) || (selects_ && !wanted(cpu))) return;
   if (trace_memory_low()) trace_memory_prepare();
-  objects_.memory_mapped(address, size, cpu, per_cpu_[cpu.id]);
+  objects_.memory_mapped(address, size, cpu, per_cpu_[number_of(cpu.id)]);
 }
 
 void ProbeRecorder::memory_unmapped(uint64_t address, uint64_t size) {

@@ -1,20 +1,22 @@
-// What hits of a session do: the consumer of its probes.
+// The consumer of a session's probes: performs the actions of hits.
 //
-// A hit looks up the rule of its function and does what that says: counts by stack and context,
-// makes an event, or follows an object. The recorder knows nothing of commands and of how functions
-// were found.
+// A hit looks up the rule of its function and acts on it: counts by stack and context, makes an
+// event, or follows an object. The recorder does not know commands, nor how functions were found.
 //
-// Rules and options are fixed before the first hit, but for whether a rule counts plainly, which a
-// rule does only while all hits are recorded. From then on a hit changes
-//   per_cpu_   of its own CPU, with interrupts off
+// Rules and options are fixed before the first hit, except that a rule may switch to plain counting
+// (kProbeCountsPlainly) and back. A rule counts plainly only while recording is enabled. Hits then
+// change
+//   per_cpu_   of their own CPU, with interrupts off
 //   events_    without a lock
 //   objects_   without a lock, or under a lock of a trace table's shard
-// Control changes none of this while hits may come, except that clear() empties it: what is a CPU's
-// in an interprocessor interrupt, which cannot land inside a hit.
+// While hits may come, the control functions change none of this data, except that clear() empties
+// it. clear() empties per-CPU data in an interprocessor interrupt, which cannot land inside of a
+// hit.
 //
-// A hit may come with any locks held, also those that it takes to fetch a page from the arena.
-// Its memory therefore comes from the pool of trace_memory.h, and only a hit without locks tops the
-// pool up. The others do with what there is, and count what they cannot record.
+// A hit may come with any locks held, even the locks that are needed to fetch a page from the
+// arena. Memory for hits therefore comes from the pool of trace_memory.h. A hit refills the pool
+// only if the probed code has interrupts on and the CPU holds no lock. Other hits use the pages
+// that are left in the pool; hits that cannot be recorded are counted as lost.
 //
 // Cost of a hit that is counted by a kernel stack of 11 frames: docs/speed.md.
 #pragma once
@@ -35,30 +37,31 @@
 class ProbeRecorder final : public ProbeConsumer {
  public:
   ProbeRecorder() = default;
-  // No probe tells it any more. May sleep.
+  // The recorder's probes must have been removed. May sleep.
   ~ProbeRecorder();
   ProbeRecorder(const ProbeRecorder&) = delete;
   ProbeRecorder& operator=(const ProbeRecorder&) = delete;
 
   // --- Control, one call at a time. May sleep.
 
-  // First of all. ENOMEM.
+  // Allocates the per-CPU data. Called before all other functions. ENOMEM.
   Result<void> init();
-  // Before the first hit: what hits do from now on. `rules`, of which a probe's tag is the index,
-  // live as long as hits come; `actions` are those of all rules. It may fail and be done again.
-  // ENOMEM.
+  // Called before the first hit: sets the actions of hits. A probe's tag is the index of its rule
+  // in `rules`, which must exist as long as hits come. `actions` has the bits of all rules'
+  // actions. May be repeated after a failure. ENOMEM.
   Result<void> prepare(const ProbeOptions& options, const ProbeRule* rules, uint8_t actions);
-  // Whether hits do anything, from now on: not before all probes of a session are there. Changed
-  // while hits may come.
+  // Enables or disables the actions of hits. They are enabled when all probes of a session are
+  // armed. Hits may come meanwhile.
   void set_recording(bool recording) { recording_.store(recording, std::memory_order_release); }
   // Forgets counts, events and objects.
   void clear();
-  // For the sweeper, at any time from init() on: marks the stacks and contexts of counts, events
-  // and calls under way.
+  // For the sweeper (store/sweeper.h), at any time from init() on: marks the stacks and contexts of
+  // counts, events and running calls.
   void mark(StoreMark& mark);
-  // This CPU remembers no stacks. Interrupts off.
+  // Forgets this CPU's recent stacks. Interrupts off.
   void forget_recent();
-  // Adds all CPUs' counts, which may be changing, to `counts` and finishes these. ENOMEM.
+  // Adds the counts of all CPUs, which may change meanwhile, to `counts`, and calls
+  // counts.finish(). Returns the sum of the tallies. ENOMEM.
   Result<ProbeTallies> copy_counts(ProbeCounts& counts) const;
 
   ProbeEventStream& events() { return events_; }
@@ -67,6 +70,7 @@ class ProbeRecorder final : public ProbeConsumer {
   // --- Probes.
 
   void hit(const ProbeHit& hit) override;
+  void thread_left(uint32_t id) override;
   void process_left(uint32_t pid, ProcessLeft how) override;
   void memory_mapped(uint64_t address, uint64_t size) override;
   void memory_unmapped(uint64_t address, uint64_t size) override;
@@ -80,15 +84,15 @@ class ProbeRecorder final : public ProbeConsumer {
   void act(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, ProbePerCpu& per_cpu);
   bool put_event(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu);
 
-  // Fixed before the first hit.
-  ProbePerCpu* per_cpu_ = nullptr;  // of all CPUs
+  // These are fixed before the first hit.
+  ProbePerCpu* per_cpu_ = nullptr;  // the data of all CPUs
   const ProbeRule* rules_ = nullptr;
   ProbeOptions options_;
-  bool selects_ = false;  // some hits are not wanted
+  bool selects_ = false;  // some hits are filtered
 
   std::atomic<bool> recording_{false};
 
-  // Changed by hits.
+  // Hits change these.
   ProbeEventStream events_;
   ProbeObjects objects_{events_};
 };

@@ -1,17 +1,19 @@
-// What a hit does: one rule for each probed function. Plain data.
+// The actions of hits: one rule for each probed function. Plain data.
 #pragma once
 
 #include <cstdint>
 
-// Arguments are numbered from 1, as users number them; 0: none.
+// The number of arguments that a rule can name. They are numbered from 1, as in commands; 0 means
+// none.
 inline constexpr unsigned kProbeArguments = 6;
 
-// Where a call's size and object are.
+// Numbers of the arguments that have the size and the object of an allocation.
 struct ProbeAllocRule {
   uint8_t size = 0;
-  uint8_t factor = 0;  // the size is the product of the two
+  uint8_t factor = 0;  // a second argument, by which the size is multiplied
   uint8_t old = 0;     // the object that is freed when the call succeeds
-  // The object is where this argument points, if the call returns 0; 0: the call returns it.
+  // Number of the argument that points to the word with the object's address; the word is read if
+  // the call returns 0. 0: the call returns the object's address.
   uint8_t result = 0;
   bool operator==(const ProbeAllocRule&) const = default;
 };
@@ -22,13 +24,13 @@ inline constexpr uint8_t kProbeCallEvent = 2;
 inline constexpr uint8_t kProbeReturnEvent = 4;
 inline constexpr uint8_t kProbeAllocates = 8;
 inline constexpr uint8_t kProbeFrees = 16;
-// Alone: counts by kernel stack, without a context and for everybody.
+// Used without other bits: counts by kernel stack, without a context or filters.
 inline constexpr uint8_t kProbeCountsPlainly = 32;
 
 struct ProbeRule {
   uint8_t actions;
   bool user;             // the function is a program's
-  ProbeAllocRule alloc;  // of kProbeAllocates
-  uint8_t address;       // of kProbeFrees: the argument that is the object
-  const char* name;      // of the function; lives as long as the session
+  ProbeAllocRule alloc;  // used by kProbeAllocates
+  uint8_t address;       // used by kProbeFrees: number of the argument with the object
+  const char* name;      // name of the function; lives as long as the session
 };

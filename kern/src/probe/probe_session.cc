@@ -1,5 +1,6 @@
 #include "probe/probe_session.h"
 
+#include <algorithm>
 #include <new>
 
 #include "arch/x86_64/time.h"
@@ -58,7 +59,7 @@ Result<void> ProbeSession::check(std::string_view text) {
 Result<void> ProbeSession::command(std::string_view text, ProbePrograms& programs) {
   TRY(check(text));
   const MutexGuard guard(mutex_);
-  const Undo undo = {options_, functions_.mark()};
+  const Undo undo = {options_, functions_.checkpoint()};
   ProbeCommand command;
   Result<void> done;
   while (done) {
@@ -118,7 +119,10 @@ Result<void> ProbeSession::set_option(const ProbeCommand& command) {
       options_.trace.depth = static_cast<uint32_t>(command.number);
       return {};
     case ProbeWord::kProcesses:
-      options_.processes = true;
+      options_.apart = std::max(options_.apart, ProbeApart::kProcesses);
+      return {};
+    case ProbeWord::kThreads:
+      options_.apart = ProbeApart::kThreads;
       return {};
     case ProbeWord::kPid:
       options_.trace.pid = static_cast<uint32_t>(command.number);
@@ -127,7 +131,7 @@ Result<void> ProbeSession::set_option(const ProbeCommand& command) {
       if (command.number >= cpu_count()) {
         return fail(Errno::EINVAL, "cpu %lu: there are %u, from 0", command.number, cpu_count());
       }
-      options_.cpu = static_cast<uint32_t>(command.number);
+      options_.cpu = CpuId{static_cast<uint32_t>(command.number)};
       return {};
     case ProbeWord::kMin:
       options_.trace.min_size = static_cast<uint32_t>(command.number);
@@ -151,7 +155,7 @@ Result<void> ProbeSession::start(ProbePrograms& programs) {
   return {};
 }
 
-// What the first start needs. It may fail and be done again.
+// Prepares the first start. May be repeated after a failure.
 Result<void> ProbeSession::prepare() {
   if (functions_.empty() && !options_.watch_memory) {
     return fail(
@@ -167,7 +171,7 @@ Result<void> ProbeSession::prepare() {
   return recorder_.prepare(options_, functions_.rules(), functions_.actions());
 }
 
-// All or nothing: what the first probes tell is not recorded until the last one is there.
+// Arms all probes or none. Hits are not recorded until the last probe is armed.
 Result<void> ProbeSession::arm(ProbePrograms& programs) {
   const auto arm_programs = [&]() REQUIRES(mutex_) -> Result<void> {
     for (const ProbeFunctions::Program& program : functions_.programs()) {
@@ -206,7 +210,7 @@ void ProbeSession::disarm() {
 
 Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
   const MutexGuard guard(mutex_);
-  // Hits that must not allocate use the pages that others have fetched.
+  // Fetches pages of trace memory for hits, which must not allocate.
   if (tables_.is_user()) trace_memory_prepare();
   return State{.phase = phase_,
                .functions = phase_ == TracePhase::kOff ? 0 : functions_.rule_count(),
@@ -215,9 +219,9 @@ Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
                .tallies = TRY(recorder_.copy_counts(counts))};
 }
 
-bool ProbeSession::tells_processes_apart() {
+ProbeApart ProbeSession::tells_apart() {
   const MutexGuard guard(mutex_);
-  return options_.processes;
+  return options_.apart;
 }
 
 Result<void> ProbeSession::open_events() {
@@ -238,7 +242,8 @@ bool ProbeSession::events_ended() {
   return phase_.load(std::memory_order_acquire) == TracePhase::kStopped;
 }
 
-// The tables may be made anew before the snapshots are opened, as long as there was no start.
+// While a session has not been started, another command may replace the tables of objects between
+// choose_for() and open(). Then open() fails with ENOENT, and this function tries again.
 Result<void> ProbeSession::open_snapshots(TraceBinaryDump& dump) {
   for (;;) {
     {

@@ -1,15 +1,15 @@
-// A session of #probe, as its user sees it: commands, and what can be read.
+// A session of #probe, as its user sees it: commands, and readable results.
 //
-// States, as those of a trace: off (being told what to do) → running → stopped → running …. While
+// The states are those of a trace: off (being configured) → running → stopped → running …. While
 // off, commands collect functions (probe_functions.h) and options. The first start makes rules and
-// probes of them, prepares the recorder (probe_recorder.h), which is the consumer of all its
-// probes, and arms these. Functions and options are fixed from then on.
+// probes of them, prepares the recorder (probe_recorder.h), which is the consumer of all probes of
+// the session, and arms the probes. Functions and options are fixed from then on.
 //
-// Session and recorder use the tables of stacks and contexts that all traces share from the first
-// start, or the first open of events, to the end.
+// From the first start, or the first open of events, until the session is destroyed, session and
+// recorder use the tables of stacks and contexts that all traces share.
 //
-// Locks, outermost first: mutex_, around arming and around the users of the shared tables; then the
-// reading lock of events. Hits take neither.
+// Lock order: mutex_, which is held while probes are armed and while the session registers as a
+// user of the shared tables; then ProbeEventStream::reading_. Hits take neither lock.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@
 class Chan;
 class TraceBinaryDump;
 
-// Programs by their path, for arming: what this layer cannot reach itself.
+// Opens programs by path, for arming. The session's caller provides this.
 class ProbePrograms {
  public:
   virtual Result<HeldRef<Chan>> open(std::string_view path) = 0;
@@ -40,17 +40,19 @@ class ProbePrograms {
   ~ProbePrograms() = default;
 };
 
-// All of it may sleep.
+// A session of #probe. All calls may sleep.
 class ProbeSession {
  public:
-  // ENOMEM.
+  // Makes a session without functions. ENOMEM.
   static Result<ProbeSession*> create(uint32_t number);
-  // Takes the probes off first. Nobody uses it.
+  // Removes the session's probes and frees the session. Nobody else may use the session.
   static void destroy(ProbeSession* session);
 
   uint32_t number() const { return number_; }
-  // Several commands, one a line; on failure nothing has changed and the error string is set.
-  // EINVAL, ENOENT, EBUSY, ENOMEM and what opening a program gives.
+  // Executes several commands, one a line. On failure the error string is set. If a line cannot be
+  // parsed, no command is executed. If a command fails, the commands before it stay executed;
+  // before the first start, however, the functions and options of this call are undone. EINVAL,
+  // ENOENT, EBUSY, ENOMEM and errors of opening a program.
   Result<void> command(std::string_view text, ProbePrograms& programs);
 
   // --- For reading.
@@ -59,38 +61,42 @@ class ProbeSession {
     TracePhase phase;
     uint32_t functions;
     uint64_t kept_out;
-    uint64_t abandoned;  // calls of allocation functions: probe_pairs.h
+    uint64_t abandoned;  // abandoned calls of allocation functions: probe_pairs.h
     ProbeTallies tallies;
   };
-  // All counts, added up and sorted, and what belongs to them. In a StoreReading, unless there are
-  // none yet. ENOMEM.
+  // Copies all counts, summed up and sorted, with the session's state. The caller is in a
+  // StoreReading, unless there are no counts yet. ENOMEM.
   Result<State> copy_counts(ProbeCounts& counts);
-  bool tells_processes_apart();
-  // From now on what is allocated and freed is an event too. ENOMEM.
+  ProbeApart tells_apart();
+  // Makes allocations and frees events, too, from this call on. ENOMEM.
   Result<void> open_events();
-  // The next event, as ProbeEvents::take(); false if there is none.
+  // Gets the next event; the results are those of ProbeEvents::take().
   bool take_event(ProbeEvent* event, bool* any, uint64_t* lost);
-  // Whether a reader of events need not wait: there is one, or none will come until the next start.
+  // True if a reader of events need not wait: there is an event, or none will come until the next
+  // start.
   bool events_ready();
   bool events_ended();
-  // What is outstanding, to be destroyed (TraceBinaryDump) before the session ends. Waits for
-  // another one of this session to be destroyed: EINTR. ENOMEM.
+  // Makes a dump of outstanding objects, which must be destroyed before the session. Waits until
+  // the session's previous dump is destroyed; EINTR. ENOMEM.
   Result<TraceBinaryDump*> open_outstanding();
 
  private:
   Result<void> open_snapshots(TraceBinaryDump& dump);
   struct Undo {
     ProbeOptions options;
-    ProbeFunctions::Mark functions;
+    ProbeFunctions::Checkpoint functions;
   };
-  // Keeps the numbers of stacks and contexts that the recorder has, from hold() on.
+  // The session as a user of the shared tables: from hold() to drop(), the recorder's stacks and
+  // contexts stay valid.
   class SharedTables final : public StoreHolder {
    public:
     explicit SharedTables(ProbeRecorder& recorder) : recorder_(recorder) {}
 
-    // ENOMEM, with an error string. Nothing if they are held.
+    // Registers the session as a user of the tables. No effect if it is registered. ENOMEM, with an
+    // error string.
     Result<void> hold();
-    // Before the recorder ends.
+    // Ends the use of the tables, if the session is registered. Called before the recorder is
+    // destroyed.
     void drop();
     void mark(StoreMark& mark) override { recorder_.mark(mark); }
     void forget_recent() override { recorder_.forget_recent(); }
@@ -117,7 +123,8 @@ class ProbeSession {
   ProbeOptions options_ GUARDED_BY(mutex_);
   ProbeFunctions functions_ GUARDED_BY(mutex_);
 
-  // Control of it is under mutex_; hits and readers of events take no lock of the session.
+  // The recorder's control functions are called under mutex_. Hits and readers of events do not
+  // take mutex_.
   ProbeRecorder recorder_;
   SharedTables tables_ GUARDED_BY(mutex_){recorder_};
 };

@@ -10,7 +10,7 @@ RecordedStack record_user_stack_of_call(bool returning, uint32_t depth, RecentUs
   uint64_t frames[kProbeMaxDepth + 1];
   const size_t count = walk_user_stack_of_call(returning, frames, depth + 1),
                kept = std::min<size_t>(count, depth);
-  const uint32_t number = recent.number(
+  const StackId number = recent.number(
       frames, kept, [&] { return trace_stacks.intern(StackKind::kUser, frames, kept); });
   return {number, count > depth};
 }

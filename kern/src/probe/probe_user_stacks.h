@@ -1,4 +1,4 @@
-// Numbers of stacks of programs, for hits.
+// Records stacks of programs, for hits.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 #include "store/kernel_stacks.h"
 #include "store/recent_user_stacks.h"
 
-// Both: `depth` frames at most, innermost first. Interrupts and probes off, current task a process,
-// between trace_users_add() and trace_users_drop(). Bound: a walk of the frames, and one chain of
-// the stack table.
+// Both functions record at most `depth` frames, innermost first. They are called with interrupts
+// and probes off, while the current task is a process, between trace_users_add() and
+// trace_users_drop(). Bound: a walk of the frames, and one chain of the stack table.
 
-// The stack of the current process when one of its functions is called or (`returning`) returns.
-// `recent` is this CPU's.
+// Records the current process's stack when one of its functions is called or (`returning`) returns.
+// `recent` belongs to the current CPU.
 RecordedStack record_user_stack_of_call(bool returning, uint32_t depth, RecentUserStacks& recent);
-// The stack from which the current process has entered the kernel.
+// Records the stack with which the current process entered the kernel.
 RecordedStack record_user_stack(uint32_t depth);

@@ -4,9 +4,10 @@
 #include <new>
 #include <utility>
 
+#include "linear_split.h"
 #include "store/trace_memory.h"
 
-[[gnu::noinline]] bool StackCounts::Part::add_key(uint64_t key, uint32_t hash) {
+[[gnu::noinline]] bool StackCounts::CpuTable::add_key(uint64_t key, uint32_t hash) {
   Page* page = pages_.load(std::memory_order_relaxed);
   uint32_t used = page ? page->used.load(std::memory_order_relaxed) : Page::kEntries;
   if (used == Page::kEntries) {
@@ -30,9 +31,9 @@
   return true;
 }
 
-// Adds a bucket, if there is memory for it, and moves to it what belongs there from the one bucket
-// that it is split from.
-void StackCounts::Part::grow() {
+// Adds a bucket, if there is memory for it. One old bucket is split: its entries that belong in the
+// new bucket move there.
+void StackCounts::CpuTable::grow() {
   if (buckets_ == kMaxBuckets) return;
   if (buckets_ == kFirstBuckets || buckets_ % kSegmentBuckets == 0) {
     if (!directory_ && !(directory_ = static_cast<Segment**>(trace_page_take()))) return;
@@ -41,24 +42,18 @@ void StackCounts::Part::grow() {
     directory_[buckets_ / kSegmentBuckets] = segment;
   }
   const uint32_t level = std::bit_floor(buckets_);
-  Entry** link = &bucket(buckets_ - level);
-  Entry*& target = bucket(buckets_);
-  Entry* moved = nullptr;
-  Entry* kept = nullptr;
-  for (Entry* entry = *link; entry;) {
-    Entry* next = entry->next;
-    Entry*& list = (hash_of(entry->key) & (2 * level - 1)) == buckets_ ? moved : kept;
-    entry->next = list;
-    list = entry;
-    entry = next;
-  }
-  *link = kept;
-  target = moved;
+  linear_split(
+      bucket(buckets_ - level), bucket(buckets_),
+      [this, level](const Entry* entry) {
+        return (hash_of(entry->key) & (2 * level - 1)) == buckets_;
+      },
+      [](const Entry* entry) { return entry->next; },
+      [](Entry* entry, Entry* next) { entry->next = next; });
   buckets_++;
   mask_ = 2 * std::bit_floor(buckets_) - 1;
 }
 
-void StackCounts::Part::take_away(Contents& contents) {
+void StackCounts::CpuTable::take_away(Contents& contents) {
   contents = {pages_.load(std::memory_order_relaxed), directory_, buckets_};
   pages_.store(nullptr, std::memory_order_relaxed);
   keys_.store(0, std::memory_order_relaxed);
@@ -68,7 +63,7 @@ void StackCounts::Part::take_away(Contents& contents) {
   for (Entry*& head : first_) head = nullptr;
 }
 
-void StackCounts::Part::release(Contents& contents) {
+void StackCounts::CpuTable::release(Contents& contents) {
   while (contents.pages) trace_page_free(std::exchange(contents.pages, contents.pages->next));
   if (!contents.directory) return;
   const uint32_t segments = contents.buckets == kFirstBuckets

@@ -1,16 +1,16 @@
-// How often something has happened, by stack and context: the counts of a session of #probe.
+// Counts of events by stack and context: the counts of a session of #probe.
 //
-// Each CPU has a table of its own, which it alone changes, with interrupts off: no lock is taken
-// and no line shared, and what a reader adds up is exact. A table is linear hashing with chains, as
-// in trace_table.h: a bucket is split for each key that is added, so that nobody pays for a rehash.
-// Keys are never removed; a reader on another CPU goes through the pages of entries, of which
-// `used` says how many are complete, and not through the chains.
+// Each CPU has a table, which only this CPU changes, with interrupts off. So no lock is taken, no
+// cache line is shared, and a reader's sums are exact. A table uses linear hashing with chains, as
+// table_store.h does: each new key splits one bucket, so no operation rehashes the whole table.
+// Keys are never removed. A reader on another CPU does not follow the chains. It reads the pages of
+// entries: the first `used` entries of a page are complete.
 //
-// Clearing takes the tables away, CPU by CPU, in interprocessor interrupts, which cannot land
-// inside add().
+// Clearing empties the table of each CPU in an interprocessor interrupt, which cannot land inside
+// add(). The memory is freed afterwards.
 //
-// A key is the number of a stack, or of a pair of stacks, and of a context in the shared tables.
-// Cost for each key on each CPU: 32 bytes.
+// A key consists of two numbers in the shared tables: that of a stack or of a pair of stacks, and
+// that of a context (0: none). Cost for each key on each CPU: 32 bytes.
 #pragma once
 
 #include <atomic>
@@ -18,25 +18,27 @@
 #include <cstdint>
 
 #include "lib/units.h"
+#include "store/ids.h"
 
 class StackCounts {
  public:
   struct Key {
-    uint32_t stack, context;
+    StackId stack;
+    ContextId context;
   };
 
   // The table of one CPU.
-  class Part {
+  class CpuTable {
    public:
-    constexpr Part() = default;
-    Part(const Part&) = delete;
-    Part& operator=(const Part&) = delete;
+    constexpr CpuTable() = default;
+    CpuTable(const CpuTable&) = delete;
+    CpuTable& operator=(const CpuTable&) = delete;
 
-    // Counts one more. False, with nothing done, if there is no memory for a key that is not there
-    // yet. Interrupts off, on the CPU whose table it is, or nobody else uses it. Bound: one chain,
-    // and the split of one bucket.
-    [[gnu::always_inline]] bool add(uint32_t stack, uint32_t context) {
-      const uint64_t key = uint64_t{context} << 32 | stack;
+    // Adds 1 to the count of a stack and context. If the key is absent and there is no memory for
+    // it, returns false and does nothing. Called on the CPU of the table with interrupts off,
+    // unless nobody else uses the table. Bound: one chain, and the split of one bucket.
+    [[gnu::always_inline]] bool add(StackId stack, ContextId context) {
+      const uint64_t key = uint64_t{number_of(context)} << 32 | number_of(stack);
       const uint32_t hash = hash_of(key);
       for (Entry* entry = bucket(bucket_of(hash)); entry; entry = entry->next) {
         if (entry->key != key) continue;
@@ -46,10 +48,12 @@ class StackCounts {
       }
       return add_key(key, hash);
     }
-    // The same without a context, of what mostly is there: false, with nothing done, if it is not.
-    [[gnu::always_inline]] bool add_known(uint32_t stack) {
-      for (Entry* entry = bucket(bucket_of(hash_of(stack))); entry; entry = entry->next) {
-        if (entry->key != stack) continue;
+    // Adds 1 to the count of a stack without a ContextId. If the key is absent, returns false and
+    // does nothing. Called like add().
+    [[gnu::always_inline]] bool add_known(StackId stack) {
+      const uint64_t key = number_of(stack);
+      for (Entry* entry = bucket(bucket_of(hash_of(key))); entry; entry = entry->next) {
+        if (entry->key != key) continue;
         entry->count.store(entry->count.load(std::memory_order_relaxed) + 1,
                            std::memory_order_relaxed);
         return true;
@@ -57,27 +61,29 @@ class StackCounts {
       return false;
     }
 
-    // Calls visit(key, count) for each key; also while its CPU adds. Not while clear() is under
-    // way.
+    // Calls visit(key, count) for each key. The table's CPU may add() meanwhile, but not
+    // take_away().
     template <typename Visit>
     void visit(Visit visit) const {
       for (const Page* page = pages_.load(std::memory_order_acquire); page; page = page->next) {
         const uint32_t used = page->used.load(std::memory_order_acquire);
         for (uint32_t i = 0; i < used; i++) {
           const Entry& entry = page->entries[i];
-          visit(Key{static_cast<uint32_t>(entry.key), static_cast<uint32_t>(entry.key >> 32)},
+          visit(Key{StackId{static_cast<uint32_t>(entry.key)},
+                    ContextId{static_cast<uint32_t>(entry.key >> 32)}},
                 entry.count.load(std::memory_order_relaxed));
         }
       }
     }
-    // At least as many as visit() will find from now on, unless more are added.
+    // An upper bound of the number of keys that visit() finds, if no key is added meanwhile.
     uint32_t keys() const { return keys_.load(std::memory_order_relaxed); }
 
-    // All that a table has. What was taken away is freed later, where that may be done.
+    // The memory that take_away() takes from a table. release() frees it later, in a context in
+    // which freeing is allowed.
     struct Contents;
-    // Leaves it empty. As add().
+    // Moves the table's memory to `contents` and leaves the table empty. Called like add().
     void take_away(Contents& contents);
-    // No tracer lock held.
+    // Frees the memory. The caller holds no tracer lock.
     static void release(Contents& contents);
 
    private:
@@ -120,11 +126,11 @@ class StackCounts {
     bool add_key(uint64_t key, uint32_t hash);
     void grow();
 
-    std::atomic<Page*> pages_{nullptr};  // the newest first; only that has room
+    std::atomic<Page*> pages_{nullptr};  // newest first; only the newest has room
     std::atomic<uint32_t> keys_{0};
     uint32_t buckets_ = kFirstBuckets;
-    uint32_t mask_ =
-        2 * kFirstBuckets - 1;  // 2^(n+1) - 1, where 2^n is the highest bit of `buckets_`
+    // 2^(n+1) - 1, where 2^n is the highest bit of `buckets_`.
+    uint32_t mask_ = 2 * kFirstBuckets - 1;
     Segment** directory_ = nullptr;
     Entry* first_[kFirstBuckets] = {};
   };

@@ -1,23 +1,37 @@
 // Address spaces.
 //
-// A space is a list of regions, which say what may be there, and page tables, which say what is
-// there. A page comes into being at the first fault that wants it: zeroed, or filled from the
+// A space has a list of regions, which say what may be mapped, and page tables, which say what is
+// mapped. A page is allocated at the first fault that needs it: zeroed, or filled from the
 // program's file. A page that several spaces share after fork is mapped read-only in all of them,
-// and Page.mappings says in how many; who writes first gets a copy, who is the only one left gets
-// the page itself back. Only a space that already maps a page can make its count grow (by fork), so
-// a count of one stays one while the owner looks at it.
+// and Page::mappings counts these spaces. A space that writes to the page gets a copy; the last
+// space that maps the page gets the page itself writable. Only a space that maps a page can
+// increase its count (by fork), so a count of one stays one while the owner examines it.
 //
-// One task runs in a space, and only it changes the space. So other CPUs hold no translations that
-// could be stale: a task that moves to another CPU loads the tables afresh, and each change forgets
-// its page on the CPU at hand, and tables that map nothing any more are given back at once. The
-// mutex is for those who look in from outside (#proc). It is not held while a file is read for a
-// fault; user memory is never touched with it held. For probes, the list of all spaces lets them be
-// found; it holds no references.
+// Pages of files belong to the file (Device::page, ns/page_cache.h), and all spaces share them. A
+// shared map maps them with the rights of its region; a private map read-only until a write copies
+// the page. Code with probes is copied too, since other users of the file must not hit its
+// breakpoints. If a segment of a program ends inside of a page, the space gets a page of its own,
+// with zeros after the segment's end. When a file changes, pages of the file are removed from all
+// spaces (address_space_walk.cc). Before that, FilePage::changes is incremented, so that a space
+// which has looked a page up, but has not mapped it yet, detects the change.
 //
-// The stack's region has its full size from the start, and its pages come as they are used. Nothing
-// is reserved: a program that asks for more than there is gets what it asks for and is killed when
-// it uses it.
-#include "proc/address_space.h"
+// Several tasks may run in a space at once, and each may change it: the mutex serialises changes.
+// Other CPUs on which the space is active may cache translations that a change makes invalid. So
+// pages and tables that a change removes are collected (Removal), then these CPUs are interrupted
+// to invalidate them, and only then are they freed. If a page becomes less writable or is replaced,
+// these CPUs are interrupted, too. If a page becomes present or more writable, they are not: a CPU
+// with the old translation faults, and the fault invalidates the translation. If the space is
+// active on no other CPU, none is interrupted (PageTables::flush).
+//
+// The mutex is not held while a file is read for a fault, so the region is looked up again
+// afterwards: another task may have replaced it. While the mutex is held, user memory is never
+// accessed and no file is closed: removed regions are destroyed after the mutex has been released.
+// A list of all spaces lets probes and the page cache find them; it holds no references.
+//
+// The stack's region has its full size from the start, and its pages are made on use. No memory is
+// reserved: a program may ask for more than there is. If a fault then gets no memory, a process is
+// killed (out_of_memory.cc).
+#include "proc/address_space_impl.h"
 
 #include <algorithm>
 
@@ -30,28 +44,27 @@
 #include "proc/user_probes.h"
 #include "reach/reach.h"
 
-struct AllSpaces {
-  using Type = List<AddressSpace, &AddressSpace::all_link_>;
-};
-
 namespace {
 
-constinit Spinlock spaces_lock{LockRank::kAddressSpaces};
-constinit AllSpaces::Type all_spaces GUARDED_BY(spaces_lock);
-
-constexpr uint64_t kMmapTop = kStackTop - kStackSize - (1 << 20);  // what mmap hands out lies below
-
 constinit ObjectCache<AddressSpace> space_cache;
-constinit ObjectCache<VmRegion> region_cache;
 
-// One space less maps the page; the last one gives it back.
-void drop_page(PhysAddr physical) {
-  if (page_of(physical)->mappings.fetch_sub(1, std::memory_order_acq_rel) == 1) page_free(physical);
+bool allows(const VmRegion& region, FaultAccess access) {
+  switch (access) {
+    case FaultAccess::kRead:
+      return region.protection != 0;
+    case FaultAccess::kWrite:
+      return region.protection & ABI_PROT_WRITE;
+    case FaultAccess::kExecute:
+      return region.protection & ABI_PROT_EXEC;
+  }
+  return false;
 }
 
-// A page that nobody maps yet.
+// A page whose count of mappings includes one that is not in page tables yet. The destructor drops
+// this mapping unless release() was called.
 class NewPage {
  public:
+  static NewPage with_mapping(PhysAddr page) { return NewPage(page); }
   static Result<NewPage> make(int flags) {
     const PhysAddr physical = TRY(page_alloc(flags));
     page_of(physical)->mappings.store(1, std::memory_order_relaxed);
@@ -59,11 +72,11 @@ class NewPage {
   }
   NewPage(NewPage&& other) noexcept : physical_(std::exchange(other.physical_, PhysAddr{})) {}
   ~NewPage() {
-    if (physical_.value) drop_page(physical_);
+    if (physical_.value) page_unmapped(physical_);
   }
   PhysAddr physical() const { return physical_; }
   char* bytes() const { return static_cast<char*>(direct_map(physical_)); }
-  // It is mapped now.
+  // Called when the page is mapped: the mapping now belongs to the page tables.
   void release() { physical_ = {}; }
 
  private:
@@ -74,7 +87,7 @@ class NewPage {
 Result<void> read_file(Chan& file, uint64_t offset, char* to, size_t size) {
   while (size > 0) {
     const size_t got = TRY(file.device->read(file, to, size, offset));
-    if (got == 0) return {};  // the file is shorter now than it was: zeros
+    if (got == 0) return {};  // the file is shorter now: the rest stays zero
     to += got;
     offset += got;
     size -= got;
@@ -82,19 +95,9 @@ Result<void> read_file(Chan& file, uint64_t offset, char* to, size_t size) {
   return {};
 }
 
-// Never writable, so that its pages are shared after fork for good.
-bool is_code_region(const VmRegion& region) {
-  return region.file && (region.protection & ABI_PROT_EXEC) &&
-         !(region.protection & ABI_PROT_WRITE);
-}
-
-uint64_t page_down(uint64_t address) {
-  return align_down(address, kPageSize);
-}
-
 }  // namespace
 
-// Page tables hold physical addresses.
+// Page tables hold physical addresses, so they are walked, not searched for pointers.
 void AddressSpace::visit_memory(const void* object, ReachVisitor& visitor) {
   struct Visitor final : TableVisitor {
     explicit Visitor(ReachVisitor& reach) : reach(reach) {}
@@ -108,7 +111,7 @@ void AddressSpace::visit_memory(const void* object, ReachVisitor& visitor) {
 void address_space_init() {
   space_cache.init("address_space");
   reach_register_walker(space_cache.cache(), AddressSpace::visit_memory);
-  region_cache.init("vm_region");
+  vm_region_cache.init("vm_region");
 }
 
 Result<Ref<AddressSpace>> AddressSpace::create() {
@@ -121,241 +124,79 @@ void AddressSpace::destroy(AddressSpace* space) {
   space_cache.destroy(space);
 }
 
-AddressSpace::~AddressSpace() NO_THREAD_SAFETY_ANALYSIS {
-  if (all_link_.linked()) {
-    const Guard guard(spaces_lock);
-    all_link_.unlink();
-  }
+AddressSpace::~AddressSpace() {
+  if (all_link_.linked()) retire();
+  GoneRegions gone;
   while (VmRegion* region = regions_.pop_front()) {
-    tables_.for_each(region->start, region->end,
-                     [](uint64_t, const PageTables::Entry& entry) { drop_page(entry.physical); });
-    region_cache.destroy(region);
+    tables_.for_each(region->start, region->end, [&](uint64_t, const PageTables::Entry& entry) {
+      if (region->shared && entry.dirty)
+        page_of(entry.physical)->mappings.fetch_or(kPageDirty, std::memory_order_relaxed);
+      page_unmapped(entry.physical);
+    });
+    gone.list.push_back(*region);
   }
 }
 
-VmRegion* AddressSpace::first_after(uint64_t address) {
-  for (VmRegion& region : regions_) {
-    if (region.end > address) return &region;
-  }
-  return nullptr;
-}
-
-VmRegion* AddressSpace::find(uint64_t address) {
-  VmRegion* const region = first_after(address);
-  return region && region->start <= address ? region : nullptr;
-}
-
-bool AddressSpace::is_free(uint64_t start, uint64_t end) {
-  const VmRegion* const region = first_after(start);
-  return !region || region->start >= end;
-}
-
-void AddressSpace::insert(VmRegion& region) {
-  if (VmRegion* const next = first_after(region.start)) {
-    Regions::insert_before(*next, region);
-  } else {
-    regions_.push_back(region);
-  }
-}
-
-Result<void> AddressSpace::add_region(uint64_t start, uint64_t end, uint32_t protection,
-                                      Ref<Chan> file, uint64_t file_offset, uint64_t file_bytes) {
-  if (start < kLowestUserAddress || end <= start || end > kStackTop) return Errno::EINVAL;
-  VmRegion* const region = TRY(region_cache.make(KM_SLEEP, start, end, protection));
-  region->file = std::move(file);
-  region->file_offset = file_offset;
-  region->file_bytes = file_bytes;
-  {
-    const MutexGuard guard(mutex_);
-    if (is_free(start, end)) {
-      insert(*region);
-      return {};
-    }
-  }
-  region_cache.destroy(region);
-  return Errno::EINVAL;
-}
-
-Result<void> AddressSpace::add_stack_and_heap() {
-  {
-    const MutexGuard guard(mutex_);
-    if (const VmRegion* const last = regions_.back()) heap_start_ = break_ = last->end;
-  }
-  return add_region(kStackTop - kStackSize, kStackTop, ABI_PROT_READ | ABI_PROT_WRITE);
-}
-
-// Nobody else knows the child yet, so its mutex is not taken.
-Result<Ref<AddressSpace>> AddressSpace::fork() NO_THREAD_SAFETY_ANALYSIS {
+Result<Ref<AddressSpace>> AddressSpace::fork() {
   Ref<AddressSpace> child = TRY(create());
+  child->mutex_.not_needed();  // no other task can use the child yet
   const MutexGuard guard(mutex_);
   child->heap_start_ = heap_start_;
   child->break_ = break_;
   child->arguments_start = arguments_start;
   child->arguments_size = arguments_size;
   child->program = program;
-  child->code_replaced_ = code_replaced_;
+  child->code_replaced_ = code_replaced();
+  Removal removal(tables_);
   for (VmRegion& region : regions_) {
-    VmRegion* const copy =
-        TRY(region_cache.make(KM_SLEEP, region.start, region.end, region.protection));
-    copy->heap = region.heap;
-    copy->file = region.file;
-    copy->file_offset = region.file_offset;
-    copy->file_bytes = region.file_bytes;
-    child->regions_.push_back(*copy);
+    child->regions_.push_back(*TRY(vm_region_part(region, region.start, region.end)));
     Result<void> result;
     tables_.for_each(
         region.start, region.end, [&](uint64_t address, const PageTables::Entry& entry) {
           if (!result) return;
-          result = child->tables_.map(address, entry.physical, false, entry.executable);
+          result = child->tables_.map(address, entry.physical, region.shared && entry.writable,
+                                      entry.executable, entry.is_lent);
           if (!result) return;
           page_of(entry.physical)->mappings.fetch_add(1, std::memory_order_relaxed);
-          child->count_page();
-          if (entry.writable) tables_.write_protect(address);
+          child->count_page(entry.is_lent);
+          if (!entry.readable) child->tables_.protect(address, false, false, entry.executable);
+          if (!entry.writable || region.shared) return;
+          tables_.write_protect(address);
+          removal.changed(address);
         });
     if (!result) return result.error();
   }
-  child->announce();  // with the parent locked: a walk over all spaces comes to one of the two
+  // The parent is locked. So a walk over all spaces finds each shared page in at least one of the
+  // two spaces.
+  child->announce();
   return child;
-}
-
-void AddressSpace::drop_pages(uint64_t start, uint64_t end) {
-  tables_.for_each(start, end, [&](uint64_t address, const PageTables::Entry& entry) {
-    tables_.unmap(address);
-    drop_page(entry.physical);
-    resident_.fetch_sub(1, std::memory_order_relaxed);
-  });
-  tables_.free_empty(start, end);
-}
-
-Result<void> AddressSpace::unmap_locked(uint64_t start, uint64_t end) {
-  VmRegion* rest = nullptr;  // of a region that loses its middle: made first, so that nothing has
-                             // changed when there is no memory
-  if (VmRegion* const around = find(start); around && around->start < start && around->end > end) {
-    rest = TRY(region_cache.make(KM_SLEEP, end, around->end, around->protection));
-  }
-  for (VmRegion& region : regions_) {
-    if (region.end <= start) continue;
-    if (region.start >= end) break;
-    drop_pages(std::max(region.start, start), std::min(region.end, end));
-    code_replaced_ |= is_code_region(region);
-    if (region.start >= start && region.end <= end) {
-      Regions::remove(region);
-      region_cache.destroy(&region);
-      continue;
-    }
-    if (region.start >= start || rest) {
-      // What is above `end` stays: in place, or as the new region.
-      VmRegion& upper = rest ? *rest : region;
-      const uint64_t cut = end - region.start;
-      upper.file = region.file;
-      upper.file_offset = region.file_offset + cut;
-      upper.file_bytes = region.file_bytes > cut ? region.file_bytes - cut : 0;
-      upper.heap = region.heap && !rest;
-      upper.start = end;
-    }
-    if (region.start < start) {
-      region.end = start;
-      region.file_bytes = std::min(region.file_bytes, start - region.start);
-    }
-    if (rest) {
-      insert(*rest);
-      break;
-    }
-  }
-  return {};
-}
-
-uint64_t AddressSpace::find_room(uint64_t size) {
-  // The highest gap below kMmapTop that is large enough.
-  uint64_t best = 0;
-  uint64_t gap_start = std::max(kLowestUserAddress, break_);
-  for (VmRegion& region : regions_) {
-    const uint64_t gap_end = std::min(region.start, kMmapTop);
-    if (gap_end > gap_start && gap_end - gap_start >= size) best = gap_end - size;
-    gap_start = std::max(gap_start, region.end);
-  }
-  if (gap_start < kMmapTop && kMmapTop - gap_start >= size) best = kMmapTop - size;
-  return best;
-}
-
-Result<uint64_t> AddressSpace::map_anonymous(uint64_t address, uint64_t size, uint32_t protection,
-                                             bool fixed) {
-  if (size == 0 || size > kStackTop) return size == 0 ? Errno::EINVAL : Errno::ENOMEM;
-  size = align_up(size, kPageSize);
-  if (fixed && (address % kPageSize != 0 || address < kLowestUserAddress || address >= kStackTop ||
-                size > kStackTop - address)) {
-    return Errno::EINVAL;
-  }
-  VmRegion* const region = TRY(region_cache.make(KM_SLEEP, 0, 0, protection));
-  Result<void> result;
-  {
-    const MutexGuard guard(mutex_);
-    uint64_t start = page_down(address);
-    if (fixed) {
-      result = unmap_locked(start, start + size);
-    } else if (start < kLowestUserAddress || start >= kMmapTop || size > kMmapTop - start ||
-               !is_free(start, start + size)) {
-      start = find_room(size);
-      if (start == 0) result = Errno::ENOMEM;
-    }
-    if (result) {
-      region->start = start;
-      region->end = start + size;
-      insert(*region);
-      return start;
-    }
-  }
-  region_cache.destroy(region);
-  return result.error();
-}
-
-Result<void> AddressSpace::unmap(uint64_t address, uint64_t size) {
-  if (address % kPageSize != 0 || size == 0 || address >= kUserEnd || size > kUserEnd - address)
-    return Errno::EINVAL;
-  const MutexGuard guard(mutex_);
-  return unmap_locked(address, align_up(address + size, kPageSize));
-}
-
-uint64_t AddressSpace::move_break(uint64_t end) {
-  const MutexGuard guard(mutex_);
-  if (end < heap_start_ || end > kMmapTop) return break_;
-  const uint64_t old_top = align_up(break_, kPageSize);
-  const uint64_t top = align_up(end, kPageSize);
-  if (top < old_top) {
-    if (!unmap_locked(top, old_top)) return break_;
-  } else if (top > old_top) {
-    if (!is_free(old_top, top)) return break_;
-    VmRegion* const heap = old_top > heap_start_ ? find(old_top - 1) : nullptr;
-    if (heap && heap->heap) {
-      heap->end = top;
-    } else {
-      Result<VmRegion*> region =
-          region_cache.make(KM_SLEEP, old_top, top, ABI_PROT_READ | ABI_PROT_WRITE);
-      if (!region) return break_;
-      (*region)->heap = true;
-      insert(**region);
-    }
-  }
-  return break_ = end;
 }
 
 Result<void> AddressSpace::make_writable(uint64_t page, const PageTables::Entry& entry,
                                          bool executable) {
-  if (page_of(entry.physical)->mappings.load(std::memory_order_acquire) == 1) {
-    return tables_.map(page, entry.physical, true, executable);
+  if ((page_of(entry.physical)->mappings.load(std::memory_order_acquire) & ~kPageNamed) == 1) {
+    TRY(tables_.map(page, entry.physical, true, executable));
+  } else {
+    NewPage copy = TRY(NewPage::make(KM_SLEEP));
+    memcpy(copy.bytes(), direct_map(entry.physical), kPageSize);
+    TRY(tables_.map(page, copy.physical(), true, executable));
+    copy.release();
+    Removal(tables_).page(page, entry, *find(page));
   }
-  NewPage copy = TRY(NewPage::make(KM_SLEEP));
-  memcpy(copy.bytes(), direct_map(entry.physical), kPageSize);
-  TRY(tables_.map(page, copy.physical(), true, executable));
-  copy.release();
-  drop_page(entry.physical);
+  if (entry.is_lent) own_.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
 
-void AddressSpace::count_page() {
+void AddressSpace::count_page(bool is_lent) {
+  if (!is_lent) own_.fetch_add(1, std::memory_order_relaxed);
   const uint64_t now = resident_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (now > max_resident_.load(std::memory_order_relaxed))
     max_resident_.store(now, std::memory_order_relaxed);
+}
+
+void AddressSpace::discount_page(const PageTables::Entry& removed) {
+  if (!removed.is_lent) own_.fetch_sub(1, std::memory_order_relaxed);
+  resident_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
@@ -366,16 +207,14 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
   {
     const MutexGuard guard(mutex_);
     VmRegion* const region = find(address);
-    if (!region || region->protection == 0) return Errno::EFAULT;
+    if (!region || !allows(*region, access)) return Errno::EFAULT;
     const bool writable = region->protection & ABI_PROT_WRITE,
                executable = region->protection & ABI_PROT_EXEC;
-    if ((access == FaultAccess::kWrite && !writable) ||
-        (access == FaultAccess::kExecute && !executable))
-      return Errno::EFAULT;
     const PageTables::Entry entry = tables_.lookup(page);
-    if (entry.present) {
-      if (access == FaultAccess::kWrite && !entry.writable)
-        return make_writable(page, entry, executable);
+    if (entry.present && entry.readable) {
+      if (access != FaultAccess::kWrite || entry.writable) return {};
+      if (!region->shared) return make_writable(page, entry, executable);
+      tables_.protect(page, true, true, executable);
       return {};
     }
     const uint64_t into = page - region->start;
@@ -387,28 +226,86 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
         return mapped;
       }
       fresh.release();
-      count_page();
+      count_page(false);
       return {};
     }
     file = region->file;
     offset = region->file_offset + into;
     bytes = std::min<uint64_t>(kPageSize, region->file_bytes - into);
   }
-  // Nobody else changes this space, so the region is the same after the file has been read.
-  NewPage fresh = TRY(NewPage::make(KM_SLEEP | KM_ZERO));
-  if (Result<void> filled = read_file(*file, offset, fresh.bytes(), bytes); !filled) {
-    return filled.error() == Errno::EINTR ? Errno::EINTR : Errno::EFAULT;
-  }
+  return bytes == kPageSize ? fault_from_file(address, access, *file, offset)
+                            : fault_partly_from_file(address, access, *file, offset, bytes);
+}
+
+VmRegion* AddressSpace::still_wanted(uint64_t address, FaultAccess access, const Chan& file,
+                                     uint64_t offset) {
+  const uint64_t page = page_down(address);
+  VmRegion* const region = find(address);
+  const bool wanted = region && allows(*region, access) && region->file.get() == &file &&
+                      region->file_offset + (page - region->start) == offset &&
+                      !tables_.lookup(page).present;
+  return wanted ? region : nullptr;
+}
+
+Result<void> AddressSpace::fault_from_file(uint64_t address, FaultAccess access, Chan& file,
+                                           uint64_t offset) {
+  const uint64_t page = page_down(address);
+  Result<FilePage> found = file.device->page(file, offset / kPageSize);
+  if (!found && found.error() == Errno::ENODEV)
+    return fault_partly_from_file(address, access, file, offset, kPageSize);
+  const FilePage of_file = TRY(std::move(found));
+  NewPage shared = NewPage::with_mapping(of_file.physical);
   const MutexGuard guard(mutex_);
-  const VmRegion* const region = find(address);
-  if (!region || tables_.lookup(page).present) return {};
-  if (is_code_region(*region)) user_probes_page_filled(program, page, fresh.bytes());
+  const VmRegion* const region = still_wanted(address, access, file, offset);
+  if (!region || of_file.changes->load(std::memory_order_relaxed) != of_file.change) return {};
+  const bool executable = region->protection & ABI_PROT_EXEC,
+             writable = region->protection & ABI_PROT_WRITE,
+             is_probed = region->code && user_probes_in_page(program, page);
+  if (region->shared || (access != FaultAccess::kWrite && !is_probed)) {
+    const bool is_lent = !region->shared;
+    TRY(tables_.map(page, shared.physical(), region->shared && writable, executable, is_lent));
+    shared.release();
+    count_page(is_lent);
+  } else {
+    NewPage copy = TRY(NewPage::make(KM_SLEEP));
+    memcpy(copy.bytes(), shared.bytes(), kPageSize);
+    if (is_probed) user_probes_page_filled(program, page, copy.bytes());
+    TRY(tables_.map(page, copy.physical(), writable, executable));
+    copy.release();
+    count_page(false);
+  }
+  pages_read_.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+Result<void> AddressSpace::fault_partly_from_file(uint64_t address, FaultAccess access, Chan& file,
+                                                  uint64_t offset, size_t bytes) {
+  const uint64_t page = page_down(address);
+  NewPage fresh = TRY(NewPage::make(KM_SLEEP | KM_ZERO));
+  TRY(read_file(file, offset, fresh.bytes(), bytes));
+  const MutexGuard guard(mutex_);
+  const VmRegion* const region = still_wanted(address, access, file, offset);
+  if (!region ||
+      std::min<uint64_t>(kPageSize, region->file_bytes - (page - region->start)) != bytes)
+    return {};
+  if (region->code) user_probes_page_filled(program, page, fresh.bytes());
   TRY(tables_.map(page, fresh.physical(), region->protection & ABI_PROT_WRITE,
                   region->protection & ABI_PROT_EXEC));
   fresh.release();
-  count_page();
-  pages_read_++;
+  count_page(false);
+  pages_read_.fetch_add(1, std::memory_order_relaxed);
   return {};
+}
+
+Result<PhysAddr> AddressSpace::physical(uint64_t address) {
+  if (address % sizeof(uint32_t) != 0) return Errno::EFAULT;
+  for (;;) {
+    TRY(fault(address, FaultAccess::kWrite));
+    const MutexGuard guard(mutex_);
+    const PageTables::Entry entry = tables_.lookup(page_down(address));
+    if (entry.present && entry.writable)
+      return PhysAddr{entry.physical.value + address % kPageSize};
+  }
 }
 
 Result<void> AddressSpace::write(uint64_t address, const void* data, size_t size) {
@@ -420,6 +317,7 @@ Result<void> AddressSpace::write(uint64_t address, const void* data, size_t size
     {
       const MutexGuard guard(mutex_);
       const PageTables::Entry entry = tables_.lookup(page_down(address));
+      if (!entry.present || !entry.writable) continue;
       memcpy(static_cast<char*>(direct_map(entry.physical)) + into, from, part);
     }
     address += part;
@@ -443,61 +341,4 @@ size_t AddressSpace::read(uint64_t address, void* data, size_t size) {
     address += part;
   }
   return done;
-}
-
-bool AddressSpace::is_mapped(uint64_t address) {
-  const MutexGuard guard(mutex_);
-  return find(address) != nullptr;
-}
-
-AddressSpace::Sizes AddressSpace::sizes() {
-  Sizes sizes{};
-  const MutexGuard guard(mutex_);
-  for (const VmRegion& region : regions_) {
-    if (region.end == kStackTop) continue;
-    sizes.all += region.end - region.start;
-    if (region.protection & ABI_PROT_WRITE) sizes.data += region.end - region.start;
-  }
-  return sizes;
-}
-
-bool AddressSpace::is_code(uint64_t address) {
-  const MutexGuard guard(mutex_);
-  const VmRegion* const region = find(address);
-  return region && is_code_region(*region);
-}
-
-void AddressSpace::announce() {
-  const Guard guard(spaces_lock);
-  all_spaces.push_back(*this);
-}
-
-// The first space behind `after` (nullptr: of all) that is not being given back just now.
-Ref<AddressSpace> AddressSpace::next_space(const AddressSpace* after) {
-  const Guard guard(spaces_lock);
-  auto at = after ? ++AllSpaces::Type::Iterator(const_cast<ListNode*>(&after->all_link_))
-                  : all_spaces.begin();
-  for (; at != all_spaces.end(); ++at) {
-    if (Ref<AddressSpace> space = Ref<AddressSpace>::try_take(*at)) return space;
-  }
-  return {};
-}
-
-void AddressSpace::visit_code(void (*visit)(void* argument, uint64_t page, uint8_t* bytes),
-                              void* argument) {
-  const MutexGuard guard(mutex_);
-  for (VmRegion& region : regions_) {
-    if (!is_code_region(region)) continue;
-    tables_.for_each(region.start, region.end, [&](uint64_t page, const PageTables::Entry& entry) {
-      visit(argument, page, static_cast<uint8_t*>(direct_map(entry.physical)));
-    });
-  }
-}
-
-void AddressSpace::for_each_code_page(const ProgramId& program,
-                                      void (*visit)(void* argument, uint64_t page, uint8_t* bytes),
-                                      void* argument) {
-  for (Ref<AddressSpace> space = next_space(nullptr); space; space = next_space(space.get())) {
-    if (space->program == program) space->visit_code(visit, argument);
-  }
 }

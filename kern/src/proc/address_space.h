@@ -1,4 +1,4 @@
-// User memory of a process: regions, and the pages that they have got so far.
+// User memory of a process: regions, and the pages that they have so far.
 #pragma once
 
 #include <atomic>
@@ -17,22 +17,27 @@ inline constexpr uint64_t kStackTop = kUserEnd - kPageSize;
 inline constexpr uint64_t kStackSize = 8 << 20;
 inline constexpr uint64_t kLowestUserAddress = 0x10000;
 
-// A range of addresses with one protection. Pages that it has not got yet are filled from `file`,
-// as far as that reaches, and zero beyond.
+// A range of addresses with one protection. Missing pages come from `file` for the first
+// `file_bytes`, and are zero after them. If the file has become shorter, access after its end
+// fails.
 struct VmRegion {
   uint64_t start = 0, end = 0;
   uint32_t protection = 0;  // ABI_PROT_*
-  bool heap = false;        // the region that brk moves the end of
-  Ref<Chan> file;           // open; empty for anonymous memory
+  bool heap = false;        // made by brk
+  bool program = false;     // a segment of the program
+  bool code = false;        // a segment of the program, executable and never written
+  bool shared = false;      // writes go to the file; otherwise to a private copy
+  bool may_write = true;    // `protection` may be changed to include ABI_PROT_WRITE
+  Ref<Chan> file;           // open; empty for anonymous memory that is not shared
   uint64_t file_offset = 0;
-  uint64_t file_bytes = 0;  // from `start`
+  uint64_t file_bytes = 0;  // bytes from `start` on that come from `file`
   ListNode link;
 
   VmRegion() = default;
   VmRegion(uint64_t from, uint64_t to, uint32_t prot) : start(from), end(to), protection(prot) {}
 };
 
-// A program, by its file.
+// A program, identified by its file.
 struct ProgramId {
   const Device* device = nullptr;
   uint64_t file = 0;  // qid path
@@ -41,8 +46,9 @@ struct ProgramId {
 
 enum class FaultAccess : uint8_t { kRead, kWrite, kExecute };
 
-// The address space of one process, which alone changes it; others may read it with a reference.
-// Every call may sleep.
+// The address space of one process, in which several tasks may run. Other tasks may read it while
+// they hold a reference. Calls may sleep, and their callers hold no lock. Exceptions are
+// activate(), activate_none(), visit_memory() and the calls that only load a counter or a flag.
 class AddressSpace : public RefCounted<AddressSpace> {
  public:
   static constexpr RefKind kRefKind = RefKind::kAddressSpace;
@@ -51,103 +57,184 @@ class AddressSpace : public RefCounted<AddressSpace> {
   static void destroy(AddressSpace* space);
   static Result<Ref<AddressSpace>> create();  // ENOMEM
 
-  // A copy that shares every page until one of the two writes. ENOMEM.
-  // Not analysed: nobody else has the copy yet.
-  Result<Ref<AddressSpace>> fork() NO_THREAD_SAFETY_ANALYSIS;
+  // Returns a copy that shares every page until the parent or the child writes to it. ENOMEM.
+  Result<Ref<AddressSpace>> fork();
 
-  // Adds [start, end), page-aligned, inside user space and where nothing is. ENOMEM; EINVAL when it
-  // overlaps or is outside. With a file the first `file_bytes` bytes come from there, from
-  // `file_offset` on.
+  // Adds the region [start, end), which is page-aligned. With a file, the first `file_bytes` bytes
+  // come from the file at `file_offset`. ENOMEM; EINVAL if the region overlaps another region or
+  // does not lie inside of user space.
   Result<void> add_region(uint64_t start, uint64_t end, uint32_t protection, Ref<Chan> file = {},
                           uint64_t file_offset = 0, uint64_t file_bytes = 0);
-  // The stack, and where the heap begins. Once, when all segments are there.
+  // Adds the stack, and sets the start of the heap. Once, after all segments.
   Result<void> add_stack_and_heap();
 
-  // Anonymous memory of `size` bytes at `address` (with `fixed`, in place of what was there) or
-  // where there is room. ENOMEM, EINVAL.
-  Result<uint64_t> map_anonymous(uint64_t address, uint64_t size, uint32_t protection, bool fixed);
+  // Argument of map(). If `file` is empty: private anonymous memory. Otherwise: the pages of `file`
+  // from byte `offset` on; Device::map has been called for the file.
+  struct Mapping {
+    Ref<Chan> file;
+    uint64_t offset = 0;
+    bool shared = false;
+    bool may_write = true;
+  };
+  // Maps `size` bytes and returns their address. With `fixed`, the result is `address`, and old
+  // mappings in the range are replaced. Without `fixed`, the result is `address` if the range there
+  // is free, or else the address of another free range. ENOMEM, EINVAL.
+  Result<uint64_t> map(uint64_t address, uint64_t size, uint32_t protection, bool fixed,
+                       Mapping mapping);
+  Result<uint64_t> map_anonymous(uint64_t address, uint64_t size, uint32_t protection, bool fixed) {
+    return map(address, size, protection, fixed, {});
+  }
   Result<void> unmap(uint64_t address, uint64_t size);
-  // The end of the heap, moved to `end` if that is possible; 0 asks.
+  // Changes the protection of [address, address + size). ENOMEM, also for unmapped pages; EACCES
+  // if a shared map there must not be written. These errors change nothing. EINVAL.
+  Result<void> protect(uint64_t address, uint64_t size, uint32_t protection);
+  // With `wait`, writes the changes of shared maps in [address, address + size) back to their
+  // files. Otherwise only checks the range. ENOMEM for unmapped pages, EINVAL, and the device's
+  // errors.
+  Result<void> sync(uint64_t address, uint64_t size, bool wait);
+  // Bytes of the range that are not writable now, for limits.
+  uint64_t unwritable_bytes(uint64_t address, uint64_t size);
+  // Moves the end of the heap to `end` if possible. Returns the heap's end after that.
   uint64_t move_break(uint64_t end);
 
-  // Makes the page at `address` present for this access. EFAULT if the address or the access is not
-  // allowed or its file cannot be read, ENOMEM, EINTR when a signal came while it was read.
+  // Makes the page at `address` present for this access. If another task has changed the mapping
+  // meanwhile, the access faults again. EFAULT if the address or the access is not allowed, ENOMEM,
+  // EINTR if a signal came while a file was read, ENXIO if the file ends before the page, and other
+  // errors of reading the file.
   Result<void> fault(uint64_t address, FaultAccess access);
-  // Writes where a region can be written, from outside: for a space that is not active yet. EFAULT,
-  // ENOMEM.
+  // Returns the physical address of the four bytes at `address`, which are writable and aligned.
+  // EFAULT, ENOMEM, EINTR.
+  Result<PhysAddr> physical(uint64_t address);
+  // Writes to writable regions of a space that is not active yet. EFAULT, ENOMEM.
   Result<void> write(uint64_t address, const void* data, size_t size);
-  // Reads pages that are present, from outside; ends at the first that is not.
+  // Reads from pages that are present, and stops at the first absent page. Returns the number of
+  // bytes. Tasks of other processes may call this.
   size_t read(uint64_t address, void* data, size_t size);
 
-  // Whether `address` is in the program's code: what was mapped from its file to be executed and
-  // not written to. No page of it ever differs from the file, but by probes.
+  // True if `address` is in the program's code: mapped from its file, executable and not writable.
+  // The pages of code never differ from the file, except by probes.
   bool is_code(uint64_t address);
-  // Whether any of the code has been unmapped. For the space's own task.
-  bool code_replaced() const { return code_replaced_; }
-  // Others may find the space from now on. Before its first page of code.
+  // True if a part of the code has been unmapped or made writable. For the space's own tasks.
+  bool code_replaced() const { return code_replaced_.load(std::memory_order_relaxed); }
+  // Adds the space to the list of all spaces. Called before its first page of code is present.
   void announce();
-  // Calls visit(argument, page, bytes) for each present page of code, at address `page`, of all
-  // spaces of `program`, with that one's lock held. A page that several share is visited several
-  // times.
-  static void for_each_code_page(const ProgramId& program,
-                                 void (*visit)(void* argument, uint64_t page, uint8_t* bytes),
-                                 void* argument);
+  // for_each_code_page calls these functions for a page of code at address `page`, with the page's
+  // space locked.
+  struct CodeVisitor {
+    // Called for a page that other users of the file share. If it returns true, the page is removed
+    // from the space, which gets a copy at the next fault.
+    virtual bool wants_own(uint64_t page) = 0;
+    // Called for a page that only the program's processes use.
+    virtual void visit(uint64_t page, uint8_t* bytes) = 0;
 
-  // Whether `address` is in a region, whatever may be done there.
+   protected:
+    ~CodeVisitor() = default;
+  };
+  // Visits each present page of code of all spaces of `program`. A page that several spaces share
+  // is visited once in each.
+  static void for_each_code_page(const ProgramId& program, CodeVisitor& visitor);
+
+  // The identity of a mapped file, which is the same for all channels of the file.
+  struct MappedFile {
+    const Device* device;
+    uint64_t path;             // path of the qid
+    const CachedFile* cached;  // Chan::cached of the file's channels
+  };
+  // Removes the file's cached pages, from page `first` on, from all spaces; private copies stay.
+  static void unmap_file(const MappedFile& file, uint64_t first);
+  // Sets kPageDirty for pages [first, end) of the file that shared maps have written, and clears
+  // the dirty bits in the page tables. Returns a channel that may write to the file, if a space has
+  // one.
+  static Ref<Chan> collect_written(const MappedFile& file, uint64_t first, uint64_t end);
+  // Removes pages of the page cache from all spaces, except in segments of programs, and except
+  // pages with kPageOwned or kPageNamed (pages.h).
+  static void unmap_file_pages();
+
+  // True if `address` is in a region, even without access.
   bool is_mapped(uint64_t address);
-  // Bytes of all regions, and of those that can be written, for limits; without the stack.
+  // Bytes of all regions, and of the writable ones, for limits; without the stack.
   struct Sizes {
     uint64_t all, data;
   };
   Sizes sizes();
-  // Pages that came from a file so far. For the space's own task.
-  uint64_t pages_read() const { return pages_read_; }
+  // The number of pages that faults have taken from files so far.
+  uint64_t pages_read() const { return pages_read_.load(std::memory_order_relaxed); }
   uint64_t max_resident_bytes() const {
     return max_resident_.load(std::memory_order_relaxed) * kPageSize;
   }
   uint64_t resident_bytes() const { return resident_.load(std::memory_order_relaxed) * kPageSize; }
-  // Shows the pages and page tables of a space (reach/reach.h). All CPUs are stopped.
-  static void visit_memory(const void* object, ReachVisitor& visitor) NO_THREAD_SAFETY_ANALYSIS;
-  // This CPU's, from now on. Interrupts off.
-  void activate() const { tables_.activate(); }
+  // Bytes of resident pages without the unchanged pages of privately mapped files, such as program
+  // text: the page cache owns those pages, and they stay in memory when the space ends.
+  uint64_t own_bytes() const { return own_.load(std::memory_order_relaxed) * kPageSize; }
+  // Shows the pages and page tables of a space to `visitor` (reach/reach.h). All CPUs are stopped.
+  static void visit_memory(const void* object, ReachVisitor& visitor);
+  // Activates the space on this CPU, where a task of the process runs next. Interrupts off.
+  void activate() { tables_.activate(); }
+  // Deactivates user space on this CPU. A space must be active on no CPU when its last reference
+  // is dropped. Interrupts off.
+  static void activate_none() { PageTables::activate_kernel(); }
 
-  // Where the program's arguments stand, one after the other with their NULs. Set before the space
-  // is used.
+  // The program's arguments, one after the other with their NULs. Set before the space is used.
   uint64_t arguments_start = 0, arguments_size = 0;
-  // What its code is of. Set before announce().
+  // The program of the space. Set before announce().
   ProgramId program;
 
  private:
   using Regions = List<VmRegion, &VmRegion::link>;
+  class Removal;
+  class GoneRegions;
 
   VmRegion* find(uint64_t address) REQUIRES(mutex_);
-  // The first region that ends above `address`.
+  // Returns the first region that ends above `address`.
   VmRegion* first_after(uint64_t address) REQUIRES(mutex_);
   bool is_free(uint64_t start, uint64_t end) REQUIRES(mutex_);
   void insert(VmRegion& region) REQUIRES(mutex_);
   uint64_t find_room(uint64_t size) REQUIRES(mutex_);
-  Result<void> unmap_locked(uint64_t start, uint64_t end) REQUIRES(mutex_);
-  void drop_pages(uint64_t start, uint64_t end) REQUIRES(mutex_);
+  // Splits the region at `address`, if there is one. ENOMEM.
+  Result<void> cut(uint64_t address) REQUIRES(mutex_);
+  void merge(uint64_t start, uint64_t end, Regions& gone) REQUIRES(mutex_);
+  void protect_region(VmRegion& region, uint32_t protection, Removal& removal) REQUIRES(mutex_);
+  // Removed regions are moved to `gone`, to be destroyed with no lock held.
+  Result<void> unmap_locked(uint64_t start, uint64_t end, Regions& gone) REQUIRES(mutex_);
+  void drop_pages(const VmRegion& region, uint64_t start, uint64_t end, Removal& removal)
+      REQUIRES(mutex_);
   Result<void> make_writable(uint64_t page, const PageTables::Entry& entry, bool executable)
       REQUIRES(mutex_);
 
-  static Ref<AddressSpace> next_space(const AddressSpace* after);
-  void visit_code(void (*visit)(void* argument, uint64_t page, uint8_t* bytes), void* argument)
+  template <typename Visit>
+  static void for_each_space(Visit visit);
+  void visit_code(CodeVisitor& visitor) EXCLUDES(mutex_);
+  // Removes pages of [start, end) of a region from the tables, if they are pages of the page cache
+  // and take(address, entry) is true.
+  template <typename Take>
+  void unmap_pages_of_file(VmRegion& region, uint64_t start, uint64_t end, Take take)
+      REQUIRES(mutex_);
+  // Does the work of fault() for pages from a file.
+  Result<void> fault_from_file(uint64_t address, FaultAccess access, Chan& file, uint64_t offset)
       EXCLUDES(mutex_);
+  Result<void> fault_partly_from_file(uint64_t address, FaultAccess access, Chan& file,
+                                      uint64_t offset, size_t bytes) EXCLUDES(mutex_);
+  // Returns the region at `address` if it allows the access and still maps `offset` of `file`, so
+  // that a page may be mapped; nullptr: fault again.
+  VmRegion* still_wanted(uint64_t address, FaultAccess access, const Chan& file, uint64_t offset)
+      REQUIRES(mutex_);
+  // Removes the space from the list of all spaces, after any walk over the list has ended.
+  void retire();
 
-  ListNode all_link_;  // under a lock of its own
-  bool code_replaced_ = false;
+  ListNode all_link_;  // under spaces_lock
+  std::atomic<bool> code_replaced_{false};
   friend struct AllSpaces;
 
   Mutex mutex_{LockRank::kAddressSpace};
   // Under the mutex.
-  Regions regions_ GUARDED_BY(mutex_);  // by address
+  Regions regions_ GUARDED_BY(mutex_);  // sorted by address
   PageTables tables_;
   uint64_t heap_start_ = 0, break_ = 0;
-  void count_page();
-  std::atomic<uint64_t> resident_{0}, max_resident_{0};  // pages
-  uint64_t pages_read_ = 0;                              // the own task's
+  void count_page(bool is_lent);
+  void discount_page(const PageTables::Entry& removed);
+  std::atomic<uint64_t> resident_{0}, max_resident_{0}, own_{0};  // numbers of pages
+  std::atomic<uint64_t> pages_read_{0};
 };
 
-// Caches. Once.
+// Creates the caches. Once, at boot.
 void address_space_init();

@@ -1,4 +1,4 @@
-// Argument and environment strings on their way from one program to the next.
+// Argument and environment strings for exec.
 #include <algorithm>
 
 #include "core/user_memory.h"
@@ -6,8 +6,7 @@
 #include "proc/process_impl.h"
 
 namespace {
-constexpr size_t kMaxArguments = 128
-                                 << 10;  // bytes: strings with their NULs, and a pointer for each
+constexpr size_t kMaxArguments = 128 << 10;  // bytes of strings with NULs, and of their pointers
 constexpr size_t kFirstCapacity = 2048;
 }  // namespace
 

@@ -26,7 +26,8 @@ struct SectionHeader {
 };
 constexpr size_t kMaxSectionName = 32;
 
-// Whether `size` bytes at `offset` of the file were read; a hostile file's offsets may be any.
+// True if `size` bytes at `offset` of the file were read. A hostile file's offsets may have any
+// value.
 Result<bool> read_whole(Chan& file, uint64_t offset, void* to, size_t size) {
   if (offset > INT64_MAX - size) return false;
   return TRY(read_at(file, offset, to, size)) == size;

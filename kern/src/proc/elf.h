@@ -1,4 +1,4 @@
-// What is read of programs' files: static ELF64.
+// Reads programs' files: static ELF64.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include "lib/result.h"
 #include "ns/device.h"
 
-// A program header, as it stands in the file.
+// A program header, as stored in the file.
 struct ElfSegment {
   uint32_t type, flags;
   uint64_t offset, address, physical, file_size, memory_size, align;
@@ -19,22 +19,22 @@ inline constexpr unsigned kMaxElfSegments = 16;
 
 struct ElfSegments {
   uint64_t entry;
-  uint64_t headers;  // where in the file the program headers lie
+  uint64_t headers;  // offset of the program headers in the file
   unsigned count;
   ElfSegment segments[kMaxElfSegments];
 };
 
-// The segments of the program in an open file, of which `head` holds the first `head_size` bytes.
-// ENOEXEC, with the error string set, if it is no static program of this machine; what reading
-// gives.
+// Finds the segments of the program in an open file, whose first `head_size` bytes are in `head`.
+// ENOEXEC, with the error string set, if the file is no static program for this machine; errors of
+// reading.
 Result<ElfSegments> elf_segments(Chan& file, const char* head, size_t head_size);
-// Where in the file a section of it lies that is not loaded. ENOENT if it has none of the name, or
-// its table of sections is no such; what reading gives.
+// Finds a section of the file by its name. The section need not be part of a segment. ENOENT if
+// there is no section of this name, or if the table of sections is malformed; errors of reading.
 struct ElfSection {
   uint64_t offset, size;
 };
 Result<ElfSection> elf_section(Chan& file, std::string_view name);
 // Sets the error string to `why` and returns ENOEXEC.
 Errno not_executable(const char* why);
-// Reads `size` bytes, or as many as there are.
+// Reads `size` bytes, or fewer at the end of the file. Returns the number of bytes.
 Result<size_t> read_at(Chan& file, uint64_t offset, void* to, size_t size);

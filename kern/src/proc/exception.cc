@@ -6,7 +6,7 @@ namespace {
 
 constexpr uint8_t kVectorX87 = 16, kVectorSimd = 19;
 
-// What a floating point exception was about: the lowest flag that is set and not masked.
+// Finds the cause of a floating point exception: the lowest flag that is set and not masked.
 int32_t floating_point_code(uint8_t vector) {
   uint32_t flags, masks;
   if (vector == kVectorX87) {
@@ -65,17 +65,18 @@ Kind kind_of(Process& process, uint8_t vector, uint64_t address) {
 }  // namespace
 
 void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address) {
-  Process& process = self();
+  Thread& thread = self_thread();
+  Process& process = thread.process;
   const Kind kind = kind_of(process, vector, address);
   bool fatal;
   {
     const Guard guard(process_lock);
-    fatal = signal_is_fatal(process, kind.signal);
+    fatal = signal_is_fatal(thread, kind.signal);
   }
   if (fatal)
-    klog("pid %u %s: %s at 0x%lx ip 0x%lx sp 0x%lx", process.pid, process.name, kind.what, address,
+    klog("%s: %s at 0x%lx ip 0x%lx sp 0x%lx", ThreadName(thread).text, kind.what, address,
          frame.rip, frame.rsp);
-  // POSIX: of a page fault the address, of others that of the instruction.
-  signal_force(process, kind.signal,
+  // POSIX: the signal has the address of a page fault, otherwise the address of the instruction.
+  signal_force(thread, kind.signal,
                {.code = kind.code, .word = vector == kVectorPageFault ? address : frame.rip});
 }

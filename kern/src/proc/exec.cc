@@ -1,11 +1,11 @@
 // Loading programs: static ELF64 files, and scripts that name their interpreter (#!).
 //
-// A program is loaded into an address space of its own, which nobody runs in yet: everything that
-// can fail fails before the old one is given up. Only headers are read here; text and data come in
-// page by page when they are used (AddressSpace::fault), so the file stays open as long as the
-// program runs. The stack gets, from the top: random bytes, the program's path, the strings, the
-// auxiliary vector, the pointers to environment and arguments, and their number, as the System V
-// ABI wants (abi/start.h).
+// A program is loaded into a new address space, which nobody uses yet: everything that can fail
+// fails before the old space is released. Only headers are read here; text and data are read page
+// by page on first use (AddressSpace::fault), so the file stays open as long as the program runs.
+// The stack gets, from the top: random bytes, the program's path, the strings, the auxiliary
+// vector, the pointers to the environment's and the arguments' strings, and the number of
+// arguments, as the System V ABI requires (abi/start.h).
 #include <algorithm>
 
 #include "abi/start.h"
@@ -19,8 +19,8 @@
 
 namespace {
 
-constexpr unsigned kMaxInterpreters = 4;  // scripts whose interpreter is a script
-constexpr size_t kHeadSize = 512;         // of a file: ELF header, or a script's first line
+constexpr unsigned kMaxInterpreters = 4;  // most scripts in a chain of interpreters
+constexpr size_t kHeadSize = 512;  // bytes read of a file: ELF header, or a script's first line
 
 Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path) {
   Ref<Chan> file = TRY(path_open(context, path, ABI_O_RDONLY | kOpenToExecute, 0));
@@ -32,7 +32,7 @@ Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path
   return file;
 }
 
-// What a program's set-user-id and set-group-id bits make of whoever starts it.
+// Applies the program's set-user-id and set-group-id bits to the credentials of its starter.
 Result<void> take_rights(Chan& file, const Credentials& starter, LoadedProgram& program) {
   abi_stat stat;
   TRY(file.device->stat(file, stat));
@@ -40,7 +40,7 @@ Result<void> take_rights(Chan& file, const Credentials& starter, LoadedProgram& 
   who = starter;
   if (file.device->grants_rights()) {
     if (stat.mode & ABI_S_ISUID) who.uid = stat.uid;
-    // Without the right to execute it is a mark for locks.
+    // Without the group's execute permission, ABI_S_ISGID marks a file for mandatory locking.
     if ((stat.mode & ABI_S_ISGID) && (stat.mode & 0010)) who.gid = stat.gid;
   }
   who.saved_uid = who.uid;
@@ -65,10 +65,15 @@ Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ElfSe
   if (segment.flags & kElfReadable) protection |= ABI_PROT_READ;
   if (segment.flags & kElfWritable) protection |= ABI_PROT_WRITE;
   if (segment.flags & kElfExecutable) protection |= ABI_PROT_EXEC;
+  // If a segment needs no zeros after its bytes from the file, its region also maps the file's next
+  // bytes, up to the end of the last page. So the last page, too, can be the file's cached page.
+  const uint64_t file_bytes = segment.file_size == segment.memory_size
+                                  ? align_up(before + segment.file_size, kPageSize)
+                                  : before + segment.file_size;
   const Result<void> result =
       space.add_region(start, align_up(segment.address + segment.memory_size, kPageSize),
                        protection, segment.file_size ? file : Ref<Chan>(), segment.offset - before,
-                       segment.file_size ? before + segment.file_size : 0);
+                       segment.file_size ? file_bytes : 0);
   if (result) return {};
   return result.error() == Errno::EINVAL
              ? not_executable("a segment lies where it cannot, or two share a page")
@@ -80,10 +85,10 @@ struct NoteHeader {
 };
 constexpr uint32_t kNoteBuildId = 3;
 constexpr char kNoteName[] = "GNU";
-constexpr size_t kMaxNotes = 256;  // bytes that are looked at
+constexpr size_t kMaxNotes = 256;  // most bytes of a segment that are searched
 
-// Looks for the build id among the notes of `segment`; a program without one, or with a broken one,
-// runs as well.
+// Searches the notes of `segment` for the build id. A program whose build id is missing or
+// malformed runs too.
 Result<void> find_build_id(Chan& file, const ElfSegment& segment, ProgramDescription& program) {
   char notes[kMaxNotes];
   const size_t wanted = std::min<uint64_t>(segment.file_size, sizeof(notes));
@@ -112,7 +117,7 @@ Result<void> find_build_id(Chan& file, const ElfSegment& segment, ProgramDescrip
 // A program in memory, for its auxiliary vector.
 struct LoadedElf {
   uint64_t entry;
-  uint64_t headers = 0;  // address of its program headers; 0 if they are in no segment
+  uint64_t headers = 0;  // address of its program headers; 0 if no segment contains them
   uint64_t header_count;
 };
 
@@ -139,7 +144,7 @@ Result<LoadedElf> load_elf(AddressSpace& space, const Ref<Chan>& file, const cha
   return result;
 }
 
-// Writes 64-bit words to ascending addresses, some at a time.
+// Writes 64-bit words to ascending addresses, kWords words at a time.
 class WordWriter {
  public:
   WordWriter(AddressSpace& space, uint64_t address) : space_(space), address_(address) {}
@@ -162,8 +167,8 @@ class WordWriter {
   unsigned count_ = 0;
 };
 
-// Puts the strings and what points at them on the stack; returns the stack pointer. `path` is what
-// was asked for, for a script's interpreter too.
+// Puts the strings and the pointers to them on the stack. Returns the stack pointer. `path` is the
+// path that exec was called with: for a script it is the script's path, not its interpreter's.
 Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, const LoadedElf& elf,
                              std::string_view path, const Credentials& who, bool secure) {
   uint8_t random_bytes[16];
@@ -171,7 +176,7 @@ Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, co
   const uint64_t random = kStackTop - sizeof(random_bytes);
   TRY(space.write(random, random_bytes, sizeof(random_bytes)));
   const uint64_t executed = random - path.size() - 1;
-  TRY(space.write(executed, path.data(), path.size()));  // its NUL is there: the page is zero
+  TRY(space.write(executed, path.data(), path.size()));  // the page's zeros supply the path's NUL
   const uint64_t strings = align_down(executed - arguments.size(), 16);
   TRY(space.write(strings, arguments.data(), arguments.size()));
   const uint64_t auxiliary[][2] = {
@@ -217,7 +222,7 @@ Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, co
   return stack;
 }
 
-// The interpreter and its one argument from a script's first line, which is cut up in place.
+// Finds the interpreter and its one argument in a script's first line. Both results lie in `line`.
 Result<void> parse_script(char* line, size_t size, std::string_view& interpreter,
                           std::string_view& argument) {
   std::string_view text(line + 2, size - 2);

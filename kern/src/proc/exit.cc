@@ -1,4 +1,4 @@
-// How processes end, and how their parents learn of it.
+// The end of processes, and how their parents learn of it.
 #include "arch/x86_64/interrupts.h"
 #include "core/log.h"
 #include "proc/job_control.h"
@@ -8,13 +8,15 @@
 
 namespace {
 
-// Whether the process kept its child's group from being orphaned.
+// True if `process`, as the parent of `child`, kept the child's group from being orphaned: the
+// parent is in the same session and in another group.
 bool was_link(const Process& process, const Process& child) REQUIRES(process_lock) {
   return child.session == process.session && child.group != process.group;
 }
 
-// Children of a process that ends go to process 1, which has to reap those that are zombies. One at
-// a time: a look at the groups that this leaves orphaned goes through all processes.
+// Makes process 1 the parent of the children of a process that ends; process 1 reaps the zombies
+// among them. Releases process_lock after each child, since the check whether the child's group is
+// now orphaned goes through all processes.
 void reparent_children(Process& process) {
   for (;;) {
     const Guard guard(process_lock);
@@ -30,15 +32,15 @@ void reparent_children(Process& process) {
   }
 }
 
-// From now on signals do not reach it. Its session loses the terminal if it was the leader.
-void begin_exit(Process& process) {
+// Begins the end of the process: signals do not reach the process any more. If the process leads
+// its session, the session loses its terminal.
+void begin_end(Process& process) {
   Ref<SessionTerminal> terminal;
   SignalQueue dropped;
   {
     const Guard guard(process_lock);
     process.state = ProcessState::kExiting;
     signal_discard(process, ~uint64_t{0}, dropped);
-    process.task->interrupted = false;  // what follows may sleep
     terminal = job_leader_ended(process);
   }
   signal_queue_free(dropped);
@@ -59,11 +61,27 @@ bool matches(const Process& child, const ChildChoice& choice) REQUIRES(process_l
 }  // namespace
 
 void process_exit(int status) {
-  Process& process = self();
-  Task* const task = current_task();
+  Thread& thread = self_thread();
+  Process& process = thread.process;
+  {
+    const Guard guard(process_lock);
+    if (!process.ending) {
+      process.ending = true;
+      process.exit_status = status;
+      process.stopped = false;
+      process.stop_wait.wake_all();
+      process.thread_left.wake_all();
+      threads_interrupt(process, &thread);
+    }
+  }
+  thread_exit();
+}
+
+void process_end(Process& process) {
+  Thread& thread = self_thread();
   if (process.pid == kInitPid)
-    panic("process 1 (%s) has ended with status 0x%x", process.path, status);
-  begin_exit(process);
+    panic("process 1 (%s) has ended with status 0x%x", process.path, process.exit_status);
+  begin_end(process);
   user_probes_process_left(process.pid, ProcessLeft::kEnded);
   process_release_parts(process);
   reparent_children(process);
@@ -72,32 +90,31 @@ void process_exit(int status) {
   {
     const Guard guard(process_lock);
     task_will_exit();
-    process.usage = process_usage(process);
-    task->process = nullptr;
-    task->user_registers = nullptr;
-    process.task = nullptr;
-    process.exit_status = status;
+    process.ended_usage = process_usage(process);
+    thread.link.unlink();
+    process.thread_count--;
+    task_leave_process();
     process.state = ProcessState::kZombie;
     Process& parent = *process.parent;
     if (was_link(parent, process)) job_parent_left(process);
     reap = ignores_children(parent);
-    signal_parent(process, status);
+    signal_parent(process, process.exit_status);
     if (reap) process_remove(process);
   }
   if (reap) process_free(&process);
-  task_exit();
 }
 
 namespace {
 
-// Whether something has become of the child that is to be reported: its status.
+// True if the child has a change of state to report. Sets `status` to the status that wait4 returns
+// for it.
 bool has_news(Process& child, uint32_t options, int& status) REQUIRES(process_lock) {
   const bool counts = !(options & ABI_WNOWAIT);
   if (child.state == ProcessState::kZombie) {
     status = child.exit_status;
     return options & ABI_WEXITED;
   }
-  if ((options & ABI_WUNTRACED) && child.stopped && !child.stop_reported) {
+  if ((options & ABI_WUNTRACED) && child.stopped && child.stop_told && !child.stop_reported) {
     child.stop_reported = counts;
     status = child.stop_signal << 8 | 0x7f;
     return true;
@@ -119,7 +136,7 @@ Result<WaitResult> process_wait(const ChildChoice& choice, uint32_t options) {
   {
     const Guard guard(process_lock);
     bool any = false;
-    const auto look = [&]() NO_THREAD_SAFETY_ANALYSIS {  // wait calls it with the lock held
+    const auto look = [&]() REQUIRES(process_lock) {
       any = false;
       for (Process& child : parent.children) {
         if (!matches(child, choice)) continue;
@@ -128,7 +145,7 @@ Result<WaitResult> process_wait(const ChildChoice& choice, uint32_t options) {
         found.pid = child.pid;
         found.info = child_info(child, found.status);
         if (child.state != ProcessState::kZombie) return true;
-        found.usage = child.usage;
+        found.usage = process_usage(child);
         found.usage.add(child.child_usage);
         if (!(options & ABI_WNOWAIT)) ended = &child;
         return true;

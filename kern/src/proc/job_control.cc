@@ -27,32 +27,36 @@ void signal_group(uint32_t session, uint32_t group, int signal) REQUIRES(process
   }
 }
 
-// For a process in the background, whom `signal` stops with its group.
+// Sends `signal`, which stops processes, to the group of `member`, a background process. Returns
+// the error for the caller: EINTR; EIO, without a signal, if the group is orphaned.
 Errno stop_group(const Process& member, int signal) REQUIRES(process_lock) {
   if (job_is_orphaned(member)) return Errno::EIO;
   signal_group(member.session, member.group, signal);
   return Errno::EINTR;
 }
 
+// True if the current process, `process`, neither blocks nor ignores `signal`.
 bool stops_for(const Process& process, int signal) REQUIRES(process_lock) {
-  return !(process.blocked & (uint64_t{1} << signal)) &&
+  return !(self_thread().blocked & signal_bit(signal)) &&
          process.actions[signal].handler != ABI_SIG_IGN;
 }
 
-// The process has the terminal.
+// Checks whether a process of the terminal's session may change the terminal. If the process is in
+// the background, its group gets SIGTTOU and the call fails, unless the process blocks or ignores
+// SIGTTOU.
 Result<void> check_change(const Process& process, const ForegroundJob& job) REQUIRES(process_lock) {
   if (is_in(process, job) || !stops_for(process, ABI_SIGTTOU)) return {};
   return stop_group(process, ABI_SIGTTOU);
 }
 
-// Nobody has the terminal any more.
+// Takes the terminal from its session.
 void take_from_session(SessionTerminal& terminal) REQUIRES(process_lock) {
   Process* const leader = process_find(terminal.job.leader);
   if (leader && leader->terminal == &terminal) leader->terminal = nullptr;
   terminal.job = {};
 }
 
-// What the foreground of a session gets that has lost its terminal.
+// Sends SIGHUP and SIGCONT to the foreground group of a session that loses its terminal.
 void hang_up_foreground(const ForegroundJob& job) REQUIRES(process_lock) {
   signal_group(job.leader.pid, job.group, ABI_SIGHUP);
   signal_group(job.leader.pid, job.group, ABI_SIGCONT);

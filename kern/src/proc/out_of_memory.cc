@@ -1,10 +1,13 @@
-// When memory is out at a page fault, the process that holds most of it is killed, not the one that
-// happened to fault: otherwise a shell or a supervisor dies of what its children hold. The process
-// that faulted waits until the victim's memory has come back, and faults again.
+// When memory is out at a page fault, the largest process is killed, not the faulting one.
+// Otherwise a shell or a supervisor might die because of its children's memory. Program text and
+// other pages that the page cache keeps do not count. If the largest process has a child of at
+// least half its size, the child is the victim instead, and so on with the child's children. So a
+// shell does not die in place of the processes that it runs. The faulting process waits until the
+// victim's memory is free, and faults again.
 //
-// There is one victim at a time: while a process is on its way to its end, the others wait for it.
-// Process 1 is never a victim, since the system ends with it. A process that has asked for its
-// allocations to fail (FaultOrder) is always its own.
+// There is one victim at a time: while a process is ending, the others wait for it. Process 1 is
+// never a victim, since the system ends with it. A process that has asked for its allocations to
+// fail (FaultInjection) is always its own victim.
 #include "proc/out_of_memory.h"
 
 #include "arch/x86_64/time.h"
@@ -15,13 +18,28 @@
 namespace {
 
 constexpr Nanoseconds kPause{10'000'000};
-constexpr unsigned kInitPausesTold = 1'000;  // one in so many is told of: 10 s
+constexpr unsigned kInitPausesTold = 1'000;  // one pause of this many is logged: every 10 s
 
 bool is_ending(const Process& process) REQUIRES(process_lock) {
   return process.state == ProcessState::kExiting || signal_kills(process);
 }
 
-// The process that holds most; nullptr if there is none but process 1, or if one is ending.
+uint64_t own_bytes(const Process& process) {
+  return process.space ? process.space->own_bytes() : 0;
+}
+
+// Returns the largest child that has at least half the memory of `process`; nullptr if none has.
+Process* large_child(Process& process) REQUIRES(process_lock) {
+  Process* found = nullptr;
+  for (Process& child : process.children) {
+    if (child.state == ProcessState::kZombie || own_bytes(child) < own_bytes(process) / 2) continue;
+    if (!found || own_bytes(child) > own_bytes(*found)) found = &child;
+  }
+  return found;
+}
+
+// Returns the victim. If a process is ending, sets `*one_is_ending` to true and returns nullptr.
+// Otherwise sets it to false; returns nullptr if there is no process but process 1.
 Process* choose_victim(bool* one_is_ending) REQUIRES(process_lock) {
   Process* victim = nullptr;
   *one_is_ending = false;
@@ -32,26 +50,27 @@ Process* choose_victim(bool* one_is_ending) REQUIRES(process_lock) {
       return nullptr;
     }
     if (!process.space) continue;
-    if (!victim || process.space->resident_bytes() > victim->space->resident_bytes())
-      victim = &process;
+    if (!victim || own_bytes(process) > own_bytes(*victim)) victim = &process;
   }
+  for (Process* child = victim; child; child = large_child(*victim)) victim = child;
   return victim;
 }
 
 }  // namespace
 
-bool out_of_memory(Process& process, uint64_t address) {
+bool out_of_memory(Thread& thread, uint64_t address) {
+  Process& process = thread.process;
   trace_report_out_of_memory();
   uint32_t victim_pid = 0;
   uint64_t victim_bytes = 0;
   bool one_is_ending = false;
   {
     const Guard guard(process_lock);
-    if (signal_ends(process)) return false;
-    const bool asked_for = process.task->fault_order.failed > 0 && process.pid != kInitPid;
+    if (signal_ends(thread)) return false;
+    const bool asked_for = thread.task->fault_injection.failed > 0 && process.pid != kInitPid;
     if (Process* const victim = asked_for ? &process : choose_victim(&one_is_ending)) {
       victim_pid = victim->pid;
-      victim_bytes = victim->space->resident_bytes();
+      victim_bytes = own_bytes(*victim);
       signal_post(*victim, ABI_SIGKILL);
     }
   }

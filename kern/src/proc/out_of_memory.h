@@ -1,11 +1,11 @@
-// Who gives way when a page is wanted and there is no memory: out_of_memory.cc.
+// Chooses a victim when a page is wanted and there is no memory: out_of_memory.cc.
 #pragma once
 
 #include <cstdint>
 
-struct Process;
+struct Thread;
 
-// A page of the current process, at `address`, could not be had. True: some memory may have come
-// back meanwhile, so it is worth another try. False: the process itself is to give way, and SIGKILL
-// is pending for it. May sleep; no lock held.
-bool out_of_memory(Process& process, uint64_t address);
+// Called when no page could be allocated for the current thread's process, at `address`. True: try
+// again, some memory may be free now. False: the process itself is the victim, or a signal already
+// ends it. May sleep; no lock held.
+bool out_of_memory(Thread& thread, uint64_t address);

@@ -1,25 +1,29 @@
 // Processes.
 //
-// A process is a task with an address space, descriptors, a namespace and a place in the tree of
-// processes. Its life:
+// A process is an address space, descriptors, a namespace and a position in the tree of processes;
+// its threads run in it (thread.cc). Its life:
 //
 //   created    process_create, filled in by fork or for process 1; nobody else knows it
-//   alive      in the table, from process_insert on
-//   exiting    process_exit gives back everything but the structure; signals no longer reach it
-//   zombie     without a task; parent, table and lists are all that point at it
-//   gone       its parent's wait4 has reaped it (or nobody wants to know: SIGCHLD ignored)
+//   alive      in the table, from process_insert on, with one thread or more
+//   ending     alive, but `ending` is set: each thread ends before it is in user mode again
+//   exiting    the last thread frees everything but the structure; signals no longer reach it
+//   zombie     without a thread; only parent, table and lists point at it
+//   gone       its parent's wait4 has reaped it (or SIGCHLD is ignored, and nobody waits)
 //
-// A process that ends first takes itself off its task, so that the scheduler no longer looks at it,
-// and becomes a zombie last: from then on its parent may free it while its task still runs to its
-// end.
+// The last thread first detaches its task from the process, so that the scheduler no longer uses
+// the process, and finally makes it a zombie: from then on the parent may free the process while
+// the task still runs to its end.
 //
 // One lock, process_lock, guards the tree, the table, groups, states and signals of all processes.
-// What it protects is touched rarely (fork, exit, wait, kill, change of a mask) and shortly, and
-// nearly every such act concerns two processes; the paths that each system call goes through do not
-// take it. Order: process_lock, then the scheduler's locks. Nothing is allocated or freed under it.
+// The data under the lock is used rarely (fork, exit, wait, kill, changes of a signal mask) and for
+// a short time, and nearly every such operation concerns two processes. Common paths of system
+// calls do not take the lock. Order: process_lock, then the scheduler's locks. Nothing is allocated
+// or freed while the lock is held. The current directory and the credentials, which the threads of
+// a process share and every path lookup needs, have a lock of their own, Process::paths_lock; a
+// path lookup uses copies.
 //
-// PIDs count up from 1 and wrap at 32767; one that is still the number of a group or session is not
-// handed out again.
+// PIDs count up from 1 and wrap at 32767. A PID that is still the number of a group or session is
+// not reused.
 #include "proc/process.h"
 
 #include <algorithm>
@@ -30,6 +34,7 @@
 #include "core/planted.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "ns/page_cache.h"
 #include "proc/job_control.h"
 #include "proc/out_of_memory.h"
 #include "proc/process_impl.h"
@@ -44,17 +49,16 @@ constinit AllProcesses all_processes;
 namespace {
 
 constinit ObjectCache<Process> process_cache;
-constexpr size_t kFpuOffset = align_up(sizeof(Process), kFpuAlign);  // in a process's memory
 constinit Process* table[kMaxPid + 1];
 constinit uint32_t last_pid = 0;
-constinit uint32_t generation = 0;  // how often PIDs have come round
+constinit uint32_t generation = 0;  // how often PIDs have wrapped
 
-// Scheduler: the address space that goes with the task that runs next.
+// For the scheduler: activates the address space of the next task.
 void activate(Process* process) {
-  if (process->space) {
+  if (process && process->space) {
     process->space->activate();
   } else {
-    PageTables::activate_kernel();
+    AddressSpace::activate_none();
   }
 }
 
@@ -79,10 +83,6 @@ Result<uint32_t> next_pid() REQUIRES(process_lock) {
   return Errno::EAGAIN;
 }
 
-void run_process(void*) {
-  enter_user(self().start_frame);
-}
-
 uint64_t ticks_now() {
   return monotonic_now().value / (1'000'000'000 / kTickHz);
 }
@@ -96,21 +96,23 @@ void copy_name(char* to, size_t size, std::string_view from) {
 char state_letter(const Process& process) REQUIRES(process_lock) {
   if (process.state == ProcessState::kZombie) return 'Z';
   if (process.stopped) return 'T';
-  const TaskState state = process.task->state;
-  return state == TaskState::kSleeping ? 'S' : 'R';
+  for (const Thread& thread : process.threads) {
+    if (thread.task->state != TaskState::kSleeping) return 'R';
+  }
+  return 'S';
 }
 
-// What a system call needs while a signal waits. EINTR only when a signal ends the process.
-Result<void> fault_despite_signals(Process& process, uint64_t address, FaultAccess access) {
+// Resolves a fault of a system call while a signal is pending. EINTR only if the thread ends.
+Result<void> fault_despite_signals(Thread& thread, uint64_t address, FaultAccess access) {
   for (;;) {
     {
       const Guard guard(process_lock);
-      if (signal_ends(process)) return Errno::EINTR;
-      process.task->interrupted = false;
+      if (signal_ends(thread)) return Errno::EINTR;
+      thread.task->interrupted = false;
     }
-    Result<void> result = process.space->fault(address, access);
+    Result<void> result = thread.process.space->fault(address, access);
     const Guard guard(process_lock);
-    process.task->interrupted = signal_deliverable(process);
+    thread.task->interrupted = signal_deliverable(thread);
     if (result || result.error() != Errno::EINTR) return result;
   }
 }
@@ -126,18 +128,28 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   const FaultAccess access = execute ? FaultAccess::kExecute
                              : write ? FaultAccess::kWrite
                                      : FaultAccess::kRead;
+  Thread& thread = self_thread();
   const uint64_t read_before = process->space->pages_read();
   Result<void> result = process->space->fault(address, access);
-  process->space->pages_read() == read_before ? process->minor_faults++ : process->major_faults++;
+  process->space->pages_read() == read_before ? thread.minor_faults++ : thread.major_faults++;
   if (!result && result.error() == Errno::EINTR) {
-    // User mode faults again after its signals; a system call must not fail because of them.
+    // An access in user mode faults again after the signals are handled; a system call must not
+    // fail because of a signal.
     if (frame.from_user()) return true;
-    result = fault_despite_signals(*process, address, access);
+    result = fault_despite_signals(thread, address, access);
   }
   if (result) return true;
-  if (result.error() != Errno::ENOMEM) return false;
-  // User mode faults again, and so does an access of the kernel's.
-  return out_of_memory(*process, address) || frame.from_user();
+  if (result.error() != Errno::ENOMEM) {
+    // The file has no page there, or the page could not be read.
+    if (result.error() == Errno::EFAULT || !frame.from_user()) return false;
+    signal_force(thread, ABI_SIGBUS, {.code = ABI_BUS_ADRERR, .word = address});
+    return true;
+  }
+  if (thread.task->fault_injection.failed == 0 && page_cache_relieve()) return true;
+  // If out_of_memory() returns true, the access is repeated, and faults again if there is still no
+  // page. Otherwise the thread ends before it is in user mode again; a system call first gets
+  // EFAULT.
+  return out_of_memory(thread, address) || frame.from_user();
 }
 
 }  // namespace
@@ -153,16 +165,21 @@ void Usage::add(const Usage& other) {
 }
 
 Usage process_usage(const Process& process) {
-  const Task* const task = process.task;
-  if (!task) return process.usage;
+  Usage usage = process.ended_usage;
+  for (const Thread& thread : process.threads) usage.add(thread_usage(thread));
   const uint64_t resident = process.space ? process.space->max_resident_bytes() : 0;
-  return {.user_ticks = task->user_ticks,
-          .system_ticks = task->system_ticks,
-          .max_resident = std::max(process.max_resident, resident),
-          .minor_faults = process.minor_faults,
-          .major_faults = process.major_faults,
-          .voluntary_switches = task->voluntary_switches,
-          .involuntary_switches = task->involuntary_switches};
+  usage.max_resident = std::max(process.max_resident, resident);
+  return usage;
+}
+
+Credentials Process::credentials() const {
+  const Guard guard(paths_lock);
+  return who;
+}
+
+PathContext Process::path_context() const {
+  const Guard guard(paths_lock);
+  return {ns.get(), cwd, who};
 }
 
 Process* current_process() {
@@ -187,9 +204,6 @@ Process* process_find(ProcessId id) {
 
 Result<Process*> process_create() {
   Process* const process = TRY(process_cache.make(KM_SLEEP));
-  process->user_registers.fpu =
-      reinterpret_cast<FpuState*>(reinterpret_cast<char*>(process) + kFpuOffset);
-  fpu_init(*process->user_registers.fpu);
   process->start_ticks = ticks_now();
   return process;
 }
@@ -202,15 +216,15 @@ void process_release_parts(Process& process) {
   Ref<AddressSpace> space;
   {
     const Guard guard(process_lock);
-    if (process.task) process.max_resident = process_usage(process).max_resident;
+    process.max_resident = process_usage(process).max_resident;
     std::swap(space, process.space);
-    // Its tables must be on no CPU when they are freed.
-    if (space && process.task == current_task()) PageTables::activate_kernel();
+    // The page tables must be active on no CPU when they are freed.
+    if (space && current_task()->process == &process) AddressSpace::activate_none();
   }
 }
 
 void process_discard(Process* process) {
-  if (process->task) task_discard(std::exchange(process->task, nullptr));
+  if (Thread* const thread = process->threads.front()) thread_discard(thread);
   process_release_parts(*process);
   process_free(process);
 }
@@ -219,19 +233,12 @@ void process_free(Process* process) {
   process_cache.destroy(process);
 }
 
-Result<void> process_make_task(Process& process) {
-  Task* const task = TRY(task_create(process.name, run_process, nullptr));
-  task->process = &process;
-  task->user_registers = &process.user_registers;
-  process.task = task;
-  return {};
-}
-
 Result<void> process_insert(Process& process, Process* parent) {
   const Guard guard(process_lock);
   process.pid = TRY(next_pid());
   process.generation = generation;
-  process.task->pid = process.pid;
+  Thread& thread = *process.threads.front();
+  thread.task->pid = process.pid;
   table[process.pid] = &process;
   all_processes.push_back(process);
   process.parent = parent;
@@ -239,10 +246,10 @@ Result<void> process_insert(Process& process, Process* parent) {
     parent->children.push_back(process);
     process.group = parent->group;
     process.session = parent->session;
-    // As if the fork had come first: the child does not escape, and the fork need not begin again.
-    process.pending = process.unqueued = parent->unqueued & parent->group_signals;
-    if (process.pending) process.info = parent->info;
-    process.task->interrupted = signal_deliverable(process);
+    // If a signal was sent to the parent's group during the fork, it counts as sent after the fork:
+    // it reaches the child, too, and the fork need not be repeated.
+    process.signals.copy(parent->signals, parent->group_signals);
+    thread.task->interrupted = signal_deliverable(thread);
   } else {
     process.group = process.session = process.pid;
   }
@@ -260,7 +267,8 @@ void process_set_path(Process& process, std::string_view path) {
   const size_t slash = path.rfind('/');
   copy_name(process.name, sizeof(process.name),
             slash == std::string_view::npos ? path : path.substr(slash + 1));
-  if (process.task) memcpy(process.task->name, process.name, sizeof(process.name));
+  for (const Thread& thread : process.threads)
+    memcpy(thread.task->name, process.name, sizeof(process.name));
 }
 
 Result<void> process_start_init(const char* path) {
@@ -273,13 +281,12 @@ Result<void> process_start_init(const char* path) {
     arguments.arguments = 1;
     LoadedProgram program = TRY(program_load(process->path_context(), path, arguments));
     process->space = std::move(program.space);
-    process->start_frame = program.frame;
     process->program = program.description;
+    TRY(thread_create(*process, program.frame));
     {
       const Guard guard(process_lock);
       process_set_path(*process, path);
     }
-    TRY(process_make_task(*process));
     return process_insert(*process, nullptr);
   }();
   if (!result) {
@@ -287,7 +294,7 @@ Result<void> process_start_init(const char* path) {
     return result.error();
   }
   ASSERT(process->pid == kInitPid);
-  task_start(process->task);
+  thread_start(*process->threads.front());
   return {};
 }
 
@@ -305,7 +312,7 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.state = state_letter(*process);
   memcpy(info.name, process->name, sizeof(info.name));
   memcpy(info.path, process->path, sizeof(info.path));
-  // The tracer's copy knows interpreters, but is shorter.
+  // program.path names a script's interpreter, but is cut if it is long.
   const bool is_cut = strlen(process->program.path) == sizeof(process->program.path) - 1;
   copy_name(info.program, sizeof(info.program), is_cut ? process->path : process->program.path);
   static_assert(sizeof(info.build_id) >= kMaxBuildId);
@@ -318,6 +325,7 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.start_ticks = process->start_ticks;
   const SessionTerminal* const terminal = process_terminal(*process);
   info.terminal = terminal ? terminal->number() : 0;
+  for (const Thread& thread : process->threads) info.threads += thread.id() != 0;
   return info;
 }
 
@@ -331,6 +339,26 @@ Result<ProcessInfo> process_info(uint32_t pid) {
 Result<ProcessInfo> process_info(ProcessId id) {
   const Guard guard(process_lock);
   return info_of(process_find(id));
+}
+
+Result<ThreadInfo> process_next_thread(ProcessId id, uint32_t after) {
+  const Guard guard(process_lock);
+  const Process* const process = process_find(id);
+  if (!process) return Errno::ESRCH;
+  const Thread* next = nullptr;
+  for (const Thread& thread : process->threads) {
+    if (thread.id() > after && (!next || thread.id() < next->id())) next = &thread;
+  }
+  if (!next) return Errno::ESRCH;
+  const Task& task = *next->task;
+  const char state = process->stopped ? 'T' : task.state == TaskState::kSleeping ? 'S' : 'R';
+  ThreadInfo info{.id = task.id,
+                  .state = state,
+                  .name = {},
+                  .user_ticks = task.user_ticks,
+                  .system_ticks = task.system_ticks};
+  memcpy(info.name, task.name, sizeof(info.name));
+  return info;
 }
 
 uint32_t process_next(uint32_t pid) {
@@ -356,7 +384,8 @@ Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size) {
 }
 
 void proc_init() {
-  process_cache.init("process", kFpuOffset + fpu_state_size(), kFpuAlign);
+  process_cache.init("process");
+  threads_init();
   signals_init();
   process_timers_init();
   address_space_init();

@@ -1,7 +1,8 @@
-// What the files of the process layer share. The theory is in process.cc.
+// Shared by the files of the process layer. The theory is in process.cc.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 
@@ -12,8 +13,9 @@
 #include "kmalloc.h"
 #include "lib/list.h"
 #include "proc/address_space.h"
+#include "proc/pending_signals.h"
 #include "proc/process.h"
-#include "proc/signal_info.h"
+#include "proc/thread.h"
 #include "proc/timers.h"
 #include "sched/task.h"
 #include "store/context.h"
@@ -24,25 +26,18 @@ class SessionTerminal;
 
 enum class ProcessState : uint8_t { kAlive, kExiting, kZombie };
 
-// What becomes of a system call that a signal interrupted.
-enum class Restart : uint8_t {
-  kNone,           // it was not interrupted
-  kAfterHandler,   // made again, after a handler too if that has SA_RESTART
-  kUnlessHandled,  // made again unless a handler ran
-  kAlways,         // made again, after any handler
-};
-
-// The ELF file that a process runs (of a script, its interpreter's), for the tracer.
+// The ELF file that a process runs, for the tracer. If the process runs a script, this is the
+// interpreter's file.
 struct ProgramDescription {
-  char path[70] = {};  // a longer one is cut
+  char path[70] = {};  // a longer path is cut
   uint8_t build_id_size = 0;
   uint8_t build_id[kMaxBuildId] = {};
 };
 
-// What a process has used: getrusage.
+// Resources that a process has used: getrusage.
 struct Usage {
   uint64_t user_ticks = 0, system_ticks = 0;
-  uint64_t max_resident = 0;  // bytes; of several the largest
+  uint64_t max_resident = 0;  // bytes; add() takes the maximum
   uint64_t minor_faults = 0, major_faults = 0;
   uint64_t voluntary_switches = 0, involuntary_switches = 0;
 
@@ -53,47 +48,51 @@ struct Limits {
   abi_rlimit of[ABI_RLIMIT_COUNT];
   uint64_t soft(int resource) const { return of[resource].current; }
 };
-// What process 1 begins with.
+// The limits of process 1.
 extern const Limits kFirstLimits;
 
 struct Process {
   uint32_t pid = 0;
-  uint32_t generation = 0;  // how often PIDs had come round when it got its own
+  uint32_t generation = 0;  // how often PIDs had wrapped when the process got its PID
 
   ProcessId id() const { return {pid, generation}; }
 
-  // The process's own task only, but for what is said.
+  // Changed only while the process has one thread: before it runs, by exec, at its end.
   FdTable* fds = nullptr;
   Ref<Namespace> ns;
-  Ref<Chan> cwd;
-  uint32_t umask = 022;
-  UserRegisters user_registers;  // while the task is off its CPU
-  TrapFrame start_frame;         // where a new process enters user mode
-  int64_t call_number = -1;
-  Restart restart = Restart::kNone;
-  bool restarted = false;      // the system call at hand is made again
-  Nanoseconds sleep_deadline;  // of the nanosleep or poll at hand, for when it is made again
   ProgramDescription program;  // changed with interrupts off
-  Limits limits = kFirstLimits;
-  abi_stack signal_stack{.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
-  // Of its own, without what the task and the address space count themselves.
-  uint64_t minor_faults = 0, major_faults = 0;
-  uint64_t max_resident = 0;  // bytes, in earlier programs
+  uint64_t max_resident = 0;   // bytes, of the programs before the last exec
+  Ref<AddressSpace> space;     // changed under process_lock, too
 
-  // Under process_lock, but that the own task reads what only it changes.
-  Task* task = nullptr;  // nullptr for a zombie
-  Ref<AddressSpace> space;
+  // Changed by the process's own threads.
+  std::atomic<uint32_t> umask{022};
+  Limits limits = kFirstLimits;  // changed word by word
+  Mutex timers_mutex{LockRank::kProcessTimers};
+  ProcessTimers timers;
+  Mutex memory_mutex{LockRank::kProcessMemory};  // see MemoryOrder
+
+  // Changed with paths_lock held; `who` also needs process_lock.
+  mutable Spinlock paths_lock{LockRank::kProcessPaths};
+  Ref<Chan> cwd;
   Credentials who;
-  bool secure = false;  // its program has rights that its real user may not have
+
+  // Under process_lock.
+  List<Thread, &Thread::link> threads;
+  uint32_t thread_count = 0;   // 0: a zombie
+  bool ending = false;         // all threads must end; exit_status has the status
+  Thread* survivor = nullptr;  // if set, all threads but this one must end
+  WaitQueue thread_left;       // the survivor waits here
+  Usage ended_usage;           // usage of threads that have ended
+  bool secure = false;         // the program has rights that its real user may lack
   ProcessState state = ProcessState::kAlive;
   char name[32] = {};
   char path[256] = {};
   uint64_t start_ticks = 0;
-  Usage usage;                          // of a zombie
-  Usage child_usage;                    // of those that it has waited for
-  int nice = 0;                         // -20..19
-  SessionTerminal* terminal = nullptr;  // of the session that it leads; no reference
-  bool left_terminal = false;           // has given up its session's, until it makes a session
+  Usage child_usage;  // usage of children that were waited for
+  int nice = 0;       // -20..19
+  // The terminal of the session that the process leads; no reference is held.
+  SessionTerminal* terminal = nullptr;
+  bool left_terminal = false;  // the process has given up its session's terminal
 
   // Tree, groups, sessions. Under process_lock.
   Process* parent = nullptr;
@@ -104,55 +103,48 @@ struct Process {
   int exit_status = 0;  // as wait4 gives it
   WaitQueue child_wait;
 
-  // Signals: bit s is signal s. Under process_lock.
-  uint64_t pending = 0, blocked = 0;
-  uint64_t unqueued = 0;  // of pending: those that `info` is about
-  std::array<SignalInfo, ABI_SIGNAL_COUNT> info{};
-  SignalQueue queued;         // the others of pending, in the order in which they came
-  unsigned queued_count = 0;  // of sigqueue
-  uint64_t awaited = 0;       // what sigtimedwait waits for
-  WaitQueue signal_wait;
-  ProcessTimers timers;
-  uint64_t forced =
-      0;  // of pending: because of a fault of its own, so that process 1 cannot ignore it
-  uint64_t group_signals = 0;  // what came to its group since its last fork began
-  uint64_t saved_mask = 0;     // what sigsuspend put away
-  bool has_saved_mask = false;
+  // Signals. Under process_lock.
+  PendingSignals signals;      // signals for any of the threads
+  uint64_t group_signals = 0;  // signals sent to its group since its last fork began
   std::array<abi_sigaction, ABI_SIGNAL_COUNT> actions{};
-  bool stopped = false;
+  bool stopped = false;         // all threads must wait for SIGCONT
+  uint32_t halted_threads = 0;  // threads that wait for SIGCONT
+  bool stop_told = false;       // the parent knows that all threads wait
   bool stop_reported = false;
-  bool continued = false;  // and not yet reported
+  bool continued = false;  // a SIGCONT that wait has not reported yet
   int stop_signal = 0;
   WaitQueue stop_wait;
 
-  PathContext path_context() const { return {ns.get(), cwd.get(), who}; }
+  // Returns a copy of the current credentials.
+  Credentials credentials() const;
+  // Returns the context for resolving the process's paths.
+  PathContext path_context() const;
 };
 
 // Guards the table, the tree, groups, states and signals of all processes. Held for a few stores or
 // one pass over processes.
 extern Spinlock process_lock;
 
-// By PID; nullptr if there is none. Zombies included.
+// Finds a process by PID, zombies included; nullptr if there is none.
 Process* process_find(uint32_t pid) REQUIRES(process_lock);
 Process* process_find(ProcessId id) REQUIRES(process_lock);
 using AllProcesses = List<Process, &Process::all_link>;
 extern AllProcesses all_processes GUARDED_BY(process_lock);
 
-// A process that is in no table yet; what has been put into it is let go when it is discarded.
+// Creates a process that is in no table yet. process_discard frees it and its parts.
 Result<Process*> process_create();
 void process_discard(Process* process);
-// Gives the process a PID, its place in the tree, and what came to the parent's group since its
-// fork began; `parent` is nullptr for process 1. EAGAIN when there are no PIDs.
+// Gives the process, which has one thread, a PID and a position in the tree. Makes the signals
+// pending that were sent to the parent's group since the parent's fork began. `parent` is nullptr
+// for process 1. EAGAIN if no PID is free.
 Result<void> process_insert(Process& process, Process* parent);
-// Makes the task that will run it from start_frame; not started. ENOMEM.
-Result<void> process_make_task(Process& process);
-// Takes a zombie out of table and tree.
+// Removes a zombie from table and tree.
 void process_remove(Process& process) REQUIRES(process_lock);
-// Its structure, after process_remove.
+// Frees the structure of a process, after process_remove.
 void process_free(Process* process);
-// The parts that a process gives back when it ends: files, namespace, memory. May sleep.
+// Releases the parts of a process that ends: files, namespace, memory. May sleep.
 void process_release_parts(Process& process);
-// Names it after the program at `path`.
+// Sets the process's path and name from the program at `path`.
 void process_set_path(Process& process, std::string_view path) REQUIRES(process_lock);
 
 // The current process, from its own task.
@@ -160,22 +152,26 @@ inline Process& self() {
   return *current_task()->process;
 }
 
-// Ends the current process with a status as wait4 gives it.
+// Ends the current process with a status as of wait4: makes its other threads end, and ends the
+// current one.
 [[noreturn]] void process_exit(int status);
+// Ends the current process. Called by its last thread. On return the thread's task has left the
+// process, which may be freed.
+void process_end(Process& process);
 inline int exited_status(int code) {
   return (code & 0xff) << 8;
 }
 
-// What a process has used so far.
+// Returns the resources that a process has used so far.
 Usage process_usage(const Process& process) REQUIRES(process_lock);
 
-// Turns an exception of the current process, in user mode, into a signal. `address` is the page
-// fault's.
+// Turns an exception of the current process, in user mode, into a signal. `address` is the address
+// of a page fault.
 void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address);
 
 // --- exec.cc
 
-// The strings that a program starts with: arguments, then environment, each with its NUL.
+// The strings for a program's start: arguments, then environment, each with its NUL.
 class Arguments {
  public:
   Arguments() = default;
@@ -183,14 +179,15 @@ class Arguments {
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
 
-  // E2BIG, ENOMEM.
+  // Appends a string. E2BIG, ENOMEM.
   Result<void> add(std::string_view text);
-  // A nullptr-terminated array of strings in user memory; 0 is an empty one. EFAULT, E2BIG, ENOMEM.
+  // Adds a nullptr-terminated array of strings in user memory; address 0 means an empty array.
+  // Returns the number of strings. EFAULT, E2BIG, ENOMEM.
   Result<uint32_t> add_from_user(uint64_t array);
-  // Puts `texts` in the place of the first string.
+  // Replaces the first string with `texts`.
   Result<void> replace_first(const std::string_view* texts, size_t count);
 
-  uint32_t arguments = 0, environment = 0;  // how many
+  uint32_t arguments = 0, environment = 0;  // numbers of strings
   const char* data() const { return data_; }
   size_t size() const { return size_; }
 
@@ -202,65 +199,72 @@ class Arguments {
   uint32_t count_ = 0;
 };
 
-// A program in memory of its own, ready to start.
+// A program in its own address space, ready to start.
 struct LoadedProgram {
-  Ref<Chan> file;  // the program or script that was asked for
+  Ref<Chan> file;  // the requested program or script
   Ref<AddressSpace> space;
   TrapFrame frame;
   ProgramDescription description;
-  Credentials who;      // that it runs as: a set-user-id bit has changed the effective user
-  bool secure = false;  // they are not the real ones
+  Credentials who;      // credentials to run with; a set-user-id bit changes the effective user
+  bool secure = false;  // effective and real ids differ
 };
 // Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, E2BIG,
-// ENOMEM and what reading gives.
+// ENOMEM and errors of reading.
 Result<LoadedProgram> program_load(const PathContext& context, std::string_view path,
                                    Arguments& arguments);
 
 // --- signal.cc
 
-// Makes a signal pending. `process` is not a zombie's. One that is pending already keeps its info.
+// Makes a signal pending. The process is not a zombie. A signal that is pending already keeps its
+// info.
 void signal_post(Process& process, int signal, const SignalInfo& info = {}) REQUIRES(process_lock);
-// The same, as to each member of its group.
+// signal_post() for a signal that is sent to each member of the process's group; records the signal
+// in Process::group_signals.
 void signal_post_to_member(Process& process, int signal, const SignalInfo& info = {})
     REQUIRES(process_lock);
-// The same with a value: `queued`, which is in no queue, is in that of the process afterwards,
-// unless the signal is ignored; whether it is.
+// Makes a signal with a value pending: puts `queued`, which is in no queue, into the process's
+// queue, unless the signal is ignored. True if `queued` is now in the queue.
 bool signal_post_queued(Process& process, QueuedSignal& queued) REQUIRES(process_lock);
-// Takes it off its queue if it is in one.
-void signal_withdraw(Process& process, QueuedSignal& queued) REQUIRES(process_lock);
-// For sigqueue: a node for signals in real time, the process's info for the others. ESRCH, EPERM,
-// EAGAIN when too many wait, ENOMEM.
+// Sends a signal to one thread.
+void signal_post_thread(Thread& thread, int signal, const SignalInfo& info = {})
+    REQUIRES(process_lock);
+// Implements sigqueue: queues a node for a real-time signal; other signals carry `value` in their
+// info. ESRCH, EPERM, EAGAIN when too many are queued, ENOMEM.
 Result<void> signal_queue(Process& sender, int32_t pid, int signal, uint64_t value);
-// To the current process, for what it did itself: cannot be blocked or ignored.
-void signal_force(Process& process, int signal, const SignalInfo& info = {});
-// Whether somebody may send it signals (POSIX, kill): root, and whose real or effective user is its
-// real or saved one.
+// Sends the current thread a signal that the thread itself caused. It cannot be blocked or ignored.
+void signal_force(Thread& thread, int signal, const SignalInfo& info = {});
+// True if `who` may send signals to the process (POSIX, kill): root, and users whose real or
+// effective id is the real or saved id of the process.
 bool signal_permitted(const Process& process, const Credentials& who) REQUIRES(process_lock);
-bool signal_is_fatal(Process& process, int signal) REQUIRES(process_lock);
-// Tells the parent what has become of a child. `status` as wait4 gives it.
+// True if this signal, sent for a fault of the thread, ends the process.
+bool signal_is_fatal(const Thread& thread, int signal) REQUIRES(process_lock);
+// Tells the parent that the child's state has changed. `status` is the status that wait4 returns.
 void signal_parent(Process& child, int status) REQUIRES(process_lock);
-// What a parent learns of a child with this status: ABI_CLD_* and exit code or signal.
+// Returns the SignalInfo of SIGCHLD for a child with this wait4 status: ABI_CLD_*, and the exit
+// code or the signal.
 SignalInfo child_info(const Process& child, int status) REQUIRES(process_lock);
 void signals_reset_for_exec(Process& process) REQUIRES(process_lock);
-// Forgets what is pending of the signals in `mask`; what is to be freed comes into `dropped`.
+// Forgets pending signals in `mask`, of the process and of its threads. Nodes that the caller must
+// free are moved to `dropped`.
 void signal_discard(Process& process, uint64_t mask, SignalQueue& dropped) REQUIRES(process_lock);
-// Whether the process would not notice the signal.
+// True if the signal would have no effect on the process.
 bool signal_is_ignored(const Process& process, int signal) REQUIRES(process_lock);
-// A pending signal of `mask`, taken off.
-struct TakenSignal {
-  int signal = 0;  // 0: none was
-  abi_siginfo info;
-};
-TakenSignal signal_take(Process& process, uint64_t mask, SignalQueue& dropped)
-    REQUIRES(process_lock);
-// Blocks what is in `mask` and nothing else, in the current process.
-void signal_set_mask(Process& process, uint64_t mask) REQUIRES(process_lock);
-bool signal_deliverable(const Process& process) REQUIRES(process_lock);
-// Whether SIGKILL is pending.
+// Takes a signal of `mask` that is pending for the thread or its process.
+TakenSignal signal_take(Thread& thread, uint64_t mask, SignalQueue& dropped) REQUIRES(process_lock);
+// Returns the signals pending for the thread: its own and those of its process.
+uint64_t signals_pending(const Thread& thread) REQUIRES(process_lock);
+// Makes `mask` the blocked signals of the current thread.
+void signal_set_mask(Thread& thread, uint64_t mask) REQUIRES(process_lock);
+// Called when the thread has left its process and takes no signals any more: other threads take the
+// process's signals.
+void signals_thread_left(Thread& thread) REQUIRES(process_lock);
+// True if the thread must handle signals before it is in user mode again.
+bool signal_deliverable(const Thread& thread) REQUIRES(process_lock);
+// True if the process ends, or SIGKILL is pending.
 bool signal_kills(const Process& process) REQUIRES(process_lock);
-// Whether a signal ends the process before it is in user mode again.
-bool signal_ends(const Process& process) REQUIRES(process_lock);
-// Before each return to user mode.
+// True if the thread, or all of its process, ends before the thread is in user mode again.
+bool signal_ends(const Thread& thread) REQUIRES(process_lock);
+// Handles signals. Called before each return to user mode.
 void signals_before_user(TrapFrame& frame);
 void signals_init();
 
@@ -269,27 +273,29 @@ void signals_init();
 inline constexpr uint64_t kUnblockableSignals = uint64_t{1} << ABI_SIGKILL | uint64_t{1}
                                                                                  << ABI_SIGSTOP;
 
-// Bytes of user stack that the frame of a handler takes at most.
+// The most bytes of user stack that a handler's frame takes.
 uint64_t signal_frame_size();
-// Whether a stack pointer is on the process's signal stack.
-bool on_signal_stack(const Process& process, uint64_t stack_pointer);
-// Puts a frame on the user stack and lets the program continue in the handler; `mask` is the one
-// that comes back when that returns. EFAULT.
-Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo& info,
+// True if a stack pointer is on the thread's signal stack.
+bool on_signal_stack(const Thread& thread, uint64_t stack_pointer);
+// Puts a frame on the user stack and lets the thread continue in the handler. `mask` is restored
+// when the handler returns. EFAULT.
+Result<void> enter_handler(Thread& thread, TrapFrame& frame, const abi_siginfo& info,
                            const abi_sigaction& action, uint64_t mask);
-// Puts back what a handler's frame kept. EFAULT.
-Result<void> signal_return(Process& process, TrapFrame& frame);
+// Restores the context of a handler's frame. EFAULT.
+Result<void> signal_return(Thread& thread, TrapFrame& frame);
 
 // --- job_control.cc
 
-// The terminal of the process's session, unless it has left that; nullptr.
+// Returns the terminal of the process's session; nullptr if there is none or the process has left
+// it.
 SessionTerminal* process_terminal(const Process& process) REQUIRES(process_lock);
-// Whether nobody could make the process's group go on if it stopped: no member has a parent in
-// another group of the session.
+// True if the process's group is orphaned: no member has a parent in another group of the session,
+// which could continue it.
 bool job_is_orphaned(const Process& member) REQUIRES(process_lock);
-// The member has lost a parent in another group of the session. If that makes the group orphaned
-// and one of it is stopped, all get SIGHUP and SIGCONT (POSIX, _exit).
+// Called when `member` has lost a parent in another group of the session. If the group is now
+// orphaned and one of its members is stopped, all members get SIGHUP and SIGCONT (POSIX, _exit).
 void job_parent_left(const Process& member) REQUIRES(process_lock);
-// A process ends. If it has a terminal for its session, the foreground gets SIGHUP; the caller
-// hangs the terminal up when it has dropped the lock.
+// Called when a process ends. If `leader` leads a session that has a terminal, takes the terminal
+// from the session and sends SIGHUP and SIGCONT to the foreground group. The caller hangs up the
+// returned terminal after it has released process_lock.
 Ref<SessionTerminal> job_leader_ended(Process& leader) REQUIRES(process_lock);

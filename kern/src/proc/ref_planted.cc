@@ -28,7 +28,7 @@ constinit size_t spaces_count GUARDED_BY(lock) = 0;
 
 constinit WaitQueue never;
 
-// Of the directory that another task has made it for.
+// Main function of a task: holds the directory that the task's creator passes, and waits forever.
 void keep_directory(void* held) {
   const Ref<Chan> directory = Ref<Chan>::adopt(*static_cast<HeldRef<Chan>*>(held));
   kfree(held);

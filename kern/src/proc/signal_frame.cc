@@ -1,4 +1,4 @@
-// What a signal's handler finds on the user stack, and the way back.
+// The frame of a signal's handler on the user stack, and the return from it.
 //
 // From higher to lower addresses, below the red zone or at the top of the signal stack:
 //
@@ -6,9 +6,9 @@
 //   SignalFrame            context and info, aligned to 16 bytes
 //   return address         the restorer, which makes the sigreturn call
 //
-// The handler may change the context and the floating point state. What sigreturn reads back is
-// checked as if the program had made it up, which it may have: registers that user mode may not
-// choose are forced by return_to_user, floating point state by fpu_make_valid.
+// The handler may change the context and the floating point state. The program may even call
+// sigreturn with a context of its own invention. So return_to_user forces registers that user mode
+// may not choose, and fpu_make_valid corrects the floating point state.
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/user_registers.h"
 #include "core/user_memory.h"
@@ -25,7 +25,7 @@ struct SignalFrame {
   abi_siginfo info;
 };
 
-// Which register of a trap frame is which of a context.
+// Maps registers of a trap frame to registers of a context.
 struct Register {
   int number;
   uint64_t TrapFrame::*field;
@@ -42,9 +42,10 @@ constexpr Register kRegisters[] = {
     {ABI_REG_RIP, &TrapFrame::rip}, {ABI_REG_EFL, &TrapFrame::rflags},
 };
 
-// Puts the floating point state of user mode below `top`; its address. EFAULT.
-Result<uint64_t> save_fpu(Process& process, uint64_t top) {
-  FpuState& fpu = *process.user_registers.fpu;
+// Puts the floating point state of user mode on the user stack, below `top`. Returns its address.
+// EFAULT.
+Result<uint64_t> save_fpu(Thread& thread, uint64_t top) {
+  FpuState& fpu = *thread.user_registers.fpu;
   {
     const InterruptsOff off;
     fpu_save(fpu);
@@ -54,27 +55,29 @@ Result<uint64_t> save_fpu(Process& process, uint64_t top) {
   return at;
 }
 
-// Makes what is at `address` the floating point state of user mode. EFAULT.
-Result<void> restore_fpu(Process& process, uint64_t address) {
-  // Not read into the process's own, from which the task may be loaded in the midst of it.
+// Loads the floating point state of user mode from `address`. EFAULT.
+Result<void> restore_fpu(Thread& thread, uint64_t address) {
+  // The state is copied to the kernel stack first: the copy may fault and sleep. After a sleep, the
+  // CPU's floating point state is loaded from `thread.user_registers`, which must be unchanged
+  // until then.
   alignas(kFpuAlign) char bytes[kMaxFpuSize];
   TRY(copy_from_user(bytes, address, fpu_state_size()));
   fpu_make_valid(*reinterpret_cast<FpuState*>(bytes));
   const InterruptsOff off;
-  memcpy(process.user_registers.fpu, bytes, fpu_state_size());
-  fpu_restore(*process.user_registers.fpu);
+  memcpy(thread.user_registers.fpu, bytes, fpu_state_size());
+  fpu_restore(*thread.user_registers.fpu);
   return {};
 }
 
-bool has_signal_stack(const Process& process) {
-  return !(process.signal_stack.flags & ABI_SS_DISABLE);
+bool has_signal_stack(const Thread& thread) {
+  return !(thread.signal_stack.flags & ABI_SS_DISABLE);
 }
 
 }  // namespace
 
-bool on_signal_stack(const Process& process, uint64_t stack_pointer) {
-  const abi_stack& stack = process.signal_stack;
-  return has_signal_stack(process) && stack_pointer > stack.base &&
+bool on_signal_stack(const Thread& thread, uint64_t stack_pointer) {
+  const abi_stack& stack = thread.signal_stack;
+  return has_signal_stack(thread) && stack_pointer > stack.base &&
          stack_pointer - stack.base <= stack.size;
 }
 
@@ -84,22 +87,22 @@ uint64_t signal_frame_size() {
          kReturnAddress;
 }
 
-Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo& info,
+Result<void> enter_handler(Thread& thread, TrapFrame& frame, const abi_siginfo& info,
                            const abi_sigaction& action, uint64_t mask) {
-  const bool was_on_stack = on_signal_stack(process, frame.rsp);
+  const bool was_on_stack = on_signal_stack(thread, frame.rsp);
   const bool changes_stack =
-      (action.flags & ABI_SA_ONSTACK) && has_signal_stack(process) && !was_on_stack;
+      (action.flags & ABI_SA_ONSTACK) && has_signal_stack(thread) && !was_on_stack;
   const uint64_t top =
-      changes_stack ? process.signal_stack.base + process.signal_stack.size : frame.rsp - kRedZone;
-  const uint64_t fpu = TRY(save_fpu(process, top));
+      changes_stack ? thread.signal_stack.base + thread.signal_stack.size : frame.rsp - kRedZone;
+  const uint64_t fpu = TRY(save_fpu(thread, top));
   const uint64_t at = align_down(fpu - sizeof(SignalFrame), kFrameAlign);
   const uint64_t stack_pointer = at - sizeof(uint64_t);
-  if ((changes_stack || was_on_stack) && !on_signal_stack(process, stack_pointer))
+  if ((changes_stack || was_on_stack) && !on_signal_stack(thread, stack_pointer))
     return Errno::EFAULT;
 
   SignalFrame saved{.context = {}, .info = info};
   abi_ucontext& context = saved.context;
-  context.stack = process.signal_stack;
+  context.stack = thread.signal_stack;
   if (was_on_stack) context.stack.flags |= ABI_SS_ONSTACK;
   for (const Register& entry : kRegisters) context.registers[entry.number] = frame.*entry.field;
   context.registers[ABI_REG_CSGSFS] = frame.cs;
@@ -120,12 +123,12 @@ Result<void> enter_handler(Process& process, TrapFrame& frame, const abi_siginfo
   return {};
 }
 
-Result<void> signal_return(Process& process, TrapFrame& frame) {
+Result<void> signal_return(Thread& thread, TrapFrame& frame) {
   abi_ucontext context;
   TRY(copy_from_user(&context, frame.rsp + offsetof(SignalFrame, context), sizeof(context)));
-  TRY(restore_fpu(process, context.fpu));
+  TRY(restore_fpu(thread, context.fpu));
   for (const Register& entry : kRegisters) frame.*entry.field = context.registers[entry.number];
   const Guard guard(process_lock);
-  signal_set_mask(process, context.mask);
+  signal_set_mask(thread, context.mask);
   return {};
 }

@@ -1,8 +1,8 @@
-// System calls on descriptors: reading, writing, and what else is done with an open file.
+// System calls on descriptors: reading, writing, and other operations on open files.
 //
-// Devices see kernel memory only. What a program reads or writes goes through a buffer of the
-// call's own, on the stack when it is small, so that no device ever touches user memory, with
-// whatever locks it holds.
+// Devices see kernel memory only, so no device touches user memory while it holds locks. A call
+// copies the program's data through a buffer in kernel memory (Bounce). A small buffer is on the
+// stack.
 #include <algorithm>
 
 #include "core/errstr.h"
@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr size_t kLargestTransfer = 64 << 10;  // bytes through the buffer at a time
+constexpr size_t kLargestTransfer = 64 << 10;  // most bytes that are copied at a time
 static_assert(kLargestTransfer >= Device::kLargestCommand);
 constexpr uint32_t kSettableFlags = ABI_O_APPEND | ABI_O_NONBLOCK;
 
@@ -32,8 +32,8 @@ class Bounce {
   Bounce(const Bounce&) = delete;
   Bounce& operator=(const Bounce&) = delete;
 
-  // For a transfer of `wanted` bytes; when memory is short, and it need not be `whole`, for fewer.
-  // ENOMEM.
+  // Allocates a buffer for a transfer of `wanted` bytes, or of kLargestTransfer bytes if `wanted`
+  // is larger. If memory is short, allocates a buffer of one page, unless `whole` is set. ENOMEM.
   Result<void> make(uint64_t wanted, bool whole = false) {
     size_ = std::min<uint64_t>(wanted, kLargestTransfer);
     if (size_ <= sizeof(small_)) return {};
@@ -58,7 +58,8 @@ Result<Ref<Chan>> get_file(const SystemCall& call) {
   return fd_get(*call.process.fds, call.integer(0));
 }
 
-// A file to read from (or write to), as it was opened. EBADF.
+// Return the open file of argument 0, a descriptor, if it is open for reading, or for writing.
+// EBADF.
 Result<Ref<Chan>> get_readable(const SystemCall& call) {
   Ref<Chan> chan = TRY(get_file(call));
   if ((chan->open_flags & ABI_O_ACCMODE) == ABI_O_WRONLY) return Errno::EBADF;
@@ -71,7 +72,7 @@ Result<Ref<Chan>> get_writable(const SystemCall& call) {
 }
 
 Result<size_t> read_into_user(Chan& chan, uint64_t to, uint64_t size, uint64_t offset) {
-  if (size == 0) return size_t{0};  // which never waits
+  if (size == 0) return size_t{0};  // an empty read never waits
   Bounce buffer;
   TRY(buffer.make(size));
   const size_t got = TRY(chan.device->read(chan, buffer.data(), buffer.size(), offset));
@@ -79,15 +80,16 @@ Result<size_t> read_into_user(Chan& chan, uint64_t to, uint64_t size, uint64_t o
   return got;
 }
 
-// A signal ends a write after the part that is done. A write to a stream ends for any signal, as
-// POSIX has it for slow devices. A write to a file ends only for a signal that ends the process:
-// programs expect files to be written whole.
+// True if a pending signal ends a write of which some parts have been written. A write to a stream
+// is ended by any signal, as POSIX requires for slow devices. A write to a file is ended only by a
+// signal that ends the process: programs expect files to be written whole.
 bool is_given_up(const Chan& chan) {
   return chan.device->seekable() ? process_is_ending() : current_task()->interrupted.load();
 }
 
-// Writes everything unless the device takes less; an error after the first part is that part.
-// Commands are one part.
+// Writes in parts of the buffer's size. Ends early if the device takes less than a part, or if
+// is_given_up(). If an error occurs after the first part, returns the number of bytes that were
+// written before it. A write to a file of commands (Device::longest_command) is a single part.
 Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint64_t size,
                                uint64_t offset) {
   const size_t longest = chan.device->longest_command(chan);
@@ -106,7 +108,7 @@ Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint
     if (!put) {
       if (put.error() == Errno::EPIPE) {
         const Guard guard(process_lock);
-        signal_post(process, ABI_SIGPIPE);
+        signal_post_thread(self_thread(), ABI_SIGPIPE);
       }
       return done ? Result<size_t>(done) : put.error();
     }
@@ -117,7 +119,7 @@ Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint
   return done;
 }
 
-// Whether a write to it leaves chan.offset at its end.
+// True if the device's write itself sets chan.offset to the end of the file.
 bool device_moves_offset(const Chan& chan) {
   return (chan.open_flags & ABI_O_APPEND) && chan.device->one_offset();
 }
@@ -135,7 +137,11 @@ Result<int64_t> duplicate(const SystemCall& call, int lowest, bool close_on_exec
 }  // namespace
 
 Result<int64_t> sys_close(const SystemCall& call) {
+  const Ref<Chan> chan = TRY(get_file(call));
   TRY(fd_close(*call.process.fds, call.integer(0)));
+  if (chan->cached.load(std::memory_order_relaxed) &&
+      (chan->open_flags & ABI_O_ACCMODE) != ABI_O_RDONLY)
+    TRY(chan->device->sync_pages(*chan, 0, UINT64_MAX, SyncErrors::kTell));
   return 0;
 }
 
@@ -168,7 +174,7 @@ Result<int64_t> sys_pread(const SystemCall& call) {
 Result<int64_t> sys_pwrite(const SystemCall& call) {
   const Ref<Chan> chan = TRY(get_writable(call));
   const uint64_t offset = TRY(position_argument(*chan, call.arguments[3]));
-  OffsetHold hold;  // the device may move the offset
+  OffsetHold hold;  // the device may move chan->offset
   TRY(hold.take(*chan));
   const uint64_t before = chan->offset;
   Result<size_t> put =
@@ -237,7 +243,8 @@ Result<int64_t> sys_fcntl(const SystemCall& call) {
       const Ref<Chan> chan = TRY(get_file(call));
       OffsetHold hold;
       TRY(hold.take(*chan));
-      // Without a hold two may do this at once. The other flags never change, so one of them wins.
+      // Two calls may change the flags at once if the offset needs no hold. The flags outside of
+      // kSettableFlags never change, so one of the calls wins.
       chan->open_flags = (chan->open_flags & ~kSettableFlags) | (call.word(2) & kSettableFlags);
       return 0;
     }

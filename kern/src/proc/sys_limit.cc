@@ -1,12 +1,13 @@
 // System calls on limits and priorities.
 //
-// A process has its limits from its parent. Those that the kernel can keep are kept: processor time
-// (the tick), file sizes, data and all memory (the stack does not count), processes of a user,
-// descriptors. The size of the stack and of core files (there are none) cannot be changed; what
-// nobody counts, resident and locked memory, has no limit and cannot get one.
+// A process inherits its limits. The kernel enforces the limits of processor time (at the tick), of
+// file sizes, of writable memory and of all memory (both without the stack), of the number of a
+// user's processes, and of the number of descriptors. The limits of the stack's size and of the
+// size of core files, which the kernel never writes, are fixed. Resident and locked memory are not
+// counted, so they are unlimited, and these limits are fixed, too.
 //
-// A process that is nice gets shorter slices of processor time (run_queue.cc), one that is the
-// opposite longer ones.
+// A process with a positive nice value gets shorter slices of processor time (run_queue.cc), a
+// process with a negative nice value gets longer slices.
 #include <algorithm>
 
 #include "core/errstr.h"
@@ -38,24 +39,25 @@ Result<void> check_change(const Process& process, int resource, const abi_rlimit
     if (limit.current == old.current && limit.maximum == old.maximum) return {};
     return fail(Errno::EPERM, "this limit is fixed: %lu", old.maximum);
   }
-  if (limit.maximum > old.maximum && process.who.uid != 0) return Errno::EPERM;
+  if (limit.maximum > old.maximum && process.credentials().uid != 0) return Errno::EPERM;
   if (resource == ABI_RLIMIT_NOFILE && limit.maximum > kMaxFds)
     return fail(Errno::EPERM, "a process has at most %d descriptors", kMaxFds);
   return {};
 }
 
-// 0..5 ticks more or fewer than usual (3).
+// Ticks to add to the usual slice of 3 ticks: -2 to 3.
 int32_t extra_slice_of(int nice) {
   return nice > 0 ? -((nice + 9) / 10) : (6 - nice) / 7;
 }
 
-Errno file_too_large(Process& process) {
+// Sends SIGXFSZ to the current thread, which exceeds the limit of file sizes. Returns EFBIG.
+Errno file_too_large() {
   const Guard guard(process_lock);
-  signal_post(process, ABI_SIGXFSZ);
+  signal_post_thread(self_thread(), ABI_SIGXFSZ);
   return Errno::EFBIG;
 }
 
-// Calls visit(process) for each process that getpriority and setpriority are about. ESRCH.
+// Calls visit(process) for each process that getpriority or setpriority selects. ESRCH.
 template <typename Visit>
 Result<void> visit_priorities(const SystemCall& call, Visit visit) REQUIRES(process_lock) {
   const int which = call.integer(0);
@@ -81,7 +83,7 @@ Result<void> visit_priorities(const SystemCall& call, Visit visit) REQUIRES(proc
 
 }  // namespace
 
-// What process 1 begins with.
+// The limits of process 1.
 constexpr Limits kLimits = [] {
   Limits limits{};
   for (abi_rlimit& limit : limits.of) limit = kNone;
@@ -124,7 +126,7 @@ Result<size_t> limit_allows_write(Process& process, Chan& chan, uint64_t offset,
     return size;
   if (chan.open_flags & ABI_O_APPEND) offset = stat.size;
   if (offset < limit) return std::min<uint64_t>(size, limit - offset);
-  return file_too_large(process);
+  return file_too_large();
 }
 
 Result<void> limit_allows_size(Process& process, Chan& chan, uint64_t size) {
@@ -132,7 +134,7 @@ Result<void> limit_allows_size(Process& process, Chan& chan, uint64_t size) {
   abi_stat stat;
   TRY(chan.device->stat(chan, stat));
   if ((stat.mode & ABI_S_IFMT) != ABI_S_IFREG || size <= stat.size) return {};
-  return file_too_large(process);
+  return file_too_large();
 }
 
 Result<int64_t> sys_rlimit(const SystemCall& call) {
@@ -164,14 +166,14 @@ Result<int64_t> sys_getpriority(const SystemCall& call) {
 
 Result<int64_t> sys_setpriority(const SystemCall& call) {
   const int nice = std::clamp(call.integer(2), kRudest, kNicest);
-  const Credentials& who = call.process.who;
+  const Credentials who = call.process.credentials();
   const Guard guard(process_lock);
   TRY(visit_priorities(call, [&](Process& process) -> Result<void> {
     if (who.uid != 0 && who.uid != process.who.uid && who.uid != process.who.real_uid)
       return Errno::EPERM;
     if (who.uid != 0 && nice < process.nice) return Errno::EACCES;
     process.nice = nice;
-    if (process.task) process.task->extra_slice = extra_slice_of(nice);
+    for (const Thread& thread : process.threads) thread.task->extra_slice = extra_slice_of(nice);
     return {};
   }));
   return 0;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int16_t kSeekSet = 0, kSeekCurrent = 1, kSeekEnd = 2;
 
-// EINVAL.
+// Translates l_type. EINVAL.
 Result<LockKind> kind_of(int16_t type) {
   switch (type) {
     case ABI_F_RDLCK:
@@ -35,7 +35,7 @@ Result<ByteRange> range_of(Chan& chan, const abi_flock& lock) {
   return byte_range(base, lock.start, lock.length);
 }
 
-// An open file that may have locks. EBADF, EINVAL.
+// Returns an open file that may have locks. EBADF, EINVAL.
 Result<Ref<Chan>> lockable(const SystemCall& call) {
   Ref<Chan> chan = TRY(fd_get(*call.process.fds, call.integer(0)));
   if (!chan->device->one_offset())

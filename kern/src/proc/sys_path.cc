@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kOpenRead = 4, kOpenWrite = 2, kOpenExecute = 1;  // access: R_OK, W_OK, X_OK
 
-// EINVAL if the call knows only `known` of the flags.
+// Returns `flags`; EINVAL if it contains flags that are not in `known`.
 Result<uint32_t> known_flags(uint32_t flags, uint32_t known) {
   return flags & ~known ? Result<uint32_t>(Errno::EINVAL) : Result<uint32_t>(flags);
 }
@@ -19,19 +19,21 @@ Result<void> change_directory(Process& process, Ref<Chan> chan) {
   abi_stat stat;
   TRY(chan->device->stat(*chan, stat));
   if (!chan->qid.directory) return Errno::ENOTDIR;
-  if (!permitted(stat.mode, stat.uid, stat.gid, process.who, kOpenExecute)) return Errno::EACCES;
-  process.cwd = std::move(chan);
+  if (!permitted(stat.mode, stat.uid, stat.gid, process.credentials(), kOpenExecute))
+    return Errno::EACCES;
+  const Guard guard(process.paths_lock);
+  std::swap(process.cwd, chan);  // the old directory is released after the lock
   return {};
 }
 
-// `name` of `length` bytes and its NUL into the `room` bytes at `address`. ERANGE.
+// Copies `name` of `length` bytes and its NUL to the `room` bytes at `address`. ERANGE.
 Result<int64_t> put_name(const char* name, size_t length, uint64_t address, uint64_t room) {
   if (length + 1 > room) return Errno::ERANGE;
   TRY(copy_to_user(address, name, length + 1));
   return static_cast<int64_t>(length + 1);
 }
 
-// The file of arguments 0 and 1 gets other attributes; argument `i` has the flags.
+// Changes attributes of the file that arguments 0 and 1 name; argument `i` has the flags.
 Result<int64_t> change_attributes(const SystemCall& call, unsigned i,
                                   const AttributeChange& change) {
   PathAt path;
@@ -40,11 +42,11 @@ Result<int64_t> change_attributes(const SystemCall& call, unsigned i,
   const Ref<Chan> chan = TRY(path.walk());
   if (change.mode && chan->qid.symlink)
     return fail(Errno::ENOTSUP, "a symbolic link has no permissions of its own");
-  TRY(chan->device->set_attributes(*chan, change, call.process.who));
+  TRY(chan->device->set_attributes(*chan, change, call.process.credentials()));
   return 0;
 }
 
-// EINVAL.
+// Translates a time of utimens. EINVAL.
 Result<std::optional<AttributeChange::Time>> time_argument(const abi_timespec& time) {
   using Time = AttributeChange::Time;
   if (time.nsec == ABI_UTIME_OMIT) return std::optional<Time>();
@@ -83,12 +85,12 @@ Result<int64_t> sys_access(const SystemCall& call) {
   if (want & ~static_cast<uint32_t>(kOpenRead | kOpenWrite | kOpenExecute)) return Errno::EINVAL;
   PathAt path;
   TRY(path.copy(call, 0, flags));
-  if (!(flags & ABI_AT_EACCESS)) path.act_as(call.process.who.real());
+  if (!(flags & ABI_AT_EACCESS)) path.act_as(call.process.credentials().real());
   const Ref<Chan> chan = TRY(path.walk());
   abi_stat stat;
   TRY(chan->device->stat(*chan, stat));
   if (!permitted(stat.mode, stat.uid, stat.gid, path.context().who, want)) return Errno::EACCES;
-  // Root too executes only what somebody may execute.
+  // Even root executes only files with some execute permission.
   if ((want & kOpenExecute) && !chan->qid.directory && (stat.mode & 0111) == 0)
     return Errno::EACCES;
   return 0;
@@ -106,20 +108,20 @@ Result<int64_t> sys_fchdir(const SystemCall& call) {
   const Ref<Chan> open = TRY(fd_get(*call.process.fds, call.integer(0)));
   if (!open->qid.directory) return Errno::ENOTDIR;
   PathContext context = call.process.path_context();
-  context.cwd = open.get();
+  context.cwd = open;
   TRY(change_directory(call.process, TRY(path_walk(context, "."))));
   return 0;
 }
 
 Result<int64_t> sys_getcwd(const SystemCall& call) {
-  const Process& process = call.process;
+  const PathContext context = call.process.path_context();
   char name[kMaxPath] = "/";
   size_t length = 1;
-  if (process.cwd) {
+  if (context.cwd) {
     abi_stat stat;
-    TRY(process.cwd->device->stat(*process.cwd, stat));
+    TRY(context.cwd->device->stat(*context.cwd, stat));
     if (stat.nlink == 0) return Errno::ENOENT;
-    length = TRY(chan_present_name(*call.process.path_context().ns, *process.cwd, name));
+    length = TRY(chan_present_name(*context.ns, *context.cwd, name));
   }
   return put_name(name, length, call.arguments[0], call.arguments[1]);
 }
@@ -127,7 +129,7 @@ Result<int64_t> sys_getcwd(const SystemCall& call) {
 Result<int64_t> sys_fd2path(const SystemCall& call) {
   const Ref<Chan> chan = TRY(fd_get(*call.process.fds, call.integer(0)));
   char name[kMaxPath];
-  const size_t length = TRY(chan_present_name(*call.process.path_context().ns, *chan, name));
+  const size_t length = TRY(chan_present_name(*call.process.ns, *chan, name));
   return put_name(name, length, call.arguments[1], call.arguments[2]);
 }
 

@@ -1,10 +1,10 @@
-// System call poll: waiting for any of several open files.
+// System call poll: waits for any of several open files.
 //
-// Each descriptor has a PollWaiter in the queues of its device from the first look on, until the
-// call ends (sched/wait.cc). After a sleep only those files are asked again whose device has woken
-// somebody, so a call with many descriptors costs little for one that becomes ready. The channels
-// are held for the time of the call, as by a read that waits. Everything is allocated before the
-// first look.
+// From the first check until the call ends, each descriptor has a PollWaiter in the queues of its
+// device (sched/wait.cc). After a sleep, a file is checked again only if its device has woken the
+// waiter or cannot wake pollers. So a call with many descriptors costs little when one becomes
+// ready. The call holds the channels until it ends, as a waiting read does. Everything is allocated
+// before the first check.
 #include <algorithm>
 #include <memory>
 
@@ -13,12 +13,12 @@
 
 namespace {
 
-// Between two looks at what cannot tell.
+// Pause between two checks of files whose device cannot wake pollers.
 constexpr Nanoseconds kPollStep{8'000'000};
 
 struct PolledFile {
   explicit PolledFile(Poller& poller) : waiter(poller) {}
-  Ref<Chan> chan;  // it goes after the waiter
+  Ref<Chan> chan;  // released after the waiter
   PollWaiter waiter;
 };
 
@@ -33,17 +33,18 @@ class PollSet {
   PollSet(const PollSet&) = delete;
   PollSet& operator=(const PollSet&) = delete;
 
-  // The `count` entries at `address`. EFAULT, EINVAL, ENOMEM.
+  // Copies the `count` entries at `address`. EFAULT, EINVAL, ENOMEM.
   Result<void> make(FdTable& fds, uint64_t address, uint64_t count);
-  // Until one is ready or the deadline has come; how many are. EINTR.
+  // Waits until a file is ready or the deadline has passed. Returns the number of ready files.
+  // EINTR.
   Result<int> wait(Nanoseconds deadline);
-  // Gives the program the entries with what is ready. EFAULT.
+  // Copies the entries with the results to the program. EFAULT.
   Result<void> put(uint64_t address) {
     return copy_to_user(address, entries_, count_ * sizeof(abi_pollfd));
   }
 
  private:
-  static constexpr size_t kSmall = 4;  // as many need no allocation
+  static constexpr size_t kSmall = 4;  // up to this many entries need no allocation
   static constexpr size_t kSize = sizeof(PolledFile) + sizeof(abi_pollfd);
 
   void look(abi_pollfd& entry, PolledFile& file, bool first);
@@ -112,17 +113,18 @@ Result<int> PollSet::wait(Nanoseconds deadline) {
 }  // namespace
 
 Result<int64_t> sys_poll(const SystemCall& call) {
-  Process& process = call.process;
+  call.thread.restart = Restart::kUnlessHandled;
+  Thread& thread = call.thread;
   PollSet set;
-  TRY(set.make(*process.fds, call.arguments[0], call.arguments[1]));
-  if (!process.restarted) {
-    process.sleep_deadline = kForever;
+  TRY(set.make(*call.process.fds, call.arguments[0], call.arguments[1]));
+  if (!thread.restarted) {
+    thread.sleep_deadline = kForever;
     if (call.arguments[2])
-      process.sleep_deadline = deadline_after(TRY(get_duration(call.arguments[2])));
+      thread.sleep_deadline = deadline_after(TRY(get_duration(call.arguments[2])));
   }
-  TemporaryMask mask(process);
+  TemporaryMask mask(thread);
   if (call.arguments[3]) TRY(mask.set(call.arguments[3]));
-  Result<int> ready = set.wait(process.sleep_deadline);
+  Result<int> ready = set.wait(thread.sleep_deadline);
   if (!ready) {
     mask.keep();
     return ready.error();

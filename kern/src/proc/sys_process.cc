@@ -8,49 +8,54 @@
 
 namespace {
 
-// What waits is the parent's alone, and before the fork. What comes to its group from now on is the
-// child's too (process_insert).
-Result<void> begin_fork(Process& parent) {
+// EINTR if a signal is pending: the parent takes it before the fork is restarted, and the child
+// does not get it. Signals that are sent to the parent's group after this function also reach the
+// child (process_insert).
+Result<void> begin_fork(Thread& thread) {
   const Guard guard(process_lock);
-  if (signal_deliverable(parent)) return Errno::EINTR;
+  Process& parent = thread.process;
+  if (signal_deliverable(thread)) return Errno::EINTR;
   parent.group_signals = 0;
   return {};
 }
 
-// Everything that a child has of its parent.
-Result<void> copy_process(Process& parent, Process& child, const TrapFrame& frame) {
+// Copies everything that a child inherits. The child gets one thread, a copy of `from`.
+Result<void> copy_process(Thread& from, Process& child, TrapFrame frame) {
+  Process& parent = from.process;
   child.space = TRY(parent.space->fork());
   child.fds = TRY(fd_table_copy(*parent.fds));
   child.ns = parent.ns;
-  child.cwd = parent.cwd;
-  child.umask = parent.umask;
-  child.start_frame = frame;
-  child.start_frame.rax = 0;
-  child.user_registers.fs_base = parent.user_registers.fs_base;
+  child.umask = parent.umask.load();
+  {
+    const Guard guard(parent.paths_lock);
+    child.cwd = parent.cwd;
+  }
+  frame.rax = 0;
+  Thread& thread = *TRY(thread_create(child, frame));
+  thread.user_registers.fs_base = from.user_registers.fs_base;
+  thread.signal_stack = from.signal_stack;
+  thread.task->extra_slice = from.task->extra_slice;
   {
     const InterruptsOff off;
-    fpu_save(*child.user_registers.fpu);
+    fpu_save(*thread.user_registers.fpu);
   }
   {
     const Guard guard(process_lock);
+    thread.blocked = from.blocked;
     child.who = parent.who;
     child.secure = parent.secure;
     child.left_terminal = parent.left_terminal;
-    child.blocked = parent.blocked;
     child.actions = parent.actions;
     child.limits = parent.limits;
-    child.signal_stack = parent.signal_stack;
     child.nice = parent.nice;
     process_set_path(child, parent.path);
     child.program = parent.program;
   }
-  TRY(process_make_task(child));
-  child.task->extra_slice = parent.task->extra_slice;
   timers_cpu_limited(child);
   return process_insert(child, &parent);
 }
 
-// The process that setpgid and getpgid are about. ESRCH.
+// Returns the process that getpgid, setpgid or getsid selects. ESRCH.
 Result<Process*> process_or_self(const SystemCall& call, int pid) REQUIRES(process_lock) {
   if (pid == 0) return &call.process;
   Process* const process = pid > 0 ? process_find(static_cast<uint32_t>(pid)) : nullptr;
@@ -65,10 +70,11 @@ Result<int64_t> sys_exit(const SystemCall& call) {
 }
 
 Result<int64_t> sys_fork(const SystemCall& call) {
-  TRY(begin_fork(call.process));
+  call.thread.restart = Restart::kAlways;
+  TRY(begin_fork(call.thread));
   TRY(limit_allows_process(call.process));
   Process* const child = TRY(process_create());
-  const Result<void> result = copy_process(call.process, *child, call.frame);
+  const Result<void> result = copy_process(call.thread, *child, call.frame);
   if (!result) {
     if (result.error() == Errno::ENOMEM && planted(Planted::kForkError)) child->fds = nullptr;
     if (planted(Planted::kForkSpace)) static_cast<void>(child->space.release());
@@ -76,8 +82,9 @@ Result<int64_t> sys_fork(const SystemCall& call) {
     return result.error();
   }
   const uint32_t pid = child->pid;
-  task_forked(*call.process.task, *child->task);
-  task_start(child->task);
+  Thread& thread = *child->threads.front();
+  task_forked(*call.thread.task, *thread.task);
+  thread_start(thread);
   return pid;
 }
 
@@ -96,28 +103,34 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     arguments.environment = TRY(arguments.add_from_user(call.arguments[2]));
     program = TRY(program_load(process.path_context(), path.view(), arguments));
   }
-  // From here on nothing fails.
+  TRY(threads_end_others());
+  // Nothing fails from here on.
+  user_probes_thread_left(call.thread.id());
   user_probes_process_left(process.pid, ProcessLeft::kOtherProgram);
   posix_timers_delete(process);
   fd_close_for_exec(*process.fds);
   {
+    Thread& thread = call.thread;
     const Guard guard(process_lock);
     process.max_resident = process_usage(process).max_resident;
     std::swap(process.space, program.space);
     process.space->activate();
-    process.signal_stack = {.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
-    user_registers_set_fs_base(process.user_registers, 0);
-    fpu_init(*process.user_registers.fpu);
-    fpu_restore(*process.user_registers.fpu);
+    thread.id_address = 0;
+    thread.signal_stack = {.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
+    user_registers_set_fs_base(thread.user_registers, 0);
+    fpu_init(*thread.user_registers.fpu);
+    fpu_restore(*thread.user_registers.fpu);
     process_set_path(process, program.file->path ? program.file->path : path.view());
     signals_reset_for_exec(process);
     process.program = program.description;
+    const Guard paths_guard(process.paths_lock);
     process.who = program.who;
     process.secure = program.secure;
-    trace_program_changed(*process.task);
+    thread.task->thread_in_context = 0;
+    trace_program_changed(*thread.task);
   }
   call.frame = program.frame;
-  return static_cast<int64_t>(call.frame.rax);  // and the old address space goes
+  return static_cast<int64_t>(call.frame.rax);  // the old address space is released
 }
 
 Result<int64_t> sys_wait4(const SystemCall& call) {
@@ -199,7 +212,8 @@ Result<int64_t> sys_getsid(const SystemCall& call) {
 
 Result<int64_t> sys_setsid(const SystemCall& call) {
   const Guard guard(process_lock);
-  // Of its own group, or one that it has left to others.
+  // EPERM if the number of a group is the process's PID: the process leads the group, or has left
+  // it while it has other members.
   for (const Process& other : all_processes) {
     if (other.group == call.process.pid) return Errno::EPERM;
   }
@@ -209,12 +223,12 @@ Result<int64_t> sys_setsid(const SystemCall& call) {
 }
 
 Result<int64_t> sys_umask(const SystemCall& call) {
-  return std::exchange(call.process.umask, call.word(0) & 0777);
+  return call.process.umask.exchange(call.word(0) & 0777);
 }
 
 Result<int64_t> sys_set_tls(const SystemCall& call) {
   if (call.arguments[0] >= kUserEnd) return Errno::EINVAL;
-  user_registers_set_fs_base(call.process.user_registers, call.arguments[0]);
+  user_registers_set_fs_base(call.thread.user_registers, call.arguments[0]);
   return 0;
 }
 

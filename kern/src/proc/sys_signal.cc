@@ -13,7 +13,8 @@ bool valid_signal(int signal) {
   return signal > 0 && signal < ABI_SIGNAL_COUNT;
 }
 
-// kill(-1): every process that the caller may signal, but process 1 and the caller.
+// Implements kill(-1): sends the signal to every process that the caller may signal, except process
+// 1 and the caller.
 Result<void> signal_everybody(Process& sender, int signal) {
   bool sent = false;
   const Guard guard(process_lock);
@@ -38,7 +39,7 @@ Result<int64_t> sys_kill(const SystemCall& call) {
     TRY(signal_everybody(call.process, signal));
   } else {
     TRY(process_signal(pid == 0 ? -static_cast<int>(call.process.group) : pid, signal,
-                       call.process.who));
+                       call.process.credentials()));
   }
   return 0;
 }
@@ -72,17 +73,17 @@ Result<int64_t> sys_sigprocmask(const SystemCall& call) {
   if (call.arguments[1]) TRY(get_user(call.arguments[1], given));
   {
     const Guard guard(process_lock);
-    old = call.process.blocked;
+    old = call.thread.blocked;
     if (call.arguments[1]) {
       switch (call.integer(0)) {
         case kHowSet:
-          signal_set_mask(call.process, given);
+          signal_set_mask(call.thread, given);
           break;
         case kHowBlock:
-          signal_set_mask(call.process, old | given);
+          signal_set_mask(call.thread, old | given);
           break;
         case kHowUnblock:
-          signal_set_mask(call.process, old & ~given);
+          signal_set_mask(call.thread, old & ~given);
           break;
         default:
           return Errno::EINVAL;
@@ -96,25 +97,26 @@ Result<int64_t> sys_sigprocmask(const SystemCall& call) {
 TemporaryMask::~TemporaryMask() {
   if (!is_set_) return;
   const Guard guard(process_lock);
-  process_.has_saved_mask = false;
-  signal_set_mask(process_, process_.saved_mask);
+  thread_.has_saved_mask = false;
+  signal_set_mask(thread_, thread_.saved_mask);
 }
 
 Result<void> TemporaryMask::set(uint64_t address) {
   uint64_t mask;
   TRY(get_user(address, mask));
   const Guard guard(process_lock);
-  if (!process_.has_saved_mask) {
-    process_.saved_mask = process_.blocked;
-    process_.has_saved_mask = true;
+  if (!thread_.has_saved_mask) {
+    thread_.saved_mask = thread_.blocked;
+    thread_.has_saved_mask = true;
   }
-  signal_set_mask(process_, mask);
+  signal_set_mask(thread_, mask);
   is_set_ = true;
   return {};
 }
 
 Result<int64_t> sys_sigsuspend(const SystemCall& call) {
-  TemporaryMask mask(call.process);
+  call.thread.restart = Restart::kUnlessHandled;
+  TemporaryMask mask(call.thread);
   TRY(mask.set(call.arguments[0]));
   mask.keep();
   const Guard guard(process_lock);
@@ -127,32 +129,34 @@ Result<int64_t> sys_sigpending(const SystemCall& call) {
   uint64_t pending;
   {
     const Guard guard(process_lock);
-    pending = call.process.pending & call.process.blocked;
+    pending = signals_pending(call.thread) & call.thread.blocked;
   }
   TRY(put_user(call.arguments[0], pending));
   return 0;
 }
 
 Result<int64_t> sys_sigtimedwait(const SystemCall& call) {
-  Process& process = call.process;
+  call.thread.restart = Restart::kUnlessHandled;
+  Thread& thread = call.thread;
   uint64_t wanted;
   TRY(get_user(call.arguments[0], wanted));
   wanted &= ~kUnblockableSignals;
-  if (!process.restarted) {
-    process.sleep_deadline = kForever;
+  if (!thread.restarted) {
+    thread.sleep_deadline = kForever;
     if (call.arguments[2])
-      process.sleep_deadline = deadline_after(TRY(get_duration(call.arguments[2])));
+      thread.sleep_deadline = deadline_after(TRY(get_duration(call.arguments[2])));
   }
   SignalQueue dropped;
   TakenSignal taken;
   const Result<void> waited = [&]() -> Result<void> {
     const Guard guard(process_lock);
-    process.awaited = wanted;
-    const Result<void> result = process.signal_wait.wait(
-        process_lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return process.pending & wanted; },
-        process.sleep_deadline);
-    process.awaited = 0;
-    if (result) taken = signal_take(process, wanted, dropped);
+    thread.awaited = wanted;
+    const Result<void> result = thread.signal_wait.wait(
+        process_lock,
+        [&]() REQUIRES(process_lock) { return (signals_pending(thread) & wanted) != 0; },
+        thread.sleep_deadline);
+    thread.awaited = 0;
+    if (result) taken = signal_take(thread, wanted, dropped);
     return result;
   }();
   signal_queue_free(dropped);
@@ -169,9 +173,9 @@ Result<int64_t> sys_sigqueue(const SystemCall& call) {
 }
 
 Result<int64_t> sys_sigaltstack(const SystemCall& call) {
-  Process& process = call.process;
-  const bool is_on = on_signal_stack(process, call.frame.rsp);
-  abi_stack old = process.signal_stack;
+  Thread& thread = call.thread;
+  const bool is_on = on_signal_stack(thread, call.frame.rsp);
+  abi_stack old = thread.signal_stack;
   if (is_on) old.flags |= ABI_SS_ONSTACK;
   if (call.arguments[0]) {
     abi_stack stack;
@@ -185,13 +189,13 @@ Result<int64_t> sys_sigaltstack(const SystemCall& call) {
     } else if (stack.base >= kUserEnd || stack.size > kUserEnd - stack.base) {
       return Errno::EFAULT;
     }
-    process.signal_stack = stack;
+    thread.signal_stack = stack;
   }
   if (call.arguments[1]) TRY(put_user(call.arguments[1], old));
   return 0;
 }
 
 Result<int64_t> sys_sigreturn(const SystemCall& call) {
-  if (!signal_return(call.process, call.frame)) signal_force(call.process, ABI_SIGSEGV);
+  if (!signal_return(call.thread, call.frame)) signal_force(call.thread, ABI_SIGSEGV);
   return 0;
 }

@@ -1,4 +1,4 @@
-// ioctl: what terminals are asked, with the argument of each request copied in or out.
+// ioctl: requests to terminals. Copies the argument of each request from or to the program.
 #include "proc/system_call.h"
 
 namespace {
@@ -19,7 +19,7 @@ Result<int64_t> out(Chan& chan, const SystemCall& call) {
   return 0;
 }
 
-// The argument is the number itself.
+// Gives the device the argument itself, as a number.
 Result<int64_t> by_value(Chan& chan, const SystemCall& call) {
   int value = call.integer(2);
   TRY(chan.device->ioctl(chan, call.word(1), &value));

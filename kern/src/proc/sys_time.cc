@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr Nanoseconds kTick{kSecond / kTickHz};
 
-// Sleepers until a time of day, who look again when the clock has been set.
+// Tasks that sleep until a time of day; they check again when the clock has been set.
 constinit Spinlock clock_lock{LockRank::kDevice};
 constinit WaitQueue clock_sleepers;
 constinit uint64_t clock_sets GUARDED_BY(clock_lock) = 0;
@@ -22,13 +22,13 @@ bool is_monotonic(int clock) {
   return clock >= ABI_CLOCK_MONOTONIC && clock <= ABI_CLOCK_BOOTTIME;
 }
 
-// EINTR.
+// Sleeps until a time of day. EINTR.
 Result<void> sleep_until_wall(Nanoseconds time) {
   for (;;) {
     const Guard guard(clock_lock);
     const uint64_t seen = clock_sets;
     const Result<void> waited = clock_sleepers.wait(
-        clock_lock, [&]() NO_THREAD_SAFETY_ANALYSIS { return clock_sets != seen; },
+        clock_lock, [&]() REQUIRES(clock_lock) { return clock_sets != seen; },
         deadline_at(ABI_CLOCK_REALTIME, time));
     if (waited) continue;
     if (waited.error() == Errno::ETIMEDOUT) return {};
@@ -60,7 +60,7 @@ Result<Nanoseconds> get_duration(uint64_t address) {
 }
 
 Nanoseconds deadline_after(Nanoseconds duration) {
-  return monotonic_now() + duration;  // neither has more than 63 bits
+  return monotonic_now() + duration;  // both have at most 63 bits
 }
 
 Nanoseconds deadline_at(int clock, Nanoseconds time) {
@@ -70,6 +70,7 @@ Nanoseconds deadline_at(int clock, Nanoseconds time) {
 }
 
 Result<int64_t> sys_nanosleep(const SystemCall& call) {
+  call.thread.restart = Restart::kUnlessHandled;
   const int clock = call.integer(0);
   const bool absolute = call.integer(1) & ABI_TIMER_ABSTIME;
   const uint64_t left = call.arguments[3];
@@ -84,11 +85,11 @@ Result<int64_t> sys_nanosleep(const SystemCall& call) {
     }
     return 0;
   }
-  Process& process = call.process;
-  if (!process.restarted) process.sleep_deadline = deadline_after(time);
-  const Result<void> slept = task_sleep_until(process.sleep_deadline);
+  Thread& thread = call.thread;
+  if (!thread.restarted) thread.sleep_deadline = deadline_after(time);
+  const Result<void> slept = task_sleep_until(thread.sleep_deadline);
   if (slept) return 0;
-  if (left) TRY(put_left(left, process.sleep_deadline));
+  if (left) TRY(put_left(left, thread.sleep_deadline));
   return slept.error();
 }
 
@@ -100,8 +101,10 @@ Result<int64_t> sys_clock_gettime(const SystemCall& call) {
   } else if (is_monotonic(clock)) {
     time = monotonic_now();
   } else if (clock == ABI_CLOCK_PROCESS_CPUTIME_ID || clock == ABI_CLOCK_THREAD_CPUTIME_ID) {
-    const Task& task = *call.process.task;
-    time = {(task.user_ticks + task.system_ticks) * kTick.value};
+    const Guard guard(process_lock);
+    const Usage usage = clock == ABI_CLOCK_THREAD_CPUTIME_ID ? thread_usage(call.thread)
+                                                             : process_usage(call.process);
+    time = {(usage.user_ticks + usage.system_ticks) * kTick.value};
     resolution = kTick;
   } else {
     return Errno::EINVAL;
@@ -111,11 +114,12 @@ Result<int64_t> sys_clock_gettime(const SystemCall& call) {
   return 0;
 }
 
-// Timers that are armed for a time of day keep the moment that was meant before.
+// Timers that are armed for a time of day do not notice the change: they expire at the monotonic
+// time that was computed when they were armed.
 Result<int64_t> sys_clock_settime(const SystemCall& call) {
   if (call.integer(0) != ABI_CLOCK_REALTIME) return Errno::EINVAL;
   const Nanoseconds time = TRY(get_duration(call.arguments[1]));
-  if (call.process.who.uid != 0) return Errno::EPERM;
+  if (call.process.credentials().uid != 0) return Errno::EPERM;
   wall_set(time);
   const Guard guard(clock_lock);
   clock_sets++;

@@ -20,6 +20,7 @@ Result<TimerSetting> get_setting(uint64_t address) {
   return setting;
 }
 
+// Finds the timer of argument 0. The timer stays valid while the process's timers_mutex is held.
 Result<PosixTimer*> get_timer(const SystemCall& call) {
   return posix_timer_find(call.process, call.integer(0));
 }
@@ -27,6 +28,7 @@ Result<PosixTimer*> get_timer(const SystemCall& call) {
 }  // namespace
 
 Result<int64_t> sys_setitimer(const SystemCall& call) {
+  const MutexGuard timers(call.process.timers_mutex);
   const int which = call.integer(0);
   const TimerSetting old = TRY(timer_get(call.process, which));
   if (call.arguments[1]) {
@@ -52,10 +54,12 @@ Result<int64_t> sys_timer_create(const SystemCall& call) {
   }
   abi_sigevent event;
   if (call.arguments[1]) TRY(get_user(call.arguments[1], event));
+  const MutexGuard timers(call.process.timers_mutex);
   return TRY(posix_timer_create(call.process, clock, call.arguments[1] ? &event : nullptr));
 }
 
 Result<int64_t> sys_timer_settime(const SystemCall& call) {
+  const MutexGuard timers(call.process.timers_mutex);
   PosixTimer& timer = *TRY(get_timer(call));
   TimerSetting setting = TRY(get_setting(call.arguments[2]));
   const bool absolute = call.integer(1) & ABI_TIMER_ABSTIME;
@@ -70,18 +74,21 @@ Result<int64_t> sys_timer_settime(const SystemCall& call) {
 }
 
 Result<int64_t> sys_timer_gettime(const SystemCall& call) {
+  const MutexGuard timers(call.process.timers_mutex);
   PosixTimer& timer = *TRY(get_timer(call));
   TRY(put_user(call.arguments[1], itimerspec_of(posix_timer_get(timer))));
   return 0;
 }
 
 Result<int64_t> sys_timer_overrun(const SystemCall& call) {
+  const MutexGuard timers(call.process.timers_mutex);
   const PosixTimer& timer = *TRY(get_timer(call));
   const Guard guard(process_lock);
   return posix_timer_overrun(timer);
 }
 
 Result<int64_t> sys_timer_delete(const SystemCall& call) {
+  const MutexGuard timers(call.process.timers_mutex);
   posix_timer_delete(TRY(get_timer(call)));
   return 0;
 }

@@ -1,9 +1,10 @@
-// System calls on users and groups: who a process is.
+// System calls on users and groups: the ids of a process.
 //
-// A process has a real user (who started it), an effective one (whose rights it has) and a saved
-// one (which a set-user-id program may become again), and the same of groups. Without being root
-// it may give each of the three the value of any of them; what the C library has besides
-// (setuid, seteuid, setreuid) is made of that.
+// A process has a real user (who started it), an effective user (whose rights it has) and a saved
+// user (which a set-user-id program may become again). It also has a real, an effective and a saved
+// group. A process without root's rights may set each of its user ids to one of its three user ids,
+// and each of its group ids to one of its three group ids. The C library implements setuid, seteuid
+// and setreuid with setresuid.
 #include <algorithm>
 
 #include "proc/system_call.h"
@@ -12,14 +13,14 @@ namespace {
 
 constexpr uint32_t kUnchanged = UINT32_MAX;
 
-// The three ids of one kind.
+// A process's three user ids, or its three group ids.
 struct Ids {
   uint32_t &real, &effective, &saved;
 
   bool has(uint32_t id) const { return id == real || id == effective || id == saved; }
 };
 
-// EPERM.
+// Sets the IDs if the process may do so. EPERM.
 Result<int64_t> set_ids(const SystemCall& call, bool is_root, Ids ids) {
   const uint32_t wanted[3] = {call.word(0), call.word(1), call.word(2)};
   for (const uint32_t id : wanted) {
@@ -34,8 +35,9 @@ Result<int64_t> set_ids(const SystemCall& call, bool is_root, Ids ids) {
 
 }  // namespace
 
+// Process::who changes with process_lock and paths_lock held, so either lock is enough to read it.
 Result<int64_t> sys_getids(const SystemCall& call) {
-  const Credentials& who = call.process.who;
+  const Credentials who = call.process.credentials();
   const abi_ids ids = {.uid = who.real_uid,
                        .effective_uid = who.uid,
                        .saved_uid = who.saved_uid,
@@ -49,18 +51,20 @@ Result<int64_t> sys_getids(const SystemCall& call) {
 
 Result<int64_t> sys_setresuid(const SystemCall& call) {
   const Guard guard(process_lock);
+  const Guard paths_guard(call.process.paths_lock);
   Credentials& who = call.process.who;
   return set_ids(call, who.uid == 0, {who.real_uid, who.uid, who.saved_uid});
 }
 
 Result<int64_t> sys_setresgid(const SystemCall& call) {
   const Guard guard(process_lock);
+  const Guard paths_guard(call.process.paths_lock);
   Credentials& who = call.process.who;
   return set_ids(call, who.uid == 0, {who.real_gid, who.gid, who.saved_gid});
 }
 
 Result<int64_t> sys_getgroups(const SystemCall& call) {
-  const Credentials& who = call.process.who;
+  const Credentials who = call.process.credentials();
   const int room = call.integer(0);
   if (room == 0) return who.group_count;
   if (room < 0 || static_cast<uint32_t>(room) < who.group_count) return Errno::EINVAL;
@@ -69,12 +73,13 @@ Result<int64_t> sys_getgroups(const SystemCall& call) {
 }
 
 Result<int64_t> sys_setgroups(const SystemCall& call) {
-  if (call.process.who.uid != 0) return Errno::EPERM;
+  if (call.process.credentials().uid != 0) return Errno::EPERM;
   const uint64_t count = call.arguments[0];
   if (count > ABI_GROUPS_MAX) return Errno::EINVAL;
   uint32_t groups[ABI_GROUPS_MAX] = {};
   TRY(copy_from_user(groups, call.arguments[1], count * sizeof(uint32_t)));
   const Guard guard(process_lock);
+  const Guard paths_guard(call.process.paths_lock);
   Credentials& who = call.process.who;
   std::copy(groups, groups + count, who.groups);
   who.group_count = static_cast<uint32_t>(count);

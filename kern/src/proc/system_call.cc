@@ -1,4 +1,4 @@
-// From the trap to the function of a system call, and back.
+// Dispatch of system calls: from the trap to the function of the call, and back.
 #include "proc/system_call.h"
 
 #include "arch/x86_64/time.h"
@@ -14,44 +14,31 @@ constexpr Handler kHandlers[] = {
 };
 static_assert(sizeof(kHandlers) / sizeof(kHandlers[0]) == ABI_SYS_COUNT);
 
-// How the call goes on after a signal.
-Restart restart_of(int64_t number) {
-  switch (number) {
-    case ABI_SYS_fork:
-      return Restart::kAlways;
-    case ABI_SYS_sigsuspend:
-    case ABI_SYS_nanosleep:
-    case ABI_SYS_poll:
-    case ABI_SYS_sigtimedwait:
-      return Restart::kUnlessHandled;
-    default:
-      return Restart::kAfterHandler;
-  }
-}
-
 }  // namespace
 
 void system_call(TrapFrame& frame) {
   Task& task = *current_task();
-  Process& process = *task.process;
+  Thread& thread = *task.thread;
   const uint64_t number = frame.rax;
   if (number != ABI_SYS_errstr) task.error_string[0] = '\0';
   if (number >= ABI_SYS_COUNT) {
     frame.rax = static_cast<uint64_t>(-static_cast<int64_t>(Errno::ENOSYS));
     return;
   }
-  process.call_number = static_cast<int64_t>(number);
-  process.restart = Restart::kNone;
-  const SystemCall call{
-      process, frame, {frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9}};
+  thread.call_number = static_cast<int64_t>(number);
+  thread.restart = Restart::kAfterHandler;  // unless the call changes it
+  const SystemCall call{thread.process,
+                        thread,
+                        frame,
+                        {frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9}};
   Result<int64_t> result = kHandlers[number](call);
-  process.restarted = false;
+  thread.restarted = false;
+  if (result || result.error() != Errno::EINTR) thread.restart = Restart::kNone;
   if (!result) {
-    if (result.error() == Errno::EINTR) process.restart = restart_of(process.call_number);
     frame.rax = static_cast<uint64_t>(-static_cast<int64_t>(result.error()));
     return;
   }
-  // sigreturn has put back all registers.
+  // sigreturn has restored all registers.
   if (number != ABI_SYS_sigreturn) frame.rax = static_cast<uint64_t>(*result);
 }
 
@@ -72,10 +59,13 @@ Result<void> PathAt::copy(const SystemCall& call, unsigned i, uint32_t flags) {
   if (is_empty && !(flags & ABI_AT_EMPTY_PATH)) return Errno::ENOENT;
   if (!is_empty && (view().front() == '/' || view().front() == '#')) return {};
   if (call.integer(i) == ABI_AT_FDCWD) return {};
-  directory_ = TRY(fd_get(*call.process.fds, call.integer(i)));
-  if (is_empty) return {};
-  if (!directory_->qid.directory) return Errno::ENOTDIR;
-  context_.cwd = directory_.get();
+  Ref<Chan> directory = TRY(fd_get(*call.process.fds, call.integer(i)));
+  if (is_empty) {
+    directory_ = std::move(directory);
+    return {};
+  }
+  if (!directory->qid.directory) return Errno::ENOTDIR;
+  context_.cwd = std::move(directory);
   return {};
 }
 

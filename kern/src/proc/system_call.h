@@ -9,9 +9,10 @@
 #include "lib/result.h"
 #include "proc/process_impl.h"
 
-// A system call being made: by whom, and the six argument registers.
+// A system call: its caller, and the six argument registers.
 struct SystemCall {
   Process& process;
+  Thread& thread;
   TrapFrame& frame;
   uint64_t arguments[6];
 
@@ -19,19 +20,19 @@ struct SystemCall {
   uint32_t word(unsigned i) const { return static_cast<uint32_t>(arguments[i]); }
 };
 
-// Each returns what rax gets, or its error.
+// Each function returns the value for rax, or an error.
 #define DECLARE_SYSTEM_CALL(name, number) Result<int64_t> sys_##name(const SystemCall& call);
 ABI_SYSCALLS(DECLARE_SYSTEM_CALL)
 #undef DECLARE_SYSTEM_CALL
 
-// For TrapHandlers.
+// Handles system calls (TrapHandlers).
 void system_call(TrapFrame& frame);
 
-// A path argument, copied in. EFAULT, ENAMETOOLONG; ENOENT when it is empty.
+// A path argument, copied from the program. EFAULT, ENAMETOOLONG; ENOENT when it is empty.
 class UserPath {
  public:
   Result<void> copy(uint64_t address);
-  // The same, but it may be empty.
+  // Copies a path that may be empty. EFAULT, ENAMETOOLONG.
   Result<void> copy_any(uint64_t address);
   std::string_view view() const { return {text_, size_}; }
 
@@ -43,24 +44,25 @@ class UserPath {
 // fcntl's ABI_F_GETLK, ABI_F_SETLK and ABI_F_SETLKW.
 Result<int64_t> record_lock_command(const SystemCall& call);
 
-// Two arguments, an open directory (or ABI_AT_FDCWD) and a path that begins there if it is
-// relative.
+// Two arguments of a call: an open directory (or ABI_AT_FDCWD), and a path. If the path is
+// relative, it starts in this directory.
 class PathAt {
  public:
-  // Arguments `i` and `i + 1`. An empty path is only taken with ABI_AT_EMPTY_PATH in `flags`.
-  // EBADF, ENOTDIR, EFAULT, ENAMETOOLONG, ENOENT.
+  // Copies arguments `i` and `i + 1`. An empty path requires ABI_AT_EMPTY_PATH in `flags`. EBADF,
+  // ENOTDIR, EFAULT, ENAMETOOLONG, ENOENT.
   Result<void> copy(const SystemCall& call, unsigned i, uint32_t flags = 0);
   const PathContext& context() const { return context_; }
-  // The walk has the rights of `who` instead of the process's effective ones.
+  // Walks with the rights of `who` instead of the process's effective ones.
   void act_as(const Credentials& who) { context_.who = who; }
   std::string_view view() const { return path_.view(); }
-  // The file: for an empty path the open one. With ABI_AT_SYMLINK_NOFOLLOW in copy's `flags` a link
-  // at the end of the path is the file.
+  // Returns the file that the path names. An empty path names the open file of argument `i`, or the
+  // current directory if this argument is ABI_AT_FDCWD. With ABI_AT_SYMLINK_NOFOLLOW in copy's
+  // `flags`, a link at the end of the path is not followed.
   Result<Ref<Chan>> walk() const;
 
  private:
   UserPath path_;
-  Ref<Chan> directory_;
+  Ref<Chan> directory_;  // the file that an empty path names
   PathContext context_{};
   uint32_t flags_ = 0;
 };
@@ -75,53 +77,55 @@ Result<void> get_user(uint64_t address, T& value) {
   return copy_from_user(&value, address, sizeof(T));
 }
 
-// As times and wait4 give it.
+// Converts usage to the format of times and wait4.
 abi_rusage rusage_of(const Usage& usage);
 
 // --- Limits (sys_limit.cc).
 
-// Another process of its user. EAGAIN.
+// Checks that the real user of `process` may have another process. EAGAIN.
 Result<void> limit_allows_process(const Process& process);
-// `more` bytes of memory, writable or not. ENOMEM. May sleep.
+// Checks that the process may have `more` bytes of memory, writable or not. ENOMEM. May sleep.
 Result<void> limit_allows_memory(Process& process, uint64_t more, bool writable);
-// How much of a write of `size` bytes to the open file `chan` at `offset` may be made: all, or what
-// is below the limit of file sizes; EFBIG, and SIGXFSZ, if that is nothing.
+// Returns how much of a write of `size` bytes to the open file `chan` at `offset` is below the
+// limit of file sizes. EFBIG, and SIGXFSZ, if no byte is below the limit.
 Result<size_t> limit_allows_write(Process& process, Chan& chan, uint64_t offset, size_t size);
-// A change of the file's size to `size` bytes. EFBIG, and SIGXFSZ, if it would grow beyond the
-// limit.
+// Checks that the file's size may be changed to `size` bytes. EFBIG, and SIGXFSZ, if the file would
+// grow beyond the limit.
 Result<void> limit_allows_size(Process& process, Chan& chan, uint64_t size);
 
 // --- Times.
 
 inline constexpr Nanoseconds kForever{UINT64_MAX};
 abi_timespec timespec_of(Nanoseconds time);
-// How long a call is to wait, or a time; the longest that there is for longer ones. EINVAL.
+// Converts a duration or a time. Returns INT64_MAX nanoseconds if the value is too large. EINVAL.
 Result<Nanoseconds> duration_of(const abi_timespec& time);
-// The same of an abi_timespec of the program's. EFAULT too.
+// Converts an abi_timespec in user memory with duration_of. EINVAL, EFAULT.
 Result<Nanoseconds> get_duration(uint64_t address);
-// When it is over: a deadline, kForever at most.
+// Returns the monotonic time that is `duration` from now.
 Nanoseconds deadline_after(Nanoseconds duration);
-// When the clock (ABI_CLOCK_REALTIME, or one that is monotonic) shows `time`, as things are.
+// Returns the monotonic time when the clock (ABI_CLOCK_REALTIME, or a monotonic one) will show
+// `time` unless it is set again.
 Nanoseconds deadline_at(int clock, Nanoseconds time);
 
 // --- Signals.
 
-// Another mask of blocked signals for the time of one call, which a signal that it lets through
-// interrupts. The mask comes back at the end; after an interruption when the handler returns, or
-// when the call, which is made again, has ended.
+// Replaces the thread's mask of blocked signals during one system call. Signals outside of the new
+// mask interrupt the call. The old mask is restored when the call ends. If a signal has interrupted
+// the call, the old mask is restored when the signal's handler returns, or when the restarted call
+// has ended.
 class TemporaryMask {
  public:
-  explicit TemporaryMask(Process& process) : process_(process) {}
+  explicit TemporaryMask(Thread& thread) : thread_(thread) {}
   ~TemporaryMask();
   TemporaryMask(const TemporaryMask&) = delete;
   TemporaryMask& operator=(const TemporaryMask&) = delete;
 
-  // The mask at `address` in the program. EFAULT.
+  // Sets the mask from `address` in the program. EFAULT.
   Result<void> set(uint64_t address);
-  // The call was interrupted.
+  // Leaves the new mask in force: called when the call was interrupted.
   void keep() { is_set_ = false; }
 
  private:
-  Process& process_;
+  Thread& thread_;
   bool is_set_ = false;
 };

@@ -1,17 +1,18 @@
 // Timers of a process.
 //
 // The alarm (ITIMER_REAL) and POSIX timers are IntervalTimers: a timer of the scheduler whose
-// callback sends the signal and arms itself again, on the CPU where it was armed first. The process
-// alone arms them, after timer_cancel, which waits for a callback that runs; so it does when it
-// ends or deletes one, and no callback sees a timer or a process that is gone. The callback takes
-// process_lock: timer_cancel is called without.
+// callback sends the signal and arms the timer again, on the CPU where it was armed first. Except
+// for the callback, only the process itself arms its timers, one thread at a time (timers_mutex),
+// after timer_cancel, which waits for a running callback. The process also calls timer_cancel when
+// the process ends or deletes a timer, so no callback uses a timer or a process that is gone. The
+// callback takes process_lock, so timer_cancel is called without this lock.
 //
-// A POSIX timer carries the node that its signal is queued by, so that expiring allocates nothing.
-// While that is pending further expirations are counted as overruns.
+// A POSIX timer contains the QueuedSignal for its signal, so expiring allocates nothing. While the
+// signal is pending, further expirations are counted as overruns.
 //
-// ITIMER_VIRTUAL, ITIMER_PROF and RLIMIT_CPU count ticks, in which a process that uses none of them
-// costs one look. Exec deletes POSIX timers and keeps the others, as POSIX has it; a forked child
-// has none.
+// ITIMER_VIRTUAL, ITIMER_PROF and RLIMIT_CPU count ticks; a process that uses none of them costs
+// one check per tick. As POSIX requires, exec deletes POSIX timers and keeps the other timers, and
+// a forked child has none.
 #include "proc/timers.h"
 
 #include <algorithm>
@@ -30,7 +31,8 @@ uint64_t ticks_of(Nanoseconds time) {
   return time.value / kTick + (time.value % kTick != 0);
 }
 
-// It has expired: how often by now. Arms it for the next time.
+// Called when the timer has expired: arms it again if it has an interval. Returns the number of
+// expirations since it was last armed.
 uint64_t expire(IntervalTimer& timer) REQUIRES(process_lock) {
   if (timer.interval.value == 0) {
     timer.deadline = {};
@@ -66,7 +68,7 @@ void posix_timer_expired(void* argument) {
 TimerSetting setting_of(const IntervalTimer& timer) REQUIRES(process_lock) {
   if (timer.deadline.value == 0) return {};
   const Nanoseconds now = monotonic_now();
-  // One that is about to expire is armed still: not 0.
+  // The timer is armed, even if it is about to expire. `left` is not 0, which would mean unarmed.
   const Nanoseconds left = timer.deadline > now ? timer.deadline - now : Nanoseconds{1};
   return {.left = left, .interval = timer.interval};
 }
@@ -90,7 +92,7 @@ void count_down(Process& process, TickTimer& timer, int signal) REQUIRES(process
   signal_post(process, signal);
 }
 
-// In each tick, interrupts off.
+// Runs in each tick, interrupts off.
 void tick() {
   const Cpu& cpu = this_cpu();
   const Task* const task = task_on(cpu);
@@ -100,7 +102,8 @@ void tick() {
   if (cpu.interrupted_user) count_down(*process, process->timers.user, ABI_SIGVTALRM);
   count_down(*process, process->timers.all, ABI_SIGPROF);
   const abi_rlimit& limit = process->limits.of[ABI_RLIMIT_CPU];
-  const uint64_t ticks = task->user_ticks + task->system_ticks;
+  const Usage usage = process_usage(*process);
+  const uint64_t ticks = usage.user_ticks + usage.system_ticks;
   if (ticks % kTickHz != 0) return;
   const uint64_t seconds = ticks / kTickHz;
   if (seconds >= limit.maximum) {
@@ -116,7 +119,7 @@ void update_used(Process& process) REQUIRES(process_lock) {
                 process.limits.soft(ABI_RLIMIT_CPU) != ABI_RLIM_INFINITY;
 }
 
-// nullptr for the alarm.
+// Returns the process's TickTimer for `which`, one of ABI_ITIMER_*; nullptr for the alarm.
 TickTimer* tick_timer(Process& process, int which) {
   if (which == ABI_ITIMER_VIRTUAL) return &process.timers.user;
   return which == ABI_ITIMER_PROF ? &process.timers.all : nullptr;
@@ -206,7 +209,7 @@ void posix_timer_delete(PosixTimer* timer) {
   {
     const Guard guard(process_lock);
     timer->link.unlink();
-    signal_withdraw(*timer->process, timer->signal);
+    timer->process->signals.withdraw(timer->signal);
   }
   timer_cache.destroy(timer);
 }

@@ -1,7 +1,8 @@
-// Timers of a process: the alarm (ITIMER_REAL), those that count processor time, and POSIX timers.
-// The theory is in timers.cc.
+// Timers of a process: the alarm (ITIMER_REAL), timers of processor time, and POSIX timers. The
+// theory is in timers.cc.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "abi/syscall.h"
@@ -9,19 +10,19 @@
 #include "lib/list.h"
 #include "lib/result.h"
 #include "lib/units.h"
-#include "proc/signal_info.h"
+#include "proc/pending_signals.h"
 #include "sched/timer.h"
 
 struct Process;
 extern Spinlock process_lock;  // process_impl.h
 
-// When a timer expires next, and how often from then on.
+// The time until a timer's next expiration, and its period.
 struct TimerSetting {
   Nanoseconds left;      // 0: not armed
   Nanoseconds interval;  // 0: once
 };
 
-// Expires at a time of the monotonic clock. Its own process alone arms it.
+// Expires at a time of the monotonic clock. Armed with the process's timers_mutex held.
 struct IntervalTimer {
   Timer timer{};
   Process* process = nullptr;
@@ -30,8 +31,8 @@ struct IntervalTimer {
   Nanoseconds interval;
 };
 
-// Counts ticks of processor time down. Under process_lock, but that the tick looks whether there is
-// anything to count.
+// Counts ticks of processor time down. Under process_lock; but the tick takes the lock only if
+// ProcessTimers::used is set.
 struct TickTimer {
   uint64_t left = 0;  // 0: not armed
   uint64_t interval = 0;
@@ -42,9 +43,9 @@ struct PosixTimer : IntervalTimer {
   int clock = 0;
   bool signals = false;  // ABI_SIGEV_SIGNAL
   // Under process_lock.
-  QueuedSignal signal;         // while it is pending
-  uint64_t overruns = 0;       // expirations since the signal became pending, but for the first
-  uint64_t last_overruns = 0;  // of the signal that was taken last
+  QueuedSignal signal;         // queued while the signal is pending
+  uint64_t overruns = 0;       // expirations since the signal became pending, without the first
+  uint64_t last_overruns = 0;  // overruns of the signal that was taken last
   ListNode link;
 };
 
@@ -52,28 +53,31 @@ inline constexpr int kMaxTimers = 32;
 
 struct ProcessTimers {
   IntervalTimer alarm;
-  TickTimer user, all;                        // ITIMER_VIRTUAL, ITIMER_PROF
-  List<PosixTimer, &PosixTimer::link> posix;  // changed by the own task only, under process_lock
-  bool used = false;  // the tick has something to count. The own task's CPU only
+  TickTimer user, all;  // ITIMER_VIRTUAL, ITIMER_PROF
+  List<PosixTimer, &PosixTimer::link>
+      posix;  // changed under the process's timers_mutex and process_lock, read under timers_mutex
+  std::atomic<bool> used{false};  // the tick has something to count
 };
 
-// All but the last are for the current process. May sleep.
+// The functions from timer_get to timers_end are called for the current process, with its
+// timers_mutex held or while it has one thread only. All of them except posix_timer_overrun may
+// sleep.
 
-// ABI_ITIMER_*: what it is set to. EINVAL.
+// Get or set the timer `which`, one of ABI_ITIMER_*. EINVAL.
 Result<TimerSetting> timer_get(Process& process, int which);
 Result<void> timer_set(Process& process, int which, const TimerSetting& setting);
-// EAGAIN when there are kMaxTimers, EINVAL, ENOTSUP, ENOMEM.
+// Returns the id of a new timer. EAGAIN when there are kMaxTimers, EINVAL, ENOTSUP, ENOMEM.
 Result<int> posix_timer_create(Process& process, int clock, const abi_sigevent* event);
-// EINVAL when there is none.
+// Finds the timer with this id. EINVAL if there is none.
 Result<PosixTimer*> posix_timer_find(Process& process, int id);
-// How often it expired before its signal was taken, but for the first; at most INT32_MAX.
+// Returns the overruns of the timer's signal that was taken last, at most INT32_MAX.
 int32_t posix_timer_overrun(const PosixTimer& timer) REQUIRES(process_lock);
 TimerSetting posix_timer_get(PosixTimer& timer);
 void posix_timer_set(PosixTimer& timer, const TimerSetting& setting);
 void posix_timer_delete(PosixTimer* timer);
-// At exec, and at the end.
+// posix_timers_delete is called at exec, timers_end when the process ends.
 void posix_timers_delete(Process& process);
 void timers_end(Process& process);
-// RLIMIT_CPU has been set.
+// Called when RLIMIT_CPU has been set.
 void timers_cpu_limited(Process& process);
 void process_timers_init();

@@ -10,18 +10,20 @@
 
 namespace {
 
-// A file, read a page at a time: probes usually come in order of address.
+// Reads single bytes of a file. Reads the file by pages and caches the last page, since probes
+// usually come in order of address.
 class Pages {
  public:
   explicit Pages(Chan& file) : file_(file) {}
 
   Chan& file() { return file_; }
-  // The page's room, which says nothing of the file from then on.
+  // Returns the memory of the cached page for another use by the caller. The cached contents are
+  // forgotten.
   std::span<char> room() {
     start_ = kNoPage;
     return page_;
   }
-  // -1 behind the end.
+  // Returns the byte at `offset`; -1 after the end of the file.
   Result<int> byte(uint64_t offset) {
     const uint64_t start = align_down(offset, kPageSize);
     if (start != start_) {
@@ -32,7 +34,7 @@ class Pages {
     if (offset - start >= size_) return -1;
     return static_cast<uint8_t>(page_[offset - start]);
   }
-  // A little-endian number of `size` bytes; what is behind the end is ones.
+  // Reads a little-endian number of `size` bytes; bytes after the end of the file read as 0xff.
   Result<uint64_t> number(uint64_t offset, unsigned size) {
     uint64_t value = 0;
     for (unsigned i = 0; i < size; i++)
@@ -48,13 +50,13 @@ class Pages {
   char page_[kPageSize];
 };
 
-// The program's own list of its `ret` instructions, as tools/stele/returns.py makes it: addresses,
+// The program's own list of its `ret` instructions, made by tools/stele/returns.py: addresses,
 // ascending.
 class Returns {
  public:
   explicit Returns(Chan& file) : pages_(file) {}
 
-  // ENOENT if the program has no list, or one of another version.
+  // ENOENT if the program has no list, or a list of another version.
   Result<void> find() {
     constexpr uint64_t kMagic = 0x54455253, kVersion = 1, kHeader = 16;  // "SRET"
     const ElfSection section = TRY(elf_section(pages_.file(), ".stele.returns"));
@@ -67,7 +69,8 @@ class Returns {
     if (count_ > (section.size - kHeader) / sizeof(uint64_t)) return Errno::ENOENT;
     return {};
   }
-  // The next ones are usually behind the last one that was asked for: looks there first.
+  // True if the list has `address`. First searches after the previous address, where the next one
+  // usually is.
   Result<bool> has(uint64_t address) {
     constexpr uint64_t kNear = 64;
     if (next_ < count_ && TRY(at(next_)) <= address) {
@@ -109,7 +112,7 @@ class Code {
     elf_ = TRY(elf_segments(pages_.file(), head.data(), size));
     return {};
   }
-  // Whether `expected` stands at `address`.
+  // True if the bytes at `address` are `expected`.
   Result<bool> matches(uint64_t address, std::span<const uint8_t> expected) {
     for (const uint8_t byte : expected) {
       const Result<int> found = byte_at(address++);
@@ -120,7 +123,7 @@ class Code {
   }
 
  private:
-  // -1 if no code is there.
+  // Returns the byte at `address`; -1 if no code is there.
   Result<int> byte_at(uint64_t address) {
     for (const ElfSegment& segment : std::span(elf_.segments, elf_.count)) {
       if (segment.type != kElfLoad || !(segment.flags & kElfExecutable) ||
@@ -136,14 +139,15 @@ class Code {
   ElfSegments elf_{};
 };
 
-// Too large for a stack.
+// A program that is checked; too large for a stack.
 struct Program {
   explicit Program(Chan& file) : code(file), returns(file) {}
   Code code;
   Returns returns;
 };
 
-// The byte of a `ret` may be a part of another instruction, so the program's list must have it too.
+// A byte equal to a `ret` may be part of another instruction, so the program's list must contain
+// the address too.
 Result<void> check_returns(Program& program, const UserProbe& probe) {
   constexpr uint8_t kReturn[] = {kReturnInstruction};
   for (const uint64_t address : probe.returns) {

@@ -1,4 +1,4 @@
-// What happens when a program runs into a breakpoint.
+// Handles a breakpoint in a program.
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/trap.h"
 #include "core/probe_guard.h"
@@ -14,7 +14,7 @@ static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) ==
                   offsetof(ProbeRegisters, rdi) &&
               offsetof(TrapFrame, rax) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rax));
 
-// Interrupts are off, and this CPU came from user mode: no other hit() is under way here.
+// Interrupts are off, and this CPU came from user mode: no other hit() runs on it.
 [[gnu::always_inline]] inline void tell(const ProbeTable& table, const ProbeSite& site,
                                         const TrapFrame& frame) {
   const ProbesOffHere off;
@@ -34,28 +34,29 @@ static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) ==
   }
 }
 
-// There was no probe when it was looked for; whether what a probe replaces stands there again. A
-// probe that has come meanwhile is found at the second look. Anything else is the program's own: of
-// `int $3` in two bytes (cd 03) the second is at `address`.
+// Called when no probe was found. True if the original instruction is at `address` again, so the
+// probe has just been removed. Otherwise the caller searches a second time, which finds a probe
+// that was added meanwhile. If the second search fails, the breakpoint is the program's own. The
+// program's `int $3` may have two bytes (cd 03); `address` is then the address of the second byte.
 bool is_gone(uint64_t address) {
   uint8_t byte;
   return load_user_now(&byte, address, 1) &&
          (byte == kFunctionNop[0] || byte == kReturnInstruction);
 }
 
-// Whether what stands at `address` may be a probe's: it is not if the program has put other memory
-// in the place of its code.
+// False if `address` is not in the program's code: the program may have mapped other memory there.
 bool may_be_probed(AddressSpace& space, uint64_t address) {
   if (!space.code_replaced()) [[likely]]
     return true;
   interrupts_enable();
-  const bool is_code = space.is_code(address);  // and stays it: this task alone changes its space
+  // The answer may be stale when it is used: another task may have changed the mapping.
+  const bool is_code = space.is_code(address);
   interrupts_disable();
   return is_code;
 }
 
-// What the `ret` loads. The stack's page may have to be made first, which means that probes have to
-// be looked for again.
+// Loads the return address for a `ret`. kAfterFault: the stack's page had to be made present first,
+// with interrupts on, so the caller must search for the probe again.
 enum class Loaded : uint8_t { kAtOnce, kAfterFault, kBadAddress };
 Loaded load_return_address(uint64_t from, uint64_t* to) {
   if (load_user_word(from, to)) [[likely]]
@@ -66,8 +67,7 @@ Loaded load_return_address(uint64_t from, uint64_t* to) {
   return loaded ? Loaded::kAfterFault : Loaded::kBadAddress;
 }
 
-// Tells of the probe, for which all is at hand, and does what the replaced instruction would have
-// done.
+// Reports the hit, and does what the replaced instruction would have done.
 [[gnu::always_inline]] inline void pass(const ProbeTable& table, const ProbeSite& site,
                                         TrapFrame& frame, uint64_t target) {
   if (!site.returns) {
@@ -80,7 +80,7 @@ Loaded load_return_address(uint64_t from, uint64_t* to) {
   }
 }
 
-// Whatever the breakpoint is.
+// Handles any breakpoint, on the general path.
 [[gnu::noinline]] bool pass_slowly(TrapFrame& frame, AddressSpace& space) {
   const uint64_t address = frame.rip - 1;
   if (!may_be_probed(space, address)) return false;

@@ -10,7 +10,7 @@
 
 namespace {
 
-// One entry with its place, while a table is made.
+// An entry with its address, for a table that is being made.
 struct Wanted {
   uint64_t address;
   ProbeConsumer* consumer;
@@ -34,8 +34,8 @@ class WantedList {
   size_t count_ = 0;
 };
 
-// Whether at `at` in the page stands a probe's instruction, but with `first` for its first byte; as
-// far as the page reaches.
+// True if an instruction that a probe replaces (a `ret` if `returns`, otherwise the nop) is at
+// index `at` of the page, with `first` in place of its first byte. Compares up to the page's end.
 bool stands_at(const uint8_t* page, size_t at, uint8_t first, bool returns) {
   if (page[at] != first) return false;
   if (returns) return true;
@@ -127,11 +127,21 @@ bool ProbeTable::is_live(const ProbeSite& site) const {
   });
 }
 
-void ProbeTable::patch(uint64_t page, uint8_t* bytes) const {
+std::span<const ProbeSite> ProbeTable::sites_in(uint64_t page) const {
   const std::span<const ProbeSite> sites(sites_, site_count_);
   const auto below = [](const ProbeSite& site, uint64_t address) { return site.address < address; };
-  for (auto site = std::lower_bound(sites.begin(), sites.end(), page, below);
-       site != sites.end() && site->address < page + kPageSize; ++site) {
+  return {std::lower_bound(sites.begin(), sites.end(), page, below),
+          std::lower_bound(sites.begin(), sites.end(), page + kPageSize, below)};
+}
+
+bool ProbeTable::is_in(uint64_t page) const {
+  return std::ranges::any_of(sites_in(page),
+                             [this](const ProbeSite& site) { return is_live(site); });
+}
+
+void ProbeTable::patch(uint64_t page, uint8_t* bytes) const {
+  for (const ProbeSite& in_page : sites_in(page)) {
+    const ProbeSite* const site = &in_page;
     const size_t at = site->address - page;
     const uint8_t original = site->returns ? kReturnInstruction : kFunctionNop[0];
     if (!stands_at(bytes, at, original, site->returns) &&

@@ -1,10 +1,10 @@
-// The probes on one program: what stands at which address, and who is told.
+// The probes on one program: their addresses, instructions and consumers.
 //
-// A table is made whole and then found by others, on any CPU, without a lock: with interrupts off,
-// for as long as they are off (the registry frees a table after a round of interrupts over all
-// CPUs). What changes in it afterwards is one thing: entries lose their consumer. So taking probes
-// away needs no memory. A site whose entries have all lost theirs has no breakpoint any more, but a
-// CPU may have run into it before, so that it is still found.
+// A table is complete before it is published. A CPU finds the table without a lock, with interrupts
+// off, and may use it until that CPU enables interrupts: the registry frees a table only after a
+// round of interrupts over all CPUs. A published table changes in one way only: entries lose their
+// consumer. So removing probes needs no memory. A site without consumers has no breakpoint any
+// more, but a CPU may have hit the breakpoint before, so the site can still be found.
 #pragma once
 
 #include <atomic>
@@ -21,18 +21,19 @@ struct ProbeEntry {
 
 struct ProbeSite {
   uint64_t address;
-  uint32_t first, count;  // of the table's entries
-  bool returns;           // a `ret`, not a function's nop
+  uint32_t first, count;  // index of the first entry in the table, and number of entries
+  bool returns;           // the site is a `ret`, not a function's nop
 };
 
 class ProbeTable {
  public:
-  // What lives in `old`, which may be nullptr, and `probes`. ENOMEM. May sleep.
+  // Makes a table of the live entries of `old`, which may be nullptr, and `probes`. ENOMEM. May
+  // sleep.
   static Result<ProbeTable*> create(const ProbeTable* old, ProbeConsumer& consumer,
                                     std::span<const UserProbe> probes);
   static void destroy(ProbeTable* table);
 
-  // nullptr if there is none.
+  // Returns the site at `address`; nullptr if there is none.
   const ProbeSite* find(uint64_t address) const {
     for (auto i = static_cast<uint32_t>(address * kMultiplier >> slot_shift_);;
          i = (i + 1) & slot_mask_) {
@@ -45,24 +46,27 @@ class ProbeTable {
     return {entries_ + site.first, site.count};
   }
 
-  // Whether it had any.
+  // Removes the consumer from all entries. True if it had any.
   bool remove(const ProbeConsumer& consumer);
   bool empty() const;
+  // True if the page at address `page` has a site with a consumer.
+  bool is_in(uint64_t page) const;
 
-  // Puts the breakpoints of sites that have a consumer into `bytes`, the page of code at address
-  // `page`, and takes out those of sites that have none any more; also writes what is there
-  // already. Where something else stands than in the program that was looked at, nothing happens.
+  // Writes the breakpoints of sites with a consumer to `bytes`, the page of code at address `page`,
+  // and restores the instructions of sites without a consumer; also rewrites unchanged bytes. Skips
+  // a site whose bytes are not the expected ones.
   void patch(uint64_t page, uint8_t* bytes) const;
 
  private:
   static constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15;
 
+  std::span<const ProbeSite> sites_in(uint64_t page) const;
   bool is_live(const ProbeSite& site) const;
   void fill_slots();
 
   uint32_t entry_count_ = 0, site_count_ = 0;
   uint32_t slot_shift_ = 0, slot_mask_ = 0;
-  ProbeEntry* entries_ = nullptr;  // those of a site in a row
-  ProbeSite* sites_ = nullptr;     // by address
-  uint32_t* slots_ = nullptr;      // hash: number of a site plus one; at least half are 0
+  ProbeEntry* entries_ = nullptr;  // the entries of a site are adjacent
+  ProbeSite* sites_ = nullptr;     // sorted by address
+  uint32_t* slots_ = nullptr;      // hash table of site numbers plus one; at least half of it is 0
 };

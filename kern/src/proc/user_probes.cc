@@ -1,42 +1,45 @@
 // Probes on functions of programs.
 //
-// A probe is a breakpoint instruction, one byte, in place of the first byte of the five-byte nop
-// that a function begins with, or of a `ret`. Neither has to be executed where it stood: after a
-// nop the program goes on five bytes further, and a `ret` is done by loading the return address
-// (user_probe_hit.cc). So nothing is single-stepped, no return address is borrowed, and signals,
-// exceptions and longjmp find what they expect. A program that reads its own code sees the
+// A probe is a breakpoint instruction, one byte, which replaces the first byte of a `ret`, or of
+// the five-byte nop that a function begins with. Neither instruction has to be executed at its
+// address: after a nop the program continues five bytes further, and for a `ret` the return address
+// is loaded (user_probe_hit.cc). So nothing is single-stepped, no return address is modified, and
+// signals, exceptions and longjmp work as usual. A program that reads its own code sees the
 // breakpoints.
 //
-// What is probed is a file, by device and qid path, which is held open: it stays the same file when
-// it is renamed or removed, and a file that comes under its name is another one. Addresses are
-// those that the program has in memory, as static programs all have. The host may overwrite a file
-// of #p9 while it runs (others cannot, file_use.cc): bytes are changed only where the expected ones
-// stand.
+// The probed file is identified by device and qid path, and held open: it stays the same file when
+// it is renamed or removed, and a file that takes its name is another one. Addresses are addresses
+// in memory, which are fixed in a static program. The host may overwrite a file of #p9 while it
+// runs (nobody else can, file_use.cc): bytes are changed only if they are the expected ones.
 //
-// Pages. Code is mapped from the file a page at a time, cannot be written to by the program (other
-// segments are never patched), and is shared after fork. So a page of code has the same content in
-// all spaces that map it, and is patched where it lies, by the direct map. Two happenings put
-// breakpoints there: a page that is filled is patched before it is mapped, under its space's lock;
-// and arming first makes the probes known and then goes through the pages present in all spaces,
-// taking the lock of each. Whichever comes second under that lock sees what the other did. Spaces
-// that fork makes become known to the walk before their parent is unlocked.
+// Pages. Code is mapped from the file a page at a time, cannot be written by the program (other
+// segments are never patched), and is shared after fork. A page without probes may be the page
+// cache's, which all readers of the file see. A page with probes belongs to the spaces that map it,
+// not to the page cache, also after the probes are removed. It has the same content in all spaces
+// that map it, and is patched in place, through the direct map. Breakpoints are written in two
+// cases. A page that is copied or filled is patched before it is mapped, under its space's lock.
+// Arming first publishes the probes and then goes through the present pages of all spaces, taking
+// the lock of each: it patches the space's own pages, and removes pages of the page cache, which
+// are copied at the next fault. Mapping a page and patching a space both hold the space's lock, so
+// the later of the two sees the effect of the earlier. fork adds a child's space to the list of
+// spaces before it unlocks the parent's.
 //
-// Being found. A hit looks for its probe with interrupts off and without a lock: program by hash,
-// address by hash (ProbeTable). Both are published whole, and freed only after a round of
-// interrupts over all CPUs, which does not end while one of them has interrupts off since before.
-// Arming replaces the table; disarming empties entries in place, restores the bytes, and makes a
-// round: after it no hit() is under way. A CPU that ran into a breakpoint that is gone by the time
-// that it looks executes the instruction again, which is another one now. All bytes are written a
-// second time after a round, since an emulator may have missed the first
-// (arch/x86_64/text_patch.h). Arming ends with a round too, so that a CPU that looks sees at most
-// one of the two happen.
+// Lookups. A hit searches for its probe with interrupts off and without a lock: first for the
+// program (ProbedProgram), then for the address (ProbeTable), both by hash. Programs and tables are
+// complete when they are published, and freed only after a round of interrupts over all CPUs, which
+// waits for CPUs that have interrupts off. Arming replaces the table. Disarming empties entries in
+// place, restores the bytes, and makes a round: after the round no hit() of the consumer is
+// running. A CPU that has hit a breakpoint which is removed before the lookup executes the original
+// instruction at that address. All bytes are written a second time after a round, since an emulator
+// may have missed the first write (arch/x86_64/text_patch.h). Arming ends with a round too, so a
+// lookup overlaps at most one arming or disarming.
 //
-// Locks: registry_lock, then those of spaces. consumers_lock is a spinlock for the list of
-// consumers; while one of them is called for an end of a process or a change of memory it is not
-// held, but counted in the consumer, and disarming waits for that.
+// Lock order: registry_lock, then the locks of spaces. consumers_lock is a spinlock for the list of
+// consumers. It is not held while a consumer is told of the end of a process or a change of memory;
+// instead each consumer has a count of such calls, and disarming waits for them.
 //
 // Costs. Without probes: a load and a branch for each page filled, exec, exit, mmap and munmap.
-// docs/probes.md has what a hit costs.
+// docs/probes.md has the cost of a hit.
 #include "proc/user_probes.h"
 
 #include <array>
@@ -58,7 +61,7 @@ using Link = std::atomic<ProbedProgram*>;
 
 constinit Mutex registry_lock{LockRank::kUserProbes};
 
-using Consumers = List<ProbeConsumer::UserPart, &ProbeConsumer::UserPart::link>;
+using Consumers = List<ProbeConsumer::UserProbeState, &ProbeConsumer::UserProbeState::link>;
 constinit Spinlock consumers_lock{LockRank::kConsumers};
 constinit Consumers consumers GUARDED_BY(consumers_lock);
 constinit WaitQueue calls_done;
@@ -70,19 +73,21 @@ ProbedProgram* find_program(const ProgramId& id) {
   return program;
 }
 
-// Every CPU has had interrupts on since.
+// Waits until every CPU has had interrupts on.
 void round_of_interrupts() {
   on_each_cpu([](void*) {}, nullptr);
 }
 
-// Makes all code of `program` what its table says; ends with a round.
+// Patches all code of `program` to match its table; ends with a round.
 void patch_all_pages(const ProbedProgram& program) {
-  const auto patch = [](void* table, uint64_t page, uint8_t* bytes) {
-    static_cast<const ProbeTable*>(table)->patch(page, bytes);
-  };
+  struct Patch final : AddressSpace::CodeVisitor {
+    explicit Patch(const ProbeTable& in) : table(in) {}
+    bool wants_own(uint64_t page) override { return table.is_in(page); }
+    void visit(uint64_t page, uint8_t* bytes) override { table.patch(page, bytes); }
+    const ProbeTable& table;
+  } patch(*program.table.load(std::memory_order_relaxed));
   for (unsigned pass = 0; pass < 2; pass++) {
-    AddressSpace::for_each_code_page(program.id, patch,
-                                     program.table.load(std::memory_order_relaxed));
+    AddressSpace::for_each_code_page(program.id, patch);
     round_of_interrupts();
   }
 }
@@ -116,31 +121,32 @@ class NewProgram {
 
 void enlist(ProbeConsumer& consumer) {
   const Guard guard(consumers_lock);
-  ProbeConsumer::UserPart& part = consumer.user_part;
-  if (part.link.linked()) return;
-  part.consumer = &consumer;
-  part.leaving = part.watches_memory = false;
-  consumers.push_back(part);
+  ProbeConsumer::UserProbeState& state = consumer.user_state;
+  if (state.link.linked()) return;
+  state.consumer = &consumer;
+  state.leaving = state.watches_memory = false;
+  consumers.push_back(state);
   user_probes_in_use.consumers.fetch_add(1, std::memory_order_relaxed);
 }
 
-// When it returns no call of for_each_consumer is under way.
+// Removes the consumer from the list. On return for_each_consumer is not calling it.
 void delist(ProbeConsumer& consumer) {
   const Guard guard(consumers_lock);
-  ProbeConsumer::UserPart& part = consumer.user_part;
-  if (!part.link.linked()) return;
-  part.leaving = true;
-  calls_done.wait_uninterruptible(consumers_lock, [&] { return part.calls == 0; });
-  part.link.unlink();
+  ProbeConsumer::UserProbeState& state = consumer.user_state;
+  if (!state.link.linked()) return;
+  state.leaving = true;
+  calls_done.wait_uninterruptible(consumers_lock, [&] { return state.calls == 0; });
+  state.link.unlink();
   user_probes_in_use.consumers.fetch_sub(1, std::memory_order_relaxed);
-  if (part.watches_memory) user_probes_in_use.watchers.fetch_sub(1, std::memory_order_relaxed);
+  if (state.watches_memory) user_probes_in_use.watchers.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// The next consumer after `last`, or the first. It stays in the list until it is given back as
-// `last`.
-ProbeConsumer::UserPart* next_consumer(ProbeConsumer::UserPart* last, bool watchers_only) {
+// Returns the next consumer after `last`, or the first if `last` is nullptr. The consumer stays in
+// the list until it is passed as `last`.
+ProbeConsumer::UserProbeState* next_consumer(ProbeConsumer::UserProbeState* last,
+                                             bool watchers_only) {
   const Guard guard(consumers_lock);
-  ProbeConsumer::UserPart* found = nullptr;
+  ProbeConsumer::UserProbeState* found = nullptr;
   Consumers::Iterator at = last ? ++Consumers::Iterator(&last->link) : consumers.begin();
   for (; at != consumers.end() && !found; ++at) {
     if (!(*at).leaving && (!watchers_only || (*at).watches_memory)) found = &*at;
@@ -152,12 +158,12 @@ ProbeConsumer::UserPart* next_consumer(ProbeConsumer::UserPart* last, bool watch
 
 template <typename Tell>
 void for_each_consumer(bool watchers_only, Tell tell) {
-  ProbeConsumer::UserPart* part = nullptr;
-  while ((part = next_consumer(part, watchers_only))) tell(*part->consumer);
+  ProbeConsumer::UserProbeState* state = nullptr;
+  while ((state = next_consumer(state, watchers_only))) tell(*state->consumer);
 }
 
-// Takes all of the consumer's probes off; returns the programs without any, which nobody finds any
-// more.
+// Removes all probes of the consumer. Returns the programs that have no probes left; lookups do not
+// find them any more.
 ProbedProgram* disarm_all(const ProbeConsumer& consumer) {
   const MutexGuard guard(registry_lock);
   ProbedProgram* gone = nullptr;
@@ -218,13 +224,23 @@ void user_probes_disarm(ProbeConsumer& consumer) {
 void user_probes_watch_memory(ProbeConsumer& consumer) {
   enlist(consumer);
   const Guard guard(consumers_lock);
-  if (std::exchange(consumer.user_part.watches_memory, true)) return;
+  if (std::exchange(consumer.user_state.watches_memory, true)) return;
   user_probes_in_use.watchers.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool user_probes_want_page(const ProgramId& program, uint64_t page) {
+  const InterruptsOff off;
+  const ProbeTable* const table = user_probes_of(program);
+  return table && table->is_in(page);
 }
 
 void user_probes_patch_page(const ProgramId& program, uint64_t page, uint8_t* bytes) {
   const InterruptsOff off;
   if (const ProbeTable* const table = user_probes_of(program)) table->patch(page, bytes);
+}
+
+void user_probes_tell_thread_left(uint32_t id) {
+  for_each_consumer(false, [&](ProbeConsumer& consumer) { consumer.thread_left(id); });
 }
 
 void user_probes_tell_left(uint32_t pid, ProcessLeft how) {

@@ -1,19 +1,21 @@
-// Probes on functions of programs: what the process layer calls. probe.h has what consumers see,
-// user_probes.cc the theory.
+// Probes on functions of programs: functions for the process layer. probe.h has the consumers'
+// view, user_probes.cc the theory.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
+#include "core/sleep.h"
 #include "probe/probe.h"
 #include "proc/address_space.h"
 
 struct TrapFrame;
 class ProbeTable;
 
-// How many there are: programs with probes, consumers with probes or watching memory, and those
-// that watch.
+// Numbers of programs with probes, of consumers that have probes or watch memory, and of consumers
+// that watch memory.
 struct UserProbesInUse {
   std::atomic<uint32_t> programs{0}, consumers{0}, watchers{0};
 };
@@ -22,11 +24,11 @@ extern UserProbesInUse user_probes_in_use;
 // A program with probes, found by hash.
 struct ProbedProgram {
   ProgramId id;
-  Ref<Chan> file;  // so that the file stays this one
+  Ref<Chan> file;  // held, so that the file keeps its identity
   std::atomic<ProbeTable*> table{nullptr};
-  std::atomic<ProbedProgram*> next{nullptr};  // of its bucket
-  ProbedProgram* next_gone =
-      nullptr;  // of those that nobody finds any more, but for CPUs that have it at hand
+  std::atomic<ProbedProgram*> next{nullptr};  // next program of the bucket
+  // The next program in a list of removed programs, which CPUs may still be using.
+  ProbedProgram* next_gone = nullptr;
 };
 inline constexpr size_t kProbedProgramBuckets = 64;
 extern std::array<std::atomic<ProbedProgram*>, kProbedProgramBuckets> probed_programs;
@@ -34,33 +36,61 @@ inline std::atomic<ProbedProgram*>& probed_program_bucket(const ProgramId& id) {
   return probed_programs[id.file % kProbedProgramBuckets];
 }
 
-// The probes on `id`; nullptr if there are none. Interrupts off, and for as long as they are.
+// Returns the probes on the program `id`; nullptr if there are none. Called with interrupts off;
+// the table is valid until this CPU enables interrupts.
 inline const ProbeTable* user_probes_of(const ProgramId& id) {
   const ProbedProgram* program = probed_program_bucket(id).load(std::memory_order_acquire);
   while (program && !(program->id == id)) program = program->next.load(std::memory_order_acquire);
   return program ? program->table.load(std::memory_order_acquire) : nullptr;
 }
 
-// For TrapHandlers: false if the breakpoint is the program's own. user_probe_hit.cc.
+// Handles a breakpoint (TrapHandlers; user_probe_hit.cc). False if the breakpoint is the program's
+// own.
 bool user_probes_breakpoint(TrapFrame& frame);
 
+bool user_probes_want_page(const ProgramId& program, uint64_t page);
+// True if the page at address `page` of `program`'s code has probes. The space that is to map the
+// page, which is locked, then needs a copy.
+inline bool user_probes_in_page(const ProgramId& program, uint64_t page) {
+  return user_probes_in_use.programs.load(std::memory_order_relaxed) != 0 &&
+         user_probes_want_page(program, page);
+}
 void user_probes_patch_page(const ProgramId& program, uint64_t page, uint8_t* bytes);
-// A page of `program`'s code, at address `page`, is about to be mapped for the first time; its
-// space is locked.
+// Writes the breakpoints into a page, which is about to be mapped at address `page` of `program`.
+// The space is locked.
 inline void user_probes_page_filled(const ProgramId& program, uint64_t page, void* bytes) {
   if (user_probes_in_use.programs.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     user_probes_patch_page(program, page, static_cast<uint8_t*>(bytes));
   }
 }
 
-// The current process's own doings, in its own task; may sleep.
+// Report events of the current process to the consumers. Called by a task of the process; may
+// sleep.
 enum class MemoryChange : uint8_t { kMapped, kUnmapped };
+void user_probes_tell_thread_left(uint32_t id);
 void user_probes_tell_left(uint32_t pid, ProcessLeft how);
 void user_probes_tell_memory(MemoryChange change, uint64_t address, uint64_t size);
+inline void user_probes_thread_left(uint32_t id) {
+  if (user_probes_in_use.consumers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    user_probes_tell_thread_left(id);
+}
 inline void user_probes_process_left(uint32_t pid, ProcessLeft how) {
   if (user_probes_in_use.consumers.load(std::memory_order_relaxed) != 0) [[unlikely]]
     user_probes_tell_left(pid, how);
 }
+// If any consumer watches memory, holds Process::memory_mutex during a change of the process's
+// memory and the report of the change. So changes by several threads at the same addresses are
+// reported in the order in which they happen.
+class MemoryOrder {
+ public:
+  explicit MemoryOrder(Mutex& mutex) {
+    if (user_probes_in_use.watchers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      guard_.emplace(mutex);
+  }
+
+ private:
+  std::optional<MutexGuard> guard_;
+};
 inline void user_probes_memory(MemoryChange change, uint64_t address, uint64_t size) {
   if (user_probes_in_use.watchers.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     user_probes_tell_memory(change, address, size);

@@ -1,4 +1,5 @@
-// Memory of the tracer's arena, which the index leaves out. Undefined contents.
+// An array in the tracer's arena. The index of live objects (index.h) does not include this arena.
+// The contents of a new array are undefined.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace reach {
 template <typename T>
 class Block {
  public:
-  // May sleep.
+  // May sleep. If there is no memory, operator bool is false.
   explicit Block(uint64_t count)
       : count_(count), memory_(static_cast<T*>(trace_copy_alloc(count * sizeof(T)))) {}
   ~Block() {

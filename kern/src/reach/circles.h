@@ -1,9 +1,10 @@
-// Circles of tasks that wait for each other's sleeping locks, and so wait for good.
+// Circles of tasks that wait for each other's sleeping locks, and so wait forever.
 //
-// A task waits for one lock at most, and a lock has one owner: each task has one way out at most.
-// So a walk from a task along the ways out either ends, or meets an earlier walk, or comes back to
-// its own steps: to one for each circle, and never otherwise. What leads into a circle is in none.
-// An owner is looked for among those that wait, by its address, and is not looked into.
+// A task waits for at most one lock, and a lock has at most one owner. So each task has at most one
+// edge, to the owner of the lock that it waits for. A walk along these edges ends, meets an earlier
+// walk, or comes back to a task that it has visited itself. The third case happens exactly once for
+// each circle. A task outside of a circle is no member, even if its walk leads into the circle.
+// Owners are looked up by address among the waiting tasks and are not dereferenced.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +17,14 @@ namespace reach {
 // A task that waits for a lock.
 struct Wait {
   uint64_t task, lock;
-  uint64_t owner;     // the task that has the lock; 0: none by now
-  uint32_t walk = 0;  // for find_circles(): the number of the walk that was here first, from 1 on
+  uint64_t owner;  // the task that holds the lock; 0: none at this moment
+  // Used by find_circles(): the number, from 1 on, of the first walk that came here; 0: none yet.
+  uint32_t walk = 0;
 };
 
-// Calls report.circle(size) for each circle among the waits, and after it report.member(wait) for
-// each of its tasks, of which each waits for the next one's lock and the last for that of the
-// first. Sorts the waits. Time n log n.
+// Calls report.circle(size) for each circle among the waits, followed by report.member(wait) for
+// each of its tasks. Each member waits for the lock of the next, the last for the lock of the
+// first. Sorts the waits. Time O(n log n).
 template <typename Report>
 void find_circles(std::span<Wait> waits, Report& report) {
   std::sort(waits.begin(), waits.end(),

@@ -1,9 +1,11 @@
-// Who waits for what is exact while all CPUs are stopped: no spinlock is held then, and a task
-// writes down which Mutex it waits for, and a Mutex its owner, under the spinlock of the Mutex. A
-// task that has been woken waits all the same if another has taken the Mutex meanwhile; otherwise
-// the Mutex has no owner, and nobody is in a circle because of it.
+// The wait graph is exact while all CPUs are stopped. No spinlock is held then, and both fields
+// that make an edge are written with the spinlock of the Mutex held: the Mutex for which a task
+// waits (Task::waits_for), and the owner of the Mutex. A task that was woken but has not run yet
+// still counts as waiting. If another task has taken the Mutex meanwhile, the woken task does have
+// to wait; otherwise the Mutex has no owner, and there is no edge.
 //
-// The memory for all that wait is there before; if they were more, the look is made again.
+// Memory for the waits is allocated before CPUs stop. If this memory is too small, the search is
+// repeated with more memory.
 #include "reach/deadlock.h"
 
 #include "core/errstr.h"
@@ -16,7 +18,7 @@
 
 namespace {
 
-// Written at boot.
+// Set at boot.
 constinit const ReachTasks* scheduler = nullptr;
 
 }  // namespace
@@ -46,7 +48,8 @@ class DeadlockLook {
   DeadlockLook& operator=(const DeadlockLook&) = delete;
 
   bool has_memory() const { return waits_ != nullptr; }
-  // How many wait. If there is no room for them nothing was looked for.
+  // Stops all CPUs and searches for circles. Returns the number of waiting tasks. If this number is
+  // greater than `room`, there was no search.
   size_t make() {
     with_world_stopped([](void* self) { static_cast<DeadlockLook*>(self)->stopped(); }, this);
     return count_;
@@ -104,7 +107,7 @@ Result<void> look_for_deadlocks(Deadlocks& deadlocks) {
     if (count <= room) return {};
     room = count + count / 4;
   }
-  return fail(Errno::ENOMEM, "more tasks wait for locks each time: %lu and more", room);
+  return fail(Errno::ENOMEM, "the number of waiting tasks keeps growing: at least %lu", room);
 }
 
 }  // namespace reach

@@ -1,12 +1,14 @@
-// What lies at an address. The words are those of kmem-whatis (tools/stele/debugger/whatis.py),
-// which finds the same in memory that it reads from outside.
+// Describes what lies at an address. The debugger command kmem-whatis
+// (tools/stele/debugger/whatis.py) gives the same descriptions, in the same words, of a guest's
+// memory or of a core.
 //
-// The address is any number, so nothing is read there. Whose memory it is say the linker's symbols,
-// the descriptor of its page, the slabs, the boundary tags, and for stacks whoever made them
-// (ReachProvider::describe). Objects of page-backed caches are found by their page's descriptor,
-// which names the slab. Other memory of the direct map belongs to a segment of an arena, or to an
-// object of one of its quantum caches; the arena that is farthest from base is asked first, as it
-// knows most.
+// The address may be any number, so it is never dereferenced. The owner of the memory is found in
+// the linker's symbols, the page's descriptor, the slabs, the boundary tags, and, for stacks, by
+// asking providers (ReachProvider::describe). The page's descriptor names the slab of a page-backed
+// cache. Other memory of the direct map belongs to a segment of an arena, or to an object of one of
+// the arena's quantum caches. An arena may import its memory from another arena, so that segments
+// of both contain the address. The importing arena knows the owner more exactly. So arenas are
+// searched in the order of their distance from base_arena, counted in imports, the largest first.
 #include "reach/describe.h"
 
 #include <algorithm>
@@ -34,12 +36,12 @@ uint64_t value(const void* pointer) {
   return reinterpret_cast<uint64_t>(pointer);
 }
 
-// "0x10 bytes into ", or nothing at the beginning.
+// Prints "0x10 bytes into ", or nothing if `address` is `start`.
 void print_into(Writer& to, uint64_t address, uint64_t start) {
   if (address > start) to.print("0x%lx bytes into ", address - start);
 }
 
-// What the providers know; false if nothing.
+// Prints a provider's description. False if no provider knows the address.
 bool print_provided(Writer& to, uint64_t address) {
   char words[kWords];
   if (describe_provided(address, words, sizeof(words)) == 0) return false;
@@ -98,7 +100,7 @@ void print_slab(Writer& to, const kmem_located& slab) {
            kmem_cache_name(slab.cache), slab.out, slab.count);
 }
 
-// Whether a caller has the object.
+// True if a caller holds the object.
 bool is_live(const kmem_located& object) {
   return object.state == KMEM_LOCATED_LIVE || object.state == KMEM_LOCATED_LIVE_DAMAGED;
 }
@@ -128,7 +130,8 @@ void print_state(Writer& to, const kmem_located& object) {
   }
 }
 
-// What some objects are, which lead to others.
+// Prints the meaning of an object that describes other memory (a slab structure, a bufctl, a cache)
+// or that a provider knows.
 void print_meaning(Writer& to, const kmem_located& object) {
   kmem_located slab;
   const void* structure;
@@ -202,13 +205,14 @@ void print_in_slab(Writer& to, const kmem_located& at, uint64_t address) {
 // ---- Arenas.
 
 void print_user_page(Writer& to, const Page& page) {
-  const uint32_t mappings = page.mappings.load(std::memory_order_relaxed);
-  if (mappings > 0)
-    to.print(": a page of programs, which %u address space%s", mappings,
-             mappings > 1 ? "s map" : " maps");
+  const uint32_t all = page.mappings.load(std::memory_order_relaxed);
+  const uint32_t mappings = all & kPageMappings;
+  if (all == 0) return;
+  to.print(": a page of %s, which %u address space%s", all & kPageOfFile ? "a file" : "programs",
+           mappings, mappings == 1 ? " maps" : "s map");
 }
 
-// True if it is one.
+// Prints the size of a large kmalloc that begins at `start`; false if none begins there.
 bool print_large_kmalloc(Writer& to, uint64_t start) {
   const Page* const page = page_of(reinterpret_cast<const void*>(start));
   if (!page || page->large_pages == 0) return false;
@@ -236,7 +240,8 @@ void print_in_quantum_cache(Writer& to, struct arena* arena, const kmem_located&
   if (is_live(at)) describe_origin(to, arena, value(at.object));
 }
 
-// What the allocator and the tracer take for themselves.
+// Prints a possible use of the segment by the allocator or the tracer: the segment holds boundary
+// tags, or it was allocated through another arena, which forwards its requests to `arena`.
 void print_metadata(Writer& to, const struct arena* arena, const ArenaSegment& segment) {
   if (arena_walk_holds_tags(segment)) {
     to.print("  it holds boundary tags\n");
@@ -245,13 +250,13 @@ void print_metadata(Writer& to, const struct arena* arena, const ArenaSegment& s
   bool any = false;
   for (struct arena* other = arena_walk_next(nullptr); other; other = arena_walk_next(other)) {
     if (arena_source(other) != arena || !arena_walk_passes_on(other)) continue;
-    to.print("%s%s", any ? ", " : "  perhaps by way of ", arena_name(other));
+    to.print("%s%s", any ? ", " : "  perhaps through ", arena_name(other));
     any = true;
   }
-  if (any) to.print(", which keeps no account of its own\n");
+  if (any) to.print(", which does not track allocations\n");
 }
 
-// False if it is in none of the arena's segments.
+// Describes the address as part of a segment of the arena. False if no segment contains it.
 bool print_in_arena(Writer& to, struct arena* arena, uint64_t address, const Page& page) {
   const ArenaSegment segment = arena_locate(arena, address);
   if (segment.size == 0) return false;
@@ -279,7 +284,7 @@ bool print_in_arena(Writer& to, struct arena* arena, uint64_t address, const Pag
   return true;
 }
 
-// How many arenas its memory comes through.
+// Returns the number of arenas from which this arena gets its memory, directly or indirectly.
 unsigned distance_from_base(const struct arena* arena) {
   unsigned steps = 0;
   while ((arena = arena_source(arena))) steps++;
@@ -297,7 +302,7 @@ void print_in_arenas(Writer& to, uint64_t address, const Page& page) {
         return;
     }
   }
-  to.print("memory that is no arena's\n");
+  to.print("memory of no arena\n");
 }
 
 // ---- The direct map, and the kernel's virtual range.
@@ -331,7 +336,7 @@ void print_in_virtual_range(Writer& to, uint64_t address) {
   const bool mapped = is_kernel_mapped(address);
   const ArenaSegment segment = arena_locate(kernel_virtual_arena, address);
   if (segment.size == 0 || segment.free) {
-    to.print(mapped ? "mapped, but nothing that the kernel keeps account of\n" : "nothing\n");
+    to.print(mapped ? "mapped, by an unknown owner\n" : "nothing\n");
     return;
   }
   print_into(to, address, segment.start);
@@ -346,7 +351,7 @@ void print_in_virtual_range(Writer& to, uint64_t address) {
 void describe(Writer& to, uint64_t address) {
   to.print("0x%lx is ", address);
   if (address < kUserEnd) {
-    to.print("an address of programs, not of the kernel\n");
+    to.print("an address of user space\n");
   } else if (lies_in(address, image_start, image_end)) {
     print_in_image(to, address);
     to.print("\n");

@@ -1,4 +1,4 @@
-// What lies at an address, in words.
+// Descriptions of addresses, as text.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,18 @@
 
 namespace reach {
 
-// "ADDRESS is …" and lines that say what else is known: for any number. All CPUs are stopped. Time
-// in proportion to caches, arenas with their boundary tags, tasks, and the slabs of one cache.
+// All CPUs are stopped during each of these functions.
+
+// Writes "ADDRESS is …" and further lines with all that is known of `address`. `address` may be any
+// number. Time is proportional to the sum of the numbers of caches, arenas, boundary tags, tasks,
+// and slabs of one cache.
 void describe(Writer& to, uint64_t address);
-// Where a word lies that is a root: "VARIABLE+0x8", or on which stack. The same context.
+// Writes where a root word lies: "VARIABLE+0x8", or on which stack.
 void describe_root(Writer& to, uint64_t address);
-// The line that says who allocated an object of `source`, and the stack: if that is traced
-// (origin.cc). The same context.
+// Writes the task that allocated an object of `source`, and the stack of the allocation, if a trace
+// has a record of the object (origin.cc).
 void describe_origin(Writer& to, TraceSource source, uint64_t object);
-// A line of a stack: the address and its function.
+// Writes a line of a stack: the address and its function.
 void describe_frame(Writer& to, uint64_t return_address);
 
 }  // namespace reach

@@ -11,10 +11,10 @@ TraceSource source_of(const Source& source) {
   return source.cache ? TraceSource(source.cache) : TraceSource(source.arena);
 }
 
-// What a trace has recorded of the object.
+// The stack and the not-leak mark in an object's trace record.
 struct Recorded {
-  uint32_t stack = 0;  // 0: none
-  bool stays = false;  // kmem_not_leak
+  StackId stack = StackId::kNone;
+  bool stays = false;  // kmem_not_leak() was called for the object
 };
 Recorded recorded(TraceSource source, uint64_t address) {
   if (!(source.flags() & KMC_EVER_TRACED)) return {};
@@ -59,12 +59,13 @@ void Groups::keeps(const Object& object) {
   }
 }
 
-// Found, or made; nullptr if there is no room.
+// Finds the group of an object, or creates the group. `holder`: number of the group of heads that
+// keeps the object; 0: the object is a head. Returns nullptr if there is no room for a new group.
 Group* Groups::group_of(const Object& object, uint32_t holder) {
   const TraceSource source = source_of(sources_[object.run->source]);
   const auto [stack, stays] = holder == 0 ? recorded(source, object.address()) : Recorded{};
-  uint64_t key =
-      reinterpret_cast<uint64_t>(source.word()) ^ uint64_t { stack } << 32 ^ holder << 1 ^ stays;
+  uint64_t key = reinterpret_cast<uint64_t>(source.word()) ^ uint64_t { ::number_of(stack) } << 32 ^
+                 holder << 1 ^ stays;
   key *= 0x9e3779b97f4a7c15;
   for (uint64_t place = key >> 48;; place++) {
     uint32_t& number = memory_.places[place % memory_.places.size()];

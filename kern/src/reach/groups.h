@@ -1,10 +1,12 @@
-// What was found unreached, in groups: heads of one cache or arena and, where a trace knows them,
-// of one stack, those declared to stay apart; and under each group what its heads keep, by cache
-// and arena.
+// Unreached objects in groups. A head is an unreached object that no other unreached object leads
+// to; it keeps the objects that can be reached from it (heads.h). Heads are grouped by cache or
+// arena, by the stack that allocated them if a trace has it, and by whether they were declared to
+// stay (kmem_not_leak). The objects that the heads of a group keep form further groups, one for
+// each cache or arena.
 //
-// Filled while all CPUs are stopped, so in memory that was there before, and without a number that
-// means something to others: names and frames are copied. When there is no room for another group
-// what belongs there is counted as not shown.
+// Groups are filled while all CPUs are stopped, in memory that was allocated before the CPUs
+// stopped. Names and frames are copied, because stack ids may be reused once CPUs run again. If
+// there is no room for an object's group, the object is counted as not shown.
 #pragma once
 
 #include <array>
@@ -13,6 +15,7 @@
 
 #include "reach/index.h"
 #include "reach/objects.h"
+#include "store/ids.h"
 #include "trace/trace.h"
 
 namespace reach {
@@ -30,17 +33,20 @@ struct Group {
   struct Head {
     uint64_t address;
     uint64_t bytes;
-    Tally keeps;
+    Tally keeps;  // the objects that this head keeps
   };
 
-  uint32_t holder = 0;  // number of the group that keeps it, from 1 on; 0: of heads
+  uint32_t holder = 0;  // 0: a group of heads. Otherwise the number, from 1 on, of the group of
+                        // heads that keeps these objects
   TraceSource source;
-  uint32_t stack = 0;  // its number while it was looked at; 0: not known
-  bool stays = false;  // the kernel has declared so (kmem_not_leak)
-  char name[ARENA_NAME_MAX] = {};
+  // The stack that allocated the objects, valid while CPUs are stopped; kNone: unknown.
+  StackId stack = StackId::kNone;
+  bool stays = false;              // kmem_not_leak() was called for the objects
+  char name[ARENA_NAME_MAX] = {};  // name of `source`
+  // `own`: the objects of the group. `keeps`: in a group of heads, the objects that the heads keep.
   Tally own, keeps;
-  std::array<Head, kShown> shown;  // of heads, the first ones
-  uint32_t first_frame = 0, frames = 0;
+  std::array<Head, kShown> shown;        // in a group of heads: the first heads
+  uint32_t first_frame = 0, frames = 0;  // the stack in Memory::frames: index and number of frames
 };
 
 class Groups {
@@ -48,23 +54,25 @@ class Groups {
   static constexpr uint32_t kMost = 512, kMostFrames = 16384;
   struct Memory {
     std::array<Group, kMost> groups;
-    std::array<uint32_t, 2 * kMost> places;  // hash: number of a group from 1 on
-    std::array<uint32_t, kMostFrames> frames;
+    // Hash table. For each slot: a group's number, from 1 on; 0: the slot is free.
+    std::array<uint32_t, 2 * kMost> places;
+    std::array<uint32_t, kMostFrames> frames;  // packed return addresses of all groups' stacks
   };
 
   Groups(Memory& memory, std::span<const Source> sources);
 
-  // For find_heads().
+  // Called by find_heads().
   void head(const Object& object);
   void keeps(const Object& object);
 
   std::span<const Group> all() const { return {memory_.groups.data(), count_}; }
-  // Return addresses, innermost first.
+  // Packed return addresses (StackTable::unpacked), innermost first.
   std::span<const uint32_t> frames_of(const Group& group) const {
     return std::span(memory_.frames).subspan(group.first_frame, group.frames);
   }
-  Tally unreached() const { return unreached_; }  // heads and what they keep
+  Tally unreached() const { return unreached_; }  // heads and the objects that they keep
   uint64_t heads() const { return heads_; }
+  // Unreached objects that are in no group, since there was no room.
   Tally not_shown() const { return not_shown_; }
 
  private:
@@ -77,8 +85,8 @@ class Groups {
   Memory& memory_;
   const std::span<const Source> sources_;
   uint32_t count_ = 0, frames_ = 0;
-  Group* current_ = nullptr;  // of the last head
-  Group::Head* shown_ = nullptr;
+  Group* current_ = nullptr;      // group of the last head; nullptr: there was no room for it
+  Group::Head* shown_ = nullptr;  // the last head, if it is one of the group's shown heads
   Tally unreached_, not_shown_;
   uint64_t heads_ = 0;
 };

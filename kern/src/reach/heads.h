@@ -1,26 +1,30 @@
-// The order among objects that are not reached: which of them hold the others.
+// Finds the heads among unreached objects, from which all other unreached objects can be reached.
 //
-// A head is an object that none of the others leads to. Where they lead to each other in a circle,
-// and nothing else leads there, one of the circle is its head. So heads are one object of each
-// strongly connected component that has no way in, and all others are reached from a head.
+// A head is an unreached object that no other unreached object leads to. If objects lead to each
+// other in a circle, and no object outside of the circle leads to them, one of them is the head. So
+// there is one head for each strongly connected component without incoming edges, and every other
+// unreached object can be reached from a head.
 //
-// Two rounds find them. In the first every object that has not been seen yet is a candidate, and
-// all that it leads to is seen. A later candidate is led to by no earlier one. In the second round
-// the candidates come in reverse order, and one that no later candidate leads to is a head: if
-// anything outside of its circle led to it, that thing was first seen from a candidate that leads
-// here too, so from a later one, which has been taken before. (The argument is that of Kosaraju's
-// algorithm, with whole searches in place of finishing times: Sharir, "A strong-connectivity
-// algorithm and its applications in data flow analysis", 1981.)
+// Two rounds find the heads. The first round goes through all unreached objects in order. An object
+// that has not been seen yet becomes a candidate, and everything reachable from the candidate is
+// marked as seen. So no earlier candidate leads to a later one. The second round takes the
+// candidates in reverse order. A candidate C that no later candidate leads to is a head. Proof:
+// suppose that an object X outside of C's component leads to C. X was first seen from some
+// candidate D, so D leads to C, too. So D is not earlier than C; and D is not C, since C does not
+// lead to X. So D is a later candidate that leads to C, which is a contradiction. (The argument is
+// that of Kosaraju's algorithm, with whole searches in place of finishing times: Sharir, "A
+// strong-connectivity algorithm and its applications in data flow analysis", 1981.)
 //
-// What two heads lead to is counted for the one that comes first.
+// An object that several heads lead to is counted for the head that is found first.
 #pragma once
 
 #include "reach/mark.h"
 
 namespace reach {
 
-// Calls report.head(object) for each head, and after each report.keeps(object) for what is reached
-// from it and from no head before. All that can be reached from roots is marked as such.
+// Calls report.head(object) for each head, followed by report.keeps(object) for each object that
+// can be reached from this head and from no earlier head. The caller has marked the objects that
+// can be reached from roots as kReached.
 template <typename Space, typename Report>
 void find_heads(const Index& index, Space& space, std::span<Entry> stack, Report& report) {
   constexpr uint8_t kUnreached = kLive | kReached;

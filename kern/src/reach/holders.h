@@ -1,8 +1,8 @@
-// What points to an object: every word that leads to it, in roots and in live objects.
+// Finds the holders of an object: the words, in roots and in live objects, that lead to it.
 //
-// Reachable or not: what an unreachable object leads to is still its own. What holds an object
-// without a word, a walker or the owner of a root says, as in paths.h. Nothing here depends on the
-// kernel.
+// Live objects that cannot be reached count as holders, too. If a walker or a provider of roots
+// reports the object without a word, this counts as a holder, too (Link::kWalker and Link::kOwner
+// in paths.h). This file does not depend on the kernel.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,14 @@
 
 namespace reach {
 
-// Calls visit(link) for each, roots first: they are shown before finish(), by the calls that show
-// them to a Marker. A walker that leads to the object more than once counts once.
+// Calls visit(link) for each holder, roots first. The caller first shows all roots: it calls
+// word_at(), words(), word() and mark(), as it would call these functions of a Marker (mark.h).
+// Then the caller calls finish(). A walker that leads to the object more than once is counted once.
 template <typename Space, typename Visit>
 class Holders {
  public:
-  // `target` need not be live: what points to a free object may be about to use it.
+  // `target` need not be live: code that holds a free object's address may use the object by
+  // mistake.
   Holders(const Index& index, Space& space, const Object& target, Visit visit)
       : index_(index),
         space_(space),
@@ -28,7 +30,7 @@ class Holders {
         size_(target.size()),
         visit_(visit) {}
 
-  // Roots, or what a walker shows: as those of Paths.
+  // Takes a root word at `address`, or a word that a walker shows.
   void word_at(uint64_t address, uint64_t word) {
     if (is_target(word)) found(Link(Link::kRoot, address));
   }
@@ -47,11 +49,11 @@ class Holders {
   }
   const Index& index() const { return index_; }
 
-  // Looks through all live objects.
+  // Searches all live objects that are not opaque (kOpaque).
   void finish() {
     const auto no_roots = [](const auto&) {};
     for_each_range(index_, space_, no_roots,
-                   [&](const Place&, uint64_t address, std::span<const uint64_t> words) {
+                   [&](const RangeOwner&, uint64_t address, std::span<const uint64_t> words) {
                      for (const uint64_t& word : words) {
                        if (is_target(word)) visit_(Link(Link::kWord, address));
                        address += sizeof(word);
@@ -79,8 +81,9 @@ class Holders {
 
   const Index& index_;
   Space& space_;
-  const uint64_t target_, size_;  // address and bytes
+  const uint64_t target_, size_;  // address of the searched object, and its bytes
   Visit visit_;
+  // `walking_`: a walker runs. `walked_to_`: this walker has led to the object.
   bool walking_ = false, walked_to_ = false;
 };
 

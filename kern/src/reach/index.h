@@ -1,18 +1,17 @@
-// The index of live objects: what an address lies in.
+// The index of live objects: leads from any address to the object that contains it.
 //
-// Memory is a number of page frames, and objects come in runs: the objects of a slab, or one piece
-// of an arena. The index has a word for each frame, which names the run that begins in it or goes
-// through it; runs, with where their objects lie; and a byte for each object, its state. So an
-// address leads to its object by two loads and a division, and an address of anything else leads to
-// nothing.
+// Memory consists of page frames. Objects come in runs: the objects of one slab, or one segment of
+// an arena. The index has a word for each frame, which names the run that lies in the frame; the
+// runs, with the layout of their objects; and a state byte for each object. So two loads and a
+// division lead from an address to its object. An address outside of all objects leads to nothing.
 //
-// Runs lie in one another: a slab is a piece of an arena. Outer ones are added first. Where an
-// inner one is added, the piece that it lies in is no object any more; what frames of the outer one
-// are not covered keep their meaning.
+// Runs nest: a slab lies in a segment of an arena. Outer runs are added first. When an inner run is
+// added, the segment around it stops being an object. Frames of the outer run that the inner run
+// does not cover still name the outer run.
 //
-// Nothing here depends on the kernel: who has the memory of another system before him (a core)
-// builds an index of it in the same way. Its memory is brought, and may be too small: then all is
-// counted, and `complete` says so.
+// This file does not depend on the kernel: a program that has the memory of another system (a core)
+// builds its index in the same way. The caller supplies the memory for the index. If it is too
+// small, everything is still counted, and complete() is false.
 #pragma once
 
 #include <cstddef>
@@ -21,34 +20,35 @@
 
 namespace reach {
 
-// Of an object. The last three belong to who looks for heads (heads.h).
+// State bits of an object. The last three are for the search for heads (heads.h); the search for
+// references (references.cc) uses kSeen, too.
 enum State : uint8_t {
   kLive = 0x1,
   kReached = 0x2,
-  kPending = 0x4,  // reached, and its contents are still to be followed (mark.h)
-  kOpaque = 0x8,   // its contents are not followed
+  kPending = 0x4,  // marked, but the mark stack was full: to be scanned later (mark.h)
+  kOpaque = 0x8,   // the contents of the object are not followed
   kWalked = 0x10,  // a page table that has been walked
   kSeen = 0x20,
   kCandidate = 0x40,
   kKept = 0x80,
 };
 
-// 64 bytes, so that its place is had by a shift.
+// The size is 64 bytes, so that indexing an array of runs needs a shift only.
 struct alignas(64) Run {
-  uint64_t base;    // first object
-  uint64_t extent;  // from there to the end of the last one; bytes
-  uint64_t size;    // of an object; bytes
-  uint8_t* states;  // of its objects
-  uint32_t stride;  // from object to object; 0: there is one
+  uint64_t base;    // address of the first object
+  uint64_t extent;  // bytes from `base` to the end of the last object
+  uint64_t size;    // bytes of an object
+  uint8_t* states;  // one state for each object
+  uint32_t stride;  // bytes from object to object; 0: there is one object
   uint32_t count;
-  uint16_t source;  // whose they are: a number of the owner's
-  bool walks;       // has contents that only its owner can follow
+  uint16_t source;  // number of the Source of the objects (objects.h)
+  bool walks;       // a walker is registered for the objects (reach_register_walker)
 };
 static_assert(sizeof(Run) == 64);
 
 struct Object {
   const Run* run = nullptr;
-  uint32_t place = 0;  // in the run
+  uint32_t place = 0;  // index of the object in the run
 
   explicit operator bool() const { return run != nullptr; }
   uint8_t& state() const { return run->states[place]; }
@@ -60,14 +60,16 @@ class Index {
  public:
   static constexpr unsigned kFrameShift = 12;
 
-  // Of memory that begins at `base`, of so many frames as `frames` has elements. `frames` is zero.
+  // Memory begins at `base` and has as many frames as `frames` has elements. `frames` is zeroed.
   Index(uint64_t base, std::span<uint32_t> frames, std::span<Run> runs, std::span<uint8_t> states)
       : base_(base), frames_(frames), runs_(runs), states_(states) {
-    if (!runs.empty()) runs[0] = {};  // that of frames that have none: nothing lies in it
+    if (!runs.empty())
+      runs[0] = {};  // frames without objects name run 0, which contains no address
   }
 
-  // `memory` bytes at `start`, whole frames, have `count` objects from its base on, which are live
-  // until set_dead() is told otherwise. Of `filled` all but `states` and `extent` is filled in.
+  // Adds `filled.count` live objects. They lie in the `memory` bytes at `start`, which are whole
+  // frames. They stay live unless set_dead() or cover() is called. The caller fills in all fields
+  // of `filled` except `states` and `extent`.
   void add(uint64_t start, uint64_t memory, const Run& filled) {
     cover(start);
     const uint32_t number = run_count_++, first = object_count_;
@@ -80,12 +82,12 @@ class Index {
     const uint64_t frame = frame_of(start), end = frame_of(start + memory - 1) + 1;
     for (uint64_t i = frame; i < end && i < frames_.size(); i++) frames_[i] = number;
   }
-  // `memory` bytes at `start` hold no objects of their own.
+  // The object that contains `start` stops being an object, because its memory has an inner run.
   void cover(uint64_t start) {
     if (const Object outer = find(start)) outer.state() = 0;
   }
 
-  // The object, live or not, that an address lies in.
+  // Finds the object, live or not, that contains the address.
   Object find(uint64_t address) const {
     const uint64_t frame = frame_of(address);
     if (frame >= frames_.size() || runs_.empty()) return {};
@@ -101,22 +103,23 @@ class Index {
     if (const Object object = find(address)) object.state() = 0;
   }
 
-  // Of an object, below object_count().
+  // Returns the number of an object, less than object_count().
   uint32_t number_of(const Object& object) const {
     return static_cast<uint32_t>(&object.state() - states_.data());
   }
 
   uint64_t base() const { return base_; }
   std::span<const uint32_t> frames() const { return frames_; }
-  // The first is that of frames that have none.
+  // The runs. Frames without objects name the first run.
   const Run* all_runs() const { return runs_.data(); }
-  // Whether the memory was enough; how much of it is needed.
+  // True if the memory of the index was enough. The index needs run_count() runs and object_count()
+  // state bytes.
   bool complete() const { return run_count_ <= runs_.size() && object_count_ <= states_.size(); }
   uint32_t run_count() const { return run_count_; }
   uint32_t object_count() const { return object_count_; }
 
-  // Calls visit(object) for each whose state has, of the bits in `mask`, those in `value`; in the
-  // order of their numbers, or backwards.
+  // Calls visit(object) for each object whose state, masked with `mask`, equals `value`, in the
+  // order of the objects' numbers. for_each_backwards() visits them in reverse order.
   template <typename Visit>
   void for_each(uint8_t mask, uint8_t value, Visit visit) const {
     for (const Run& run : runs()) {
@@ -134,7 +137,7 @@ class Index {
       }
     }
   }
-  // How many objects are live, and how many of them are reached.
+  // The number of live objects, and how many of them are reached.
   struct Counts {
     uint64_t live = 0, reached = 0;
   };
@@ -142,7 +145,7 @@ class Index {
     Counts counts;
     const uint32_t objects = complete() ? object_count_ : 0;
     for (uint32_t i = 0; i < objects; i += 8) {
-      uint64_t eight = 0;  // states, the last filled up with zeros
+      uint64_t eight = 0;  // states, padded with zeros at the end
       if (i + 8 <= objects) {
         __builtin_memcpy(&eight, &states_[i], sizeof(eight));
       } else {

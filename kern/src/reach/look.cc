@@ -1,4 +1,4 @@
-// A look: a survey, and of what was not reached the heads.
+// A look at memory: makes a survey (survey.h), then finds and groups the unreached objects.
 #include "reach/look.h"
 
 #include "arch/x86_64/time.h"
@@ -35,8 +35,9 @@ class Look final : public SurveyWork {
     find_heads(index, survey.space, survey.stack, report);
   }
 
-  // What is nobody's in particular: slabs on their way between a cache and its source, and
-  // magazines and slab structures that are not on their way.
+  // Marks unreached objects as reached if the report must not list them. These are slabs in transit
+  // between a cache and its source arena, and objects that the allocator uses, such as magazines
+  // and slab structures.
   static void pass_over(const Index& index, std::span<const Source> sources) {
     index.for_each(kLive | kReached, kLive, [&](const Object& object) {
       const Source& source = sources[object.run->source];
@@ -46,7 +47,7 @@ class Look final : public SurveyWork {
     });
   }
 
-  // What was unreached in the look before and is reached now.
+  // Counts heads that were unreached in the previous look and are reached now.
   void compare(const Index& index, std::span<const Source> sources) {
     findings_.returned = 0;
     for (uint32_t i = 0; i < findings_.remembered_count; i++) {

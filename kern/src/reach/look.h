@@ -1,4 +1,4 @@
-// One look at all memory, with all CPUs stopped.
+// One look: a search of all memory for unreached objects, with all CPUs stopped.
 #pragma once
 
 #include <array>
@@ -10,20 +10,21 @@
 
 namespace reach {
 
-// What a look has found.
+// The result of a look.
 struct Findings {
-  // For tests: told of each object that is unreached, while all CPUs are stopped.
+  // For tests: called for each unreached object, while all CPUs are stopped.
   void (*observer)(void* argument, const Object& object, bool head) = nullptr;
   void* observer_argument = nullptr;
 
-  uint64_t live = 0;          // objects in use
-  uint64_t overflows = 0;     // of the mark stack
-  uint64_t microseconds = 0;  // for which all CPUs were stopped
+  uint64_t live = 0;          // number of live objects
+  uint64_t overflows = 0;     // overflows of the mark stack
+  uint64_t microseconds = 0;  // how long all CPUs were stopped
   Groups::Memory memory;
   std::optional<Groups> groups;
 
-  // Heads that were unreached, as far as there is room; and of those of the look before what is
-  // reached now.
+  // `remembered`: the addresses of the first heads that this look found. `returned`: the number of
+  // heads of the previous look that this look found reached; `returned_shown`: the first of these
+  // heads.
   static constexpr uint32_t kRemembered = 2048, kReturnedShown = 16;
   std::array<uint64_t, kRemembered> remembered;
   uint32_t remembered_count = 0;
@@ -35,8 +36,8 @@ struct Findings {
   uint64_t returned = 0;
 };
 
-// Looks. ENOMEM with the error string set. By one at a time; may sleep, interrupts on, no spinlock
-// held.
+// Makes one look. ENOMEM with the error string set. One call at a time; may sleep, interrupts on,
+// no spinlock held.
 Result<void> look(Findings& findings);
 
 }  // namespace reach

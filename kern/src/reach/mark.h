@@ -1,15 +1,15 @@
-// Marking: everything that can be reached from some words.
+// Marking: finds all objects that can be reached from given words.
 //
-// A word that lies anywhere in a live object is taken for a pointer to it, wherever it stands at a
-// multiple of eight bytes; the whole object is then looked through in the same way. Depth first,
-// with an explicit stack of what is still to be looked through. The stack is bounded: an object for
-// which there is no room is marked as pending, and when the stack has run empty all objects are
-// gone through for those (Jones, Hosking and Moss, "The Garbage Collection Handbook", 2011, section
-// 2.1 on overflow of the mark stack; Boehm's collector does the same). Each object is looked
-// through once, however often that happens.
+// A word counts as a pointer to a live object if its value is an address anywhere in the object.
+// Words lie at addresses that are multiples of eight. The whole object is then scanned for such
+// words: depth first, with an explicit stack of objects to scan. The stack is bounded. An object
+// that does not fit is marked pending; when the stack is empty, the index is searched for pending
+// objects (Jones, Hosking and Moss, "The Garbage Collection Handbook", 2011, section 2.1 on
+// overflow of the mark stack; Boehm's collector does the same). Each object is scanned once, even
+// if the stack overflows often.
 //
-// What an object has besides words that are addresses, a Space follows: an object of a run that
-// `walks` is shown to it.
+// Objects may also refer to other objects by contents that are not addresses. The Space follows
+// such contents: its walk() is called for each object of a run whose `walks` is set.
 #pragma once
 
 #include <cstddef>
@@ -20,30 +20,32 @@
 
 namespace reach {
 
-// What is still to be looked through.
+// An object that remains to be scanned.
 struct Entry {
   uint64_t address;
   const Run* run;
 };
 
-// A Space has
+// A Space is the memory that is searched. It has
 //   const uint64_t* at(uint64_t address)        where the contents of an object can be read
 //   template <typename M> void walk(const Run& run, uint64_t address, M& marker)
-// An object is marked, with kSet, whose state has of the bits in kMask those in kValue; then
-// on_mark(object) is called.
+// A Marker marks a found object if the object's state, masked with kMask, equals kValue. To mark an
+// object, the Marker sets kSet in the state and calls on_mark(object).
 template <typename Space, uint8_t kMask, uint8_t kValue, uint8_t kSet, typename OnMark>
 class Marker {
  public:
   Marker(const Index& index, Space& space, std::span<Entry> stack, OnMark on_mark)
       : index_(index), space_(space), stack_(stack), on_mark_(on_mark) {}
 
-  // A word that may be an address. What it leads to is followed by finish().
+  // Takes a word that may be an address, and marks the object that it leads to. finish() follows
+  // the contents of that object.
   void word(uint64_t word) {
     if (const Object object = index_.find(word)) mark(object);
   }
-  // The same of one that stands at `address`, for who wants to know (paths.h).
+  // Takes a word like word(). The first parameter is the address at which the word lies: a Marker
+  // ignores it, other searches (paths.h, holders.h) record it.
   void word_at(uint64_t, uint64_t word) { this->word(word); }
-  // True if it is marked now, and was not before.
+  // Marks an object if its state allows this (kMask, kValue). True if this call marked it.
   bool mark(const Object& object) {
     uint8_t& state = object.state();
     if ((state & kMask) != kValue) return false;
@@ -52,10 +54,10 @@ class Marker {
     if (!(state & kOpaque)) push(object);
     return true;
   }
-  // The words from `from` up to `end`.
+  // Calls word() for each word from `from` up to `end`.
   void words(const uint64_t* from, const uint64_t* end) { look_through(from, end, top_); }
 
-  // Follows all that is marked.
+  // Follows the contents of all marked objects, until nothing more is found.
   void finish() {
     drain();
     while (overflowed_) {
@@ -68,7 +70,7 @@ class Marker {
       });
     }
   }
-  // How often there was no room on the stack and all objects were gone through.
+  // How often the stack overflowed and the index was searched for pending objects.
   uint32_t overflows() const { return overflows_; }
   const Index& index() const { return index_; }
 
@@ -85,10 +87,9 @@ class Marker {
 
   void drain() { look_through(nullptr, nullptr, stack_.data()); }
 
-  // Does what word() does for each word from `from` up to `end`, and then for the contents of what
-  // lies on the stack, down to `floor`. This is where the time goes: an object that is live and
-  // nothing else is marked and pushed here, all others are left to mark(). Most words are no
-  // address at all, which one comparison says.
+  // Calls word() for each word from `from` up to `end`, then scans the objects on the stack, down
+  // to `floor`. This is the hot loop: an object whose only state bit is kLive is marked and pushed
+  // here; mark() handles all other cases. Most words are no addresses; one comparison rejects them.
   void look_through(const uint64_t* from, const uint64_t* end, Entry* floor) {
     const uint64_t base = index_.base(), frame_count = index_.frames().size();
     const uint32_t* const frames = index_.frames().data();
@@ -148,7 +149,8 @@ class Marker {
     top_ = top;
   }
 
-  // In one instruction, without a register for the word, which most often is not needed any more.
+  // Compares in one instruction, without loading the word into a register: usually the word is not
+  // used again.
   [[gnu::always_inline]] static bool is_less(const uint64_t& word, uint64_t least) {
 #ifdef __x86_64__
     bool less;
@@ -172,7 +174,7 @@ struct Nothing {
   void operator()(const Object&) const {}
 };
 
-// From roots.
+// The marker for everything that can be reached from roots.
 template <typename Space>
 using RootMarker = Marker<Space, kLive | kReached, kLive, kReached, Nothing>;
 

@@ -1,11 +1,12 @@
-// Which objects are live the allocator knows: what slabs have given out and no magazine holds
-// (slab_walk.h), and the segments of arenas that are memory (arena_walk.h), but for those that are
-// spans: of a cache, whose slabs lie there, or of another arena. Quantum caches have the small
-// segments. The order is from the outside in, as index.h wants it; arenas come after their sources.
+// The allocator knows which objects are live: objects that slabs have given out and no magazine
+// holds (slab_walk.h), and the segments of memory arenas (arena_walk.h). Spans are not objects:
+// they hold the slabs of a cache or the segments of another arena. Small allocations from an arena
+// are objects of its quantum caches. Outer runs are added before inner ones, as index.h requires:
+// an arena is walked after its source arena.
 //
-// Left out: base_arena, which serves the allocator's own structures and the tracer (everybody else
-// has memory from the page arena); arenas that are KM_NOTRACE, whose memory is neither looked into
-// nor listed; and arenas of pieces smaller than a page.
+// The index leaves out the memory of some arenas: base_arena, which serves only the allocator's own
+// structures and the tracer (all other users get memory from the page arena); KM_NOTRACE arenas,
+// whose memory is neither scanned nor listed; and arenas with a quantum smaller than a page.
 #include "reach/objects.h"
 
 #include "arch/x86_64/paging.h"
@@ -44,14 +45,14 @@ class Builder {
   }
 
  private:
-  // What slab_walk.h calls.
+  // Callbacks of slab_walk.h.
   struct Walk : kmem_walk {
     Index& index;
     uint16_t source;
     bool walks;
-    bool pages;  // quanta of a page
+    bool pages;  // each object is one page
   };
-  // What arena_walk.h calls.
+  // Callbacks of arena_walk.h.
   struct Segments final : ArenaWalk {
     Segments(Index& index, uint16_t source, bool listed)
         : index(index), source(source), listed(listed) {}
@@ -72,7 +73,7 @@ class Builder {
                     walk.source, walk.walks});
     if (walk.pages) hide_user_pages(walk.index, address_of(slab->base), slab->count);
   }
-  // Pages of programs are not looked into.
+  // Sets kOpaque for each page that a program has mapped: such pages are not scanned.
   static void hide_user_pages(Index& index, uint64_t address, uint32_t count) {
     for (uint32_t i = 0; i < count; i++, address += kPageSize) {
       const Page* const page = page_of(reinterpret_cast<void*>(address));
@@ -87,8 +88,9 @@ class Builder {
     static_cast<Walk*>(walk)->index.set_dead(address_of(object));
   }
 
-  // The allocator's other caches have no objects here, but their magazines, where they belong, are
-  // not to be followed either: what is left in them from before leads to others' objects.
+  // Marks the magazines of the KMEM_WALK_OWN caches as not live. The index has no objects of these
+  // caches, but their magazines are objects in the index. These magazines must not be followed,
+  // since stale words in a magazine lead to objects of other owners.
   void note_own_magazines() {
     for (kmem_cache* cache = kmem_walk_next(nullptr); cache; cache = kmem_walk_next(cache)) {
       if (kmem_walk_kind_of(cache) != KMEM_WALK_OWN) continue;
@@ -102,7 +104,8 @@ class Builder {
     }
   }
 
-  // Those of the kind; `source`: of that arena alone.
+  // Walks the caches of a kind. If `source` is not nullptr, only caches with this source arena are
+  // walked.
   void walk_caches(kmem_walk_kind kind, const struct arena* source) {
     for (kmem_cache* cache = kmem_walk_next(nullptr); cache; cache = kmem_walk_next(cache)) {
       struct arena* const arena = kmem_cache_source(cache);
@@ -129,7 +132,7 @@ class Builder {
     arena_walk(arena, segments);
   }
 
-  // Its number; -1 if there is no room.
+  // Returns the source's number; -1 if there is no room.
   int add_source(const Source& source) {
     const uint32_t number = count_++;
     if (number >= sources_.size() || number > UINT16_MAX) return -1;

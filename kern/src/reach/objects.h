@@ -1,4 +1,4 @@
-// The kernel's live objects, put into the index.
+// Puts the kernel's live objects into the index.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,22 @@
 
 namespace reach {
 
-// Whose objects the runs are; a run names it by its number.
+// The cache or arena to which the objects of a run belong. Run::source is the number of a Source.
 struct Source {
-  kmem_cache* cache;    // nullptr: of the arena, straight
-  struct arena* arena;  // that the memory comes from
-  bool listed;          // they show when they are not reached
+  kmem_cache* cache;    // nullptr: the objects were allocated directly from the arena
+  struct arena* arena;  // the arena that the memory comes from
+  bool listed;          // the objects are listed when they are unreached
 };
 
-// How much memory an index of what there is now needs, and some more, for what comes meanwhile.
+// The numbers of elements that an index of the present memory needs in its arrays, with a margin
+// for growth.
 struct Needs {
   uint64_t frames, runs, objects, sources;
 };
 Needs estimate();
-// Fills the index with all live objects. All other CPUs are stopped, interrupts off. Time in
-// proportion to slabs, free objects and pages. How many sources there are; what `sources` has no
-// room for is not in the index.
+// Fills the index with all live objects, and returns the number of sources. Objects of sources for
+// which `sources` has no room are left out. All other CPUs are stopped, interrupts off. Time is
+// proportional to the number of slabs, free objects and pages.
 uint32_t index_objects(Index& index, std::span<Source> sources);
 
 }  // namespace reach

@@ -1,4 +1,4 @@
-// Who allocated an object, as its trace has recorded it.
+// Prints the task and the stack that allocated an object, from the object's trace record.
 #include "arch/x86_64/time.h"
 #include "reach/describe.h"
 #include "store/shared_tables.h"
@@ -12,7 +12,7 @@ void print_record(Writer& to, const TraceRecord& record) {
   char who[64];
   ContextTable::format(who, sizeof(who), context);
   to.print("  allocated by %s %lu ms ago on CPU %u, %lu bytes, mark %u%s\n", who,
-           coarse_milliseconds() - record.milliseconds(), record.cpu(), record.size(),
+           (coarse_milliseconds() - record.time()).value, number_of(record.cpu()), record.size(),
            record.mark(), record.not_leak() ? ", not a leak" : "");
   const StackTable::Pair stacks = trace_stacks.split(record.stack);
   if (const StackTable::View stack = trace_stacks.view(stacks.stack)) {
@@ -35,7 +35,7 @@ void describe_origin(Writer& to, TraceSource source, uint64_t object) {
     to.print("  it has no record: %sallocated before its trace began, filtered or dropped\n",
              source.cache() ? "" : "a span of another arena or a cache, ");
   } else if (source.can_be_traced()) {
-    to.print("  who allocated it was not traced: echo start > #mem/kmemtrace/%s\n", source.name());
+    to.print("  its allocation was not traced: echo start > #mem/kmemtrace/%s\n", source.name());
   }
 }
 

@@ -1,15 +1,16 @@
-// Why an object is alive: the shortest path to it from a root.
+// The shortest path from a root to an object, which explains why the object is reached.
 //
-// A search breadth first: from all roots at once, object by object in the order in which they were
-// found, so that each is first found over as few others as can be (Moore, "The shortest path
-// through a maze", 1959). For every object it remembers by which word it was found, its link; going
-// back from link to link gives the path. What counts as a pointer, what is followed and what only a
-// walker knows is as in mark.h; objects that are kOpaque end a path.
+// The search is breadth first, from all roots at once, so each object is first found through as few
+// other objects as possible (Moore, "The shortest path through a maze", 1959). Each object gets a
+// link: the word by which it was first found. Following links backwards gives the path. The rules
+// of mark.h decide which words are pointers. Space::walk() (mark.h) shows contents that are not
+// addresses. A path never leads through an object that is kOpaque.
 //
-// Roots are shown before finish(), by the same calls that show them to a Marker: those shown first
-// win among paths of one length.
+// The caller first shows all roots: it calls word_at(), words(), word() and mark(), as it would
+// call these functions of a Marker (mark.h). Then the caller calls finish(). Among paths of equal
+// length, the path from the root that was shown first wins.
 //
-// Its memory is brought: two links for each object of the index, live or not.
+// The caller supplies the memory: two links for each object of the index, live or not.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +21,15 @@
 
 namespace reach {
 
-// What leads to an object.
+// The predecessor of an object on a path.
 class Link {
  public:
   enum Kind : uint8_t {
-    kNone,    // nothing has been found
-    kRoot,    // a word that is a root, at address()
-    kOwner,   // a root without a word: its owner names the object (ReachVisitor::object and page)
-    kWord,    // a word of another object, at address()
-    kWalker,  // what the walker says of the object at address()
+    kNone,    // not found yet
+    kRoot,    // found by a root word at address()
+    kOwner,   // a provider of roots reported the object itself (ReachVisitor::object, page)
+    kWord,    // found by a word of another object, at address()
+    kWalker,  // reported by the walker of the object at address()
   };
 
   Link() = default;
@@ -45,12 +46,12 @@ class Link {
   uint64_t value_ = 0;
 };
 
-// A Space is what mark.h says. The states of objects are only read, apart from what a walker sets
-// (kWalked): one search for each index, or those bits cleared between two.
+// Space is as in mark.h. The search itself changes no state bits of objects. Walkers set kWalked
+// and kOpaque for page tables. The caller clears kWalked before another search over the same index.
 template <typename Space>
 class Paths {
  public:
-  // Of `memory` the contents do not matter.
+  // `memory` need not be initialised.
   Paths(const Index& index, Space& space, std::span<Link> memory) : index_(index), space_(space) {
     const size_t objects = index.complete() ? index.object_count() : 0;
     complete_ = index.complete() && memory.size() >= memory_for(index);
@@ -59,31 +60,32 @@ class Paths {
     queue_ = memory.subspan(objects, objects);
     for (Link& link : links_) link = {};
   }
-  // How many links are needed.
+  // Returns the number of links needed.
   static size_t memory_for(const Index& index) { return 2 * size_t{index.object_count()}; }
-  // Whether the index is whole and the memory enough. If not, nothing is found.
+  // False if the index is incomplete or the memory too small. In this case nothing is found.
   bool complete() const { return complete_; }
 
-  // Roots, or what a walker shows. A word that stands at `address`:
+  // Takes a root word at `address`, or a word that a walker shows.
   void word_at(uint64_t address, uint64_t word) {
     if (const Object object = index_.find(word)) reach(object, from(Link::kRoot, address));
   }
-  // The words from `from` up to `end`, as they stand at `address`.
+  // Takes the words from `from` up to `end`. In the memory that is searched, they lie at `address`.
   void words(const uint64_t* from, const uint64_t* end, uint64_t address) {
     for (; from != end; from++, address += sizeof(uint64_t)) word_at(address, *from);
   }
-  // Those of this program's own memory.
+  // Takes the words from `from` up to `end`. In the memory that is searched, they lie at the same
+  // addresses.
   void words(const uint64_t* from, const uint64_t* end) {
     words(from, end, reinterpret_cast<uint64_t>(from));
   }
-  // What only its owner knows.
+  // Takes a word whose own address is not known.
   void word(uint64_t word) {
     if (const Object object = index_.find(word)) mark(object);
   }
   bool mark(const Object& object) { return reach(object, from(Link::kOwner, 0)); }
   const Index& index() const { return index_; }
 
-  // Follows all that has been shown. Time in proportion to what can be reached.
+  // Follows all words that have been shown. The time is proportional to the reachable memory.
   void finish() {
     while (head_ != tail_) {
       const Object object = index_.find(queue_[head_++].address());
@@ -103,8 +105,8 @@ class Paths {
     }
   }
 
-  // The links of a shortest path, after finish(): the first is of a root, the last leads to
-  // `object`. Empty if it cannot be reached. Valid until the next call.
+  // Returns the links of a shortest path, after finish(): the first is a root, the last leads to
+  // `object`. Empty if the object cannot be reached. Valid until the next call.
   std::span<const Link> path(const Object& object) {
     if (!complete_ || !object) return {};
     size_t first = queue_.size();
@@ -120,7 +122,7 @@ class Paths {
   Link from(Link::Kind root, uint64_t address) const {
     return walking_ ? walking_ : Link(root, address);
   }
-  // True if it has been found now, and not before.
+  // True if this call found the object.
   bool reach(const Object& object, Link by) {
     if (!complete_ || !(object.state() & kLive)) return false;
     Link& link = link_of(object);
@@ -133,10 +135,11 @@ class Paths {
   const Index& index_;
   Space& space_;
   bool complete_ = false;
-  std::span<Link> links_;  // by number of object
-  std::span<Link> queue_;  // addresses of objects, each once; then a path
+  std::span<Link> links_;  // for each object, by Index::number_of(): its link
+  // During the search: the addresses of found objects, each once. After path(): its result.
+  std::span<Link> queue_;
   size_t head_ = 0, tail_ = 0;
-  Link walking_;  // while a walker is asked
+  Link walking_;  // while a walker runs: the link for objects that it reports
 };
 
 }  // namespace reach

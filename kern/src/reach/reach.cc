@@ -1,57 +1,58 @@
-// What nobody can reach any more.
+// Finds objects that nothing can reach any more.
 //
-// The allocator knows every live object. An object that no pointer leads to from anywhere in use is
-// lost: nobody can free it any more. To find these, all CPUs stop, and everything that can be
-// reached from the roots is marked; what is live and not marked is the answer. Nothing has to be
-// switched on before.
+// The allocator knows every live object. An object without a pointer to it from memory in use is
+// lost: nobody can free it any more. To find such objects, all CPUs stop, and everything that can
+// be reached from the roots is marked. Live objects that are not marked are the answer. No tracing
+// is needed before.
 //
-// Parts, each a file
-//   stop     all CPUs stand still where their interrupts were on
-//   objects  the live objects, from the allocator's own structures; into an
-//   index    what an address lies in, and a byte for the state of each object
-//   roots    static data, stacks with saved registers, page tables; and who registers more of them
-//   visitor  what those who register are given
-//   ranges   all words that are looked through, with what they lie in
-//   mark     everything that can be reached from some words
-//   heads    which of the unreached objects hold the others
-//   paths    the shortest path from a root to an object
-//   holders  what points to an object
-//   groups   what was found, by stack, cache and arena
-//   survey   all of that at one moment, from the memory for it to everything marked
-//   look     one look: a survey, and the groups
-//   circles  circles among tasks that wait for locks
-//   deadlock such circles, with the stacks of their tasks
-//   describe what lies at an address; origin: who allocated it
-//   whatis   that, its holders and the path to it: the answer of #mem/whatis
+// Files
+//   stop     stops all CPUs where their interrupts are on
+//   objects  puts the live objects into the index, from the allocator's own structures
+//   index    leads from an address to its object; has a state byte for each object
+//   roots    static data, stacks with saved registers, page tables, and registered providers
+//   visitor  forwards the reports of providers and walkers to a search
+//   ranges   all words that are scanned, with their owners
+//   mark     finds all objects that can be reached from given words
+//   heads    finds the unreached objects that keep all other unreached objects
+//   paths    finds the shortest path from a root to an object
+//   holders  finds the words that point to an object
+//   groups   the unreached objects, grouped by stack, cache and arena
+//   survey   stops all CPUs, builds the index, and marks from the roots
+//   look     makes a survey and fills the groups
+//   circles  finds circles among tasks that wait for locks
+//   deadlock finds such circles in the kernel, with the stacks of their tasks
+//   describe describes an address; origin: prints the allocation of an object
+//   whatis   the answer of #mem/whatis: description, holders and path
 //   reach    the report: this file
-// Index, ranges, mark, heads, circles, paths and holders know nothing of the kernel: a program that
-// reads a core can have them.
+// Index, ranges, mark, heads, circles, paths and holders do not depend on the kernel: a program
+// that reads a core can use them.
 //
-// Conservative: a word of an object or a stack that lies anywhere in a live object is taken for a
-// pointer to it, whatever it is. So an object that is in use is always reached, as long as a word
-// with its address is somewhere in what is looked through:
-//   - Whoever keeps something else than an address (a physical one, packed, complemented) registers
-//     a walker for the objects that have it, or is a provider of roots (reach/reach.h).
-//   - An object on its way between two places of the allocator is known to a register or a stack,
-//     or is in a magazine or slab that is: those are followed while they are not in their places,
-//     and only then, for they also have the addresses of objects that are long gone or others'.
-//   - The memory of a program is in use and never looked into: the kernel keeps no pointers there.
-// And a lost object may be taken for reached, while a word that was its address is still somewhere:
-// on a stack in a place that has not been written since, in memory that was allocated and not yet
-// filled. Such a word goes sooner or later; so it is worth looking again.
+// Marking is conservative: a word in scanned memory is taken for a pointer to a live object if its
+// value is an address anywhere in that object. So an object in use is always reached, as long as a
+// word with its address is somewhere in scanned memory:
+//   - An owner that stores an address in another form (physical, packed, complemented) registers a
+//     walker for its objects, or a provider of roots (reach/reach.h).
+//   - The address of an object in transit through the allocator is in a register or on a stack, or
+//     the object lies in a magazine or slab that is in transit. A magazine or slab is scanned only
+//     while it is in transit: otherwise it also holds stale addresses, and addresses of objects of
+//     other owners.
+//   - The memory of a program is in use and never scanned: the kernel stores no pointers there.
+// On the other hand, a lost object is taken for reached while a stale word with its address
+// remains: in a part of a stack that has not been overwritten, or in memory that was allocated and
+// not yet filled. Such words disappear sooner or later, so a second look is worthwhile.
 //
-// What was not reached once cannot be reached later, since nobody can find it. If a second look
-// finds it reached all the same, somebody has it in a way that the marking does not know: that is a
-// bug, and the report says so (`returned`); or it was freed by its address, as #debug does, and is
-// another object now.
+// An unreached object cannot be reached later, since nobody can find it. If a second look finds it
+// reached nevertheless (`returned` in the report), there are two explanations. Either the first
+// look missed a pointer to the object, which is a bug; or the object was freed by its address, as
+// #debug does, and allocated again.
 //
 // While CPUs are stopped nothing is allocated and no sleeping lock is taken. No spinlock is held
-// then, since whoever holds one has his interrupts off. Memory is the tracer's (trace_copy_alloc),
-// which is no object of the index: 4 bytes for each page frame, 64 for each slab, 1 for each
-// object, for the time of the look. Cost: some 80 instructions for an object of 64 bytes with one
-// pointer.
+// then, since a CPU that holds a spinlock has interrupts off and does not stop. Memory for a look
+// comes from the tracer (trace_copy_alloc), whose arena is not indexed. A look needs 4 bytes for
+// each page frame, 64 for each slab or segment of an arena, and 1 for each object. Cost: about 80
+// instructions for an object of 64 bytes with one pointer.
 //
-// Looks are made one after the other, under a sleeping lock.
+// Looks are serialised by a sleeping lock.
 #include <algorithm>
 #include <atomic>
 #include <new>
@@ -78,7 +79,7 @@ class ReachReport {
 
 namespace {
 
-// Between two looks: so much time for others to use their stacks.
+// The pause between two looks. During the pause other tasks overwrite stale words on their stacks.
 constexpr Nanoseconds kBetween{100'000'000};
 
 constinit Mutex looking{LockRank::kReach};
@@ -115,7 +116,7 @@ bool more(const Group& a, const Group& b) {
   return a.own.bytes + a.keeps.bytes > b.own.bytes + b.keeps.bytes;
 }
 
-// Groups of heads, most bytes first, and below each what it keeps.
+// Writes the groups of heads, most bytes first, each with the objects that it keeps.
 void write_groups(Writer& to, const Groups& groups) {
   const std::span<const Group> all = groups.all();
   uint16_t order[Groups::kMost];
@@ -180,7 +181,7 @@ void write_report(Writer& to, const Findings& findings, const Deadlocks& deadloc
   write_groups(to, groups);
 }
 
-// What a report is made of; too large for a stack.
+// All results of a report; too large for a stack.
 struct Found {
   Findings objects;
   Deadlocks deadlocks;

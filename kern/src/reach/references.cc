@@ -1,18 +1,18 @@
-// A reference is two neighbouring words, the address of its object and the number of its record
-// (core/ref.h). So in what a survey looks through each such pair is a reference that is there,
-// whatever holder it was moved to; and one whose pair is nowhere is in registers, or was lost.
+// Finds where the traced references lie. A reference is two neighbouring words: the address of its
+// object and the number of its record (core/ref.h). So each such pair in scanned memory is a
+// reference, even if it was moved to another holder. A reference whose pair is found nowhere is in
+// registers, or was lost. The record numbers are collected from the trace tables while all CPUs are
+// stopped, before memory is searched. A number alone proves nothing: the word before it must be the
+// address of the object that the record names. Objects that have traced references get a state bit
+// in the index, so that most words are rejected early.
 //
-// The numbers come from the trace tables at the same moment. A number alone is nothing: the word
-// before it must be the address of the object that the record of that number knows. Most words are
-// no address of an object that a reference is known of, which the state in the index says.
+// The compiler may hold a local reference in two registers, and store these in any order. So on a
+// stack the two words are also searched for separately. Two words that match separately may do so
+// by chance, so they are reported as kStackApart.
 //
-// The compiler may keep a reference that is a local variable in two registers, and store these in
-// any order. So on a stack the two words are looked for apart too; that may be chance, and it is
-// said.
-//
-// A pair may be left where a reference has been: on a stack, in an object that has been released
-// from (HeldRef). Of several places a reachable object or static data counts before an object that
-// nobody can reach, and that before a stack.
+// A stale pair may remain where a reference has been: on a stack, or in an object that has released
+// the reference (HeldRef). If a reference is found more than once, a reachable object or static
+// data is preferred to an unreachable object, and an unreachable object to a stack.
 #include "reach/references.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ void for_each_class(const RefClass* of, Visit visit) {
   }
 }
 
-// All that are live, of which at most so many have a record.
+// Counts live references; this is an upper bound of the references that have a record.
 uint64_t live(const RefClass* of) {
   uint64_t sum = 0;
   for_each_class(of, [&](RefClass& one) { sum += TraceSource(&one).live(); });
@@ -59,26 +59,27 @@ class Search final : public SurveyWork {
     }
     for_each_range(
         survey.index, survey.space, [](const auto& root) { for_each_root(root); },
-        [&](const Place& place, uint64_t address, std::span<const uint64_t> words) {
+        [&](const RangeOwner& place, uint64_t address, std::span<const uint64_t> words) {
           look_through(survey, place, address, words);
         });
   }
 
  private:
-  // No hook is under way, since hooks have interrupts off.
+  // Collects the records. No CPU was stopped in a tracing hook, since hooks run with interrupts
+  // off.
   void collect() {
     for_each_class(of_, [&](RefClass& one) {
       const RefKind kind = ref_kind_of(one);
       TraceTable* const table = trace_table_of(&one);
       if (!table) return;
-      table->visit_references([&](uint64_t number, uint64_t object, uint32_t stack) {
+      table->visit_references([&](uint64_t number, uint64_t object, StackId stack) {
         places_.add(number, object, trace_stacks.split(stack).stack, kind);
       });
     });
     places_.sort_by_number();
   }
 
-  void look_through(const Survey& survey, const Place& place, uint64_t address,
+  void look_through(const Survey& survey, const RangeOwner& place, uint64_t address,
                     std::span<const uint64_t> words) {
     for (size_t i = 0; i + 1 < words.size(); i++) {
       if (!may_refer(survey, words[i])) continue;
@@ -86,7 +87,7 @@ class Search final : public SurveyWork {
       if (!entry || entry->object != words[i]) continue;
       note(survey, *entry, place, where_of(survey, place), address + i * sizeof(uint64_t));
     }
-    if (place.kind != Place::Kind::kStack) return;
+    if (place.kind != RangeOwner::Kind::kStack) return;
     for (size_t i = 0; i < words.size(); i++) {
       RefPlaces::Entry* const entry = words[i] != 0 ? places_.find(words[i]) : nullptr;
       if (!entry || entry->is_found() || std::ranges::find(words, entry->object) == words.end())
@@ -101,28 +102,28 @@ class Search final : public SurveyWork {
     return object && (object.state() & kSeen);
   }
 
-  void note(const Survey& survey, RefPlaces::Entry& entry, const Place& place, Where where,
+  void note(const Survey& survey, RefPlaces::Entry& entry, const RangeOwner& place, Where where,
             uint64_t address) {
     if (where > entry.place.where) entry.place = place_of(survey, place, where, address);
   }
 
-  static Where where_of(const Survey& survey, const Place& place) {
+  static Where where_of(const Survey& survey, const RangeOwner& place) {
     switch (place.kind) {
-      case Place::Kind::kStatic:
+      case RangeOwner::Kind::kStatic:
         return Where::kStatic;
-      case Place::Kind::kStack:
+      case RangeOwner::Kind::kStack:
         return Where::kStack;
-      case Place::Kind::kObject:
+      case RangeOwner::Kind::kObject:
         break;
     }
     const bool shown = survey.sources[place.object.run->source].listed;
     return shown && !(place.object.state() & kReached) ? Where::kUnreachedObject : Where::kObject;
   }
 
-  RefPlaces::Place place_of(const Survey& survey, const Place& place, Where where,
-                            uint64_t address) {
+  RefPlaces::Location place_of(const Survey& survey, const RangeOwner& place, Where where,
+                               uint64_t address) {
     if (where == Where::kStatic) return {where, RefPlaces::kNoName, 0, address, 0};
-    if (place.kind == Place::Kind::kStack) {
+    if (place.kind == RangeOwner::Kind::kStack) {
       const auto* const task = reinterpret_cast<const TaskHead*>(place.task);
       return {where, places_.add_name(place.task, task->name), task->pid, address, 0};
     }
@@ -139,7 +140,8 @@ class Search final : public SurveyWork {
 
 }  // namespace
 
-// References that are taken until CPUs stop need room too.
+// Makes room for some more references than exist now: further references may be taken before CPUs
+// stop.
 Result<void> find_references(RefPlaces& places, const RefClass* of) {
   constexpr size_t kSpare = 256;
   size_t room = live(of) + kSpare;
@@ -153,7 +155,7 @@ Result<void> find_references(RefPlaces& places, const RefClass* of) {
     }
     room = places.wanted() + places.wanted() / 4;
   }
-  return fail(Errno::ENOMEM, "there are more references each time: %lu and more", room);
+  return fail(Errno::ENOMEM, "the number of references keeps growing: at least %lu", room);
 }
 
 }  // namespace reach

@@ -1,11 +1,12 @@
-// Where the references lie that somebody took while their kind was traced.
+// Finds where traced references lie: references that were taken while their kind was traced.
 #pragma once
 
 #include "trace/dump/ref_places.h"
 
 namespace reach {
 
-// Stops all CPUs and looks: a RefFinder.
+// Stops all CPUs and searches memory for the references of the kind `of`, or of all kinds for
+// nullptr. reach_init() registers this function as the RefFinder (trace/dump/ref_places.h).
 Result<void> find_references(RefPlaces& places, const RefClass* of);
 
 }  // namespace reach

@@ -1,14 +1,17 @@
 // Roots: words from which everything in use can be reached.
 //
-// - Static data, whole: also the structures of CPUs and of idle tasks, which lie there. The first
-//   stacks at its end do not belong to it, nor does what is NOT_ROOTS (core/not_roots.h).
-// - What each CPU was stopped in: its stack from where it stands still, with all registers
+// - All static data, including the structures of CPUs and idle tasks. Excluded are the boot stacks
+//   at the end of static data, and variables declared NOT_ROOTS (core/not_roots.h).
+// - The interrupted context of each CPU: its stack from where the CPU stopped, with all registers
 //   (stop.h).
 // - The stacks of tasks that do not run, which the scheduler shows.
-// - Page tables of the kernel and the first stacks of CPUs, which are known by physical addresses.
+// - Page tables of the kernel and the first stacks of CPUs, for which the kernel stores physical
+//   addresses.
 //
-// A page on its way between the arena and a page table is known to a register or to a stack by its
-// physical address alone. So on a stack the address of a page is taken for that page.
+// While a page is in transit between the arena and a page table, registers and stacks may contain
+// only its physical address or its page-table entry, and no pointer to the page. So on stacks a
+// physical address and a page-table entry count as pointers, if the page is an object by itself and
+// not part of a slab.
 #include "reach/roots.h"
 
 #include "arch/x86_64/table_walk.h"
@@ -25,7 +28,7 @@ struct CacheWalker {
   const kmem_cache* cache;
   reach::Walker walk;
 };
-// Written at boot.
+// Set at boot.
 constinit CacheWalker walkers[kMaxWalkers] = {};
 constinit unsigned walker_count = 0;
 constinit ReachProvider* providers = nullptr;
@@ -64,7 +67,7 @@ void hide_all(ReachVisitor& visitor) {
 void visit_roots(ReachVisitor& visitor) {
   visitor.words(data_start, not_roots_start);
   visitor.words(not_roots_end, boot_stacks);
-  for (unsigned id = 0; id < cpu_count(); id++) {
+  for (const CpuId id : all_cpus()) {
     if (cpu(id).online) visitor.stack(*cpu(id).current, stopped_stack(id), cpu(id).kernel_stack);
   }
   walk_kernel_tables(visit_page, &visitor);

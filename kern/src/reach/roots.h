@@ -1,4 +1,4 @@
-// Roots, and who knows of more of them.
+// Roots, and the registered providers of roots and walkers of objects.
 #pragma once
 
 #include "reach/reach.h"
@@ -6,15 +6,19 @@
 namespace reach {
 
 using Walker = void (*)(const void* object, ReachVisitor& visitor);
-// nullptr if the cache has none.
+// The walker that is registered for the cache's objects; nullptr if there is none.
 Walker find_walker(const kmem_cache* cache);
 
-// Hides what is not to be looked into. All CPUs are stopped, here and below; before anything is
-// marked.
+// All CPUs are stopped during each of the following functions.
+
+// Makes all providers hide the objects that must not be scanned. Called before anything is marked.
 void hide_all(ReachVisitor& visitor);
-// Shows all roots: static data, the stacks of what CPUs were stopped in, and what has registered.
+// Shows all roots: static data, the interrupted stacks of CPUs, the kernel's page tables, the first
+// stacks of CPUs, and the roots of providers.
 void visit_roots(ReachVisitor& visitor);
-// The words of whoever knows them, as ReachProvider's.
+// describe_provided() calls ReachProvider::describe of the providers one after the other, until a
+// provider writes a text. meaning_provided() calls ReachProvider::meaning in this manner. Both
+// return the length of the text; 0 if no provider writes one.
 int describe_provided(uint64_t address, char* buffer, size_t size);
 int meaning_provided(const kmem_cache* cache, const void* object, char* buffer, size_t size);
 

@@ -5,6 +5,7 @@
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/smp.h"
 #include "core/cpu.h"
+#include "lib/optimizer.h"
 
 namespace reach {
 namespace {
@@ -12,16 +13,16 @@ namespace {
 struct Stop {
   void (*work)(void*);
   void* argument;
-  unsigned leader;
-  unsigned others;  // CPUs that are to wait
+  CpuId leader;
+  unsigned others;  // number of CPUs that must wait
   std::atomic<unsigned> waiting{0};
   std::atomic<bool> over{false};
 };
 
 constinit uint64_t stack_pointers[kMaxCpus] = {};
 
-// On each CPU, interrupts off. The registers that a function keeps for its caller are stored on the
-// stack, so that everything is there.
+// Runs on each CPU, interrupts off. Stores the callee-saved registers on the stack, so that the
+// stack holds all registers.
 [[gnu::noinline]] void world_stopped(void* argument) {
   Stop& stop = *static_cast<Stop*>(argument);
   uint64_t registers[6];
@@ -31,8 +32,8 @@ constinit uint64_t stack_pointers[kMaxCpus] = {};
       : "memory");
   uint64_t stack_pointer;
   asm volatile("movq %%rsp, %0" : "=r"(stack_pointer));
-  const unsigned me = cpu_id();
-  stack_pointers[me] = stack_pointer;
+  const CpuId me = cpu_id();
+  stack_pointers[number_of(me)] = stack_pointer;
   if (me != stop.leader) {
     stop.waiting.fetch_add(1, std::memory_order_release);
     while (!stop.over.load(std::memory_order_acquire)) cpu_relax();
@@ -41,7 +42,7 @@ constinit uint64_t stack_pointers[kMaxCpus] = {};
     stop.work(stop.argument);
     stop.over.store(true, std::memory_order_release);
   }
-  asm volatile("" ::"r"(registers) : "memory");  // they stay where they are until here
+  escape(registers);  // the stored registers stay in use until here
 }
 
 }  // namespace
@@ -49,13 +50,13 @@ constinit uint64_t stack_pointers[kMaxCpus] = {};
 void with_world_stopped(void (*work)(void*), void* argument) {
   const PreemptOff on_this_cpu;
   Stop stop{.work = work, .argument = argument, .leader = cpu_id(), .others = 0};
-  for (unsigned id = 0; id < cpu_count(); id++)
+  for (const CpuId id : all_cpus())
     stop.others += id != stop.leader && __atomic_load_n(&cpu(id).online, __ATOMIC_ACQUIRE);
   on_each_cpu(world_stopped, &stop);
 }
 
-uint64_t stopped_stack(unsigned cpu) {
-  return stack_pointers[cpu];
+uint64_t stopped_stack(CpuId cpu) {
+  return stack_pointers[number_of(cpu)];
 }
 
 }  // namespace reach

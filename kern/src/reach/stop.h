@@ -1,20 +1,23 @@
-// All CPUs stand still.
+// Stops all CPUs.
 #pragma once
 
 #include <cstdint>
 
+#include "lib/units.h"
+
 namespace reach {
 
-// Calls work(argument) with interrupts off while all other CPUs wait with theirs off, each in an
-// interprocessor interrupt: so each was stopped where its interrupts were on, and no CPU holds a
-// spinlock. The caller has interrupts on and holds no spinlock.
+// Calls work(argument) with interrupts off, while all other CPUs wait in an interprocessor
+// interrupt. So each CPU was stopped in code that has interrupts on, and no CPU holds a spinlock.
+// The caller has interrupts on and holds no spinlock.
 //
-// It lasts as long as `work`: the one place in the kernel that keeps interrupts off for a time that
-// grows with what there is. `#mem/irqoff` names it (core/irq_off.h).
+// Interrupts are off as long as `work` runs. This is the only interrupts-off region of the kernel
+// without a bound: it grows with the memory in use. `#mem/irqoff` lists it (core/irq_off.h).
 void with_world_stopped(void (*work)(void*), void* argument);
-// For `work`: where the stack of CPU `cpu` begins. What is above it, up to the top of the kernel
-// stack that the CPU was on, is in use, with all registers of what was stopped in it: in the
-// interrupt's frame, or, for the caller, saved below.
-uint64_t stopped_stack(unsigned cpu);
+// For `work`: the stack pointer of CPU `cpu`. The part of the CPU's kernel stack from there to the
+// top is in use and holds all registers of the interrupted code: in the interrupt's frame and in
+// the frame of the function that waits; for the calling CPU, in the frame of the function that
+// calls `work`.
+uint64_t stopped_stack(CpuId cpu);
 
 }  // namespace reach

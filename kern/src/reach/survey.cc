@@ -1,7 +1,7 @@
-// A survey: memory for it, then with all CPUs stopped the index, and marking from the roots.
+// A survey allocates its memory, then stops all CPUs, builds the index, and marks from the roots.
 //
-// The index is built while nothing changes; so how large it will be is estimated before, with some
-// to spare, and if that was not enough it is made again with more.
+// The size of the index is not known before CPUs are stopped. So it is estimated, with a margin. If
+// the estimate was too small, the survey is repeated with more memory.
 #include "reach/survey.h"
 
 #include "arch/x86_64/paging.h"
@@ -30,10 +30,11 @@ class Memory {
         stack_(kStackEntries) {}
 
   explicit operator bool() const { return frames_ && runs_ && states_ && sources_ && stack_; }
-  // What was missing.
+  // The sizes that the last try needed.
   const Needs& missing() const { return missing_; }
 
-  // False if there was too little memory.
+  // Makes the survey and calls work.look(). If the memory was too small, returns false and does not
+  // call work.look().
   bool survey(SurveyWork& work) {
     memset(frames_.span().data(), 0, frames_.span().size_bytes());
     work_ = &work;
@@ -88,7 +89,7 @@ Result<void> survey(SurveyWork& work) {
     needs.objects = with_some_to_spare(missing.objects, needs.objects);
     needs.sources = with_some_to_spare(missing.sources, needs.sources);
   }
-  return fail(Errno::ENOMEM, "there are more objects each time: %lu and more", needs.objects);
+  return fail(Errno::ENOMEM, "the number of objects keeps growing: at least %lu", needs.objects);
 }
 
 }  // namespace reach

@@ -1,5 +1,5 @@
-// All memory at one moment: with all CPUs stopped, the index of all live objects, in which is
-// marked what can be reached from the roots.
+// A survey is the state of all memory at one moment, while all CPUs are stopped: the index of all
+// live objects, in which the objects that can be reached from the roots are marked.
 #pragma once
 
 #include <cstdint>
@@ -30,18 +30,18 @@ struct Here {
 struct Survey {
   const Index& index;
   Here& space;
-  std::span<Source> sources;  // of the numbers that runs have
-  std::span<Entry> stack;     // for a marker
-  uint32_t overflows;         // of the stack
-  Nanoseconds begin;          // when all CPUs stood still
+  std::span<Source> sources;  // indexed by Run::source
+  std::span<Entry> stack;     // the mark stack, which further markers may use
+  uint32_t overflows;         // how often the mark stack overflowed
+  Nanoseconds begin;          // time since boot when all CPUs had stopped
 };
 
-// What is done with it. All CPUs are stopped, interrupts off: nothing may be allocated or freed,
-// no sleeping lock taken.
+// The work that is done on a survey. All CPUs are stopped, interrupts off: look() must not
+// allocate, free, or take a sleeping lock.
 class SurveyWork {
  public:
-  // Before each try: memory of the work's own that depends on how much there is. May sleep. False:
-  // there is none.
+  // Called before each try, with CPUs running, to allocate memory whose size depends on the size of
+  // the index. May sleep. False if there is no memory.
   virtual bool prepare(const Needs&) { return true; }
   virtual void look(const Survey& survey) = 0;
 
@@ -49,9 +49,9 @@ class SurveyWork {
   ~SurveyWork() = default;
 };
 
-// Calls work.look() once. ENOMEM with the error string set. Several may ask at once: each has
-// memory of its own, and CPUs stop for one after the other. May sleep; interrupts on, no spinlock
-// held.
+// Makes a survey and calls work.look() once. ENOMEM with the error string set. Concurrent calls are
+// possible: each has its own memory, and CPUs stop for one call after the other. May sleep;
+// interrupts on, no spinlock held.
 Result<void> survey(SurveyWork& work);
 
 }  // namespace reach

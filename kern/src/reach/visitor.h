@@ -1,7 +1,9 @@
-// What providers and walkers are given: the kernel's way to a marker, or to the ranges of roots.
+// Visitors for providers and walkers. MarkingVisitor forwards everything that they report to a
+// marker. The visitor of for_each_root() reports the ranges of root words.
 #pragma once
 
 #include "arch/x86_64/paging.h"
+#include "arch/x86_64/table_walk.h"
 #include "pages.h"
 #include "reach/index.h"
 #include "reach/ranges.h"
@@ -26,8 +28,9 @@ class MarkingVisitor final : public ReachVisitor {
     for (const auto* word = reinterpret_cast<const uint64_t*>(from); word < end; word++) {
       const auto address = reinterpret_cast<uint64_t>(word);
       marker_.word_at(address, *word);
-      if (*word % kPageSize == 0 && *word < kDirectMapBase)
-        marker_.word_at(address, kDirectMapBase + *word);
+      const uint64_t page = *word % kPageSize == 0 ? *word : page_of_user_entry(*word).value;
+      if (page != 0 && page < kDirectMapBase && is_whole_pages(find({page})))
+        marker_.word_at(address, kDirectMapBase + page);
     }
   }
 
@@ -38,11 +41,12 @@ class MarkingVisitor final : public ReachVisitor {
     marker_.mark(object);
   }
 
-  // What a stale entry leads to may be anything by now: a slab is no object of a page, and a
-  // program's page has mappings.
+  // A stale entry may lead to a page that is no page table any more. If the page belongs to a slab,
+  // it is rejected because it is no object of one page; if it belongs to a program, because it has
+  // mappings.
   bool table(PhysAddr page) override {
     const Object object = find(page);
-    if (!object || object.size() != kPageSize || object.address() % kPageSize != 0) return false;
+    if (!is_whole_pages(object) || object.size() != kPageSize) return false;
     uint8_t& state = object.state();
     if (!(state & kLive) || (state & kWalked)) return false;
     if (page_of(page)->mappings.load(std::memory_order_relaxed) != 0) return false;
@@ -58,13 +62,16 @@ class MarkingVisitor final : public ReachVisitor {
 
  private:
   Object find(PhysAddr page) const { return index_.find(kDirectMapBase + page.value); }
+  // True for an object of whole pages. The kernel stores physical addresses of such objects only.
+  static bool is_whole_pages(const Object& object) {
+    return object && object.size() % kPageSize == 0 && object.address() % kPageSize == 0;
+  }
 
   Marker& marker_;
   const Index& index_;
 };
 
-// Calls root(place, from, to) for each range of words that belongs to the roots (ranges.h). All
-// CPUs are stopped.
+// Calls root(owner, from, to) for each range of root words (ranges.h). All CPUs are stopped.
 template <typename Root>
 void for_each_root(Root root) {
   class RootVisitor final : public ReachVisitor {
@@ -72,10 +79,11 @@ void for_each_root(Root root) {
     explicit RootVisitor(Root& root) : root_(root) {}
     void object(const void*) override {}
     void words(const void* from, const void* to) override {
-      root_(Place::of_static(), reinterpret_cast<uint64_t>(from), reinterpret_cast<uint64_t>(to));
+      root_(RangeOwner::of_static(), reinterpret_cast<uint64_t>(from),
+            reinterpret_cast<uint64_t>(to));
     }
     void stack(const TaskHead& task, uint64_t from, uint64_t to) override {
-      root_(Place::of_stack(reinterpret_cast<uint64_t>(&task)), from, to);
+      root_(RangeOwner::of_stack(reinterpret_cast<uint64_t>(&task)), from, to);
     }
     void page(PhysAddr) override {}
     bool table(PhysAddr) override { return false; }

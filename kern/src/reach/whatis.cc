@@ -1,13 +1,13 @@
-// What an address is, what points to it, and the shortest path to it from a root.
+// Describes an address, what points to it, and the shortest path to it from a root.
 //
-// All of that at one moment, with all CPUs stopped; the text is made then, in memory that was there
-// before. The first lines say what it is (describe). If it lies in an object, live or free, words
-// that lead there follow (holders), and for a live one the shortest path (paths): a survey is made
-// for these. Any other number needs no survey.
+// The answer is made at one moment, with all CPUs stopped, in memory that was allocated before. It
+// begins with a description (describe). For an address in the direct map, a survey is made. If the
+// address lies in an object, live or free, the answer then lists the words that point to the object
+// (holders), and for a live object the shortest path to it (paths).
 //
-// Whoever asks knows the address, so a word on his stack always leads there. Therefore that stack
-// is no root here. Words that are left on others' stacks are told as any other: who reads the
-// answer sees that they lie there.
+// The stack of a task that asks always contains the address, so this stack is not a root here.
+// Stale words on other stacks are listed like all other words: the answer shows that they lie on a
+// stack.
 #include "reach/whatis.h"
 
 #include <algorithm>
@@ -39,13 +39,13 @@ namespace {
 
 using namespace reach;
 
-constexpr size_t kTextSize = size_t{64} << 10;  // more than the longest answer has
+constexpr size_t kTextSize = size_t{64} << 10;  // bytes; more than the longest answer
 constexpr unsigned kHoldersShown = 16;
-constexpr size_t kStepsShown = 16;  // of a path, at either end
+constexpr size_t kStepsShown = 16;  // steps shown at each end of a long path
 
 constinit Mutex asking{LockRank::kReach};
 
-// A task that asks, or is about to.
+// A task that asks a question, or is about to ask one.
 struct Asker {
   const TaskHead* task = current_task_head();
   ListNode link;
@@ -53,7 +53,7 @@ struct Asker {
 constinit Spinlock askers_lock{LockRank::kDevice};
 constinit List<Asker, &Asker::link> askers;
 
-// For the life of a scope.
+// While this object exists, the current task is in the list of asking tasks.
 class Asks {
  public:
   Asks() {
@@ -71,7 +71,7 @@ class Asks {
   Asker asker_;
 };
 
-// All CPUs are stopped: nobody has the lock.
+// True if the task is in `askers`. All CPUs are stopped, so the list does not change.
 bool does_ask(const TaskHead& task) {
   for (const Asker& asker : askers) {
     if (asker.task == &task) return true;
@@ -79,7 +79,7 @@ bool does_ask(const TaskHead& task) {
   return false;
 }
 
-// Shows roots on, but for the stacks of tasks that ask.
+// Forwards roots to a visitor, except for the stacks of asking tasks.
 class OthersRoots final : public ReachVisitor {
  public:
   explicit OthersRoots(ReachVisitor& to) : to_(to) {}
@@ -96,7 +96,7 @@ class OthersRoots final : public ReachVisitor {
   ReachVisitor& to_;
 };
 
-// Shows all roots to a Paths or Holders and lets it follow them.
+// Shows all roots to `search`, a Paths or a Holders, and calls its finish().
 template <typename Search>
 void search_from_roots(const Index& index, Search& search) {
   index.for_each(kWalked, kWalked,
@@ -152,7 +152,7 @@ class Question final : public SurveyWork {
       case Link::kRoot:
         return describe_root(to_, link.address());
       case Link::kOwner:
-        return to_.print("a root that its owner names");
+        return to_.print("a root that its owner reports");
       case Link::kWord: {
         const Object object = survey.index.find(link.address());
         print_object(survey, object);
@@ -164,8 +164,8 @@ class Question final : public SurveyWork {
     }
   }
 
-  // Those found are printed afterwards: whoever shows a root may hold a lock that saying what it is
-  // takes.
+  // Collects holders first and prints them later: a provider may hold a lock while it shows roots,
+  // and describing a root may take the same lock.
   void print_holders(const Survey& survey, const Object& object) {
     std::array<Link, kHoldersShown> shown;
     uint64_t found = 0;

@@ -1,4 +1,4 @@
-// Text into a buffer, or, without one, only its length.
+// Formats text into a buffer; without a buffer, only measures it.
 #pragma once
 
 #include <cstdarg>
@@ -11,7 +11,7 @@ namespace reach {
 class Writer {
  public:
   Writer(char* buffer, size_t size) : buffer_(buffer), size_(size) {}
-  // What there is no room for is only counted.
+  // Appends formatted text. Text for which there is no room is counted but not stored.
   void print(const char* pattern, ...) __attribute__((format(printf, 2, 3))) {
     va_list arguments;
     va_start(arguments, pattern);
@@ -20,7 +20,7 @@ class Writer {
                                            room ? size_ - length_ : 0, pattern, arguments));
     va_end(arguments);
   }
-  // Of all that was printed.
+  // Returns the length of everything that was printed.
   size_t length() const { return length_; }
 
  private:

@@ -40,13 +40,14 @@ size_t CoverageMap::read(char* buffer, size_t size, uint64_t offset) const {
   size_t done = 0;
   for (; index < count && size - done >= sizeof(uint64_t); index++, done += sizeof(uint64_t)) {
     const uint64_t place = places_[index].load(std::memory_order_relaxed);
-    if (place == 0) break;  // its task is about to write it
+    if (place == 0) break;  // the task has counted the place, but not written it yet
     __builtin_memcpy(buffer + done, &place, sizeof(place));
   }
   return done;
 }
 
-// What the task records from here on, while it lets go of the old map, goes nowhere.
+// Clears the task's map before releasing it, so that code that runs during the release records
+// nothing.
 void coverage_use(CoverageMap* map) {
   Task& task = *current_task();
   if (!map || !planted(Planted::kCoverageAgain))
@@ -54,7 +55,8 @@ void coverage_use(CoverageMap* map) {
   task.coverage = Ref<CoverageMap>(map).release();
 }
 
-// An exception is the task's own doing; an interrupt is not.
+// The compiler calls this at the start of each basic block. Code of exception handlers is recorded,
+// since the task causes the exceptions; code of interrupt handlers is not.
 NOT_PROBED void __sanitizer_cov_trace_pc() {
   const Task* const task = current_task();
   if (!task || !task->coverage.object || this_cpu().interrupt_depth > 0) return;

@@ -1,20 +1,19 @@
-// What it takes to run the same each time under an emulator that counts instructions. `icount` on
-// the kernel command line (scripts/guest puts it there) turns it on.
+// Makes runs repeatable under an emulator that counts instructions. `icount` on the kernel command
+// line turns it on (scripts/guest adds it).
 //
-// Under QEMU -icount one thread runs the CPUs in turn, and time is instructions. Two things are
-// left to us:
+// Under QEMU -icount one thread runs the CPUs in turn, and time is the number of instructions. The
+// kernel has to ensure two things:
 //
-// - Not all CPUs halt. When all are halted another of QEMU's threads moves the clock on and runs
-// timers, while the first may
-//   still be on its way round the halted CPUs: which CPU runs next then depends on the host. So the
-//   last CPU that would halt executes something instead. Invariant: `halted` is less than the
-//   number of CPUs, and counts each CPU from before its `hlt` to the end of the interrupt that
-//   ended it; an idle task is not preempted in between, so that a CPU that works is not counted.
-// - Turns. QEMU 7.2 lets a CPU run until the next timer of any CPU is due, and the CPU after it
-// then has no instructions left
-//   until that timer has been handled: of two CPUs that work one would never get on. `pause` passes
-//   the turn on. Each CPU does that in its tick, but for one tick in as many as there are CPUs,
-//   which is its own.
+// - At least one CPU never halts. When all CPUs halt, another of QEMU's threads advances the clock
+//   and runs timers, while the thread of the CPUs may still be visiting the halted CPUs; the host
+//   then decides which CPU runs next. So the last CPU that would halt executes nops instead.
+//   Invariant: `halted` is less than the number of CPUs. A CPU counts as halted from before its
+//   `hlt` until it has handled the interrupt that ended the `hlt`. The idle task is not preempted
+//   in between, so a working CPU is never counted.
+// - CPUs yield. QEMU 7.2 lets a CPU run until the next timer of any CPU is due, and gives the next
+//   CPU no instructions until that timer has been handled; so of two busy CPUs one would starve.
+//   The instruction `pause` lets QEMU go on to the next CPU. Each CPU executes it in its tick. With
+//   N CPUs, each CPU omits it in every Nth tick and so gets a full slice.
 #include <atomic>
 
 #include "arch/x86_64/interrupts.h"
@@ -25,15 +24,15 @@
 
 namespace {
 
-// Executed instead of a halt, with interrupts on. Many, and nothing that is work for the emulator.
+// The number of nops in place of a halt, with interrupts on. They cost the emulator little.
 constexpr unsigned kNops = 256;
 
 constinit bool counted = false;
 constinit std::atomic<unsigned> halted{0};
 constinit unsigned ticks[kMaxCpus] = {};
 
-// An interrupt that comes between the look for work and the halt ends the halt: `sti` takes effect
-// after the instruction that follows it.
+// No wake-up is lost: `sti` takes effect after the next instruction, so an interrupt that arrives
+// after the last check for work ends the `hlt`.
 void halt() {
   irq_off_end();
   asm volatile("sti; hlt" ::: "memory");
@@ -61,6 +60,6 @@ void idle_wait() {
 
 void icount_tick() {
   if (!counted) return;
-  const unsigned me = cpu_id(), count = cpu_count();
+  const unsigned me = number_of(cpu_id()), count = cpu_count();
   if (ticks[me]++ % count != me) cpu_relax();
 }

@@ -1,4 +1,5 @@
-// Which tasks wait for sleeping locks, for reach/reach.h. All CPUs are stopped.
+// For the search for deadlocks (reach/reach.h): reports each task that waits for a sleeping lock.
+// All CPUs are stopped.
 #include "arch/x86_64/frames.h"
 #include "reach/reach.h"
 #include "sched/sched.h"

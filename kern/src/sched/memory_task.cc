@@ -1,7 +1,6 @@
-// The task that keeps the time of the memory core, which has none of its own: it ends the intervals
-// over which depots watch their working sets (kmem_update), and when little memory is free it has
-// reaped what they do not use, before those come to want who cannot wait for a reap: atomic
-// allocations.
+// A task that does the periodic work of the memory core, which has no timer. The task ends the
+// intervals over which depots measure their working sets (kmem_update). When free memory is low, it
+// reaps the depots' surplus early, because atomic allocations cannot reap.
 #include <atomic>
 
 #include "arch/x86_64/dead_frames.h"
@@ -10,13 +9,14 @@
 #include "core/log.h"
 #include "core/planted.h"
 #include "kmalloc.h"
+#include "lib/optimizer.h"
 #include "sched/sched.h"
 #include "slab.h"
 
 namespace {
 
 constexpr unsigned kLooksInInterval = 15;
-constexpr uint64_t kLowDivisor = 16;  // memory is low when less than this part of it is free
+constexpr uint64_t kLowDivisor = 16;  // memory is low when less than 1/kLowDivisor is free
 
 constinit std::atomic<Nanoseconds> look{kMemoryLook};
 
@@ -28,7 +28,7 @@ bool memory_is_low() {
 
 [[gnu::noinline, gnu::noclone]] void planted_loss() {
   const void* lost = kmalloc(96, KM_SLEEP);
-  asm volatile("" : "+r"(lost)::"memory");
+  escape(lost);
 }
 
 void memory_main(void*) {

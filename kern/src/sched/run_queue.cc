@@ -1,26 +1,31 @@
-// The scheduler: who runs where.
+// The scheduler: decides which task runs on which CPU.
 //
-// Each CPU has a queue of runnable tasks and gives each a slice of a few ticks in turn; with an
-// empty queue it runs its idle task, which first looks for a task to steal from a CPU that has more
-// than one, then halts. A task that becomes runnable goes to the CPU where it last ran if that has
-// nothing to do, else to the one with the least to do. A task that an interrupt wakes goes to the
-// head of its queue and takes the CPU at once, so that input is answered while others compute.
+// Each CPU has a queue of runnable tasks and gives each task a slice of a few ticks in turn. With
+// an empty queue the CPU runs its idle task, which first tries to steal a task from a CPU with more
+// than one, then halts. A task that becomes runnable goes to the CPU where it last ran if that CPU
+// is idle, otherwise to the least loaded CPU. A task that an interrupt wakes goes to the head of
+// its queue and preempts the CPU at once, so that input is answered while others compute.
 //
-// States and who changes them. kRunning -> kRunnable or kSleeping or kDead: the task itself, with
-// its CPU's run queue locked. kSleeping -> kRunnable: whoever wins the compare-and-exchange in
-// run_queue_wake; the winner alone may then queue the task. kRunnable -> kRunning: the CPU that
-// takes it off its queue.
+// A task that sleeps or yields keeps the rest of its slice, and is preempted when the slice is used
+// up. If a task got a new slice each time, it could starve the other tasks of its CPU: a task that
+// yields with a mutex held, and locks the mutex again soon after unlocking it, would always be
+// preempted with the mutex held.
 //
-// The run queue's lock is held across the switch: the task that leaves takes it, the task that
-// comes releases it. So when somebody else gets the lock of the CPU that a sleeping task was last
-// on, that task's registers are saved and its stack is not in use.
+// State changes. kRunning -> kRunnable, kSleeping or kDead: by the task itself, with its CPU's run
+// queue locked. kSleeping -> kRunnable: by the caller that wins the compare-and-exchange in
+// run_queue_wake; only the winner may then queue the task. kRunnable -> kRunning: by the CPU that
+// takes the task off its queue.
 //
-// Idle tasks are the stacks on which the CPUs came up. They are on no queue and never sleep.
+// The run queue's lock is held across the switch: the leaving task takes it, the next task releases
+// it. So a waker that acquires the lock of the run queue where a sleeping task last ran knows
+// that the task's registers are saved and its stack is unused.
+//
+// Idle tasks run on the stacks on which the CPUs started. They are on no queue and never sleep.
 #include <atomic>
 #include <utility>
 
 #include "arch/x86_64/dead_frames.h"
-#include "arch/x86_64/paging.h"
+
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "core/log.h"
@@ -33,10 +38,11 @@ constexpr uint32_t kSlice = 3;  // ticks
 
 struct alignas(64) RunQueue {
   Spinlock lock{LockRank::kRunQueue};
-  // Under the lock.
-  List<Task, &Task::run_link> ready;
-  Task* dead = nullptr;  // has just left the CPU for ever
-  // Tasks that are ready or running, idle not counted. Written under the lock, read by all.
+  // Guarded by `lock`.
+  List<Task, &Task::run_link> ready GUARDED_BY(lock);
+  Task* dead GUARDED_BY(lock) = nullptr;  // the task that has just left the CPU forever
+  // Number of tasks that are ready or running, without the idle task. Written with the lock held,
+  // read without it.
   std::atomic<uint32_t> load{0};
   std::atomic<bool> started{false};
 };
@@ -45,6 +51,10 @@ constinit RunQueue queues[kMaxCpus];
 constinit Task idle_tasks[kMaxCpus] = {};
 using Activate = void (*)(Process*);
 constinit Activate activate_process = nullptr;
+
+RunQueue& queue_of(CpuId cpu) {
+  return queues[number_of(cpu)];
+}
 
 bool is_idle(const Task* task) {
   return task >= idle_tasks && task < idle_tasks + kMaxCpus;
@@ -58,14 +68,14 @@ void ask_for_reschedule(Cpu& cpu) {
   __atomic_store_n(&cpu.need_resched, true, __ATOMIC_RELAXED);
 }
 
-// The CPU for a task that becomes runnable and last ran on `last`.
-unsigned choose_cpu(unsigned last) {
-  unsigned best = 0;
+// Chooses the CPU for a task that becomes runnable and last ran on `last`.
+CpuId choose_cpu(CpuId last) {
+  CpuId best = kBootCpu;
   uint32_t best_load = UINT32_MAX;
   const unsigned count = cpu_count();
   for (unsigned i = 0; i < count; i++) {
-    const unsigned id = (last + i) % count;
-    const RunQueue& queue = queues[id];
+    const CpuId id{(number_of(last) + i) % count};
+    const RunQueue& queue = queue_of(id);
     if (!queue.started.load(std::memory_order_relaxed)) continue;
     const uint32_t load = queue.load.load(std::memory_order_relaxed);
     if (load >= best_load) continue;
@@ -76,20 +86,21 @@ unsigned choose_cpu(unsigned last) {
   return best;
 }
 
-// After a switch, in the task that has come: the other half of run_queue_switch.
-void finish_switch() NO_THREAD_SAFETY_ANALYSIS {  // the lock changes hands
-  RunQueue& queue = queues[cpu_id()];
+// The second half of run_queue_switch: runs after a switch, in the task that has been switched to.
+void finish_switch() RELEASE(this_run_queue) {
+  RunQueue& queue = queue_of(cpu_id());
+  queue.lock.known_held();
   Task* dead = std::exchange(queue.dead, nullptr);
-  queue.lock.unlock();
+  this_run_queue.unlock();
   if (dead) reaper_take(*dead);
 }
 
-// Moves a task from a CPU that has several to this one. Interrupts off.
+// Moves a task to this CPU from another CPU that has several. Interrupts off.
 bool steal() {
-  const unsigned me = cpu_id();
+  const CpuId me = cpu_id();
   const unsigned count = cpu_count();
   for (unsigned i = 1; i < count; i++) {
-    RunQueue& other = queues[(me + i) % count];
+    RunQueue& other = queues[(number_of(me) + i) % count];
     if (other.load.load(std::memory_order_relaxed) < 2) continue;
     Task* stolen = nullptr;
     {
@@ -103,7 +114,7 @@ bool steal() {
       stolen->run_link.unlink();
       other.load--;
     }
-    RunQueue& mine = queues[me];
+    RunQueue& mine = queue_of(me);
     const Guard guard(mine.lock);
     stolen->cpu = me;
     mine.ready.push_back(*stolen);
@@ -113,7 +124,7 @@ bool steal() {
   return false;
 }
 
-// In each tick on each CPU, interrupts off.
+// Runs in each tick on each CPU, interrupts off.
 void tick() {
   timers_run();
   sweep_task_tick();
@@ -121,7 +132,7 @@ void tick() {
   Cpu& cpu = this_cpu();
   Task* task = task_on(cpu);
   if (!task) return;
-  const uint32_t load = queues[cpu.id].load.load(std::memory_order_relaxed);
+  const uint32_t load = queue_of(cpu.id).load.load(std::memory_order_relaxed);
   if (is_idle(task)) {
     if (load > 0) ask_for_reschedule(cpu);
     return;
@@ -139,11 +150,11 @@ void tick() {
   }
 }
 
-// The stack that this CPU came up on becomes its idle task.
+// Declares the code that now runs on this CPU, on the CPU's start-up stack, to be its idle task.
 void adopt_idle_task() {
   Cpu& cpu = this_cpu();
-  Task& idle = idle_tasks[cpu.id];
-  format(idle.name, sizeof(idle.name), "idle%u", cpu.id);
+  Task& idle = idle_tasks[number_of(cpu.id)];
+  format(idle.name, sizeof(idle.name), "idle%u", number_of(cpu.id));
   idle.state = TaskState::kRunning;
   idle.cpu = cpu.id;
   idle.pinned = true;
@@ -153,22 +164,23 @@ void adopt_idle_task() {
 
 }  // namespace
 
-const Task& idle_task(unsigned cpu) {
-  return idle_tasks[cpu];
+const Task& idle_task(CpuId cpu) {
+  return idle_tasks[number_of(cpu)];
 }
 
-void run_queue_lock() NO_THREAD_SAFETY_ANALYSIS {
-  queues[cpu_id()].lock.lock();
+void ThisRunQueue::lock() {
+  queue_of(cpu_id()).lock.lock();
 }
-void run_queue_unlock() NO_THREAD_SAFETY_ANALYSIS {
-  queues[cpu_id()].lock.unlock();
+void ThisRunQueue::unlock() {
+  queue_of(cpu_id()).lock.unlock();
 }
 
-void run_queue_switch(Leave leave) NO_THREAD_SAFETY_ANALYSIS {
+void run_queue_switch(Leave leave) {
   Cpu& cpu = this_cpu();
-  RunQueue& queue = queues[cpu.id];
+  RunQueue& queue = queue_of(cpu.id);
+  queue.lock.known_held();
   Task* const from = task_on(cpu);
-  Task* const idle = &idle_tasks[cpu.id];
+  Task* const idle = &idle_tasks[number_of(cpu.id)];
   __atomic_store_n(&cpu.need_resched, false, __ATOMIC_RELAXED);
   if (leave != Leave::kRunnable) {
     ASSERT(from != idle);
@@ -180,9 +192,9 @@ void run_queue_switch(Leave leave) NO_THREAD_SAFETY_ANALYSIS {
   Task* to = queue.ready.pop_front();
   if (!to) to = idle;
   to->state = TaskState::kRunning;
-  to->slice = slice_of(*to);
+  if (to->slice == 0) to->slice = slice_of(*to);
   if (to == from) {
-    queue.lock.unlock();
+    this_run_queue.unlock();
     return;
   }
   leave == Leave::kAsleep ? from->voluntary_switches++ : from->involuntary_switches++;
@@ -190,11 +202,7 @@ void run_queue_switch(Leave leave) NO_THREAD_SAFETY_ANALYSIS {
   if (leave == Leave::kDead) queue.dead = from;
   if (from->user_registers) user_registers_save(*from->user_registers);
   if (to->user_registers) user_registers_load(*to->user_registers, cpu);
-  if (to->process) {
-    activate_process(to->process);
-  } else if (from->process || leave == Leave::kDead) {
-    PageTables::activate_kernel();
-  }
+  if (to->process != from->process) activate_process(to->process);
   set_kernel_stack(to->stack_top());
   cpu.current = to;
   context_switch(&from->context, &to->context);
@@ -203,12 +211,12 @@ void run_queue_switch(Leave leave) NO_THREAD_SAFETY_ANALYSIS {
 
 void run_queue_add(Task& task) {
   const InterruptsOff off;
-  const unsigned me = cpu_id();
-  const unsigned target = task.pinned ? task.cpu : choose_cpu(task.cpu);
+  const CpuId me = cpu_id();
+  const CpuId target = task.pinned ? task.cpu : choose_cpu(task.cpu);
   const bool urgent = this_cpu().interrupt_depth > 0;
   bool kick = false;
   {
-    RunQueue& queue = queues[target];
+    RunQueue& queue = queue_of(target);
     const Guard guard(queue.lock);
     task.cpu = target;
     task.state = TaskState::kRunnable;
@@ -229,7 +237,7 @@ void run_queue_add(Task& task) {
 void run_queue_wake(Task& task) {
   TaskState expected = TaskState::kSleeping;
   if (!task.state.compare_exchange_strong(expected, TaskState::kRunnable)) return;
-  { const Guard it_has_left(queues[task.cpu].lock); }
+  { const Guard it_has_left(queue_of(task.cpu).lock); }
   run_queue_add(task);
 }
 
@@ -246,7 +254,7 @@ void schedule() {
   const Cpu& cpu = this_cpu();
   if (!cpu.current) return;
   ASSERT(cpu.held_locks == 0 && cpu.preempt_off == 0 && cpu.interrupt_depth == 0);
-  run_queue_lock();
+  this_run_queue.lock();
   run_queue_switch(Leave::kRunnable);
 }
 
@@ -258,6 +266,15 @@ void sched_register_activate(void (*activate)(Process*)) {
   activate_process = activate;
 }
 
+void task_leave_process() {
+  const InterruptsOff off;
+  Task& task = *current_task();
+  activate_process(nullptr);
+  task.process = nullptr;
+  task.thread = nullptr;
+  task.user_registers = nullptr;
+}
+
 void sched_init() {
   adopt_idle_task();
   icount_init();
@@ -267,8 +284,8 @@ void sched_init() {
   tick_register(tick);
 }
 
-// Runs what the CPU has to run; false at once if there is nothing. A function of its own, so that
-// nothing of its frame is left while the CPU is idle.
+// Runs other tasks until this CPU has none; returns false at once if there is none to run. Not
+// inlined, so that no frame of this function is on the stack while the CPU is idle.
 [[gnu::noinline]] static bool run_others(const RunQueue& queue) {
   if (queue.load == 0 && !steal()) return false;
   schedule();
@@ -278,12 +295,12 @@ void sched_init() {
 void sched_start_cpu() {
   interrupts_disable();
   if (!current_task()) adopt_idle_task();
-  RunQueue& queue = queues[cpu_id()];
+  RunQueue& queue = queue_of(cpu_id());
   queue.started = true;
   for (;;) {
     interrupts_disable();
-    // What has used this stack, as the boot and the interrupts of an idle CPU, leaves nothing in
-    // the frame that stays while others run, nor in those of interrupts.
+    // Boot and interrupts have used this stack. Their stale words must not stay in the idle task's
+    // frames, or in frames of later interrupts, where reach/reach.h would take them for pointers.
     dead_frames_clear();
     if (run_others(queue)) {
       interrupts_enable();

@@ -1,57 +1,65 @@
-// What the files of the scheduler share.
+// Shared by the files of the scheduler.
 #pragma once
 
 #include "sched/task.h"
 #include "store/current_context.h"
 
-// How the current task leaves the CPU.
+// The state in which the current task leaves the CPU.
 enum class Leave : uint8_t { kRunnable, kAsleep, kDead };
 
-// Locks the run queue of this CPU. Interrupts off. The lock is what keeps the current task from
-// being run elsewhere before it has left this CPU: who wakes it waits for the lock.
-void run_queue_lock();
-void run_queue_unlock();
-// Runs the next task. The run queue is locked; it is unlocked when the current task runs again and
-// this returns, maybe on another CPU. Interrupts off on both sides.
-void run_queue_switch(Leave leave);
-// Makes a task runnable that has its state kSleeping; whoever comes first does it, all others find
-// it done. Any context.
+// The lock of this CPU's run queue. Interrupts are off. run_queue_wake takes the lock of the run
+// queue where the woken task last ran, so a task cannot run elsewhere before it has left this CPU.
+class CAPABILITY("run queue") ThisRunQueue {
+ public:
+  void lock() ACQUIRE();
+  void unlock() RELEASE();
+};
+inline constinit ThisRunQueue this_run_queue;
+// Switches to the next task. Returns when the calling task runs again, maybe on another CPU, with
+// the run queue unlocked. Interrupts are off at the call and at the return.
+void run_queue_switch(Leave leave) RELEASE(this_run_queue);
+// Makes a sleeping task (kSleeping) runnable. Of several concurrent callers the first succeeds; the
+// others do nothing. Any context.
 void run_queue_wake(Task& task);
-// Puts a task that is not on any queue onto one. Any context.
+// Puts a task that is on no run queue onto one. Any context.
 void run_queue_add(Task& task);
 
-// Where a task begins, on its own stack.
-void task_begin(void* task);
-// Hands a task that has left its CPU for ever to the reaper. Interrupts off, no locks.
+// The first function that a task runs on its stack. `task` is a Task.
+void task_begin(void* task) RELEASE(this_run_queue);
+// Hands a dead task, which has left its CPU, to the reaper. Interrupts off, no locks.
 void reaper_take(Task& task);
-// Task cache, task list, reaper.
+// Sets up task cache, task list and reaper.
 void tasks_init();
-// Which tasks wait for sleeping locks, for #mem/unreachable.
+// Registers functions with which #mem/unreachable finds the tasks that wait for sleeping locks.
 void lock_waits_init();
-// The task that keeps the time of the memory core.
+// Starts the task that does the memory core's periodic work (memory_task.cc).
 void memory_task_init();
-// How long it sleeps, from its next sleep on, between two looks whether memory is low; fifteen make
-// an interval. A second, but in tests.
+// Sets how long the memory core's task sleeps between two checks for low memory, from the next
+// sleep on. The task calls kmem_update() after every fifteenth sleep. The length is kMemoryLook
+// except in tests.
 inline constexpr Nanoseconds kMemoryLook{1'000'000'000};
 void memory_task_set_look(Nanoseconds look);
 
-// The task that the sweeper of stacks and contexts (store/sweeper.h) runs in; and in each tick on
-// each CPU, interrupts off, whether it is time for that.
+// Starts the task that runs the sweeper of stacks and contexts (store/sweeper.h).
 void sweep_task_init();
+// Wakes the sweeper's task if a sweep is wanted. Runs in each tick on each CPU, interrupts off.
 void sweep_task_tick();
-// What the next tasks remember for the tracer, from the first one on if it is `first`: how many;
-// none at the end. Idle tasks are not among them. By one at a time; the list's lock is held for
-// them.
+// Stores the trace numbers (store/current_context.h) of up to kRememberedAtOnce tasks. Begins with
+// the first task of the task list if `first` is true, otherwise after the last task of the previous
+// call. Returns the number of tasks; 0 at the end of the list. Idle tasks are not in the list. One
+// caller at a time; takes the list's lock.
 inline constexpr size_t kRememberedAtOnce = 32;
 size_t tasks_remembered(bool first, TraceNumbers (&numbers)[kRememberedAtOnce]);
-// That of a CPU, which may not have come up.
-const Task& idle_task(unsigned cpu);
+// The idle task of a CPU, which may be offline.
+const Task& idle_task(CpuId cpu);
 
-// Waits for an interrupt on a CPU that has no task to run; interrupts off before, on after.
+// Waits for an interrupt on a CPU without runnable tasks. Interrupts are off at the call and on at
+// the return.
 void idle_wait();
-// Under an emulator that counts instructions: icount.cc. The second in each tick, interrupts off.
+// For emulators that count instructions (icount.cc): reads the option `icount`.
 void icount_init();
+// Lets the emulator run another CPU. Runs in each tick, with interrupts off.
 void icount_tick();
 
-// Calls what is due on this CPU. In the tick.
+// Runs the due timers of this CPU. Called in each tick.
 void timers_run();

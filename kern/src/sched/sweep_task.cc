@@ -1,9 +1,10 @@
-// The task in which the sweeper of stacks and contexts runs (store/sweeper.h), and what that cannot
-// reach itself: the tasks, which remember numbers.
+// Runs the sweeper of stacks and contexts (store/sweeper.h) in a task, and marks the stack and
+// context numbers that tasks remember, so that the sweeper does not free them.
 //
-// Hooks of the allocator may be called with any lock of the scheduler held, so they wake nobody:
-// the tick of any CPU sees that a sweep is wanted. The task that a tick wakes goes to the head of
-// its queue and has the CPU at once, so the sweep comes before who fills the tables goes on.
+// Allocator hooks may run with any lock of the scheduler held, so they do not wake the sweeper's
+// task. Instead each CPU's tick tests whether a sweep is wanted. A task that a tick wakes goes to
+// the head of its queue and runs at once. So the sweep comes before the task that fills the tables
+// continues.
 #include <atomic>
 
 #include "arch/x86_64/dead_frames.h"
@@ -15,7 +16,7 @@ namespace {
 
 constinit Spinlock lock{LockRank::kDevice};
 constinit WaitQueue wait_queue;
-constinit std::atomic<bool> asked{false};  // set under the lock
+constinit std::atomic<bool> asked{false};  // a sweep is due or under way; set with `lock` held
 
 void wait_until_asked() {
   const Guard guard(lock);
@@ -41,8 +42,7 @@ void mark_tasks(StoreMark& mark) {
        count = tasks_remembered(false, numbers)) {
     for (size_t i = 0; i < count; i++) mark_numbers(numbers[i]);
   }
-  for (unsigned cpu = 0; cpu < cpu_count(); cpu++)
-    mark_numbers(trace_remembered_by(idle_task(cpu)));
+  for (const CpuId cpu : all_cpus()) mark_numbers(trace_remembered_by(idle_task(cpu)));
 }
 
 }  // namespace

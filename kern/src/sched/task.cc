@@ -1,13 +1,15 @@
-// Making and ending tasks.
+// Creation and end of tasks.
 //
-// A kernel stack is four pages of memory, mapped into the kernel's virtual range above a page that
-// is never mapped, so that a stack that overflows faults instead of writing over its neighbour.
-// Taking a mapping away interrupts every CPU, so up to kMaxFreeStacks stacks that are not in use
-// are kept, mapped; `settle` gives them back. To traces of the arenas they come from, such a stack
-// is free, and whoever makes a task with it has allocated it.
+// A kernel stack is four pages of memory, mapped into the kernel's virtual range above an unmapped
+// guard page, so that an overflow faults instead of overwriting its neighbour. Unmapping interrupts
+// every CPU, so up to kMaxFreeStacks free stacks stay mapped in a list for later tasks; `settle`
+// releases these cached stacks. Traces of the arenas show a cached stack as free. When a task
+// reuses it, they show it as allocated by the creator of that task.
 //
-// A task that ends cannot free the stack it stands on: the task that comes after it on the CPU
-// hands it to the reaper, a kernel task.
+// A dead task cannot free the stack that it runs on: the next task on the CPU hands the dead
+// task to the reaper, a kernel task. All CPUs together may end tasks faster than the reaper frees
+// them. So task_create() first frees a dead task itself, and the new task usually gets this task's
+// stack. In this way dead tasks never use up memory.
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/dead_frames.h"
 #include "arch/x86_64/paging.h"
@@ -34,9 +36,10 @@ constinit std::atomic<uint32_t> last_task_id{0};
 
 constinit Spinlock list_lock{LockRank::kTaskList};
 constinit List<Task, &Task::all_link> all_tasks;
-constinit Task* next_remembered GUARDED_BY(list_lock) = nullptr;  // of tasks_remembered()
+constinit Task* next_remembered GUARDED_BY(list_lock) =
+    nullptr;  // tasks_remembered() continues here
 
-// Lies in the free stack itself.
+// Stored in the memory of a cached stack.
 struct FreeStack {
   FreeStack* next;
   void* memory;
@@ -47,13 +50,13 @@ constinit unsigned free_stack_count = 0;
 
 constinit Spinlock reaper_lock{LockRank::kReaper};
 constinit List<Task, &Task::run_link> dead_tasks;
-void (*leave_task)(Task&) = nullptr;                        // task_register_exit
-void (*inherit_task)(Task& parent, Task& child) = nullptr;  // task_register_fork
-constinit uint32_t exiting_count =
-    0;  // tasks that have called task_will_exit and are not freed yet
+void (*leave_task)(Task&) = nullptr;                        // set by task_register_exit
+void (*inherit_task)(Task& parent, Task& child) = nullptr;  // set by task_register_fork
+// Tasks that have called task_will_exit and are not freed yet.
+constinit uint32_t exiting_count = 0;
 constinit WaitQueue reaper_wait, drain_wait;
 
-// With its guard.
+// Start of the stack's virtual range, which begins with the guard page.
 void* range_of(const KernelStack& stack) {
   return reinterpret_cast<void*>(stack.base - kGuardSize);
 }
@@ -67,7 +70,7 @@ bool take_free_stack(KernelStack& stack) {
   return true;
 }
 
-// False if there are enough.
+// Adds a stack to the list of free stacks. False if the list is full.
 bool keep_free_stack(const KernelStack& stack) {
   const Guard guard(stacks_lock);
   if (free_stack_count == kMaxFreeStacks) return false;
@@ -78,7 +81,7 @@ bool keep_free_stack(const KernelStack& stack) {
   return true;
 }
 
-// One that is set aside.
+// Frees a stack after arena_set_aside() has been called for it in both arenas.
 void stack_release(const KernelStack& stack) {
   unmap_kernel(stack.base, kKernelStackSize);
   arena_free_set_aside(kernel_virtual_arena, range_of(stack), kGuardSize + kKernelStackSize);
@@ -117,16 +120,17 @@ void kernel_stack_free(const KernelStack& stack) {
 
 namespace {
 
-// `settle`: nothing that ended tasks held is kept.
+// Called by `settle` (trace/settle.h): frees all dead tasks and all cached stacks.
 void settle() {
   task_drain_dead();
   KernelStack stack;
   while (take_free_stack(stack)) stack_release(stack);
 }
 
-// ---- For reach.h. Of a kernel stack only what a task that does not run has saved is in use;
-// stacks that are kept for tasks to come are the scheduler's, though only they themselves lead to
-// each other.
+// ---- Functions for reach/reach.h, which marks reachable memory. In the kernel stack of a task
+// that does not run, only the part above the saved stack pointer is in use. visit_stacks also
+// marks the cached stacks. The search cannot follow their list: its links are addresses in the
+// kernel's virtual range, where no object is.
 
 void hide_task(Task& task, void* visitor) {
   if (task.stack_memory) static_cast<ReachVisitor*>(visitor)->hide(task.stack_memory);
@@ -146,7 +150,7 @@ void hide_stacks(ReachVisitor& visitor) {
 
 void visit_stacks(ReachVisitor& visitor) {
   task_for_each(visit_task, &visitor);
-  for (unsigned id = 0; id < cpu_count(); id++) {
+  for (const CpuId id : all_cpus()) {
     const Task& idle = idle_task(id);
     if (cpu(id).online && cpu(id).current != &idle)
       visitor.stack(idle, idle.context.stack_pointer, idle.stack_top());
@@ -174,10 +178,10 @@ int format_task(char* buffer, size_t size, const Task& task) {
   char pid[24] = "";
   if (task.pid != 0) format(pid, sizeof(pid), ", pid %u", task.pid);
   return format(buffer, size, "task %u %s%s, %s on CPU %u", task.id, task.name, pid,
-                state_name(task), task.cpu);
+                state_name(task), number_of(task.cpu));
 }
 
-// What a task has to do with an address.
+// A request to describe an address, and the answer.
 struct Described {
   uint64_t address;
   char* buffer;
@@ -211,7 +215,7 @@ int describe_stack(uint64_t address, char* buffer, size_t size) {
   task_for_each(
       [](Task& task, void* argument) { describe_task(task, *static_cast<Described*>(argument)); },
       &described);
-  for (unsigned id = 0; id < cpu_count(); id++) {
+  for (const CpuId id : all_cpus()) {
     if (cpu(id).online) describe_task(idle_task(id), described);
   }
   const Guard guard(stacks_lock);
@@ -223,7 +227,8 @@ int describe_stack(uint64_t address, char* buffer, size_t size) {
   return described.length;
 }
 
-// One that is being made says nothing yet: it is in no list.
+// Describes an object of the task cache. A task that is being created is not in the list yet and is
+// not described.
 int describe_object(const kmem_cache* cache, const void* object, char* buffer, size_t size) {
   if (cache != task_cache.cache()) return 0;
   Described described{reinterpret_cast<uint64_t>(object), buffer, size};
@@ -249,19 +254,31 @@ void task_free(Task* task) {
   task_cache.destroy(task);
 }
 
-Task* next_dead() {
+Task* take_dead() {
+  const Guard guard(reaper_lock);
+  return dead_tasks.pop_front();
+}
+
+// Frees a dead task, if there is one.
+void reap_one() {
+  Task* const task = take_dead();
+  if (!task) return;
+  task_free(task);
+  const Guard guard(reaper_lock);
+  exiting_count--;
+  if (exiting_count == 0) drain_wait.wake_all();
+}
+
+void wait_for_dead() {
   const Guard guard(reaper_lock);
   reaper_wait.wait_uninterruptible(reaper_lock, [] { return !dead_tasks.empty(); });
-  return dead_tasks.pop_front();
 }
 
 void reaper_main(void*) {
   for (;;) {
     dead_frames_clear();
-    task_free(next_dead());
-    const Guard guard(reaper_lock);
-    exiting_count--;
-    if (exiting_count == 0) drain_wait.wake_all();
+    wait_for_dead();
+    reap_one();
   }
 }
 
@@ -284,6 +301,7 @@ void tasks_init() {
 }
 
 Result<Task*> task_create(const char* name, void (*entry)(void*), void* argument) {
+  reap_one();
   const KernelStack stack = TRY(kernel_stack_alloc());
   auto made = task_cache.make(KM_SLEEP);
   if (!made) {
@@ -298,13 +316,17 @@ Result<Task*> task_create(const char* name, void (*entry)(void*), void* argument
   task->argument = argument;
   task->stack_base = stack.base;
   task->stack_memory = stack.memory;
+  // A stack frame contains stale words of the memory in which it lies. reach/reach.h would take a
+  // stale address of a leaked object for a pointer to it, and would not report the object. Clearing
+  // one page is enough, because few system calls use more stack.
+  memset(reinterpret_cast<void*>(task->stack_top() - kPageSize), 0, kPageSize);
   context_init(task->context, task->stack_top(), task_begin, task);
   const Guard guard(list_lock);
   all_tasks.push_back(*task);
   return task;
 }
 
-void task_start(Task* task, uint32_t cpu) {
+void task_start(Task* task, CpuId cpu) {
   task->pinned = cpu != kAnyCpu;
   {
     const InterruptsOff off;
@@ -348,7 +370,7 @@ void task_exit() {
   interrupts_disable();
   const Cpu& cpu = this_cpu();
   ASSERT(cpu.held_locks == 0 && cpu.preempt_off == 0 && cpu.interrupt_depth == 0);
-  run_queue_lock();
+  this_run_queue.lock();
   task_on(cpu)->state = TaskState::kDead;
   run_queue_switch(Leave::kDead);
   panic("a dead task runs");
@@ -375,7 +397,7 @@ size_t tasks_remembered(bool first, TraceNumbers (&numbers)[kRememberedAtOnce]) 
   return count;
 }
 
-// Before there are tasks.
+// The error string that is used before there are tasks.
 static constinit char boot_error_string[ABI_ERRSTR_MAX] = {};
 
 static char* place_of_error_string() {

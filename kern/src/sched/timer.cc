@@ -1,7 +1,9 @@
-// Timers: a list for each CPU, by deadline; the tick calls what is due.
+// Timers. Each CPU has a list of timers, ordered by deadline; the CPU's tick runs the timers that
+// are due.
 //
-// Few timers are armed at a time (sleeping tasks), so inserting walks the list. A callback runs
-// with the queue unlocked; `running` names it, so that timer_cancel can wait for its end.
+// Few timers are armed at a time (those of sleeping tasks), so insertion walks the list. A callback
+// runs with the queue unlocked. Until it returns, `running` points to its timer, so that
+// timer_cancel can wait for the end of the callback.
 #include "sched/timer.h"
 
 #include "arch/x86_64/time.h"
@@ -19,7 +21,7 @@ struct alignas(64) TimerQueue {
 
 constinit TimerQueue queues[kMaxCpus];
 
-// Takes the first timer that is due off the queue and says that it runs; ends the one that ran.
+// Takes the first due timer off the queue and sets `running` to it; nullptr if none is due.
 Timer* next_due(TimerQueue& queue, Nanoseconds now) {
   const Guard guard(queue.lock);
   Timer* first = queue.timers.front();
@@ -29,9 +31,9 @@ Timer* next_due(TimerQueue& queue, Nanoseconds now) {
   return first;
 }
 
-// False while the callback runs.
+// Takes the timer off its queue. False if its callback is running.
 bool disarm(Timer& timer) {
-  TimerQueue& queue = queues[timer.cpu];
+  TimerQueue& queue = queues[number_of(timer.cpu)];
   const Guard guard(queue.lock);
   if (timer.link.linked()) timer.link.unlink();
   return queue.running != &timer;
@@ -40,8 +42,8 @@ bool disarm(Timer& timer) {
 }  // namespace
 
 void timers_run() {
-  TimerQueue& queue = queues[cpu_id()];
-  if (queue.timers.empty()) return;  // only this CPU adds
+  TimerQueue& queue = queues[number_of(cpu_id())];
+  if (queue.timers.empty()) return;  // tested without the lock: only this CPU adds timers
   const Nanoseconds now = monotonic_now();
   while (Timer* timer = next_due(queue, now)) timer->callback(timer->argument);
 }
@@ -51,9 +53,9 @@ void timer_arm(Timer& timer, Nanoseconds deadline) {
   const InterruptsOff off;
   timer.cpu = cpu_id();
   timer.deadline = deadline;
-  TimerQueue& queue = queues[timer.cpu];
+  TimerQueue& queue = queues[number_of(timer.cpu)];
   const Guard guard(queue.lock);
-  // After the last that is not later.
+  // Inserts the timer after all timers that are due at the same time or earlier.
   for (Timer& other : queue.timers) {
     if (other.deadline <= deadline) continue;
     List<Timer, &Timer::link>::insert_before(other, timer);

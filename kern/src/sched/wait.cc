@@ -1,21 +1,23 @@
 // Sleeping: wait queues and mutexes.
 //
-// No wake-up is lost. Who changes what a condition reads holds the guard lock; the sleeper holds it
-// from looking at the condition until it is on the queue. It is then asleep, for everybody, at the
-// moment when it sets its state, with its CPU's run queue locked; who wakes it from then on waits
-// until it has left the CPU (run_queue.cc).
+// No wake-up is lost. A waker changes the condition's data under the guard lock. The sleeper holds
+// the guard lock from its check of the condition until it is on the queue. The sleeper counts as
+// asleep from the moment when it sets its state, with its CPU's run queue locked; from then on a
+// waker waits until the sleeper has left the CPU (run_queue.cc).
 //
-// A sleeper can be woken from three sides: the queue, its deadline, task_interrupt. The first to
-// change its state from kSleeping wins; the two latter leave it on the queue, and it takes itself
-// off. So whatever woke it, it looks at its condition again before it looks at the deadline or for
-// a signal, and a wake_one that met a sleeper whose time was up is not lost.
+// Three sources can wake a sleeper: the queue, its deadline, and task_interrupt. The first source
+// to change the sleeper's state from kSleeping wins. The deadline and task_interrupt leave the
+// sleeper on the queue, and it takes itself off. A woken sleeper always checks its condition first,
+// before the deadline and signals. So a wake_one for a sleeper whose deadline has just passed is
+// not lost.
 //
-// Who polls waits in several queues at once. It stands in each with a PollLink, which stays there
-// while it looks, sleeps and looks again. To wake it, a queue first marks the waiter and the poller
-// as woken, then wakes the task; the poller sets its state to kSleeping first and looks at the mark
-// then. So one of the two sees the other, and a wake-up between look and sleep is not lost. The
-// queue's lock keeps the poller from leaving meanwhile. A poller that wakes looks only at what is
-// marked.
+// A Poller waits for several conditions at once. For each it has a PollWaiter, with a PollLink in
+// each queue that is woken when the condition may have become true. The links stay in the queues
+// while the poller checks, sleeps and checks again. A waker first marks the waiter and the poller
+// as woken, then wakes the task. The poller first sets its state to kSleeping, then tests its mark.
+// So one of the two sees the other, and a wake-up between check and sleep is not lost. A waker
+// holds the queue's lock, so the poller cannot be destroyed meanwhile. A woken poller checks only
+// the conditions whose waiter is marked.
 //
 // Lock order: guard lock, queue, run queue.
 #include "arch/x86_64/time.h"
@@ -39,8 +41,7 @@ constexpr uint64_t rank_bit(LockRank rank) {
 
 }  // namespace
 
-Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible,
-                              Nanoseconds deadline) NO_THREAD_SAFETY_ANALYSIS {
+Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline) {
   Cpu& cpu = this_cpu();
   Task& task = *task_on(cpu);
   ASSERT(cpu.held_locks == 1 && cpu.preempt_off == 0 && cpu.interrupt_depth == 0);
@@ -53,18 +54,18 @@ Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible,
   lock_.lock();
   waiters_.push_back(task);
   if (deadline != kNever) timer_arm(timer, deadline);
-  run_queue_lock();
+  this_run_queue.lock();
   task.interruptible = interruptible;
   task.state = TaskState::kSleeping;
-  // task_interrupt sets `interrupted` first and looks at the state then: one of the two sees the
-  // other.
+  // task_interrupt first sets `interrupted`, then tests the state; this function first sets
+  // the state, then tests `interrupted`. So one of the two sees the other's change.
   TaskState expected = TaskState::kSleeping;
   const bool stay = interruptible && task.interrupted &&
                     task.state.compare_exchange_strong(expected, TaskState::kRunning);
   lock_.unlock();
   guard_lock.unlock();
   if (stay) {
-    run_queue_unlock();
+    this_run_queue.unlock();
   } else {
     run_queue_switch(Leave::kAsleep);
   }
@@ -118,7 +119,7 @@ PollWaiter::~PollWaiter() {
   }
 }
 
-Result<void> Poller::sleep(Nanoseconds deadline) NO_THREAD_SAFETY_ANALYSIS {
+Result<void> Poller::sleep(Nanoseconds deadline) {
   Task& task = static_cast<Task&>(*task_);
   if (woken_.exchange(false)) return {};
   if (task.interrupted) return Errno::EINTR;
@@ -130,14 +131,14 @@ Result<void> Poller::sleep(Nanoseconds deadline) NO_THREAD_SAFETY_ANALYSIS {
   {
     const InterruptsOff off;
     if (deadline != kNever) timer_arm(timer, deadline);
-    run_queue_lock();
+    this_run_queue.lock();
     task.interruptible = true;
     task.state = TaskState::kSleeping;
     TaskState expected = TaskState::kSleeping;
     const bool stay = (woken_ || task.interrupted) &&
                       task.state.compare_exchange_strong(expected, TaskState::kRunning);
     if (stay) {
-      run_queue_unlock();
+      this_run_queue.unlock();
     } else {
       run_queue_switch(Leave::kAsleep);
     }
@@ -161,7 +162,7 @@ Result<void> task_sleep_until(Nanoseconds deadline) {
   return {};
 }
 
-void Mutex::lock() NO_THREAD_SAFETY_ANALYSIS {
+void Mutex::lock() {
   Task* const task = current_task();
   const Guard guard(state_lock_);
   ASSERT(this_cpu().held_locks == 1 && (owner_ != task || !task));
@@ -182,7 +183,7 @@ void Mutex::lock() NO_THREAD_SAFETY_ANALYSIS {
 #endif
 }
 
-bool Mutex::try_lock() NO_THREAD_SAFETY_ANALYSIS {
+bool Mutex::try_lock() {
   const TryGuard guard(state_lock_);
   Task* const task = current_task();
   if (!guard || owner_ || !task) return false;
@@ -193,7 +194,7 @@ bool Mutex::try_lock() NO_THREAD_SAFETY_ANALYSIS {
   return true;
 }
 
-void Mutex::unlock() NO_THREAD_SAFETY_ANALYSIS {
+void Mutex::unlock() {
   const Guard guard(state_lock_);
   ASSERT(held());
 #ifdef CONFIG_LOCK_RANK_CHECK

@@ -6,14 +6,15 @@
 
 namespace {
 
-// What is stored in words, with zeros behind it to the end of the last two.
+// An object as 32-bit words, padded with zeros to whole pairs of words.
 template <typename T>
 union Padded {
   uint64_t pairs[(sizeof(T) + 7) / 8] = {};
   T object;
 };
 
-// As much as fits with a NUL, which comes behind it.
+// Copies as many characters as leave room for a NUL, and returns their number. Copies '?' for an
+// unprintable character.
 template <size_t kSize>
 size_t copy_printable(char (&to)[kSize], std::string_view text) {
   const size_t length = std::min(text.size(), kSize - 1);
@@ -28,11 +29,11 @@ void ContextTable::clear() {
   base_.fetch_add(kStep, std::memory_order_relaxed);
 }
 
-// One that is made and then finds no memory for its context stays until it is swept, for the next
-// that wants it.
-uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view name,
-                              const TraceProgram& program) {
-  if (!is_open()) return 0;
+// If there is memory for a new program but not for its context, the program stays stored until a
+// sweep forgets it, and a later call may use it.
+ContextId ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view name,
+                               const TraceProgram& program, uint32_t thread) {
+  if (!is_open()) return ContextId::kNone;
   Padded<Program> padded;
   Program& wanted = padded.object;
   wanted.build_id_size =
@@ -42,15 +43,18 @@ uint32_t ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view n
   const size_t path = copy_printable(wanted.path, program.path);
   const uint32_t kept =
       find_or_add(Kind::kProgram, padded.pairs, offsetof(Program, path) + path + 1);
-  if (kept == 0) return 0;
+  if (kept == 0) return ContextId::kNone;
   Padded<Context> context;
   context.object.program = reinterpret_cast<const Program*>(at(kept).data);
+  context.object.thread = thread;
   context.object.pid = static_cast<uint16_t>(pid);
   context.object.kind = kind;
-  return find_or_add(Kind::kContext, context.pairs, offsetof(Context, kind) + sizeof(kind));
+  return ContextId{
+      find_or_add(Kind::kContext, context.pairs, offsetof(Context, kind) + sizeof(kind))};
 }
 
-// Hashed by twos. Behind the `size` bytes there are zeros.
+// Finds or adds an entry of `size` bytes, which are followed by zeros up to a whole pair of words.
+// The hash is computed over pairs of words.
 uint32_t ContextTable::find_or_add(Kind kind, const uint64_t* pairs, size_t size) {
   const size_t words = (size + sizeof(uint32_t) - 1) / sizeof(uint32_t);
   uint64_t hash = 0;
@@ -65,7 +69,10 @@ int ContextTable::format(char* buffer, size_t size, const Context* context) {
   const char* const name = context->program->name;
   switch (context->kind) {
     case ContextKind::kProcess:
-      return ::format(buffer, size, "pid %u %s", unsigned{context->pid}, name);
+      if (context->thread == 0)
+        return ::format(buffer, size, "pid %u %s", unsigned{context->pid}, name);
+      return ::format(buffer, size, "pid %u thread %u %s", unsigned{context->pid}, context->thread,
+                      name);
     case ContextKind::kInterrupt:
       return ::format(buffer, size, "irq %s", name);
     case ContextKind::kKernelTask:

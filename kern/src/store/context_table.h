@@ -1,15 +1,18 @@
-// Contexts, each kept once and named by a 32-bit number (intern_table.h): who allocated.
+// Contexts: the tasks, processes and interrupts that allocate, each stored once under a 32-bit
+// number (intern_table.h).
 //
-// A context is a process with the program that it runs, a kernel task, or an interrupt. It is small
-// and refers to its program, which is large and kept once for all its processes: a system that runs
-// the same few programs again and again needs 40 bytes for each process. From where in the program
-// a system call came says the record's stack (stack_table.h), not the context.
+// A context is a process with the program that it runs, a kernel task, or an interrupt. A process's
+// first thread has the process's context, so that a process with a single thread needs only one;
+// each other thread has its own context. A context is small and refers to its program, which is
+// large and stored once for all its processes: a system that runs the same few programs again and
+// again needs 40 bytes for each process. The user stack in a record (stack_table.h), not the
+// context, tells from where in the program a system call came.
 //
-// Tasks remember their numbers, so that it is asked about once for each program that a process
-// runs. What they remember is as old as they are, and nothing is done about it when the table is
-// emptied: beside the number they remember which time between two clear() it is from. When there is
-// no memory, the number 0 is returned, which the caller counts. Hooks and hits of probes ask; hits
-// may not come while a chain is locked, and they do not, as both keep probes off.
+// Tasks cache the numbers of their contexts, so that the table is searched once for each program
+// that a process runs. clear() does not change these caches: a cached number carries the table's
+// epoch, which each clear() advances. Without memory intern() returns 0, and the caller counts the
+// loss. Allocator hooks and hits of probes call intern(). Both keep probes off, so no probe can hit
+// while a chain is locked.
 #pragma once
 
 #include <array>
@@ -18,62 +21,75 @@
 #include <string_view>
 
 #include "store/context.h"
+#include "store/ids.h"
 #include "store/intern_table.h"
 
 class ContextTable : public InternTable {
  public:
-  // What runs: of a kernel task and an interrupt, nothing but a name.
+  // The program of a process. A kernel task and an interrupt have only a name.
   struct Program {
-    uint8_t build_id_size;  // 0: there is none
+    uint8_t build_id_size;  // bytes; 0: there is no build id
     std::array<uint8_t, kMaxBuildId> build_id;
-    char name[32];  // NUL-terminated and printable, both
-    char path[70];  // a longer one is cut; only what there is of it is stored
+    char name[32];  // name and path are NUL-terminated and printable
+    char path[70];  // a longer path is cut; only the used bytes are stored
   };
   struct Context {
     const Program* program;
-    uint16_t pid;  // 0 for what is not a process
+    uint32_t thread;  // 0 for a process's first thread, a kernel task and an interrupt
+    uint16_t pid;     // 0 for a kernel task and an interrupt
     ContextKind kind;
   };
   static_assert(kMaxPid <= UINT16_MAX);
 
   constexpr ContextTable() = default;
 
-  // Makes it ready for use. ENOMEM. No tracer lock held.
+  // Makes the table ready for use. ENOMEM. No tracer lock held.
   Result<void> open() { return InternTable::open(); }
-  // Forgets every context and frees the memory. No one uses the table. No tracer lock held.
+  // Forgets every context and frees the memory. Nobody uses the table. No tracer lock held.
   void clear();
 
-  // The number of a context, 0 when it cannot be stored or the table is not open. Texts and build
-  // ids are cut, and characters that cannot be printed become '?'. Any context but NMI, interrupts
-  // off, after trace_memory_prepare(); takes kInternTable. Bound: two passes over two chains.
-  uint32_t intern(ContextKind kind, uint32_t pid, std::string_view name,
-                  const TraceProgram& program = {});
+  // Returns the number of a context, kNone if it cannot be stored or the table is not open. Long
+  // texts and build ids are cut, and unprintable characters become '?'. Any context but NMI,
+  // interrupts off, after trace_memory_prepare(); takes kInternTable. Bound: two passes over two
+  // chains.
+  ContextId intern(ContextKind kind, uint32_t pid, std::string_view name,
+                   const TraceProgram& program = {}, uint32_t thread = 0);
 
-  // What a task or an interrupt remembers of a number that it keeps marked; 0 for 0.
-  uint64_t remember(uint32_t id) const {
-    return id == 0 ? 0 : base_.load(std::memory_order_relaxed) | id;
+  // Returns the value that a task or an interrupt caches for a number: number and epoch. 0 for
+  // kNone. The sweeper marks the cached numbers in each sweep.
+  uint64_t remember(ContextId id) const {
+    return id == ContextId::kNone ? 0 : base_.load(std::memory_order_relaxed) | number_of(id);
   }
-  // Whether it was remembered since the last clear(), and was not 0.
+  // Returns the number in a value from remember(). Valid only if remembers() is true for the value.
+  static constexpr ContextId number_in(uint64_t remembered) {
+    return ContextId{static_cast<uint32_t>(remembered)};
+  }
+  // True if the value is not 0 and remember() made it after the last clear().
   bool remembers(uint64_t remembered) const {
     return remembered >= base_.load(std::memory_order_relaxed);
   }
-  // The number, if it is so; otherwise 0.
-  uint32_t recall(uint64_t remembered) const {
-    return remembers(remembered) ? static_cast<uint32_t>(remembered) : 0;
+  // Returns the number in the value if remembers() is true for it, otherwise kNone.
+  ContextId recall(uint64_t remembered) const {
+    return remembers(remembered) ? number_in(remembered) : ContextId::kNone;
   }
-  // nullptr for 0; otherwise it is held by somebody, and valid as long as that. Lock-free.
-  const Context* get(uint32_t id) const {
-    return id == 0 ? nullptr : reinterpret_cast<const Context*>(at(id).data);
+  // Returns the context with this number; nullptr for kNone. The context is valid as long as a
+  // holder marks the number in each sweep. Lock-free.
+  const Context* get(ContextId id) const {
+    return id == ContextId::kNone ? nullptr
+                                  : reinterpret_cast<const Context*>(at(number_of(id)).data);
   }
-  // "pid 3 sh", "irq timer" or "task reaper"; "unknown" for nullptr. As ::format().
+  // Formats a context as "pid 3 sh", "pid 3 thread 17 sh", "irq timer" or "task reaper"; "unknown"
+  // for nullptr. Returns what ::format() returns.
   static int format(char* buffer, size_t size, const Context* context);
-  // How many there are; exact when no intern() is under way.
+  // Keeps the context, unless `id` is kNone, in this sweep (InternTable::mark()).
+  void mark(ContextId id) { InternTable::mark(number_of(id)); }
+  // Returns the number of contexts; exact while no intern() runs.
   uint32_t size() const { return count(Pass::kReferring); }
 
  private:
   uint32_t find_or_add(Kind kind, const uint64_t* pairs, size_t size);
 
-  // How often the table was cleared, and once more, in the upper half.
+  // The epoch: its upper half is the number of clear() calls plus one.
   static constexpr uint64_t kStep = uint64_t{1} << 32;
   std::atomic<uint64_t> base_{kStep};
 };

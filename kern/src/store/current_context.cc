@@ -1,14 +1,14 @@
-// Finds out who is allocating.
+// Finds the task, process or interrupt that is allocating.
 //
-// A task remembers two numbers: its context, which holds until exec, and the user stack of the
-// system call or fault that it is in, which holds until it returns to user mode (trap.cc stores
-// kTraceFromUser then, and does no more for the tracer). So the user stack is asked for once for
-// each system call in which something is recorded; mostly it is one that the CPU has met before
-// (recent_callers.h).
+// A task caches two numbers: its context, valid until exec, and the user stack of its present
+// system call or fault, valid until the task returns to user mode (trap.cc then stores
+// kTraceFromUser). So the user stack is looked up once for each system call that records anything;
+// usually the CPU finds it among its recent stacks (recent_callers.h).
 //
-// Numbers from before the tables were emptied: of a context they are recognised
-// (ContextTable::remember). A user stack is asked for when there is a context, and forgotten when
-// there is another, so what is known of the caller is as valid as the context.
+// A cached number may be from before the tables were emptied. ContextTable::remembers() is false
+// for such a context number. A task's user stack is looked up only after a valid context was found,
+// and the task forgets both together. So the cached user stack is valid if the cached context is
+// valid.
 #include "store/current_context.h"
 
 #include <algorithm>
@@ -27,28 +27,31 @@ namespace {
 constexpr unsigned kVectors = 256;
 
 constinit std::atomic<ProgramProvider> program_provider{nullptr};
-// Remembered numbers, as those of tasks. CPUs that race here write what are valid numbers all the
-// same.
+// The cached context of each interrupt vector, from ContextTable::remember(). CPUs may race here:
+// each writes a valid value.
 constinit std::atomic<uint64_t> interrupt_contexts[kVectors];
 
-uint32_t interrupt_context(uint8_t vector) {
+ContextId interrupt_context(uint8_t vector) {
   const char* name = interrupt_name(vector);
-  const uint32_t known =
+  const ContextId known =
       trace_contexts.recall(interrupt_contexts[vector].load(std::memory_order_relaxed));
-  // A vector may have been registered afresh, under another name.
-  if (known != 0 && strcmp(trace_contexts.get(known)->program->name, name) == 0) return known;
-  const uint32_t id = trace_contexts.intern(ContextKind::kInterrupt, 0, name);
+  // The vector may have been registered again under another name.
+  if (known != ContextId::kNone && strcmp(trace_contexts.get(known)->program->name, name) == 0)
+    return known;
+  const ContextId id = trace_contexts.intern(ContextKind::kInterrupt, 0, name);
   interrupt_contexts[vector].store(trace_contexts.remember(id), std::memory_order_relaxed);
   return id;
 }
 
-uint32_t context_of(TaskHead& task) {
-  if (const uint32_t context = trace_contexts.recall(task.trace_context)) return context;
+ContextId context_of(TaskHead& task) {
+  const ContextId known = trace_contexts.recall(task.trace_context);
+  if (known != ContextId::kNone) return known;
   task.trace_call &= kTraceFromUser;
   const ProgramProvider provider = program_provider.load(std::memory_order_acquire);
   const TraceProgram program = provider && task.process ? provider(task) : TraceProgram();
   const ContextKind kind = task.pid ? ContextKind::kProcess : ContextKind::kKernelTask;
-  const uint32_t context = trace_contexts.intern(kind, task.pid, task.name, program);
+  const ContextId context =
+      trace_contexts.intern(kind, task.pid, task.name, program, task.thread_in_context);
   task.trace_context = trace_contexts.remember(context);
   return context;
 }
@@ -59,8 +62,8 @@ void trace_register_program_provider(ProgramProvider provider) {
   program_provider.store(provider, std::memory_order_release);
 }
 
-// An exception inside the kernel (copying user memory) is the doing of what ran; an interrupt is
-// not.
+// An exception inside the kernel (as in copying user memory) counts as part of the interrupted
+// code. An interrupt does not.
 bool trace_in_interrupt(const Cpu& cpu) {
   return cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase;
 }
@@ -76,11 +79,12 @@ uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu) {
   const size_t count = walk_user_stack(frames, frame_pointers, std::size(frames));
   const bool cut = count > kUserStackDepth;
   bool known;
-  const uint32_t stack =
+  const StackId stack =
       trace_stacks.intern(StackKind::kUser, frames, std::min(count, kUserStackDepth), &known);
-  if (stack == 0) return task.trace_call = kTraceFromUser | kCallerLost;
-  const uint64_t caller = kTraceFromUser | (cut ? kCallerCut : 0) | stack;
-  // The first time it is left alone: most places that allocate once do not again.
+  if (stack == StackId::kNone) return task.trace_call = kTraceFromUser | kCallerLost;
+  const uint64_t caller = kTraceFromUser | (cut ? kStackTruncated : 0) | number_of(stack);
+  // A stack that the stack table did not have before is not kept as a recent caller: most places in
+  // programs that cause one allocation do not cause another.
   if (known) keep_recent_caller(caller, frames, frame_pointers, count, cut, cpu);
   return task.trace_call = caller;
 }
@@ -90,15 +94,15 @@ CurrentContext trace_find_context() {
   if (trace_in_interrupt(cpu)) return {interrupt_context(cpu.interrupt_vector), 0};
   TaskHead* const task = cpu.current;
   if (!task) return {trace_contexts.intern(ContextKind::kKernelTask, 0, "boot"), 0};
-  const uint32_t context = context_of(*task);
-  if (context == 0) return {0, 0};
+  const ContextId context = context_of(*task);
+  if (context == ContextId::kNone) return {context, 0};
   if (task->trace_call != kTraceFromUser) return {context, task->trace_call};
   RecentCaller* met;
   const uint64_t recent = recent_caller(&met);
   return {context, recent != 0 ? recent : trace_walk_caller(*task, cpu)};
 }
 
-uint32_t trace_find_base() {
+ContextId trace_find_base() {
   const Cpu& cpu = this_cpu();
   if (trace_in_interrupt(cpu)) return interrupt_context(cpu.interrupt_vector);
   if (cpu.current) return context_of(*cpu.current);
@@ -110,12 +114,13 @@ uint32_t trace_current_pid() {
   return task && !trace_in_interrupt(this_cpu()) ? task->pid : 0;
 }
 
-// Whoever makes the context valid has forgotten before what it knew of the caller with another.
+// context_of() clears the cached caller before it stores another context. So a caller that is read
+// after a valid context is valid, too.
 TraceNumbers trace_remembered_by(const TaskHead& task) {
-  const uint32_t context =
+  const ContextId context =
       trace_contexts.recall(__atomic_load_n(&task.trace_context, __ATOMIC_ACQUIRE));
-  if (context == 0) return {0, 0};
-  return {caller_stack(__atomic_load_n(&task.trace_call, __ATOMIC_RELAXED)), context};
+  if (context == ContextId::kNone) return {StackId::kNone, context};
+  return {stack_in(__atomic_load_n(&task.trace_call, __ATOMIC_RELAXED)), context};
 }
 
 void trace_mark_interrupts(StoreMark& mark) {

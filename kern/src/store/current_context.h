@@ -1,4 +1,4 @@
-// Who is allocating, or calling a probed function, on this CPU now.
+// The task, process or interrupt that is allocating, or calling a probed function, on this CPU now.
 #pragma once
 
 #include "core/cpu.h"
@@ -6,52 +6,54 @@
 #include "store/context.h"
 #include "store/shared_tables.h"
 
-// Frames of a user stack that are recorded.
+// The largest number of frames that are recorded of a user stack.
 inline constexpr size_t kUserStackDepth = 16;
 
-// What is known of the caller of a system call or fault, in TaskHead::trace_call: 0 for what has
-// not been in user mode; kTraceFromUser alone if its user stack has not been asked for; and beside
-// that the number of the user stack, with kCallerCut if there was more of it, or kCallerLost
-// without a number if it could not be stored.
-inline constexpr uint64_t kCallerCut = uint64_t{1} << 32;
+// TaskHead::trace_call caches the caller of a system call or fault, that is, its user stack.
+// Values:
+//   0 for a task that has not been in user mode;
+//   kTraceFromUser alone if the user stack has not been looked up;
+//   kTraceFromUser and the stack's number, and kStackTruncated if the stack has more frames;
+//   kTraceFromUser and kCallerLost, without a number, if the stack could not be stored.
 inline constexpr uint64_t kCallerLost = uint64_t{1} << 33;
-constexpr uint32_t caller_stack(uint64_t caller) {
-  return static_cast<uint32_t>(caller);
-}
 
 struct CurrentContext {
-  uint32_t id;      // ContextTable; 0: it could not be stored
-  uint64_t caller;  // not kTraceFromUser alone
+  ContextId id;     // kNone: the context could not be stored
+  uint64_t caller;  // a value of TaskHead::trace_call, but never kTraceFromUser alone
 };
-// After trace_memory_prepare(), interrupts off.
+// Finds the present context and caller. Call after trace_memory_prepare(), with interrupts off.
 CurrentContext trace_find_context();
-// The same without the caller.
-uint32_t trace_find_base();
-// The caller of the current task, whose trace_call is kTraceFromUser alone, and whose context is
-// valid; it is not one that recent_caller() knows. Remembers it. The same.
+// Finds the present context without the caller. Call after trace_memory_prepare(), with interrupts
+// off.
+ContextId trace_find_base();
+// Looks up the caller of the current task and caches it. The task's trace_call is kTraceFromUser
+// alone, its context is valid, and recent_caller() has not found the caller. Call after
+// trace_memory_prepare(), with interrupts off.
 uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu);
 
-// An interrupt is being handled, whatever the current task is.
+// True while the CPU handles an interrupt, with or without a current task.
 bool trace_in_interrupt(const Cpu& cpu);
 
-// Whether the current task, which there is, is who allocates, and remembers its context
-// (TaskHead::trace_context). Its caller may not have been asked for; what is known of it is as
-// valid as the context.
+// True if the CPU is not in an interrupt and the current task's cached context
+// (TaskHead::trace_context) is valid. The CPU must have a current task. The task's caller may not
+// have been looked up yet; if it has, the cached caller is valid, too.
 [[gnu::always_inline]] inline bool trace_context_remembered(const Cpu& cpu) {
   return (cpu.interrupt_depth == 0 || !trace_in_interrupt(cpu)) &&
          trace_contexts.remembers(cpu.current->trace_context);
 }
 
-// The process on whose behalf memory is allocated; 0 for a kernel task and in an interrupt.
-// Interrupts off.
+// Returns the pid of the allocating process; 0 for a kernel task and in an interrupt. Interrupts
+// off.
 uint32_t trace_current_pid();
 
 // --- For the sweeper (sweeper.h).
 
 struct TraceNumbers {
-  uint32_t stack, context;  // 0: none
+  StackId stack;
+  ContextId context;
 };
-// What a task remembers, which may run meanwhile. Any context.
+// Gets the numbers of the user stack and of the context that a task caches. May be called anywhere,
+// without a lock, even while the task runs.
 TraceNumbers trace_remembered_by(const TaskHead& task);
-// Marks what interrupts remember.
+// Marks the contexts that are cached for interrupts.
 void trace_mark_interrupts(StoreMark& mark);

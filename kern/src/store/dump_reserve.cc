@@ -15,7 +15,7 @@ constinit std::byte* reserve GUARDED_BY(lock) = nullptr;
 constinit bool in_use GUARDED_BY(lock) = false;
 constinit uint32_t holders GUARDED_BY(lock) = 0;
 
-// What nobody needs any more.
+// If nobody needs the reserve any more, returns it for the caller to free; otherwise nullptr.
 std::byte* take_unwanted() REQUIRES(lock) {
   if (holders > 0 || in_use) return nullptr;
   std::byte* const unwanted = reserve;
@@ -40,7 +40,7 @@ Result<void> dump_reserve_hold() {
   auto* memory = static_cast<std::byte*>(trace_copy_alloc(kDumpWorkspace));
   {
     const Guard guard(lock);
-    // Another may have come first, or it is still in use by a dump of what was traced before.
+    // Another holder may have come first, or a dump of an earlier trace still uses the reserve.
     if (!reserve) reserve = std::exchange(memory, nullptr);
     if (!reserve) return Errno::ENOMEM;
     holders++;
@@ -65,7 +65,7 @@ Result<std::span<std::byte>> dump_workspace_take() {
   if (auto* memory = static_cast<std::byte*>(trace_copy_alloc(kDumpWorkspace)))
     return std::span(memory, kDumpWorkspace);
   const Guard guard(lock);
-  TRY(waiters.wait(lock, []() NO_THREAD_SAFETY_ANALYSIS { return !in_use || holders == 0; }));
+  TRY(waiters.wait(lock, []() REQUIRES(lock) { return !in_use || holders == 0; }));
   if (holders == 0) return Errno::ENOMEM;
   in_use = true;
   return std::span(reserve, kDumpWorkspace);
@@ -80,6 +80,6 @@ void dump_workspace_give_back(std::span<std::byte> workspace) {
       unwanted = take_unwanted();
     }
   }
-  waiters.wake_all();  // one of them may be about to be killed
+  waiters.wake_all();  // not wake_one: the woken waiter may be killed before it runs
   free_workspace(unwanted);
 }

@@ -1,9 +1,10 @@
-// Memory that each dump works in, which it gets also when there is none left.
+// Workspaces of dumps. One of them is kept in reserve.
 //
-// A dump is wanted most when memory is full. So one workspace is kept in reserve as long as
-// anything is traced; a dump that cannot get one from memory takes the reserve, and others that
-// want it wait until it is given back. Whoever takes a workspace does so before anything else that
-// others could wait for (a snapshot), so nobody who has the reserve waits for one who wants it.
+// Dumps are most needed when memory is full. So a workspace is kept in reserve while anything is
+// traced. A dump that cannot allocate a workspace takes the reserve; other dumps that need the
+// reserve wait until it is given back. A dump takes its workspace before it takes anything that
+// other dumps may wait for (a snapshot). So the dump with the reserve never waits for a dump that
+// waits for the reserve.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +14,14 @@
 
 inline constexpr size_t kDumpWorkspace = 128 * 1024;
 
-// There is a reserve as long as anybody holds it. May sleep; the first takes memory: ENOMEM.
+// Adds a holder of the reserve, which exists while it has a holder. The first holder allocates the
+// reserve: ENOMEM. May sleep.
 Result<void> dump_reserve_hold();
+// Removes a holder.
 void dump_reserve_drop();
 
-// kDumpWorkspace bytes, page-aligned, undefined. May sleep, and waits for the reserve when there is
-// no memory: EINTR. ENOMEM when there is no reserve either: nothing is traced.
+// Takes a workspace of kDumpWorkspace bytes, page-aligned, with undefined contents. May sleep. If
+// there is no memory, waits for the reserve: EINTR if a signal ends the wait, ENOMEM if there is no
+// reserve, because nothing is traced.
 Result<std::span<std::byte>> dump_workspace_take();
 void dump_workspace_give_back(std::span<std::byte> workspace);

@@ -10,14 +10,14 @@
 #include "core/probe_guard.h"
 #include "store/trace_memory.h"
 
-// Of a kind that there is not, so nothing looks like it.
+// The only entry of the chain `unsplit`. Its kind does not exist, so no look-up matches it.
 constinit InternTable::Entry InternTable::unsplit = {
     .next = nullptr, .key = (1u << kKindBits) - 1, .id = 0, .stamp = kDead};
 
 namespace {
 
-constexpr uint32_t kLoad = 2;    // entries for each head
-constexpr uint32_t kSlice = 64;  // entries, or heads
+constexpr uint32_t kLoad = 2;    // entries per head above which the number of heads doubles
+constexpr uint32_t kSlice = 64;  // entries, or empty chains, that one call of the sweep handles
 
 [[gnu::always_inline]] inline void copy(uint32_t* to, const uint32_t* from, size_t words) {
   for (; words >= 4; words -= 4, to += 4, from += 4)
@@ -41,16 +41,17 @@ bool InternTable::has_own_page(uint32_t index) const {
                           heads_[parent_of(page)].load(std::memory_order_relaxed);
 }
 
-// That of the chain in which the entries of a head are, or would be. Its lock is held.
+// The head of the chain that has the entries of head `index`: this head itself, or its nearest
+// split ancestor if this head is not split yet. The chain's lock is held.
 InternTable::Head& InternTable::split_head(uint32_t index) {
   while (head_at(index).load(std::memory_order_relaxed) == &unsplit) index = parent_of(index);
   return head_at(index);
 }
 
-// Moves to a chain that is not split what belongs to it, at the end of the chain or one of its
-// descendants. The lock of both is held. Who is just looking at an entry that is moved goes on in
-// the other chain. As long as a page of heads is that of the lower half, so are the chains: then
-// what belongs to the one there is moved.
+// Splits an unsplit chain: moves its entries, and the entries of its descendants, from the split
+// ancestor to this chain. One lock covers both chains; it is held. A look-up that reads a moved
+// entry continues in the new chain. If the page of this head is an alias of a page in the lower
+// half, splits the chain of the corresponding head in the lower half instead.
 [[gnu::noinline]] void InternTable::split(uint32_t index) {
   while (!has_own_page(index)) index = parent_of(index);
   const uint32_t bits = 2 * std::bit_floor(index) - 1;
@@ -70,7 +71,7 @@ InternTable::Head& InternTable::split_head(uint32_t index) {
   head_at(index).store(first, std::memory_order_release);
 }
 
-// No lock is held.
+// Replaces the alias at this index by a page of unsplit heads, if there is memory. No lock is held.
 void InternTable::take_head_page(uint32_t index) {
   void* const memory = trace_page_take();
   if (!memory) return;
@@ -87,7 +88,7 @@ void InternTable::take_head_page(uint32_t index) {
   }
 }
 
-// For the entries there are, one of which has this index.
+// Adds heads: replaces the alias at this index by a page, or adds one bit to the mask.
 [[gnu::noinline]] void InternTable::more_heads(uint32_t index) {
   if (has_own_page(index)) {
     grow();
@@ -96,8 +97,8 @@ void InternTable::take_head_page(uint32_t index) {
   }
 }
 
-// Takes in one bit more, if there are twice as many entries as heads, and each page of these is one
-// of its own.
+// Adds one bit to the mask if there are more than kLoad entries per head and no page of heads is an
+// alias.
 void InternTable::grow() {
   if (growing_.exchange(true, std::memory_order_acquire)) return;
   const uint32_t heads = mask_.load(std::memory_order_relaxed) + 1, pages = heads / kHeadsPerPage;
@@ -123,7 +124,9 @@ void InternTable::grow() {
   free_granules_.fetch_add(granules, std::memory_order_relaxed);
 }
 
-// What the first refers to may be anything if others have taken it; then the list has changed.
+// Takes a place of this size from its free list; 0 if the list is empty. If another CPU takes the
+// first place meanwhile, the link read from it may be invalid. In this case the list has changed,
+// and the compare-and-swap fails.
 [[gnu::noinline]] uint32_t InternTable::take_free(uint32_t granules) {
   std::atomic<FreeList>& list = free_[granules];
   FreeList before = list.load(std::memory_order_acquire), after;
@@ -136,8 +139,9 @@ void InternTable::grow() {
   return before.first;
 }
 
-// 0 if for that a page would have to be begun that is not in the directory: *missing says which.
-// What is left of the page before is a free place.
+// Takes a place at `end_`. Returns 0 if this needs a page that is not in the directory; *missing is
+// then the page's number. When a page is begun, the rest of the previous page becomes a free place
+// if it is large enough.
 inline uint32_t InternTable::take_end(uint32_t granules, uint32_t* missing) {
   uint32_t before = end_.load(std::memory_order_acquire), id;
   do {
@@ -157,7 +161,8 @@ inline uint32_t InternTable::take_end(uint32_t granules, uint32_t* missing) {
   return id;
 }
 
-// The rest of a larger place must be one, too.
+// Takes a place by dividing a larger free place; 0 if there is none. The rest is large enough to be
+// a place.
 [[gnu::noinline, gnu::cold]] uint32_t InternTable::take_larger(uint32_t granules) {
   for (uint32_t larger = granules + kLeast; larger <= kMost; larger++) {
     if (const uint32_t id = take_free(larger)) {
@@ -172,7 +177,8 @@ inline uint32_t InternTable::take_end(uint32_t granules, uint32_t* missing) {
 
 namespace {
 
-// A hook's: interrupts are off. Others hold the lock for some hundred instructions.
+// The lock guard for hooks, which have interrupts off. Waits for the lock by polling; other CPUs
+// hold it for about a hundred instructions.
 class SCOPED_CAPABILITY HookGuard {
  public:
   explicit HookGuard(HookLock& lock) ACQUIRE(lock) : lock_(lock) {
@@ -188,8 +194,9 @@ class SCOPED_CAPABILITY HookGuard {
 
 }  // namespace
 
-// As add(). Where that would take a page, the number is 0, and *missing says which; unless `larger`
-// says that there is none.
+// Adds the entry, or finds it, without taking a page. If a page is needed, the returned number is
+// 0, and *missing is the page's number. `larger`: there is no memory for a page, so a larger free
+// place may be divided.
 [[gnu::always_inline]] inline InternTable::Interned InternTable::add_locked(uint64_t key,
                                                                             const uint32_t* data,
                                                                             bool larger,
@@ -227,7 +234,8 @@ class SCOPED_CAPABILITY HookGuard {
   return {id, false};
 }
 
-// For which page number `missing` is to be begun. Others may fill it before it is used here.
+// Adds an entry for which page number `missing` is needed. Other CPUs may fill the page before this
+// one uses it; the addition then needs the next page.
 [[gnu::noinline, gnu::cold]] InternTable::Interned InternTable::add_in_page(uint64_t key,
                                                                             const uint32_t* data,
                                                                             uint32_t missing) {
@@ -250,9 +258,9 @@ InternTable::Interned InternTable::add(uint64_t key, const uint32_t* data) {
 
 // --- Forgetting.
 
-// The bugs that are planted here show in windows of a few instructions: who is in one stays there
-// for longer. In the kernel only now and then: under --icount each pause lets all other CPUs have
-// their turn.
+// Bugs planted here for tests (core/planted.h) show only in windows of a few instructions. This
+// function widens the windows. In the kernel it does so for one window in 16, since under --icount
+// each pause lets all other CPUs run.
 [[maybe_unused]] static void linger() {
 #ifdef STELE_HOST
   constexpr int kPauses = 100;
@@ -264,7 +272,7 @@ InternTable::Interned InternTable::add(uint64_t key, const uint32_t* data) {
   for (int i = 0; i < kPauses; i++) __builtin_ia32_pause();
 }
 
-// False if it is dead.
+// Sets the entry's stamp to the epoch. False if the entry is dead.
 bool InternTable::stamp(Entry& entry) const {
   const uint32_t epoch = epoch_.load(std::memory_order_relaxed);
   uint32_t before = entry.stamp.load(std::memory_order_relaxed);
@@ -300,7 +308,8 @@ void InternTable::begin_epoch() {
   swept_ = 0;
 }
 
-// Whether it is dead now, and in the list.
+// Makes the entry dead and puts it into the list `limbo_`, unless its stamp is the epoch. True if
+// the entry is dead now.
 bool InternTable::kill(Entry& entry) {
   uint32_t before = entry.stamp.load(std::memory_order_relaxed);
   if (before == epoch_.load(std::memory_order_relaxed)) return false;
@@ -316,9 +325,9 @@ bool InternTable::kill(Entry& entry) {
   return true;
 }
 
-// Returns how many entries it has looked at.
+// Sweeps one chain. Returns the number of entries visited.
 uint32_t InternTable::sweep_chain(uint32_t index, Pass pass) {
-  // What comes into an empty chain now is new.
+  // An empty chain needs no sweep: entries that are added to it now have the stamp of this epoch.
   if (!head_at(index).load(std::memory_order_relaxed)) return 0;
   const ProbesOff no_hit;
   const Guard guard(lock_of(index));
@@ -366,7 +375,7 @@ bool InternTable::reuse() {
   return limbo_ != 0;
 }
 
-// --- All.
+// --- The whole table.
 
 Result<void> InternTable::open() {
   trace_memory_prepare();
@@ -376,7 +385,7 @@ Result<void> InternTable::open() {
   for (Head& head : page->heads) new (&head) Head(nullptr);
   heads_[0].store(page, std::memory_order_relaxed);
   head_pages_.store(1, std::memory_order_relaxed);
-  // No hook is to make a directory for the first entry.
+  // Takes the directory page now, so that no hook has to take it.
   trace_memory_prepare();
   const bool begun = pages_.obtain(0) != nullptr;
   mask_.store(kHeadsPerPage - 1, std::memory_order_release);

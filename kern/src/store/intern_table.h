@@ -1,39 +1,40 @@
-// Sequences of words, each kept once and named by a 32-bit number until nobody refers to it: what
-// stacks (stack_table.h) and contexts (context_table.h) have in common.
+// A table of word sequences, each kept once and named by a 32-bit number until nobody refers to it.
+// The common base class of StackTable (stack_table.h) and ContextTable (context_table.h).
 //
 // A hash table with chains, after the stack depots of KASAN and of Linux' lib/stackdepot.c.
-// Equality is a full compare of kind and words, so two sequences never share a number, and none has
-// two. When there is no memory, the number is 0 ("not recorded"), which the caller counts.
+// Equality is a full compare of kind and words, so each sequence has exactly one number. When there
+// is no memory, the number is 0 ("not recorded"), which the caller counts.
 //
-// Look-ups take no lock; they have interrupts off. One may miss an entry that is there while its
-// chain is split. Then, or if there is none, the chain is locked and searched again, and the entry
-// added. The lock is that of the lowest bits of the hash, which do not change as the table grows.
+// Look-ups take no lock; interrupts are off. While a chain is split, a look-up may miss an existing
+// entry. A look-up that finds nothing locks the chain, searches it again, and adds the entry if it
+// is still missing. The lowest bits of the hash select the lock; they do not change as the table
+// grows.
 //
-// Heads grow with the entries: linear hashing (Litwin 1980), with the split of a chain put off
-// until somebody has its lock anyway. `mask_` says how many heads there could be. When they become
-// too few, it takes in one bit more, and each page of heads of the upper half is, to begin with,
-// the page of the lower half at which its entries are found. An addition that finds it so takes a
-// page of its own for it, if there is memory. In that page all heads are `unsplit`, a chain in
-// which nothing is found. Whoever then locks such a chain moves to it what belongs to it, from the
-// chain of the nearest ancestor (the index without its highest bit, and so on) that is split. So at
-// each moment an entry is in the chain of the nearest split ancestor of its head, or that head's
-// own.
+// The number of chain heads grows with the entries, by linear hashing (Litwin 1980), but a chain is
+// split only when an addition locks it. `mask_` is the number of heads minus one. When there are
+// too few heads, it gets one more bit. At first each page of heads in the new upper half is an
+// alias of the corresponding page in the lower half, whose chains still have the entries. An
+// addition that finds such an alias replaces it by a new page, if there is memory. All heads in the
+// new page are `unsplit`, a chain in which nothing is found. The next addition that locks
+// such a chain moves the entries of the chain there, from the chain of the nearest split ancestor
+// (the index of a chain's parent is the chain's own index without the highest one bit). So an entry
+// is always in its own head's chain, or in the chain of the nearest split ancestor.
 //
 // Entries are forgotten by mark and sweep, without reference counts. An entry has a stamp: the
-// epoch in which it was last looked up, added or marked. A look-up in the same epoch only compares;
-// the first one changes the stamp by compare-and-swap. The sweep puts kDead into the stamp of what
-// has an older one by compare-and-swap, too: that is its second look. So who looks up either comes
-// first, and the entry stays, or finds it dead, and adds another. Under the lock of a chain nothing
-// in it is dead. What is unlinked goes to a list (`limbo_`), for look-ups under way may stand on
-// it. When they are over it becomes free, and the next entry of its size is put there. A number
-// keeps its meaning as long as whoever has it sees to it that it is marked.
+// epoch in which it was last looked up, added or marked. The first look-up in an epoch changes the
+// stamp by compare-and-swap; later look-ups only compare it. The sweep sets older stamps to kDead,
+// by compare-and-swap as well. So a concurrent look-up either comes first, and the entry stays, or
+// finds the entry dead and adds another. The sweep unlinks a dead entry before it releases the
+// chain's lock, so no other holder of this lock sees a dead entry in the chain. An unlinked entry
+// goes to a list (`limbo_`), since look-ups under way may still read it. When these look-ups are
+// over, the memory of the entry (its place) becomes free for the next entry of the same size. A
+// number is valid as long as its holder marks it in each sweep.
 //
-// A free place is found by its size, in units of kGranule, in lists without locks (the counter
-// beside a list's head keeps it from being taken for what it was). Else a place comes from the end
-// of the last page, `end_`, or if there is no memory for another page, from a larger one that is
-// divided. Pages are begun with no lock held, since a page that turns out not to be needed may go
-// back to the arena. An addition takes one page, for its entry or else for heads, and perhaps a
-// directory's.
+// Free places are in lock-free lists by size, in units of kGranule bytes; a counter next to each
+// list's head prevents the ABA problem. If the list of a size is empty, a place comes from the end
+// of the last page, `end_`; without memory for another page, a larger free place is divided. Pages
+// are allocated with no lock held, since an unneeded page may go back to the arena. An addition
+// takes at most one page, for its entry or for heads, and perhaps a directory page.
 #pragma once
 
 #include <array>
@@ -47,49 +48,49 @@
 
 class InternTable {
  public:
-  // Which entries: those that refer to others of the table, as pairs do to stacks and contexts to
-  // programs, and the others.
+  // A sweep has two passes: first over the entries that refer to other entries (a pair refers to
+  // two stacks, a context to its program), then over stacks and programs.
   enum class Pass : uint8_t { kReferring, kReferred };
 
   InternTable(const InternTable&) = delete;
   InternTable& operator=(const InternTable&) = delete;
 
-  // How much there is. Exact when nobody adds.
+  // The table's size. Exact while nobody adds entries.
   struct Fill {
-    uint32_t entries;     // that can be found
-    uint32_t survivors;   // entries at the end of the last sweep; 0 before the first
-    uint64_t bytes_held;  // of trace memory, all in all
-    uint64_t bytes_free;  // of these, what new entries can have
+    uint32_t entries;     // entries that a look-up can find
+    uint32_t survivors;   // entries at the end of the last sweep; 0 before the first sweep
+    uint64_t bytes_held;  // bytes of trace memory that the table has
+    uint64_t bytes_free;  // how many of these bytes are free for new entries
   };
   Fill fill() const;
 
-  // A sweep, by one task at a time, which may sleep between the steps. A round is an interrupt on
-  // every CPU, in which numbers are forgotten that are used without a look-up (recent stacks and
-  // callers); since hooks have interrupts off, all that were under way are over after it.
+  // The steps of a sweep. One task at a time sweeps; it may sleep between the steps. A round is an
+  // interrupt on every CPU; the first one clears the numbers that hooks use without a look-up
+  // (recent stacks and callers). Hooks have interrupts off, so after a round all earlier hooks are
+  // over.
   //   1. begin_epoch(), then a round.
-  //   2. mark() of each number that a holder has. A number that was returned after the round need
-  //      not be marked.
+  //   2. mark() of each number that a holder has. Numbers returned after the round need no mark.
   //   3. sweep(kReferring) until it is false, then a round.
   //   4. sweep(kReferred) until it is false, then a round.
   //   5. reuse() until it is false.
-  // Whoever stops before the end may begin again with 1. Between steps the table may be cleared and
-  // opened; then there is nothing more to do.
+  // A sweep that stops early may restart with 1. If the table is cleared and opened between two
+  // steps, the sweep is over.
   void begin_epoch();
-  // `id` is a number that a holder has, or 0. It stays for this epoch, and what it refers to, too.
-  // Lock-free, any context but NMI.
+  // Keeps the entry `id` for this epoch, and the entries that it refers to. `id` is a number that a
+  // holder has, or 0. Lock-free, any context but NMI.
   void mark(uint32_t id);
-  // Whether there is more to do. Looks at some 64 entries, with interrupts on. They are off for one
-  // chain at a time: a hundred instructions, and some 40 for each entry beyond the first.
+  // Sweeps about 64 entries; true if there is more to do. Called with interrupts on. Turns
+  // interrupts off for one chain at a time: 100 instructions, and about 40 for each entry beyond
+  // the first.
   bool sweep(Pass pass);
-  // What was swept can be used for others. Whether there is more to do: 64 entries at a time.
-  // Interrupts on.
+  // Frees up to 64 swept entries; true if there are more. Interrupts on.
   bool reuse();
 
-  // Numbers are below this.
+  // All numbers of entries are below this.
   uint32_t end() const { return end_.load(std::memory_order_acquire); }
 
  protected:
-  // Bit 1: refers to others.
+  // Bit 1 is set in kinds whose entries refer to other entries.
   enum class Kind : uint8_t { kKernelStack, kUserStack, kPair, kContext, kProgram };
   static constexpr unsigned kKindBits = 3;
   static constexpr size_t kMaxWords = 128;
@@ -111,11 +112,11 @@ class InternTable {
   static_assert(sizeof(Entry) == 24);
 
   constexpr InternTable() = default;
-  // As those of the tables say.
+  // StackTable and ContextTable describe these functions.
   Result<void> open();
   void clear();
 
-  // What is compared first: hash, words and kind.
+  // The key of an entry, which look-ups compare first: hash, number of words, and kind.
   static uint64_t key_of(Kind kind, size_t words, uint64_t hash) {
     const uint64_t shape = words << kKindBits | static_cast<uint64_t>(kind);
     return (hash & ~uint64_t{0} << kShapeBits) | shape;
@@ -123,7 +124,7 @@ class InternTable {
   static constexpr Kind kind_of(uint64_t key) {
     return static_cast<Kind>(key & ((1u << kKindBits) - 1));
   }
-  // Both halves of a product (Wang Yi's wyhash).
+  // XORs both halves of a product (Wang Yi's wyhash).
   static uint64_t mixed(uint64_t word) {
     const auto product = static_cast<unsigned __int128>(word) * 0x9e3779b97f4a7c15;
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
@@ -132,33 +133,32 @@ class InternTable {
     return (key & ((1u << kShapeBits) - 1)) >> kKindBits;
   }
 
-  // A context's first words are the address of the words of its program.
+  // The words of the program that a context refers to. A context's first words are their address.
   static const uint32_t* referred_data(const uint32_t* data) {
     const uint32_t* referred;
     __builtin_memcpy(&referred, data, sizeof(referred));
     return referred;
   }
 
-  // The number of an entry with these words that can be seen at once; 0 if there is none.
+  // The number of the entry with these words if a look-up without a lock finds it, otherwise 0.
   [[gnu::always_inline]] uint32_t find(uint64_t key, const uint32_t* data) const {
     const Entry* entry = head(key).load(std::memory_order_acquire);
     for (; entry; entry = entry->next.load(std::memory_order_acquire)) {
       if (entry->key == key && equal(entry->data, data, words_of(key))) {
         const uint32_t epoch = epoch_.load(std::memory_order_relaxed);
         if (entry->stamp.load(std::memory_order_relaxed) == epoch) [[likely]]
-          return number_of(*entry);
-        return stamp(const_cast<Entry&>(*entry)) ? number_of(*entry) : 0;
+          return id_of(*entry);
+        return stamp(const_cast<Entry&>(*entry)) ? id_of(*entry) : 0;
       }
     }
     return 0;
   }
   struct Interned {
     uint32_t id;
-    bool known;  // it was there
+    bool known;  // the table had the entry before
   };
-  // The entry with these words, which is added if there is none; its number is 0 if there is no
-  // memory for it. Any context but NMI, interrupts off, after trace_memory_prepare(); takes
-  // kInternTable.
+  // Finds the entry with these words, or adds it; the number is 0 if there is no memory for it. Any
+  // context but NMI, interrupts off, after trace_memory_prepare(); takes kInternTable.
   [[gnu::always_inline]] Interned find_or_add(uint64_t key, const uint32_t* data) {
     if (const uint32_t id = find(key, data)) return {id, true};
     return add(key, data);
@@ -174,14 +174,14 @@ class InternTable {
   }
 
  private:
-  // An id is the entry's page number and its place in the page. Place 0 is never used, so that no
-  // id is 0.
+  // An id names a place, which is room for an entry: page number times kPlacesPerPage, plus the
+  // offset in the page in granules. Offset 0 is not used, so that no id is 0.
   static constexpr uint32_t kGranule = 8;
   static constexpr uint32_t kPlacesPerPage = kPageSize / kGranule;
-  // Of the page that is used up to `end`: none if that is the end of a page.
+  // The granules left in the page that is used up to `end`: 0 if `end` is the end of a page.
   static uint32_t left_in_page(uint32_t end) { return -end % kPlacesPerPage; }
   static uint32_t pages_until(uint32_t end) { return (end + kPlacesPerPage - 1) / kPlacesPerPage; }
-  // A place is at least so large that it can hold an entry without words.
+  // Granules of the smallest place, which holds an entry without words.
   static constexpr uint32_t kLeast = sizeof(Entry) / kGranule;
   static constexpr uint32_t granules_of(size_t words) {
     return static_cast<uint32_t>((sizeof(Entry) + words * sizeof(uint32_t) + kGranule - 1) /
@@ -189,7 +189,8 @@ class InternTable {
   }
   static constexpr uint32_t kMost = (sizeof(Entry) + kMaxWords * sizeof(uint32_t)) / kGranule;
 
-  // A stamp is an epoch; of what is in no chain it is kDead and the number of the next in a list.
+  // The stamp of an entry in a chain is an epoch. In a list of free or swept entries, it is kDead
+  // plus the number of the next entry in the list.
   static constexpr uint32_t kDead = uint32_t{1} << 31;
   static_assert(uint64_t{PageDirectory::kMaxPages} * kPlacesPerPage <= kDead);
 
@@ -198,7 +199,7 @@ class InternTable {
   struct HeadPage {
     Head heads[kHeadsPerPage];
   };
-  // Beyond two million heads chains become longer.
+  // At most two million heads; more entries make the chains longer.
   static constexpr uint32_t kMaxHeadPages = 4096;
   static Entry unsplit;
 
@@ -208,7 +209,7 @@ class InternTable {
     constexpr Lock() : HookLock(LockRank::kInternTable) {}
   };
 
-  // The first of a list of free places, linked by their stamps, and how often it has changed.
+  // A list of free places, linked by their stamps: the first place, and how often the list changed.
   struct FreeList {
     uint32_t first, changes;
   };
@@ -218,8 +219,9 @@ class InternTable {
     return (key & 2) != 0 ? Pass::kReferring : Pass::kReferred;
   }
 
-  // Never 0: so callers need not look.
-  [[gnu::always_inline]] static uint32_t number_of(const Entry& entry) {
+  // The number of an entry, which is never 0. The compiler is told so, which saves a test in the
+  // callers.
+  [[gnu::always_inline]] static uint32_t id_of(const Entry& entry) {
     if (entry.id == 0) __builtin_unreachable();
     return entry.id;
   }
@@ -264,7 +266,8 @@ class InternTable {
   }
   uint32_t entries() const { return count(Pass::kReferring) + count(Pass::kReferred); }
 
-  // Most look-ups end in one full compare; two words at a time it costs a fraction of memcmp.
+  // Most look-ups end in one full compare. Comparing two words at a time costs a fraction of
+  // memcmp.
   [[gnu::always_inline]] static bool equal(const uint32_t* a, const uint32_t* b, size_t words) {
     const auto pair = [](const uint32_t* at) {
       uint64_t two;
@@ -279,20 +282,20 @@ class InternTable {
   }
 
   std::array<std::atomic<HeadPage*>, kMaxHeadPages> heads_ = {};
-  std::atomic<uint32_t> mask_{0};        // of an index; the number of heads is one more
-  std::atomic<uint32_t> epoch_{1};       // below kDead, not 0
-  std::atomic<uint32_t> head_pages_{0};  // that are a page of their own
-  std::atomic<bool> growing_{false};
+  std::atomic<uint32_t> mask_{0};   // number of heads minus one; hash & mask_ is a head's index
+  std::atomic<uint32_t> epoch_{1};  // below kDead, not 0
+  std::atomic<uint32_t> head_pages_{0};  // pages of heads, without aliases
+  std::atomic<bool> growing_{false};     // a CPU is in grow()
   std::array<Lock, kLocks> locks_;
 
   PageDirectory pages_;
-  std::atomic<uint32_t> end_{0};  // the first place that was not used, or page that was not begun
-  std::array<std::atomic<FreeList>, kMost + 1> free_ = {};  // by size in granules
-  std::atomic<uint32_t> free_granules_{0};
-  std::array<std::atomic<uint32_t>, 2> counts_ = {};  // by Pass
+  std::atomic<uint32_t> end_{0};  // the first unused place, or the start of the first unused page
+  std::array<std::atomic<FreeList>, kMost + 1> free_ = {};  // free places by size in granules
+  std::atomic<uint32_t> free_granules_{0};                  // granules in all lists of `free_`
+  std::array<std::atomic<uint32_t>, 2> counts_ = {};        // entries of each Pass
 
-  // The sweep's own.
-  uint32_t swept_ = 0;  // heads
-  uint32_t limbo_ = 0;  // linked by stamps
+  // Used only by the sweep.
+  uint32_t swept_ = 0;  // number of heads that the present pass has visited
+  uint32_t limbo_ = 0;  // the first unlinked entry, 0 for none; the stamps link the others
   std::atomic<uint32_t> survivors_{0};
 };

@@ -3,22 +3,13 @@
 #include <algorithm>
 
 #include "arch/x86_64/frames.h"
+#include "slab_trace.h"
 #include "store/shared_tables.h"
-
-extern "C" {
-// Functions of the allocator lie between them (kernel.ld).
-extern const char allocator_text_start[];
-extern const char allocator_text_end[];
-}
 
 namespace {
 
-bool in_allocator(uint64_t return_address) {
-  return return_address > reinterpret_cast<uint64_t>(allocator_text_start) &&
-         return_address <= reinterpret_cast<uint64_t>(allocator_text_end);
-}
-
-// Of a stack that no entry of the CPU can hold.
+// Walks and interns a stack that cannot be held in an entry of the CPU's recent stacks
+// (recent_stacks.h).
 [[gnu::noinline, gnu::cold]] RecordedStack walk_stack(uint64_t frame_pointer, StackScope scope) {
   uint64_t frames[StackScope::callers(StackTable::kMaxFrames).walk()];
   const size_t count = walk_kernel_stack(frame_pointer, frames, scope.walk());
@@ -30,8 +21,9 @@ bool in_allocator(uint64_t return_address) {
           callers > scope.depth()};
 }
 
-// A stack that no entry has: `recent`, at its place, becomes it if only return addresses are
-// others.
+// Finds the number of a stack that no recent entry holds. `recent` is the entry at the stack's
+// index. If this entry differs from the stack in return addresses only, changes it; otherwise fills
+// another entry.
 RecordedStack find_other_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
                                RecentStack* recent, const RecentStack::Frame* from,
                                RecentStack** kept) {
@@ -41,19 +33,21 @@ RecordedStack find_other_stack(uint64_t frame_pointer, StackScope scope, const C
         [[unlikely]]
       return walk_stack(frame_pointer, scope);
   }
-  const uint32_t id = trace_stacks.intern_packed(recent->frames(), recent->sum());
-  if (id != 0) {
+  const StackId id = trace_stacks.intern_packed(recent->frames(), recent->sum());
+  if (id != StackId::kNone) {
     recent->name(id);
     *kept = recent;
   }
   return {id, recent->truncated()};
 }
 
-// The kernel stack, and in *kept the CPU's entry that has it now; nullptr if none has.
+// Finds the number of the kernel stack. *kept becomes the CPU's entry that now holds the stack;
+// nullptr if there is none.
 RecordedStack find_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
                                 RecentStack** kept) {
   *kept = nullptr;
-  // Before a CPU has its first task nothing is kept: a hook that finds an entry asks its task.
+  // Before the CPU has its first task no entry is filled, because a hook that finds an entry uses
+  // the current task.
   if (!cpu.current) return walk_stack(frame_pointer, scope);
   RecentStack* recent = recent_place(frame_pointer, cpu);
   const RecentStack::Frame* from = nullptr;
@@ -82,11 +76,11 @@ RecordedStack record_stack(uint64_t frame_pointer, StackScope scope, const Cpu& 
   RecentStack* kept;
   const RecordedStack kernel = find_kernel_stack(frame_pointer, scope, cpu, &kept);
   if (kept && kept->knows(caller)) return RecordedStack(kept->named());
-  const uint32_t user = caller_stack(caller);
-  if (user == 0) return RecordedStack(kernel.word() | (caller & kCallerLost));
-  if (kernel.id() == 0) return kernel;
-  const uint32_t pair = trace_stacks.intern_pair({kernel.id(), user});
-  if (pair == 0) return RecordedStack(kernel.word() | RecordedStack::kUserStackLost);
+  const StackId user = stack_in(caller);
+  if (user == StackId::kNone) return RecordedStack(kernel.word() | (caller & kCallerLost));
+  if (kernel.id() == StackId::kNone) return kernel;
+  const StackId pair = trace_stacks.intern_pair({kernel.id(), user});
+  if (pair == StackId::kNone) return RecordedStack(kernel.word() | RecordedStack::kUserStackLost);
   if (kept) kept->pair(caller, pair);
-  return {pair, kernel.truncated() || (caller & kCallerCut) != 0};
+  return {pair, kernel.truncated() || (caller & kStackTruncated) != 0};
 }

@@ -1,38 +1,37 @@
-// The numbers of kernel stacks, and of their pairs with user stacks.
+// Finds the numbers of kernel stacks, and of pairs of a kernel stack and a user stack.
 #pragma once
 
 #include "store/current_context.h"
 #include "store/recent_stacks.h"
 
-// What is recorded of a stack, or of a pair.
+// The number of a recorded stack or pair, with flags.
 class RecordedStack {
  public:
-  // As RecentStack::stack(); with kUserStackLost if the user stack, or the pair, could not be
-  // stored.
+  // The word has the number, kStackTruncated if the stack has more frames, and kUserStackLost if
+  // the user stack, or the pair, could not be stored.
   static constexpr uint64_t kUserStackLost = kCallerLost;
   explicit RecordedStack(uint64_t word) : word_(word) {}
-  RecordedStack(uint32_t id, bool truncated)
-      : word_(id | (truncated ? RecentStack::kTruncated : 0)) {}
+  RecordedStack(StackId id, bool truncated)
+      : word_(number_of(id) | (truncated ? kStackTruncated : 0)) {}
 
-  // StackTable; 0: it could not be stored.
-  uint32_t id() const { return static_cast<uint32_t>(word_); }
-  bool truncated() const {
-    return (word_ & RecentStack::kTruncated) != 0;
-  }  // there are more frames
+  // kNone: the stack could not be stored.
+  StackId id() const { return stack_in(word_); }
+  bool truncated() const { return (word_ & kStackTruncated) != 0; }  // there are more frames
   bool user_stack_lost() const { return (word_ & kUserStackLost) != 0; }
   uint64_t word() const { return word_; }
 
  private:
   uint64_t word_;
 };
-static_assert(RecentStack::kTruncated == kCallerCut);
 
-// The stack that begins at a frame of the current stack. Interrupts off, any context but NMI,
-// between trace_users_add() and trace_users_drop() and after trace_memory_prepare(). Cheap when it
-// differs little from one that this CPU has recorded lately. Bound: three walks of the frames asked
-// for, one chain of the stack table.
+// Records the kernel stack from the frame at `frame_pointer` on; this frame is on the current
+// stack. Interrupts off, any context but NMI, between trace_users_add() and trace_users_drop() and
+// after trace_memory_prepare(). Cheap if the stack differs little from a recent stack of this CPU.
+// Bound: three walks of the recorded frames, one chain of the stack table.
 RecordedStack record_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu);
-// The same together with the user stack of a caller (CurrentContext): the number of the pair, or
-// of the kernel stack if there is no user stack. Bound: one chain more.
+// Records the kernel stack as record_kernel_stack() does, together with the user stack of `caller`
+// (CurrentContext::caller). Returns the number of the pair, or of the kernel stack if there is no
+// user stack. Context as for record_kernel_stack(). Bound: one chain more than
+// record_kernel_stack().
 RecordedStack record_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
                            uint64_t caller);

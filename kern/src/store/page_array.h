@@ -1,6 +1,6 @@
-// An array that grows at its end, in pages of memory that no trace sees, as those of page_buffer.h:
-// no piece of memory is larger than a page but the list of pages, so it grows where memory is in
-// pieces, and what it holds is never copied. May sleep.
+// An array that grows at its end, in single pages of untraced memory (trace_copy_alloc). Only the
+// list of its pages may need more than a page of contiguous memory, so the array can grow when
+// memory is fragmented. Items are never copied. May sleep.
 #pragma once
 
 #include <compare>
@@ -21,20 +21,22 @@ class PageArray {
   T& operator[](size_t index) { return pages_[index / kItems][index % kItems]; }
   const T& operator[](size_t index) const { return pages_[index / kItems][index % kItems]; }
 
-  // ENOMEM, with all as it was.
+  // Appends an item. ENOMEM, with nothing changed.
   Result<void> push(const T& item) {
-    if (size_ == page_count_ * kItems) TRY(add_page());
+    if (size_ == pages_.size() * kItems) TRY(add_page());
     (*this)[size_++] = item;
     return {};
   }
-  // Leaves the first `size`, and gives back the pages behind them.
+  // Keeps the first `size` items, and frees the pages that have none of them.
   void shrink(size_t size) {
     size_ = size;
-    while (page_count_ > (size + kItems - 1) / kItems)
-      trace_copy_free(pages_[--page_count_], kPageSize);
+    while (pages_.size() > (size + kItems - 1) / kItems) {
+      trace_copy_free(pages_[pages_.size() - 1], kPageSize);
+      pages_.shrink(pages_.size() - 1);
+    }
   }
 
-  // For algorithms.
+  // An iterator for algorithms.
   class Iterator {
    public:
     using iterator_category = std::random_access_iterator_tag;
@@ -77,14 +79,13 @@ class PageArray {
   static constexpr size_t kItems = kPageSize / sizeof(T);
 
   Result<void> add_page() {
-    if (page_count_ == pages_.capacity()) TRY(pages_.reserve(2 * page_count_ + 1, page_count_));
     void* const page = trace_copy_alloc(kPageSize);
     if (!page) return Errno::ENOMEM;
-    pages_[page_count_++] = static_cast<T*>(page);
-    return {};
+    const Result<void> added = pages_.push(static_cast<T*>(page));
+    if (!added) trace_copy_free(page, kPageSize);
+    return added;
   }
 
-  PageBuffer<T*> pages_;
-  size_t page_count_ = 0;
+  PageVector<T*> pages_;
   size_t size_ = 0;
 };

@@ -1,4 +1,5 @@
-// Memory of any size that no trace can see: from the tracer's arena, outside its limit. May sleep.
+// Untraced memory of any size, and an array in such memory that grows at its end. The memory comes
+// from the tracer's arena, but does not count against the tracer's limit. May sleep.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,8 @@ class PageBuffer {
     if (items_) trace_copy_free(items_, bytes());
   }
 
-  // Room for at least `count` items, undefined but for the first `kept`, which are kept. ENOMEM,
-  // with all as it was.
+  // Makes room for at least `count` items. Keeps the first `kept` items; the others are undefined.
+  // ENOMEM, with nothing changed.
   Result<void> reserve(size_t count, size_t kept = 0) {
     if (count <= capacity_) return {};
     PageBuffer larger;
@@ -49,4 +50,30 @@ class PageBuffer {
 
   T* items_ = nullptr;
   size_t capacity_ = 0;
+};
+
+// A growing array. Items are contiguous, and move when the array grows; those of PageArray
+// (page_array.h) do not move.
+template <typename T>
+class PageVector {
+ public:
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T* data() { return items_.data(); }  // nullptr before the first push()
+  const T* data() const { return items_.data(); }
+  T& operator[](size_t index) { return items_[index]; }
+  const T& operator[](size_t index) const { return items_[index]; }
+
+  // Appends an item. ENOMEM, with nothing changed.
+  Result<void> push(const T& item) {
+    if (size_ == items_.capacity()) TRY(items_.reserve(2 * size_ + 1, size_));
+    items_[size_++] = item;
+    return {};
+  }
+  // Keeps the first `size` items.
+  void shrink(size_t size) { size_ = size; }
+
+ private:
+  PageBuffer<T> items_;
+  size_t size_ = 0;
 };

@@ -1,6 +1,6 @@
-// Pages of trace memory by number: a radix tree of two levels that only grows. Neither reading nor
-// growing takes a lock. Its root is part of it, so that a small limit is not used up by what leads
-// to the pages.
+// Pages of trace memory by number: a radix tree of two levels that only grows. Reading and growing
+// take no lock. The root is a member of the object, so that a small limit of trace memory is not
+// used up by the tree.
 #pragma once
 
 #include <atomic>
@@ -22,24 +22,25 @@ class PageDirectory {
     return leaf->pages[index % kFanout].load(std::memory_order_acquire);
   }
 
-  // The same of any; nullptr if obtain() has not returned it.
+  // Page number `index`; nullptr if obtain() has not returned this page. Any number is valid.
   void* find(uint32_t index) const {
     if (index >= kMaxPages) return nullptr;
     const Leaf* leaf = root_[index / kFanout].load(std::memory_order_acquire);
     return leaf ? leaf->pages[index % kFanout].load(std::memory_order_acquire) : nullptr;
   }
 
-  // Page number `index`, with undefined contents if it was not there; nullptr when none can be had.
-  // Who comes second puts the page that it brought back into the pool. Takes two pages of trace
-  // memory at most. Lock-free; any context but NMI, after trace_memory_prepare(), without a tracer
-  // lock unless that serialises all calls. Bound: the zeroing of a leaf.
+  // Page number `index`. If it does not exist, takes a page with undefined contents; nullptr when
+  // out of memory. Of two concurrent calls the later one returns its page to the pool. Takes two
+  // pages of trace memory at most. Lock-free; any context but NMI, after trace_memory_prepare().
+  // The caller holds no tracer lock, or a lock that serialises all calls, so that no page is
+  // returned. Bound: the zeroing of a leaf.
   void* obtain(uint32_t index) {
     if (index >= kMaxPages) return nullptr;
     Leaf* leaf = publish(root_[index / kFanout], [](void* page) { return new (page) Leaf; });
     return leaf ? publish(leaf->pages[index % kFanout], [](void* page) { return page; }) : nullptr;
   }
 
-  // Frees all pages. No one uses it; no tracer lock held.
+  // Frees all pages. Nobody uses the directory; no tracer lock held.
   void clear() {
     for (std::atomic<Leaf*>& place : root_) {
       Leaf* leaf = place.exchange(nullptr, std::memory_order_relaxed);
@@ -57,13 +58,13 @@ class PageDirectory {
   };
   static_assert(sizeof(Leaf) == kPageSize);
 
-  // What is in `place`, after make(page) was put there if there was nothing.
+  // Returns the content of `place`. If it is nullptr, first stores make(page) there.
   template <typename T, typename Make>
   static T* publish(std::atomic<T*>& place, Make make) {
     T* there = place.load(std::memory_order_acquire);
     if (there) return there;
     void* page = trace_page_take();
-    if (!page) return place.load(std::memory_order_acquire);  // another CPU may have had more luck
+    if (!page) return place.load(std::memory_order_acquire);  // another CPU may have stored a page
     T* mine = make(page);
     if (place.compare_exchange_strong(there, mine, std::memory_order_acq_rel,
                                       std::memory_order_acquire))

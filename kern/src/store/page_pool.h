@@ -1,16 +1,16 @@
-// Free pages between hooks and the arena, without a lock: a CPU that is stopped in the middle of an
-// operation (the host of a virtual machine may do that for milliseconds) keeps no other CPU from
-// going on.
+// A pool of free pages, from which hooks take pages without using the arena. It is lock-free: a CPU
+// that is stopped in the middle of an operation (the host of a virtual machine may stop it for
+// milliseconds) does not block others.
 //
-// A slot for each page, empty or not, and a count of pages that nobody has a claim to. put() fills
-// a slot and then raises the count; take() lowers the count, which is a claim to one page, and then
-// looks for it. So at every moment
-//   slots that are full >= count + claims
-// and whoever has a claim finds a page: when one pass over the slots finds none, others have taken
-// and put meanwhile, and that is progress. Counting is sequentially consistent: of one who puts a
-// page and then looks whether it is still wanted, and one who says that none is wanted and then
-// takes all, one at least sees the other. There are no links between pages, hence none that could
-// be stale (the ABA problem).
+// The pool has a slot for each page, full or empty, and a count of unclaimed pages. put() fills a
+// slot and then increments the count. take() decrements the count, which claims one page, and then
+// searches for a full slot. So at every moment
+//   full slots >= count + claims
+// and each claim finds a page: if one pass over the slots finds none, other CPUs have taken and put
+// pages meanwhile, which is progress. Operations on the count are sequentially consistent. Suppose
+// that one CPU puts a page and then tests whether pages are still wanted, while another CPU
+// declares that none are wanted and then takes all pages. Then at least one of the two CPUs sees
+// what the other has done. Pages are not linked, so there is no ABA problem.
 #pragma once
 
 #include <array>
@@ -21,9 +21,9 @@
 template <size_t kSlots>
 class PagePool {
  public:
-  // nullptr if there is none. Any context. Bound: one pass over the slots, another for each page
-  // that others take and put meanwhile. Both ends work from the lowest slot, so that mostly one of
-  // the first is meant.
+  // Takes a page; nullptr if there is none. Any context. Bound: one pass over the slots, and
+  // another for each page that other CPUs take and put meanwhile. put() and take() both begin at
+  // the lowest slot, so that usually one of the first slots has a page.
   void* take() {
     uint32_t count = count_.load();
     do {
@@ -37,7 +37,8 @@ class PagePool {
     }
   }
 
-  // False if it may not have room. Any context. Bound: one pass over the slots.
+  // Puts a page into the pool. False if no empty slot was found. Any context. Bound: one pass over
+  // the slots.
   bool put(void* page) {
     for (std::atomic<void*>& slot : slots_) {
       void* empty = nullptr;
@@ -51,7 +52,7 @@ class PagePool {
     return false;
   }
 
-  // Pages that nobody has a claim to.
+  // The number of unclaimed pages.
   uint32_t count() const { return count_.load(std::memory_order_relaxed); }
 
  private:

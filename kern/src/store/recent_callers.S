@@ -1,12 +1,12 @@
-// Looks for the caller of the current task among those that the CPU has met lately: recent_callers.h
-// says what that is. No function is called and few registers are changed, so that a hook need save
-// none for it. Assembly that a probe cannot be set on, and which nothing is told of.
+// Searches for the caller of the current task among the CPU's recent callers (recent_callers.h).
+// Calls no function and changes few registers, so that a hook saves no registers for the call.
+// Cannot be probed.
 
 #include "arch/x86_64/may_fault.h"
 #include "arch/x86_64/smap.h"
 
-// Offsets that recent_callers.cc checks: in a trap frame, from its end; in a Cpu and a TaskHead; in
-// an entry, whose arrays of frames are filled from the end.
+// Offsets, which recent_callers.cc checks: in a trap frame, from its end; in a Cpu and a TaskHead;
+// in a RecentCaller (an entry), whose arrays of frames are filled from the end.
         .set FRAME_RSP, -16
         .set FRAME_RIP, -40
         .set FRAME_VECTOR, -56
@@ -24,7 +24,8 @@
         .set ENTRY_NEXT_END, 184
         .set ENTRY_RETURN_END, 248
 
-// The CPU's set for the trap frame in r10: in r11. Changes rax.
+// r10 is the end of a trap frame. Loads the address of the CPU's set for this frame into r11.
+// Changes rax.
         .macro FIND_SET
         movl FRAME_RSP(%r10), %r11d
         shll $2, %r11d
@@ -34,8 +35,9 @@
         addq recent_callers(,%rax,8), %r11
         .endm
 
-// Compares a frame and goes on to the next: where it leads, and the return address. It is where one
-// was when the entry was made, so it lies in user space.
+// Compares the next frame pointer and the return address in a frame with those of the entry, and
+// continues with the next frame. The addresses of frames were user addresses when the entry was
+// made, and are unchanged.
         .macro FRAME left, frame, next
 .Lframes_\left:
         movq ENTRY_NEXT_END-8*\left(%r9), %\next
@@ -47,8 +49,9 @@
         .endm
 
         .text
-// In rax comes what is known of the caller, which the task then remembers, and in r9 the entry; or
-// in rax 0. Changes r9 to r11. With interrupts off, which makes a fault fail at once.
+// Returns the caller (a value of TaskHead::trace_call) in rax and its entry in r9, and stores the
+// caller in the task. Returns 0 in rax if there is no entry. Changes r9 to r11. Interrupts are off,
+// so a fault is not handled but ends the comparison (MAY_FAULT).
         .globl find_recent_caller
         .type find_recent_caller, @function
 find_recent_caller:
@@ -97,7 +100,7 @@ find_recent_caller:
         movq %gs:CPU_CURRENT, %r10
         movq %rax, TASK_TRACE_CALL(%r10)
         ret
-// The set anew, and the entry's place in it.
+// A frame differs: reloads the address of the set, and finds the entry's position in the set.
 .Lframes_0:
 773:    CLAC
         movq %gs:CPU_KERNEL_STACK, %r10
@@ -106,7 +109,7 @@ find_recent_caller:
         je 774f
         addq $8, %r11
         jmp 2b
-// The next of the set.
+// Continues with the next entry of the set.
 774:    addq $8, %r11
         testb $24, %r11b
         jnz 1b
@@ -114,7 +117,7 @@ find_recent_caller:
         ret
         .size find_recent_caller, . - find_recent_caller
 
-// Where an entry with so many frames is compared.
+// The addresses at which the comparison begins for entries with 0, 1, 2 … frames.
         .section .rodata
         .balign 8
         .globl recent_caller_compare

@@ -11,10 +11,10 @@
 namespace {
 
 constexpr size_t kWays = 4, kSets = kPageSize / (kWays * sizeof(RecentCaller*));
-using Set = std::array<RecentCaller*, kWays>;  // the newest first
+using Set = std::array<RecentCaller*, kWays>;  // the newest entry first
 using Sets = std::array<Set, kSets>;
 
-// What matches nothing, and the table of a CPU that has kept nothing.
+// An entry that matches nothing.
 constexpr RecentCaller nobody() {
   RecentCaller caller = {};
   caller.vector = UINT32_MAX;
@@ -26,6 +26,7 @@ constexpr Sets make_empty() {
   for (Set& set : sets) set.fill(&no_caller);
   return sets;
 }
+// Used as the table of each CPU for which no table has been allocated yet.
 alignas(sizeof(Set)) constinit Sets empty = make_empty();
 
 constexpr std::array<Sets*, kMaxCpus> empty_anywhere() {
@@ -36,11 +37,12 @@ constexpr std::array<Sets*, kMaxCpus> empty_anywhere() {
 
 constinit std::array<RecentPages<RecentCaller>, kMaxCpus> recent_pages = {};
 
-// The pages of all CPUs are at most this part of the limit.
+// The pages of all CPUs are together at most 1/kPartOfLimit of the limit of trace memory.
 constexpr uint64_t kPartOfLimit = 16;
-constinit uint64_t most_pages = 0;  // of entries, for each CPU; changed while no hook runs
+// The most pages of entries that a CPU may have. Changed only while no hook runs.
+constinit uint64_t most_pages = 0;
 
-// What recent_callers.S knows.
+// Checks of the offsets in recent_callers.S.
 constexpr size_t before_end(size_t offset) {
   return sizeof(TrapFrame) - offset;
 }
@@ -70,9 +72,10 @@ constinit std::array<Sets*, kMaxCpus> recent_callers = empty_anywhere();
 
 namespace {
 
-// The entry for one that becomes the newest of its set, nullptr if there is none.
+// Makes room for a new entry, which becomes the newest of its set; the oldest entry of a full set
+// is reused. nullptr if there is no memory.
 RecentCaller* newest_entry(uint32_t index, const Cpu& cpu) {
-  Sets*& sets = recent_callers[cpu.id];
+  Sets*& sets = recent_callers[number_of(cpu.id)];
   if (sets == &empty) {
     void* const page = most_pages > 0 ? trace_page_take() : nullptr;
     if (!page) return nullptr;
@@ -80,7 +83,7 @@ RecentCaller* newest_entry(uint32_t index, const Cpu& cpu) {
   }
   Set& set = (*sets)[index];
   RecentCaller* entry = set.back();
-  if (entry == &no_caller) entry = recent_pages[cpu.id].make(most_pages);
+  if (entry == &no_caller) entry = recent_pages[number_of(cpu.id)].make(most_pages);
   if (!entry) return nullptr;
   std::copy_backward(set.begin(), set.end() - 1, set.end());
   return set.front() = entry;
@@ -103,7 +106,7 @@ void recent_callers_close() {
 }
 
 void recent_callers_forget() {
-  const uint32_t cpu = cpu_id();
+  const uint32_t cpu = number_of(cpu_id());
   if (recent_callers[cpu] == &empty) return;
   *recent_callers[cpu] = empty;
   recent_pages[cpu].clear();
@@ -126,7 +129,7 @@ void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
   }
   kept.rip = entry.rip;
   kept.vector = static_cast<uint32_t>(entry.vector);
-  kept.stack = kept.pair = 0;
+  kept.stack = kept.pair = StackId::kNone;
   kept.rbp = entry.rbp;
   kept.caller = caller;
   kept.compare = recent_caller_compare[widest > UINT32_MAX ? 0 : frames];

@@ -1,21 +1,22 @@
-// User stacks from which programs have come into the kernel lately on a CPU: the first record of a
-// system call or fault compares instead of walking, hashing and looking up.
+// A CPU's recent user stacks at entries into the kernel. The first record of a system call or fault
+// compares the user stack with one of these, instead of walking, hashing and looking it up.
 //
-// Each CPU has a table of stacks that it has walked, in sets of four by the place of the call and
-// how deep the stack was there, of which the oldest goes when another one comes. An entry holds the
-// registers with which the kernel was entered; of each frame, where it leads and the return
-// address; and what is known of the caller (TaskHead::trace_call). If registers and frames are
-// found again, a walk would find what it found then, whatever process it is: those that run the
-// same program find what the first has left, where their stacks lie alike. Six instructions a
-// frame; a load that faults is a difference.
+// Each CPU has a table of walked stacks, in sets of four. The instruction and stack pointers of the
+// kernel entry select the set; a new stack replaces the oldest of its set. A table entry
+// (RecentCaller) holds registers at the kernel entry; the frame pointer and return address of each
+// frame; and the caller (a value of TaskHead::trace_call). If registers and frames are equal, a
+// walk would have the same result, also in another process: processes that run the same program
+// share table entries if their stacks lie at the same addresses. The comparison takes six
+// instructions a frame; a load that faults counts as a difference.
 //
-// A stack is kept when it comes for the second time, if it ends as those of programs do, with a
-// frame pointer of 0, or is deeper than what is recorded, and returns to addresses below 4 GiB.
-// What else there is, is walked each time.
+// A stack is kept when it occurs for the second time, provided that it ends with a frame pointer of
+// 0, as is usual, or is truncated, and that its return addresses are below 4 GiB. Other stacks are
+// walked each time.
 //
-// A table is used and filled by its CPU alone, with interrupts off. Its pages are trace memory,
-// taken one after the other when stacks come, as long as all CPUs' would be a small part of the
-// limit, and given back with the stack table, whose numbers stand in them.
+// A table is used and filled only by its CPU, with interrupts off. The table's pages are trace
+// memory. They are taken when stacks are added, while the pages of all CPUs are a small part of the
+// limit. They are given back when the stack table is emptied, since they contain numbers of its
+// stacks.
 #pragma once
 
 #include <array>
@@ -25,41 +26,44 @@
 #include "core/cpu.h"
 #include "core/task_head.h"
 #include "lib/units.h"
+#include "store/ids.h"
 
-// Where recent_callers.S compares so many frames; with none nothing matches.
+// [n] is the entry point of recent_callers.S that compares n frames. The one for 0 never matches.
 extern "C" const void* const recent_caller_compare[17];
 
-// Offsets are known to recent_callers.S.
+// recent_callers.S uses the offsets of the fields.
 struct RecentCaller {
   static constexpr size_t kMaxFrames = 16;
 
   uint64_t rip;
   uint32_t vector;
-  uint32_t stack;  // the kernel stack that it was last met with; 0 if with none
+  StackId stack;  // the kernel stack of this caller's last record
   uint64_t rbp;
-  uint64_t caller;
-  const void* compare;
-  uint64_t end;   // what must not be set where the last frame leads: all, or if it is cut, nothing
-  uint32_t pair;  // the number of the pair of both stacks
-  // Of each frame, the last ones of these: where it leads, but for the last, and its return
-  // address.
+  uint64_t caller;      // a value of TaskHead::trace_call
+  const void* compare;  // an element of recent_caller_compare
+  uint64_t end;         // bits that must be 0 in the last frame's frame pointer: all bits, or none
+                        // if the stack is truncated
+  StackId pair;         // pair of `stack` and this caller's user stack
+  // The frames, in the last elements of these arrays: for each, the pointer to the next frame
+  // (unused for the last), and the return address.
   std::array<uint64_t, kMaxFrames> next;
   std::array<uint32_t, kMaxFrames> return_address;
 };
 static_assert(sizeof(RecentCaller) == 248);
 
-// Allows `cpus` CPUs to take pages, if that is not too much. No trace is begun.
+// Allows `cpus` CPUs to take pages, unless this would need too much memory. No trace has begun.
 void recent_callers_open(uint32_t cpus);
-// Gives the pages back. No trace is left, no tracer lock held.
+// Gives the pages of all CPUs back. No trace is left, no tracer lock held.
 void recent_callers_close();
-// This CPU knows none any more; pages that it has not used since the last time are given back, a
-// few of them. Interrupts off, in the context of trace_memory_prepare(). Bound: some 2,000
+// Clears this CPU's table, and gives back a few of the pages that the table has not used since the
+// last call. Interrupts off; no lock of a rank below kArenaTags is held. Bound: about 2,000
 // instructions.
 void recent_callers_forget();
 
-// What is known of the caller of the current task, which has been in user mode: the task remembers
-// it then, and *entry has it. 0, with nothing changed, if it has not come lately. Interrupts off,
-// any context but NMI.
+// Searches this CPU's table for the caller of the current task, which has been in user mode.
+// Returns the caller (a value of TaskHead::trace_call), stores it in the task, and stores the table
+// entry in *entry. If the table does not have the caller, returns 0 and does not change the task.
+// Interrupts off, any context but NMI.
 [[gnu::always_inline]] inline uint64_t recent_caller(RecentCaller** entry) {
   uint64_t caller;
   register RecentCaller* found asm("r9");
@@ -77,7 +81,8 @@ void recent_callers_forget();
   *entry = found;
   return caller;
 }
-// Keeps what walk_user_stack() has just found, if that can be kept; `cut`: it came to its `max`,
-// RecentCaller::kMaxFrames + 1. Takes two pages at most. The same, after trace_memory_prepare().
+// Adds a stack that walk_user_stack() has just found to this CPU's table, if possible. `cut`: the
+// walk ended at its limit of RecentCaller::kMaxFrames + 1 frames. Takes two pages at most.
+// Interrupts off, any context but NMI, after trace_memory_prepare().
 void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
                         const uint64_t* frame_pointers, size_t count, bool cut, const Cpu& cpu);

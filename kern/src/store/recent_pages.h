@@ -1,5 +1,5 @@
-// What a CPU remembers to save itself a look-up, made entry by entry in pages of trace memory that
-// are taken as they are wanted. Of one CPU, which alone uses them, with interrupts off.
+// Storage for the entries of a CPU's table of recent stacks or callers: pages of trace memory that
+// are taken on demand. Only this CPU uses them, with interrupts off.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 template <typename Entry>
 class RecentPages {
  public:
-  // A new entry; nullptr if that would take more than `most` pages, or one that cannot be had.
-  // After trace_memory_prepare().
+  // Makes a new entry; nullptr if this needs more than `most` pages, or a page that is not
+  // available. Call after trace_memory_prepare().
   Entry* make(uint64_t most) {
     if (!current_ || current_->used == kEntries) {
       Page*& next = current_ ? current_->next : first_;
@@ -23,28 +23,28 @@ class RecentPages {
     }
     return new (current_->entries() + current_->used++) Entry;
   }
-  // There are no entries any more. Pages that had some stay, for others; of those that have had
-  // none since the last clear() a few are given back. In the context of trace_page_free().
+  // Removes all entries and keeps their pages for new entries. Gives back a few of the pages that
+  // have had no entry since the last clear(). No lock of a rank below kArenaTags is held.
   void clear() {
     give_back(current_ ? current_->next : first_, kFew);
     current_ = nullptr;
   }
-  // Gives all back. The same context.
+  // Gives all pages back. No lock of a rank below kArenaTags is held.
   void release() {
     give_back(first_, count_);
     current_ = nullptr;
   }
 
  private:
-  // Entries follow.
+  // The header of a page; the entries follow.
   struct Page {
     Page* next;
-    uint64_t used;
+    uint64_t used;  // entries in use
     Entry* entries() { return reinterpret_cast<Entry*>(this + 1); }
   };
   static constexpr uint64_t kEntries = (kPageSize - sizeof(Page)) / sizeof(Entry);
   static_assert(alignof(Entry) <= sizeof(Page));
-  static constexpr uint32_t kFew = 4;  // interrupts may be off
+  static constexpr uint32_t kFew = 4;  // pages; few, since interrupts may be off
 
   bool add(Page*& next, uint64_t most) {
     void* const page = count_ < most ? trace_page_take() : nullptr;
@@ -59,6 +59,6 @@ class RecentPages {
   }
 
   Page* first_ = nullptr;
-  Page* current_ = nullptr;  // the last with entries, which alone has room; those behind have none
+  Page* current_ = nullptr;  // the last page with entries; earlier ones are full, later ones empty
   uint32_t count_ = 0;
 };

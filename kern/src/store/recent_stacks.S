@@ -1,8 +1,7 @@
-// Compares a stack with an entry of it, frame by frame: recent_stacks.h says when, and what its last
-// frame means. No function is called and few registers are changed, so that a hook need save none
-// for it. Assembly that a probe cannot be set on, and which nothing is told of.
+// Compares a stack with its entry, frame by frame (recent_stacks.h). Calls no function and changes
+// few registers, so that a hook saves no registers for the call. Cannot be probed.
 
-// Compares one of the frames before the last and goes on to where it leads.
+// Compares a frame before the last one and continues with the next.
         .macro FRAME left, frame, next
 .Lframes_\left:
         movq -16*\left+8(%r9), %\next
@@ -14,11 +13,12 @@
         .endm
 
         .text
-// Of the frames before the last one so many as where it is entered says (recent_stack_compare):
-// where each leads, and its return address; then the return address of the last one. rcx and r10:
-// the first frame; r9: what is kept of the last one. Returns with ZF if all is the same, and the
-// last frame in r10; without it, how many frames before the last one the first that differs is, in
-// r11. Changes rcx, r10 and r11.
+// Compares frame pointer and return address of the frames before the last frame, then the return
+// address of the last frame. The entry point (recent_stack_compare) determines the number of
+// frames. Arguments: rcx and r10 are the first frame on the stack; r9 is the last frame of the
+// entry. If all frames are equal, returns with ZF set and the last frame on the stack in r10.
+// Otherwise ZF is clear, and r11 is the number of frames from the first differing frame to the
+// last. Changes rcx, r10 and r11.
         .type compare_recent_stack, @function
 compare_recent_stack:
         .altmacro
@@ -47,7 +47,7 @@ compare_recent_stack:
         .endr
         .size compare_recent_stack, . - compare_recent_stack
 
-// Where it is entered for 0, 1, 2 … frames before the last one.
+// The entry points for 0, 1, 2 … frames before the last frame.
         .section .rodata
         .balign 8
         .globl recent_stack_compare

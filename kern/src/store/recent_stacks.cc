@@ -15,7 +15,7 @@ constexpr RecentPlaces make_empty() {
   places.fill(&no_recent_stack);
   return places;
 }
-// That of a CPU that has no page.
+// The table of every CPU that has no page.
 constinit RecentPlaces empty = make_empty();
 
 constexpr std::array<RecentPlaces*, kMaxCpus> empty_anywhere() {
@@ -24,19 +24,20 @@ constexpr std::array<RecentPlaces*, kMaxCpus> empty_anywhere() {
   return all;
 }
 
-// The first page of a CPU.
+// The first page of a CPU: its table, and the list of its other pages.
 struct CpuPage {
   RecentPlaces places = make_empty();
   RecentPages<RecentStack> entries;
 };
 static_assert(sizeof(CpuPage) <= kPageSize && offsetof(CpuPage, places) == 0);
 
-// The pages of all CPUs are at most this part of the limit; of one CPU there are at least so many,
-// or none, and at most so many.
+// The pages of all CPUs are together at most 1/kPartOfLimit of the limit of trace memory. If this
+// allows fewer than kLeastPages for each CPU, no CPU has a page; no CPU has more than kMostPages.
 constexpr uint64_t kPartOfLimit = 16, kLeastPages = 4, kMostPages = 48;
-constinit uint64_t most_pages = 0;  // of entries; changed while no hook runs
+// The most pages of entries that a CPU may have. Changed only while no hook runs.
+constinit uint64_t most_pages = 0;
 
-// That of the next place that has one; nullptr if none has.
+// The entry at the nearest higher index that has an entry, cyclically; nullptr if no index has one.
 RecentStack* entry_nearby(const RecentPlaces& places, size_t index) {
   for (size_t i = 1; i < kRecentPlaces; i++) {
     RecentStack* const entry = places[(index + i) % kRecentPlaces];
@@ -72,11 +73,12 @@ void recent_stacks_close() {
 }
 
 RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu) {
-  if (recent_places[cpu.id] == &empty) return nullptr;
-  CpuPage& page = *reinterpret_cast<CpuPage*>(recent_places[cpu.id]);
+  if (recent_places[number_of(cpu.id)] == &empty) return nullptr;
+  CpuPage& page = *reinterpret_cast<CpuPage*>(recent_places[number_of(cpu.id)]);
   const size_t index = recent_index(frame_pointer);
   RecentStack*& here = page.places[index];
-  // One that has taken over what cannot be found: otherwise the set would fill with such.
+  // Reuses an entry whose stack could not be stored. Otherwise the set would fill with such
+  // entries.
   if (here->is_free() && here != &no_recent_stack) return here;
   for (size_t i = 1; i < kRecentWays && here != &no_recent_stack; i++)
     std::swap(here, page.places[index ^ i]);
@@ -88,7 +90,7 @@ RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu) {
 }
 
 void recent_stacks_forget() {
-  RecentPlaces* const places = recent_places[cpu_id()];
+  RecentPlaces* const places = recent_places[number_of(cpu_id())];
   if (places == &empty) return;
   *places = empty;
   reinterpret_cast<CpuPage*>(places)->entries.clear();

@@ -1,37 +1,38 @@
-// Stacks that a CPU has recorded lately, so that the next allocation from the same place need not
-// have its stack hashed.
+// A CPU's recently recorded kernel stacks, so that another allocation from the same place in the
+// code need not walk and hash its stack.
 //
-// Each CPU has a table, in sets of four entries. An entry holds, for each frame of a walk,
-// the frame pointer and the return address, and the number of the stack. It is valid for an
-// allocation if both are found again, for each frame, on the stack as it is now: the walk is
-// repeated by comparing, six instructions a frame (the last one may lead elsewhere than it did, if
-// that is as good), and its result is therefore the same. A shorter key would not do: stacks that
-// differ only far up have the same return addresses and frame pointers below.
+// Each CPU has a table, in sets of four entries. An entry holds the frame pointer and return
+// address of each frame of a walk, and the number of the stack. An entry matches the current stack
+// if each frame there has the same values: the comparison follows the frames as the walk would,
+// with six instructions a frame, and so has the same result. (The last frame pointer may differ if
+// the walk would end there, too.) A shorter key would not be enough: stacks that differ only in
+// outer frames have the same inner frames.
 //
-// Each task has a stack of its own, and tasks that do the same leave the same frames at the same
-// distance from its top. So an entry is found by where in its page the first frame lies, which is
-// the same on all stacks, and move() takes it along from one to the other: every frame pointer is
-// moved as far as the top, which is an instruction a frame, and then compared as any other.
+// Tasks that do the same work have the same frames at the same distance from the top of their
+// stacks. So the table is indexed by the first frame's offset in its page, which is the same on all
+// these stacks, and by the first frame's return address. move() adapts an entry to another stack:
+// it adds the distance between the tops of both stacks to every frame pointer, with one instruction
+// a frame. Then the entry is compared as usual.
 //
-// A stack that differs from the entry in return addresses alone, as do those of one function that
-// is called from several places, is taken over by readdress() while it is compared: what the stack
-// table hashes by is a sum over the frames, of which only what has changed is added anew.
-// Everything else does refresh(). It, too, changes what differs: where a frame lies as it lay need
-// not be asked whether it lies on the stack. An entry that was never used is a stack in which
-// everything differs.
+// If a stack differs from the entry in return addresses only, as when one function is called from
+// several places, readdress() changes the entry while comparing. The stack table's hash is a sum
+// over the frames, so only changed frames are added again. In all other cases refresh() walks the
+// stack and fills the entry. It also changes only frames that differ, and a frame whose address is
+// the same as before needs no bounds check. In an unused entry all frames differ.
 //
-// Only frames on the current task's own stack are kept, with return addresses that can be packed.
-// An entry names the top of the stack that it was made on; as long as that is the CPU's, all its
-// frame pointers lie on that stack and may be followed without looking at the bounds.
+// A stack is kept only if its frames lie on the current task's own stack and its return addresses
+// can be packed. An entry stores the top of its stack. While the CPU's current stack has the same
+// top, all frame pointers of the entry lie on this stack and may be followed without bounds checks.
 //
-// What a record names is a pair, of this stack and the user stack of who called (stack_table.h). An
-// entry remembers the last caller, as a task does (current_context.h), and the number of the pair,
-// so that for the same caller again, in whatever process, both are known by one compare.
+// A trace record names a pair: the kernel stack and the caller's user stack (stack_table.h). An
+// entry caches the last caller (a value of TaskHead::trace_call) and the number of its pair. When
+// the same caller occurs again, in any process, one comparison gives the pair.
 //
-// An entry is used and filled by its CPU alone, with interrupts off. The pages are trace memory: of
-// each CPU one, with the table, when the first trace begins; then one after the other as entries
-// are wanted, as long as all CPUs' would be a small part of the limit; from then on places of the
-// table share the entries that there are. They are given back with the stack table.
+// An entry is used and filled only by its CPU, with interrupts off. The pages are trace memory.
+// When the first trace begins, each CPU gets one page, with the table. Further pages are taken when
+// entries are needed, while the pages of all CPUs are a small part of the limit. When no further
+// page may be taken, several indices share one entry. All pages are given back when the stack table
+// is emptied.
 #pragma once
 
 #include <algorithm>
@@ -46,36 +47,38 @@
 #include "store/stack_scope.h"
 #include "store/stack_table.h"
 
-// Where recent_stacks.S begins for a stack with so many frames before the last one.
+// [n] is the entry point of recent_stacks.S that compares n frames before the last frame.
 extern "C" const void* const recent_stack_compare[64];
 
 class RecentStack {
  public:
   static constexpr uint32_t kMaxFrames = 63;
   struct Frame {
-    uint64_t address;  // of return
-    uint64_t next;     // frame pointer
+    uint64_t address;  // return address
+    uint64_t next;     // frame pointer stored in the frame: the address of the next frame
   };
 
   constexpr RecentStack() = default;
 
-  // Whether it is of a stack that begins at the frame and has this top, and may have changed.
+  // True if the entry's stack begins at this frame and has this top and scope. The content of the
+  // stack may have changed.
   [[gnu::always_inline]] bool is_at(uint64_t frame_pointer, StackScope scope, uint64_t top) const {
     return is_at(frame_pointer, top + scope.word());
   }
-  // The same by the sum of the top and the scope's word.
+  // is_at() with top and scope given as `key`, the sum of the top and the scope's word.
   [[gnu::always_inline]] bool is_at(uint64_t frame_pointer, uint64_t key) const {
     return first_ == frame_pointer && key_ == key;
   }
-  // Of one that is_at(): nullptr if a walk would find now what it found then; if not, a frame
-  // before which it does.
+  // Call only if is_at() is true. Returns nullptr if a walk would have the same result as before.
+  // Otherwise returns a frame of the entry: up to this frame the walk would have the same result.
   const Frame* differs(uint64_t top) const {
     return differs_below([top] { return top; });
   }
-  // The same; top() is called if it must be known.
+  // differs() with a function that returns the top; it is called only if the top is needed.
   template <typename Top>
   [[gnu::always_inline]] const Frame* differs_below(Top top) const {
-    // Loaded first: where a sanitizer checks loads that is a call, which changes registers.
+    // Loads before the registers are set: with a sanitizer a load calls a function, which changes
+    // registers.
     const auto* first = reinterpret_cast<const uint64_t*>(first_);
     const Frame* const behind = last_;
     register const uint64_t* memory asm("r10") = first;
@@ -97,7 +100,7 @@ class RecentStack {
       return last - left;
     return memory[0] == last->next || ends(memory, top()) ? nullptr : last;
   }
-  // Whether a walk from `frame_pointer` would find now what it found then.
+  // True if a walk from `frame_pointer` would have the same result as before.
   [[gnu::always_inline]] bool matches(uint64_t frame_pointer, StackScope scope,
                                       uint64_t top) const {
     return is_at(frame_pointer, scope, top) && !differs(top);
@@ -105,90 +108,93 @@ class RecentStack {
   const void* first_frame() const {
     return reinterpret_cast<const void*>(first_);
   }
-  // Whether nothing matches it.
+  // True if the entry matches no stack.
   bool is_free() const {
     return key_ == 0;
   }
-  // Whether it is of a stack that begins there.
+  // True if the entry's stack begins at this frame.
   bool begins_at(uint64_t frame_pointer) const {
     return first_ == frame_pointer;
   }
-  // What it found: the number of the stack, with kTruncated if that is not all of it.
-  static constexpr uint64_t kTruncated = uint64_t{1} << 32;
+  // The number of the stack, with kStackTruncated if the stack has more frames.
   uint64_t stack() const {
     return stack_;
   }
 
-  // Whether it knows what a record names of this stack and a caller (TaskHead::trace_call); and
-  // what that is: the number of a pair, or of the stack alone if there is no caller; with
-  // kTruncated if it is not all of either.
+  // True if named() is the number for a record with this stack and this caller (a value of
+  // TaskHead::trace_call): the number of a pair, or of the kernel stack alone if the caller is 0;
+  // with kStackTruncated if one of the two stacks is truncated.
   bool knows(uint64_t caller) const {
     return caller_ == caller;
   }
   uint64_t named() const {
     return named_;
   }
-  // What is recorded has no user stack.
+  // Sets named() for records without a user stack.
   void unpair() {
     caller_ = 0;
     named_ = stack_;
   }
-  // `pair` is the number for this caller, which has a user stack.
-  void pair(uint64_t caller, uint32_t pair) {
+  // Sets named() for records with this caller, which has a user stack.
+  void pair(uint64_t caller, StackId pair) {
     caller_ = caller;
-    named_ = ((stack_ | caller) & kTruncated) | pair;
+    named_ = ((stack_ | caller) & kStackTruncated) | number_of(pair);
   }
 
-  // Whether it is of a stack that begins at the frame, maybe of another task: with the same return
-  // address, as far from its top. Then it is moved to this stack, and what it holds is to be
-  // compared as always.
+  // The entry's stack may be another task's. If it begins at the same distance from its top, and
+  // with the same return address, as the stack at `frame_pointer`: moves the entry to the latter
+  // stack and returns true. The entry's other frames must then be compared as usual.
   [[gnu::always_inline]] inline bool move(uint64_t frame_pointer, StackScope scope, uint64_t top);
-  // Takes over return addresses that have changed, if that is all that has: whether it is. Nothing
-  // matches before name(). `from`: what differs() has returned, or if it was not asked, nullptr.
+  // Stores changed return addresses in the entry. False if anything else differs. The entry matches
+  // nothing until name() is called. `from`: the result of differs(), or nullptr if differs() was
+  // not called.
   [[gnu::always_inline]] inline bool readdress(const Frame* from, uint64_t frame_pointer,
                                                StackScope scope, uint64_t top);
-  // Walks, and keeps what it finds. False, with nothing kept, if that does not lie on the task's
-  // own stack, cannot be packed or is too much. skipped(address) tells the frames that a scope may
-  // skip. Nothing matches before name().
+  // Walks the stack and stores the result in the entry. False, with the entry unused, if frames do
+  // not lie on the task's own stack, cannot be packed or are too many. skipped(address) is true for
+  // frames that a scope may skip. The entry matches nothing until name() is called.
   template <typename Skipped>
   [[gnu::always_inline]] inline bool refresh(uint64_t frame_pointer, StackScope scope, uint64_t top,
                                              Skipped skipped);
-  // What was found of what is recorded, and its weights' sum.
+  // The recorded frames, packed. sum() is the sum of their weights (StackTable::weight).
   std::span<const uint32_t> frames() const {
     return {packed_ + skip_, recorded_};
   }
   uint64_t sum() const {
     return sum_;
   }
-  // Whether there was more.
+  // True if the stack has more frames.
   bool truncated() const {
-    return stack_ >= kTruncated;
+    return stack_ >= kStackTruncated;
   }
-  // The number of what was found. Of its pairs none is known.
-  void name(uint32_t id) {
-    stack_ = (stack_ & kTruncated) | id;
+  // Sets the number of the stack and forgets the pair. From now on the entry can match.
+  void name(StackId id) {
+    stack_ = (stack_ & kStackTruncated) | number_of(id);
     unpair();
     key_ = top_ + scope_.word();
   }
 
  private:
-  // Why the walk ended, when that is not where the last frame's pointer leads now as it did then.
+  // Why the walk ended at the last frame. This determines which changed frame pointers in the last
+  // frame are accepted.
   enum class End : uint32_t {
-    kAnywhere,  // that pointer does not matter: nothing more was wanted, or it is that of a frame
-                // without a return address
-    kOutside,   // it leads out of the stack
+    // No more frames were wanted, or the last frame has no return address: any change is accepted.
+    kAnywhere,
+    // The frame pointer pointed out of the stack: any other such pointer is accepted.
+    kOutside,
   };
 
   static bool outside(uint64_t next, uint64_t above, uint64_t top) {
     return next < above || next + 16 > top || (next & 7) != 0;
   }
-  // The last frame leads elsewhere than it did.
+  // True if the walk ends at the last frame although its frame pointer has changed.
   bool ends(const uint64_t* last, uint64_t top) const {
     return end_ == End::kAnywhere || outside(last[0], reinterpret_cast<uint64_t>(last) + 16, top);
   }
 
-  // Whether a frame that has now this address is skipped as it was. If that is not known yet, it is
-  // now.
+  // False if the frame at `index` was skipped and its new return address is not to be skipped, or
+  // if it was the first frame not skipped and is now to be skipped. In a new entry, counts the
+  // skipped frames and returns true.
   template <typename Skipped>
   [[gnu::always_inline]] bool skips_as_before(uint32_t index, uint64_t address, Skipped skipped) {
     if (index > skip_ || !scope_.skips_allocator() || skipped(address) == (index < skip_))
@@ -198,8 +204,7 @@ class RecentStack {
     skip_++;
     return true;
   }
-  // Keeps the address of a frame, which is not what it was; 0 for a frame that is not there any
-  // more.
+  // Changes the return address of a frame; 0 for a frame that does not exist any more.
   [[gnu::always_inline]] void replace(uint32_t index, uint64_t address) {
     const uint64_t change = address - frames_[index].address;
     frames_[index].address = address;
@@ -207,7 +212,7 @@ class RecentStack {
     const uint32_t place = index - skip_;
     if (place < scope_.depth()) sum_ += StackTable::weight(change, place);
   }
-  // An entry in which every frame differs. Up to frame `last` there may be addresses.
+  // Resets the entry, so that every frame differs. Frames after `last` have no addresses.
   [[gnu::cold]] void start_over(StackScope scope, uint32_t last) {
     for (uint32_t i = 0; i <= last; i++) frames_[i].address = 0;
     scope_ = scope;
@@ -221,29 +226,29 @@ class RecentStack {
     compare_ = recent_stack_compare[count];
   }
 
-  uint64_t key_ = 0;    // top of the stack plus the scope; 0: the entry does not match anything
-  uint64_t first_ = 0;  // frame pointer
-  uint64_t named_ = 0;  // pair and kTruncated, for `caller_`
+  uint64_t key_ = 0;    // top of the stack plus the scope; 0: the entry matches nothing
+  uint64_t first_ = 0;  // address of the stack's first frame
+  uint64_t named_ = 0;  // number of the pair with `caller_`, and kStackTruncated
   uint64_t caller_ = 0;
-  const void* compare_ = nullptr;  // the code that compares as many frames as there are
-  const Frame* last_ = frames_;
-  uint32_t inner_ = 0;       // frames before the last one
-  End end_ = End::kOutside;  // of the last one
-  // What may be followed, and become another stack.
-  uint64_t top_ = 0;    // of the stack
-  uint64_t sum_ = 0;    // of the weights of what is recorded
-  uint64_t stack_ = 0;  // number and kTruncated
+  const void* compare_ = nullptr;  // recent_stack_compare[inner_]
+  const Frame* last_ = frames_;    // the last frame
+  uint32_t inner_ = 0;             // number of frames before the last frame
+  End end_ = End::kOutside;        // why the walk ended at the last frame
+  // Used only to change the entry.
+  uint64_t top_ = 0;    // top of the stack
+  uint64_t sum_ = 0;    // sum of the recorded frames' weights
+  uint64_t stack_ = 0;  // number of the stack, and kStackTruncated
   StackScope scope_;
-  uint32_t skip_ = 0;              // frames of the allocator that are skipped
-  uint32_t recorded_ = 0;          // behind them
-  uint32_t walked_ = 0;            // frames that have an address: the last one may have none
-  Frame frames_[kMaxFrames] = {};  // behind the last one addresses are 0
-  uint32_t packed_[kMaxFrames] = {};
+  uint32_t skip_ = 0;                 // number of the allocator's frames, which are skipped
+  uint32_t recorded_ = 0;             // number of recorded frames, after the skipped ones
+  uint32_t walked_ = 0;               // frames with a return address: the last frame may have none
+  Frame frames_[kMaxFrames] = {};     // return addresses after the last frame are 0
+  uint32_t packed_[kMaxFrames] = {};  // packed return addresses of all frames
 };
 
-// Where the last frame led may be outside of one stack and on another: what is outside of all is
-// put there instead, and ends() looks at what is found. Three frames at a time: what is behind the
-// last one does not matter.
+// The last frame's frame pointer may point outside of the old stack, but into the new one. So the
+// entry stores 0 for it, which is outside of all stacks, and ends() checks the actual value. The
+// loop handles three frames at a time; changes after the last frame have no effect.
 inline bool RecentStack::move(uint64_t frame_pointer, StackScope scope, uint64_t top) {
   if (frames_[0].address != reinterpret_cast<const uint64_t*>(frame_pointer)[1] ||
       first_ - top_ != frame_pointer - top || key_ - top_ != scope.word() ||
@@ -296,8 +301,8 @@ inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, uint6
     return false;
   }
   if (scope_.word() != scope.word()) start_over(scope, before);
-  // Frames before this one led to frames of the stack. As long as one lies where it lay, that need
-  // not be looked at.
+  // The frame pointers of frames before this index pointed into the stack. They need no bounds
+  // check while they are unchanged.
   const uint32_t trusted = first_ == frame_pointer && top_ == top ? before : 0;
   bool in_place = true;
   first_ = frame_pointer;
@@ -338,47 +343,50 @@ inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, uint6
     return false;
   }
   recorded_ = std::min(walked - skip_, scope.depth());
-  stack_ = walked - skip_ > scope.depth() ? kTruncated : 0;
+  stack_ = walked - skip_ > scope.depth() ? kStackTruncated : 0;
   return true;
 }
 
-// The table of a CPU: of each place the entry that is used for it, or no_recent_stack, which
-// nothing matches. Places come in sets: a stack is at its own or, if others were there since, at
-// another one of the set.
+// The table of a CPU: for each index an entry, or no_recent_stack, which matches nothing. Indices
+// form sets. The entry of a stack is at the stack's own index or, after another entry has taken
+// this index, at another index of the set.
 inline constexpr size_t kRecentPlaces = 256, kRecentWays = 4;
 using RecentPlaces = std::array<RecentStack*, kRecentPlaces>;
 extern std::array<RecentPlaces*, kMaxCpus> recent_places;
 extern RecentStack no_recent_stack;
 
-// Takes a page for each of `cpus` CPUs, or does without. No trace is begun, no tracer lock held.
+// Takes a page for each of `cpus` CPUs; CPUs without a page keep no stacks. No trace has begun, no
+// tracer lock is held.
 void recent_stacks_open(uint32_t cpus);
+// Gives the pages of all CPUs back. No trace is left, no tracer lock held.
 void recent_stacks_close();
-// This CPU has none any more; pages that it has not used since the last time are given back, a few
-// of them. Interrupts off, in the context of trace_memory_prepare(). Bound: some 2,000
+// Clears this CPU's table, and gives back a few of the pages that the table has not used since the
+// last call. Interrupts off; no lock of a rank below kArenaTags is held. Bound: about 2,000
 // instructions.
 void recent_stacks_forget();
 
-// Which place is that of the stack that begins at the frame: what its address has in common with
-// that of the same frame on other stacks, whose tops are whole pages, and the return address.
+// The index of the stack that begins at the frame: a hash of the frame's offset in its page and of
+// its return address. Frames at the same distance from the tops of their stacks have the same
+// offset, because these tops are page-aligned.
 inline size_t recent_index(uint64_t frame_pointer) {
   static_assert(kRecentPlaces << 4 <= kPageSize);
   const uint64_t mixed = frame_pointer >> 4 ^ reinterpret_cast<const uint64_t*>(frame_pointer)[1];
   return mixed % kRecentPlaces;
 }
-// What this CPU has at the place of the stack that begins at the frame, which must be on the
-// current stack. Interrupts off.
-inline RecentStack* recent_place(uint64_t frame_pointer, uint64_t cpu) {
-  return (*recent_places[cpu])[recent_index(frame_pointer)];
+// This CPU's entry at the index of the stack that begins at the frame, which must be on the current
+// stack. Interrupts off.
+inline RecentStack* recent_place(uint64_t frame_pointer, CpuId cpu) {
+  return (*recent_places[number_of(cpu)])[recent_index(frame_pointer)];
 }
 inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   return recent_place(frame_pointer, cpu.id);
 }
-// Brings an entry of a stack that begins at the frame, as far from the top, to the stack's place,
-// where there is none: one made on another stack, or one from another place of the set. nullptr
-// if there is none; its frames may differ.
+// Searches the set for an entry whose stack begins at this frame, or at the same distance from the
+// top of another stack. Moves the entry to this stack and swaps it to the stack's index. The
+// entry's other frames may differ. nullptr if there is none.
 [[gnu::always_inline]] inline RecentStack* bring_recent(uint64_t frame_pointer, StackScope scope,
-                                                        uint64_t top, uint64_t cpu) {
-  RecentPlaces& places = *recent_places[cpu];
+                                                        uint64_t top, CpuId cpu) {
+  RecentPlaces& places = *recent_places[number_of(cpu)];
   const size_t index = recent_index(frame_pointer);
   for (size_t i = 0; i < kRecentWays; i++) {
     RecentStack* const entry = places[index ^ i];
@@ -389,9 +397,11 @@ inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   }
   return nullptr;
 }
-// The entry that has the stack, which that at its place does not, or has said of it `*from`.
-// nullptr if there is none; if *from is not nullptr then, that at the place begins alike, and this
-// is what it says: readdress().
+// Finds the entry that holds the stack, after the entry at the stack's index did not match. *from
+// is the result of that entry's differs(), or nullptr if that entry's is_at() was false. Returns
+// nullptr if no entry holds the stack. If *from is then not nullptr, is_at() is true for the entry
+// that is now at the index, and this entry differs from the stack from frame *from on: readdress()
+// may be able to change the entry.
 [[gnu::always_inline]] inline RecentStack* find_recent(uint64_t frame_pointer, StackScope scope,
                                                        const Cpu& cpu,
                                                        const RecentStack::Frame** from) {
@@ -401,6 +411,7 @@ inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   *from = entry->differs(top);
   return *from ? nullptr : entry;
 }
-// An entry for another stack at its place; nullptr if there can be none. What was there moves on in
-// the set, of which one goes if it is full. Takes a page at most. After trace_memory_prepare().
+// Makes room for a stack at its index and returns the entry; nullptr if there is no memory. Older
+// entries move to other indices of the set; if the set is full, the oldest entry is reused. Takes
+// at most one page. Call after trace_memory_prepare().
 RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu);

@@ -1,31 +1,34 @@
-// Stacks of programs that a CPU has recorded lately for a session, with their numbers: the same few
-// places allocate again and again, and to compare a stack with what was there costs a tenth of
-// looking it up. For the sweeper (sweeper.h) all is forgotten now and then.
+// The recent stacks of programs that one CPU has met in a session of probes, with their numbers.
+// The same few places allocate again and again, and comparing a stack costs a tenth of a look-up.
+// The sweeper (sweeper.h) clears this cache in each sweep.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "store/ids.h"
+
 class RecentUserStacks {
  public:
-  // The number of a stack, the innermost frame first: as it is remembered, or what make() returns,
-  // which is remembered if it is not 0. By the CPU whose it is, with interrupts off.
+  // The number of a stack, which is given innermost frame first: the cached number, otherwise the
+  // result of make(), which is cached unless it is kNone. Called on the CPU of this cache, with
+  // interrupts off.
   template <typename Make>
-  uint32_t number(const uint64_t* frames, size_t count, Make make) {
+  StackId number(const uint64_t* frames, size_t count, Make make) {
     if (count < 2 || count > kFrames) return make();
     Stack& stack = stacks_[(frames[0] ^ frames[1]) * 0x9e3779b97f4a7c15 >> (64 - kBits)];
     if (stack.count == count && std::equal(frames, frames + count, stack.frames))
       return stack.number;
-    const uint32_t number = make();
-    if (number == 0) return 0;
+    const StackId number = make();
+    if (number == StackId::kNone) return number;
     stack.number = number;
     stack.count = static_cast<uint32_t>(count);
     std::copy_n(frames, count, stack.frames);
     return number;
   }
 
-  // The same CPU.
+  // Forgets the stacks. Called on the CPU of this cache, with interrupts off.
   void forget() {
     for (Stack& stack : stacks_) stack.count = 0;
   }
@@ -34,8 +37,8 @@ class RecentUserStacks {
   static constexpr unsigned kBits = 4;
   static constexpr size_t kFrames = 14;
   struct Stack {
-    uint32_t number = 0;
-    uint32_t count = 0;  // 0: there is none
+    StackId number = StackId::kNone;
+    uint32_t count = 0;  // number of frames; 0: this element has no stack
     uint64_t frames[kFrames] = {};
   };
   Stack stacks_[1 << kBits];

@@ -21,7 +21,7 @@ constinit Mutex lock{LockRank::kTraceStore};
 constinit uint32_t users GUARDED_BY(lock) = 0;
 constinit std::atomic<bool> is_open{false};  // changed under the lock
 
-// For all CPUs there are: at boot they are started later.
+// Opens the tables for all CPUs, including those that start later in the boot.
 Result<void> open_tables() {
   const unsigned cpus = slab_os_cpu_count();
   trace_memory_begin(cpus);
@@ -49,7 +49,8 @@ void close_tables() {
 
 }  // namespace
 
-// The list turns as the holders are asked: those that come meanwhile are behind those that were.
+// The lists of holders. A holder that the sweep visits moves to the end of its list; new holders
+// are added at the end, too. So if the first holder has been visited, all have been.
 class StoreHolders {
  public:
   void add(StoreHolder& holder) {
@@ -60,7 +61,7 @@ class StoreHolders {
     holder.link_.unlink();
     holder.is_user_ = false;
   }
-  // The next one that was not asked in this sweep; nullptr if there is none.
+  // The next holder that this sweep has not visited; nullptr if there is none.
   StoreHolder* next(StoreHolder::Holds holds, uint32_t sweep) {
     Holders& list = list_of(holds);
     StoreHolder* const holder = list.front();
@@ -88,7 +89,8 @@ constinit StoreHolders holders GUARDED_BY(lock);
 
 }  // namespace
 
-// Memory for the reserve may be had by a reap, in which a trace may end: before the lock.
+// Allocating the reserve may reap, which may end a trace. So the reserve is allocated before the
+// lock is taken.
 Result<void> trace_users_add(StoreHolder& holder) {
   TRY(dump_reserve_hold());
   const MutexGuard guard(lock);
@@ -118,6 +120,8 @@ void trace_users_drop(StoreHolder& holder) {
   close_tables();
 }
 
+// The thread-safety analysis is off: the lock is local to this file, so the declaration of the
+// class cannot name it.
 StoreMarkingStopped::StoreMarkingStopped() NO_THREAD_SAFETY_ANALYSIS {
   lock.lock();
 }
@@ -125,8 +129,9 @@ StoreMarkingStopped::~StoreMarkingStopped() NO_THREAD_SAFETY_ANALYSIS {
   lock.unlock();
 }
 
-// --- Readings, in the way of sleepable RCU: they are counted on one of two sides, and who waits
-// turns to the other one first. What begins on the old side after that sees it, and begins again.
+// --- Readings (StoreReading) work as in sleepable RCU: one of two counters, the current side,
+// counts them. A waiter first switches the side. A reading that counts itself on the old side after
+// the switch sees the switch and begins again.
 
 namespace {
 
@@ -149,7 +154,8 @@ StoreReading::~StoreReading() {
   readings[side_]--;
 }
 
-// They are seldom, and nobody is woken: who ends one may hold any lock.
+// Polls, since waits are rare. A reading cannot wake the waiter, because a reading may end with any
+// lock held.
 void trace_readings_wait() {
   static constinit Spinlock wait_lock{LockRank::kDevice};
   static constinit WaitQueue no_wake;
@@ -163,7 +169,7 @@ void trace_readings_wait() {
   }
 }
 
-// --- The sweeper's side.
+// --- For the sweeper.
 
 bool trace_users_any() {
   return is_open.load(std::memory_order_relaxed);
@@ -181,7 +187,8 @@ void trace_users_mark(StoreHolder::Holds holds, uint32_t sweep, StoreMark& mark)
 void trace_users_forget_recent() {
   const MutexGuard guard(lock);
   on_each_cpu(
-      [](void*) NO_THREAD_SAFETY_ANALYSIS {
+      [](void*) {
+        lock.known_held();  // the CPU that sent this interrupt holds the lock
         recent_stacks_forget();
         recent_callers_forget();
         holders.forget_recent();

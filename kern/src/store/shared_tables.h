@@ -1,22 +1,22 @@
-// The tables that all traces and sessions of probes share: stacks and contexts, each kept once; and
-// who holds numbers of them.
+// The tables that all traces and sessions of probes share: stacks and contexts, each stored once.
+// And the holders: objects that hold numbers of stacks and contexts.
 //
-// Whatever keeps a number of a stack, a pair or a context is a holder: a trace table, a session, an
-// open dump. As long as there is one, the pool of trace memory is filled and
-// there is a reserve for dumps; without any, all memory is given back. What no holder, no task and
-// no interrupt has a number of is forgotten by the sweeper (sweeper.h), which asks each of them. So
-// numbers keep their meaning under these rules:
+// Everything that holds numbers of stacks, pairs or contexts is a holder: a trace table, a session,
+// an open dump. While there is a holder, the pool of trace memory is filled and there is a reserve
+// for dumps; when there is none, all memory is given back. The sweeper (sweeper.h) marks the
+// numbers that holders, tasks and interrupts hold, and forgets entries that are not marked. So
+// numbers stay valid under these rules:
 //
 //   A hook, with interrupts off, may use any number that it has looked up, or taken from a holder,
-//   from the current task or from what the CPU remembers.
-//   Who moves a number from one holder to another has interrupts off meanwhile, and marks it: the
-//   sweeper may have asked one of them too late and the other too early.
-//   Whoever reads numbers out of a holder with interrupts on is in a StoreReading until they are
-//   used, or in a holder of copies.
+//   from the current task or from the CPU's caches.
+//   Code that moves a number from one holder to another does so with interrupts off, and marks the
+//   number: the sweeper may visit the first holder after the move and the second before it.
+//   Code that reads numbers from a holder with interrupts on is in a StoreReading until it no
+//   longer uses the numbers, or until they are in a holder of copies.
 //
-// Locks: that of the users (kTraceStore) is held while one holder is asked, so a holder does not go
-// away under the sweeper; what it has beside is kept by its own locks, below kTraceStore, or
-// changed in a StoreMarkingStopped.
+// Locks: the sweeper holds the lock of the lists of holders (kTraceStore) while a holder marks its
+// numbers, so the holder cannot go away meanwhile. The holder's data is guarded by the holder's
+// locks, which rank below kTraceStore, or changes only in a StoreMarkingStopped.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,12 @@
 extern StackTable trace_stacks;
 extern ContextTable trace_contexts;
 
-// What holders tell the sweeper: what stays.
+// Passed to holders, so that they mark their numbers.
 class StoreMark {
  public:
   StoreMark(StackTable& stacks, ContextTable& contexts) : stacks_(stacks), contexts_(contexts) {}
-  // The number of a stack or a pair, or 0.
-  void stack(uint32_t id) { stacks_.mark(id); }
-  void context(uint32_t id) { contexts_.mark(id); }
+  void stack(StackId id) { stacks_.mark(id); }
+  void context(ContextId id) { contexts_.mark(id); }
 
  private:
   StackTable& stacks_;
@@ -45,20 +44,20 @@ class StoreMark {
 
 class StoreHolder {
  public:
-  // Copies are what was taken out of originals; they do not change.
+  // Copies are numbers that were read from a holder of originals; they do not change.
   enum class Holds : uint8_t { kOriginals, kCopies };
 
   StoreHolder(const StoreHolder&) = delete;
   StoreHolder& operator=(const StoreHolder&) = delete;
 
-  // Marks each number that it holds. What it comes to hold meanwhile need not be. By the sweeper,
-  // which may sleep, but allocates nothing; between trace_users_add() and trace_users_drop(), with
-  // kTraceStore held.
+  // Marks each number that the holder has; numbers that it gets during the call need no mark. The
+  // sweeper calls this between trace_users_add() and trace_users_drop(), with kTraceStore held. May
+  // sleep, but not allocate.
   virtual void mark(StoreMark& mark) = 0;
-  // What this CPU remembers of numbers, to use them without a look-up, it remembers no more. On
-  // each CPU in an interrupt, some 100 instructions; with kTraceStore held.
+  // Clears the numbers that the holder caches for this CPU and uses without a look-up. Called on
+  // each CPU in an interrupt, while the sweeper holds kTraceStore; about 100 instructions.
   virtual void forget_recent() {}
-  // Whether it is one of the users, as its owner has last made it.
+  // True between trace_users_add() and trace_users_drop().
   bool is_user() const { return is_user_; }
 
  protected:
@@ -68,31 +67,34 @@ class StoreHolder {
  private:
   friend class StoreHolders;
   ListNode link_;
-  uint32_t asked_ = 0;  // the sweep that has asked it last
+  uint32_t asked_ = 0;  // number of the last sweep that has called mark()
   bool is_user_ = false;
   const Holds holds_;
 };
 
-// The first makes the tables ready, and may fail: ENOMEM. The last to go empties them, when a sweep
-// that is under way is over. May sleep; with no sleeping lock of a rank below kTraceSweep held.
+// Adds a holder as a user of the tables. The first user makes the tables ready: ENOMEM. May sleep;
+// no sleeping lock of a rank below kTraceSweep is held.
 Result<void> trace_users_add(StoreHolder& holder);
+// Removes a user. Removing the last user empties the tables, after the end of a sweep that is under
+// way. May sleep; no sleeping lock of a rank below kTraceSweep is held.
 void trace_users_drop(StoreHolder& holder);
 
-// Keeps the tables ready while a holder is made.
+// A user without numbers, which keeps the tables ready while a holder is being made.
 class StoreUse final : public StoreHolder {
  public:
   StoreUse() = default;
   ~StoreUse() {
     if (is_user()) trace_users_drop(*this);
   }
-  // ENOMEM.
+  // Adds a user. ENOMEM.
   Result<void> begin() { return trace_users_add(*this); }
   void mark(StoreMark&) override {}
 };
 
-// While there is one, nothing is forgotten that an original holds when it begins, or comes to hold.
-// Only while what is read is a holder, so that the last user does not wait for it. Any context but
-// NMI; two locked instructions. What is done in it may sleep, but not wait for a sweep.
+// During a StoreReading, the sweeper keeps all numbers that a holder of originals has at the
+// beginning of the reading or gets later. The holder that is read must stay a user until the
+// reading ends: the tables are emptied without waiting for readings. Any context but NMI; two
+// locked instructions. A reading may sleep, but not wait for a sweep.
 class StoreReading {
  public:
   StoreReading();
@@ -104,7 +106,9 @@ class StoreReading {
   const uint32_t side_;
 };
 
-// Keeps the sweeper from asking any holder. For a few instructions: nothing is allocated in it.
+// While this object exists, the sweeper visits no holder: the object holds the lock kTraceStore.
+// Nothing may be allocated meanwhile: an allocation may reap, and so end a trace, which takes the
+// lock.
 class StoreMarkingStopped {
  public:
   StoreMarkingStopped();
@@ -115,13 +119,14 @@ class StoreMarkingStopped {
 
 // --- For the sweeper.
 
-// Whether there are users. Any context.
+// True if the tables have users. Any context.
 bool trace_users_any();
-// Asks those of one kind that were not asked in this sweep, one after the other.
+// Calls mark() of each holder of originals or of copies, as `holds` says, that this sweep has not
+// visited. `sweep` is the number of the sweep.
 void trace_users_mark(StoreHolder::Holds holds, uint32_t sweep, StoreMark& mark);
-// Calls forget_recent() of all of them, on each CPU.
+// On each CPU, clears the recent stacks and callers and calls forget_recent() of all holders.
 void trace_users_forget_recent();
-// Keeps the last user from emptying the tables.
+// While this lock is held, the last user does not empty the tables.
 extern Mutex trace_sweep_lock;
-// Waits until every StoreReading that had begun is over. By one at a time.
+// Waits until each StoreReading that began before this call is over. One caller at a time.
 void trace_readings_wait();

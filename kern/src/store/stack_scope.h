@@ -1,24 +1,25 @@
-// Which frames of a kernel stack are recorded.
+// The frames of a kernel stack that are recorded.
 #pragma once
 
 #include <cstdint>
 
+#include "slab_trace.h"
+
 class StackScope {
  public:
-  // kmem_cache_alloc under kmalloc under an ObjectCache, and some to spare.
-  static constexpr uint32_t kAllocatorFrames = 6;
-  // word() is below it.
+  // word() is below this limit.
   static constexpr uint64_t kLimit = 256;
 
   constexpr StackScope() = default;
-  // The innermost `depth` (less than 128) of all.
+  // Records the innermost `depth` frames; `depth` is less than 128.
   static constexpr StackScope innermost(uint32_t depth) { return StackScope(depth); }
-  // The same behind those of the allocator that the stack begins with.
+  // Skips the allocator's frames at the start of the stack and records the next `depth` frames.
   static constexpr StackScope callers(uint32_t depth) { return StackScope(depth | kCallers); }
 
   constexpr uint32_t depth() const { return word_ % kCallers; }
   constexpr bool skips_allocator() const { return word_ >= kCallers; }
-  // Frames that are looked at: one more than is recorded tells whether something is cut off.
+  // The number of frames to walk: one more than are recorded or skipped, to see whether the stack
+  // is truncated.
   constexpr uint32_t walk() const {
     return depth() + 1 + (skips_allocator() ? kAllocatorFrames : 0);
   }

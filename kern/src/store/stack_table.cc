@@ -11,13 +11,13 @@ uint64_t StackTable::View::operator[](size_t index) const {
   return entry_->data[2 * index] | uint64_t{entry_->data[2 * index + 1]} << 32;
 }
 
-uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count) {
+StackId StackTable::intern(StackKind kind, const uint64_t* frames, size_t count) {
   bool known;
   return intern(kind, frames, count, &known);
 }
 
-// User frames are stored as they are.
-uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count, bool* known) {
+// User frames are stored unpacked, kernel frames packed.
+StackId StackTable::intern(StackKind kind, const uint64_t* frames, size_t count, bool* known) {
   count = std::min(count, kMaxFrames);
   uint64_t sum = 0;
   Interned interned;
@@ -34,14 +34,15 @@ uint32_t StackTable::intern(StackKind kind, const uint64_t* frames, size_t count
     interned = find_or_add(key_of(Kind::kKernelStack, count, mixed(sum)), packed);
   }
   *known = interned.known;
-  return interned.id;
+  return StackId{interned.id};
 }
 
-uint32_t StackTable::intern_packed(std::span<const uint32_t> frames, uint64_t sum) {
-  return find_or_add(key_of(Kind::kKernelStack, frames.size(), mixed(sum)), frames.data()).id;
+StackId StackTable::intern_packed(std::span<const uint32_t> frames, uint64_t sum) {
+  return StackId{
+      find_or_add(key_of(Kind::kKernelStack, frames.size(), mixed(sum)), frames.data()).id};
 }
 
-uint32_t StackTable::intern_pair(Pair pair) {
-  const uint32_t data[] = {pair.stack, pair.user_stack};
-  return find_or_add(key_of(pair), data).id;
+StackId StackTable::intern_pair(Pair pair) {
+  const uint32_t data[] = {number_of(pair.stack), number_of(pair.user_stack)};
+  return StackId{find_or_add(key_of(pair), data).id};
 }

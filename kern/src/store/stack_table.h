@@ -2,10 +2,10 @@
 //
 // Kernel frames are stored as the lower half of the address, user frames in two words.
 //
-// A pair is an entry too, of two words: the number of a kernel stack and that of the user stack
-// beside it, of the program that made the system call. So a record needs one number for both, and a
-// user stack costs one entry for each kernel stack that it was met with, however many processes
-// have it. As long as a pair is there, both stacks are.
+// A pair is an entry of two words: the number of a kernel stack and the number of the user stack of
+// the program that made the system call. So a record needs one number for both stacks, and a user
+// stack costs one entry for each kernel stack that it occurs with, regardless of the number of
+// processes. While the sweeper keeps a pair, it keeps both stacks.
 #pragma once
 
 #include <array>
@@ -14,7 +14,15 @@
 #include <span>
 
 #include "lib/result.h"
+#include "store/ids.h"
 #include "store/intern_table.h"
+
+// A flag next to the number of a stack or pair in a 64-bit word: the stack has more frames than are
+// recorded.
+inline constexpr uint64_t kStackTruncated = uint64_t{1} << 32;
+constexpr StackId stack_in(uint64_t word) {
+  return StackId{static_cast<uint32_t>(word)};
+}
 
 enum class StackKind : uint8_t { kKernel, kUser, kPair };
 
@@ -23,24 +31,26 @@ class StackTable : public InternTable {
   static constexpr size_t kMaxFrames = 64;
   static constexpr uint64_t kKernelBase = 0xffffffff80000000;
 
-  // What a number stands for: a stack, and the user stack beside it, or 0.
+  // The stacks that a number names: one stack (user_stack is kNone), or a kernel stack and a user
+  // stack.
   struct Pair {
-    uint32_t stack, user_stack;
+    StackId stack, user_stack;
     bool operator==(const Pair&) const = default;
   };
 
-  // A stack or a pair that was stored; valid as long as its number is.
+  // A stored stack or pair; valid as long as its number is valid.
   class View {
    public:
     View() = default;
-    // False for the number 0.
+    // False for StackId::kNone.
     explicit operator bool() const { return entry_ != nullptr; }
     StackKind kind() const { return static_cast<StackKind>(kind_of(entry_->key)); }
-    // Of a stack: how many return addresses it has, and which is number `index`, innermost first.
+    // For a stack, not a pair: the number of return addresses, and the return address with this
+    // index. Index 0 is the innermost frame.
     size_t size() const;
     uint64_t operator[](size_t index) const;
-    // Of a pair.
-    Pair pair() const { return {entry_->data[0], entry_->data[1]}; }
+    // The two stacks of a pair.
+    Pair pair() const { return {StackId{entry_->data[0]}, StackId{entry_->data[1]}}; }
 
    private:
     friend class StackTable;
@@ -50,55 +60,59 @@ class StackTable : public InternTable {
 
   constexpr StackTable() = default;
 
-  // Makes it ready for use. ENOMEM. No tracer lock held.
+  // Makes the table ready for use. ENOMEM. No tracer lock held.
   Result<void> open() { return InternTable::open(); }
-  // Forgets every stack and frees the memory. No one uses the table. No tracer lock held.
+  // Forgets every stack and frees the memory. Nobody uses the table. No tracer lock held.
   void clear() { InternTable::clear(); }
 
-  // The number of the stack with these `count` return addresses (at most kMaxFrames; what is more
-  // is cut off), innermost first; 0 when it cannot be stored. Any context but NMI, interrupts off,
-  // after trace_memory_prepare(); takes kInternTable if it is not found without. Bound: two passes
+  // The number of the stack with these `count` return addresses (cut to kMaxFrames), innermost
+  // first; kNone if it cannot be stored. Any context but NMI, interrupts off, after
+  // trace_memory_prepare(); takes kInternTable if a look-up without a lock fails. Bound: two passes
   // over a chain.
-  uint32_t intern(StackKind kind, const uint64_t* frames, size_t count);
-  // The same; in *known comes whether it was stored already.
-  uint32_t intern(StackKind kind, const uint64_t* frames, size_t count, bool* known);
-  // The same for kernel frames that are packed; `sum` is that of their weights.
-  uint32_t intern_packed(std::span<const uint32_t> frames, uint64_t sum);
-  // The same if it is found without a lock; otherwise 0.
-  [[gnu::always_inline]] uint32_t find_packed(std::span<const uint32_t> frames,
-                                              uint64_t sum) const {
-    return find(key_of(Kind::kKernelStack, frames.size(), mixed(sum)), frames.data());
+  StackId intern(StackKind kind, const uint64_t* frames, size_t count);
+  // intern() which also sets *known: true if the table had the stack before.
+  StackId intern(StackKind kind, const uint64_t* frames, size_t count, bool* known);
+  // intern() for packed kernel frames; `sum` is the sum of their weights.
+  StackId intern_packed(std::span<const uint32_t> frames, uint64_t sum);
+  // The number of a stack of packed kernel frames if a look-up without a lock finds it; otherwise
+  // kNone.
+  [[gnu::always_inline]] StackId find_packed(std::span<const uint32_t> frames, uint64_t sum) const {
+    return StackId{find(key_of(Kind::kKernelStack, frames.size(), mixed(sum)), frames.data())};
   }
-  // The number of the pair of two stacks that are stored; as intern() and find_packed().
-  uint32_t intern_pair(Pair pair);
-  [[gnu::always_inline]] uint32_t find_pair(Pair pair) const {
-    const uint32_t data[] = {pair.stack, pair.user_stack};
-    return find(key_of(pair), data);
+  // Finds or adds the pair of two stored stacks and returns its number. Context, errors and bound
+  // as for intern().
+  StackId intern_pair(Pair pair);
+  // The number of a pair if a look-up without a lock finds it; otherwise kNone.
+  [[gnu::always_inline]] StackId find_pair(Pair pair) const {
+    const uint32_t data[] = {number_of(pair.stack), number_of(pair.user_stack)};
+    return StackId{find(key_of(pair), data)};
   }
-  // Whether a kernel frame can be packed into 32 bits: those that are left out follow from its
-  // sign.
+  // True if a kernel return address can be packed into 32 bits: sign extension restores the upper
+  // half.
   static constexpr bool packs(uint64_t frame) {
     return frame == unpacked(static_cast<uint32_t>(frame));
   }
   static constexpr uint64_t unpacked(uint32_t frame) {
     return static_cast<uint64_t>(int64_t{static_cast<int32_t>(frame)});
   }
-  // Multilinear hashing: each frame has a weight of its own, so that who knows a stack that differs
-  // in few frames need not add all of them up again.
+  // The weight of a frame. The hash is made from the sum of the weights of all frames (multilinear
+  // hashing). So if a few frames change, only their weights must be subtracted and added.
   static uint64_t weight(uint64_t frame, size_t index) { return frame * kFactors[index]; }
 
-  // `id` is 0, or has come from intern() and is held by somebody.
-  View view(uint32_t id) const { return id == 0 ? View() : View(&at(id)); }
-  // The two of a pair; of what is none, or 0, it and 0.
-  Pair split(uint32_t id) const {
+  // The stack or pair with this number. `id` is kNone, or a number from intern() that a holder has.
+  View view(StackId id) const { return id == StackId::kNone ? View() : View(&at(number_of(id))); }
+  // The two stacks of a pair; for the number of a stack, this number and kNone.
+  Pair split(StackId id) const {
     const View stored = view(id);
-    return stored && stored.kind() == StackKind::kPair ? stored.pair() : Pair{id, 0};
+    return stored && stored.kind() == StackKind::kPair ? stored.pair() : Pair{id, StackId::kNone};
   }
-  // Number of different stacks, not of pairs; exact when no intern() is under way.
+  // Keeps the stack or pair, unless `id` is kNone, in this sweep (InternTable::mark()).
+  void mark(StackId id) { InternTable::mark(number_of(id)); }
+  // The number of different stacks, without pairs; exact when no intern() is under way.
   uint32_t size() const { return count(Pass::kReferred); }
 
  private:
-  // Odd numbers that have nothing to do with each other (splitmix64).
+  // Independent odd numbers (splitmix64).
   static constexpr std::array<uint64_t, kMaxFrames> kFactors = [] {
     std::array<uint64_t, kMaxFrames> factors;
     uint64_t state = 0;
@@ -114,7 +128,8 @@ class StackTable : public InternTable {
   static_assert(static_cast<uint8_t>(StackKind::kUser) == static_cast<uint8_t>(Kind::kUserStack) &&
                 static_cast<uint8_t>(StackKind::kPair) == static_cast<uint8_t>(Kind::kPair));
   static uint64_t key_of(Pair pair) {
-    return InternTable::key_of(Kind::kPair, 2, mixed(pair.stack | uint64_t{pair.user_stack} << 32));
+    return InternTable::key_of(
+        Kind::kPair, 2, mixed(number_of(pair.stack) | uint64_t{number_of(pair.user_stack)} << 32));
   }
   using InternTable::key_of;
 };

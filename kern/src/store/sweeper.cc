@@ -12,18 +12,19 @@
 
 namespace {
 
-// Less than this is not worth a sweep.
+// Fewer entries than this, added since the last sweep, are not worth another sweep.
 constexpr uint32_t kLeast = 384;
-// Where memory is short: an eighth of what was left, but not less than this.
+// When memory is short, a sweep is worth it after fewer additions: 1/kPartIfShort of the entries
+// that the last sweep left, but not less than kLeastIfShort.
 constexpr uint32_t kLeastIfShort = 64;
 constexpr uint32_t kPartIfShort = 8;
 
 using Marker = void (*)(StoreMark& mark);
-// Only added to, at boot.
+// Markers are added at boot and never removed.
 constinit Marker markers[4] = {};
 constinit unsigned marker_count = 0;
 
-// Changed under trace_sweep_lock.
+// Changed with trace_sweep_lock held.
 constinit std::atomic<uint64_t> sweeps{0}, forgotten{0};
 
 bool is_due(const InternTable::Fill& fill, bool memory_is_short) {

@@ -14,13 +14,13 @@ namespace {
 constinit std::atomic<uint64_t> used{0};
 constinit std::atomic<uint64_t> limit{0};
 constinit arena* trace_arena = nullptr;
-// The last page that was wanted could not be had.
+// True if the last request for a page failed.
 constinit std::atomic<bool> had_none{false};
-constexpr uint64_t kShortDivisor = 16;  // memory is short when less than this part is left
+constexpr uint64_t kShortDivisor = 16;  // memory is short when less than 1/16 of the limit is left
 
 void* pages_within_limit(size_t size) {
-  if (kmem_fault(KMEM_FAULT_TRACE, nullptr, size, KM_ATOMIC)) return nullptr;
-  // What is in use is never more than the limit, not even for a moment.
+  if (kmem_inject(KMEM_INJECT_TRACE, nullptr, size, KM_ATOMIC)) return nullptr;
+  // `used` is raised only by a compare-and-swap, so it never exceeds the limit, even for a moment.
   uint64_t before = used.load(std::memory_order_relaxed);
   do {
     if (before + size > limit.load(std::memory_order_relaxed)) return nullptr;
@@ -36,7 +36,7 @@ void* pages_from_arena(size_t size) {
   return pages;
 }
 
-// Empties the trace_page_pool.
+// Empties trace_page_pool.
 void drain() {
   while (void* page = trace_page_pool.take()) trace_page_free(page);
 }
@@ -56,8 +56,8 @@ void trace_memory_begin(uint32_t cpus) {
   for (uint32_t i = 0; i < cpus + kSparePages; i++) trace_memory_prepare();
 }
 
-// A context is made for a process whether anything is traced or not. So another CPU may be just
-// about to put a page into the pool: then it sees there that the end has come.
+// Another CPU may be putting a page into the pool right now. Afterwards that CPU sees that the
+// reserve is 0, and empties the pool (trace_page_return).
 void trace_memory_end() {
   trace_pool_reserve.exchange(0, std::memory_order_seq_cst);
   drain();
@@ -67,8 +67,8 @@ void trace_memory_end() {
 void trace_memory_prepare() {
   const uint32_t wanted = trace_pool_reserve.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < kPagesPerHook; i++) {
-    // The spare ones come one at a time, and not from a hook that has something to do for
-    // base_arena.
+    // Adds at most one page beyond the first kPagesPerHook per CPU, and none if arena_prepare() has
+    // other work to do for base_arena.
     const uint32_t count = trace_page_pool.count();
     if (count + (i == 0 ? 0 : kSparePages) >= wanted) return;
     if (count + kSparePages >= wanted && arena_prepare(base_arena)) return;
@@ -101,7 +101,7 @@ void trace_block_free(void* block, size_t size) {
 }
 
 ALLOCATOR_TEXT void* trace_copy_alloc(size_t size) {
-  if (kmem_fault(KMEM_FAULT_TRACE, nullptr, size, KM_SLEEP)) return nullptr;
+  if (kmem_inject(KMEM_INJECT_TRACE, nullptr, size, KM_SLEEP)) return nullptr;
   return arena_alloc(trace_arena, size, KM_SLEEP);
 }
 void trace_copy_free(void* memory, size_t size) {

@@ -1,21 +1,21 @@
 // The tracer's own memory: pages with a limit.
 //
-// Pages come from the arena `trace`, so that what the tracer uses stands in kmemstat. It passes on
-// what base_arena has, and not what the page arena has: a hook is not to make that one's next slab,
-// which takes ten times as long as all else that it does. The arena's lock is an ordinary one, and
-// the tracer's locks nest inside everything: no page can be fetched from the arena while one of
-// them is held. Therefore a pool of pages lies between. Each hook calls trace_memory_prepare()
-// before its first lock, which tops the pool up, and takes what it needs from the pool with
-// trace_page_take(), which takes no lock (page_pool.h).
+// Pages come from the arena `trace`, so that kmemstat shows the tracer's memory. This arena
+// forwards to base_arena instead of the page arena, because a hook should not make the page arena's
+// next slab, which takes ten times as long as the rest of the hook. The tracer's locks are the
+// innermost ones of all, so while one of them is held, no page can be taken from the arena, which
+// has a lock, too. Therefore hooks take pages from a pool. Before its first lock, each hook calls
+// trace_memory_prepare(), which tops up the pool from the arena. Later it takes pages from the pool
+// with trace_page_take(), without a lock (page_pool.h).
 //
-// The pool cannot run dry while there is memory: a hook takes at most kPagesPerHook pages, and
-// before it begins it restores what is missing of kPagesPerHook pages for each CPU, up to
-// kPagesPerHook; on each CPU one hook is under way at most (interrupts are off). Above these lie
-// kSparePages, of which a hook restores one, or does what base_arena needs for it: as hooks that
-// take many pages are rare, that is all that one has to do, mostly, and no hook pays for all the
-// pages that the one before it took. (A hook that adds a stack may have to begin one page after
-// another when others fill them first. Each of these is counted to one of the others, which have
-// filled it instead of beginning one.)
+// The pool cannot run dry while there is memory. A hook takes at most kPagesPerHook pages. Before
+// it begins, it tops up the pool to kPagesPerHook pages for each CPU, by at most kPagesPerHook
+// pages; on each CPU at most one hook is under way, since interrupts are off. In addition the pool
+// has kSparePages; a hook restores one of these, or does other pending work of base_arena. Hooks
+// that take many pages are rare, so usually a hook restores one page, and no hook has to restore
+// all pages that an earlier hook took. (A hook that adds a stack may take several pages in a row,
+// if other hooks fill each page first. Each such page counts for the hook that filled it, which
+// took none itself.)
 #pragma once
 
 #include <atomic>
@@ -25,55 +25,59 @@
 #include "core/cpu.h"
 #include "store/page_pool.h"
 
-// The most that one hook takes. An addition to a table of stacks or contexts takes a page for its
-// entry or for heads: two for a program and a context, three for two stacks and their pair, and for
-// either table a directory page; for a record a page of records, a segment of buckets and a
-// directory; one for a kernel stack that is remembered, and two for a user stack.
+// The most pages that one hook takes. An addition to a table of stacks or contexts takes a page for
+// its entry or for heads: two for a program and a context, three for two stacks and their pair, and
+// a directory page for each table. A record takes a page of records, a segment of buckets and a
+// directory. A recent kernel stack takes one page, a recent user stack two.
 inline constexpr uint32_t kPagesPerHook = 13;
-// As many as an allocation takes whose stack and context are known: the last three.
+// The most pages that a hook takes if its stack and context are in the tables already: the pages
+// for a record.
 inline constexpr uint32_t kSparePages = 3;
 
-// The pool, and how many pages it should have. For trace_memory_low().
+// The pool, and the number of pages that it should have. Declared here for trace_memory_low().
 extern PagePool<size_t{kPagesPerHook} * kMaxCpus + kSparePages> trace_page_pool;
 extern std::atomic<uint32_t> trace_pool_reserve;
 
-// Once, at boot. `limit` in bytes.
+// Makes the arena. Called once, at boot. `limit` is in bytes.
 void trace_memory_init(uint64_t limit);
-// Fills the pool for `cpus` CPUs. What cannot be had now, hooks will ask for. Interrupts on.
+// Fills the pool for `cpus` CPUs. If there is not enough memory now, hooks request the missing
+// pages later. Interrupts on.
 void trace_memory_begin(uint32_t cpus);
-// Gives the pool back. Nothing is traced any more. Interrupts on.
+// Gives the pages of the pool back, when nothing is traced any more. Interrupts on.
 void trace_memory_end();
 
-// Tops the pool up: by one page, or as far as to the spare ones, but by kPagesPerHook at most. Any
-// context but NMI; no lock of a rank below kArenaTags is held.
+// Tops up the pool to kPagesPerHook pages for each CPU, by at most kPagesPerHook pages; if the pool
+// has these, restores one spare page. Any context but NMI; no lock of a rank below kArenaTags is
+// held.
 void trace_memory_prepare();
-// Whether that has anything to do.
+// True if trace_memory_prepare() has anything to do.
 inline bool trace_memory_low() {
   return trace_page_pool.count() < trace_pool_reserve.load(std::memory_order_relaxed);
 }
-// A page with undefined contents from the pool, or nullptr at the limit or without memory. Any
-// context, any lock.
+// Takes a page with undefined contents from the pool; nullptr if the pool is empty, at the limit or
+// without memory. Any context, any lock.
 void* trace_page_take();
-// Any page that was taken goes back to the arena. The same context as trace_memory_prepare().
+// Returns a page to the arena. Any context but NMI; no lock of a rank below kArenaTags is held.
 void trace_page_free(void* page);
-// The same, but it goes back to the pool: what a hook has taken and did not need. The same context.
+// Returns a page that a hook has not needed to the pool. Context and locks as for
+// trace_page_free().
 void trace_page_return(void* page);
 
-// Whole pages, in one piece, of the arena itself and within the limit. nullptr when there are none.
-// The same context as trace_memory_prepare().
+// Contiguous whole pages from the arena, within the limit; nullptr if there are none. `size` is in
+// bytes. Context and locks as for trace_page_free().
 void* trace_block_take(size_t size);
 void trace_block_free(void* block, size_t size);
 
-// Memory of any size for dumps and sessions, from the same arena but outside the limit. nullptr
-// when there is none. May sleep.
+// Memory of `size` bytes for dumps and sessions, from the same arena. It does not count against the
+// limit. nullptr if there is none. May sleep.
 void* trace_copy_alloc(size_t size);
 void trace_copy_free(void* memory, size_t size);
 
-// Bytes, the pool included, dumps and sessions not.
+// The bytes in use, including the pool, but not the memory of dumps and sessions; and the limit in
+// bytes.
 uint64_t trace_memory_used();
 uint64_t trace_memory_limit();
-// Whether little of the limit is left, or the last page that was wanted could not be had. Any
-// context.
+// True if little of the limit is left, or the last request for a page failed. Any context.
 bool trace_memory_short();
-// From now on. What is in use beyond it stays.
+// Sets the limit in bytes. If more is in use, nothing is freed, but no more pages are taken.
 void trace_memory_set_limit(uint64_t bytes);

@@ -16,7 +16,7 @@ constexpr const char* words(CommandScope scope) {
              : "start, refs, stop, reset, mark, [no]check, scan, limit N, reap, sweep or settle";
 }
 
-// A page, without which nothing can be had, and more than there is memory.
+// A limit is at least a page; the upper bound is beyond all memory.
 constexpr uint64_t kMinLimit = kPageSize;
 constexpr uint64_t kMaxLimit = uint64_t{1} << 40;
 
@@ -70,7 +70,7 @@ Result<void> parse_limit(std::string_view text, uint64_t* limit) {
 }
 
 Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand* command) {
-  const std::string_view word = next_word(&line);
+  const std::string_view word = next_word(line);
   *command = {};
   if (word == "start" || (word == "refs" && scope == CommandScope::kAllCaches)) {
     command->word = word == "start" ? TraceWord::kStart : TraceWord::kRefs;
@@ -97,11 +97,11 @@ Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand*
     command->word = TraceWord::kReap;
   } else if (word == "limit" && scope == CommandScope::kAllCaches) {
     command->word = TraceWord::kLimit;
-    TRY(parse_limit(next_word(&line), &command->limit));
+    TRY(parse_limit(next_word(line), &command->limit));
   } else {
     return fail(Errno::EINVAL, "\"%s\": expected %s", Quoted(word).get(), words(scope));
   }
-  const std::string_view rest = next_word(&line);
+  const std::string_view rest = next_word(line);
   if (!rest.empty()) {
     return fail(Errno::EINVAL, "\"%s\": %s takes no %soptions", Quoted(rest).get(),
                 Quoted(word).get(), command->word == TraceWord::kLimit ? "more " : "");
@@ -131,7 +131,7 @@ Result<bool> trace_next_command(std::string_view* text, CommandScope scope, Trac
     std::string_view line = text->substr(0, length);
     text->remove_prefix(length < text->size() ? length + 1 : length);
     std::string_view rest = line;
-    if (next_word(&rest).empty()) continue;
+    if (next_word(rest).empty()) continue;
     TRY(parse_line(line, scope, command));
     return true;
   }

@@ -1,18 +1,18 @@
-// The words that are written to #mem/kmemtrace/NAME and …/ctl, and what they do to the state of a
-// trace.
+// The commands of #mem/kmemtrace/NAME and …/ctl, and their effect on the state of a trace.
 //
 //   off --start--> running --stop--> stopped --reset--> off
 //   stopped --start--> running, with the records kept
 //
-// `refs`, for all, is a start of what start is not for: references. start while running: nothing
-// with the same options, EBUSY with others. reset while running: empties and goes on. start after
-// stop with another sampling rate: EBUSY, since the records kept would be taken for what they are
-// not. stop and reset when there is nothing to stop or reset succeed. mark needs a trace. settle,
-// sweep, limit and reap are for all caches and change no state. check, nocheck and scan are about
-// run-time checking (slab.h), which has nothing to do with the state of a trace.
+// `refs` in …/ctl starts the traces of references; `start` in …/ctl does not start them. start
+// while running: no effect with the same options, EBUSY with other options. reset while running:
+// empties the table, and the trace goes on. start after stop with another sampling rate: EBUSY,
+// since the kept records would get wrong weights. stop and reset succeed when there is nothing to
+// stop or reset. mark needs a trace. settle, sweep, limit and reap are for all caches and change no
+// state. check, nocheck and scan are for run-time checking (slab.h), which is independent of
+// traces.
 //
-// Nothing here touches a cache: lines are parsed, and their effect on the state computed, before
-// the first is done.
+// The functions of this file change no cache: control.cc uses them to parse all lines and compute
+// their effect on the state before it executes the first line.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ enum class TraceWord : uint8_t {
   kStop,
   kReset,
   kMark,
-  kRefs,  // the start of references
+  kRefs,  // starts the traces of references
   kCheck,
   kNoCheck,
   kScan,
@@ -38,23 +38,23 @@ enum class TraceWord : uint8_t {
 
 struct TraceCommand {
   TraceWord word;
-  TraceOptions options;  // of kStart and kRefs
-  uint64_t limit;        // of kLimit, bytes
+  TraceOptions options;  // options of kStart and kRefs
+  uint64_t limit;        // argument of kLimit, bytes
 };
 
-// Which words there are.
+// The scope of a command, which determines the valid words.
 enum class CommandScope : uint8_t { kOneCache, kAllCaches };
 
-// The options of `start`, with `separator` between them; a blank means any white space. EINVAL,
-// with an error string.
+// Parses the options of `start`, with `separator` between them; a blank means any white space.
+// EINVAL, with an error string.
 Result<TraceOptions> trace_parse_options(std::string_view text, char separator);
 
-// Cuts the next line with a command off the front of *text and parses it. False: there was none
+// Cuts the next line with a command off the front of *text and parses it. False if no command is
 // left. EINVAL, with an error string.
 Result<bool> trace_next_command(std::string_view* text, CommandScope scope, TraceCommand* command);
-// All lines of a write. EINVAL if one is wrong or there is none.
+// Checks all lines of a write. EINVAL if a line is invalid or there is no command.
 Result<void> trace_check_syntax(std::string_view text, CommandScope scope);
 
-// What `command` makes of the state of the cache `name`. EBUSY, EINVAL, ENOSPC, with an error
-// string and the state as it was.
+// Applies `command` to the state of the cache `name`. EBUSY, EINVAL, ENOSPC, with an error string
+// and the state unchanged.
 Result<void> trace_advance(TraceState& state, const TraceCommand& command, const char* name);

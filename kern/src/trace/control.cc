@@ -1,9 +1,10 @@
-// Start, stop, reset and mark, for one cache or arena or for all at once; and for those to come.
+// Start, stop, reset and mark: for one source (a cache, an arena or a kind of references), for all
+// sources, and for caches and arenas that are made later.
 //
-// A command for all holds the control lock while it finds out what there is and until it is done,
-// and what is made comes into its list with the lock held (slab_trace_entering). So there is
-// nothing that neither a start meets nor its order for what comes later (later.h), and nobody can
-// have allocated from a cache before its trace has begun.
+// A command for all sources holds the control lock while it lists the sources and until it is done.
+// A new cache or arena enters its list under the same lock (slab_trace_entering). So each source is
+// started either by the command or by a request for later sources (later.h), and nobody can
+// allocate from a new cache before its trace has begun.
 #include "trace/control.h"
 
 #include <span>
@@ -34,11 +35,11 @@ namespace {
 
 struct Target {
   TraceSource source;
-  TraceTable* made;  // by the start under way; nullptr if it had one
-  bool acts;         // the command under way does something to it
+  TraceTable* made;  // table that the current start has made; nullptr if the source had one
+  bool acts;         // the current command affects it
 };
 
-// What a command is for, each held.
+// The sources of a command, with a reference to each.
 class Targets {
  public:
   Targets() = default;
@@ -51,7 +52,7 @@ class Targets {
     add(source);
     return {};
   }
-  // All that can be traced.
+  // Adds all sources that can be traced.
   Result<void> all() {
     for (;;) {
       bool complete = true;
@@ -85,8 +86,8 @@ class Targets {
   size_t count_ = 0;
 };
 
-// Changes flags of all targets that act, on every CPU, in one round. When it is over no hook is
-// under way that saw the flags before.
+// A round of interprocessor interrupts, which changes the flags of all targets that act, on every
+// CPU. After it, no hook that saw the old flags is under way.
 struct Round {
   std::span<Target> targets;
   int set;
@@ -108,7 +109,8 @@ void change_flags(std::span<Target> targets, int set, int clear) {
       &round);
 }
 
-// Those whose phase meets the condition act, the others do not; false if none does.
+// Sets `acts` in each target whose phase meets the condition, and clears it in the others. False if
+// no target acts.
 template <typename Condition>
 bool select(std::span<Target> targets, Condition condition) REQUIRES(trace_control) {
   bool any = false;
@@ -136,7 +138,7 @@ Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
     if (use.begin()) target.made = TraceTable::create(slab_os_cpu_count());
     if (target.made) {
       const Result<void> added = trace_users_add(target.made->names());
-      ASSERT(added.ok());  // the tables are ready
+      ASSERT(added.ok());  // `use` has made the shared tables ready
     } else {
       discard_tables(targets);
       return fail(Errno::ENOMEM,
@@ -147,15 +149,15 @@ Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
   return {};
 }
 
-// Makes the context of whoever starts a trace, who is often the first to allocate: that hook has a
-// stack to store and need not make both.
+// Adds the context of the task that starts a trace to the table of contexts. This task is often the
+// first that allocates; the hook then has only a stack to store.
 void know_starter() {
   const ProbesOff no_hit;
   trace_memory_prepare();
   trace_find_base();
 }
 
-// All of a start, of the targets that act, but the flags.
+// Does all work of a start except for changing flags, for the targets that act.
 Result<void> prepare_start(std::span<Target> targets, const TraceOptions& options)
     REQUIRES(trace_control) {
   TRY(make_tables(targets));
@@ -179,7 +181,8 @@ void note_running(std::span<Target> targets) REQUIRES(trace_control) {
   }
 }
 
-// A start of all is of allocations, or of references.
+// True if a start command affects the source. In a command for all sources, `start` is for caches
+// and arenas, `refs` for references.
 bool is_meant(TraceSource source, const TraceCommand& command, CommandScope scope) {
   return scope == CommandScope::kOneCache ||
          (source.references() != nullptr) == (command.word == TraceWord::kRefs);
@@ -198,7 +201,7 @@ Result<void> start(std::span<Target> targets, const TraceCommand& command, Comma
   return {};
 }
 
-// Of a source that only the caller can use: without a round.
+// Starts the trace of a source that only the caller can use, so that no round is needed.
 Result<void> start_unused(TraceSource source, const TraceOptions& options) REQUIRES(trace_control) {
   Target target{source, nullptr, true};
   TRY(prepare_start({&target, 1}, options));
@@ -250,7 +253,7 @@ bool is_about_checking(TraceWord word) {
   return word == TraceWord::kCheck || word == TraceWord::kNoCheck || word == TraceWord::kScan;
 }
 
-// A cache whose objects are memory that may be written between free and allocation.
+// True for a cache whose free objects are memory that may be written.
 bool can_be_checked(TraceSource source) {
   return source.cache() && kmem_cache_can_be_checked(source.cache());
 }
@@ -296,7 +299,7 @@ Result<void> execute(std::span<Target> targets, const TraceCommand& command, Com
       return {};
     case TraceWord::kSettle:
     case TraceWord::kSweep:
-      break;  // not under the lock: see run
+      break;  // run() does this without the lock
     case TraceWord::kLimit:
       trace_memory_set_limit(command.limit);
       break;
@@ -319,7 +322,7 @@ bool is_start(TraceWord word) {
   return word == TraceWord::kStart || word == TraceWord::kRefs;
 }
 
-// EINVAL for what has no meaning for references.
+// EINVAL for options that do not apply to references.
 Result<void> check_options(TraceSource source, const TraceOptions& options) {
   const TraceOptions without{.depth = options.depth, .pid = options.pid};
   if (!source.references() || options == without) return {};
@@ -327,8 +330,9 @@ Result<void> check_options(TraceSource source, const TraceOptions& options) {
               source.name());
 }
 
-// Whether every line can be done, beginning with the states as they are. A mark of all passes over
-// those that are not traced, a check of all over those that cannot be checked.
+// Checks that every line can be executed, beginning with the current states. In a command for all
+// sources, `mark` skips sources that are not traced, and `check` skips sources that cannot be
+// checked.
 Result<void> check_states(std::span<Target> targets, std::string_view text, CommandScope scope)
     REQUIRES(trace_control) {
   for (const Target& target : targets) {
@@ -358,8 +362,8 @@ bool takes_long(TraceWord word) {
   return word == TraceWord::kSettle || word == TraceWord::kSweep;
 }
 
-// Does the lines up to one that takes long, which is cut off too, or the end: whether there was
-// one.
+// Executes lines, and cuts them off *text, until a line has a command that runs without the lock.
+// True if there is such a line: it is cut off, too, and *command is its command.
 Result<bool> run_locked(std::span<Target> targets, std::string_view* text, CommandScope scope,
                         TraceCommand* command) REQUIRES(trace_control) {
   TRY(check_states(targets, *text, scope));
@@ -371,9 +375,9 @@ Result<bool> run_locked(std::span<Target> targets, std::string_view* text, Comma
   return false;
 }
 
-// The lines are known to be well-formed. It settles and sweeps without the control lock, so that
-// others can look on; what follows meets the states as they are then, and what has been made since.
-// Without a source it is for all.
+// Runs well-formed lines. Settles and sweeps without the control lock, so that other tasks can use
+// traces meanwhile; the lines after a settle or sweep apply to the states and sources at its end.
+// If `source` is empty, the lines are for all sources.
 Result<void> run(TraceSource source, std::string_view text) {
   const CommandScope scope = source ? CommandScope::kOneCache : CommandScope::kAllCaches;
   for (;;) {
@@ -392,8 +396,8 @@ Result<void> run(TraceSource source, std::string_view text) {
   }
 }
 
-// Starts the source, which nobody else uses yet (at boot there is one CPU), if that is wanted of
-// what is made as `name`. Without memory that stands in the log, and the source goes without.
+// Starts the trace of the source if there is a request for `name`. Nobody else uses the source yet
+// (at boot there is one CPU). If there is no memory, logs that the source is not traced.
 void start_if_wanted(TraceSource source, std::string_view name) REQUIRES(trace_control) {
   const std::optional<TraceOptions> options = trace_later.wants(name);
   if (!options || (source.references() && !trace_later.names(name))) return;
@@ -452,7 +456,8 @@ void trace_start_at_boot(std::string_view items) {
   }
 }
 
-// ---- Caches and arenas that are made. The lock is held while they come into their list.
+// ---- New caches and arenas. If they can be traced, the control lock is held while they enter
+// their list. Clang's thread-safety analysis cannot follow this condition.
 
 static void enter(TraceSource source, const char* name) NO_THREAD_SAFETY_ANALYSIS {
   if (!source.can_be_traced()) return;
@@ -476,9 +481,10 @@ void arena_trace_entered(struct arena* arena) {
   entered(arena);
 }
 
-// Nobody refers to the source any more, so no command for it is under way. Whoever opens a dump may
-// come here with the control lock held: memory for a dump is short, caches are reaped, and one of
-// them ends.
+// Ends the trace of a source that nobody refers to any more, so no command for it is under way. The
+// caller may hold the control lock: when opening a dump runs out of memory it reaps caches, and one
+// of these caches may end. So this function takes the lock only if the task does not hold it, which
+// the thread-safety analysis cannot follow.
 static void end_trace(TraceSource source) NO_THREAD_SAFETY_ANALYSIS {
   if (!trace_table_of(source)) return;
   Target target{source, nullptr, true};

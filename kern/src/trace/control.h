@@ -1,4 +1,4 @@
-// Where a trace is kept, and the lock under which traces are started and stopped.
+// The lock that is held while traces are started and stopped, and the trace tables of sources.
 #pragma once
 
 #include "core/sleep.h"
@@ -10,22 +10,22 @@
 // Serialises start, stop, reset, mark and the opening of dumps.
 extern Mutex trace_control;
 
-// How many of the words start, stop, reset and mark were done since boot, with effect or without,
-// for one source or all.
+// The number of start, refs, stop, reset and mark commands since boot. A command counts once, also
+// if it is for all sources or has no effect.
 extern uint32_t trace_commands_done GUARDED_BY(trace_control);
 
-// What is to be traced as soon as it is made.
+// The requests to trace caches and arenas that do not exist yet.
 extern TraceLater trace_later GUARDED_BY(trace_control);
-// Starts what `items` names, the value of `trace=` on the kernel command line, which stays where it
-// is; what it names that does not exist yet is started when it is made. A line in the log for each
-// item that is wrong. Once, at boot.
+// Starts the traces of `items`, the value of `trace=` on the kernel command line; this text must
+// stay valid. The trace of a cache or arena that does not exist yet is started when the cache or
+// arena is made. Logs a line for each invalid item. Once, at boot.
 void trace_start_at_boot(std::string_view items);
 
-// Where a table is kept. What slab.h calls a trace_table is ours.
+// The pointer in a source to its trace's table. slab.h's trace_table is a TraceTable.
 inline TraceTable** trace_slot_of(TraceSource source) {
   return reinterpret_cast<TraceTable**>(source.trace_slot());
 }
-// The table; nullptr while the trace is off.
+// The table of the source's trace; nullptr while the trace is off.
 inline TraceTable* trace_table_of(TraceSource source) {
   return __atomic_load_n(trace_slot_of(source), __ATOMIC_ACQUIRE);
 }

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::string_view kAll = "all";
 
-// What precedes `separator`, which is cut off too; all of it if it is not there.
+// Cuts the text before `separator`, and the separator, off the front of *text; if there is no
+// separator, cuts off all of *text. Returns the text without the separator.
 std::string_view cut(std::string_view* text, char separator) {
   const size_t end = text->find(separator);
   const std::string_view front = text->substr(0, end);
@@ -16,7 +17,7 @@ std::string_view cut(std::string_view* text, char separator) {
   return front;
 }
 
-// The options of the first of the items that has any.
+// The options of the first item that has options.
 std::string_view next_options(std::string_view items) {
   while (!items.empty()) {
     std::string_view item = cut(&items, ',');
@@ -34,7 +35,7 @@ bool can_be_a_name(std::string_view text) {
   return kmem_is_name(name) != 0;
 }
 
-// The options of the first good item with the name.
+// The options of the first valid item with this name.
 std::optional<TraceOptions> find_item(std::string_view items, std::string_view name) {
   for (TraceItem item; trace_next_item(&items, &item);) {
     if (item.name != name) continue;

@@ -1,14 +1,15 @@
-// What is to be traced that does not exist yet: a `start` of all, and the names on the kernel
-// command line, hold for caches and arenas that are made later too, until all are stopped.
+// Requests to trace caches and arenas that do not exist yet. A `start` of all, and the names on the
+// kernel command line, also apply to caches and arenas that are made later, until a `stop` of all.
 //
 //   trace=ITEM[,ITEM...]      ITEM: NAME[:KEY=N...] or all[:KEY=N...], with the options of `start`
 //
-// Options hold for their item and for those before it that have no colon of their own. An item with
-// a name goes before `all`, wherever it stands; of two with one name the first one counts. A name
-// means whatever is made under it, NAME.2 and so on too.
+// An item without a colon has the options of the next item that has a colon. An item with a
+// name takes precedence over `all`, regardless of the order; of two valid items with the same name
+// the first counts. A name also matches later caches and arenas of this name, which are called
+// NAME.2 and so on.
 //
-// Nothing here touches a cache: control.cc starts what this wants. The text of the command line is
-// kept as it is, and read again for each cache that is made, which is seldom.
+// This file only stores requests; control.cc starts the traces. The text of the command line is
+// stored and parsed again for each new cache, since new caches are rare.
 #pragma once
 
 #include <cstdint>
@@ -21,36 +22,38 @@
 
 struct TraceItem {
   std::string_view name;
-  std::string_view options;  // with colons between them
+  std::string_view options;  // the options' text, with colons between options
 };
 
-// Cuts the next item off the front of *text; false when there is none left.
+// Cuts the next item off the front of *text; false when no item is left.
 bool trace_next_item(std::string_view* text, TraceItem* item);
-// Its options. EINVAL, with an error string, for those, or for a name that nothing can have.
+// Parses the options of an item. EINVAL, with an error string, for invalid options or an invalid
+// name.
 Result<TraceOptions> trace_check_item(const TraceItem& item);
 
 // Plain data, so that the effect of several commands can be tried on a copy.
 class TraceLater {
  public:
-  // From boot on: the value of `trace=`, which stays where it is. Items that are wrong want
-  // nothing.
+  // Sets the value of `trace=`, at boot; the text must stay valid. Invalid items are ignored.
   void expect(std::string_view items);
-  // What a command for all does to it. EBUSY for a start with other options, ENOSPC for a mark too
-  // many, with an error string and nothing changed.
+  // Applies a command for all sources. EBUSY for a start with other options, ENOSPC if no further
+  // mark is possible, with an error string and nothing changed.
   Result<void> advance(const TraceCommand& command);
 
-  // With which options a cache or arena that is made as `name` is to be traced, if it is.
+  // The options for the trace of a cache or arena that is made as `name`; none if it is not traced.
   std::optional<TraceOptions> wants(std::string_view name) const;
-  // Whether there is an item with that name.
+  // True if the command line has an item with this name.
   bool names(std::string_view name) const;
-  // The mark with which it begins: as many as all have had since the first start.
+  // The mark with which a new trace begins: the number of `mark` commands for all since the first
+  // `start` for all, or since boot with `trace=`. A `reset` after a `stop` of all begins anew.
   uint32_t mark() const { return mark_; }
 
-  // For reports: the options for all, if that is wanted, and the items of the command line.
+  // For reports: the options for all, if there is such a request, and the items of the command
+  // line.
   std::optional<TraceOptions> all() const { return all_; }
   std::string_view items() const { return items_; }
 
-  // How many should have been traced since, and could not be for want of memory.
+  // The number of caches and arenas that could not be traced for lack of memory.
   uint32_t untraced() const { return untraced_; }
   void count_untraced() { untraced_++; }
 

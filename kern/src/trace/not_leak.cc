@@ -1,10 +1,11 @@
-// Objects that the kernel declares to stay: their records say so (kmem_not_leak in slab.h).
+// Marks the records of objects that the kernel keeps intentionally (kmem_not_leak in slab.h).
 #include "slab.h"
 #include "slab_os.h"
 #include "trace/control.h"
 
-// With interrupts off, as a hook: the round that ends a trace waits, and its flag was cleared
-// before.
+// Tests the flag and uses the table with interrupts off, as a hook does. The end of a trace first
+// clears the flag, then interrupts every CPU. So the end of a trace waits until this function is
+// done.
 void kmem_not_leak(const void* object) {
   if (!object) return;
   kmem_cache* const cache = kmem_cache_of(object);

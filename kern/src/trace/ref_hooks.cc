@@ -1,7 +1,8 @@
-// What references call while their kind is traced (core/ref.h).
+// The hooks of references while their kind is traced (core/ref.h).
 //
-// A reference is recorded as if it were an object of an arena: its address is the number of the
-// reference, and what it refers to stands where the size would (TraceTable::place_of).
+// A reference is recorded as an object of an arena. The record's address is the number of the
+// reference. The record's size encodes the address of the object that the reference is to
+// (TraceTable::place_of).
 #include "core/cpu.h"
 #include "core/ref.h"
 #include "slab_os.h"
@@ -23,7 +24,7 @@ ALLOCATOR_TEXT uint64_t ref_trace_take(RefKind kind, const void* object) {
     return 0;
   }
   Cpu& cpu = this_cpu();
-  const uint64_t number = ++cpu.refs_numbered << kStampCpuBits | cpu.id;
+  const uint64_t number = ++cpu.refs_numbered << kStampCpuBits | number_of(cpu.id);
   arena_trace_alloc(ref_class(kind).trace, reinterpret_cast<void*>(number),
                     TraceTable::place_of(object), __builtin_frame_address(0), saved);
   return number;

@@ -17,8 +17,8 @@ constexpr uint64_t multiply_high(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(Wide{a} * b >> 64);
 }
 
-// Q[k] = ln 2 / 1! + (ln 2)^2 / 2! + … + (ln 2)^k / k!, times 2^64; that of 16 is 2^64 but for the
-// last bits.
+// Q[k] = ln 2 / 1! + (ln 2)^2 / 2! + … + (ln 2)^k / k!, times 2^64; Q[16] is 2^64 up to the last
+// bits.
 constexpr unsigned kMinima = 16;
 constexpr std::array<uint64_t, kMinima + 1> make_q() {
   std::array<uint64_t, kMinima + 1> q{};

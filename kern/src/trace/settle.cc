@@ -1,4 +1,5 @@
-// Waits until the system has stopped allocating and freeing what `leaktest` is not about.
+// Waits until the system has finished deferred work, so that `leaktest` sees only lasting
+// allocations.
 #include "trace/settle.h"
 
 #include <atomic>
@@ -13,15 +14,15 @@ namespace {
 
 constexpr Nanoseconds kDeadline{5'000'000'000};
 constexpr Nanoseconds kTick{1'000'000'000 / kTickHz};
-constexpr unsigned kQuietTicks = 8;
+constexpr unsigned kQuietTicks = 8;  // ticks without a change of live counts
 constexpr unsigned kMaxDrains = 16;
 
 using Drain = void (*)();
-// Only added to, at boot.
+// Functions are added at boot and never removed.
 constinit std::atomic<Drain> drains[kMaxDrains];
 constinit std::atomic<unsigned> drain_count{0};
 
-// Changes, but for a coincidence, when any live count does.
+// A hash of the live counts of all sources.
 uint64_t live_fingerprint() {
   uint64_t fingerprint = 0;
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {

@@ -2,6 +2,6 @@
 
 #include "lib/result.h"
 
-// Runs what trace_register_settle was given, and waits until no live count changes. ETIMEDOUT. May
-// sleep.
+// Runs the functions registered with trace_register_settle, and waits until the live counts of all
+// sources stay unchanged for a few ticks. ETIMEDOUT after five seconds. May sleep.
 Result<void> trace_settle();

@@ -12,7 +12,7 @@ void TraceSnapshot::choose(TraceTable& table) {
     table_ = &table;
   }
   const Result<void> added = trace_users_add(*this);
-  ASSERT(added.ok());  // the table is a user
+  ASSERT(added.ok());  // the shared tables are ready, since the trace table is a user
 }
 
 Result<void> TraceSnapshot::open() {
@@ -29,13 +29,13 @@ Result<void> TraceSnapshot::open() {
     shard.update_lock();
     counters_ += shard.counters();
   }
-  if (table_->source.references()) counters_.live_bytes = 0;
+  if (table_->source.references()) counters_.bytes = 0;
   open_.store(true, std::memory_order_release);
   return {};
 }
 
-// Asked before it is open, it need not say anything: what it comes to hold then are numbers of the
-// table's, which was asked before.
+// Before the snapshot is open, visit() visits nothing. This is correct: the snapshot gets its
+// numbers from the table, and the sweeper makes the table mark them before it visits snapshots.
 void TraceSnapshot::mark(StoreMark& mark) {
   visit([&mark](const TraceRecord& record) {
     mark.stack(record.stack);
@@ -47,15 +47,15 @@ Result<void> TraceSnapshot::take_turn() {
   TraceTable& table = *table_;
   Guard guard(table.turn_lock_);
   TRY(table.turn_.wait(table.turn_lock_,
-                       [&]() NO_THREAD_SAFETY_ANALYSIS { return !table.taken_ || table.ended_; }));
+                       [&]() REQUIRES(table.turn_lock_) { return !table.taken_ || table.ended_; }));
   if (table.ended_) return Errno::ENOENT;
   table.taken_ = true;
-  if (++table.number_ == 0) table.number_++;  // 0 is none
+  if (++table.number_ == 0) table.number_++;  // 0 means no snapshot
   number_ = table.number_;
   return {};
 }
 
-// The table's memory goes with the last that knows of it.
+// Ends the use of the table. The last snapshot of an ended table frees the table's memory.
 void TraceSnapshot::leave() {
   TraceTable* const table = std::exchange(table_, nullptr);
   bool last;
@@ -103,8 +103,8 @@ bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {
   return true;
 }
 
-// Gives the next of what is held of a shard back; false when the moment is over. When the shard has
-// been emptied, its old pages are left in *pages.
+// Frees up to kSlice held records of a shard. False if none are left: the shard then serves no
+// snapshot any more. If the shard has been emptied, *pages becomes its old pages.
 bool TraceSnapshot::release_slice(TraceTable::Shard& shard, TraceTable::RecordPage** pages) {
   const ProbesOff no_hit;
   Guard guard(shard.lock);

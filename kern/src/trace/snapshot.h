@@ -1,19 +1,20 @@
-// A table at one moment, for a reader that takes its time.
+// The content of a trace table at one moment, for slow readers.
 //
-// Opening one adds up the counters of each shard and gives the shard the snapshot's number, under
-// its lock: a few instructions a shard, and no memory, so that a snapshot can be opened when all
-// memory is full. Shards differ in moment; within each, counters and records agree. While it is
-// open, hooks of the table go the long way (HookLock), which
-//   - marks each record that is taken as newer: a bit in the header of its page,
-//   - holds each older record that is freed: it leaves its chain and is counted as freed, but keeps
-//     its content, and is not used again before the snapshot is closed,
-//   - copies an older record that is to be changed, and holds what it was.
-// So the older records stay where they lie, and a reader walks over the pages, slice after slice,
-// as often as it likes. When the table is emptied, or ends, its pages are handed to the snapshot,
-// which gives them back when it is closed.
+// Opening a snapshot adds up the counters of each shard and stores the snapshot's number in the
+// shard, with the shard's lock held. This takes a few instructions for each shard and no memory, so
+// a snapshot can be opened when memory is full. The moments of the shards differ; within a shard,
+// counters and records agree. While a snapshot is open, hooks of the table use the slow path
+// (HookLock), which
+//   - marks each new record as newer than the snapshot, by a bit in the header of its page;
+//   - holds each older record that is freed: the record leaves its chain and is counted as freed,
+//     but its content stays, and it is not reused before the snapshot is closed;
+//   - copies an older record before a change, and holds the original.
+// So the older records stay in place, and a reader can walk over the pages slice by slice, as often
+// as needed. When the table is emptied or ends, the snapshot takes over the table's pages and frees
+// them when it is closed.
 //
-// A snapshot holds the numbers of stacks and contexts that its records have (shared_tables.h), from
-// choose() to close().
+// A snapshot holds the numbers of its records' stacks and contexts (shared_tables.h) from choose()
+// to close().
 #pragma once
 
 #include <atomic>
@@ -27,24 +28,23 @@
 
 class TraceSnapshot final : public StoreHolder {
  public:
-  // Slots of records that are looked at, at most, while interrupts are off.
+  // The most record slots that are visited with interrupts off.
   static constexpr uint32_t kSlice = 64;
 
-  // Its records are those of the table, an original.
+  // The snapshot's numbers are copies of those in the table's records.
   TraceSnapshot() : StoreHolder(Holds::kCopies) {}
   ~TraceSnapshot() { close(); }
 
-  // Says which table it is of. From now on until close() the table stays in memory, even if its
-  // trace ends. The caller sees to it that the table is there now, by holding the control lock,
-  // which it should release before open(). Does not wait for other snapshots, takes no memory. Once
-  // for each snapshot that is closed.
+  // Selects the table, which then stays in memory until close(), even if its trace ends. The caller
+  // holds the control lock, so that the table exists, and should release the lock before open().
+  // Does not wait for other snapshots, takes no memory. Each choose() is followed by one close().
   void choose(TraceTable& table);
-  // Waits until the table has no other snapshot, and opens this one. EINTR: the task was
-  // interrupted while it waited. ENOENT: the trace has ended before. In both cases the snapshot is
-  // closed. No lock held that others need to close theirs. Interrupts are off for some 100
-  // instructions a shard.
+  // Waits until the table has no other open snapshot, and opens this one. EINTR: the task was
+  // interrupted while it waited. ENOENT: the trace has ended meanwhile. In both cases the snapshot
+  // is closed. The caller holds no lock that is needed to close another snapshot of the table.
+  // Interrupts are off for about 100 instructions for each shard.
   Result<void> open();
-  // Both, for a caller whose locks need not be released in between.
+  // Calls choose() and open(), for a caller that holds no lock.
   Result<void> open(TraceTable& table) {
     choose(table);
     return open();
@@ -52,19 +52,21 @@ class TraceSnapshot final : public StoreHolder {
 
   bool is_open() const { return open_.load(std::memory_order_acquire); }
   void mark(StoreMark& mark) override;
-  // Sums over the shards, each at its moment. live() is how many records visit() finds.
+  // Sums over the shards, each read at its moment. `live` is the number of records that visit()
+  // visits.
   const TraceCounters& counters() const { return counters_; }
   const TraceTable& table() const { return *table_; }
 
-  // The records that were live at the moment of their shard, also those freed or changed since, and
-  // none that is newer; a slice at a time, with interrupts on in between. Every walk has the same
-  // records in the same order. (Only their mark may become 0, where it is an owner that has left,
-  // and not_leak() true, if there was no memory to copy the record.) Any number of walks may be
-  // under way; none is used after close().
+  // A walk over the records that were live at the moment of their shard, even if they were freed or
+  // changed since, and without newer records. It goes slice by slice, with interrupts on between
+  // slices. All walks have the same records in the same order. (If there is no memory to copy a
+  // record before a change, the walk sees the change: the mark becomes 0 when the record's owner
+  // leaves, and not_leak() may become true.) Any number of walks may be under way; none is used
+  // after close().
   class Walk {
    public:
     explicit Walk(TraceSnapshot& snapshot) : snapshot_(&snapshot) {}
-    // The next ones, valid until the next call; none at the end.
+    // The next records, valid until the next call of next(); empty at the end.
     std::span<const TraceRecord> next();
 
    private:
@@ -73,30 +75,30 @@ class TraceSnapshot final : public StoreHolder {
     uint32_t shard_ = 0;
     TraceTable::RecordPage* page_ = nullptr;
     uint32_t slot_ = 0;
-    bool begun_ = false;  // the shard's pages
+    bool begun_ = false;  // the walk over the shard's pages has begun
     TraceRecord slice_[kSlice];
   };
 
   // Calls visit(const TraceRecord&) for each record of a walk. visit() runs with interrupts on and
-  // may sleep. If it returns a bool, false ends the walk; then visit() is false.
+  // may sleep. It may return a bool: false ends the walk, and then this function returns false.
   template <typename Visit>
   bool visit(Visit visit);
 
-  // Gives back what was held, in slices. Nothing if it is not open. May be called with any sleeping
-  // lock held, and by a task that is being killed.
+  // Frees all held records, in slices. Does nothing if no table is selected. May be called with any
+  // sleeping lock held, and by a task that is being killed.
   void close();
 
  private:
   friend class TraceTable;
-  // The next of its records, `*count` of them, which may be 0; false if there are no more.
+  // Gets the next records; `*count` may be 0. False if there are no more.
   bool next_slice(Walk& walk, uint32_t* count);
   Result<void> take_turn();
   void leave();
   bool release_slice(TraceTable::Shard& shard, TraceTable::RecordPage** pages);
 
-  TraceTable* table_ = nullptr;  // that was chosen
+  TraceTable* table_ = nullptr;  // the table that choose() selected
   std::atomic<bool> open_{false};
-  uint32_t number_ = 0;  // of the table's snapshots
+  uint32_t number_ = 0;  // number of this snapshot among the snapshots of the table
   TraceCounters counters_ = {};
 };
 

@@ -1,4 +1,4 @@
-// What can have a trace: see trace.h.
+// Sources of traces: see trace.h.
 #include "core/cpu.h"
 #include "lib/string.h"
 #include "trace/trace.h"
@@ -103,8 +103,7 @@ void TraceSource::change_cpu_flags(int set, int clear) const {
 void TraceSource::set_unused_flags(int set) const {
   if (cache()) kmem_cache_unused_flags(cache(), set);
   if (!references()) return;
-  for (unsigned id = 0; id < cpu_count(); id++)
-    ::change_cpu_flags(cpu(id), ref_kind_of(*references()), set, 0);
+  for (const CpuId id : all_cpus()) ::change_cpu_flags(cpu(id), ref_kind_of(*references()), set, 0);
 }
 
 trace_table** TraceSource::trace_slot() const {

@@ -2,7 +2,8 @@
 
 namespace {
 
-// Linked by next_started. Changed under the control lock.
+// The first table of the list. Tables are linked by next_started. Changed with the control lock
+// held.
 constinit std::atomic<TraceTable*> started{nullptr};
 
 }  // namespace

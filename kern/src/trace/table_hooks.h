@@ -1,7 +1,9 @@
-// What hooks do with a table, inline: the declarations are in trace_table.h, which includes this.
+// The inline functions of a table for hooks. trace_table.h declares them and includes this file.
 //
-// Each instruction counts, and a hook that keeps to few registers has none to save: what the
-// compiler must not keep, or work out early, is said to it by empty `asm`s.
+// Each instruction counts, and a hook that uses few registers need not save any. Empty `asm`s
+// (hide_value, hide_object) keep the compiler from holding values in registers or computing them
+// early. The comment on such an `asm` names the figures of `make bench` that it improves: traced,
+// free_after_stop, traced_oldest_of_*.
 #pragma once
 
 #include <bit>
@@ -9,10 +11,10 @@
 #include "trace/trace_table.h"
 
 template <typename Marked, typename Stack, typename Context, typename Stamped>
-inline bool TraceTable::record_known(uint64_t object, uint64_t size, uint64_t cpu, Marked marked,
+inline bool TraceTable::record_known(uint64_t object, uint64_t size, CpuId cpu, Marked marked,
                                      Stack stack, Context context, Stamped stamped) {
   const uint32_t hash = hash_of(object);
-  Shard& shard = shard_at(cpu);
+  Shard& shard = shard_of(cpu);
   Store& store = shard.store;
   if (!shard.lock.lock_in_hook()) [[unlikely]]
     return false;
@@ -23,53 +25,46 @@ inline bool TraceTable::record_known(uint64_t object, uint64_t size, uint64_t cp
   }
   store.free = record->next_free();
   shard.tally.recorded++;
-  shard.tally.live_bytes += size;
+  shard.tally.bytes += size;
   record->object_mark = marked(object);
-  asm("" : "+m"(record->object_mark));  // now, when the table itself is not needed any more
   Store::Bucket bucket = store.bucket_in_hook(hash);
   record->next_stamp = stamped(reinterpret_cast<uint64_t>(bucket.head()) << 16);
   bucket.set_head(record);
   const uint64_t named = stack();
-  record->stack = static_cast<uint32_t>(named);
-  if ((named & kFlag) != 0) [[unlikely]]
+  record->stack = stack_in(named);
+  if ((named & kStackTruncated) != 0) [[unlikely]]
     shard.tally.truncated++;
   record->size = static_cast<uint32_t>(size);
-  record->time = static_cast<uint32_t>(coarse_milliseconds());
-  asm("" : "+m"(record->time));  // two words are stored sooner than one is put together
+  record->time = static_cast<uint32_t>(coarse_milliseconds().value);
   record->context = context();
   shard.lock.unlock_in_hook();
   return true;
 }
 
-inline bool TraceTable::passes_over(uint64_t size, uint64_t cpu) {
+inline bool TraceTable::passes_over(uint64_t size, CpuId cpu) {
   int64_t distance;
   if (__builtin_mul_overflow(static_cast<int64_t>(size), passing_step_, &distance)) [[unlikely]]
     return false;
-  uint64_t place = cpu * sizeof(Shard);
-  // A field by this and the place, in one instruction: the compiler would add them first.
-  const auto shard = [this, &place]() -> Shard& {
-    asm("" : "+r"(place));
-    return *reinterpret_cast<Shard*>(reinterpret_cast<char*>(first_shard()) + place);
-  };
-  if (!shard().sampler.pass(distance)) [[unlikely]] {
-    shard().sampler.undo_pass(distance);
+  Shard& shard = shard_of(cpu);
+  if (!shard.sampler.pass(distance)) [[unlikely]] {
+    shard.sampler.undo_pass(distance);
     return false;
   }
-  count(shard().tally.filtered);
+  shard.count_filtered();
   return true;
 }
 
 inline bool TraceTable::has_none(uint64_t object) const {
-  uint64_t product = kHashFactor;  // apart from hash_of(), for which it would be kept
+  uint64_t product = Store::kHashFactor;  // hash_of() would need one more register
   asm("imulq %1, %0" : "+r"(product) : "r"(object));
   bool none;
   asm("cmpq $0, %1" : "=@cce"(none) : "m"(homes_[product >> 56]));
   return none;
 }
 
-inline bool TraceTable::forget_at_once(uint64_t object, uint64_t cpu) {
+inline bool TraceTable::forget_at_once(uint64_t object, CpuId cpu) {
   const uint32_t hash = hash_of(object);
-  Shard& shard = shard_at(cpu);
+  Shard& shard = shard_of(cpu);
   if (!shard.lock.lock_in_hook()) [[unlikely]]
     return false;
   bool done = drop_record(shard, hash, object);
@@ -79,8 +74,8 @@ inline bool TraceTable::forget_at_once(uint64_t object, uint64_t cpu) {
   return done;
 }
 
-inline bool TraceTable::forget_elsewhere(uint64_t object, uint64_t cpu) {
-  Shard& own = shard_at(cpu);
+inline bool TraceTable::forget_elsewhere(uint64_t object, CpuId cpu) {
+  Shard& own = shard_of(cpu);
   const uint32_t hash = hash_of(object);
   const uint64_t others = home(hash) & ~own.bit;
   uint32_t index = own.other.load(std::memory_order_relaxed);
@@ -104,16 +99,18 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
     bucket.set_head(record->next());
   } else {
     if (!record) return false;
-    asm("" : "+r"(record));  // what goes on here is not begun before
+    hide_value(record);  // for traced, free_after_stop: keeps the loop's loads off the common path
     Record* before = record;
     while ((record = before->next())) {
       if (record->is_of(object)) [[unlikely]]
         break;
       before = record;
-      asm("" : "+r"(before));  // in one register
+      hide_value(before);  // for traced_oldest_of_*, free_after_stop: `before` stays in a register
     }
     if (!record) return false;
-    asm("" : "+m"(before->next_stamp));  // read again: to keep it would be an instruction a round
+    // For traced_oldest_of_*, free_after_stop: makes the compiler re-read next_stamp. Holding the
+    // value would cost an instruction in each iteration.
+    hide_object(before->next_stamp);
     before->set_next(record->next());
   }
   count_freed(shard, record);
@@ -121,17 +118,19 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
 }
 
 inline bool TraceTable::none_elsewhere(Shard& shard, uint64_t object) {
-  asm("" : "+m"(shard.store.buckets), "+r"(object));  // nothing is kept for this
-  // Where homes_ tells of what is not there any more, forget() corrects it.
+  // For traced: otherwise registers would hold these values for this cold path.
+  hide_object(shard.store.buckets);
+  hide_value(object);
+  // In this case the caller goes on to forget(), which clears stale bits of homes_.
   if (shard.store.buckets <= kHomes && has_few_) return false;
   if ((home(hash_of(object)) | shard.bit) != shard.bit) return false;
-  count(shard.tally.unmatched);
+  shard.count_unmatched();
   return true;
 }
 
 inline void TraceTable::count_freed(Shard& shard, Record* record) {
   shard.tally.freed++;
-  shard.tally.live_bytes -= record->size;
+  shard.tally.bytes -= record->size;
   record->object_mark = 0;
   record->set_next_free(shard.store.free);
   shard.store.free = record;

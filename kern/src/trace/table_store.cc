@@ -1,23 +1,25 @@
-// Where records and buckets of a shard come from: pages of the pool, while its lock is held. Only a
-// larger directory is more than a page: whoever has recorded something fetches it afterwards,
-// without the lock (tend_directory).
+// Memory for a shard's records and buckets: pages of the pool (trace_memory.h), taken while the
+// shard's lock is held. Only a larger directory needs more than a page: the recording CPU allocates
+// it afterwards, without the lock (tend_directory).
 #include <bit>
 #include <utility>
 
+#include "linear_split.h"
 #include "store/trace_memory.h"
 #include "trace/trace_table.h"
 
-// What lies before the segments of a directory. When it is half full a larger one is fetched, to
-// which a few segments are copied with each that is added, so that it is whole before the smaller
-// one is full; and that one is given back. Without memory for it the buckets stay as many as they
-// are, and chains get longer, until there is some.
-struct TraceTable::DirectoryHeader {
+// The header of a directory of segments. When the directory is half full, a larger one is
+// allocated. Each time a segment is added, a few entries are copied to the larger directory, so
+// that the copy is complete before the smaller directory is full; then the smaller one is freed.
+// Without memory for a larger directory no buckets are added, and chains get longer.
+struct TableStore::DirectoryHeader {
   static constexpr uint32_t kCopiesAtOnce = 8;
-  static constexpr uint32_t kAllCopied = UINT32_MAX;  // to this one; `other` is not needed any more
+  // Value of `copied`: all segments have been copied from `other`, which can be freed.
+  static constexpr uint32_t kAllCopied = UINT32_MAX;
 
-  uint32_t capacity;  // in segments
-  uint32_t copied;    // to the larger one
-  Segment* other;     // larger, or smaller; or nullptr
+  uint32_t capacity;  // number of segments that fit
+  uint32_t copied;    // number of segments copied to the larger directory; or kAllCopied
+  Segment* other;     // the larger directory, or the smaller one after kAllCopied; or nullptr
 
   static DirectoryHeader& of(Segment* directory) {
     return reinterpret_cast<DirectoryHeader*>(directory)[-1];
@@ -31,15 +33,15 @@ struct TraceTable::DirectoryHeader {
   size_t size() const { return sizeof(*this) + capacity * sizeof(Segment); }
 };
 
-void TraceTable::Store::move_to(Store& other) {
+void TableStore::move_to(TableStore& other) {
   other = *this;
   if (directory == &only) other.directory = &other.only;
-  new (this) Store;
+  new (this) TableStore;
 }
 
-// Another one becomes free, for the hook that comes next. It does not begin a page or a segment: no
-// hook is to do all of that at once.
-TraceTable::Record* TraceTable::Store::take_fresh_records() {
+// Takes a fresh record. Also puts a second one on the free list for the next hook, unless one of
+// the two begins a page or the second could begin a segment: too much work for one hook.
+TableStore::Record* TableStore::take_fresh_records() {
   Record* const record = take_fresh_record();
   if (record && pages->used > 1 && pages->used < RecordPage::kRecords &&
       buckets % kSegmentBuckets != 0 && buckets != kFirstBuckets)
@@ -47,8 +49,9 @@ TraceTable::Record* TraceTable::Store::take_fresh_records() {
   return record;
 }
 
-// In an order in which visit_standing() may find it at every moment.
-TraceTable::Record* TraceTable::Store::take_fresh_record() {
+// Takes a record that was never in use. Stores in such an order that visit_standing() can read the
+// pages at any time.
+TableStore::Record* TableStore::take_fresh_record() {
   if (!pages || pages->used == RecordPage::kRecords) {
     auto* page = static_cast<RecordPage*>(trace_page_take());
     if (!page) return nullptr;
@@ -60,37 +63,30 @@ TraceTable::Record* TraceTable::Store::take_fresh_record() {
   if (++records > buckets + buckets / kExtraRecords) grow();
   Record* const record = &pages->records[pages->used];
   record->object_mark = 0;
-  record->size = 0;  // not kLarge
+  record->size = 0;  // old contents of the page could be kLarge
   std::atomic_signal_fence(std::memory_order_release);
   pages->used++;
   return record;
 }
 
-// Adds a bucket, if there is memory for it, and moves to it what belongs there from the one bucket
-// that it is split from.
-void TraceTable::Store::grow() {
+// Adds a bucket, if there is memory for it, by splitting an existing one.
+void TableStore::grow() {
   if (buckets == kMaxBuckets) return;
   if ((buckets == kFirstBuckets || buckets % kSegmentBuckets == 0) && !add_segment()) return;
   const uint32_t level = std::bit_floor(buckets);
-  Record** link = &bucket(buckets - level);
-  Record*& target = bucket(buckets);
-  Record* moved = nullptr;
-  Record* kept = nullptr;
-  for (Record* record = *link; record;) {
-    Record* next = record->next();
-    Record*& list = (hash_of(record->object()) & (2 * level - 1)) == buckets ? moved : kept;
-    record->set_next(list);
-    list = record;
-    record = next;
-  }
-  *link = kept;
-  target = moved;
+  linear_split(
+      bucket(buckets - level), bucket(buckets),
+      [this, level](const Record* record) {
+        return (hash_of(record->object()) & (2 * level - 1)) == buckets;
+      },
+      [](const Record* record) { return record->next(); },
+      [](Record* record, Record* next) { record->set_next(next); });
   buckets++;
   half_mask = std::bit_floor(buckets) - 1;
   mask = 2 * half_mask + 1;
 }
 
-bool TraceTable::Store::add_segment() {
+bool TableStore::add_segment() {
   const uint32_t index = buckets / kSegmentBuckets;
   if (index == 0) return add_first_segment();
   if (directory == &only) {
@@ -109,7 +105,7 @@ bool TraceTable::Store::add_segment() {
   return page;
 }
 
-bool TraceTable::Store::add_first_segment() {
+bool TableStore::add_first_segment() {
   void* const page = trace_page_take();
   if (!page) return false;
   only = segment_of(page, 0);
@@ -117,7 +113,7 @@ bool TraceTable::Store::add_first_segment() {
   return true;
 }
 
-void TraceTable::Store::copy_segments(uint32_t segments) {
+void TableStore::copy_segments(uint32_t segments) {
   DirectoryHeader& header = DirectoryHeader::of(directory);
   if (!header.other || header.copied == DirectoryHeader::kAllCopied) return;
   for (uint32_t i = 0; header.copied < segments && i < DirectoryHeader::kCopiesAtOnce; i++) {
@@ -130,41 +126,7 @@ void TraceTable::Store::copy_segments(uint32_t segments) {
   DirectoryHeader::of(directory).copied = DirectoryHeader::kAllCopied;
 }
 
-// Bound: what the arena does for a block. The shard may be emptied where its lock is not held.
-void TraceTable::tend_directory(Shard& shard) {
-  Segment* unneeded = nullptr;
-  size_t wanted = 0;  // bytes
-  {
-    Guard guard(shard.lock);
-    Store& store = shard.store;
-    store.tend = false;
-    if (store.directory == &store.only) return;
-    DirectoryHeader& header = DirectoryHeader::of(store.directory);
-    if (header.copied == DirectoryHeader::kAllCopied) {
-      unneeded = std::exchange(header.other, nullptr);
-      header.copied = 0;
-    } else if (!header.other) {
-      wanted = 2 * header.size();
-    }
-  }
-  if (unneeded) DirectoryHeader::free(unneeded);
-  void* const block = wanted > 0 ? trace_block_take(wanted) : nullptr;
-  if (!block) return;
-  Segment* const larger = DirectoryHeader::make(block, wanted);
-  {
-    Guard guard(shard.lock);
-    if (shard.store.directory != &shard.store.only) {
-      DirectoryHeader& header = DirectoryHeader::of(shard.store.directory);
-      if (!header.other && 2 * header.size() == wanted) {
-        header.other = larger;
-        return;
-      }
-    }
-  }
-  DirectoryHeader::free(larger);
-}
-
-void TraceTable::Store::release(const RecordPage* kept) {
+void TableStore::release(const RecordPage* kept) {
   while (pages != kept) trace_page_free(std::exchange(pages, pages->next));
   if (buckets == kFirstBuckets) return;
   const uint32_t segments = (buckets + kSegmentBuckets - 1) / kSegmentBuckets;
@@ -172,4 +134,39 @@ void TraceTable::Store::release(const RecordPage* kept) {
   if (directory == &only) return;
   if (Segment* const other = DirectoryHeader::of(directory).other) DirectoryHeader::free(other);
   DirectoryHeader::free(directory);
+}
+
+// Allocates a larger directory if one is needed soon, or frees the smaller one if it has been
+// copied. Bound: one block from the arena. The shard may be emptied while its lock is not held.
+void TraceTable::tend_directory(Shard& shard) {
+  Store::Segment* unneeded = nullptr;
+  size_t wanted = 0;  // bytes
+  {
+    Guard guard(shard.lock);
+    Store& store = shard.store;
+    store.tend = false;
+    if (store.directory == &store.only) return;
+    Store::DirectoryHeader& header = Store::DirectoryHeader::of(store.directory);
+    if (header.copied == Store::DirectoryHeader::kAllCopied) {
+      unneeded = std::exchange(header.other, nullptr);
+      header.copied = 0;
+    } else if (!header.other) {
+      wanted = 2 * header.size();
+    }
+  }
+  if (unneeded) Store::DirectoryHeader::free(unneeded);
+  void* const block = wanted > 0 ? trace_block_take(wanted) : nullptr;
+  if (!block) return;
+  Store::Segment* const larger = Store::DirectoryHeader::make(block, wanted);
+  {
+    Guard guard(shard.lock);
+    if (shard.store.directory != &shard.store.only) {
+      Store::DirectoryHeader& header = Store::DirectoryHeader::of(shard.store.directory);
+      if (!header.other && 2 * header.size() == wanted) {
+        header.other = larger;
+        return;
+      }
+    }
+  }
+  Store::DirectoryHeader::free(larger);
 }

@@ -1,8 +1,9 @@
-// Walks over the records of a table: the templates of trace_table.h, which includes this.
+// Walks over the records of a table: the templates of trace_table.h, which includes this file.
 //
-// A walk looks at one slice of a page of records after another, with the shard's lock held, and
-// keeps its place in between. Pages are only added in front of those that there are, so what was
-// there when a walk began is met; unless the shard is emptied: then it begins anew.
+// A walk visits the pages of records slice by slice, with the shard's lock held. Between two slices
+// the lock is free, and the walk stores its position. New pages are added in front of the existing
+// ones, so a walk visits all records that the shard had when the walk began. If the shard is
+// emptied, the walk restarts.
 #pragma once
 
 #include "trace/trace_table.h"
@@ -14,7 +15,7 @@ inline uint64_t TraceTable::object_at(uint64_t place) {
 inline TraceRecord TraceTable::copy_of(const Record& record) const {
   TraceRecord copy;
   copy.stack = record.stack;
-  copy.user_stack = 0;
+  copy.user_stack = StackId::kNone;
   uint64_t bytes = record.size;
   copy.time_ = record.time;
   copy.context = record.context;
@@ -30,12 +31,13 @@ inline TraceRecord TraceTable::copy_of(const Record& record) const {
     bytes = 0;
   }
   copy.size_cpu_ = bytes << 16 | (record.next_stamp & (TraceRecord::kNotLeak | TraceRecord::kCpu)) |
-                   Record::milliseconds(record.next_stamp, copy.time_) >> 32 << kStampCpuBits;
+                   Record::time_of(record.next_stamp, copy.time_).value >> 32 << kStampCpuBits;
   return copy;
 }
 
-// The list of pages is whole at every moment, and what is used of them has been filled in
-// (take_fresh_record).
+// The list of pages is consistent at every moment, and their used records are initialised
+// (take_fresh_record). Thread-safety analysis is off in this function and the next: no lock is
+// needed, since all other CPUs are stopped.
 template <typename Visit>
 void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
   for (const RecordPage* page = first_shard()[index].store.pages; page; page = page->next) {
@@ -59,18 +61,21 @@ void TraceTable::visit_references(Visit visit) NO_THREAD_SAFETY_ANALYSIS {
   }
 }
 
-// Where a walk of a shard is, so that the lock need not be held from one slice to the next.
+// The position of a walk in a shard, so that the lock is not held between slices.
 struct TraceTable::Walk {
-  enum class Of : uint8_t { kStore, kMoment };  // the latter: what the snapshot owns
+  // The pages that the walk visits: those of the shard's store, or those that the snapshot owns.
+  enum class Of : uint8_t { kStore, kMoment };
   Of of = Of::kStore;
   bool begun = false;
   uint32_t slot = 0;
-  uint32_t key = 0;  // of the pages: where it is another, these are not there any more
+  // Identifies the pages: the store's generation or the snapshot's number. If it has changed, the
+  // pages of the walk are gone.
+  uint32_t key = 0;
   RecordPage* page = nullptr;
 
-  // Calls visit(record, slot) for the next records in use; false at the end. The lock is held.
+  // Calls visit(record) for each record in use among the next kSlice records; false at the end.
   template <typename Visit>
-  bool slice(Shard& shard, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+  bool slice(Shard& shard, Visit visit) REQUIRES(shard.lock) {
     const bool store = of == Of::kStore, owns = shard.moment.owns;
     const uint32_t now = store ? shard.generation : owns ? shard.moment.number : 0;
     if (!begun || key != now) {
@@ -105,7 +110,7 @@ void TraceTable::walk(Shard& shard, Visit visit) {
 }
 
 template <typename Visit>
-bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+bool TraceTable::try_visit(unsigned index, Visit visit) {
   Shard& shard = first_shard()[index];
   for (Walk walk;;) {
     const ProbesOff no_hit;
@@ -114,6 +119,7 @@ bool TraceTable::try_visit(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSI
       if (!walk.begun) return false;
       continue;
     }
+    shard.lock.known_held();
     if (!walk.slice(shard, [&](const Record& record) {
           if (!record.is_held()) visit(copy_of(record));
         }))

@@ -1,15 +1,17 @@
-// What looks at all records of a table: in slices, between which the shard is free.
+// Operations on all records of a table. They work in slices; between two slices the shard's lock is
+// free.
 #include <bit>
 #include <utility>
 
 #include "store/trace_memory.h"
 #include "trace/trace_table.h"
 
-void TraceTable::leave(uint16_t owner, Leave how) {
+void TraceTable::leave(TraceOwner owner, Leave how) {
   for (Shard& shard : all_shards()) {
     trace_memory_prepare();
-    walk(shard, [&](Record& record) NO_THREAD_SAFETY_ANALYSIS {
-      if (record.mark() != owner) return;
+    walk(shard, [&](Record& record) {
+      shard.lock.known_held();
+      if (!record.is_owned_by(owner)) return;
       if (how == Leave::kKeep) {
         Record* const changed = changeable(shard, &record);
         (changed ? changed : &record)->object_mark = record.object();
@@ -22,8 +24,8 @@ void TraceTable::leave(uint16_t owner, Leave how) {
   }
 }
 
-void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) NO_THREAD_SAFETY_ANALYSIS {
-  shard.tally.live_bytes -= record->bytes() - size;
+void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) {
+  shard.tally.bytes -= record->bytes() - size;
   if (!record->is_large()) {
     record->size = static_cast<uint32_t>(size);
   } else if (size >= kLargeSize) {
@@ -40,18 +42,17 @@ void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) NO_THREAD_
   }
 }
 
-// The rest behind the range is recorded before its record goes, under the same lock, so that a walk
-// that marks stacks finds one of the two.
-void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from,
-                            uint64_t to) NO_THREAD_SAFETY_ANALYSIS {
+// Adds a record for the part from `to` on before it frees the old record, in one hold of the lock.
+// So a walk that marks stacks finds at least one of the two records.
+void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) {
   const uint64_t begin = record->object(), end = begin + record->bytes();
   if (end > to) {
     const TraceEvent behind = {.object = to,
                                .size = end - to,
                                .stack = record->stack,
                                .context = record->context_id(),
-                               .time = record->milliseconds(),
-                               .cpu = static_cast<uint16_t>(record->cpu()),
+                               .time = record->allocated_at(),
+                               .cpu = record->cpu(),
                                .truncated = false};
     const uint64_t word = TraceRecord::word_of(to, record->mark());
     record_rest(shard, behind, word);
@@ -63,7 +64,7 @@ void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from,
   free_record(shard, record);
 }
 
-bool TraceTable::cut_first(uint64_t from, uint64_t to, uint16_t owner) {
+bool TraceTable::cut_first(uint64_t from, uint64_t to, TraceOwner owner) {
   if (!holds(from)) return false;
   const uint64_t word = TraceRecord::word_of(from, owner);
   const uint32_t hash = hash_of(from);
@@ -81,11 +82,11 @@ bool TraceTable::cut_first(uint64_t from, uint64_t to, uint16_t owner) {
   return false;
 }
 
-// Usually a range is given back as it was made, or from its beginning: that is found by its hash,
-// and as ranges of one process have nothing in common there is no other to look for. Otherwise it
-// takes a walk over all records. An index by address would make that shorter, but has to be kept in
-// order where ranges are made, in memory that each record would have to have.
-bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
+// Usually a range is unmapped as a whole, or from its beginning: then the hash finds its record,
+// and no other record is affected, since ranges of one process do not overlap. Otherwise this walks
+// over all records. An index by address would be faster here, but would cost memory in each record
+// and time in each mapping.
+bool TraceTable::cut(uint64_t address, uint64_t size, TraceOwner owner) {
   const uint64_t end = address + size;
   trace_memory_prepare();
   if (cut_first(address, end, owner)) return true;
@@ -93,7 +94,8 @@ bool TraceTable::cut(uint64_t address, uint64_t size, uint16_t owner) {
   for (Shard& shard : all_shards()) {
     trace_memory_prepare();
     walk(shard, [&](Record& record) {
-      if (record.mark() != owner) return;
+      shard.lock.known_held();
+      if (!record.is_owned_by(owner)) return;
       if (record.object() >= end || record.object() + record.bytes() <= address) return;
       any = true;
       cut_record(shard, &record, address, end);
@@ -123,14 +125,14 @@ void TraceTable::trim() {
 
 void TraceTable::clear() {
   for (Shard& shard : all_shards()) {
-    const RecordPage* kept = nullptr;  // from here on the pages are the snapshot's
+    const RecordPage* kept = nullptr;  // this page and those after it now belong to the snapshot
     Store old;
     {
       const ProbesOff no_hit;
       Guard guard(shard.lock);
       shard.store.move_to(old);
       shard.tally.cleared += shard.live();
-      shard.tally.live_bytes = 0;
+      shard.tally.bytes = 0;
       shard.larges = 0;
       shard.generation++;
       if (shard.moment.number != 0 && !shard.moment.owns) {
@@ -146,7 +148,7 @@ void TraceTable::clear() {
 
 SampleWeight TraceTable::estimate(const TraceCounters& counters) {
   if (options_.sample == 0) {
-    return {counters.live_bytes << SampleWeight::kShift, counters.live() << SampleWeight::kShift};
+    return {counters.bytes << SampleWeight::kShift, counters.live << SampleWeight::kShift};
   }
   SampleSum sum(options_.sample);
   for (Shard& shard : all_shards())
@@ -161,11 +163,11 @@ TraceCounters TraceTable::counters() {
     Guard guard(shard.lock);
     sum += shard.counters();
   }
-  if (source.references()) sum.live_bytes = 0;  // sums of place_of()
+  if (source.references()) sum.bytes = 0;  // a sum of place_of() has no meaning
   return sum;
 }
 
-// A sweep comes often enough for the memory, too.
+// Also frees the memory of empty shards, since sweeps come regularly.
 void TraceTable::Names::mark(StoreMark& mark) {
   table_.trim();
   table_.visit_slices([&mark](const TraceRecord& record) {

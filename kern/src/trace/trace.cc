@@ -1,52 +1,58 @@
-// The tracer: who allocated what is still there?
+// The tracer: records where each outstanding object was allocated.
 //
-// Every allocation from a traced cache gets a record when the caller gets the object, and loses it
-// when the caller gives it back; so objects that idle in magazines do not count, and what has a
-// record is what somebody holds. A record names the stack and the context by numbers that are
-// shared by all records: thousands of objects from one place cost one stack.
+// An allocation from a traced cache gets a record when the caller gets the object; the record is
+// dropped when the caller frees the object. So idle objects in magazines do not count, and each
+// record is of an object that somebody holds. A record names its stack and context by numbers that
+// all records share: thousands of objects from one place cost one stack.
 //
-// Parts, each a file
-//   hooks          what slab.c and arena.cc call, with interrupts off, in any context but NMI
-//   trace_table    one cache's records, a sharded hash table that grows a bucket at a time
-//   sampler        which allocations a sampled trace records, and what they stand for
-//   command        the language and the state machine; control makes it happen
-//   later          what is to be traced that does not exist yet, and the words of the command line
-//   started        the tables that are in use, for reports
-//   settle         waits for quiet
-// Parts that probes use too, in store/
-//   intern_table   what is kept once and named by a number, and forgotten by mark and sweep
+// Files
+//   hooks          called by the allocator, with interrupts off, in any context but NMI
+//   trace_table    one cache's records, in a shard for each CPU
+//   table_store    the records of a shard, a hash table that grows a bucket at a time
+//   sampler        chooses the allocations that a sampled trace records, and gives their weight
+//   command        the command language and the state machine; control executes it
+//   later          requests to trace caches that do not exist yet, from start and the command line
+//   started        the tables in use, for reports
+//   settle         waits until allocation is quiet
+// Files in store/, shared with probes
+//   intern_table   a table that keeps each value once, numbers it, and forgets it by mark and sweep
 //   stack_table    stacks, and pairs of a kernel and a user stack, each once
-//   recent_stacks  what each CPU has recorded lately, so that a stack is mostly found by comparing
-//                  it
-//   kernel_stacks  the number of the stack that is the current one, by way of the two
-//   recent_callers the same of the user stacks from which system calls are made
+//   recent_stacks  each CPU's recent stacks, so that a comparison usually finds the current one
+//   kernel_stacks  finds the number of the current kernel stack in recent_stacks or stack_table
+//   recent_callers each CPU's recent user stacks; a comparison usually finds the current one
 //   context_table  contexts (process with program, kernel task, interrupt), each once;
-//                  current_context finds out which one runs
-//   shared_tables  the tables of stacks and contexts, and who holds numbers of them
+//                  current_context finds the current one
+//   shared_tables  the tables of stacks and contexts, and the holders of their numbers
 //   sweeper        forgets the stacks and contexts that nobody holds; sched/sweep_task runs it
-//   trace_memory   pages for all of them, with a limit
-// What is read of it, in trace/dump/
+//   trace_memory   pages for all these tables, with a limit
+// Files in trace/dump/, which read traces
 //   trace_text     the text of a snapshot: trace_groups adds up its records by stack, trace_details
-//                  collects what is shown of each stack
-//   trace_binary   the bytes of a snapshot of every trace; binary_dump is an open one
-//   dump           the files' side of both
-//   summary        the stacks that hold most, without allocating; report says when that is printed
+//                  collects the details of each stack
+//   trace_binary   the bytes of a snapshot of every trace; binary_dump is an open binary dump
+//   dump           the file interface of text and binary dumps
+//   summary        the stacks that hold most memory, without allocating; report prints it
 //
-// Promises, and what keeps them
-//   Nothing is lost silently. What cannot be recorded is counted, in the same shard and under the
-//   same lock as the records, so that the identities in trace_table.h hold at every moment. Start
-//   is made in two rounds of interprocessor interrupts, KMC_EVER_TRACED everywhere and then
-//   KMC_TRACED: with one, a CPU could record what another frees without looking. An interprocessor
-//   interrupt cannot land between slab.c's look at its flags and the end of the hook, because
-//   interrupts are off there. So when the round of `stop` is over no hook is under way that began
-//   before, and no record can appear; and after the round of `reset`, which clears KMC_EVER_TRACED,
-//   nobody looks at the table, and it is freed. Stack and context numbers keep their meaning while
-//   a holder has one (shared_tables.h): a trace table, a session of probes, an open dump, a task.
+// Guarantees
+//   Nothing is lost silently. An allocation that cannot be recorded is counted in the same shard
+//   and under the same lock as the records, so that the identities in trace_table.h always hold.
 //
-// Locks, outermost first: trace_control, that of a sweep and that of shared_tables.cc (all three
-// sleeping) — a shard, or a chain of the stack or the context table: a hook holds one of them at a
-// time. Hooks take nothing else while they hold one of these; pages are fetched from the arena
-// before. Looking a stack up, and the page pool, take none.
+//   Start and stop are exact. Start takes two rounds of interprocessor interrupts: the first sets
+//   KMC_EVER_TRACED on all CPUs, the second KMC_TRACED. With one round, a CPU could record an
+//   object that another CPU frees without dropping the record. Interrupts are off from the
+//   allocator's test of the flags to the end of the hook, so no interprocessor interrupt arrives in
+//   between.
+//   Therefore, when the round of `stop` is over, no earlier hook is under way, and no record can
+//   appear. After the round of `reset`, which clears KMC_EVER_TRACED, nobody uses the table, and it
+//   is freed.
+//
+//   Numbers of stacks and contexts stay valid while a holder has them (shared_tables.h): a trace
+//   table, a session of probes, an open dump, a task.
+//
+// Locks, outermost first: trace_control, trace_sweep_lock, and the lock of shared_tables.cc (all
+// three sleeping); then spinlocks: the lock of a shard, or the lock of a chain in the stack or
+// context table. A hook holds one of these spinlocks at a time and takes no other lock meanwhile;
+// it tops up the pool with pages from the arena before it takes the first one. Stack look-ups and
+// the page pool take no lock.
 #include "trace/trace.h"
 
 #include "core/boot.h"

@@ -1,5 +1,4 @@
-// What a trace is told to record, and whether it does. Plain data: command.h says how the one
-// becomes another.
+// The options and the state of a trace. Plain data; command.h defines the changes of the state.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +7,23 @@
 struct TraceOptions {
   static constexpr uint32_t kDefaultDepth = 32;
   static constexpr uint32_t kAnySize = UINT32_MAX;
-  uint32_t depth = kDefaultDepth;  // frames of a stack that are recorded
-  // Filters: what does not meet all of them is counted, not recorded.
-  uint32_t min_size = 0;         // bytes asked for
-  uint32_t max_size = kAnySize;  // the same; kAnySize: no limit
-  uint32_t pid = 0;              // the process that allocates; 0 for whoever does
-  uint64_t sample = 0;  // bytes between two sampling points (sampler.h); 0: all are recorded
+  uint32_t depth = kDefaultDepth;  // the number of frames of a stack that are recorded
+  // Filters: an allocation that does not meet all of them is only counted.
+  uint32_t min_size = 0;         // least requested bytes
+  uint32_t max_size = kAnySize;  // most requested bytes; kAnySize: no limit
+  uint32_t pid = 0;              // the allocating process; 0: any
+  // Mean number of bytes between two sampling points (sampler.h); 0: all allocations are recorded.
+  uint64_t sample = 0;
 
   bool wants_size(uint64_t size) const {
     return size >= min_size && (size <= max_size || max_size == kAnySize);
   }
 
-  // The filters that are set, as " min N max N pid N sample N"; " depth=N min=N …" as one would
-  // type them. They return the lengths of the whole texts.
-  static constexpr size_t kMaxFilters = 72;  // bytes with the NUL
+  // Writes the filters that are set, as " min N max N pid N sample N". Returns the length of the
+  // whole text.
+  static constexpr size_t kMaxFilters = 72;  // longest text in bytes, with its NUL
   int format_filters(char* buffer, size_t size) const;
+  // Writes all options as they are typed, " depth=N min=N …". Returns the length of the whole text.
   int format_as_typed(char* buffer, size_t size) const;
   bool operator==(const TraceOptions&) const = default;
 };

@@ -1,44 +1,56 @@
-// What is known of an outstanding object, as it goes into a table and as it comes out of one; and
-// what is counted of a table.
+// Records of outstanding objects, as they go into a table and come out of one.
 #pragma once
 
 #include <cstdint>
 
 #include "core/cpu.h"
+#include "store/ids.h"
 
-// One outstanding object, copied out of a table. What a dump consists of.
+// Probes on programs identify an object by its address and its process: the object's record has an
+// owner in place of the mark. The owner is a PID; probe_objects.cc may set a further bit in it.
+enum class TraceOwner : uint16_t { kNobody = 0 };
+constexpr TraceOwner trace_owner(uint32_t pid) {
+  return static_cast<TraceOwner>(pid);
+}
+
+// The record of one outstanding object, copied out of a table. Dumps consist of these records.
 class TraceRecord {
  public:
   uint64_t object() const { return object_of(object_mark_); }
   uint32_t mark() const { return mark_of(object_mark_); }
-  uint64_t size() const { return size_cpu_ >> 16; }  // bytes asked for
-  uint32_t cpu() const { return size_cpu_ & kCpu; }  // that it was allocated on
-  // The kernel has declared that the object stays.
+  uint64_t size() const { return size_cpu_ >> 16; }  // requested bytes
+  // The CPU that allocated the object.
+  CpuId cpu() const { return CpuId{static_cast<uint32_t>(size_cpu_ & kCpu)}; }
+  // True if kmem_not_leak() was called for the object: the kernel keeps it intentionally.
   bool not_leak() const { return (size_cpu_ & kNotLeak) != 0; }
-  // Coarse, since boot, at its allocation.
-  uint64_t milliseconds() const { return uint64_t{high_milliseconds()} << 32 | time_; }
+  // Coarse time of the allocation, since boot.
+  Milliseconds time() const { return {uint64_t{high_milliseconds()} << 32 | time_}; }
 
-  // The halves of milliseconds(), of which the lower one can be had at once. The upper one changes
-  // every seven weeks.
+  // The halves of time(). The lower half needs only a load; the upper half changes every seven
+  // weeks.
   uint32_t low_milliseconds() const { return time_; }
   uint32_t high_milliseconds() const {
     return static_cast<uint32_t>((size_cpu_ & kHighTime) >> kStampCpuBits);
   }
 
-  // StackTable; 0: not recorded. The first may be a pair, and stand for both, until it is split
-  // (dump/last_pair.h).
-  uint32_t stack, user_stack;
-  uint32_t context;  // ContextTable, 0: not recorded
+  // Kernel stack and user stack; kNone: not recorded. In a record from a table, `stack` may name
+  // the pair of both, which dump/last_pair.h splits.
+  StackId stack, user_stack;
+  ContextId context;
 
  private:
   friend class TraceTable;
+  friend struct TableStore;
   static constexpr uint64_t kCpu = (1u << kStampCpuBits) - 1, kNotLeak = 1u << kStampBits,
                             kHighTime = (kNotLeak - 1) & ~kCpu;
-  // An object and its mark or owner in one word: what an address repeats in its upper 16 bits is
-  // turned over where the mark has a bit.
+  // An object and its mark or owner in one word: the upper 16 bits of a canonical address, which
+  // are all equal, are XORed with the mark.
   static constexpr unsigned kMarkBits = 16, kMarkShift = 64 - kMarkBits;
   static constexpr uint64_t word_of(uint64_t object, uint64_t mark) {
     return object ^ mark << kMarkShift;
+  }
+  static constexpr uint64_t word_of(uint64_t object, TraceOwner owner) {
+    return word_of(object, static_cast<uint64_t>(owner));
   }
   static constexpr uint64_t object_of(uint64_t word) {
     return static_cast<uint64_t>(static_cast<int64_t>(word << kMarkBits) >> kMarkBits);
@@ -46,31 +58,19 @@ class TraceRecord {
   static constexpr uint32_t mark_of(uint64_t word) {
     return static_cast<uint32_t>((word ^ object_of(word)) >> kMarkShift);
   }
-  uint32_t time_;  // the lower half; the rest lies between CPU and kNotLeak
+  uint32_t time_;  // the lower half of time(); bits of size_cpu_ hold the upper half
   uint64_t object_mark_, size_cpu_;
 };
 static_assert(sizeof(TraceRecord) == 32);
 
-// What happened to a table since it was made. Every field is a sum over the shards.
-struct TraceCounters {
-  uint64_t seen, recorded, dropped, filtered;
-  uint64_t freed, cleared;
-  uint64_t unmatched;   // frees without a record
-  uint64_t live_bytes;  // asked for, of the records that are live
-  uint64_t stacks_lost, contexts_lost, truncated;
-
-  uint64_t live() const { return recorded - freed - cleared; }
-  TraceCounters& operator+=(const TraceCounters& other);
-};
-
-// An allocation.
+// An allocation that is to be recorded.
 struct TraceEvent {
   uint64_t object;  // not 0
-  uint64_t size;
-  uint32_t stack;  // or a pair
-  uint32_t context;
-  uint64_t time;  // coarse milliseconds
-  uint16_t cpu;
-  bool truncated;  // the stack, or that of the user, was deeper than what was recorded
-  bool user_stack_lost = false;  // beside that of the kernel
+  uint64_t size;    // requested bytes
+  StackId stack;
+  ContextId context;
+  Milliseconds time;
+  CpuId cpu;
+  bool truncated;                // the kernel or user stack was deeper than its recorded part
+  bool user_stack_lost = false;  // only the kernel stack is recorded
 };

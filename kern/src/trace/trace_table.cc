@@ -7,21 +7,6 @@
 #include "core/planted.h"
 #include "store/trace_memory.h"
 
-TraceCounters& TraceCounters::operator+=(const TraceCounters& other) {
-  seen += other.seen;
-  recorded += other.recorded;
-  dropped += other.dropped;
-  filtered += other.filtered;
-  freed += other.freed;
-  cleared += other.cleared;
-  unmatched += other.unmatched;
-  live_bytes += other.live_bytes;
-  stacks_lost += other.stacks_lost;
-  contexts_lost += other.contexts_lost;
-  truncated += other.truncated;
-  return *this;
-}
-
 TraceTable::TraceTable(unsigned shards) : shard_count_(shards) {
   for (unsigned i = 0; i < shards; i++) {
     Shard* const shard = new (first_shard() + i) Shard;
@@ -33,7 +18,7 @@ TraceTable* TraceTable::create(unsigned cpus) {
   trace_memory_prepare();
   const size_t size = size_of(cpus);
   void* memory = size == kPageSize ? trace_page_take() : trace_block_take(size);
-  // The first hook, which has a stack and a context to store, is to find the pool full.
+  // The first hook has a stack and a context to store, so it should find the pool full.
   for (uint32_t i = 0; i <= kSparePages; i++) trace_memory_prepare();
   return memory ? new (memory) TraceTable(cpus) : nullptr;
 }
@@ -66,35 +51,31 @@ void TraceTable::set_options(const TraceOptions& options) {
   passing_step_ = filters_ ? Sampler::kAlways : static_cast<int64_t>(sample_step_);
 }
 
-// With more records there is one with nearly every word of homes_.
+// If has_few_ is set, the hook of frees (trace_free in hooks.cc) tests homes_ first. With more than
+// kHomes records, nearly every word of homes_ has a bit set, and this test would be useless.
 void TraceTable::set_running(bool runs) {
   running.store(runs, std::memory_order_relaxed);
-  has_few_ = selects_ || (!runs && counters().live() <= kHomes);
+  has_few_ = selects_ || (!runs && counters().live <= kHomes);
 }
 
-void TraceTable::seed_samplers(uint64_t seed) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::seed_samplers(uint64_t seed) {
   for (Shard& shard : all_shards()) {
     if (!shard.sampler.seeded()) shard.sampler.seed(seed++);
   }
 }
 
 TraceCounters TraceTable::Shard::counters() const {
-  const uint64_t filtered = __atomic_load_n(&tally.filtered, __ATOMIC_RELAXED),
-                 unmatched = __atomic_load_n(&tally.unmatched, __ATOMIC_RELAXED);
-  return {.seen = tally.recorded + tally.dropped + filtered,
-          .recorded = tally.recorded,
-          .dropped = tally.dropped,
-          .filtered = filtered,
-          .freed = tally.freed,
-          .cleared = tally.cleared,
-          .unmatched = unmatched + tally.cut_nothing,
-          .live_bytes = tally.live_bytes,
-          .stacks_lost = tally.stacks_lost,
-          .contexts_lost = tally.contexts_lost,
-          .truncated = tally.truncated};
+  TraceCounters sum = {};
+#define READ(name) sum.name = __atomic_load_n(&tally.name, __ATOMIC_RELAXED);
+  ABI_TRACEDUMP_COUNTERS(READ, READ, ABI_TRACEDUMP_NO_COUNTER)
+#undef READ
+  sum.seen = sum.recorded + sum.dropped + sum.filtered;
+  sum.live = live();
+  sum.unmatched += tally.cut_nothing;
+  return sum;
 }
 
-// --- The way of a record through a shard.
+// --- Records in a shard.
 
 [[gnu::always_inline]] inline TraceTable::Record* TraceTable::Shard::take(bool fresh) {
   Record* const record = fresh ? store.take_record() : store.take_free_record();
@@ -105,7 +86,8 @@ TraceCounters TraceTable::Shard::counters() const {
   return record;
 }
 
-// Hooks that use it again fill it in with size and time last, while visit_standing() may look.
+// A hook that reuses the record stores object_mark before size, and visit_standing() may read the
+// record in between. So the size of a free record must not be kLarge.
 void TraceTable::Shard::give_back(Record* record) {
   if (record->is_large()) {
     auto* const large = reinterpret_cast<Record*>(record->large());
@@ -127,7 +109,7 @@ void TraceTable::Shard::retire(Record* record) {
   moment.held = record;
 }
 
-TraceTable::Record* TraceTable::changeable(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
+TraceTable::Record* TraceTable::changeable(Shard& shard, Record* record) {
   if (shard.moment.number == 0 || shard.is_newer(record)) return record;
   Record* const copy = shard.take(true);
   if (!copy) return nullptr;
@@ -165,14 +147,15 @@ void TraceTable::replace(Store& store, Record* record, Record* other) {
   before->set_next(other);
 }
 
-void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::free_record(Shard& shard, Record* record) {
   replace(shard.store, record, record->next());
   shard.tally.freed++;
-  shard.tally.live_bytes -= record->bytes();
+  shard.tally.bytes -= record->bytes();
   shard.retire(record);
 }
 
-// In use, for visit_standing(), when all else is there.
+// Stores object_mark, which marks the record as used, last: visit_standing() may read the record at
+// any time.
 [[gnu::always_inline]] inline void TraceTable::put_record(Shard& shard, Record* record,
                                                           const TraceEvent& event, Large* large,
                                                           uint64_t word) {
@@ -180,9 +163,9 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
   Store& store = shard.store;
   Tally& tally = shard.tally;
   tally.recorded++;
-  tally.live_bytes += event.size;
-  tally.stacks_lost += event.stack == 0 || event.user_stack_lost;
-  tally.contexts_lost += event.context == 0;
+  tally.bytes += event.size;
+  tally.stacks_lost += event.stack == StackId::kNone || event.user_stack_lost;
+  tally.contexts_lost += event.context == ContextId::kNone;
   tally.truncated += event.truncated;
   if ((home(hash) & shard.bit) == 0)
     homes_[hash % kHomes].fetch_or(shard.bit, std::memory_order_relaxed);
@@ -192,10 +175,10 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
   if (large) [[unlikely]] {
     record->set_large(large);
     std::atomic_signal_fence(std::memory_order_release);
-    record->size = kLarge;
+    record->size = Store::kLarge;
   } else {
     record->size = static_cast<uint32_t>(event.size);
-    record->time = static_cast<uint32_t>(event.time);
+    record->time = static_cast<uint32_t>(event.time.value);
     record->context = event.context;
   }
   std::atomic_signal_fence(std::memory_order_release);
@@ -204,8 +187,7 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
 }
 
 [[gnu::always_inline]] inline bool TraceTable::record_in(Shard& shard, const TraceEvent& event,
-                                                         uint64_t word,
-                                                         bool fresh) NO_THREAD_SAFETY_ANALYSIS {
+                                                         uint64_t word, bool fresh) {
   if (event.size >= kLargeSize) [[unlikely]]
     return record_large_in(shard, event, word, fresh);
   Record* const record = shard.take(fresh);
@@ -213,16 +195,19 @@ void TraceTable::free_record(Shard& shard, Record* record) NO_THREAD_SAFETY_ANAL
   return record;
 }
 
-void TraceTable::record_rest(Shard& shard, const TraceEvent& event,
-                             uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::record_rest(Shard& shard, const TraceEvent& event, uint64_t word) {
   if (!record_in(shard, event, word, true)) shard.tally.dropped++;
 }
 
 void TraceTable::record(const TraceEvent& event) {
-  record(event, static_cast<uint16_t>(mark()));
+  record_marked(event, static_cast<uint16_t>(mark()));
 }
 
-void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
+void TraceTable::record(const TraceEvent& event, TraceOwner owner) {
+  record_marked(event, static_cast<uint16_t>(owner));
+}
+
+void TraceTable::record_marked(const TraceEvent& event, uint16_t mark_or_owner) {
   if (!holds(event.object)) return drop(event.cpu);
   const uint64_t word = TraceRecord::word_of(event.object, mark_or_owner);
   Shard& own = shard_of(event.cpu);
@@ -237,16 +222,18 @@ void TraceTable::record(const TraceEvent& event, uint16_t mark_or_owner) {
   if (!done && !record_in_any(event, word)) drop(event.cpu);
 }
 
-bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD_SAFETY_ANALYSIS {
+bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) {
   for (Shard& shard : all_shards()) {
     const TryGuard guard(shard.lock);
-    if (guard && record_in(shard, event, word, false)) return true;
+    if (!guard) continue;
+    shard.lock.known_held();
+    if (record_in(shard, event, word, false)) return true;
   }
   return false;
 }
 
-[[gnu::noinline, gnu::cold]] bool TraceTable::record_large_in(
-    Shard& shard, const TraceEvent& event, uint64_t word, bool fresh) NO_THREAD_SAFETY_ANALYSIS {
+[[gnu::noinline, gnu::cold]] bool TraceTable::record_large_in(Shard& shard, const TraceEvent& event,
+                                                              uint64_t word, bool fresh) {
   Record* const place = event.size <= kMaxSize ? shard.take(fresh) : nullptr;
   if (!place) return false;
   Record* const record = shard.take(fresh);
@@ -255,21 +242,21 @@ bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) NO_THREAD
     return false;
   }
   auto* const large =
-      new (place) Large{event.size, static_cast<uint32_t>(event.time), event.context, 0, 0};
+      new (place) Large{event.size, static_cast<uint32_t>(event.time.value), event.context, 0, 0};
   put_record(shard, record, event, large, word);
   shard.larges++;
   shard.update_lock();
   return true;
 }
 
-void TraceTable::forget(uint64_t object, uint32_t cpu) {
+void TraceTable::forget(uint64_t object, CpuId cpu) {
   if (!holds(object)) return count_unmatched(cpu);
   forget_word(TraceRecord::word_of(object, 0), TraceRecord::kMarkBits, cpu);
 }
 
-// Mostly the CPU that frees has the record, in front of its chain, and nobody else its lock.
-bool TraceTable::forget_of(uint16_t owner, uint64_t object,
-                           uint32_t cpu) NO_THREAD_SAFETY_ANALYSIS {
+// Fast path: the record is the first of its chain in the CPU's own shard, and the shard's lock is
+// free.
+bool TraceTable::forget_of(TraceOwner owner, uint64_t object, CpuId cpu) {
   if (!holds(object)) [[unlikely]] {
     count_unmatched(cpu);
     return false;
@@ -290,8 +277,9 @@ bool TraceTable::forget_of(uint16_t owner, uint64_t object,
   return forget_word(word, 0, cpu);
 }
 
-// Whoever frees an object has been given it, and so sees the bit of the shard that has its record.
-bool TraceTable::forget_word(uint64_t word, unsigned ignored, uint32_t cpu) {
+// The freeing CPU has received the object from the allocating CPU, and so sees the bit that the
+// allocating CPU has set in homes_.
+bool TraceTable::forget_word(uint64_t word, unsigned ignored, CpuId cpu) {
   Shard& own = shard_of(cpu);
   const uint64_t object = TraceRecord::object_of(word);
   if (forget_in(own, word, ignored)) return true;
@@ -318,17 +306,19 @@ bool TraceTable::forget_in(Shard& shard, uint64_t word, unsigned ignored) {
     }
     is_home |= hash_of(record->object()) % kHomes == hash % kHomes;
   }
-  // As long as there are so few buckets, all such records are in one chain.
+  // With at most kHomes buckets, this chain has all records of the shard that share this word of
+  // homes_. If the loop has found none of them, the shard's bit is stale.
   if (!is_home && store.buckets <= kHomes) {
     homes_[hash % kHomes].fetch_and(~shard.bit, std::memory_order_relaxed);
   }
   return false;
 }
 
-// Whoever has been given the object sees the bit of the shard that has its record.
+// The caller has received the object from the allocating CPU, and so sees the bit that the
+// allocating CPU has set in homes_.
 void TraceTable::note_not_leak(uint64_t object) {
   if (!holds(object)) return;
-  trace_memory_prepare();  // for a copy
+  trace_memory_prepare();  // changeable() may need a page for a copy
   const uint32_t hash = hash_of(object);
   for (uint64_t left = home(hash); left != 0; left &= left - 1) {
     Shard& shard = first_shard()[std::countr_zero(left)];
@@ -340,6 +330,23 @@ void TraceTable::note_not_leak(uint64_t object) {
     (changed ? changed : record)->next_stamp |= TraceRecord::kNotLeak;
     return;
   }
+}
+
+// Also changes records that a snapshot needs unchanged, since no dump shows owners.
+bool TraceTable::reown(TraceOwner from, uint64_t object, TraceOwner to) {
+  if (!holds(object)) return false;
+  const uint64_t word = TraceRecord::word_of(object, from);
+  const uint32_t hash = hash_of(object);
+  for (uint64_t left = home(hash); left != 0; left &= left - 1) {
+    Shard& shard = first_shard()[std::countr_zero(left)];
+    Guard guard(shard.lock);
+    Record* record = shard.store.bucket(shard.store.bucket_of(hash));
+    while (record && record->object_mark != word) record = record->next();
+    if (!record) continue;
+    record->object_mark = TraceRecord::word_of(object, to);
+    return true;
+  }
+  return false;
 }
 
 bool TraceTable::find(uint64_t object, TraceRecord& found) {
@@ -357,7 +364,7 @@ bool TraceTable::find(uint64_t object, TraceRecord& found) {
   return false;
 }
 
-void TraceTable::drop(uint32_t cpu) {
+void TraceTable::drop(CpuId cpu) {
   Shard& shard = shard_of(cpu);
   Guard guard(shard.lock);
   shard.tally.dropped++;

@@ -38,7 +38,8 @@ std::string log_text;
 
 void host::memory_start(uint64_t bytes) {
   host::cpus_start();
-  // A hole between the ranges, and a frame at 0 that must not be used.
+  // Memory has two ranges with a hole between them. The page at physical address 0 is inaccessible,
+  // because memory_init() must not use it.
   const uint64_t hole = 64 * kPageSize, second = bytes / 4 + hole;
   void* const memory =
       mmap(reinterpret_cast<void*>(kDirectMapBase), bytes + hole, PROT_READ | PROT_WRITE,
@@ -47,8 +48,8 @@ void host::memory_start(uint64_t bytes) {
   mprotect(direct_map({bytes / 4}), hole, PROT_NONE);
   mprotect(direct_map({0}), kPageSize, PROT_NONE);
   ranges = {MemoryRange{{0}, bytes / 4}, MemoryRange{{second}, bytes - bytes / 4}};
-  // The first range is too small for the descriptors only in tiny memories; in both cases they come
-  // from the start of one.
+  // The first range begins after page 0. memory_init() puts the page descriptors at the start of
+  // the first range, or of the second range if the first one is too small.
   ranges[0] = {{kPageSize}, bytes / 4 - kPageSize};
   boot.usable = ranges;
   boot.highest = {bytes + hole};
@@ -142,7 +143,8 @@ bool slab_os_name_taken(const char* name) {
   return arena_name_taken(name) != 0;
 }
 
-// A test that traces arenas brings its own.
+// Hooks that do nothing. These definitions are weak, so a test that traces arenas or caches can
+// define its own hooks.
 [[gnu::weak]] void* arena_trace_alloc(trace_table*, void* address, size_t, const void*,
                                       uint64_t saved) {
   slab_os_irq_restore(saved);
@@ -234,8 +236,8 @@ const BootInfo& boot_info() {
   return boot;
 }
 
-// ---- CPUs: threads that a signal interrupts. Under ThreadSanitizer, which delays signals,
-// sections.cc has another kind.
+// ---- CPUs are threads, and signals interrupt them. ThreadSanitizer delays signals, so programs
+// under ThreadSanitizer use sections.cc instead of this part of the file.
 
 #ifndef __SANITIZE_THREAD__
 __thread struct host_cpu host_cpu = {};
@@ -244,11 +246,11 @@ namespace {
 
 constexpr int kInterruptSignal = SIGUSR1;
 
-// A CPU as others see it.
+// The state of a CPU that other CPUs access, too.
 struct Online {
   std::atomic<bool> online{false};
   std::atomic<pthread_t> thread{};
-  std::atomic<bool> called{false};  // call_function waits to be called here
+  std::atomic<bool> called{false};  // true until the CPU has called call_function
 };
 std::array<Online, SLAB_OS_MAX_CPUS> cpus;
 std::mutex call_mutex, power_mutex;
@@ -264,8 +266,9 @@ void on_signal(int) {
   errno = saved_errno;
 }
 
-// A thread takes interrupts while it is a CPU, and no longer: before and afterwards it is in the
-// allocator of the host, which the handler calls too, and others act for a CPU that is offline.
+// A thread takes interrupts only while it is a CPU. At other times it may be inside the host's
+// malloc, which the signal handler may call too. A CPU without a thread is offline; a function for
+// an offline CPU is called on the thread of slab_os_on_each_cpu() (call_for_offline).
 void accept_interrupts(bool accept) {
   sigset_t interrupts;
   sigemptyset(&interrupts);
@@ -283,8 +286,8 @@ void go_online(unsigned id) {
   accept_interrupts(true);
 }
 
-// The CPU calls what others have asked it to call first. Threads that the caller makes from now on
-// begin with interrupts off, too.
+// Blocks the interrupt signal for this thread and for threads that it creates later. Then executes
+// the call that slab_os_on_each_cpu() has requested of this CPU, if any.
 void go_offline() {
   accept_interrupts(false);
   std::lock_guard guard(power_mutex);
@@ -294,7 +297,7 @@ void go_offline() {
   host_interrupt_deliver();
 }
 
-// Instead of a CPU that no thread is.
+// Calls the function on this thread as CPU `id`, which has no thread.
 void call_for_offline(unsigned id, void (*function)(void*), void* argument) {
   const InterruptsOff off;
   const unsigned self = std::exchange(host_cpu.id, id);

@@ -1,5 +1,5 @@
-// The world of the memory core on the host: CPUs that are threads, interrupts that are signals,
-// memory that can run out.
+// The environment of the memory core (slabs, arenas, pages) on the host. CPUs are threads,
+// interrupts are signals, and tests can make allocations fail.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,31 @@
 
 namespace host {
 
-// `bytes` of memory in two ranges, and the memory core on it. Once in a program.
+// Maps `bytes` of memory in two ranges and initializes the memory core with them. A program calls
+// this function once.
 void memory_start(uint64_t bytes);
 
-// Runs body(cpu) on CPUs 0..count-1 at the same time, each a thread, and returns when all have
-// returned. If `interrupt` is given it is called on each CPU at random moments, with interrupts
-// off, where the CPU has them on. The caller is no CPU meanwhile. Under ThreadSanitizer there are
-// no interrupts, but threads move from CPU to CPU.
+// Runs body(cpu) on CPUs 0 to count-1 at the same time, in a thread for each CPU, and waits until
+// all these calls have returned. If `interrupt` is given, each CPU calls interrupt() at random
+// moments when its interrupts are on; interrupts are off during the call. The calling thread is not
+// a CPU while it waits. Under ThreadSanitizer `interrupt` must be null, and threads move from CPU
+// to CPU.
 void run_cpus(unsigned count, const std::function<void(unsigned)>& body,
               void (*interrupt)() = nullptr);
-// How many interrupts CPUs have taken.
+// Returns the number of interrupts that the CPUs have taken.
 uint64_t interrupts_taken();
 
-// From now on `percent` of the requests for slabs' memory fail.
+// Makes `percent` percent of all further requests for slab memory fail, at random.
 void fail_pages(unsigned percent);
-// From now on a CPU finds a depot locked in `percent` of its tries, besides those in which it is.
+// Makes slab_os_lock_try(), which only depots call, fail at random in `percent` percent of all
+// further calls, in addition to real contention.
 void contend(unsigned percent);
-// Caches that are made from now on are checked from the beginning, or not.
+// If `check` is true, caches that are created later are checked from their creation on.
 void check_new_caches(bool check);
-// What has been logged since the last call.
+// Returns what was logged since the last call of take_log().
 std::string take_log();
 
-// Makes the caller CPU 0; memory_start() does it.
+// Makes the calling thread CPU 0. memory_start() calls this function.
 void cpus_start();
 
 }  // namespace host

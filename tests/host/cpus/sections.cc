@@ -1,10 +1,11 @@
-// CPUs for ThreadSanitizer: what has interrupts off on a CPU holds the CPU's mutex, and so comes
-// after what had them off there before. That is the order which the hardware gives, and there is no
-// other but locks and atomic operations: what two CPUs touch in their sections without either is
-// reported.
+// CPUs for ThreadSanitizer. A thread that turns interrupts off locks the mutex of its CPU. So for
+// ThreadSanitizer, two interrupts-off regions on one CPU are ordered, as on real hardware. All
+// other accesses are ordered only by locks and atomic operations. So ThreadSanitizer reports a race
+// if two CPUs access the same data and rely only on interrupts being off.
 //
-// Threads are tasks. Now and then one finds itself on another CPU when it turns interrupts off, as
-// a preemptible task may. A call to each CPU runs on the caller's thread, in a section of that CPU.
+// A thread represents a preemptible task: when it turns interrupts off, it sometimes moves to
+// another CPU first. slab_os_on_each_cpu() calls the function for each CPU on the caller's thread,
+// which holds that CPU's mutex during the call.
 #include <array>
 #include <barrier>
 #include <mutex>
@@ -23,7 +24,7 @@ namespace {
 
 std::array<std::mutex, SLAB_OS_MAX_CPUS> sections;
 constexpr unsigned kSectionsBetweenMoves = 200;
-thread_local unsigned move_among = 0;  // CPUs 0 … move_among - 1; 0: stays
+thread_local unsigned move_among = 0;  // the thread moves among CPUs 0 to move_among - 1; 0: never
 
 }  // namespace
 

@@ -1,10 +1,10 @@
 /* The host's part of slab_os.h: threads are CPUs, and a signal is the interrupt. C and C++.
  *
- * Interrupts off means that the signal's handler notes that it came and returns; it is delivered
- * when they are on again.
+ * If interrupts are off, the signal handler only sets `pending`. When interrupts are turned on
+ * again, host_interrupt_deliver() takes the interrupt.
  *
- * Under ThreadSanitizer, which must see what orders the accesses of two threads, having interrupts
- * off means holding a mutex of the CPU (sections.cc).
+ * Under ThreadSanitizer a thread with interrupts off holds the mutex of its CPU, so that the
+ * sanitizer sees the order of accesses on one CPU (sections.cc).
  */
 #pragma once
 
@@ -18,9 +18,11 @@ struct host_cpu {
   unsigned id;
   volatile int interrupts_off;
   volatile int pending;
-  unsigned sections_left; /* until an interrupt is taken at the end of a section, as if it had come
-                             inside; 0: none */
-  unsigned place;         /* where the CPU is, as a test says: stands for a stack */
+  /* Decremented each time that interrupts are turned on. When this counter reaches 0, an interrupt
+   * is taken, as if it had come while interrupts were off. While it is 0, no interrupt is planned.
+   */
+  unsigned sections_left;
+  unsigned place; /* set by a test: slab_os_note_place() records it instead of a stack */
 };
 extern __thread struct host_cpu host_cpu;
 void host_interrupt_deliver(void);

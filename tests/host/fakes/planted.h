@@ -1,4 +1,4 @@
-// Bugs planted on purpose, on the host: asleep until a test wakes one.
+// Planted bugs on the host. A test turns a bug on with wake().
 #pragma once
 
 #include "core/planted.h"

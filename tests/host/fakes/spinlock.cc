@@ -1,6 +1,6 @@
-// Spinlocks where threads are the CPUs and nothing interrupts them: turning interrupts off does
-// nothing that another thread could see, so that ThreadSanitizer sees the locks alone. And
-// sleeping.
+// Spinlocks and wait queues for tests in which threads represent CPUs that take no interrupts.
+// Turning interrupts off does nothing here, so for ThreadSanitizer only locks and atomic operations
+// order accesses.
 #include <sched.h>
 
 #include "core/sleep.h"
@@ -21,7 +21,7 @@ void Spinlock::unlock() {
   owner_.store(0, std::memory_order_release);
 }
 
-// Wakes up all the time; a test can say that a signal waits.
+// WaitQueue::sleep() returns at once. A test sets host_signal_waits to simulate a pending signal.
 std::atomic<bool> host_signal_waits{false};
 Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds) {
   guard_lock.unlock();

@@ -1,4 +1,4 @@
-// All records of a table at one moment.
+// Takes a snapshot of a table: returns its records, and stores its counters in *counters.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,6 +13,6 @@ inline std::vector<TraceRecord> copy_of(TraceTable& table, TraceCounters* counte
   EXPECT_TRUE(snapshot.open(table).ok());
   *counters = snapshot.counters();
   snapshot.visit([&](const TraceRecord& record) { records.push_back(record); });
-  EXPECT_EQ(records.size(), counters->live());
+  EXPECT_EQ(records.size(), counters->live);
   return records;
 }

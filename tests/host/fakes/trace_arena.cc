@@ -76,7 +76,7 @@ int symbol_format(char* buffer, size_t size, uint64_t return_address) {
   return snprintf(buffer, size, "f%llx", static_cast<unsigned long long>(return_address & 0xffff));
 }
 
-int kmem_fault(enum kmem_fault_site, const void*, size_t, int) {
+int kmem_inject(enum kmem_inject_site, const void*, size_t, int) {
   return 0;
 }
 

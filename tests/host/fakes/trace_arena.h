@@ -1,18 +1,18 @@
-// Arenas for the tracer's own page memory (trace_memory.cc) on the host, with failures injected
-// into each allocation in turn.
+// Fake arenas, from which trace_memory.cc takes the tracer's own memory on the host. A test can
+// make any single allocation fail.
 #pragma once
 
 #include <cstdint>
 
 namespace trace_arena {
 
-// Pages of the arena `trace` that are out.
+// Returns the number of allocated pages of the arena `trace`.
 uint64_t pages_out();
-// Blocks straight from the page arena that are out.
+// Returns the number of allocated blocks that come directly from the page arena.
 uint64_t blocks_out();
-// From now on allocation number `nth` (from 0) fails, of pages and blocks counted together.
+// Makes allocation number `nth` from now on (the first is 0) fail. Pages and blocks count together.
 void fail_nth(uint64_t nth);
-// Allocations, with those that failed, since the last call of fail_nth().
+// Returns the number of allocations, including failed ones, since the last call of fail_nth().
 uint64_t allocations();
 
 }  // namespace trace_arena

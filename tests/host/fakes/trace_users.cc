@@ -1,4 +1,5 @@
-// Users of the tables of stacks and contexts, of which nothing is forgotten here.
+// Fakes of trace_users_add() and trace_users_drop(). They only set StoreHolder::is_user_. In tests
+// with these fakes, no sweep removes unused stacks and contexts.
 #include "store/shared_tables.h"
 
 class StoreHolders {

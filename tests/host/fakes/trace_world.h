@@ -1,24 +1,27 @@
-// What the tracer's tables want of the kernel, on the host: pages that can run out, symbols, error
-// strings.
+// Fakes of the kernel services that the tracer's tables need: trace memory that a test can make run
+// out, symbols, error strings.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 struct TraceWorld {
-  // Pages of trace memory and blocks of the page arena that are out.
+  // The number of allocated pages of trace memory, and the number of allocated blocks of the page
+  // arena.
   static uint64_t pages_out();
   static uint64_t blocks_out();
-  // From now on `percent` of the requests for trace pages, and for blocks, fail.
+  // fail_pages() makes `percent` percent of all further requests for trace pages fail, at random;
+  // fail_blocks() does this for requests for blocks.
   static void fail_pages(unsigned percent);
   static void fail_blocks(unsigned percent);
-  // From now on allocation number `nth` (from 0) fails, of pages and blocks counted together.
+  // Makes allocation number `nth` from now on (the first is 0) fail. Pages and blocks count
+  // together.
   static void fail_nth(uint64_t nth);
-  // From now on `function` is called before each block is allocated: as if another CPU did
-  // something just then. nullptr: nothing is.
+  // Makes each further allocation of a block call function() first. So a test can do, at that
+  // moment, what another CPU might do. nullptr: nothing is called.
   static void before_blocks(void (*function)());
-  // Whether allocation number `nth` has failed.
+  // Returns true if the allocation that fail_nth() chose has failed.
   static bool nth_failed();
-  // The last error string.
+  // Returns the last error string.
   static std::string error();
 };

@@ -1,8 +1,9 @@
-// Prints, for each file, what speedscope's own importer makes of it: node totals.mjs BUNDLE FILE…
-// One line of JSON for each: {"total": …, "unit": "bytes", "frames": […]}.
+// node totals.mjs BUNDLE FILE…: imports each file with speedscope's own importer, and prints a line of JSON for each:
+// {"total": …, "unit": "bytes", "frames": […]}.
 //
-// The npm package has nothing but the application, in one file. It hands its importers to itself as properties of an object: who defines
-// these is watched. The application then fails for want of a page, which is no matter.
+// The npm package has only the bundled application, BUNDLE, which exports nothing. But the bundle defines its importer functions by
+// Object.defineProperty on an internal object, so a replaced defineProperty finds that object. The application then fails because there is
+// no HTML document; this error is ignored.
 import { readFileSync } from 'node:fs'
 import vm from 'node:vm'
 
@@ -22,7 +23,7 @@ try {
 } catch (error) {
   if (!/document/.test(error.message)) throw error
 }
-await null // the importers are ready after what was begun
+await null // lets the bundle's pending promises run: the importers are ready after them
 
 for (const file of files) {
   const data = readFileSync(file)

@@ -1,11 +1,12 @@
-// The flame graph, drawn by d3-flame-graph; and what that lacks: the keyboard, names for screen readers, differences.
+// The flame graph, drawn by d3-flame-graph, with additions: the keyboard, names for screen readers,
+// differences.
 import flamegraph from "d3-flame-graph";
 import { select } from "d3-selection";
 import { amountText, MEASURES, plural } from "./profile.js";
 import { buildTree } from "./tree.js";
 
 const CELL = 22; // pixels of a frame's height
-const MOST_FRAMES = 1500; // drawn at once; a browser takes about a millisecond for each
+const MOST_FRAMES = 1500; // largest number of frames that are drawn at once; a browser takes about a millisecond for each
 
 // Frames are light and their text dark, in the dark page too.
 const HUES = { root: [220, 8], kernel: [32, 90], program: [205, 75], source: [150, 40], rest: [220, 8] };
@@ -28,13 +29,14 @@ function colour(node, difference, measure) {
   return `hsl(${hue + (hash(data.name) % 21) - 10} ${saturation}% ${72 + (hash(data.name) % 9)}%)`;
 }
 
-// The nodes that are highlighted, without those below them.
+// Returns the highlighted nodes at or below `node` that have no highlighted ancestor at or below `node`.
 function highest(node) {
   return node.highlight ? [node] : (node.children ?? []).flatMap(highest);
 }
 
 export class Flame {
-  // `tell(text)`: what is known of the frame that is pointed at, or null. `zoomed(node)`: the frame that is whole now, null for all.
+  // Calls tell(text) with the description of the frame under the pointer, or null if there is none.
+  // Calls zoomed(node) with the data of the zoomed frame, or null if all frames are shown.
   constructor(parent, profile, { tell, zoomed }) {
     Object.assign(this, { parent, profile, tell, zoomed, words: "" });
     this.chart = null;
@@ -56,7 +58,7 @@ export class Flame {
       .setLabelHandler((node) => this.label(node))
       .setDetailsHandler((text) => this.tell(text))
       .onClick((node) => this.drawn(node));
-    this.chart.minFrameSize(this.parent.clientWidth); // until it is known how many there are
+    this.chart.minFrameSize(this.parent.clientWidth); // until fit() has counted the frames
     select(this.parent).datum(tree.root).call(this.chart);
     this.root = select(this.parent).datum();
     this.svg = this.parent.querySelector("svg");
@@ -68,7 +70,7 @@ export class Flame {
     return tree;
   }
 
-  // Before `node` is made whole: how narrow a frame may be, so that no more than MOST_FRAMES are drawn.
+  // Called before a zoom to `node`: sets the minimum width of a frame, so that at most MOST_FRAMES are drawn.
   fit(node) {
     if (!node) return;
     const widths = node.descendants().map(({ data }) => (data.value / node.data.value) * this.chart.width()).sort((a, b) => b - a);
@@ -119,7 +121,7 @@ export class Flame {
     this.zoomed(node === this.root ? null : node.data);
   }
 
-  // Names, levels and the place of the keyboard for the frames that are drawn now; the height that they need.
+  // Sets names, levels and the keyboard's position of the frames that are drawn now, and their height.
   decorate() {
     let depth = 0;
     const { label, current } = { label: (node) => this.label(node), current: this.current };

@@ -1,4 +1,5 @@
-// What is alive by the mark that it was allocated in: a bar for each mark, and a line for the sum up to it, on one scale.
+// Live objects by the mark of their allocation: a bar for each mark, and a line for the running
+// sum, on one scale.
 import { scaleLinear } from "d3-scale";
 import { select } from "d3-selection";
 import { amountText, element, number, roughly, sum } from "./profile.js";
@@ -6,7 +7,8 @@ import { amountText, element, number, roughly, sum } from "./profile.js";
 const HEIGHT = 190;
 const MARGIN = { top: 10, right: 12, bottom: 34, left: 70 };
 
-// [[mark, amount]…] of the stacks, one for each column, also where nothing is.
+// Returns [[first mark, sum of the stacks' amounts], …], one for each column of `width` marks. `index`
+// selects bytes or objects. A column without objects has the amount 0.
 function columns(stacks, index, marks, width) {
   const amounts = new Map();
   for (const stack of stacks) for (const [mark, ...amount] of stack.marks) amounts.set(mark, (amounts.get(mark) ?? 0) + amount[index]);
@@ -37,7 +39,7 @@ function draw(figure, bars, line, profile, measure, title) {
   if (width <= MARGIN.left + MARGIN.right) return;
   const values = [...bars, ...line].map(([, value]) => value);
   const most = Math.max(1, ...values.map(Math.abs));
-  const unit = measure === "bytes" ? 1024 ** Math.floor(Math.log2(most) / 10) : 1; // ticks are round in it
+  const unit = measure === "bytes" ? 1024 ** Math.floor(Math.log2(most) / 10) : 1; // ticks are round numbers of this unit
   const inUnits = scaleLinear().domain([Math.min(0, ...values) / unit, Math.max(measure === "bytes" ? 0 : 1, ...values) / unit]).nice(4)
     .range([HEIGHT - MARGIN.bottom, MARGIN.top]);
   const y = (value) => inUnits(value / unit);

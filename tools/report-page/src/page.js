@@ -1,4 +1,5 @@
-// Puts the page together: what is chosen, searched and zoomed in one part shows in the others.
+// Connects the parts of the page: the flame graph, the table and the growth chart all show the chosen
+// measure, the words of the search, and the zoomed frame or the opened stack.
 import "./page.css";
 import { Flame, legend } from "./flame.js";
 import { Growth } from "./growth.js";
@@ -6,7 +7,7 @@ import { amountText, element, number, plural, readProfile, roughly, sum } from "
 import { Table } from "./table.js";
 import { stacksBelow } from "./tree.js";
 
-const LOSSES = 4; // shown at once
+const LOSSES = 4; // losses that are shown before "and … more" is opened
 
 const byId = (id) => document.getElementById(id);
 const profile = readProfile(byId("profile"));
@@ -103,7 +104,7 @@ function listen() {
     else return;
     showFlame();
   });
-  let waiting = 0; // until the typing pauses
+  let waiting = 0; // timer that runs until the typing pauses
   byId("search").addEventListener("input", () => {
     clearTimeout(waiting);
     waiting = setTimeout(search, 120);

@@ -1,7 +1,8 @@
-// The profile that stele/report/page.py put into the page, and how its numbers are written.
+// Reads the profile that stele/report/page.py has put into the page, and formats its numbers.
 //
-// A stack is all that one source (cache, arena, kind of references) has from one stack of the kernel and one of a program, innermost
-// frames first. Amounts are pairs [bytes, objects]; those of a difference may be negative.
+// A stack of the profile represents all objects of one source (cache, arena, kind of references) that
+// have the same kernel stack and the same user stack; frames are in order, the innermost first.
+// An amount is a pair [bytes, objects]; in a difference both may be negative.
 
 export const MEASURES = ["bytes", "objects"];
 
@@ -20,7 +21,8 @@ export function readProfile(element) {
   return profile;
 }
 
-// Whether a stack has the words, in lower case, anywhere in its names. The text that is looked through is made when first wanted.
+// True if the names of the stack's source, frames, files and processes contain `words`, which are in
+// lower case. The first call for a stack joins these names to stack.text.
 export function stackMatches(stack, words) {
   stack.text ??= [stack.source, stack.name, ...stack.processes.map(([name]) => name), ...[...stack.kernel, ...stack.user].flatMap(
     (frame) => [frame.name, frame.place, frame.module])].join("\n").toLowerCase();
@@ -31,7 +33,7 @@ export function sum(stacks, index) {
   return stacks.reduce((total, stack) => total + stack.amount[index], 0);
 }
 
-// "1,234"; with a sign if it is of a difference.
+// "1,234"; with a sign in a difference.
 export function number(value, signed = false) {
   const text = Math.abs(value).toLocaleString("en", { maximumFractionDigits: 0 });
   return value < 0 ? `\u2212${text}` : signed && value > 0 ? `+${text}` : text;
@@ -42,7 +44,7 @@ export function amountText([bytes, objects], signed) {
   return bytes ? `${number(bytes, signed)} bytes in ${count}` : count;
 }
 
-// "1.5 MiB", for what is read at a glance.
+// The number of bytes with three digits and a unit: "1.5 MiB".
 export function roughly(bytes, signed) {
   const power = Math.min(6, Math.floor(Math.log2(Math.max(1, Math.abs(bytes))) / 10));
   const scaled = Math.abs(bytes) / 1024 ** power;
@@ -54,7 +56,7 @@ export function plural(count, noun, nouns = `${noun}s`) {
   return `${number(count)} ${count === 1 ? noun : nouns}`;
 }
 
-// An element with text and attributes. Text is never markup.
+// Returns a new element with this text, attributes and children. The text is not parsed as HTML.
 export function element(name, text = "", attributes = {}, ...children) {
   const made = document.createElement(name);
   if (text) made.textContent = text;

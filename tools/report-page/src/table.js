@@ -1,7 +1,8 @@
-// The table of stacks: sorted at a column, filtered by the search and the zoom, a row opens to all that is known of its stack.
+// The table of stacks: sorted by a column, and filtered by the words of the search and the zoomed
+// frame. A row can be opened to show all details of its stack.
 import { amountText, element, number, plural, stackMatches } from "./profile.js";
 
-const ROWS = 200; // shown at once
+const ROWS = 200; // rows that are shown before the user asks for more
 
 function marksText(stack) {
   return stack.firstMark === stack.lastMark ? `${stack.firstMark}` : `${stack.firstMark}\u2013${stack.lastMark}`;
@@ -13,7 +14,7 @@ function processText(stack) {
 }
 
 export class Table {
-  // `selected(stack)`: the one that was opened last, or null.
+  // Calls selected(stack) with the stack whose row was opened last, or null if none is open.
   constructor(profile, { selected }) {
     Object.assign(this, { profile, selected, words: "", within: null, opened: null, shown: ROWS });
     const oldest = (stack) => Math.max(...stack.ages.map(([age]) => age));
@@ -55,7 +56,7 @@ export class Table {
     this.show();
   }
 
-  // Only these stacks, a Set; all if null. `name`: of the frame that they lie in.
+  // Shows only the stacks in the Set `stacks`; all stacks if null. `name`: the name of the zoomed frame.
   zoom(stacks, name) {
     this.within = stacks && { stacks, name };
     this.shown = ROWS;
@@ -116,7 +117,7 @@ export class Table {
   }
 }
 
-// All that is known of a stack.
+// Returns an element with all details of a stack.
 function whole(stack, profile) {
   const signed = profile.difference;
   const parts = [];

@@ -1,11 +1,12 @@
-// The tree that the flame graph shows: stacks with common callers, or with the common allocating function, put together.
+// Builds the tree of the flame graph: merges stacks that have the same outermost callers (order
+// "callers"), or the same source and innermost functions.
 //
-// A node is as wide as what changed below it, growth and shrinkage added, since a width cannot be negative; its colour has the sum, in
-// which they cancel. Without negative numbers that is the same.
+// In a difference, a node's width is the sum of the stacks' growth and shrinkage, both counted as
+// positive, since a width cannot be negative. The node's colour shows the net change.
 import { MEASURES } from "./profile.js";
 
-const MOST_STACKS = 5000; // more frames than a browser draws quickly; most would be narrower than a pixel
-const MOST_FRAMES = 200; // of a stack
+const MOST_STACKS = 5000; // a browser would take too long for more stacks, and their frames would be narrower than a pixel
+const MOST_FRAMES = 200; // largest number of frames of a stack
 
 function pathOf(stack, order) {
   const kernel = stack.kernel.map((frame) => ({ name: frame.name, kind: "kernel", place: frame.place }));
@@ -33,7 +34,7 @@ function finish(node) {
   delete node.below;
 }
 
-// {root, leftOut: stacks that are one node, "(smaller stacks)"}
+// Returns {root, leftOut: number of stacks in the node "(smaller stacks)", without: number of stacks whose amount of this measure is 0}.
 export function buildTree(stacks, measure, order) {
   const index = MEASURES.indexOf(measure);
   const root = newNode({ name: "all", kind: "root" });

@@ -1,7 +1,7 @@
-"""gdb's side of Stele: what the kernel's memory says, of a guest that runs and of a core. docs/debugging.md is for users.
+"""Commands for gdb that read the kernel's memory, of a running guest or of a core. docs/debugging.md is the documentation for users.
 
-`commands` are gdb's commands; each makes a Kernel (memory.py), a view of memory as it lies, and forgets it. Types and fields come from the
-debugging information. Parts, each a file:
+commands.py has the commands. Each command makes a Kernel (memory.py), which reads memory and caches it until the command ends. Types and fields
+come from the ELF file's debugging information. The files:
 
     memory     reads memory, and decodes it by type
     symbols    the kernel's own table of symbols
@@ -9,15 +9,15 @@ debugging information. Parts, each a file:
     arenas     arenas and their segments
     tasks      tasks, CPUs, stacks and backtraces
     traces     records, stacks and contexts of traces
-    dump_text  the text of a dump; sampling: what records of a sampled trace stand for
+    dump_text  the text of a dump; sampling: the estimates from a sampled trace
     kmemstat   the table of caches and arenas
-    source     addresses of code with their places in the source
-    whatis     what an address is
-    memory_map where live objects and roots are, told to build/tools/stele-reach
-    reach      asks that program, which looks through all of memory
+    source     code addresses with files and lines
+    whatis     explains an address
+    memory_map live objects and roots, for build/tools/stele-reach
+    reach      asks stele-reach, which searches all of memory
     typed      names of objects, fields and variables
-    unreachable, refs, alive   what nobody can reach; where references lie; what points to an object, and the path to it
+    unreachable, refs, alive   unreachable objects; locations of references; pointers to an object, and the path to it
     ref_classes                classes of references
 
-A word of memory is an int here, not a gdb.Value, of which each is a call into gdb and back.
+In these files a word of memory is an int, not a gdb.Value, because every use of a gdb.Value is a slow call into gdb.
 """

@@ -1,12 +1,12 @@
-"""Why an object is alive: what points to it, and the shortest path to it from a root, in the names of types and fields."""
+"""Says why an object is alive: lists the pointers to the object and the shortest path to it from a root, with names of types and fields."""
 from stele.debugger.reach import ask
 from stele.debugger.typed import Names
 
-_STEPS = 16  # of a path that are shown, at either end
+_STEPS = 16  # steps that are shown at each end of a path
 
 
 def why_alive(kernel, addresses):
-    """{address: lines} of those that lie in objects; the path of live ones. Unreadable."""
+    """Returns {address: lines} for those of `addresses` that are in objects. The lines of a live object include a path. Unreadable."""
     questions = [word for address in addresses for word in ("holders", f"{address:x}", "path", f"{address:x}")]
     if not questions:
         return {}
@@ -44,9 +44,9 @@ def _path(names, links, target):
 
 
 def _holder(names, kind, place):
-    """ "Process 0x… .fds", or the root that it is."""
+    """Returns the name of a word that has a pointer: "Process 0x… .fds", or the name of a root."""
     if kind == "owner":
-        return "a root that its owner names"
+        return "a root that its owner reports"
     if kind == "walker":
         return f"{names.object(place.owner, place.item)}, by its walker"
     if place.owner:

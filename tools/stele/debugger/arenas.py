@@ -19,7 +19,8 @@ class Arena:
             yield Cache.at(self.kernel, address)
 
     def direct(self):
-        """(bytes, live, allocations, frees) of direct callers: what quantum caches serve too, but no spans; direct_stats()."""
+        """Returns (allocated bytes, live objects, allocations, frees) of direct callers, like direct_stats() of the kernel: includes objects of the
+        arena's quantum caches, and leaves out spans that caches and other arenas have taken."""
         arena = self.structure
         size, allocations, frees = arena.allocated_bytes, arena.allocations, arena.frees
         for cache in self.quantum_caches():
@@ -30,11 +31,11 @@ class Arena:
         return max(size - arena.span_bytes, 0), max(allocations - frees, 0), allocations, frees
 
     def segments(self):
-        """Free and allocated ones."""
+        """The free and the allocated segments."""
         return [segment for segment, _ in self.kernel.once(_segments_in_order, self.structure.first)[1]]
 
     def segment_at(self, address):
-        """(segment, its kind as "kAllocated") that an address lies in, no span; None."""
+        """Returns (segment, kind such as "kAllocated") of the free or allocated segment that contains the address; None if there is none."""
         starts, segments = self.kernel.once(_segments_in_order, self.structure.first)
         place = bisect.bisect_right(starts, address) - 1
         if place < 0 or address >= starts[place] + segments[place][0].size:
@@ -43,7 +44,7 @@ class Arena:
 
 
 def _segments_in_order(kernel, first):
-    """([where each begins], [(segment, kind)]) of the arena whose first tag is given."""
+    """Returns ([start of each segment], [(segment, kind)]) in order of addresses, for the arena whose list of tags begins at `first`."""
     kinds = enumerators("arena_impl::SegmentKind")
     tags = ((segment, kinds.get(segment.kind, "")) for segment in kernel.list_from("arena_impl::Segment", first))
     segments = sorted((tag for tag in tags if not tag[1].endswith("Span")), key=lambda tag: tag[0].start)
@@ -51,6 +52,6 @@ def _segments_in_order(kernel, first):
 
 
 def all_arenas(kernel):
-    """In order of creation, without those that are being made."""
+    """Returns all arenas in order of creation, except arenas that are still being created."""
     first = kernel.variable("first_arena")
     return [Arena(kernel, structure) for structure in kernel.list_from("struct arena", first, "next_arena") if structure.announced]

@@ -1,7 +1,7 @@
 """Caches: kern/src/slab.c, slab_layer.c, slab_magazine.c, slab_check.c.
 
-Where an object of a page-backed cache lies follows from its slab; whether it is live does not lie in any one place: what the slabs have given
-out, and is in no magazine of a CPU or of the depot, is live.
+An object of a page-backed cache is at an address that its slab determines. An object is live if it is
+neither in the free list of its slab nor in a magazine of a CPU or of the depot.
 """
 import bisect
 
@@ -15,7 +15,7 @@ def cpu_count(kernel):
 
 
 class Slab:
-    """The slab that an address lies in: a page-backed one by the page's descriptor."""
+    """A slab of a cache. `structure` is a kmem_slab; for a slab with run-time checks, the kmem_slab in a checked_slab."""
 
     def __init__(self, cache, structure):
         self.cache, self.structure, self.address = cache, structure, structure.address
@@ -25,14 +25,14 @@ class Slab:
         self.base = structure.base
 
     def object_at(self, address):
-        """The object that an address lies in; None if it lies before, between or behind them."""
+        """The object at an address; None if the address is before, between or after the objects."""
         index, offset = divmod(address - self.base, self.stride)
         if not 0 <= index < self.count or offset >= self.cache.structure.object_size:
             return None
         return self.base + index * self.stride
 
     def state_of(self, item):
-        """That of an object of a checked slab, as "FREE"."""
+        """The state of an object of a checked slab, for example "FREE"."""
         states = Layout.of("struct checked_slab").offset("states")
         index = (item - self.base) // self.stride
         return enumerators("enum state").get(self.cache.kernel.read(self.address + states + index, 1)[0], "?")
@@ -41,11 +41,11 @@ class Slab:
         return range(self.base, self.base + self.count * self.stride, self.stride)
 
     def is_free(self, item):
-        """Whether the object lies free in the slab."""
+        """True if the object is free in the slab."""
         return item in self.free_items()
 
     def free_items(self):
-        """Those that lie free in the slab."""
+        """The objects that are free in the slab."""
         kernel = self.cache.kernel
         if self.structure.checked:
             return [item for item in self.items() if self.state_of(item) in ("FREE", "QUARANTINED")]
@@ -69,11 +69,11 @@ class Cache:
         self.address, self.name = structure.address, structure.name.decode("ascii", "replace")
 
     def cpus(self):
-        """What each CPU has of it."""
+        """Returns the cache's struct kmem_cpu of each CPU."""
         return self.kernel.array("struct kmem_cpu", self.structure.address_of("cpu"), cpu_count(self.kernel))
 
     def counts(self):
-        """(allocations, frees) ever."""
+        """Returns the numbers of all (allocations, frees) since the cache was created."""
         cpus = self.cpus()
         mask = (1 << 64) - 1
         return sum(cpu.allocations for cpu in cpus) & mask, sum(cpu.frees for cpu in cpus) & mask
@@ -90,7 +90,7 @@ class Cache:
         return not self.structure.flags & constant("KMC_NOTOUCH")
 
     def slabs(self):
-        """The slabs that are not checked."""
+        """Yields the slabs without run-time checks."""
         for place in _LISTS:
             for structure in self.kernel.list_from("struct kmem_slab", self.structure.slabs[constant(place)]):
                 yield Slab(self, structure)
@@ -103,13 +103,13 @@ class Cache:
             address = self.kernel.word(address + following + 16 * constant("ALL"))
 
     def slab_around(self, address):
-        """The same as slab_of() for a cache that is not page-backed."""
+        """Returns the Slab of this cache that contains the address; None if there is none. For caches that are not page-backed."""
         starts, slabs = self.kernel.once(_slabs_in_order, self.address)
         place = bisect.bisect_right(starts, address) - 1
         return slabs[place] if place >= 0 and address < starts[place] + slabs[place].size else None
 
     def idle_in(self, item):
-        """Where a free object idles, in words; None if it is in no magazine."""
+        """Says in which magazine the free object `item` is; None if it is in no magazine."""
         for number, cpu in enumerate(self.cpus()):
             for magazine, rounds in (("loaded", cpu.rounds), ("previous", cpu.previous_rounds)):
                 if item in self.rounds(getattr(cpu, magazine), rounds):
@@ -120,7 +120,7 @@ class Cache:
         return None
 
     def magazines(self):
-        """(address, rounds) of all magazines of the CPUs and the depot."""
+        """Yields (address, number of objects) for each magazine of the CPUs and of the depot."""
         for cpu in self.cpus():
             yield from ((magazine, rounds) for magazine, rounds in ((cpu.loaded, cpu.rounds), (cpu.previous, cpu.previous_rounds)) if magazine)
         for first in (self.structure.full.first, self.structure.empty.first, self.structure.misfits):
@@ -136,18 +136,18 @@ class Cache:
 
 
 def all_caches(kernel):
-    """In order of creation, with those that are destroyed and have live objects."""
+    """All caches in order of creation, including destroyed ones with live objects."""
     return [Cache(kernel, structure) for structure in kernel.list_from("struct kmem_cache", kernel.variable("first_cache"))]
 
 
 def _slabs_in_order(kernel, cache):
-    """([where each begins], [Slab]) of the cache at an address."""
+    """Returns ([start of each slab], [Slab]) in order of addresses, for the cache at the address `cache`."""
     slabs = sorted(Cache.at(kernel, cache).slabs(), key=lambda slab: slab.base)
     return [slab.base - slab.structure.colour for slab in slabs], slabs
 
 
 def slab_of(kernel, address):
-    """The Slab of the page that an address of the direct map lies in; None."""
+    """Returns the Slab that contains the address, which is in the direct map; None if its page belongs to no slab."""
     page = page_of(kernel, address)
     if not page or not page.slab:
         return None
@@ -156,7 +156,7 @@ def slab_of(kernel, address):
 
 
 def page_of(kernel, address):
-    """The descriptor of the page frame; None for what is not in the direct map, or no memory."""
+    """Returns the descriptor of the page at an address of the direct map; None if the address is outside of the direct map or of memory."""
     frame = (address - kernel.constant("direct_map_base")) // kernel.constant("page_size")
     if not 0 <= frame < kernel.variable("frames", "pages.cc"):
         return None

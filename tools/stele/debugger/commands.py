@@ -20,9 +20,9 @@ from stele.tracedump_writer import tracedump_bytes
 
 
 class _Command(gdb.Command):
-    """A command whose work is lines(kernel, words); what is not as it should be is one line, no traceback."""
+    """A command that prints lines(kernel, words). If it fails, it prints one line, without a traceback."""
 
-    words = (0, 0)  # how many there are at least and at most
+    words = (0, 0)  # minimum and maximum number of the command's arguments
 
     def __init__(self):
         super().__init__(self.name, gdb.COMMAND_DATA)
@@ -40,7 +40,8 @@ class _Command(gdb.Command):
 
 class KmemCaches(_Command):
     """kmem-caches
-    Arenas and caches, as #mem/kmemstat has them."""
+    Arenas and caches, like #mem/kmemstat.
+    """
 
     name = "kmem-caches"
 
@@ -49,7 +50,8 @@ class KmemCaches(_Command):
 
 
 def _trace_of(kernel, owner):
-    """(Source or None, places of references) of a cache, arena or class of references."""
+    """Returns (Source, locations of references) for a cache, arena or class of references; the Source is None if `owner` has no trace. A location is
+    (stack, number, object, text)."""
     traces = kernel.once(Traces)
     if not isinstance(owner, RefClass) or not owner.structure.trace:
         return traces.source_of(owner), []
@@ -60,7 +62,8 @@ def _trace_of(kernel, owner):
 
 class KmemTrace(_Command):
     """kmem-trace NAME
-    What `cat #mem/kmemtrace/NAME` would print."""
+    The text of `cat #mem/kmemtrace/NAME`.
+    """
 
     name, words = "kmem-trace", (1, 1)
 
@@ -80,7 +83,9 @@ class KmemTrace(_Command):
 
 class KmemTracedump(_Command):
     """kmem-tracedump FILE
-    Writes to FILE what `cat #mem/tracedump` would print, as far as memory has it: scripts/report reads it."""
+    Writes to FILE what `cat #mem/tracedump` would print, with the records that are in memory.
+    scripts/report reads the file.
+    """
 
     name, words = "kmem-tracedump", (1, 1)
 
@@ -98,7 +103,8 @@ class KmemTracedump(_Command):
 
 class KmemUnreachable(_Command):
     """kmem-unreachable
-    Live objects that nobody can reach any more, as `cat #mem/unreachable` has them."""
+    Lists live objects that no pointer leads to any more, like `cat #mem/unreachable`.
+    """
 
     name = "kmem-unreachable"
 
@@ -108,7 +114,9 @@ class KmemUnreachable(_Command):
 
 class KmemRefs(_Command):
     """kmem-refs CLASS
-    References of a class, as ref.chan, that were taken while it was traced and have not been put: who took them, and where they lie now."""
+    Lists references of a class such as ref.chan that were taken while the class was traced, and have
+    not been put: the stack and the process that took each reference, and where the reference is now.
+    """
 
     name, words = "kmem-refs", (1, 1)
 
@@ -118,7 +126,7 @@ class KmemRefs(_Command):
 
 class Tasks(_Command):
     """tasks
-    All tasks: number, process, state, CPU, name, address."""
+    All tasks: number, process, state, CPU, name, address. The number of a thread's task is the thread's id."""
 
     name = "tasks"
 
@@ -131,8 +139,10 @@ class Tasks(_Command):
 
 class Backtrace(_Command):
     """bt [TASK]
-    The stack of a task: its number, name or address, as `tasks` has them. Without a task, or with an option or COUNT as gdb's own
-    `backtrace` has it, that of the thread that is selected."""
+    Shows the stack of a task. TASK is the task's number, name or address, as `tasks` prints them.
+    Without TASK, or with options of gdb's command `backtrace`, runs gdb's `backtrace`, which shows the
+    stack of the selected CPU.
+    """
 
     name, words = "bt", (0, 16)
 
@@ -151,7 +161,9 @@ class Backtrace(_Command):
 
 class KmemWhatis(_Command):
     """kmem-whatis ADDRESS…
-    What lies at an address: the object and whether it is live, who allocated it if that is traced, or whatever else it is."""
+    Explains what is at an address. For an object: its state, who allocated it if that was traced, the
+    pointers to it, and a path to it.
+    """
 
     name, words = "kmem-whatis", (1, 1 << 16)
 
@@ -161,7 +173,7 @@ class KmemWhatis(_Command):
             try:
                 address = _address(word)
                 answers[address] = list(whatis(kernel, address))
-            except Unreadable as error:  # of one address; the others have their answers
+            except Unreadable as error:  # answer the other addresses; report the first error at the end
                 failed = failed or error
         reasons = {}
         try:
@@ -175,7 +187,7 @@ class KmemWhatis(_Command):
 
 
 def _address(word):
-    """A number in gdb's expression language."""
+    """Returns the value of an expression of gdb. Unreadable."""
     try:
         return int(gdb.parse_and_eval(word).cast(gdb.lookup_type("unsigned long")))
     except gdb.error as error:
@@ -184,7 +196,9 @@ def _address(word):
 
 class Type(gdb.Command):
     """type TEXT
-    Types a line at the console of the guest that `make gdb` has booted; the guest takes it when it goes on."""
+    Types a line at the console of the guest that `make gdb` has booted; the guest reads it when it
+    continues.
+    """
 
     def __init__(self):
         super().__init__("type", gdb.COMMAND_RUNNING)

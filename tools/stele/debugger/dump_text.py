@@ -1,9 +1,11 @@
-"""The text of a dump, as kern/src/trace/dump/trace_text.cc writes it."""
+"""The text of a dump, like that of kern/src/trace/dump/trace_text.cc."""
+from dataclasses import replace
 from itertools import groupby
 
 from stele.debugger import sampling
+from stele.tracedump import counters_line, object_line
 
-OBJECTS_SHOWN, CONTEXTS_SHOWN, USER_STACKS_SHOWN, PLACES_SHOWN = 100, 8, 8, 8  # of each group: TraceDetails, TraceText
+OBJECTS_SHOWN, CONTEXTS_SHOWN, USER_STACKS_SHOWN, PLACES_SHOWN = 100, 8, 8, 8  # the limits for a group in TraceDetails and TraceText
 
 
 class Group:
@@ -15,7 +17,7 @@ class Group:
 
 
 def groups_of(source):
-    """Those with most bytes first."""
+    """Returns the records of a Source as Groups, one for each stack; the Group with most bytes is first."""
     by_stack = {}
     for record in source.records:
         by_stack.setdefault(record.stack, []).append(record)
@@ -24,16 +26,13 @@ def groups_of(source):
 
 
 def dump_text(traces, source, symbols, places=()):
-    """The lines of #mem/kmemtrace/NAME. `traces`: has stacks and contexts by number, and the time `now`; `places`: (stack, number, object,
-    where it lies, "" if nowhere) of each reference."""
+    """Yields the lines of #mem/kmemtrace/NAME. `traces` has stacks and contexts by number, and the time `now`. `places`: for each reference (stack,
+    number, object, location as text, or "" if the reference was not found)."""
     groups = groups_of(source)
     options = "".join(f" {key} {source.options[key]}" for key in ("min", "max", "pid", "sample") if key in source.options)
     yield f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options['depth']} mark {source.mark}{options}"
-    counters = dict(source.counters)
-    counters["estimated_bytes"], counters["estimated_objects"] = (sampling.whole(sum(group.estimated[i] for group in groups)) for i in (0, 1))
-    words = [f"{key} {value}" for key, value in counters.items()]
-    words.insert(list(counters).index("stacks_lost"), f"stacks {source.stacks}")
-    yield " ".join(words)
+    estimated = {f"estimated_{what}": sampling.whole(sum(group.estimated[i] for group in groups)) for i, what in enumerate(("bytes", "objects"))}
+    yield counters_line(replace(source, counters=source.counters | estimated))
     for group in groups:
         yield ""
         yield from _group_text(traces, source, group, symbols, places)
@@ -59,22 +58,20 @@ def _group_text(traces, source, group, symbols, places):
     yield from _user_stacks(traces, source, group.records)
     yield from _places(sorted(place for place in places if place[0] == group.stack))
     for record in group.records[:OBJECTS_SHOWN]:
-        size = "" if source.kind == "references" else f" size {record.size}"
-        yield (f"\t{record.object:#x}{size} age {traces.now - record.time // 1_000_000} mark {record.mark} cpu {record.cpu}"
-               f"{' not_leak' if record.not_leak else ''} {traces.context_name(record.context)}")
+        yield object_line(source, record, traces.now - record.time // 1_000_000, traces.context_name(record.context))
     if len(group.records) > OBJECTS_SHOWN:
         yield f"\t… {len(group.records) - OBJECTS_SHOWN} more"
 
 
 def _ranges(records):
-    """The marks: "1-3,5"."""
+    """Returns the records' marks as text: "1-3,5"."""
     marks = sorted({record.mark for record in records})
     runs = [[mark for _, mark in run] for _, run in groupby(enumerate(marks), lambda item: item[1] - item[0])]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _contexts(traces, records):
-    """Those of the oldest records first."""
+    """Returns the names of the records' contexts as text, in the order of the records, which begins with the oldest."""
     numbers = list(dict.fromkeys(record.context for record in records))
     shown = ", ".join(traces.context_name(number) for number in numbers[:CONTEXTS_SHOWN])
     more = len(numbers) - CONTEXTS_SHOWN
@@ -82,7 +79,7 @@ def _contexts(traces, records):
 
 
 def _places(places):
-    """Of the references of a group, which are in the order of their numbers."""
+    """Yields the lines about the locations of a group's references, in the order of the references' numbers."""
     found = [(item, where) for _, _, item, where in places if where]
     yield from (f"\treference to {item:#x} {where}" for item, where in found[:PLACES_SHOWN])
     if len(found) > PLACES_SHOWN:
@@ -92,7 +89,7 @@ def _places(places):
 
 
 def _user_stacks(traces, source, records):
-    """The same stack in the same program once, most bytes first."""
+    """Yields the lines about user stacks, most bytes first. Records with the same stack in the same program count as one user stack."""
     shares = {}
     for record in records:
         if record.user_stack and record.context:
@@ -105,7 +102,7 @@ def _user_stacks(traces, source, records):
         context = traces.contexts[number]
         others = f" and {processes - 1} more" if processes > 1 else ""
         build_id = f", build id {context.build_id}" if context.build_id else ""
-        yield f"\tuser stack of pid {context.pid} {context.name}{others}, {_amount(source, size, count)}{build_id}"
+        yield f"\tuser stack of {context}{others}, {_amount(source, size, count)}{build_id}"
         yield from (f"\t\t{frame:#x} [{context.path}]" for frame in traces.stacks[stack].frames)
     if len(found) > USER_STACKS_SHOWN:
         yield f"\t… {len(found) - USER_STACKS_SHOWN} more user stacks"

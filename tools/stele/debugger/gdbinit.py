@@ -1,4 +1,5 @@
-"""What gdb loads: settings, our commands, and the guest or core that scripts/gdb names in the environment."""
+"""gdb loads this file at its start. It sets gdb's settings, registers Stele's commands, and opens the guest or core that scripts/gdb names in
+the environment."""
 import os
 import pathlib
 import sys
@@ -28,6 +29,6 @@ def open_target():
 for setting in ("pagination off", "confirm off", "language c++", "python print-stack message", "print inferior-events off",
                 "suppress-cli-notifications on"):
     gdb.execute(f"set {setting}")
-gdb.execute(f"directory {ROOT}")  # files are named from there
+gdb.execute(f"directory {ROOT}")  # names of source files in the ELF file are relative to ROOT
 commands.register()
 open_target()

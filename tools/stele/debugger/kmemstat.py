@@ -1,4 +1,4 @@
-"""The table of #mem/kmemstat (kern/drivers/dev/mem_stats.cc) from memory as it lies."""
+"""The table of #mem/kmemstat (kern/drivers/dev/mem_stats.cc), from memory."""
 from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches
 from stele.debugger.memory import constant
@@ -21,7 +21,7 @@ def _line(depth, name, kind, size, total, allocated, live, allocations, frees, f
 
 
 def kmemstat(kernel):
-    """Lines."""
+    """The lines of #mem/kmemstat."""
     yield f"{'NAME':{_NAME_WIDTH}} T {'OBJSIZE':>8} {'TOTAL':>13} {'ALLOCATED':>13} {'LIVE':>9} {'ALLOCS':>12} {'FREES':>12} TRACED"
     caches = [cache for cache in all_caches(kernel) if not cache.structure.zombie]
     arenas = all_arenas(kernel)

@@ -1,8 +1,9 @@
 """The memory of a stopped kernel, decoded by the types of its debugging information.
 
-A Struct is a copy of the memory of one object; its fields are attributes: ints (pointers and enumerations too), bytes (arrays of char), Structs
-and Arrays. Atomics, arrays and other wrappers of the standard library are seen through; members of bases and of anonymous unions are the
-object's own.
+A Struct is a copy of the memory of one object. Its fields are attributes: ints (pointers and
+enumerations too), bytes (arrays of char), Structs and Arrays. A field whose type is a wrapper of the
+standard library (std::atomic, std::array) has the value of its contents. Members of base classes, of
+heads (_HEADS) and of anonymous unions are attributes of the object itself.
 """
 import contextlib
 import struct
@@ -11,16 +12,17 @@ import gdb
 
 PAGE = 4096
 _WRAPPERS = ("std::", "ObjectCache<")
+_HEADS = ("kmem_cache_head",)  # members that are, in C, what a base is in C++
 _layouts = {}
 _types = {}
 
 
 class Unreadable(Exception):
-    """Memory that is not there, or not what it should be; one line."""
+    """Memory or a type is missing, or memory is inconsistent. The message is one line."""
 
 
 def forget_types(_event=None):
-    """The ELF file is another one."""
+    """Empties the caches when gdb loads a file, because the cached types may belong to another ELF file."""
     _layouts.clear()
     _types.clear()
 
@@ -29,7 +31,7 @@ gdb.events.new_objfile.connect(forget_types)
 
 
 def type_of(name):
-    """A gdb.Type by its name, perhaps in an anonymous namespace; Unreadable."""
+    """Returns the gdb.Type of this name, which may be in an anonymous namespace. Unreadable."""
     for name_there in (name, f"(anonymous namespace)::{name}"):
         if name not in _types:
             with contextlib.suppress(gdb.error):
@@ -40,7 +42,7 @@ def type_of(name):
 
 
 def constant(expression):
-    """The value of an enumerator or a constant of the kernel's, which need not be in memory."""
+    """Returns the value of an enumerator or constant of the kernel, from the debugging information. Unreadable."""
     key = ("constant", expression)
     if key not in _types:
         try:
@@ -51,17 +53,17 @@ def constant(expression):
 
 
 def enumerators(name):
-    """{value: name} of an enumeration, the names without their scope."""
+    """Returns {value: name} of an enumeration. The names have no scope."""
     return {field.enumval: field.name.rpartition("::")[2] for field in type_of(name).fields()}
 
 
 def _members(gdb_type):
-    """(name, offset, gdb.Type) of the members that lie in an object."""
+    """(name, offset, gdb.Type) of the members inside an object."""
     for field in gdb_type.fields():
         if not hasattr(field, "bitpos"):
             continue  # static
         offset, kind = field.bitpos // 8, field.type.strip_typedefs()
-        if field.is_base_class or not field.name:
+        if field.is_base_class or not field.name or kind.name in _HEADS:
             for name, inner, member in _members(kind):
                 yield name, offset + inner, member
         else:
@@ -69,7 +71,7 @@ def _members(gdb_type):
 
 
 def _unwrapped(gdb_type):
-    """What a wrapper of the library has inside; any other type is returned as it is."""
+    """Returns the type of the contents if `gdb_type` is a wrapper (_WRAPPERS); otherwise `gdb_type`."""
     gdb_type = gdb_type.strip_typedefs()
     while gdb_type.code == gdb.TYPE_CODE_STRUCT and (gdb_type.name or "").startswith(_WRAPPERS):
         members = [member for member in _members(gdb_type) if member[2].sizeof == gdb_type.sizeof]
@@ -80,7 +82,7 @@ def _unwrapped(gdb_type):
 
 
 class Layout:
-    """How an object of a type lies in memory."""
+    """The layout of a type in memory."""
 
     def __init__(self, gdb_type):
         self.type = gdb_type
@@ -99,7 +101,8 @@ class Layout:
         return self.fields[field][0]
 
     def columns(self, *names):
-        """A struct.Struct that unpacks these fields, which are words and named in the order of their offsets, of one object after the other."""
+        """Returns a struct.Struct that unpacks these fields of an object. Each field is an integer. `names` are in the order of the fields'
+        offsets."""
         pattern, at = "<", 0
         for name in names:
             offset, decoder = self.fields[name]
@@ -109,7 +112,7 @@ class Layout:
 
 
 class _Decoder:
-    """Makes a value of the bytes of a field."""
+    """Makes a value from the bytes of a field."""
 
     _WORDS = {(1, False): "B", (1, True): "b", (2, False): "H", (2, True): "h", (4, False): "I", (4, True): "i", (8, False): "Q", (8, True): "q"}
     _known = {}
@@ -198,7 +201,7 @@ class Array:
 
 
 class Kernel:
-    """Memory as long as the kernel does not run: what has been read, and was made of it, is kept."""
+    """The memory of a kernel that is stopped. Caches all memory that it reads, and the results of once()."""
 
     def __init__(self):
         self._pages, self._made = {}, {}
@@ -208,7 +211,7 @@ class Kernel:
         self._check_build_id()
 
     def _check_build_id(self):
-        """That the ELF file is the one that runs; otherwise nothing would be where it says. Unreadable."""
+        """Checks that gdb's ELF file has the build id of the kernel in memory; otherwise all addresses would be wrong. Unreadable."""
         start, end = self.label("build_id_note_start"), self.label("build_id_note_end")
         objfile = gdb.current_progspace().objfiles()[0]
         try:
@@ -220,7 +223,7 @@ class Kernel:
             raise Unreadable(f"the kernel that runs is not {objfile.filename}: scripts/gdb --kernel takes another")
 
     def read(self, address, size):
-        """`size` bytes; Unreadable."""
+        """Returns `size` bytes. Unreadable."""
         first, last = address // PAGE, (address + size - 1) // PAGE
         if first == last:
             offset = address % PAGE
@@ -248,18 +251,19 @@ class Kernel:
         return int.from_bytes(self.read(address, 8), "little")
 
     def at(self, gdb_type, address):
-        """The structure at an address. Unreadable."""
+        """Returns the Struct of this type at an address. Unreadable."""
         layout = Layout.of(gdb_type)
         return Struct(self, layout, address, self.read(address, layout.size))
 
     def array(self, gdb_type, address, count):
-        """So many structures, one after the other."""
+        """Returns a list of `count` consecutive Structs. Unreadable."""
         layout = Layout.of(gdb_type)
         data = self.read(address, layout.size * count) if count else b""
         return [Struct(self, layout, address + i * layout.size, data, i * layout.size) for i in range(count)]
 
     def list_from(self, gdb_type, address, link="next", most=1 << 24):
-        """The structures of a list that is linked by a field. One that leads into itself ends with Unreadable."""
+        """Yields the Structs of a linked list that begins at `address`; `link` is the field with the next one's address. Unreadable if the list has
+        more than `most` elements, as a circular list has."""
         for _ in range(most):
             if not address:
                 return
@@ -269,7 +273,8 @@ class Kernel:
         raise Unreadable(f"a list of {gdb_type} has no end")
 
     def variable(self, name, file=None):
-        """A global variable, or a static one, of the source file whose name ends so: as a field of that type."""
+        """Returns the value of a global variable, or of a static variable of the source file whose name ends with `file`. The value is decoded like a
+        field of the variable's type."""
         decoder, address = self._variable(name, file)
         return decoder.decode(self, self.read(address, decoder.size), 0, address)
 
@@ -295,16 +300,16 @@ class Kernel:
         return next(found, None)
 
     def once(self, make, *arguments):
-        """make(kernel, …), which is made once."""
+        """Returns make(kernel, *arguments). Calls make only once for the same arguments, and caches the result."""
         key = (make, *arguments)
         if key not in self._made:
             self._made[key] = make(self, *arguments)
         return self._made[key]
 
     def constant(self, name):
-        """Of kern/arch/x86_64/debugger_constants.cc."""
+        """Returns the value of a constant of kern/arch/x86_64/debugger_constants.cc."""
         return constant(f"'(anonymous namespace)::debugger_constants'.{name}")
 
     def label(self, name):
-        """The address of a symbol of the linker script."""
+        """Returns the address of a symbol of the linker script."""
         return constant(f"(unsigned long)&{name}")

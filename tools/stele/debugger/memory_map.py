@@ -1,8 +1,10 @@
-"""What is in use of the kernel's memory, as a description for build/tools/stele-reach (tools/reach/world.h): where the live objects are, and the
-roots from which all that is in use can be reached.
+"""Describes the used memory of the kernel for build/tools/stele-reach (tools/reach/world.h): the
+live objects, and the roots that lead to everything in use.
 
-This follows the kernel: objects as in kern/src/reach/objects.cc, from the outside in, with kern/src/slab_walk.c and arena_walk.cc; roots as in
-roots.cc and those who register there. One that is registered and not known here is an error: what only it can find would be taken for lost.
+It does the same as the kernel's search: it lists objects as kern/src/reach/objects.cc does with
+kern/src/slab_walk.c and arena_walk.cc, an object that contains others before them; and roots as
+kern/src/reach/roots.cc and the registered ReachProviders do. If the kernel has a provider or a walker
+that this module does not know, that is an error, since the memory that it reports would seem lost.
 """
 import struct
 
@@ -12,13 +14,14 @@ from stele.debugger.memory import PAGE, Layout, Unreadable, constant, enumerator
 from stele.debugger.symbols import Symbols
 from stele.debugger.tasks import all_tasks, cpus
 
-_LEAST_ADDRESS = 1 << 12  # of the registers, at addresses of programs, which nothing in the kernel has
+_LEAST_ADDRESS = 1 << 12  # registers get addresses from here on: in user space, where no kernel object is
 _REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{number}" for number in range(8, 16)), "rip", "cs")
-_INTERRUPT_FRAME = struct.Struct("<5Q")  # rip, cs, rflags, rsp, ss: what the CPU pushes
+_INTERRUPT_FRAME = struct.Struct("<5Q")  # rip, cs, rflags, rsp, ss: pushed by the CPU
 
 
 class MemoryMap:
-    """`text` is the description; `sources` the owner (Cache or Arena) of each number that it has for one, `registers` what they are."""
+    """A description of memory. `text`: the description for stele-reach; `sources`: the Cache or Arena of each source, by its number; `registers`:
+    {address in the description: name of the register}."""
 
     def __init__(self, kernel):
         self.kernel, self.sources, self.registers, self._lines = kernel, [], {}, []
@@ -59,7 +62,7 @@ class MemoryMap:
         self._add_caches(by_kind["callers"], listed=True)
 
     def _caches_by_kind(self):
-        """As kmem_walk_kind_of()."""
+        """Returns {kind: [Cache]}, with the kinds of the kernel's kmem_walk_kind_of()."""
         variable, found = self.kernel.variable, {kind: [] for kind in ("quanta", "slabs", "own", "magazines", "callers")}
         kinds = {variable("kmem_slab_cache"): "slabs", **dict.fromkeys(variable("kmem_magazine_caches"), "magazines"),
                  variable("kmem_bufctl_cache"): "own", variable("kmem_hash_cache"): "own"}
@@ -94,7 +97,8 @@ class MemoryMap:
                 self._put("run", segment.start, segment.size, segment.start, 0, segment.size, 1, number, 0)
 
     def _add_caches(self, caches, listed, arena=None):
-        """`listed`: their objects show when they are not reached. `arena`: they are its quantum caches."""
+        """Adds the objects of caches. `listed`: unreached objects of these caches are listed. `arena`: the caches are quantum caches of this arena,
+        which is then the objects' source."""
         for cache in caches:
             if self._has_objects(self._by_address.get(cache.structure.source)):
                 number = self._add_source(arena or cache, listed, self._walkers.get(cache.address, 0))
@@ -114,7 +118,8 @@ class MemoryMap:
             self._put("dead", *dead)
 
     def _note_own_magazines(self, caches):
-        """These caches have no objects here, but what is left in their magazines from before leads to others' objects."""
+        """Adds the slab structures and magazines of these caches as dead objects. The description does not have these caches' own objects. So a stale
+        pointer in a magazine would seem to point to an object of another cache."""
         for cache in caches:
             slabs = [] if cache.structure.small else [slab.address for slab in cache.slabs()]
             self._put("dead", *slabs, *(magazine for magazine, _ in cache.magazines()))
@@ -146,7 +151,7 @@ class MemoryMap:
             self._put("object", *memories)
 
     def _running_stacks(self):
-        """Of each CPU the registers, and its stack with what it has interrupted there."""
+        """Adds roots for each CPU that is executing kernel code: its registers, the stack in use, and the stack that an interrupt has interrupted."""
         values = []
         for cpu in cpus(self.kernel):
             registers = dict(zip(_REGISTERS, cpu.registers(_REGISTERS), strict=True))
@@ -164,20 +169,21 @@ def _is_listed(arena):
 
 
 def _own_stacks(kernel, cpu):
-    """(top, size) of the stacks that a CPU brings."""
+    """Returns (top, size) of each stack that belongs to the CPU, not to a task."""
     ist = kernel.constant("ist_stack_size")
     return [(cpu.tables.first_stack, kernel.constant("kernel_stack_size")),
             *((top, ist) for top in cpu.tables.tss.ist if top)]
 
 
 def _stacks_in_use(kernel, cpu, pointer):
-    """(begin, end) of the stacks of a CPU whose stack pointer is `pointer`: an interrupt stack, and below it what was interrupted."""
+    """Yields (begin, end) of each stack that a CPU is using, whose stack pointer is `pointer`: the current stack, and if that is an interrupt
+    stack, also the interrupted one."""
     task_top, size = cpu.tables.cpu.kernel_stack, kernel.constant("kernel_stack_size")
     stacks = [(task_top, size), *_own_stacks(kernel, cpu)]
     for _ in stacks:
         top = next((top for top, size in stacks if top - size <= pointer <= top), None)
         if top is None:
-            return  # still that of a program
+            return  # at the entry to the kernel, before the switch from the program's stack pointer
         yield pointer, top
         if top in (task_top, cpu.tables.first_stack):
             return
@@ -187,7 +193,8 @@ def _stacks_in_use(kernel, cpu, pointer):
 
 
 def _walkers(kernel):
-    """{address of a cache: where in its objects the physical address of a root page table lies}. Unreadable: there are others."""
+    """Returns {address of a cache: offset in the cache's objects of the physical address of a root page table}, for the registered walkers.
+    Unreadable if a walker is not AddressSpace::visit_memory."""
     count, symbols = kernel.variable("walker_count", "reach/roots.cc"), kernel.once(Symbols)
     found = {}
     for number, walker in enumerate(kernel.variable("walkers", "reach/roots.cc")):
@@ -201,7 +208,7 @@ def _walkers(kernel):
 
 
 def _check_providers(kernel):
-    """Unreadable: there is another than the scheduler."""
+    """Checks that only the scheduler's stacks_provider is registered. Unreadable if there is another provider."""
     for provider in kernel.list_from("ReachProvider", kernel.variable("providers", "reach/roots.cc")):
         if provider.address != kernel.address_of("stacks_provider"):
             name = (kernel.once(Symbols).look_up(provider.roots or provider.hide) or ("?",))[0]

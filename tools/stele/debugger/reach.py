@@ -1,5 +1,5 @@
-"""Questions to all of memory: build/tools/stele-reach answers them, of a core. Of a guest that runs, and stands still as long as gdb has it, a core
-is made for the moment."""
+"""Questions about all of memory. build/tools/stele-reach answers them from a core. For a running guest, which is stopped while gdb has control,
+this module lets QEMU write a temporary core."""
 import os
 import pathlib
 import re
@@ -14,34 +14,35 @@ from stele.debugger.memory import Unreadable
 from stele.debugger.memory_map import MemoryMap
 from stele.qmp import Qmp, QmpError, dump
 
-_made = []  # the folder of a core of the guest, at most one
+_made = []  # the folder with the temporary core of the guest; empty if there is none
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 
 
 @dataclass
-class Place:
-    """Where a word lies: in an object of a cache or arena, or else in neither; of a register, which is in no memory, its name."""
+class Location:
+    """The location of a word: in an object, in other memory, or in a register."""
 
     address: int
-    owner: object = None
-    item: int = 0
-    register: str = ""
+    owner: object = None  # Cache or Arena of the object that contains the word; None: in no object
+    item: int = 0  # address of this object
+    register: str = ""  # name of the register; "" for a word in memory
 
 
 class Answer:
-    """`lines`: the words of each line, numbers as ints."""
+    """The output of stele-reach. `lines`: [word, number, …] for each line."""
 
     def __init__(self, memory_map, text):
         self.map = memory_map
         self.lines = [[word, *(int(number, 16) for number in numbers)] for word, *numbers in map(str.split, text.splitlines())]
 
     def place(self, address, item, source):
-        """A Place of the three numbers that a line has for it."""
-        return Place(address, self.map.sources[source] if item else None, item, self.map.registers.get(address, ""))
+        """Returns the Location that the numbers ADDRESS, HOLDER and SOURCE of a line give."""
+        return Location(address, self.map.sources[source] if item else None, item, self.map.registers.get(address, ""))
 
 
 def ask(kernel, *questions, more=""):
-    """An Answer to the questions of tools/reach/main.cc, one after the other. `more`: lines of the description besides. Unreadable."""
+    """Asks stele-reach these questions (tools/reach/main.cc), and returns the Answer. `more`: lines that are appended to the description of memory.
+    Unreadable."""
     program = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build")) / "tools/stele-reach"
     memory_map = kernel.once(MemoryMap)
     core = _core()
@@ -55,7 +56,8 @@ def ask(kernel, *questions, more=""):
 
 
 def _core():
-    """The path of the core that gdb has open, or of one of the guest, which is kept until the guest goes on."""
+    """Returns the path of the core that gdb has open. Without one, writes a core of the guest, which is used until the guest runs again.
+    Unreadable."""
     opened = re.search(r"^Local core dump file:\s+`(.+)', file type", gdb.execute("info files", to_string=True), re.M)
     if opened:
         return opened[1]
@@ -76,7 +78,7 @@ def _core():
 
 
 def _forget(_event):
-    """Memory is another now."""
+    """Removes the temporary core when the guest's memory has changed."""
     while _made:
         _made.pop().cleanup()
 

@@ -1,9 +1,9 @@
-"""Classes of references, each of which can be traced: kern/include/core/ref.h."""
+"""Traceable classes of references: kern/include/core/ref.h."""
 from stele.debugger.tasks import cpus
 
 
 class RefClass:
-    """An element of ref_classes."""
+    """A class of references: an element of the kernel's array `ref_classes`. `taken` and `put` are sums over all CPUs."""
 
     def __init__(self, kernel, number, structure):
         self.structure, self.address = structure, structure.address

@@ -1,31 +1,32 @@
-"""The references of a class that somebody took while they were traced, and has not put: who, to what, and where each lies now.
+"""Lists the references of a class that were taken while the class was traced, and have not been put: the object, the stack that took the
+reference, and where the reference is now.
 
-A reference is two neighbouring words, the address of its object and the number of its record (kern/include/core/ref.h); so where these two
-words stand is where it lies, whatever holder it was moved to.
+A reference is two neighbouring words: the address of the object and the number of the reference's record (kern/include/core/ref.h). So the
+location of a reference, also of one that was moved, is where these two words are in memory.
 """
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stele.debugger.memory import Unreadable, constant
-from stele.debugger.reach import Place, ask
+from stele.debugger.reach import Location, ask
 from stele.debugger.ref_classes import ref_classes
 from stele.debugger.source import backtrace_lines
 from stele.debugger.tasks import Frame
 from stele.debugger.traces import Traces
 from stele.debugger.typed import Names
 
-_STACK_APART, _STACK, _UNREACHED = 0, 1, 2  # as tools/reach/main.cc has them
+_STACK_APART, _STACK, _UNREACHED = 0, 1, 2  # as in tools/reach/main.cc
 
 
 @dataclass
 class Reference:
-    record: object  # of it; its object is the one that is referred to, 0 for one that is not known
+    record: object  # the reference's record; its `object` is the referenced object, 0 if unknown
     number: int
-    where: int = -1
-    place: Place = None
+    where: int = -1  # kind of the location (Where in tools/reach/main.cc); -1: not found
+    place: Location = None
 
 
 def references(kernel, name):
-    """Lines. `name`: that of a class, with or without `ref.`. Unreadable."""
+    """Yields lines about the references of a class. `name`: the name of the class, with or without `ref.`. Unreadable."""
     classes = {one.name: one for one in ref_classes(kernel)}
     found = classes.get(name) or classes.get(f"ref.{name}")
     if not found:
@@ -53,16 +54,17 @@ def references(kernel, name):
 
 
 def traced_references(kernel, table):
-    """[Reference] of a TraceTable, with the places where they lie."""
+    """Returns the References that a TraceTable has records of, with their locations."""
     base, unit = kernel.constant("direct_map_base"), constant("TraceTable::kPlaceUnit")
-    known = [Reference(replace(record, object=base + record.size * unit if record.size else 0, size=0), record.object)
+    known = [Reference(record._replace(object=base + record.size * unit if record.size else 0, size=0), record.object)
              for record in kernel.once(Traces).records(table)]
     _find(kernel, known)
     return known
 
 
 def _find(kernel, known):
-    """Where they lie; of several places that with the highest `where`, and on one stack the outermost: further in, functions save registers."""
+    """Finds the locations of references. If a reference is found at several locations, the one with the highest `where` counts. Of several
+    locations on one stack, the outermost one counts, since inner functions have saved copies of registers."""
     size = kernel.constant("kernel_stack_size")
     by_number = {reference.number: reference for reference in known if reference.record.object}
     if not by_number:
@@ -92,7 +94,7 @@ def _place(names, reference):
 
 
 def dump_place(kernel, reference):
-    """The same in the words of a dump, RefPlaces::format(); "" if it was not found."""
+    """Returns the location of a reference as text, in the same words as RefPlaces::format() of the kernel; "" if the reference was not found."""
     place = reference.place
     if not place:
         return ""

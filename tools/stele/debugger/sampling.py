@@ -1,14 +1,15 @@
-"""What records of a sampled trace stand for, in the kernel's own fixed point (kern/src/trace/sampler.cc), so that sums are the same to the bit."""
+"""Estimates from the records of a sampled trace. Uses the same fixed-point arithmetic as kern/src/trace/sampler.cc, so that sums are equal to the
+kernel's in every bit."""
 _MEAN_SHIFT = 58
 _ONE = 1 << _MEAN_SHIFT
 _LN2 = 0xb17217f7d1cf79ab  # ln 2 · 2^64
 _LN2_MEAN = _LN2 >> (64 - _MEAN_SHIFT)
 _MASK = (1 << 64) - 1
-SHIFT = 16  # of a weight
+SHIFT = 16  # bits after the binary point of a weight
 
 
 def _exp_minus(x):
-    """e^-x · 2^63."""
+    """Returns e^-x · 2^63, for x in units of 2^-_MEAN_SHIFT."""
     halvings = x // _LN2_MEAN
     if halvings >= 63:
         return 0
@@ -20,7 +21,7 @@ def _exp_minus(x):
 
 
 def _series(x):
-    """x / (1 - e^-x) · 2^60 for x up to 1."""
+    """Returns x / (1 - e^-x) · 2^60, for x up to 1, in units of 2^-_MEAN_SHIFT."""
     square = x * x >> _MEAN_SHIFT
     total = _ONE // 30240 - square // 1209600
     total = _ONE // 720 - (total * square >> _MEAN_SHIFT)
@@ -29,7 +30,8 @@ def _series(x):
 
 
 def weight(size, rate):
-    """(bytes, objects) that a record of `size` bytes stands for at one sampling point in `rate` bytes (0: not sampled), in units of 2^-16."""
+    """Returns the (bytes, objects) that a record of `size` bytes represents, in units of 2^-16. On average there is one sampling point in `rate`
+    bytes; 0: the trace is not sampled."""
     if rate == 0 or size == 0:
         return size << SHIFT, 1 << SHIFT
     x = min(size * (_ONE // rate), _MASK)
@@ -42,5 +44,5 @@ def weight(size, rate):
 
 
 def whole(value):
-    """A sum of weights, rounded."""
+    """Returns a sum of weights rounded to a whole number."""
     return value + (1 << (SHIFT - 1)) >> SHIFT

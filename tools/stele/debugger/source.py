@@ -1,4 +1,4 @@
-"""Addresses of code with their places in the source."""
+"""Code addresses with files and lines."""
 import pathlib
 
 import gdb
@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 
 
 def backtrace_lines(kernel, frames):
-    """A line for each of the tasks' Frames, and for each function that was inlined there."""
+    """Yields a line for each of `frames` (tasks.py), and for each function that was inlined at the frame's address."""
     symbols = kernel.once(Symbols)
     known = places(gdb.current_progspace().filename, ROOT, [_after(frame) for frame in frames if frame.address])
     for frame in frames:
@@ -26,12 +26,12 @@ def backtrace_lines(kernel, frames):
 
 
 def _after(frame):
-    """As a return address."""
+    """Returns the address that places() expects: a return address, or an interrupted address plus one."""
     return frame.address if frame.is_return else frame.address + 1
 
 
 def code_line(kernel, address):
-    """"FUNCTION+0x12 kern/src/x.cc:34" of an address of code."""
+    """Returns "FUNCTION+0x12 kern/src/x.cc:34" for an address of code."""
     found = kernel.once(Symbols).look_up(address)
     place = places(gdb.current_progspace().filename, ROOT, [address + 1]).get(address + 1, [("", "")])[-1][1]
     return f"{found[0]}+{found[1]:#x} {place}".rstrip() if found else ""

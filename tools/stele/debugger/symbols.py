@@ -1,4 +1,5 @@
-"""Names of kernel functions by the table that the kernel itself uses (kern/src/core/symbols.cc), so that dumps read as its own."""
+"""Looks up kernel functions in the symbol table that the kernel itself uses (kern/src/core/symbols.cc), so that gdb prints the same names as the
+kernel."""
 import bisect
 import struct
 
@@ -15,7 +16,7 @@ class Symbols:
         self._letters = kernel.read(start + 4 * (2 * count + 2), words[-1]) if count else b""
 
     def look_up(self, address):
-        """(function, offset), or None for what is no code."""
+        """Returns (function, offset) of an address; None if the address is not in the kernel's code."""
         place = bisect.bisect_right(self.addresses, address) - 1
         if address not in self.text or place < 0:
             return None
@@ -23,6 +24,6 @@ class Symbols:
         return name.decode(), address - self.addresses[place]
 
     def frame(self, return_address):
-        """As the kernel prints a return address: symbol_format()."""
+        """Returns a return address as symbol_format() of the kernel prints it."""
         found = self.look_up(return_address - 1)
         return f"{found[0]}+{found[1] + 1:#x} [kernel]" if found else f"{return_address:#x}"

@@ -6,29 +6,29 @@ import gdb
 from stele.call_frames import RBP, RSP, frame_addresses
 from stele.debugger.memory import Layout, Unreadable, enumerators
 
-_MOST_FRAMES, _MOST_TRAPS = 256, 8  # of a stack, which may be spoilt
+_MOST_FRAMES, _MOST_TRAPS = 256, 8  # limits for a backtrace, as a stack may be corrupted
 _MASK = (1 << 64) - 1
 
 
 @dataclass
 class Frame:
-    """A step of a backtrace: a return address, or an address that was interrupted; or what stands between two of them."""
+    """A step of a backtrace: a code address with its stack frame; or, if `note` is not empty, a line of text between two frames."""
 
     address: int = 0
-    is_return: bool = True
+    is_return: bool = True  # `address` is a return address; otherwise it is an interrupted instruction
     note: str = ""
-    base: int = 0  # where its frame ends, with the saved rbp; 0: not known
+    base: int = 0  # address of the saved rbp, where this stack frame ends; 0: not known
 
 
 class Cpu:
-    """A processor: what the kernel knows of it, and gdb's thread that has its registers."""
+    """A CPU: the kernel's CpuTables, and gdb's thread, which has the CPU's registers."""
 
     def __init__(self, tables):
         self.tables, self.id, self.current = tables, tables.cpu.id, tables.cpu.current
         self.thread = next((thread for thread in gdb.selected_inferior().threads() if thread.ptid[1] - 1 == tables.cpu.apic_id), None)
 
     def registers(self, names=("rip", "rsp", "rbp", "cs")):
-        """Their values. Unreadable."""
+        """Returns a tuple with the values of these registers. Unreadable."""
         if not self.thread:
             raise Unreadable(f"there are no registers of CPU {self.id}")
         before = gdb.selected_thread()
@@ -42,7 +42,7 @@ class Cpu:
 
 
 def cpus(kernel):
-    """Those that have come up."""
+    """The CPUs that have been started."""
     layout = Layout.of("CpuTables")
     start = kernel.address_of("tables", "arch/x86_64/cpu.cc")
     count = kernel.variable("count", "arch/x86_64/cpu.cc")
@@ -52,13 +52,13 @@ def cpus(kernel):
 
 class Task:
     def __init__(self, kernel, structure, cpu):
-        self.kernel, self.structure, self.cpu = kernel, structure, cpu  # `cpu`: that runs it, or None
+        self.kernel, self.structure, self.cpu = kernel, structure, cpu  # `cpu`: the Cpu that runs the task, or None
         self.address, self.id, self.pid = structure.address, structure.id, structure.pid
         self.name = structure.name.decode("utf-8", "replace")
         self.state = enumerators("TaskState").get(structure.state, "?").removeprefix("k").lower()
         if cpu:
             self.state = "running"
-        elif self.state == "running":  # an idle task says so always
+        elif self.state == "running":  # an idle task is always in this state
             self.state = "runnable"
 
     def __str__(self):
@@ -68,7 +68,7 @@ class Task:
     def backtrace(self):
         """[Frame], innermost first."""
         if not self.cpu:
-            # context_switch() has left r15 r14 r13 r12 rbx rbp and the return address.
+            # context_switch() has left on the stack, from the stack pointer on: r15 r14 r13 r12 rbx rbp and the return address.
             saved = self.structure.context.stack_pointer
             rbp, rip = self.kernel.word(saved + 40), self.kernel.word(saved + 48)
             return [Frame(rip, base=rbp), *_callers(self.kernel, rbp)]
@@ -78,23 +78,24 @@ class Task:
         return _interrupted(self.kernel, rip, rsp, rbp)
 
     def frame_at(self, address):
-        """The Frame that a word of its stack lies in; None if it lies in none."""
+        """Returns the Frame whose stack frame contains the word at `address`; None if there is none."""
         return next((frame for frame in self.kernel.once(_frames_of, self) if address < frame.base + 16), None)
 
 
 def _frames_of(_kernel, task):
-    """Those that know where they end, innermost first."""
+    """Returns the task's Frames whose `base` is known, innermost first."""
     return [frame for frame in task.backtrace() if frame.base]
 
 
 def _interrupted(kernel, rip, rsp, rbp, traps=0):
-    """From any instruction on: the function may have no frame yet, or no more, and then rbp points at its caller's."""
+    """Returns the Frames of code that is at the instruction `rip`. If the function there has not yet made its stack frame, or has already removed
+    it, rbp points to the caller's stack frame."""
     frames = [Frame(rip, is_return=False, base=rbp)]
     register, offset = frame_addresses(gdb.current_progspace().filename, [rip]).get(rip, (RBP, 0))
     if register == RSP:
         try:
             frames.append(Frame(kernel.word(rsp + offset - 8)))
-            if offset > 8:  # rbp is pushed first
+            if offset > 8:  # the function has pushed rbp first
                 rbp = kernel.word(rsp + offset - 16)
             frames[0].base, frames[1].base = rsp + offset - 16, rbp
             if _is_entry(kernel, frames[-1].address):
@@ -105,7 +106,7 @@ def _interrupted(kernel, rip, rsp, rbp, traps=0):
 
 
 def _callers(kernel, rbp, traps=0):
-    """From the frame that rbp points at on, through the traps on the way."""
+    """Returns the Frames of the callers, from the stack frame at rbp on, also across traps that have interrupted kernel code."""
     frames = []
     while rbp and rbp % 8 == 0 and rbp >> 63 and len(frames) < _MOST_FRAMES:
         try:
@@ -128,7 +129,8 @@ def _is_entry(kernel, address):
 
 
 def _trap(kernel, address, traps):
-    """What was interrupted, and its callers. `traps`: there have been so many."""
+    """Returns the Frames of the code that the trap with the TrapFrame at `address` has interrupted, and of its callers. `traps`: the number of traps
+    that are already in the backtrace."""
     try:
         frame = kernel.at("TrapFrame", address)
     except Unreadable:
@@ -141,7 +143,7 @@ def _trap(kernel, address, traps):
 
 
 def all_tasks(kernel):
-    """In order of creation; those of the CPUs that have nothing to do come last."""
+    """Returns all Tasks in order of creation; the idle tasks are last."""
     running = {cpu.current: cpu for cpu in cpus(kernel)}
     link, head = Layout.of("Task").offset("all_link"), kernel.address_of("all_tasks")
     node, found = kernel.word(head), []
@@ -154,7 +156,7 @@ def all_tasks(kernel):
 
 
 def find_task(kernel, word):
-    """By its number, name or address. Unreadable."""
+    """Finds a task by its number, name or address. Unreadable."""
     tasks = all_tasks(kernel)
     try:
         number = int(word, 0)

@@ -1,17 +1,15 @@
-"""Traces as they lie in memory: records (kern/src/trace/trace_table.h), stacks and contexts (kern/src/store/), in the form that
-stele.tracedump has of a dump.
+"""Traces in memory: records (kern/src/trace/trace_table.h), stacks and contexts (kern/src/store/),
+in the form that stele.tracedump has of a dump.
 
-Nobody stands still on purpose here: a hook may have been in the middle of a change. Then a record may be missing, or have stack, size and
-context of what it was before; what does not lead anywhere is told as not recorded.
+The kernel may have been stopped in the middle of a tracer's hook. Then the record that the hook was
+writing may be missing, or may still have the stack, size and context of its previous use. A number of
+a stack or context that does not exist counts as "not recorded".
 """
 from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches
 from stele.debugger.memory import Layout, Unreadable, constant, enumerators
 from stele.debugger.ref_classes import RefClass, ref_classes
-from stele.tracedump import Context, Record, Source, Stack
-
-_COUNTERS = ("recorded", "freed", "live_bytes", "dropped", "cleared", "stacks_lost", "contexts_lost", "truncated", "cut_nothing", "filtered",
-             "unmatched")
+from stele.tracedump import COUNTERS, NOT_LEAK, Context, Record, Source, Stack
 
 
 def _signed(word):
@@ -19,20 +17,20 @@ def _signed(word):
 
 
 def _object_and_mark(word):
-    """TraceRecord::word_of(), in reverse."""
+    """Returns the (address, mark) from which TraceRecord::word_of() has made this word."""
     bits, mask = constant("TraceRecord::kMarkBits"), (1 << 64) - 1
     address = _signed(word << bits & mask) >> bits & mask
     return address, (word ^ address) >> constant("TraceRecord::kMarkShift")
 
 
 def object_size(owner):
-    """Of a cache's objects; an arena's quantum; 0 of references."""
+    """Returns the size of a cache's objects, the quantum of an arena, or 0 for a class of references."""
     found = [getattr(owner.structure, name) for name in ("object_size", "quantum") if owner.structure.has(name)]
     return found[0] if found else 0
 
 
 class InternTable:
-    """The entries of stacks or contexts by their numbers."""
+    """Reads the entries of a table of stacks or contexts by their numbers."""
 
     def __init__(self, kernel, variable):
         self.kernel = kernel
@@ -46,7 +44,7 @@ class InternTable:
         self.kind_bits = constant("InternTable::kKindBits")
 
     def get(self, number):
-        """(kind as "kPair", words, address of the data) of an entry; Unreadable."""
+        """Returns (kind such as "kPair", data as 32-bit words, address of the data) of the entry `number`. Unreadable."""
         page, place = divmod(number, self.places)
         leaf = self.root[page // self.fanout]
         memory = leaf and self.kernel.word(leaf + page % self.fanout * 8)
@@ -63,7 +61,7 @@ class InternTable:
 
 
 class Traces:
-    """The traces of a kernel, and the stacks and contexts that they name."""
+    """The traces of a kernel. `stacks` and `contexts` have the Stacks and Contexts, by number, of all records that were read so far."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -72,47 +70,48 @@ class Traces:
         self.now = kernel.variable("coarse_time")  # milliseconds
 
     def sources(self):
-        """Caches, arenas and classes of references, traced or not."""
+        """Returns all caches, arenas and classes of references, traced or not."""
         return [*self.kernel.once(all_caches), *self.kernel.once(all_arenas), *self.kernel.once(ref_classes)]
 
     def find(self, name):
-        """The cache, arena or class of references of this name; Unreadable."""
+        """Returns the cache, arena or class of references of this name. Unreadable."""
         for source in self.sources():
             if source.name == name:
                 return source
         raise Unreadable(f"no cache is called {name}, no arena, and no class of references: kmem-caches names them")
 
     def source_of(self, owner, records=None):
-        """The trace of a cache, arena or class of references; None if it has none. `records`: they are known already."""
+        """Returns the trace of a cache, arena or class of references as a Source; None if `owner` has no trace. `records`: the trace's records, if the
+        caller has them already."""
         if not owner.structure.trace:
             return None
         table = self.kernel.at("TraceTable", owner.structure.trace)
         options, shards = table.options_, self._shards(table)
-        counters = {name: sum(getattr(shard.tally, name) for shard in shards) for name in _COUNTERS}
-        live = counters["recorded"] - counters["freed"] - counters["cleared"]
+        counters = {name: sum(getattr(shard.tally, name) for shard in shards) for name in Layout.of("TraceTable::Tally").fields}
+        counters["seen"] = counters["recorded"] + counters["dropped"] + counters["filtered"]
+        counters["live"] = counters["recorded"] - counters["freed"] - counters["cleared"]
+        counters["unmatched"] += counters["cut_nothing"]
         records = self.records(table) if records is None else records
         of_references, is_cache = isinstance(owner, RefClass), owner.structure.has("object_size")
         options = {"depth": options.depth, "min": options.min_size, "pid": options.pid, "sample": options.sample,
                    "max": 0 if options.max_size == constant("TraceOptions::kAnySize") else options.max_size}
         stacks = {record.stack for record in records} - {0}
         kind = "references" if of_references else "cache" if is_cache else "arena"
+        counters["untracked"] = max((owner.direct()[1] if kind == "arena" else owner.live()) - counters["live"], 0)
+        if of_references:
+            counters["bytes"] = 0
         return Source(owner.name, kind, "running" if table.running else "stopped", not of_references and bool(owner.structure.zombie),
                       object_size(owner),
                       {key: value for key, value in options.items() if value}, table.mark_ >> constant("TraceRecord::kMarkShift"), len(stacks),
-                      {"seen": counters["recorded"] + counters["dropped"] + counters["filtered"], "recorded": counters["recorded"],
-                       "dropped": counters["dropped"], "filtered": counters["filtered"], "freed": counters["freed"],
-                       "cleared": counters["cleared"], "live": live, "bytes": 0 if of_references else counters["live_bytes"],
-                       "untracked": max((owner.direct()[1] if kind == "arena" else owner.live()) - live, 0),
-                       "unmatched": counters["unmatched"] + counters["cut_nothing"], "stacks_lost": counters["stacks_lost"],
-                       "contexts_lost": counters["contexts_lost"], "truncated": counters["truncated"]},
-                      records)
+                      {name: counters[name] for name in COUNTERS if name in counters}, records)
 
     def records(self, table):
-        """All Records of a TraceTable. Those of references have the number of one for an object, and place_of() for a size."""
+        """Returns all Records of a TraceTable. In a record of a reference, `object` is the reference's number, and `size` is what place_of() of the
+        kernel gives for the referenced object."""
         return [record for shard in self._shards(table) for record in self._records(shard)]
 
     def record_of(self, owner, address):
-        """The record of an object; None if there is none."""
+        """Returns the Record of the object at `address` in the trace of `owner`; None if there is none."""
         if owner.address not in self._records_of:
             source = self.source_of(owner)
             self._records_of[owner.address] = {record.object: record for record in source.records} if source else {}
@@ -123,29 +122,30 @@ class Traces:
         return self.kernel.array("TraceTable::Shard", table.address + layout.size, table.shard_count_)
 
     def _records(self, shard):
-        large_size = constant("TraceTable::kLarge")
+        large_size = constant("TableStore::kLarge")
         cpu_mask, not_leak = constant("TraceRecord::kCpu"), constant("TraceRecord::kNotLeak")
-        held = constant("TraceTable::Record::kHeld")
-        layout, page_layout = Layout.of("TraceTable::Record"), Layout.of("TraceTable::RecordPage")
+        held = constant("TableStore::Record::kHeld")
+        layout, page_layout = Layout.of("TableStore::Record"), Layout.of("TableStore::RecordPage")
         unpacker = layout.columns("stack", "size", "time", "context", "object_mark", "next_stamp")
-        for page in self.kernel.list_from("TraceTable::RecordPage", shard.store.pages):
+        for page in self.kernel.list_from("TableStore::RecordPage", shard.store.pages):
             start = page.address + page_layout.offset("records")
             data = self.kernel.read(start, page.used * layout.size) if page.used else b""
             for stack, size, time, context, object_mark, next_stamp in unpacker.iter_unpack(data):
                 if object_mark == 0 or next_stamp & held:
                     continue
                 if size == large_size:
-                    large = self.kernel.at("TraceTable::Large", context << 32 | time)
+                    large = self.kernel.at("TableStore::Large", context << 32 | time)
                     size, time, context = large.size, large.time, large.context
                 epoch = (next_stamp & not_leak - 1) >> cpu_mask.bit_length()
-                seen = epoch + (epoch & 1 ^ time >> 31)  # Record::milliseconds()
+                seen = epoch + (epoch & 1 ^ time >> 31)  # Record::time_of()
                 kernel_stack, user_stack = self._split(stack)
                 address, mark = _object_and_mark(object_mark)
-                yield Record(address, size, (seen >> 1 << 32 | time) * 1_000_000, kernel_stack, self._context(context),
-                             mark, next_stamp & cpu_mask, bool(next_stamp & not_leak), user_stack)
+                yield Record(object=address, size=size, time=(seen >> 1 << 32 | time) * 1_000_000, stack=kernel_stack,
+                             context=self._context(context), user_stack=user_stack, mark=mark, cpu=next_stamp & cpu_mask,
+                             flags=NOT_LEAK if next_stamp & not_leak else 0)
 
     def _split(self, number):
-        """(kernel stack, user stack), which are known then."""
+        """Returns (number of the kernel stack, number of the user stack) for a record's stack `number`, and adds both to `stacks`; 0: not recorded."""
         if number not in self._pairs:
             self._pairs[number] = self._look_up(number)
         return self._pairs[number]
@@ -167,7 +167,7 @@ class Traces:
         return number, 0
 
     def _context(self, number):
-        """The number, which is known then, or 0."""
+        """Adds the context `number` to `contexts`. Returns the number; 0 if there is no such context."""
         if number and number not in self.contexts:
             try:
                 self.contexts[number] = self._read_context(number)
@@ -181,7 +181,8 @@ class Traces:
         program = self.kernel.at("ContextTable::Program", context.program)
         kind = {"kProcess": "process", "kInterrupt": "irq"}.get(enumerators("ContextKind").get(context.kind), "task")
         build_id = self.kernel.read(context.program + layout.offset("build_id"), program.build_id_size).hex()
-        return Context(number, kind, context.pid, program.name.decode("utf-8", "replace"), program.path.decode("utf-8", "replace"), build_id)
+        return Context(number, kind, context.pid, program.name.decode("utf-8", "replace"), program.path.decode("utf-8", "replace"), build_id,
+                       context.thread)
 
     def context_name(self, number):
         return str(self.contexts[number]) if number else "unknown"

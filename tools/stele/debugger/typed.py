@@ -1,7 +1,9 @@
-"""What a word of memory is called: `processes.head`, `.fds of Process 0x…`, by the types of the debugging information.
+"""Names of words in memory: `processes.head`, `.fds of Process 0x…`, by the types of the debugging
+information.
 
-The type of an object is that of its cache (ObjectCache<Chan>), or, in a cache without one, that of its virtual functions. Of a word in it the
-name goes as deep as the types do; what wraps a pointer, as Ref, std::atomic and std::array do, has no name of its own there.
+The type of an object comes from the variable of its cache (ObjectCache<Chan>), or, if the cache has no
+such variable, from the object's pointer to virtual functions. The name of a word has all nested fields;
+wrappers of a pointer, such as Ref, std::atomic and std::array, add no name.
 """
 import re
 import struct
@@ -15,13 +17,13 @@ from stele.debugger.tasks import all_tasks
 
 _RECORDS = (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION)
 _POINTERS = (gdb.TYPE_CODE_PTR, gdb.TYPE_CODE_REF)
-# Of the allocator, which has no ObjectCache for them: by the name of the cache.
+# For each of the allocator's own caches, which have no ObjectCache: the type of its objects.
 _OWN = {"kmem_cache": "struct kmem_cache", "arena": "struct arena", "kmem_slab": "struct kmem_slab", "kmem_bufctl": "struct kmem_bufctl"}
 _ANONYMOUS = "(anonymous namespace)::"
 
 
 def plain(name):
-    """A name in C++ without what is not needed to know what is meant."""
+    """Returns a C++ name without "(anonymous namespace)::"."""
     return name.replace(_ANONYMOUS, "")
 
 
@@ -30,13 +32,13 @@ def _is_wrapper(gdb_type):
 
 
 def field_at(gdb_type, offset):
-    """".fds.slots[3]": what lies `offset` bytes into an object of the type; "" if that is all of it, None if nothing has a name there."""
+    """Returns the field `offset` bytes into an object of the type, as ".fds.slots[3]"; "" for the whole object; None if there is no field."""
     found = _best(gdb_type, offset)
     return found[1] if found else None
 
 
 def _best(gdb_type, offset):
-    """(whether it is a pointer, its name), the pointer where there is a choice; None."""
+    """Returns (True if the field at `offset` is a pointer, name of the field); None if there is no field. If members of a union overlap, prefers a pointer."""
     gdb_type = gdb_type.strip_typedefs()
     if gdb_type.code == gdb.TYPE_CODE_ARRAY:
         return _in_array(gdb_type, offset)
@@ -58,7 +60,7 @@ def _best(gdb_type, offset):
 
 
 def _hides(gdb_type, kind, start):
-    """Whether a field needs no name: all that a wrapper wraps."""
+    """True if a field's name is left out, because its type `gdb_type` is a wrapper with only this field."""
     name = plain(gdb_type.name or "")
     return name.startswith("std::") or _is_wrapper(gdb_type) and start == 0 and kind.code in _POINTERS
 
@@ -72,7 +74,7 @@ def _in_array(gdb_type, offset):
 
 
 class Names:
-    """Names of places of a kernel."""
+    """Names of words and objects of a kernel."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -84,7 +86,7 @@ class Names:
     # --- Objects.
 
     def type_of(self, owner, item):
-        """The type of an object of a cache or arena; None if nothing tells."""
+        """Returns the gdb.Type of the object `item` of a cache or arena; None if the type is unknown."""
         if owner.address not in self._types:
             self._types[owner.address] = self._type_of_cache(owner)
         return self._types[owner.address] or self._type_of_virtual(owner, item)
@@ -102,14 +104,14 @@ class Names:
         return None
 
     def _words_that_are(self, word):
-        """The addresses in static data where the word stands."""
+        """Yields the addresses in static data at which this word is stored."""
         data, pattern, at = self.kernel.once(_static_data), struct.pack("<Q", word), -1
         while (at := data.find(pattern, at + 1)) >= 0:
             if at % 8 == 0:
                 yield self._static.start + at
 
     def _type_of_virtual(self, owner, item):
-        """Of what has virtual functions, and them in its first word."""
+        """Returns the type of an object whose first word points to a table of virtual functions; None if there is no such pointer."""
         table = self.kernel.word(item)
         if owner.address not in self._caches or not self.kernel.label("rodata_start") <= table < self.kernel.label("data_end"):
             return None
@@ -123,17 +125,17 @@ class Names:
         return self._types[table]
 
     def object(self, owner, item):
-        """ "Process 0x…"; "kmalloc_64 0x…" where its type is not known."""
+        """Returns the name of an object: "Process 0x…"; "kmalloc_64 0x…" if the type is not known."""
         gdb_type = self.type_of(owner, item)
         return f"{plain(gdb_type.name) if gdb_type else owner.name} {item:#x}"
 
     def at(self, address):
-        """The same of the object at an address."""
+        """Returns the name of the object that begins at the address."""
         slab = slab_of(self.kernel, address)
         return self.object(slab.cache, address) if slab else f"{address:#x}"
 
     def field(self, place):
-        """ ".fds[3]" for a word in an object; "+0x18" where that has no name."""
+        """Returns the name of a word in an object: ".fds[3]"; "+0x18" if no field is known there."""
         gdb_type, offset = self.type_of(place.owner, place.item), place.address - place.item
         count_of = gdb_type.sizeof if gdb_type else 0
         found = field_at(gdb_type, offset) if gdb_type and (offset < count_of or _is_open(gdb_type)) else None
@@ -142,13 +144,13 @@ class Names:
     # --- Everything else.
 
     def variable(self, address):
-        """ "processes.head": what lies at an address of static data."""
+        """Returns the name of a word of static data: "processes.head"."""
         symbol, name, offset = self._variable_at(address)
         field = field_at(symbol.type, offset) if symbol else None
         return name + (f"+{offset:#x}" if field is None and offset else field or "")
 
     def _variable_at(self, address):
-        """(gdb.Symbol or None, name, offset)"""
+        """Returns (gdb.Symbol of the variable or None, name of the variable, offset in it) for an address of static data."""
         if address not in self._variables:
             self._variables[address] = self._look_up(address)
         return self._variables[address]
@@ -166,7 +168,7 @@ class Names:
         return None, plain(name), offset
 
     def root(self, place):
-        """ "processes.head", "the kernel stack of task 6 sh, …": a reach.Place that is in no object."""
+        """Returns the name of a reach.Location that is in no object: "processes.head", "0x…, the kernel stack of task 6 sh, …"."""
         if place.register:
             return place.register
         if place.address in self._static:
@@ -180,12 +182,12 @@ class Names:
         return f"{place.address:#x}, the kernel stack of {task}, {top - place.address:#x} bytes below its top{f', in {found[0]}' if found else ''}"
 
     def task_of(self, place):
-        """The Task whose kernel stack it is on; None."""
+        """Returns the Task whose kernel stack contains the reach.Location; None if there is none."""
         size = self.kernel.constant("kernel_stack_size")
         return next((task for task in self.kernel.once(all_tasks) if 0 <= place.address - task.structure.stack_base < size), None)
 
     def place(self, place):
-        """Where a word lies that somebody has, in words."""
+        """Returns a reach.Location as text."""
         if not place.owner:
             return ("variable " if place.address in self._static else "" if place.register else "at ") + self.root(place)
         field = self.field(place)
@@ -194,7 +196,7 @@ class Names:
 
 
 def _is_open(gdb_type):
-    """Whether it ends in an array of no length of its own."""
+    """True if the last member of the type is an array of unspecified length."""
     fields = [field for field in gdb_type.fields() if hasattr(field, "bitpos")]
     return bool(fields) and fields[-1].type.strip_typedefs().code == gdb.TYPE_CODE_ARRAY and fields[-1].type.strip_typedefs().sizeof == 0
 

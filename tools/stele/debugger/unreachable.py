@@ -1,9 +1,9 @@
-"""What nobody can reach any more, in the words of #mem/unreachable (docs/unreachable.md): kern/src/reach/groups.cc and reach.cc."""
+"""Prints unreachable objects in the format of #mem/unreachable (docs/unreachable.md), as kern/src/reach/groups.cc and reach.cc do."""
 from stele.debugger.reach import ask
 from stele.debugger.symbols import Symbols
 from stele.debugger.traces import Traces
 
-_SHOWN = 8  # heads of a group
+_SHOWN = 8  # number of heads that are shown for each group. A head is an unreachable object to which no other unreachable object points
 
 
 class _Tally:
@@ -15,17 +15,17 @@ class _Tally:
 
 
 class _Group:
-    """Heads of one cache or arena, and of one stack."""
+    """The heads of one cache or arena that one stack has allocated, and the objects that only these heads point to."""
 
     def __init__(self, owner, stack):
         self.owner, self.stack = owner, stack
-        self.own, self.keeps = _Tally(), _Tally()
-        self.kept = {}  # by name
-        self.shown = []  # [address, size, _Tally of what it keeps]
+        self.own, self.keeps = _Tally(), _Tally()  # totals of the heads; totals of all objects that the heads keep
+        self.kept = {}  # {name of a cache or arena: _Tally of the objects that the heads keep}
+        self.shown = []  # [address of a head, its size, _Tally of the objects that it keeps]
 
 
 def unreachable(kernel):
-    """Lines."""
+    """Yields the lines of the report."""
     answer, traces, symbols = ask(kernel, "unreachable"), kernel.once(Traces), kernel.once(Symbols)
     groups, total, heads, live = {}, _Tally(), 0, 0
     for word, *numbers in answer.lines:

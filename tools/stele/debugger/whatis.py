@@ -1,7 +1,8 @@
-"""What an address is.
+"""Explains what is at an address.
 
-Objects of page-backed caches are found by their page's descriptor, which names the slab. Other memory of the direct map belongs to a segment
-of an arena, or to an object of one of its quantum caches; the arena that is farthest from base is asked first, as it knows most.
+For objects of page-backed caches, the page's descriptor points to the slab. Other memory of the direct map belongs to a segment of an arena, or to
+an object of a quantum cache of an arena. Several arenas may have a segment that contains the address, since an arena imports memory from another
+one. The explanation is then about the arena that is most imports away from base_arena, since its segment is the smallest.
 """
 import gdb
 
@@ -15,7 +16,7 @@ from stele.debugger.traces import Traces
 
 
 def whatis(kernel, address):
-    """Lines: what it is, and indented what else is known."""
+    """Yields lines: the explanation, and indented further facts."""
     first, *more = _lines(kernel, address)
     yield f"{address:#x} is {first}"
     yield from more
@@ -23,7 +24,7 @@ def whatis(kernel, address):
 
 def _lines(kernel, address):
     if address < kernel.constant("user_end"):
-        return ["an address of programs, not of the kernel"]
+        return ["an address of user space"]
     if kernel.label("image_start") <= address < kernel.label("image_end"):
         return [_in_image(kernel, address)]
     page = page_of(kernel, address)
@@ -33,7 +34,7 @@ def _lines(kernel, address):
 
 
 def _into(address, start, what):
-    """ "0x10 bytes into WHAT"; "WHAT" at its beginning."""
+    """Returns "0x10 bytes into WHAT"; "WHAT" if the address is its beginning."""
     return f"{address - start:#x} bytes into {what}" if address > start else what
 
 
@@ -84,7 +85,8 @@ def _in_arenas(kernel, address, page):
     by_address = {arena.address: arena for arena in arenas}
 
     def distance(arena):
-        """From base; None for arenas of other numbers."""
+        """Returns the number of imports between base_arena and the arena; None for an arena that does not import from base_arena, whose numbers are
+        not addresses of the direct map."""
         steps = 0
         while arena and arena.structure.source:
             arena, steps = by_address.get(arena.structure.source), steps + 1
@@ -96,7 +98,7 @@ def _in_arenas(kernel, address, page):
         if lines:
             yield from lines
             return
-    yield "memory that is no arena's"
+    yield "memory of no arena"
 
 
 def _in_arena(kernel, arena, address, page):
@@ -120,14 +122,14 @@ def _in_arena(kernel, arena, address, page):
 
 
 def _metadata(kernel, arena, segment):
-    """What the allocator and the tracer take for themselves."""
+    """Yields a line if the segment has memory of the allocator or the tracer."""
     arenas = kernel.once(all_arenas)
     if any(segment.start <= tag.address < segment.start + segment.size for other in arenas for tag in other.segments()):
         yield "  it holds boundary tags"
         return
     through = [other.name for other in arenas if other.structure.source == arena.address and other.structure.passes_on]
     if through:
-        yield f"  perhaps by way of {', '.join(through)}, which keeps no account of its own"
+        yield f"  perhaps through {', '.join(through)}, which does not track allocations"
 
 
 def _segment(segment):
@@ -142,7 +144,9 @@ def _large_kmalloc(kernel, start):
 def _user_page(page):
     if not page.mappings:
         return ""
-    return f": a page of programs, which {page.mappings} address space{'s map' if page.mappings > 1 else ' maps'}"
+    owner = "a file" if page.mappings & constant("'(anonymous namespace)::page_of_file'") else "programs"
+    mappings = page.mappings & constant("'(anonymous namespace)::page_mappings'")
+    return f": a page of {owner}, which {mappings} address space{' maps' if mappings == 1 else 's map'}"
 
 
 def _in_quantum_cache(kernel, arena, slab, address, page):
@@ -190,7 +194,7 @@ _CHECKED_STATES = {"FREE": "free, in its slab", "TAKEN": "being allocated", "ALL
 
 
 def _state(slab, item):
-    """(words, whether a caller has it)"""
+    """Returns (state of an object as text, is the object live?)."""
     if slab.structure.checked:
         state = slab.state_of(item)
         return _CHECKED_STATES.get(state, state), state.startswith("ALLOCATED")
@@ -201,7 +205,7 @@ def _state(slab, item):
 
 
 def _meaning(kernel, cache, item):
-    """What some objects are, which lead to others."""
+    """Yields a line that says what an object of the caches of slab structures, bufctls, tasks or caches is."""
     if cache.address == kernel.variable("kmem_slab_cache"):
         structure = kernel.at("struct kmem_slab", item)
         of = next((other for other in kernel.once(all_caches) if other.address == structure.cache), None)
@@ -216,7 +220,7 @@ def _meaning(kernel, cache, item):
         yield from (f"  it is the cache {other.name}" for other in kernel.once(all_caches) if other.address == item)
 
 
-# --- Who allocated it.
+# --- Allocations.
 
 def _allocated_by(kernel, owner, item):
     traces = kernel.once(Traces)
@@ -226,7 +230,7 @@ def _allocated_by(kernel, owner, item):
             span = "" if owner.structure.has("object_size") else "a span of another arena or a cache, "
             yield f"  it has no record: {span}allocated before its trace began, filtered or dropped"
         elif not owner.structure.flags & constant("KMC_NOTRACE"):
-            yield f"  who allocated it was not traced: echo start > #mem/kmemtrace/{owner.name}"
+            yield f"  its allocation was not traced: echo start > #mem/kmemtrace/{owner.name}"
         return
     yield (f"  allocated by {traces.context_name(record.context)} {traces.now - record.time // 1_000_000} ms ago on CPU {record.cpu}, "
            f"{record.size} bytes, mark {record.mark}{', not a leak' if record.not_leak else ''}")
@@ -281,11 +285,11 @@ def _in_virtual_range(kernel, address):
             yield _into(address, found[0].start, f"an allocation from the arena {arena.name}, {_segment(found[0])}") + mapped
             yield from _allocated_by(kernel, arena, found[0].start)
             return
-    yield "nothing" if not kernel.can_read(address) else "mapped, but nothing that the kernel keeps account of"
+    yield "nothing" if not kernel.can_read(address) else "mapped, by an unknown owner"
 
 
 def _cpu_stack(kernel, cpu, address):
-    """In words, if it is one of the stacks that a CPU brings; None."""
+    """Returns the name of the stack of this CPU that contains the address; None if there is none."""
     top, size = cpu.tables.first_stack, kernel.constant("kernel_stack_size")
     if top - size <= address < top:
         return f"the stack that CPU {cpu.id} began on, its idle task's, {top - address:#x} bytes below its top"

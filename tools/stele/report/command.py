@@ -1,12 +1,12 @@
-"""scripts/report: reads what Stele's tools have written, and writes it in the forms that people and other tools read.
+"""scripts/report: reads dumps and the output of Stele's tools, and writes reports.
 
     scripts/report [options] FILE              writes a report of FILE
-    scripts/report --base FILE0 FILE           what FILE has more, or less, than FILE0
+    scripts/report --base FILE0 FILE           the difference: what FILE has more, and what less, than FILE0
     scripts/report merge …, history …          see scripts/report merge --help, scripts/report history --help
 
-FILE is a copy of #mem/tracedump or #mem/kmemtrace/NAME, a core, report.json of make leaktest, the output of memleak or stackcount, a pprof
-profile, or folded stacks; which of them is found out from its content. Exit status: 0, or 2 with one line that says why
-(docs/report.md).
+FILE is a copy of #mem/tracedump or #mem/kmemtrace/NAME, a core, report.json of make leaktest, the
+output of memleak or stackcount, a pprof profile, or folded stacks; its content determines the kind.
+Exit status: 0, or 2 with one line that gives the reason (docs/report.md).
 """
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ from stele.report.difference import difference
 from stele.report.lookup import Lookup
 from stele.report.profile import ReportError
 
-# Words that are commands of their own: stele.report.WORD has main(arguments), which gives the exit status.
+# Subcommands: stele.report.WORD has main(arguments), which returns the exit status.
 SUBCOMMANDS = ("merge", "history")
 FORMATS = {"text": ".txt", "folded": ".folded", "pprof": ".pb.gz", "html": ".html"}
 
@@ -28,18 +28,18 @@ FORMATS = {"text": ".txt", "folded": ".folded", "pprof": ".pb.gz", "html": ".htm
 def arguments(words):
     parser = argparse.ArgumentParser(prog="report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--format", choices=[*FORMATS, "all"], default="text", help="of the report (text); all: each, beside the others")
-    parser.add_argument("--base", metavar="FILE", help="show the difference to this one, which is of any form too")
-    parser.add_argument("--by", choices=text.BY, default="stack", help="text: group by it (stack)")
-    parser.add_argument("--measure", choices=("bytes", "objects"), help="folded: what the numbers are, also those that are read (bytes, unless nothing has a size)")
-    parser.add_argument("--kernel", metavar="ELF", help="the kernel's ELF file (whichever of build/ has the build id)")
+    parser.add_argument("--base", metavar="FILE", help="show the difference from FILE, in any format that can be read")
+    parser.add_argument("--by", choices=text.BY, default="stack", help="text: group by (stack)")
+    parser.add_argument("--measure", choices=("bytes", "objects"), help="folded: unit of the numbers, also of input (bytes, or objects if nothing has a size)")
+    parser.add_argument("--kernel", metavar="ELF", help="the kernel's ELF file (the one in build/ with the build id)")
     parser.add_argument("--programs", metavar="DIR", help="a folder with the programs' ELF files (build/user/bin)")
-    parser.add_argument("-o", "--output", metavar="FILE", type=pathlib.Path, help="where the report goes (standard output); with all: FILE.txt, FILE.folded, …")
-    parser.add_argument("file", metavar="FILE", help="what is to be read")
+    parser.add_argument("-o", "--output", metavar="FILE", type=pathlib.Path, help="write the report to FILE (standard output); with all: FILE.txt, FILE.folded, …")
+    parser.add_argument("file", metavar="FILE", help="the file to read")
     options = parser.parse_args(words)
     if options.format in ("pprof", "html", "all") and not options.output:
         parser.error(f"--format {options.format} needs -o FILE")
     if options.base and options.by == "process":
-        parser.error("--by process: two files have other processes, which are not compared")
+        parser.error("--by process: processes of two files cannot be compared")
     return options
 
 
@@ -54,7 +54,7 @@ def main(words=None):
         print(f"report: {one_line(error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python still writes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python's flush at exit fails as well
         return 2
 
 
@@ -66,7 +66,8 @@ def subcommand(name, words):
 
 @contextlib.contextmanager
 def needs(what):
-    """`what` is not possible if a module, or what that needs, is not there."""
+    """A context manager: turns an ImportError into a ReportError, which says that `what` cannot be made because a module is missing, or a file that the
+    module needs."""
     try:
         yield
     except ImportError as error:
@@ -92,7 +93,7 @@ def run(options):
 
 
 def write(kind, profile, path, options):
-    """One format, to `path` or, if that is None, to standard output. ReportError."""
+    """Writes one format to `path` or, if that is None, to standard output. ReportError."""
     try:
         if kind == "text":
             put(text.lines_of(profile, options.by, options.base), path)
@@ -100,7 +101,7 @@ def write(kind, profile, path, options):
             lines, left_out = folded.lines_of(profile, options.measure)
             put(lines, path)
             if left_out:
-                print(f"report: {left_out} {folded.measure_of(profile, options.measure)} that became less are not in the folded stacks,"
+                print(f"report: {left_out} {folded.measure_of(profile, options.measure)} less are not in the folded stacks,"
                       " which have no negative numbers", file=sys.stderr)
         elif kind == "pprof":
             with needs("pprof"):

@@ -1,8 +1,9 @@
-"""What one Profile has more, or less, than another.
+"""The difference of two Profiles.
 
-Whoever makes two dumps by hand types the commands at different depths of a shell's recursion: the same allocations by the kernel then have
-other callers in programs. So a stack of the kernel that has as much as before is left out, whichever callers have it now, and it is told how many
-there are. Where the kernel's stack has more or less, callers are compared one by one. Stacks of programs alone are compared as they are.
+Between two dumps, the same allocations may get other user stacks, for example when the shell runs a
+command in another function. So a kernel stack whose total is equal in both Profiles is left out, even
+if the user stacks differ; the number of such kernel stacks is reported. If the totals differ, each pair
+of a kernel stack and a user stack is compared separately. So are user stacks without a kernel stack.
 """
 from collections import defaultdict
 
@@ -10,7 +11,7 @@ from stele.report.profile import Amount, comparable
 
 
 def difference(profile, base):
-    """A Profile, with what either has lost."""
+    """Returns `profile` minus `base` as a Profile, which has the losses of both."""
     result = profile.minus(base)
     sums = defaultdict(Amount)
     for key, amount in result.amounts.items():

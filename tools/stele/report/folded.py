@@ -1,26 +1,27 @@
-"""Writes and reads folded stacks, the format of Brendan Gregg's FlameGraph, which speedscope and others read too.
+"""Writes and reads folded stacks, the format of Brendan Gregg's FlameGraph, which speedscope and other programs read too.
 
-A line for each stack: functions from the outermost to the innermost with semicolons between them, a blank, a number. The program's
-functions come first, then the kernel's, and last, in brackets, what was allocated: `[kmalloc_16]`.
+A line for each stack: functions from the outermost to the innermost with semicolons between them, a
+blank, a number. The program's functions come first, then the kernel's, and last, in brackets, the
+cache: `[kmalloc_16]`.
 
-A number is not negative: FlameGraph would draw nonsense, and speedscope does not take the line. So a difference has only what grew, and
-whoever writes it is told how much is missing.
+Negative numbers are left out: FlameGraph would draw nonsense, and speedscope refuses such lines. So a
+difference has only stacks that have grown, and the caller gets the total of the others.
 """
 import re
 
 from stele.report.profile import Amount, Frame, Key, Profile, ReportError, Source
 
 LINE = re.compile(r"(\S.*) (\d{1,19})")
-SOURCE = "folded"  # of what is read
+SOURCE = "folded"  # name of the source of stacks that do not end in a cache
 
 
 def measure_of(profile, wanted=None):
-    """"bytes", or "objects" if what is counted has no size, as references and calls."""
+    """Returns `wanted`; if that is None, "bytes", or "objects" if nothing has a size, as references and calls."""
     return wanted or ("bytes" if any(amount.bytes for amount in profile.amounts.values()) or not profile.amounts else "objects")
 
 
 def lines_of(profile, measure=None):
-    """(lines, how much was left out because it is negative)."""
+    """Returns (lines, total of the negative amounts, which have no line, as a positive number)."""
     measure, sums = measure_of(profile, measure), {}
     for key, amount in profile.amounts.items():
         stack = ";".join([*(word(frame.function) for frame in reversed((*key.frames, *key.user_frames))), f"[{word(key.source)}]"])
@@ -30,12 +31,12 @@ def lines_of(profile, measure=None):
 
 
 def word(name):
-    """A name without what means something in the format."""
+    """Returns a name without characters that have a meaning in the format."""
     return "".join(c if c.isprintable() else "?" for c in name.replace(";", ":")).strip() or "?"
 
 
 def write(profile, path, measure=None):
-    """Writes the file `path`; returns how many bytes or objects were left out because they are negative."""
+    """Writes the file `path`. Returns the total that was left out, as lines_of() does."""
     lines, left_out = lines_of(profile, measure)
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return left_out
@@ -47,7 +48,7 @@ def is_folded(text):
 
 
 def read(path, text, measure="bytes"):
-    """The Profile of `text`, whose numbers are of `measure`. ReportError."""
+    """Parses `text` to a Profile. `measure`: "bytes" or "objects", the unit of the numbers. ReportError."""
     if not text.endswith("\n"):
         raise ReportError(f"{path}: cut off: the last line does not end")
     profile = Profile(str(path))

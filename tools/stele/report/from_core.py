@@ -1,7 +1,5 @@
-"""Makes a Profile of a core (scripts/guest --core, scripts/dump, make leaktest): a gdb of its own writes the traces in the layout of a dump.
-
-Nobody stood still on purpose when the memory was written, so a record may be missing; that is told, and is no error.
-"""
+"""Makes a Profile from a core (of scripts/guest --core, scripts/dump or make leaktest). Runs gdb, whose command kmem-tracedump writes the traces in
+the layout of a dump. The guest was stopped at any instruction, so a record may be missing; then the counters disagree, and the report says so."""
 import pathlib
 import subprocess
 import tempfile
@@ -13,11 +11,11 @@ from stele.report import from_dump
 from stele.report.profile import ReportError
 from stele.tracedump import TraceDump, TraceDumpError
 
-SECONDS = 600  # for gdb
+SECONDS = 600  # time limit for gdb
 
 
 def read(path, lookup):
-    """ReportError."""
+    """Returns the Profile of a core. ReportError."""
     try:
         kernel, environment = target(SimpleNamespace(core=str(path), kernel=lookup.kernel_file, guest=None))
         with tempfile.TemporaryDirectory(prefix="stele-") as folder:
@@ -40,6 +38,6 @@ def read(path, lookup):
 
 
 def last_line(run):
-    """Of what gdb said."""
+    """Returns the message of the last error in gdb's output."""
     lines = [line for line in ((run.stderr or "") + "\n" + (run.stdout or "")).splitlines() if line.startswith(("kmem-tracedump: ", "gdb: "))]
     return lines[-1].partition(": ")[2] if lines else f"gdb ended with status {run.returncode} and has found no traces"

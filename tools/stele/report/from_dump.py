@@ -1,7 +1,7 @@
-"""Makes a Profile of a copy of #mem/tracedump, of a session's #probe/N/outstanding, or of such a dump that a core was turned into.
+"""Makes a Profile from a copy of #mem/tracedump, or of #probe/N/outstanding of a probe session, or from a dump made of a core.
 
-A sampled trace has few records, each of which stands for several objects (Source.weight). Their sums are rounded so that what all keys of
-a source have together is right to half an object: a small key may be one off.
+A record of a sampled trace represents several objects (Source.weight). The sums for the Keys are rounded in such a way that the sum over all Keys
+of a source is wrong by at most half an object; the number of a single Key may be wrong by one.
 """
 from collections import defaultdict
 
@@ -10,15 +10,15 @@ from stele.leaks import FILTERS
 from stele.report.profile import AGES, Amount, Key, Profile, ReportError, Source
 from stele.tracedump import TraceDump, TraceDumpError
 
-LOSSES = {"dropped": "allocations were not recorded for want of memory", "stacks_lost": "stacks were not recorded for want of memory",
-          "contexts_lost": "contexts were not recorded for want of memory", "truncated": "stacks are cut off at the depth of the trace",
+LOSSES = {"dropped": "allocations were not recorded for lack of memory", "stacks_lost": "stacks were not recorded for lack of memory",
+          "contexts_lost": "contexts were not recorded for lack of memory", "truncated": "stacks are cut off at the depth of the trace",
           "filtered": "allocations were filtered out", "cleared": "records were cleared by a reset"}
-AGE_LIMITS = (1_000, 10_000, 100_000, 1_000_000)  # milliseconds: where the next of AGES begins
-HOLDERS_SHOWN = 100  # of each Key
+AGE_LIMITS = (1_000, 10_000, 100_000, 1_000_000)  # milliseconds: the lower bounds of all AGES but the first
+HOLDERS_SHOWN = 100  # maximum number of holders that a Key gets
 
 
 def read(path, lookup):
-    """The Profile of the file `path`. ReportError."""
+    """Returns the Profile of the file `path`. ReportError."""
     try:
         dump = TraceDump.load(path)
     except TraceDumpError as error:
@@ -31,7 +31,7 @@ def read(path, lookup):
 
 
 def profile_of(dump, lookup, title, only=None, lying=None):
-    """The Profile of a TraceDump. `only`: the Records that it is made of, all if it is None; `lying`: where references lie, a
+    """Returns the Profile of a TraceDump. `only`: the set of Records to use, None for all; `lying`: locations of references, from
     references.with_names()."""
     profile = Profile(title, dump.build_id, dump.time / 1e9, lost=losses_of(dump))
     records = {id(source): source.records if only is None else [record for record in source.records if record in only] for source in dump.sources}
@@ -46,7 +46,7 @@ def profile_of(dump, lookup, title, only=None, lying=None):
             known.counters[counter] = known.counters.get(counter, 0) + value
         sums = defaultdict(lambda: [0.0, 0.0])
         for record in records[id(source)]:
-            # Of a probe in a program the program's stack is all there is.
+            # A record of a probe session on a program has only a user stack, in record.stack.
             callers = user.get((record.context, record.user_stack)) or user.get((record.context, record.stack), ())
             process = dump.context_name(record.context) if record.context else ""
             key = Key(name, kernel.get(record.stack, ()), callers, process, record.mark, age_of(dump.age(record)))
@@ -69,13 +69,14 @@ def losses_of(dump):
             if source.counters.get(counter):
                 by = f" ({filters})" if counter == "filtered" and filters else ""
                 lost.append(f"{source.name}: {source.counters[counter]} {what}{by}")
-    lost += [f"the {what} of {count} records could not be named for want of memory"
+    lost += [f"the {what} of {count} records could not be named for lack of memory"
              for what, count in (("stacks", dump.stacks_unnamed), ("contexts", dump.contexts_unnamed)) if count]
     return lost
 
 
 def frames_of(dump, lookup, records):
-    """({kernel stack's number: Frames}, {(context's number, user stack's number): Frames}) of what `records` name, and references."""
+    """Returns ({number of a kernel stack: Frames}, {(number of a context, number of a user stack): Frames}) for the stacks of `records` and of all
+    records of references."""
     kernel, user = {}, {}
     for source in dump.sources:
         for record in source.records if source.kind == "references" else records[id(source)]:
@@ -94,7 +95,7 @@ def age_of(milliseconds):
 
 
 def rounded(sums):
-    """(Key, Amount) of {Key: [objects, bytes]}, rounded so that their sums are right as well."""
+    """Yields (Key, Amount) for {Key: [objects, bytes]}, rounded so that the sum over the Keys is right as well."""
     ends, before = [0.0, 0.0], [0, 0]
     for key, parts in sums.items():
         ends = [end + part for end, part in zip(ends, parts)]
@@ -104,7 +105,8 @@ def rounded(sums):
 
 
 def add_holders(profile, dump, kernel, keys_of_objects, lying):
-    """Who took the references that keep the objects, and where these lie, if that is known."""
+    """Adds to profile.holders a line for each reference to an object of the profile: the function that took the reference, and the reference's location
+    if it is known."""
     for source in dump.sources:
         if source.kind != "references":
             continue

@@ -1,4 +1,5 @@
-"""Makes a Profile of what `make leaktest` has accused, out of its report.json. Stacks are there, programs and ages are not."""
+"""Makes a Profile of the objects that `make leaktest` accuses, from its report.json. The Profile has kernel stacks, but no user stacks, processes
+and ages."""
 import json
 
 from stele.report.lookup import frame_of
@@ -10,7 +11,7 @@ def is_report(text):
 
 
 def read(path, text):
-    """ReportError."""
+    """Parses the text of report.json to a Profile. ReportError."""
     try:
         results = json.loads(text)["commands"]
         profile = Profile(str(path))
@@ -40,14 +41,15 @@ def add(profile, result):
 
 
 def number(value):
-    """A number that is one: JSON has others."""
+    """Returns `value` if it is an integer. TypeError, since JSON may have any other value."""
     if type(value) is not int:
         raise TypeError(f"{value!r} is no number of objects or bytes")
     return value
 
 
 def add_leak(profile, leak, keys):
-    """The same stack of a command may be accused by several judges; it counts once. `keys`: those that have been."""
+    """Adds the objects of an accused stack. If several judges accuse the same stack of a command, it counts once. `keys`: the Keys that already
+    count."""
     name, functions, lines = str(leak["name"]), leak["stack"], leak["lines"]
     if len(functions) != len(lines):
         raise ValueError("a stack without its lines")

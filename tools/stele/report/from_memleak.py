@@ -1,20 +1,21 @@
-"""Makes a Profile of what the guest's memleak has printed (docs/memleak.md). Of several reports in a row the last one counts: each tells all
-that was outstanding then. Those of --diff, which tell what has changed since the one before, are added."""
+"""Makes a Profile from the output of the guest's program memleak (docs/memleak.md). If there are several reports, only the last one counts, since
+each has all outstanding allocations. Reports of memleak --diff have the changes since the previous report, so they are added up."""
 import re
 
 from stele.report.profile import Amount, Frame, Key, Profile, ReportError, Source
 
-NAME = "memleak"  # of the source: it does not say which cache
+NAME = "memleak"  # name of the source, since the output has no cache
 HEADING = re.compile(r"^(?:\S+ )?\[\d\d:\d\d:\d\d\] Top (\d+) stacks with (outstanding|changed outstanding) allocations:$", re.MULTILINE)
 STACK = re.compile(r"\t([+-]?\d{1,19}) bytes in ([+-]?\d{1,19}) allocations from stack")
 FRAME = re.compile(r"\t\t(?P<function>.+?)(?:\+0x[0-9a-f]+)?(?: \[(?P<module>[^\]]*)\])?")
 LEFT_OUT = re.compile(r"Left out: (?P<counts>.*?)(?:; (?P<rest>.*))?")
-# What memleak leaves out on purpose, as it was told, is not lost.
+# Counters of lost data. The other counters of `Left out:` are of allocations that memleak leaves out
+# because of its options.
 LOSES = ("dropped", "stacks_lost", "contexts_lost", "truncated")
 
 
 def read(path, text):
-    """ReportError."""
+    """Parses memleak's output to a Profile. ReportError."""
     headings = list(HEADING.finditer(text))
     ends = [heading.start() for heading in headings[1:]] + [len(text)]
     reports = [(heading, text[heading.end() + 1:end]) for heading, end in zip(headings, ends)]
@@ -30,7 +31,7 @@ def read(path, text):
 
 
 def add(profile, path, wanted, body):
-    """One report, which has `wanted` stacks and ends with what was left out."""
+    """Adds the stacks of one report. `body`: its text after the heading, which must have `wanted` stacks and a line `Left out:`. ReportError."""
     groups, left = [], None
     for line in body.splitlines():
         if stack := STACK.fullmatch(line):
@@ -55,7 +56,7 @@ def frame(line):
 
 
 def lost(left):
-    """Of `Left out: dropped 0, filtered 0, …, further_stacks 3 (96 B in 2); …`"""
+    """Returns lines about lost data, from a match of the line `Left out: dropped 0, filtered 0, …, further_stacks 3 (96 B in 2); …`."""
     counts = dict(re.findall(r"(\w+) (\d+)", re.sub(r"\([^)]*\)", "", left["counts"])))
     lines = [f"{counts[word]} {word.replace('_', ' ')}" for word in LOSES if int(counts.get(word, 0))]
     further = re.search(r"further_stacks ([1-9]\d*) \(([^)]*)\)", left["counts"])

@@ -1,7 +1,7 @@
-"""Makes a Profile of what the guest's stackcount has printed (docs/stackcount.md): calls, which are objects without a size here.
+"""Makes a Profile from the output of the guest's program stackcount (docs/stackcount.md). The Profile counts calls as objects without a size.
 
-Several summaries in a row (-i) each have what has come since the one before, so they are added. Without -d nothing stands between the
-kernel's frames and the program's; system_call_entry is the last one of the kernel then, or trap_entry.
+With -i the output has several summaries, each with the calls since the previous one, so they are added up. Without -d no line separates the frames
+of the kernel from the frames of the program; then the kernel's last frame is system_call_entry or trap_entry.
 """
 import re
 
@@ -13,7 +13,7 @@ PROCESS, COUNT = re.compile(r"    (.+) \[(\d+)\]"), re.compile(r"    (\d{1,19})"
 
 
 def read(path, text):
-    """ReportError."""
+    """Parses stackcount's output to a Profile. ReportError."""
     heading = list(HEADING.finditer(text))[-1]
     name = heading[1]
     profile, lines = Profile(str(path), sources={name: Source(name, "calls")}), []
@@ -51,7 +51,7 @@ def key_of(name, lines, with_addresses):
 
 
 def is_of_program(name):
-    """Whether the pattern `program:function` was given; a function of C++ has colons of its own, two at a time."""
+    """True if the pattern has the form `program:function`, with a single colon; two colons are part of a C++ name."""
     return bool(re.search(r"(?<!:):(?!:)", name.removeprefix("p:")))
 
 

@@ -1,8 +1,10 @@
-"""Makes a Profile of the text of #mem/kmemtrace/NAME, or of several, one after the other (docs/tracer.md).
+"""Makes a Profile from the text of #mem/kmemtrace/NAME, or of several, one after the other
+(docs/tracer.md).
 
-The text has sums for each stack, and lines for a hundred objects at most. So a group's marks, ages and processes are known as far as all of
-its objects have the same; of which user stack each share of it is, it says itself. It does not say of which kernel it is: functions have
-lines only with --kernel.
+The text has sums for each stack (a group), and lines for at most a hundred of its objects. So the
+mark, age or process of a group is known only if it is the same for all of the group's objects. The
+text has sums for the user stacks of a group. It has no build id, so functions get source lines only if
+--kernel names the kernel.
 """
 import bisect
 import re
@@ -19,7 +21,7 @@ OBJECT, MORE = re.compile(r"\t0x[0-9a-f]+(?: size \d+)? age \d+ mark \d+ cpu \d+
 
 
 def read(path, text, lookup):
-    """The Profile of `text`. ReportError."""
+    """Parses `text` to a Profile. ReportError."""
     profile = Profile(str(path))
     names = Names(lookup) if lookup.kernel_file else None
     try:
@@ -36,7 +38,8 @@ def read(path, text, lookup):
 
 
 def check_end(text):
-    """The last group must have a line for each of its objects, or one that says how many more there are. DumpError."""
+    """Checks that `text` is not cut off: the last group must have a line for each of its objects, or a line with the number of further objects.
+    DumpError."""
     last = re.split(r"^(?=\d+ (?:bytes in|references))", text, flags=re.MULTILINE)[-1].splitlines()
     head = re.match(r"(?:\d+ bytes in )?(\d+) (?:allocations|references) from stack", last[0]) if last else None
     if not text.endswith("\n"):
@@ -46,7 +49,7 @@ def check_end(text):
 
 
 class Names:
-    """The addresses of functions of the kernel that was given."""
+    """Finds the addresses of functions in the kernel that --kernel names."""
 
     def __init__(self, lookup):
         self.kernel = lookup.given_kernel()
@@ -54,7 +57,7 @@ class Names:
         self.starts = sorted(self.addresses.values())
 
     def address(self, function, offset):
-        """The return address; 0 if this kernel has none there."""
+        """Returns the return address `offset` bytes after the function's beginning; 0 if the kernel has no such function, or the function is shorter."""
         start = self.addresses.get(function)
         if start is None:
             return 0

@@ -1,18 +1,21 @@
-"""scripts/report history: what was outstanding at which commit, out of one SQLite file.
+"""scripts/report history: keeps the outstanding objects of leak tests and dumps at each commit, in an SQLite file.
 
-    scripts/report history                              the runs: leak tests, and dumps that were added
-    scripts/report history [--command TEXT] STACK       bytes of each stack over these runs, and when it first appeared
+    scripts/report history                              lists the runs: leak tests, and added dumps
+    scripts/report history [--command TEXT] STACK       shows the bytes of matching stacks in each run, and the first run that has the stack
     scripts/report history --add FILE --command TEXT    adds a run: FILE is anything that scripts/report reads
 
-STACK is a function, or several as in folded stacks, outermost first: sys_open;Tmp::create. It is found in any part of a stack.
-`make leaktest` adds a run by itself. The file is build/history.db, or --database FILE.
+STACK is a function, or several as in folded stacks, outermost first: sys_open;Tmp::create. It
+matches any part of a stack. `make leaktest` adds its runs. The file is build/history.db, or
+--database FILE.
 
-A leak test records what it accuses, a dump all that was outstanding. A stack is the same at two commits if it has the same functions in the
-same order and its objects are of the same cache: lines and build ids differ between any two builds. A run that does not have it, but others of
-its command do, is shown with 0 bytes; with "?" if it could not be said what leaked in it.
+For a leak test, the file has the accused objects; for a dump, all outstanding objects. Stacks of two
+commits are equal if they have the same functions in the same order and the same cache. Lines and build
+ids do not matter, since they differ between any two builds. If a run does not have a stack that other
+runs of the same command have, it is shown with 0 bytes, or with "?" if its verdict is unknown.
 
-Every change is one transaction, and waits for those of others: runs that end at the same time are all recorded, and one that is killed
-leaves nothing. The file has an application id and the version of its schema. A file without these is somebody else's, and is left alone.
+Each run is added in one transaction, which waits for other transactions. So runs that end at the same
+time are all recorded, and a run that is killed adds nothing. The file has an application id and a
+version of the schema; a file without these is not changed.
 """
 import argparse
 import contextlib
@@ -31,8 +34,8 @@ from stele.report.profile import Amount, ReportError, comparable
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 APPLICATION = 0x53746C65  # "Stle"
 VERSION = 1
-UNKNOWN = "unknown"  # the verdict of a leak test that could not say anything
-PATIENCE = 30  # seconds that another's transaction may take
+UNKNOWN = "unknown"  # an unknown verdict of a leak test
+PATIENCE = 30  # seconds that another transaction may take
 SCHEMA = """
 CREATE TABLE run (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, revision TEXT NOT NULL, changed INTEGER NOT NULL, kind TEXT NOT NULL,
                   command TEXT NOT NULL, verdict TEXT NOT NULL, build_id TEXT NOT NULL) STRICT;
@@ -47,10 +50,10 @@ class Run:
     id: int
     time: int  # seconds since 1970
     revision: str  # the commit; "" outside of a checkout
-    changed: bool  # files of the checkout were not as in the commit
+    changed: bool  # True if files of the checkout differed from the commit
     kind: str  # leaktest, dump
     command: str
-    verdict: str  # of a leak test: clean, leak, unknown
+    verdict: str  # verdict of a leak test: clean, leak, unknown
 
     @property
     def label(self):
@@ -63,7 +66,8 @@ def default_path():
 
 @contextlib.contextmanager
 def opened(path, create=False):
-    """A connection in a transaction, which is kept if nothing is raised; ReportError, with the file's name."""
+    """A context manager: a connection to the file with an open transaction, which is committed if nothing is raised. ReportError, with the file's
+    name."""
     path = pathlib.Path(path)
     try:
         if create:
@@ -77,7 +81,7 @@ def opened(path, create=False):
             _check(connection, path, create)
             yield connection
             connection.execute("COMMIT")
-    except sqlite3.OperationalError as error:  # it is locked, the disk is full, …
+    except sqlite3.OperationalError as error:  # the file is locked, the disk is full, …
         raise ReportError(f"{path}: {error}") from error
     except (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError, TypeError) as error:
         raise ReportError(f"{path}: not a history, or damaged: {error}") from error
@@ -101,18 +105,19 @@ def _check(connection, path, create):
 
 
 def names_of(key):
-    """(source, names of functions, outermost first): what a stack is known by at every commit."""
+    """Returns (source, names of functions, outermost first). Two stacks are the same stack, also at different commits, if this is equal for both."""
     key = comparable(key)
     return key.source, tuple(printable(frame.function) for frame in reversed(key.frames + key.user_frames))
 
 
 def printable(text):
-    """SQLite's texts are UTF-8; a command need not be."""
+    """Returns `text` with bytes that are not UTF-8 as escapes: SQLite's texts are UTF-8, but a command need not be."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def record(profile, command, kind, verdict="", path=None, root=ROOT):
-    """Adds a run of what is outstanding in `profile`, at the commit of the checkout `root`. ReportError."""
+    """Adds a run with the outstanding objects in `profile`, at the commit of the checkout `root`.
+    ReportError."""
     amounts = defaultdict(Amount)
     for key, amount in profile.amounts.items():
         amounts[names_of(key)].add(amount)
@@ -130,7 +135,7 @@ def record(profile, command, kind, verdict="", path=None, root=ROOT):
 
 
 def revision_of(root):
-    """(commit, whether files of the checkout differ from it); ("", False) where git knows of none."""
+    """Returns (commit, whether files of the checkout differ from the commit); ("", False) if `root` is no checkout."""
     def git(*words):
         return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True).stdout.strip()
 
@@ -141,14 +146,14 @@ def revision_of(root):
 
 
 def runs_of(connection, command=""):
-    """Runs whose command contains `command`, oldest first."""
+    """Returns the Runs whose command contains `command`, oldest first."""
     rows = connection.execute("SELECT id, time, revision, changed, kind, command, verdict FROM run WHERE instr(command, ?) OR ? = '' ORDER BY id",
                               (printable(command), command))
     return [Run(*row[:3], bool(row[3]), *row[4:]) for row in rows]
 
 
 def stacks_of(connection, wanted):
-    """{number: (source, functions, outermost first)} of stacks in which `wanted` is."""
+    """Returns {number of a stack: (source, functions, outermost first)} for the stacks whose functions, joined by ";", contain `wanted`."""
     found = {}
     for number, source, functions in connection.execute("SELECT id, source, functions FROM stack ORDER BY id"):
         try:
@@ -161,7 +166,7 @@ def stacks_of(connection, wanted):
 
 
 def list_of_runs(connection, command):
-    """Lines: each run with what was outstanding, and how many of its stacks no earlier run has."""
+    """Yields a line for each run, with its outstanding objects and the number of its stacks that no earlier run has."""
     sums = {run: facts for run, *facts in connection.execute("SELECT run, sum(bytes), sum(objects), count(*) FROM amount GROUP BY run")}
     first = dict(connection.execute("SELECT first, count(*) FROM (SELECT min(run) AS first FROM amount GROUP BY stack) GROUP BY first"))
     runs = runs_of(connection, command)
@@ -174,7 +179,8 @@ def list_of_runs(connection, command):
 
 
 def over_commits(connection, command, wanted):
-    """Lines: each stack with its bytes over the runs of its commands, and when it first appeared. Most bytes at last first."""
+    """Yields lines about each stack and each command that has the stack in a run: the bytes in all runs of the command, and the first run that has the
+    stack. Sorted by the bytes in the last run."""
     runs, stacks = runs_of(connection, command), stacks_of(connection, wanted)
     by_command = defaultdict(list)
     for run in runs:
@@ -193,7 +199,7 @@ def over_commits(connection, command, wanted):
         first = next(index for index, run in enumerate(same) if run.id in amounts)
         without = [run for run in same[:first] if run.verdict != UNKNOWN]
         yield (f"    first in {same[first].label}, {date(same[first].time)}; "
-               + (f"not yet in {without[-1].label}, {date(without[-1].time)}" if without else "no run before that tells"))
+               + (f"not yet in {without[-1].label}, {date(without[-1].time)}" if without else "no earlier run to compare with"))
         for run in same:
             size, objects = amounts.get(run.id, ("?", "?") if run.verdict == UNKNOWN else (0, 0))
             yield f"        {date(run.time)}  {run.label:13}  {size:>10} bytes  {objects:>8} objects"
@@ -213,8 +219,8 @@ def in_line(text):
 
 def main(words):
     parser = argparse.ArgumentParser(prog="report history", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--command", default="", metavar="TEXT", help="only runs whose command contains it; with --add, the command")
-    parser.add_argument("--add", metavar="FILE", help="record what is outstanding in it")
+    parser.add_argument("--command", default="", metavar="TEXT", help="only runs whose command contains TEXT; with --add, the command")
+    parser.add_argument("--add", metavar="FILE", help="record the outstanding objects of FILE")
     parser.add_argument("--database", type=pathlib.Path, default=default_path(), metavar="FILE", help="instead of build/history.db")
     parser.add_argument("stack", nargs="?", default="", metavar="STACK", help="a function, or several: outer;inner")
     options = parser.parse_args(words)
@@ -225,5 +231,5 @@ def main(words):
         return 0
     with opened(options.database) as connection:
         lines = list(over_commits(connection, options.command, options.stack) if options.stack else list_of_runs(connection, options.command))
-    print("\n".join(lines or ["nothing of that in " + str(options.database)]))
+    print("\n".join(lines or ["no such runs in " + str(options.database)]))
     return 0

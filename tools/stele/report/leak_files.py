@@ -1,7 +1,8 @@
-"""What a leak test leaves beside its report: what it accuses as folded stacks, for pprof and as a page, and the dump that all was made of.
+"""Writes the files that a leak test leaves in addition to its report: the accused objects as folded stacks, for pprof and as a page; and the dump of
+the traced runs.
 
-The profile has what is accused, nothing else: a page on which the leak is the smallest of many boxes would help nobody. The dump has the
-rest, and scripts/report shows it.
+The first three have only accused objects, because in a flame graph of all objects the leak may be the smallest of many boxes. The dump has all
+objects; scripts/report reads it.
 """
 from stele.references import with_names
 from stele.report import folded, from_dump
@@ -11,7 +12,8 @@ DUMP = ".tracedump"
 
 
 def profile_of(command, verdict, dump, lookup, places):
-    """The Profile of what a Verdict accuses in the TraceDump of the traced runs. `places`: a references.parse_references()."""
+    """Returns the Profile of those objects in the TraceDump of the traced runs that the Verdict accuses. `places`: from
+    references.parse_references()."""
     accused = {record for group in verdict.accused for record in group.records}
     kernel = lookup.kernel(dump.build_id)
     profile = from_dump.profile_of(dump, lookup, title_of(command), accused, with_names(places, kernel.elf) if places and kernel else places)
@@ -28,7 +30,7 @@ def title_of(command):
 
 
 def together(results):
-    """One Profile of those that there are; None if there is none."""
+    """Returns the sum of the results' Profiles; None if no result has one."""
     profiles = [result.profile for result in results if result.profile]
     if len(profiles) < 2:
         return profiles[0] if profiles else None
@@ -45,7 +47,8 @@ def together(results):
 
 
 def write(report, results):
-    """Writes the files beside the report, and takes away those of an earlier run. A line for each: where it is, or why it is not there."""
+    """Writes the files to the folder of `report`, and removes such files of an earlier run. Returns a line for each file: its path, or the reason why it
+    is missing."""
     profile = together(results)
     lines = []
     for suffix, put in ((".folded", put_folded), (".pb.gz", put_pprof), (".html", put_page)):
@@ -56,7 +59,7 @@ def write(report, results):
         try:
             put(profile, path)
             lines.append(str(path))
-        except Exception as error:  # the verdict stands, whatever picture of it cannot be made
+        except Exception as error:  # an error here does not change the verdict
             path.unlink(missing_ok=True)
             lines.append(f"{path}: cannot be made: {' '.join(str(error).split()) or type(error).__name__}")
     dump = report.with_suffix(DUMP)

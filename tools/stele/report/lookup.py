@@ -1,7 +1,7 @@
-"""Turns return addresses of the kernel and of programs into Frames, by the ELF files that have the right build ids.
+"""Turns return addresses of the kernel and of programs into Frames with names, from ELF files.
 
-A file of another build would give wrong names without a word, so one is taken by its build id only. Without one, frames are addresses,
-and the profile says so.
+Finds the ELF files by their build ids only, since a file of another build would silently give wrong names. Without the right file, the names of
+frames are addresses.
 """
 import pathlib
 from types import SimpleNamespace
@@ -14,7 +14,8 @@ from stele.source_lines import ProgramLines, SourceLines, build_id
 
 
 class Lookup:
-    """`kernel`: the ELF file that was given, or None: one of build/ is found by its build id. `programs`: files, and folders of them."""
+    """`kernel`: the kernel's ELF file; None: the one in build/ with the right build id. `programs`: ELF files, and folders with such files; None:
+    build/user/bin."""
 
     def __init__(self, kernel=None, programs=None, root=ROOT):
         self.root, self.kernel_file = pathlib.Path(root), kernel
@@ -22,7 +23,8 @@ class Lookup:
         self._kernels, self._programs, self._known = {}, None, {}
 
     def kernel(self, wanted):
-        """The SourceLines of the kernel with the build id `wanted`; None if there is none. ReportError: the one that was given is another."""
+        """Returns the SourceLines of the kernel with the build id `wanted`; None if there is none. ReportError if the constructor was given the file of
+        another kernel."""
         if wanted not in self._kernels:
             self._kernels[wanted] = self._find_kernel(wanted)
         return self._kernels[wanted]
@@ -40,7 +42,7 @@ class Lookup:
         return None
 
     def given_kernel(self):
-        """The SourceLines of the file that was given. ReportError: it is no kernel."""
+        """Returns the SourceLines of the file that the constructor was given. ReportError if it is no kernel."""
         try:
             check_kernel(self.kernel_file)
         except CoreError as error:
@@ -48,7 +50,7 @@ class Lookup:
         return SourceLines(self.kernel_file, self.root)
 
     def kernel_frames(self, wanted, stacks):
-        """{stack's return addresses: Frames without the allocator's}. `stacks`: tuples of return addresses of the kernel `wanted`."""
+        """Returns {stack: Frames without the allocator's}. `stacks`: tuples of return addresses of the kernel with the build id `wanted`."""
         kernel = self.kernel(wanted)
         if not kernel:
             return {stack: tuple(Frame(f"{address:#x}", address=address, build_id=wanted) for address in stack) for stack in stacks}
@@ -61,7 +63,7 @@ class Lookup:
         return result
 
     def program_frames(self, stacks):
-        """{(build id, path, return addresses): Frames}. `stacks`: such triples."""
+        """Returns {stack: Frames}. `stacks`: tuples (build id of the program, path of the program, return addresses)."""
         if self._programs is None:
             self._programs = ProgramLines(self.program_files, self.root)
         wanted = [SimpleNamespace(build_id=program, frames=addresses) for program, _, addresses in stacks]
@@ -73,13 +75,13 @@ class Lookup:
 
 
 def frames_of(place, address, module, program):
-    """The Frames of a return address. `place`: [(function, "file:line"), …], inlined functions first."""
+    """Returns the Frames of a return address. `place`: [(function, "file:line"), …], inlined functions first; `program`: build id of the module."""
     last = len(place) - 1
     return [frame_of(function, where, i < last, module, address, program) for i, (function, where) in enumerate(place)]
 
 
 def frame_of(function, where, inlined=False, module="kernel", address=0, program=""):
-    """`function` may have an offset; `where`: "file:line" or ""."""
+    """Returns a Frame. `function`: with or without an offset; `where`: "file:line" or ""; `program`: build id of the module."""
     file, _, line = where.rpartition(":")
     known = line.isdecimal() and not file.endswith("??")
     return Frame(function.partition("+0x")[0], file if known else "", int(line) if known else 0, inlined, module, address, program)

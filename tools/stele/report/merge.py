@@ -1,14 +1,15 @@
-"""scripts/report merge: adds profiles of many guests, so that a leak is seen of which each guest has only a little.
+"""scripts/report merge: adds up profiles of many guests, to show leaks that are small in each guest.
 
     scripts/report merge [--any-build] -o OUT FILE…     FILE and OUT are pprof profiles
 
-A stack of one guest is that of another if its functions, files and lines are the same (profile.comparable). What says something within
-one guest only is left out: addresses, marks, numbers of processes (their names stay), holders. The age stays.
+Stacks of two guests are equal if they have the same functions, files and lines. OUT has no data that
+is meaningful in one guest only: addresses, marks, PIDs and holders. It has ages and names of processes.
 
-Guests are of one build, by the kernel's build id; --any-build adds others too, which makes sense if they differ in little. Each CPU has
-a process that reads its part of the files, one after the other. So memory is in proportion to how many different stacks there are,
-MOST_STACKS at most, whatever the number of files. OUT is written when all were read: a file that is damaged, foreign or of another
-build is status 2, and OUT stays as it was.
+All guests must have the same kernel, by its build id. --any-build allows different kernels, which makes
+sense if they differ little. Each CPU has a process that reads a share of the files, one after the
+other. So memory is proportional to the number of different stacks, of which there may be MOST_STACKS,
+and independent of the number of files. OUT is written when all files have been read. If a file is
+damaged, no profile of Stele, or of another kernel, the status is 2, and OUT stays unchanged.
 """
 import argparse
 import concurrent.futures
@@ -21,9 +22,9 @@ from stele.report import pprof
 from stele.report.profile import Amount, Key, Profile, ReportError
 
 MOST_STACKS = 1 << 17
-MOST_LOST = 20  # lines of what was lost
-FILES_OF_ONE = 50  # so few files that a process for each CPU is not worth its start
-PID = re.compile(r"^pid \d+ ")
+MOST_LOST = 20  # largest number of lines about losses
+FILES_OF_ONE = 50  # fewer files are not worth the start of a process for each CPU
+PID = re.compile(r"^pid \d+ (?:thread \d+ )?")
 OTHER = "something else was lost"
 NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
 
@@ -33,12 +34,12 @@ class Merger:
         self.any_build = any_build
         self.first = None  # (path, build id) of the first file
         self.builds, self.files, self.seconds = set(), 0, 0.0
-        self.places = {}  # {one of Decoder.places without its address: its number}
-        self.stacks = {}  # {(numbers of places, (source, process, age, locations of the kernel)): [four values]}
+        self.places = {}  # {value of Decoder.places, with address 0 if it has lines: number of the place in this Merger}
+        self.stacks = {}  # {(numbers of places, (source, process, age, number of the kernel's locations)): [values of a sample]}
         self.sources, self.lost = {}, Counter()
 
     def add(self, path):
-        """Adds the profile in `path`; ReportError."""
+        """Adds the profile in the file `path`. ReportError."""
         decoder = pprof.Decoder(path, pprof.load(path))
         self._check_build(path, decoder.build_id)
         numbers = {number: self.places.setdefault((module, build_id, 0 if lines else address, lines), len(self.places))
@@ -61,7 +62,7 @@ class Merger:
         self.files += 1
 
     def join(self, other):
-        """Adds what another Merger has added."""
+        """Adds the contents of another Merger."""
         numbers = [self.places.setdefault(place, len(self.places)) for place in other.places]
         for (ids, facts), values in other.stacks.items():
             self._add_stack((tuple([numbers[number] for number in ids]), facts), values)
@@ -111,7 +112,7 @@ class Merger:
                 known.state = ""
 
     def profile(self):
-        """What was added; ReportError if it was nothing."""
+        """Returns the sum as a Profile."""
         profile = Profile(f"{self.files} profiles", self.first[1] if len(self.builds) == 1 else "", self.seconds, sources=self.sources)
         frames = [pprof.frames_of(place) for place in self.places]
         for (numbers, (source, process, age, kernel)), values in self.stacks.items():
@@ -124,9 +125,9 @@ class Merger:
 
 
 def merge(paths, any_build=False):
-    """The Profile of the files together; ReportError."""
+    """Returns the sum of the files' profiles as a Profile. ReportError."""
     merger = Merger(any_build)
-    merger.add(paths[0])  # tells the others which build they must be of
+    merger.add(paths[0])  # the other files must have its build id
     rest, workers = paths[1:], len(os.sched_getaffinity(0))
     if workers == 1 or len(rest) < FILES_OF_ONE:
         for path in rest:
@@ -139,8 +140,8 @@ def merge(paths, any_build=False):
 
 
 def added(first, any_build, paths):
-    """A Merger of the files, which are of the build of `first`."""
-    gc.disable()  # nothing here refers to itself, and there are very many tuples
+    """Returns a Merger with the files in `paths`. `first`: (path, build id) of the first of all files, with whose build id theirs are compared."""
+    gc.disable()  # there are no reference cycles, and very many tuples
     merger = Merger(any_build)
     merger.first = first
     for path in paths:
@@ -150,8 +151,8 @@ def added(first, any_build, paths):
 
 def main(words):
     parser = argparse.ArgumentParser(prog="report merge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="where the sum goes")
-    parser.add_argument("--any-build", action="store_true", help="profiles of different kernels too")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the merged profile")
+    parser.add_argument("--any-build", action="store_true", help="also merge profiles of different kernels")
     parser.add_argument("files", nargs="+", metavar="FILE", help="a pprof profile, as scripts/report --format pprof writes it")
     options = parser.parse_args(words)
     try:

@@ -1,11 +1,14 @@
-"""Writes a Profile as one HTML file that needs nothing else: flame graph, growth over marks, table of stacks.
+"""Writes a Profile as one self-contained HTML file: flame graph, growth over marks, table of
+stacks.
 
-The page's own text, style and program are in tools/report-page; `make report-page` bundles them with their libraries into build/report/.
-The file is these with the profile as JSON. All names in a profile are untrusted: they are in the JSON alone, in which no "<" is left, and the
-program makes text of them, never markup. The page's own policy forbids every other script, and the network.
+The page's text, style and program are in tools/report-page; `make report-page` bundles them with their
+libraries into build/report/. The written file is this bundle with the profile as JSON. All names in a
+profile are untrusted: they are only in the JSON, in which "<" is escaped, and the page's program shows
+them as text, never as HTML. The page has a content security policy that forbids other scripts and the
+network.
 
-A browser takes 20,000 stacks in a few seconds. Of more than MOST_STACKS the page has those with the largest numbers and says how much
-the others have.
+A browser loads 20,000 stacks in a few seconds. If a profile has more than MOST_STACKS stacks, the page
+has those with the largest amounts, and the total of the others.
 """
 import base64
 import hashlib
@@ -19,13 +22,13 @@ from stele.report.profile import AGES, Amount, ReportError
 from stele.report.text import Source as SourceText
 
 MOST_STACKS = 20_000
-MOST_MARKS = 128  # columns of the chart: with more marks, some are taken together
-MOST_OF_A_STACK = 50  # processes and holders
+MOST_MARKS = 128  # if there are more marks, a column of the chart represents several
+MOST_OF_A_STACK = 50  # maximum number of processes, and of holders, that the page has for a stack
 
 
 def write(profile, path, base=None, root=ROOT):
-    """Writes the page to `path`. `base`: what the profile is the difference to, by name, or None. `root`: of the sources. ReportError if the
-    page is not built; OSError."""
+    """Writes the page to `path`. `base`: for a difference, the name of the file that was subtracted; otherwise None. `root`: folder of the sources.
+    ReportError if the bundle is not built; OSError."""
     parts = {name: built(name) for name in ("page.html", "page.css", "page.js")}
     data = json.dumps(contents(profile, base, root), separators=(",", ":")).translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&"})
     policy = f"default-src 'none'; style-src '{digest(parts['page.css'])}'; script-src '{digest(parts['page.js'])}'"
@@ -46,7 +49,7 @@ def digest(text):
 
 
 def contents(profile, base, root):
-    """What the page is told. tools/report-page/src/profile.js reads it."""
+    """Returns the page's data, which tools/report-page/src/profile.js reads."""
     numbers = Numbers()
     stacks = by_stack(profile, numbers)
     ordered = sorted(stacks.items(), key=lambda item: (-abs(item[1].amount.bytes), -abs(item[1].amount.objects)))
@@ -68,7 +71,7 @@ def contents(profile, base, root):
 
 
 class Stack:
-    """What the Keys of one source with the same stacks have together, and each process, mark and age of it."""
+    """The sum of the Keys of one source with the same stacks, and the sums for each process, mark and age."""
 
     def __init__(self):
         self.amount = Amount()
@@ -97,7 +100,7 @@ def pair(amount):
 
 
 def by_stack(profile, numbers):
-    """{(source, numbers of the kernel's frames, of the program's): Stack}."""
+    """Returns {(source, numbers of the kernel's frames, numbers of the program's frames): Stack}."""
     stacks = defaultdict(Stack)
     for key, amount in profile.amounts.items():
         holders = profile.holders.get(key, ()) if profile.holders else ()
@@ -106,13 +109,13 @@ def by_stack(profile, numbers):
 
 
 def mark_width(profile):
-    """How many marks make a column of the chart."""
+    """Returns the number of marks that a column of the chart represents."""
     marks = {key.mark for key in profile.amounts} or {0}
     return 1 + (max(marks) - min(marks)) // MOST_MARKS
 
 
 class Numbers:
-    """Numbers frames that are called the same, whatever their addresses. Small numbers make quick keys of long stacks."""
+    """Gives each different frame a number; addresses do not matter. A tuple of numbers is a dictionary key that is quick to compare."""
 
     def __init__(self):
         self.frames, self._numbers = [], {}
@@ -129,7 +132,7 @@ class Numbers:
 
 
 class Frames:
-    """The frames that the page has, each once, by numbers of their own."""
+    """The frames that the page has. Each occurs once, with a number in the order of first use. `numbers`: a Numbers."""
 
     def __init__(self, numbers, source_text):
         self._all, self._source_text, self._numbers = numbers.frames, source_text, {}

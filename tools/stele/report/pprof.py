@@ -1,25 +1,27 @@
-"""pprof's profile.proto.gz, written and read: what `go tool pprof`, speedscope and collectors of profiles take.
+"""Writes and reads pprof's profile.proto.gz, for `go tool pprof`, speedscope and collectors of
+profiles.
 
-What of a Profile goes where:
+The parts of a Profile become:
 
     Amount          the four values of a sample, named and ordered as in Go's heap profiles
     source, process, mark, age of a Key
-                    labels cache, process, mark (numeric) and age; what is empty or 0 has no label
+                    labels cache, process, mark (numeric) and age; an empty or zero value has no label
     holders         labels holder of the sample
     frames          the kernel's locations, innermost first, then the program's. A return address is one location; functions
                     inlined there are lines of it
-    module          a mapping for each module and build id; the first is the kernel's. If the modules do not tell what of a stack is
-                    the kernel's, as in folded stacks, the label kernel_locations (numeric) does
+    module          a mapping for each module and build id; the first is the kernel's. If the modules do not show which
+                    locations are the kernel's, as in folded stacks, the label kernel_locations (numeric) does
     seconds         duration_nanos
-    title, lost     comments "title: …", "lost: …", which `go tool pprof` shows above everything
-    sources         a sample of nothing for each, with the labels cache and trace, in JSON
+    title, lost     comments "title: …", "lost: …", which `go tool pprof` prints first
+    sources         an empty sample for each, with the labels cache and trace, in JSON
 
-So a Profile comes back as it was, but for three things: an estimate is rounded, time has nanoseconds, and what is not UTF-8 in a name
-is escaped.
+So reading a written file gives the same Profile, with three exceptions: estimates are rounded, time is
+rounded to nanoseconds, and bytes of a name that are not UTF-8 are escaped.
 
-A file may come from anywhere. It is decompressed to LARGEST bytes at most, in which some 100,000 stacks fit, since protobuf takes up to 50
-times as much memory as the bytes it parses (900 MB for the worst of such files). Every index in it is checked. The messages are Google's
-protobuf; `make` compiles profile.proto, out of Debian's package of pprof, to build/report/profile_pb2.py.
+Files are untrusted. A file is decompressed to at most LARGEST bytes, in which about 100,000 stacks
+fit, because protobuf takes up to 50 times as much memory as the bytes that it parses (900 MB for the
+worst such file). Every index is checked. `make` compiles profile.proto, from Debian's package of
+pprof, with Google's protobuf to build/report/profile_pb2.py.
 """
 import functools
 import importlib.util
@@ -36,20 +38,20 @@ from dataclasses import asdict, fields
 from stele.report.profile import AGES, Amount, Frame, Key, Profile, ReportError, Source
 
 LARGEST = 16 << 20  # bytes of a profile, not compressed
-MOST_MEMBERS = 64  # of a gzip file
-MOST = 1 << 20  # of samples, strings, functions, locations, mappings
-MOST_FRAMES = 4096  # of one stack
+MOST_MEMBERS = 64  # members of a gzip file
+MOST = 1 << 20  # largest number of samples, of strings, of functions, of locations and of mappings in one file
+MOST_FRAMES = 4096  # frames of one stack
 MOST_FRAMES_IN_ALL = 1 << 24
 KERNEL = "kernel"
 NO_STACK = "(no stack was recorded)"
 SAMPLE_TYPES = (("inuse_objects", "count"), ("inuse_space", "bytes"), ("alloc_objects", "count"), ("alloc_space", "bytes"))
 DEFAULT = "inuse_space"
-# Of a Frame, what its whole location has in common.
+# The fields that all Frames of one location have in common.
 PLACE_FIELDS = ("module", "build_id", "address")
 
 
 def write(profile, path):
-    """Writes `profile` to `path`; ReportError. A file is there whole, or as it was before."""
+    """Writes `profile` to `path`. After a ReportError the file is unchanged."""
     try:
         data = encode(profile)
     except ReportError as error:
@@ -61,13 +63,13 @@ def write(profile, path):
 
 
 def read(path):
-    """The Profile in `path`; ReportError."""
+    """Returns the Profile in the file `path`. ReportError."""
     return Decoder(path, load(path)).profile()
 
 
 @functools.cache
 def messages():
-    """The module of the messages; ReportError, which names no profile."""
+    """Returns the Python module profile_pb2. ReportError, whose message does not begin with the name of a profile."""
     if not importlib.util.find_spec("google") or not importlib.util.find_spec("google.protobuf"):
         raise ReportError(f"{sys.executable} has no protobuf, which is in Debian's package python3-protobuf")
     path = pathlib.Path(os.environ.get("STELE_BUILD", pathlib.Path(__file__).resolve().parents[3] / "build")) / "report/profile_pb2.py"
@@ -81,7 +83,7 @@ def messages():
 
 
 def replace_file(path, data):
-    """A reader sees the old bytes or the new ones, and two writers do not mix; ReportError."""
+    """Replaces a file's contents at once: a reader sees either all old bytes or all new bytes, also if two processes write. ReportError."""
     path = pathlib.Path(path)
     try:
         if path.exists() and not path.is_file():  # /dev/stdout
@@ -103,10 +105,10 @@ def replace_file(path, data):
 
 
 class Encoder:
-    """Numbers for strings, mappings, functions and locations, each of which the message has once."""
+    """Builds a message. Gives strings, mappings, functions and locations numbers, so that the message has each of them once."""
 
     def __init__(self, build_id):
-        self.build_id = build_id  # of the kernel
+        self.build_id = build_id  # build id of the kernel
         self.message = messages().Profile()
         self.strings = {}
         self.mappings, self.functions, self.locations = {}, {}, {}
@@ -132,7 +134,7 @@ class Encoder:
         return self.functions[name, file]
 
     def location(self, frames):
-        """Of the frames of one return address."""
+        """Returns the number of the location for `frames`, the Frames of one return address."""
         if frames not in self.locations:
             self.locations[frames] = number = len(self.locations) + 1
             outermost = frames[-1]
@@ -143,7 +145,8 @@ class Encoder:
         return self.locations[frames]
 
     def sample(self, key, amount, more_labels, stack=True):
-        """`stack`: without one it is said that there is none, since pprof shows no samples without locations."""
+        """Adds a sample. With `stack`, a sample without frames gets a location with the function NO_STACK,
+        since pprof shows no samples without locations."""
         values = [round(value) for value in (amount.objects, amount.bytes, amount.all_objects, amount.all_bytes)]
         kernel, user = ([*by_return_address(stack)] for stack in (key.frames, key.user_frames))
         locations = [self.location(frames) for frames in kernel + user]
@@ -161,7 +164,7 @@ class Encoder:
 
 
 def encode(profile):
-    """The bytes of the message, not compressed; ReportError, which names no file."""
+    """Returns the bytes of the message, not compressed. ReportError, whose message does not begin with the name of a file."""
     encoder = Encoder(profile.build_id)
     message = encoder.message
     try:
@@ -184,7 +187,7 @@ def encode(profile):
 
 
 def by_return_address(frames):
-    """The tuples of frames that make one location each."""
+    """Yields tuples of `frames`, one for each return address."""
     begin = 0
     for end, frame in enumerate(frames, 1):
         if end == len(frames) or not frame.inlined or any(getattr(frame, name) != getattr(frames[end], name) for name in PLACE_FIELDS):
@@ -193,7 +196,7 @@ def by_return_address(frames):
 
 
 def load(path):
-    """The message in `path`; ReportError if it is none, or not one of Stele."""
+    """Returns the message in the file `path`. ReportError if the file has no pprof profile."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -207,14 +210,14 @@ def load(path):
         raise ReportError(f"{path}: {error}") from error
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of what could not be parsed to its end
+            warnings.simplefilter("error")  # protobuf warns of data that it could not parse to the end
             return parse(data)
     except Exception as error:  # DecodeError, which can be imported only where protobuf is
         raise ReportError(f"{path}: not a pprof profile, or damaged") from error
 
 
 def contents(file):
-    """What the file holds, decompressed if it is a gzip file; ValueError."""
+    """Returns the file's contents, decompressed if it is a gzip file. ValueError, zlib.error."""
     data = file.read(LARGEST + 1)
     if data[:2] == b"\x1f\x8b":
         data = decompressed(data)
@@ -226,11 +229,11 @@ def contents(file):
 
 
 def decompressed(data):
-    """Of all members of the gzip file, LARGEST + 1 bytes at most; ValueError, zlib.error."""
+    """Returns the contents of all members of the gzip file, at most LARGEST + 1 bytes. ValueError, zlib.error."""
     parts, size, members = [], 0, 0
     while data and size <= LARGEST:
         members += 1
-        if members > MOST_MEMBERS:  # each takes time in proportion to what follows it
+        if members > MOST_MEMBERS:  # each member takes time in proportion to the rest of the data
             raise ValueError(f"a gzip file of more than {MOST_MEMBERS} members")
         member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         parts.append(member.decompress(data, LARGEST + 1 - size))
@@ -242,7 +245,7 @@ def decompressed(data):
 
 
 class Decoder:
-    """What the numbers of a message stand for. Every one is checked: the message may come from anywhere."""
+    """Resolves the numbers in a message, and checks each, since messages are untrusted. ReportError."""
 
     def __init__(self, path, message):
         self.path, self.message = path, message
@@ -270,7 +273,7 @@ class Decoder:
         return self.strings[number]
 
     def _places(self):
-        """{number of a location: (module, build id, address, (((function, file), line), …)), innermost line first}."""
+        """Returns {number of a location: (module, build id, address, (((function, file), line), …))}, the innermost function first."""
         functions, mappings, places = self.functions, self.mappings, {}
         try:
             for location in self.message.location:
@@ -281,7 +284,7 @@ class Decoder:
         return places
 
     def samples(self):
-        """(location ids, four values, labels) of each sample. Labels: a tuple of (name, text or number)."""
+        """Yields (numbers of locations, four values, labels) of each sample. `labels` is a tuple of (name, text or number)."""
         string, known, frames = self.string, {}, 0
         frames_of = {number: max(len(place[3]), 1) for number, place in self.places.items()}
         for sample in self.message.sample:
@@ -304,7 +307,8 @@ class Decoder:
             yield ids, values, tuple(labels)
 
     def labels(self, pairs):
-        """(source, process, mark, age, holders, Source, locations of the kernel) of a sample's labels; no Source if it is one of objects."""
+        """Returns (source, process, mark, age, holders, Source, number of the kernel's locations) of a sample's labels. The Source is None if there is
+        no label `trace`."""
         facts, holders, source = {}, [], None
         for name, value in pairs:
             if name == "holder":
@@ -319,7 +323,7 @@ class Decoder:
         return str(facts.get("cache", "")), str(facts.get("process", "")), mark, age, holders, source, kernel
 
     def profile(self):
-        """The whole Profile; ReportError."""
+        """Returns the message as a Profile. ReportError."""
         profile = Profile(build_id=self.build_id, seconds=self.message.duration_nanos / 1e9)
         self.comments(profile)
         frames = {number: frames_of(place) for number, place in self.places.items()}
@@ -335,7 +339,7 @@ class Decoder:
         return profile
 
     def comments(self, profile):
-        """What the comments tell of the whole goes into `profile`. What others have written there is not ours to judge."""
+        """Sets title and losses of `profile` from the message's comments. Ignores comments of other programs."""
         for number in self.message.comment:
             name, _, text = self.string(number).partition(": ")
             if name == "title":
@@ -357,7 +361,8 @@ class Decoder:
 
 
 def frames_of(place):
-    """The Frames of one of Decoder.places. One without lines was not symbolized: its address is its name."""
+    """Returns the Frames of `place`, a value of Decoder.places. A location without lines was not symbolized: its
+    Frame has the address as its name."""
     module, build_id, address, lines = place
     if lines == (((NO_STACK, ""), 0),):
         return ()
@@ -368,7 +373,8 @@ def frames_of(place):
 
 
 def stacks_of(locations, kernel=0):
-    """(Frames of the kernel, Frames of the program) of a sample's locations: the first `kernel`, and those that are in the kernel's module."""
+    """Returns (Frames of the kernel, Frames of the program) for a sample's locations, a list of tuples of Frames. The first `kernel` locations and all
+    locations in the kernel's module are the kernel's."""
     stacks = [], []
     for number, frames in enumerate(locations):
         stacks[number >= kernel and frames[:1] != () and frames[0].module != KERNEL].extend(frames)

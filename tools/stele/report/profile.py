@@ -1,14 +1,14 @@
-"""What a report is made of, wherever it came from: a Profile of outstanding objects by stack.
+"""The data of all reports: a Profile of outstanding objects by stack.
 
-Every reader makes a Profile, every writer takes one: readers know no formats of reports, writers no dumps. The numbers of a difference
-(Profile.minus) may be negative.
+Each from_*.py makes a Profile of one kind of input, and each format of reports has a module that writes a Profile. So these modules do not depend
+on each other. The numbers of a difference (Profile.minus) may be negative.
 """
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 
 class ReportError(Exception):
-    """A file is not what it should be; one line that says so, with the file's name."""
+    """A file is invalid. The message is one line with the file's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,24 +16,24 @@ class Frame:
     """A function of a stack. A return address with inlined functions is several frames, innermost first."""
 
     function: str  # "Name::copy"; "0x401000" if the name is not known
-    file: str = ""  # "kern/drivers/dev/tmp.cc", as it is called in the checkout
+    file: str = ""  # "kern/drivers/dev/tmp.cc", relative to the checkout
     line: int = 0  # 0: not known
-    inlined: bool = False  # into the next frame
-    module: str = "kernel"  # or the path of the program
-    address: int = 0  # return address; 0 if the profile did not come with it
-    build_id: str = ""  # of the module, in hexadecimal
+    inlined: bool = False  # True if the function is inlined into the next frame's function
+    module: str = "kernel"  # "kernel", or the path of a program
+    address: int = 0  # return address; 0 if the profile does not have it
+    build_id: str = ""  # build id of the module, in hexadecimal
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What objects have in common that are counted together."""
+    """The attributes that objects must have in common to be counted together."""
 
-    source: str  # cache, arena, kind of references, or what a session of probes calls itself
-    frames: tuple = ()  # of the kernel's stack, innermost first; without the allocator's own; () if it was not recorded
-    user_frames: tuple = ()  # of the program's stack that made the system call, innermost first
+    source: str  # cache, arena, kind of references, or the name of a probe session
+    frames: tuple = ()  # frames of the kernel's stack without the allocator's, innermost first; () if it was not recorded
+    user_frames: tuple = ()  # frames of the program's stack at the system call, innermost first
     process: str = ""  # "pid 12 sh", "irq timer", "" if it is not known
-    mark: int = 0  # the generation they were allocated in
-    age: str = ""  # in which they are: one of AGES; "" if it is not known
+    mark: int = 0  # the trace's mark when the objects were allocated
+    age: str = ""  # one of AGES; "" if it is not known
 
 
 AGES = ("below 1 s", "1 to 10 s", "10 to 100 s", "100 to 1000 s", "1000 s and more")
@@ -41,7 +41,8 @@ AGES = ("below 1 s", "1 to 10 s", "10 to 100 s", "100 to 1000 s", "1000 s and mo
 
 @dataclass(slots=True)
 class Amount:
-    """Of one Key. Outstanding, and all that there ever were if that is known (0 if it is not). Estimates if the trace was sampled."""
+    """The amounts of one Key: outstanding objects and bytes; and all that were ever allocated (all_…), 0 if that is not known. They are estimates if
+    the trace was sampled."""
 
     objects: int = 0
     bytes: int = 0
@@ -60,38 +61,38 @@ class Amount:
 
 @dataclass
 class Source:
-    """Of a cache, an arena, or references: what is known of the whole."""
+    """Facts about a whole cache, arena, or kind of references."""
 
     name: str
     kind: str = ""  # cache, arena, references, probe
     state: str = ""  # running, stopped
     object_size: int = 0
-    options: dict = field(default_factory=dict)  # depth, min, max, pid, sample, as they were set
+    options: dict = field(default_factory=dict)  # depth, min, max, pid, sample, if they were set
     counters: dict = field(default_factory=dict)  # seen, recorded, …
 
 
 @dataclass
 class Profile:
     title: str = ""  # "make leaktest CMD='leakdemo leak 3'", or the file
-    build_id: str = ""  # of the kernel
-    seconds: float = 0  # since boot, when it was taken
+    build_id: str = ""  # build id of the kernel
+    seconds: float = 0  # since boot
     amounts: dict = field(default_factory=lambda: defaultdict(Amount))  # {Key: Amount}
     sources: dict = field(default_factory=dict)  # {name: Source}
-    lost: list = field(default_factory=list)  # what keeps it from telling all, one line each; empty: it tells all
+    lost: list = field(default_factory=list)  # reasons why the profile is incomplete, one line each; empty: it is complete
     holders: dict = field(default_factory=lambda: defaultdict(list))  # {Key: ["path: planted+0x0 → kmalloc_32 0x…", …]}
 
     def add(self, key, amount):
         self.amounts[key].add(amount)
 
     def total(self):
-        """The Amount of all."""
+        """Returns the sum of all Amounts."""
         total = Amount()
         for amount in self.amounts.values():
             total.add(amount)
         return total
 
     def minus(self, base):
-        """What is in this one and not in `base`. Stacks are compared by what they are called, whatever the addresses, ages and processes."""
+        """Returns this Profile minus `base`. Amounts of Keys that differ only in return addresses, marks, ages or processes are added up first."""
         result = replace(self, amounts=defaultdict(Amount), holders=self.holders)
         for profile, sign in ((self, 1), (base, -1)):
             for key, amount in profile.amounts.items():
@@ -101,6 +102,6 @@ class Profile:
 
 
 def comparable(key):
-    """The same of every boot and guest."""
+    """Returns the Key without process, mark, age and return addresses, which differ between boots and guests."""
     return replace(key, process="", mark=0, age="", frames=tuple(replace(frame, address=0) for frame in key.frames),
                    user_frames=tuple(replace(frame, address=0) for frame in key.user_frames))

@@ -1,6 +1,6 @@
-"""Finds out what a file is by its content, and reads it: everything that a Profile can be made of.
+"""Determines the kind of a file by its content, and reads it into a Profile.
 
-Nothing is read beyond what a file's beginning promises to be, and no more memory is taken than is in proportion to the file.
+Reads no more than the size that the beginning of the file gives. So memory is proportional to the file.
 """
 import os
 import stat
@@ -9,12 +9,13 @@ from stele.report import folded, from_dump, from_leaktest, from_memleak, from_st
 from stele.report.profile import ReportError
 from stele.tracedump import MAGIC
 
-HEAD = 4096  # bytes that are looked at
+HEAD = 4096  # bytes at the beginning of the file that determine the kind
 MOST_TEXT = 1 << 30
 
 
 def read(path, lookup, measure="bytes"):
-    """The Profile of the file `path`. `measure`: what the numbers of folded stacks are. ReportError, always with the file's name."""
+    """Returns the Profile of the file `path`. `measure`: the unit of the numbers in folded stacks. ReportError, whose message always begins with the
+    file's name."""
     try:
         head, size = beginning(path)
         return reader_of(path, head, size)(path, lookup, measure)
@@ -30,7 +31,7 @@ def read(path, lookup, measure="bytes"):
 
 
 def beginning(path):
-    """(first bytes, size) of a regular file: what never ends cannot be read."""
+    """Returns (first bytes, size) of a regular file. ReportError for other files, since a device may be endless."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):

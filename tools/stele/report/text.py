@@ -1,7 +1,7 @@
 """Writes a Profile as text: by stack, or as a table by function, cache or process.
 
-The total comes first, then what was lost, since what is missing is as important as what is there; then the rest, most first. With sources
-at hand, the line of the source itself stands under each frame.
+The total comes first; then the losses, since missing data is as important as the data; then the stacks
+or the table, largest first. Under each frame is its source line, if the checkout has the file.
 """
 import functools
 import pathlib
@@ -15,7 +15,7 @@ USER_STACKS_SHOWN, NAMES_SHOWN, HOLDERS_SHOWN = 8, 4, 4
 
 
 def lines_of(profile, by="stack", base=None, root=ROOT):
-    """The lines. `base`: what it is the difference to, by name, or None."""
+    """Yields the lines of the report. `base`: for a difference, the name of the file that was subtracted; otherwise None."""
     yield from heading(profile, base)
     yield ""
     if by == "stack":
@@ -36,7 +36,7 @@ def heading(profile, base):
         yield from (f"      {printable(line)}" for line in profile.lost[1:])
     else:
         yield "lost: nothing"
-    for name in sorted(sources & set(profile.sources)) if not base else ():  # of a difference they would be the newer one's
+    for name in sorted(sources & set(profile.sources)) if not base else ():  # a difference has only the Sources of the newer profile, so it has no such lines
         yield from source_line(profile.sources[name])
 
 
@@ -47,30 +47,30 @@ def source_line(source):
 
 
 def amount_of(amount, signed=False, noun="objects"):
-    """"96 bytes in 3 objects"; "3 references" of what has no size; "96 bytes" if it is not known in how many."""
+    """Returns an Amount as text: "96 bytes in 3 objects"; "3 references" if nothing has a size; "96 bytes" if the number of objects is not known."""
     form = "+d" if signed else "d"
     count = f"{amount.objects:{form}} {noun}"
     return f"{amount.bytes:{form}} bytes in {count}" if amount.bytes and amount.objects else f"{amount.bytes:{form}} bytes" if amount.bytes else count
 
 
 def noun_of(profile, name):
-    """What is counted of a source."""
+    """Returns the word for what a source counts: objects, references or calls."""
     kind = profile.sources[name].kind if name in profile.sources else ""
     return kind if kind in ("references", "calls") else "objects"
 
 
 def stack_of(key):
-    """The frames that tell stacks apart: the kernel's, or a program's if it is of one alone."""
+    """Returns the frames by which stacks are told apart: the kernel's, or the program's if the Key has none of the kernel."""
     return key.frames or key.user_frames
 
 
 def size_of(amount):
-    """What sorts most first."""
+    """Returns a sort key that puts the largest Amount first."""
     return -abs(amount.bytes), -abs(amount.objects)
 
 
 class Source:
-    """Lines of the source, by the names that they have in the checkout."""
+    """Reads source lines of files in the checkout `root`."""
 
     def __init__(self, root):
         self.root = pathlib.Path(root).resolve()
@@ -78,13 +78,13 @@ class Source:
     @functools.lru_cache(maxsize=256)
     def _lines(self, file):
         path = (self.root / file).resolve()
-        # A profile comes from anywhere, and must not show what is outside.
+        # A profile is untrusted, and must not show files outside of the checkout.
         if not path.is_relative_to(self.root) or not path.is_file():
             return []
         return path.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def line(self, frame):
-        """The line of a frame without blanks around it; "" if it is not known."""
+        """Returns the source line of a frame without blanks around it; "" if it is not known."""
         try:
             lines = self._lines(frame.file) if frame.line > 0 and frame.file else []
         except (OSError, ValueError):
@@ -123,7 +123,7 @@ def frame_lines(frames, source, indent):
 
 
 def about(members):
-    """Marks, ages and processes, most first."""
+    """Yields a line with the marks, ages and processes of a group of Keys. Ages and processes with the largest Amounts come first."""
     facts = []
     marks = sorted({key.mark for key in members})
     if any(marks):
@@ -169,7 +169,8 @@ def holders(profile, members):
 
 
 def table(profile, by, signed):
-    """Columns: bytes and objects; of functions, also those of everything that they called."""
+    """Yields the lines of a table with bytes and objects for each function, cache or process. For functions, two more columns include what the functions
+    have called."""
     own, within = defaultdict(Amount), defaultdict(Amount)
     for key, amount in profile.amounts.items():
         if by == "function":
@@ -190,5 +191,5 @@ def table(profile, by, signed):
 
 
 def printable(text):
-    """Without what would break a line or colour a terminal."""
+    """Returns the text with question marks instead of characters that would break a line or control a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,18 +1,21 @@
-// alloctest: leaks exactly so many bytes through each allocator that it is told, in a function
-// named for it, for the test of memleak.
+// alloctest: leaks a given number of bytes through each given allocator, in a function named after
+// the allocator, for the test of memleak.
 //
-//   alloctest [--leak BYTES] [--go] [--stay] KIND…
-//   alloctest --time                                 what malloc and free cost, before and after a
-//                                                    line has come
+//   alloctest [--leak BYTES] [--threads N] [--go] [--stay] KIND…
+//   alloctest --time                                 prints the cost of malloc and free, waits for
+//                                                    a line on standard input, and prints it again
 //   alloctest --as UID PROGRAM ARGUMENT…             runs a program as another user
 //
-//   --leak BYTES  that each leaks; 30000
+//   --leak BYTES  the bytes that each KIND leaks (30000)
+//   --threads N   starts N threads, each of which leaks BYTES of each KIND; the main thread then
+//                 leaks nothing
 //   --go          says `ready` and waits for a line on standard input before it allocates
 //   --stay        says `done` and waits for a line, or the end of standard input, before it ends
 //
-// What it writes and reads passes by the C library's buffers: they would be allocations of its own.
+// It reads and writes without the C library's buffers, which would be further allocations.
 #include "alloctest.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -48,7 +51,7 @@ void await_line() {
 }
 
 [[noreturn]] void time_pairs() {
-  std::free(must(std::malloc(100'000)));  // the heap is there now
+  std::free(must(std::malloc(100'000)));  // creates the heap before the measurement
   for (const char* const state : {"before", "after"}) {
     char line[64];
     std::snprintf(line, sizeof(line), "%s %lu\n", state, time_of_pair());
@@ -58,8 +61,36 @@ void await_line() {
   _exit(0);
 }
 
+struct Work {
+  std::size_t bytes;
+  char** first;
+  char** behind;
+};
+
+// Always inlined, so that leak_all() has no frame in the stacks of leaks: the caller of the kind's
+// function is leak_all()'s caller.
+[[gnu::always_inline]] inline void leak_all(const Work& work) {
+  for (char** kind = work.first; kind != work.behind; kind++) find_kind(*kind)->leak(work.bytes);
+}
+
+void* leak_in_thread(void* argument) {
+  leak_all(*static_cast<const Work*>(argument));
+  return nullptr;
+}
+
+void leak_in_threads(unsigned count, Work& work) {
+  constexpr unsigned kMost = 64;
+  static pthread_t threads[kMost];
+  if (count > kMost) _exit(2);
+  for (unsigned i = 0; i < count; i++) {
+    if (pthread_create(&threads[i], nullptr, leak_in_thread, &work) != 0) _exit(3);
+  }
+  for (unsigned i = 0; i < count; i++) pthread_join(threads[i], nullptr);
+}
+
 [[noreturn]] void usage() {
-  say("usage: alloctest [--leak BYTES] [--go] [--stay] KIND…\n       alloctest --time\n       "
+  say("usage: alloctest [--leak BYTES] [--threads N] [--go] [--stay] KIND…\n       alloctest "
+      "--time\n       "
       "alloctest --as UID "
       "PROGRAM ARGUMENT…\nKINDs:");
   for (std::size_t i = 0; i < kind_count; i++) {
@@ -74,6 +105,7 @@ void await_line() {
 
 int main(int argc, char** argv) {
   std::size_t bytes = 30000;
+  unsigned threads = 0;
   bool go = false, stay = false;
   int at = 1;
   if (argc > 3 && std::string_view(argv[1]) == "--as") {
@@ -88,6 +120,8 @@ int main(int argc, char** argv) {
       go = true;
     } else if (option == "--stay") {
       stay = true;
+    } else if (option == "--threads" && at + 1 < argc) {
+      threads = static_cast<unsigned>(std::strtoul(argv[++at], nullptr, 10));
     } else if (option == "--leak" && at + 1 < argc) {
       bytes = std::strtoul(argv[++at], nullptr, 10);
     } else {
@@ -103,7 +137,12 @@ int main(int argc, char** argv) {
     say("ready\n");
     await_line();
   }
-  for (; at < argc; at++) find_kind(argv[at])->leak(bytes);
+  Work work{bytes, argv + at, argv + argc};
+  if (threads == 0) {
+    leak_all(work);
+  } else {
+    leak_in_threads(threads, work);
+  }
   if (stay) {
     say("done\n");
     await_line();

@@ -1,7 +1,6 @@
-// The kinds: a function for each, none inlined, so that its name is the first line of its leak's
-// stack.
-//
-// Most make pieces of 1000 bytes, forget every other one and free the rest.
+// Each kind is a function that is not inlined, so that the function's name is the first line of its
+// leak's stack. Most kinds allocate 1000 bytes at a time, leak every other object and free the
+// rest.
 #include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -23,7 +22,7 @@ namespace {
 
 constexpr std::size_t kPiece = 1000, kAlignment = 512;
 
-// Calls `allocate` for pieces to forget and pieces to free.
+// Leaks `bytes` bytes in objects from `allocate`, and allocates and frees as many further objects.
 template <typename Allocate, typename Free>
 __attribute__((always_inline)) inline void pieces(std::size_t bytes, Allocate allocate,
                                                   Free release) {
@@ -51,7 +50,7 @@ KIND(malloc) {
   pieces(
       bytes, [] { return std::malloc(kPiece); }, std::free);
 }
-// 16 bytes each second: what the manual page shows.
+// Leaks 16 bytes each second, as in the example of memleak's manual page.
 KIND(slowly) {
   for (std::size_t done = 0; done < bytes; done += 16) {
     forgotten = must(std::malloc(16));
@@ -62,7 +61,8 @@ KIND(calloc) {
   pieces(
       bytes, [] { return std::calloc(kPiece / 10, 10); }, std::free);
 }
-// From nothing, in place, and moving.
+// Calls realloc three times: with a null pointer, to shrink the object in place, and to grow it so
+// that it must move, since `wall` follows it.
 KIND(realloc) {
   pieces(
       bytes,
@@ -143,26 +143,26 @@ KIND(mmap) {
   forgotten = map(bytes);
   unmap(map(bytes), bytes);
 }
-// A hole of two pages in the middle.
+// Maps `bytes` and two more pages, and unmaps two pages in the middle.
 KIND(part_of_mmap) {
   constexpr std::size_t kPage = 4096;
   char* const memory = static_cast<char*>(map(bytes + 2 * kPage));
   unmap(memory + kPage, 2 * kPage);
   forgotten = memory;
 }
-// So many allocations, each freed at once.
+// Makes as many allocations as `bytes` says, and frees each before the next one.
 KIND(one_by_one) {
   for (std::size_t i = 0; i < bytes; i++) {
     forgotten = must(std::malloc(64));
     std::free(forgotten);
   }
 }
-// That was there before --go.
+// Frees memory that was allocated before --go.
 KIND(free_old) {
   static_cast<void>(bytes);
   std::free(old_memory);
 }
-// What fails is no leak, and realloc leaves what it could not move.
+// A failed allocation is no leak. A failed realloc leaves the old object allocated.
 KIND(failing) {
   constexpr std::size_t kTooMuch = std::size_t{1} << 40;
   volatile std::size_t too_much = kTooMuch;
@@ -179,7 +179,7 @@ KIND(failing) {
   }
   if (reallocf(std::malloc(10), too_much) != nullptr) _exit(3);
 }
-// The child frees its copies, and allocates; the parent's are there still.
+// The child frees its copy of the object. The parent's object stays allocated.
 KIND(before_fork) {
   void* const memory = must(std::malloc(bytes));
   forgotten = memory;
@@ -192,7 +192,7 @@ KIND(before_fork) {
   int status = 0;
   if (waitpid(child, &status, 0) != child || status != 0) _exit(3);
 }
-// What it leaks is gone with the program that has leaked it.
+// Leaks memory, then executes this program again: the old program's leaks disappear with it.
 KIND(before_exec) {
   forgotten = must(std::malloc(bytes));
   execl("/bin/alloctest", "alloctest", "--leak", "2000", "calloc", nullptr);

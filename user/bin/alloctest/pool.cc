@@ -1,5 +1,5 @@
-// An allocator of the program's own: pieces of an array, with their sizes before them, never joined
-// again.
+// An allocator that is part of the program. It cuts an array into pieces, with a size before each
+// piece. It reuses free pieces, but never joins them.
 #include <cstdint>
 #include <cstring>
 

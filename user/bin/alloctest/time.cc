@@ -1,5 +1,5 @@
-// What a pair of malloc and free costs, in ticks of the time stamp counter: under -icount,
-// instructions.
+// The cost of a pair of malloc and free, in ticks of the time stamp counter. With QEMU's -icount a
+// tick is an instruction.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -16,7 +16,8 @@ uint64_t ticks() {
 
 }  // namespace
 
-// The quickest of many rounds, into which no interrupt has come.
+// Returns the ticks that one pair takes in the quickest of many rounds. An interrupt makes a round
+// slower, so the quickest round had none.
 __attribute__((noinline)) uint64_t time_of_pair() {
   constexpr int kRounds = 100, kPairs = 50;
   constexpr std::size_t kSize = 64;

@@ -1,4 +1,5 @@
-// Containers, algorithms, ranges, concepts; every object that they take is given back.
+// Tests containers, algorithms, ranges and concepts. They must free every object that they
+// allocate.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -27,7 +28,7 @@ long outstanding_objects() {
   return outstanding;
 }
 
-// The program's own in place of the library's, which the library must use too.
+// These operators new and delete replace those of the C++ library. The library must call them, too.
 static void* take(void* memory) {
   if (memory == nullptr) throw std::bad_alloc();
   outstanding++;

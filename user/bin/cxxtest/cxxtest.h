@@ -1,5 +1,4 @@
-// cxxtest: checks, in the guest, what the C++ library does here. TAP on standard output; status 1
-// if a check fails.
+// cxxtest: checks the C++ library in the guest. TAP on standard output; status 1 if a check fails.
 #pragma once
 
 #include <functional>
@@ -8,11 +7,11 @@
 void check(bool good, const char* what, const char* file, int line);
 #define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
 
-// Runs `body` in a child and returns its wait status; what it wrote to standard error goes to
-// `errors`.
+// Runs `body` in a child process, appends the child's standard error to `errors`, and returns the
+// child's wait status.
 int in_child(const std::function<void()>& body, std::string& errors);
 
-// Objects that operator new gave and operator delete did not take back.
+// The number of objects that operator new has allocated and operator delete has not freed.
 long outstanding_objects();
 
 void test_text();

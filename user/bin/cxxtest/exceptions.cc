@@ -1,4 +1,5 @@
-// Exceptions, types at run time, and what happens to a program that does not catch.
+// Tests exceptions, run-time type information, and the end of a program that does not catch an
+// exception.
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -29,7 +30,7 @@ struct Special : std::runtime_error {
   int value_;
 };
 
-// Throws from `depth` frames down, each with an object to be destroyed.
+// Throws after `depth` nested calls. Each of their frames has an object to be destroyed.
 [[gnu::noinline]] int descend(int depth) {
   Guard guard;
   if (depth == 0) throw Special(guards);
@@ -118,7 +119,7 @@ static void throwing() {
   }
   CHECK(value == 17 && std::uncaught_exceptions() == 0);
 
-  // From a destructor that runs while another exception passes, and is caught there.
+  // A destructor that runs because of one exception throws another one, and catches it.
   static int inside;
   struct Busy {
     ~Busy() {
@@ -162,7 +163,7 @@ static bool throws(const std::function<void()>& body) {
 static void library_errors() {
   static volatile std::size_t huge = 1ul << 50;
   static volatile long negative = -1;
-  char* volatile kept = nullptr;  // the compiler may leave out what nobody looks at
+  char* volatile kept = nullptr;  // volatile, so that the compiler keeps the allocation
   CHECK(throws<std::bad_alloc>([&] { kept = new char[huge]; }));
   CHECK(throws<std::bad_array_new_length>([] { delete[] new int[negative]; }));
   CHECK(new (std::nothrow) char[huge] == nullptr);

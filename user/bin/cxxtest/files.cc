@@ -1,4 +1,4 @@
-// Files by streams and paths; clocks.
+// Tests file streams, std::filesystem, clocks and random numbers.
 #include <unistd.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// The chain of frame pointers, by which the kernel's tracer walks a program's stack, leads from a
-// function that the C++ library calls back to main: the unwinder, which reads the compiler's
-// tables, must see the same callers.
+// The kernel's tracer walks a program's stack by its chain of frame pointers. These tests follow
+// the chain from a function that the C++ library has called, through the library, to main. The
+// unwinder, which reads the compiler's tables, must see the same callers.
 #include <unwind.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using Stack = std::vector<std::uintptr_t>;
     std::uintptr_t return_address;
   };
   Stack stack;
-  // The start file's own frame pointer is zero.
+  // The start file (crt0.S) sets the frame pointer to zero. This ends the chain.
   for (auto* frame = static_cast<const Frame*>(__builtin_frame_address(0)); frame != nullptr;
        frame = frame->caller) {
     if (stack.size() == 100 || (frame->caller != nullptr && frame->caller <= frame)) return {};
@@ -38,7 +38,7 @@ using Stack = std::vector<std::uintptr_t>;
         return _URC_NO_REASON;
       },
       &stack);
-  // The first is in this function itself.
+  // The first address is in this function itself.
   if (!stack.empty()) stack.erase(stack.begin());
   return stack;
 }
@@ -53,7 +53,7 @@ Seen seen;
   seen.tables = by_tables();
 }
 
-// Everything above look() must be the same.
+// True if both walks have seen the same callers of look().
 bool alike() {
   return seen.frames.size() > 5 && seen.frames.size() == seen.tables.size() &&
          std::equal(seen.frames.begin() + 1, seen.frames.end(), seen.tables.begin() + 1);
@@ -68,7 +68,7 @@ bool contains(std::uintptr_t address) {
   return a < b;
 }
 
-// From inside the library's compiled code: ostream, then streambuf, then back here.
+// Called from the library's compiled code: `<<` of ostream calls streambuf, which calls overflow().
 struct Watching : std::streambuf {
   int overflow(int byte) override {
     look();

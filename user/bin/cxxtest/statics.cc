@@ -1,4 +1,4 @@
-// Objects that live before and after main.
+// Tests static objects: their constructors run before main, and their destructors after main.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 
 namespace {
 
-// Said on construction into `order`, on destruction to standard error, and only in the child that
-// looks.
+// A constructor adds its object's name to `order`. If `tells` is set, as in the child of
+// test_statics(), a destructor writes the name to standard error.
 char order[8];
 int constructed;
 bool tells;

@@ -1,4 +1,4 @@
-// Streams, strings, numbers and their formats.
+// Tests streams, strings, numbers and their formats.
 #include <charconv>
 #include <cmath>
 #include <iomanip>
@@ -78,8 +78,7 @@ static void mathematics() {
   CHECK(std::sqrt(two) > 1.41421356 && std::sqrt(two) < 1.41421357 && std::lround(2.5 * two) == 5);
   CHECK(std::abs(std::log2(8 * two) - 4) < 1e-12 && std::hypot(3, 4) == 5 &&
         std::round(-2.5) == -3);
-  volatile long double big =
-      9007199254740993.0L;  // odd, and beyond what a double can tell from its neighbours
+  volatile long double big = 9007199254740993.0L;  // odd, and beyond the precision of a double
   CHECK(std::floor(big + 0.5L) == big && std::ceil(big - 0.5L) == big &&
         std::trunc(-big - 0.5L) == -big);
   CHECK(std::round(big + 0.5L) == big + 1 && std::llrint(big) == 9007199254740993ll &&

@@ -1,15 +1,18 @@
-/* failtest [-v | -1] [WORD…]: every system call that allocates, with each of its allocations made
- * to fail, one after the other.
+/* failtest [-v | -1] [WORD…]: makes every system call that allocates, and lets each of the call's
+ * allocations fail, one after the other.
  *
- * An operation (one of those whose name contains a WORD) is tried in a child of its own with the
- * order `failnext 1 after=M` of #debug/alloc, for M = 0, 1, 2 … until it gets by without meeting
- * the fault; then again with orders under which all allocations after the first M fail, so that
- * what cleans up may not allocate either. Each time it must give ENOMEM, or go on as if nothing had
- * been, and when it gave ENOMEM it must succeed at the second try, without a fault. Nothing may be
- * left behind: after each operation the live objects of every cache, the segments of every arena
- * and the pages in use are what they were before. Says what was not so; -v says what was tried.
- * Status 0 if all is well. Root only. The operations on /host (--share) are tried only when a WORD
- * is "host". -1 makes each call once, in this process and without an order: for somebody else's.
+ * An operation is a system call with its preparation. Each operation whose name contains a WORD is
+ * tried in a child process with the order `failnext 1 after=M` of #debug/alloc, for M = 0, 1, 2 …
+ * until it succeeds without a failure. Then the operation is tried again with orders that let all
+ * allocations after the first M fail, so that its clean-up cannot allocate either. Each time the
+ * call must give ENOMEM, or succeed. After ENOMEM the call is made a second time, without failures,
+ * and must succeed. Nothing may be left behind: after each operation the live objects of every
+ * cache, the segments of every arena and the pages in use must be unchanged.
+ *
+ * failtest prints every violation, and with -v also each attempt. The status is 0 if there is no
+ * violation. It is for root only. The operations on /host (--share) are tried only when a WORD is
+ * "host". With -1 it makes each call once, in this process and without an order, so that another
+ * program can give the orders.
  */
 #include "failtest.h"
 
@@ -39,7 +42,7 @@ static const char* const outcome_names[] = {
 
 const char* program;
 char try_number[8] = "first";
-enum { CONTROL = 9 }; /* the descriptor of #debug/alloc, in programs that are started too */
+enum { CONTROL = 9 }; /* the descriptor of #debug/alloc, also in programs that are started */
 static int failures;
 static int verbose;
 
@@ -54,13 +57,13 @@ static _Noreturn void give_up(const char* what) {
 }
 
 static void command(int fd, const char* text) {
-  if (RAW3(write, fd, text, strlen(text)) < 0) {
+  if (STELE_CALL(write, fd, text, strlen(text)) < 0) {
     fprintf(stderr, "failtest: %s", text);
     exit(2);
   }
 }
 
-/* How many allocations the last order has made fail. */
+/* The number of allocations that the last order has made fail. */
 static unsigned long faults_met(void) {
   static char text[8192];
   const int fd = open("#debug/alloc", O_RDONLY);
@@ -85,10 +88,10 @@ _Noreturn void report(long result, int again) {
   _exit(failed ? NO_MEMORY : WENT_ON);
 }
 
-/* In a child. */
+/* Makes one attempt, in a child process. */
 static _Noreturn void attempt(const struct operation* operation, const char* order) {
   if (operation->prepare) operation->prepare(operation);
-  faults_met(); /* what that needs of memory is there now */
+  faults_met(); /* its first call allocates: that must happen before the order */
   command(CONTROL, order);
   const long result = operation->call(operation);
   command(CONTROL, "failnext 0\n");
@@ -113,7 +116,7 @@ static enum outcome outcome_of(const struct operation* operation, const char* or
                                                            : KILLED;
 }
 
-/* ---- What is in use. */
+/* ---- Counts. */
 
 struct count {
   char name[40];
@@ -132,10 +135,11 @@ static void add_count(struct counts* counts, const char* name, unsigned long val
   count->value = value;
 }
 
-/* From #mem/kmemstat: of a cache that can be traced its live objects, of references how many, of an
- * arena what is live; but of the page arena, where one large allocation may take the place of
- * several small ones, the bytes that its callers have. What its quantum caches have idle is
- * nobody's: it depends on which CPUs they were used. */
+/* Reads #mem/kmemstat and stores a count for each cache that can be traced (live objects), for each
+ * kind of references (live references) and for each arena but `base` (live allocations of direct
+ * callers: arena.h). For the page arena the count is the bytes of direct callers, since one large
+ * allocation may replace several small ones. Free objects in the page arena's quantum caches do not
+ * count: their number depends on the CPUs that were used. */
 static void take_counts(struct counts* counts) {
   static char line[256];
   counts->size = 0;
@@ -162,7 +166,7 @@ static void take_counts(struct counts* counts) {
   fclose(file);
 }
 
-/* How many counts differ; says which if asked to. */
+/* Returns the number of counts that differ; prints them if `say` is set. */
 static int compare(const char* name, const struct counts* before, const struct counts* after,
                    int say) {
   int differences = 0;
@@ -196,8 +200,9 @@ static void try_each(const struct operation* operation, const char* many, unsign
   }
 }
 
-/* What grows once (this program's memory, a table of the kernel's) does not grow again: a leak
- * does. */
+/* Makes each of an operation's allocations fail. If counts differ afterwards, does so again, up to
+ * three times in all. This program's memory or a kernel table grows only the first time; a leak
+ * happens each time. */
 static void run(const struct operation* operation, struct counts* counts) {
   unsigned outcomes[OUTCOMES] = {0};
   struct counts before;
@@ -241,7 +246,7 @@ int main(int argc, char** argv) {
   const int control = open("#debug/alloc", O_RDWR);
   if (control < 0 || dup2(control, CONTROL) < 0) give_up("failtest: #debug/alloc");
   close(control);
-  touch_all_pages(); /* so that an order meets no fault for code, wherever the linker has put it */
+  touch_all_pages(); /* otherwise an order could make a page fault of this program fail */
   const int once = argc > 1 && strcmp(argv[1], "-1") == 0;
   verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
   const int first = once || verbose ? 2 : 1;

@@ -1,4 +1,4 @@
-/* What the files of failtest share: the list of what is tried. */
+/* Shared by the files of failtest: the list of operations. */
 #pragma once
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stele.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -15,49 +16,36 @@
 #include "abi/errno.h"
 #include "abi/syscall.h"
 
-/* The call as it is: the kernel's result, not errno. No memory of the program's is touched but the
- * registers'. */
-static inline long raw(long number, long a, long b, long c, long d, long e, long f) {
-  long result;
-  register long r10 __asm__("r10") = d;
-  register long r8 __asm__("r8") = e;
-  register long r9 __asm__("r9") = f;
-  __asm__ volatile("syscall"
-                   : "=a"(result)
-                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                   : "rcx", "r11", "memory");
-  return result;
-}
-#define RAW3(name, a, b, c) raw(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), 0, 0, 0)
-#define RAW6(name, a, b, c, d, e, f) \
-  raw(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
-/* With a path that begins at the current directory. */
-#define RAW_AT(name, a, b, c) RAW6(name, ABI_AT_FDCWD, a, b, c, 0, 0)
+/* Makes a call with a path that begins at the current directory. */
+#define CALL_AT(name, ...) STELE_CALL(name, ABI_AT_FDCWD, __VA_ARGS__)
 
 #define FOLDER "/tmp/failtest" /* exists, and is empty, before each attempt */
 #define SCRIPT FOLDER "/script"
 
 struct operation {
   const char* name;
-  /* Without faults: before and after the attempt, in the process that makes it. NULL
-   * for nothing. */
+  /* prepare() is called before the attempt and undo() after it, in the same process, while no
+   * allocation fails. NULL: nothing to do. */
   void (*prepare)(const struct operation* self);
   void (*undo)(const struct operation* self);
-  /* What is tried: a negated error number, or something else. Made again after it failed. */
+  /* Makes the attempt. Returns a negated error number, or another value after success. Called a
+   * second time after ENOMEM. */
   long (*call)(const struct operation* self);
   const char* path;
   long number;
-  /* A page fault, of the program or of the kernel for it, may meet the fault; then there is nothing
-   * but to kill the process. */
+  /* 1: the failing allocation may be for a page fault: one of the program, or one of the kernel
+   * while it accesses the program's memory. The kernel then kills the process. */
   int may_die;
 };
 extern const struct operation operations[];
 extern const unsigned operation_count;
 
 extern const char* program;
-/* "again" for a second try: a program that `exec` starts is told. */
+/* "first", or "again" for a second try. The operations "exec …" pass this word to the program that
+ * they start. */
 extern char try_number[8];
-/* Ends the attempt: something before it, which must succeed, gave this error number. */
+/* Ends the attempt because a preparation, which must succeed, failed with this error number. */
 _Noreturn void not_prepared(long error);
-/* Ends the order, and exits with what has come of the attempt, which had `result`. */
+/* Withdraws the order to fail allocations, and exits with the outcome of the attempt. `result` is
+ * the value that the call has returned; `again` is 1 if the call was the second try. */
 _Noreturn void report(long result, int again);

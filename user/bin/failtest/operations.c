@@ -1,4 +1,4 @@
-/* What failtest tries. */
+/* The operations of failtest. */
 #include "failtest.h"
 
 #define FILE_PATH FOLDER "/file"
@@ -8,7 +8,7 @@ enum { LARGE = 100000 };
 static char buffer[LARGE];
 static int fds[2] = {-1, -1};
 
-/* Touched, so that the kernel finds it present. */
+/* Touches the buffer, so that its pages are present when the kernel uses it. */
 static void touch_buffer(const struct operation* self) {
   (void)self;
   memset(buffer, 'x', sizeof(buffer));
@@ -20,7 +20,7 @@ static void must(long result) {
 
 static long close_pair(long result) {
   for (int i = 0; i < 2; i++) {
-    if (fds[i] >= 0) RAW3(close, fds[i], 0, 0);
+    if (fds[i] >= 0) STELE_CALL(close, fds[i]);
     fds[i] = -1;
   }
   return result;
@@ -29,51 +29,53 @@ static long close_pair(long result) {
 /* ---- Files. */
 
 static long open_close(const struct operation* self) {
-  const long fd = RAW_AT(open, self->path, self->number, 0644);
-  if (fd >= 0) RAW3(close, fd, 0, 0);
+  const long fd = CALL_AT(open, self->path, self->number, 0644);
+  if (fd >= 0) STELE_CALL(close, fd);
   return fd;
 }
 
 static long read_whole(const struct operation* self) {
-  const long fd = RAW_AT(open, self->path, ABI_O_RDONLY, 0);
+  const long fd = CALL_AT(open, self->path, ABI_O_RDONLY, 0);
   if (fd < 0) return fd;
-  long got = RAW3(read, fd, buffer, self->number);
-  for (int parts = 0; got > 0 && parts < 10; parts++) got = RAW3(read, fd, buffer, self->number);
-  RAW3(close, fd, 0, 0);
+  long got = STELE_CALL(read, fd, buffer, self->number);
+  for (int parts = 0; got > 0 && parts < 10; parts++)
+    got = STELE_CALL(read, fd, buffer, self->number);
+  STELE_CALL(close, fd);
   return got;
 }
 
 static long list(const struct operation* self) {
-  const long fd = RAW_AT(open, self->path, ABI_O_RDONLY | ABI_O_DIRECTORY, 0);
+  const long fd = CALL_AT(open, self->path, ABI_O_RDONLY | ABI_O_DIRECTORY, 0);
   if (fd < 0) return fd;
   long got;
-  while ((got = RAW3(getdents, fd, buffer, 4096)) > 0) continue;
-  RAW3(close, fd, 0, 0);
+  while ((got = STELE_CALL(getdents, fd, buffer, 4096)) > 0) continue;
+  STELE_CALL(close, fd);
   return got;
 }
 
 static void make_file(const struct operation* self) {
   touch_buffer(self);
-  const long fd = RAW_AT(open, FILE_PATH, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0644);
+  const long fd = CALL_AT(open, FILE_PATH, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0644);
   must(fd);
-  must(RAW3(write, fd, buffer, 3 * 4096));
-  RAW3(close, fd, 0, 0);
+  must(STELE_CALL(write, fd, buffer, 3 * 4096));
+  STELE_CALL(close, fd);
 }
 static void remove_files(const struct operation* self) {
-  RAW_AT(unlink, FILE_PATH, 0, 0);
-  RAW_AT(unlink, OTHER_PATH, 0, 0);
-  RAW_AT(unlink, OTHER_PATH, ABI_AT_REMOVEDIR, 0);
-  if (self->path) RAW_AT(unlink, self->path, 0, 0);
+  CALL_AT(unlink, FILE_PATH, 0);
+  CALL_AT(unlink, OTHER_PATH, 0);
+  CALL_AT(unlink, OTHER_PATH, ABI_AT_REMOVEDIR);
+  if (self->path) CALL_AT(unlink, self->path, 0);
 }
 
-/* A part may be written before memory is gone: then the rest gives the error. */
+/* If memory runs out after some of the bytes are written, the write of the rest returns the
+ * error. */
 static long write_all(const struct operation* self) {
-  const long fd = RAW_AT(open, self->path, ABI_O_RDWR | ABI_O_CREAT, 0644);
+  const long fd = CALL_AT(open, self->path, ABI_O_RDWR | ABI_O_CREAT, 0644);
   if (fd < 0) return fd;
   long done = 0, put = 0;
-  while (done < self->number && (put = RAW3(write, fd, buffer, self->number - done)) > 0)
+  while (done < self->number && (put = STELE_CALL(write, fd, buffer, self->number - done)) > 0)
     done += put;
-  RAW3(close, fd, 0, 0);
+  STELE_CALL(close, fd);
   return put;
 }
 static void prepare_read(const struct operation* self) {
@@ -82,75 +84,75 @@ static void prepare_read(const struct operation* self) {
 }
 
 static long write_far(const struct operation* self) {
-  const long fd = RAW_AT(open, FILE_PATH, ABI_O_RDWR, 0);
+  const long fd = CALL_AT(open, FILE_PATH, ABI_O_RDWR, 0);
   if (fd < 0) return fd;
-  const long put = RAW6(pwrite, fd, buffer, 100, self->number, 0, 0);
-  RAW3(close, fd, 0, 0);
+  const long put = STELE_CALL(pwrite, fd, buffer, 100, self->number);
+  STELE_CALL(close, fd);
   return put;
 }
 static long truncate_to(const struct operation* self) {
-  return RAW3(truncate, FILE_PATH, self->number, 0);
+  return STELE_CALL(truncate, FILE_PATH, self->number);
 }
 static long make_directory(const struct operation* self) {
   (void)self;
-  return RAW_AT(mkdir, OTHER_PATH, 0755, 0);
+  return CALL_AT(mkdir, OTHER_PATH, 0755);
 }
 static void prepare_directory(const struct operation* self) {
   must(make_directory(self));
 }
 static long remove_directory(const struct operation* self) {
   (void)self;
-  return RAW_AT(unlink, OTHER_PATH, ABI_AT_REMOVEDIR, 0);
+  return CALL_AT(unlink, OTHER_PATH, ABI_AT_REMOVEDIR);
 }
 static long unlink_file(const struct operation* self) {
   (void)self;
-  return RAW_AT(unlink, FILE_PATH, 0, 0);
+  return CALL_AT(unlink, FILE_PATH, 0);
 }
 static long rename_file(const struct operation* self) {
   (void)self;
-  return RAW_AT(rename, FILE_PATH, ABI_AT_FDCWD,
-                OTHER_PATH "-with-a-long-name-that-takes-an-object-of-another-size");
+  return CALL_AT(rename, FILE_PATH, ABI_AT_FDCWD,
+                 OTHER_PATH "-with-a-long-name-that-takes-an-object-of-another-size");
 }
 static void remove_renamed(const struct operation* self) {
   remove_files(self);
-  RAW_AT(unlink, OTHER_PATH "-with-a-long-name-that-takes-an-object-of-another-size", 0, 0);
+  CALL_AT(unlink, OTHER_PATH "-with-a-long-name-that-takes-an-object-of-another-size", 0);
 }
 static long change_mode(const struct operation* self) {
   (void)self;
-  return RAW_AT(chmod, FILE_PATH, 0600, 0);
+  return CALL_AT(chmod, FILE_PATH, 0600, 0);
 }
 static long stat_file(const struct operation* self) {
-  return RAW_AT(stat, self->path, buffer, 0);
+  return CALL_AT(stat, self->path, buffer, 0);
 }
 static long access_file(const struct operation* self) {
-  return RAW_AT(access, self->path, 4, 0);
+  return CALL_AT(access, self->path, 4, 0);
 }
 static long change_directory(const struct operation* self) {
-  return RAW3(chdir, self->path, 0, 0);
+  return STELE_CALL(chdir, self->path);
 }
 static long open_here(const struct operation* self) {
-  long result = RAW3(chdir, FOLDER, 0, 0);
+  long result = STELE_CALL(chdir, FOLDER);
   if (result < 0) return result;
-  const long fd = RAW_AT(open, "../../proc/./self/../meminfo", ABI_O_RDONLY, 0);
+  const long fd = CALL_AT(open, "../../proc/./self/../meminfo", ABI_O_RDONLY, 0);
   if (fd < 0) return fd;
-  RAW3(close, fd, 0, 0);
+  STELE_CALL(close, fd);
   (void)self;
-  return RAW3(getcwd, buffer, sizeof(buffer), 0);
+  return STELE_CALL(getcwd, buffer, sizeof(buffer));
 }
 static long bind_folder(const struct operation* self) {
-  return RAW3(bind, FOLDER, "/home", self->number);
+  return STELE_CALL(bind, FOLDER, "/home", self->number);
 }
 static void unbind(const struct operation* self) {
   (void)self;
-  RAW3(unmount, "/home", 0, 0);
+  STELE_CALL(unmount, "/home");
 }
 static void prepare_bind(const struct operation* self) {
   must(bind_folder(self));
 }
 static long create_in_union(const struct operation* self) {
   (void)self;
-  const long fd = RAW_AT(open, "/home/file", ABI_O_RDWR | ABI_O_CREAT, 0644);
-  if (fd >= 0) RAW3(close, fd, 0, 0);
+  const long fd = CALL_AT(open, "/home/file", ABI_O_RDWR | ABI_O_CREAT, 0644);
+  if (fd >= 0) STELE_CALL(close, fd);
   return fd;
 }
 static void undo_union(const struct operation* self) {
@@ -159,54 +161,54 @@ static void undo_union(const struct operation* self) {
 }
 static long unmount_folder(const struct operation* self) {
   (void)self;
-  return RAW3(unmount, "/home", 0, 0);
+  return STELE_CALL(unmount, "/home");
 }
 
 /* ---- Descriptors. */
 
-/* Touched, so that the kernel can write there. */
+/* Touches fds[], so that the kernel can write there without a page fault. */
 static void touch_pair(const struct operation* self) {
   (void)self;
   fds[0] = fds[1] = -1;
 }
 static long make_pipe(const struct operation* self) {
-  const long result = RAW3(pipe2, fds, self->number, 0);
+  const long result = STELE_CALL(pipe2, fds, self->number);
   return result < 0 ? result : close_pair(result);
 }
 static void open_pipe(const struct operation* self) {
   touch_buffer(self);
-  must(RAW3(pipe2, fds, ABI_O_NONBLOCK, 0));
+  must(STELE_CALL(pipe2, fds, ABI_O_NONBLOCK));
 }
 static void close_pipe(const struct operation* self) {
   (void)self;
   close_pair(0);
 }
 static long through_pipe(const struct operation* self) {
-  const long put = RAW3(write, fds[1], buffer, self->number);
-  return put < 0 ? put : RAW3(read, fds[0], buffer, self->number);
+  const long put = STELE_CALL(write, fds[1], buffer, self->number);
+  return put < 0 ? put : STELE_CALL(read, fds[0], buffer, self->number);
 }
 static long duplicate(const struct operation* self) {
   (void)self;
-  const long fd = RAW3(dup, fds[0], 0, 0);
-  if (fd >= 0) RAW3(close, fd, 0, 0);
+  const long fd = STELE_CALL(dup, fds[0]);
+  if (fd >= 0) STELE_CALL(close, fd);
   return fd;
 }
 static long poll_pipe(const struct operation* self) {
   const struct abi_timespec soon = {.nsec = 1000000};
   struct abi_pollfd entries[100];
   for (int i = 0; i < self->number; i++) entries[i] = (struct abi_pollfd){fds[0], ABI_POLLIN, 0};
-  return RAW3(poll, entries, self->number, &soon);
+  return STELE_CALL(poll, entries, self->number, &soon);
 }
 
 /* ---- Memory. */
 
 static long grow_break(const struct operation* self) {
-  const long end = RAW3(brk, 0, 0, 0);
-  return RAW3(brk, end + self->number, 0, 0) == end + self->number ? 0 : -ENOMEM;
+  const long end = STELE_CALL(brk, 0);
+  return STELE_CALL(brk, end + self->number) == end + self->number ? 0 : -ENOMEM;
 }
 static long map(const struct operation* self) {
-  return RAW6(mmap, 0, self->number, ABI_PROT_READ | ABI_PROT_WRITE,
-              ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
+  return STELE_CALL(mmap, 0, self->number, ABI_PROT_READ | ABI_PROT_WRITE,
+                    ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
 }
 static char* mapped;
 static void prepare_map(const struct operation* self) {
@@ -215,22 +217,22 @@ static void prepare_map(const struct operation* self) {
   mapped = (char*)address;
 }
 static long unmap_middle(const struct operation* self) {
-  return RAW3(munmap, mapped + 4096, self->number - 2 * 4096, 0);
+  return STELE_CALL(munmap, mapped + 4096, self->number - 2 * 4096);
 }
 static long map_over(const struct operation* self) {
-  return RAW6(mmap, mapped + 4096, self->number - 2 * 4096, ABI_PROT_READ,
-              ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS | ABI_MAP_FIXED, -1, 0);
+  return STELE_CALL(mmap, mapped + 4096, self->number - 2 * 4096, ABI_PROT_READ,
+                    ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS | ABI_MAP_FIXED, -1, 0);
 }
 static long touch_mapped(const struct operation* self) {
   for (long at = 0; at < self->number; at += 4096) ((volatile char*)mapped)[at] = 1;
   return 0;
 }
-/* The kernel meets pages that are not there. */
+/* The kernel writes to pages that are not present yet. */
 static long read_into_mapped(const struct operation* self) {
-  const long fd = RAW_AT(open, "/dev/zero", ABI_O_RDONLY, 0);
+  const long fd = CALL_AT(open, "/dev/zero", ABI_O_RDONLY, 0);
   if (fd < 0) return fd;
-  const long got = RAW3(read, fd, mapped, self->number);
-  RAW3(close, fd, 0, 0);
+  const long got = STELE_CALL(read, fd, mapped, self->number);
+  STELE_CALL(close, fd);
   return got;
 }
 
@@ -238,21 +240,22 @@ static long read_into_mapped(const struct operation* self) {
 
 static long make_process(const struct operation* self) {
   (void)self;
-  const long pid = RAW3(fork, 0, 0, 0);
-  if (pid == 0) RAW3(exit, 0, 0, 0);
-  return pid < 0 ? pid : RAW6(wait4, pid, 0, 0, 0, 0, 0);
+  const long pid = STELE_CALL(fork);
+  if (pid == 0) STELE_CALL(exit, 0);
+  return pid < 0 ? pid : STELE_CALL(wait4, pid, 0, 0, 0);
 }
 static void map_and_touch(const struct operation* self) {
   prepare_map(self);
   touch_mapped(self);
 }
 
-/* The program reports instead of this one, unless the start fails. */
+/* The started program, `failtest helper`, reports the outcome. If execve fails, this process
+ * reports it. */
 static char long_argument[40000];
 static char* arguments[5] = {"failtest", "helper", "", try_number, NULL};
 static long start_program(const struct operation* self) {
   char* environment[] = {"A=B", NULL};
-  return RAW3(execve, self->path, arguments, environment);
+  return STELE_CALL(execve, self->path, arguments, environment);
 }
 static void prepare_long(const struct operation* self) {
   (void)self;
@@ -261,10 +264,10 @@ static void prepare_long(const struct operation* self) {
 }
 static void prepare_script(const struct operation* self) {
   const char text[] = "#!/bin/failtest helper\n";
-  const long fd = RAW_AT(open, self->path, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0755);
+  const long fd = CALL_AT(open, self->path, ABI_O_RDWR | ABI_O_CREAT | ABI_O_TRUNC, 0755);
   must(fd);
-  must(RAW3(write, fd, text, sizeof(text) - 1));
-  RAW3(close, fd, 0, 0);
+  must(STELE_CALL(write, fd, text, sizeof(text) - 1));
+  STELE_CALL(close, fd);
 }
 
 static void on_signal(int number) {
@@ -277,32 +280,32 @@ static void handle_signal(const struct operation* self) {
 }
 static long signal_self(const struct operation* self) {
   (void)self;
-  return RAW3(kill, RAW3(getpid, 0, 0, 0), SIGUSR1, 0);
+  return STELE_CALL(kill, STELE_CALL(getpid), SIGUSR1);
 }
 static long sleep_little(const struct operation* self) {
   (void)self;
   struct abi_timespec time = {0, 1000000};
-  return RAW6(nanosleep, ABI_CLOCK_MONOTONIC, 0, &time, 0, 0, 0);
+  return STELE_CALL(nanosleep, ABI_CLOCK_MONOTONIC, 0, &time, 0);
 }
 static void block_signal(const struct operation* self) {
   const uint64_t mask = (uint64_t)1 << self->number;
-  must(RAW3(sigprocmask, 1, &mask, 0));
+  must(STELE_CALL(sigprocmask, 1, &mask, 0));
 }
 static long queue_signal(const struct operation* self) {
-  return RAW3(sigqueue, RAW3(getpid, 0, 0, 0), self->number, 5);
+  return STELE_CALL(sigqueue, STELE_CALL(getpid), self->number, 5);
 }
 static long use_timer(const struct operation* self) {
   const struct abi_sigevent event = {.notify = ABI_SIGEV_SIGNAL, .signal = (int)self->number};
   const struct abi_itimerspec setting = {.interval = {.nsec = 1}, .value = {.nsec = 1}};
-  const long id = RAW3(timer_create, ABI_CLOCK_MONOTONIC, &event, 0);
+  const long id = STELE_CALL(timer_create, ABI_CLOCK_MONOTONIC, &event);
   if (id < 0) return id;
-  must(RAW6(timer_settime, id, 0, &setting, 0, 0, 0));
+  must(STELE_CALL(timer_settime, id, 0, &setting, 0));
   const long slept = sleep_little(self);
-  must(RAW3(timer_delete, id, 0, 0));
+  must(STELE_CALL(timer_delete, id));
   return slept;
 }
 
-/* ---- Memory's own devices. `number` says which of these texts. */
+/* ---- The devices #mem and #debug. An operation's `number` is an index in texts[]. */
 
 static const char* const texts[] = {
     "start\n",
@@ -317,10 +320,10 @@ static const char* const texts[] = {
     "churn debug_1024 100\n",
 };
 static long write_text(const char* path, const char* text) {
-  const long fd = RAW_AT(open, path, ABI_O_WRONLY, 0);
+  const long fd = CALL_AT(open, path, ABI_O_WRONLY, 0);
   if (fd < 0) return fd;
-  const long put = RAW3(write, fd, text, strlen(text));
-  RAW3(close, fd, 0, 0);
+  const long put = STELE_CALL(write, fd, text, strlen(text));
+  STELE_CALL(close, fd);
   return put;
 }
 static long give_command(const struct operation* self) {

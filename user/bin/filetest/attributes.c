@@ -1,4 +1,4 @@
-/* Owners, permissions and times. Some as a user without rights. */
+/* Owners, permissions and times. Some tests run as a user without rights. */
 #include <sys/time.h>
 #include <utime.h>
 
@@ -45,7 +45,8 @@ static void modes(void) {
   CHECK(unlink("file") == 0);
 }
 
-/* As NOBODY, in a folder that all may write to; "roots" is root's, "his" his own. */
+/* Runs as NOBODY, in a folder with the sticky bit that everybody may write to. Root owns the file
+ * "roots", NOBODY the file "his". */
 static int without_rights(void* argument) {
   (void)argument;
   struct stat now;
@@ -58,7 +59,7 @@ static int without_rights(void* argument) {
   if (!FAILS(utimensat(AT_FDCWD, "roots", NULL, 0), EACCES)) return 6;
   if (utimensat(AT_FDCWD, "writable", NULL, 0) != 0) return 7;
   if (utimensat(AT_FDCWD, "his", old, 0) != 0) return 8;
-  /* What he writes to loses set-user-id. */
+  /* A write or truncate by NOBODY clears set-user-id and set-group-id. */
   if (chmod("his", 06755) != 0 || stat("his", &now) != 0 || (now.st_mode & 07777) != 06755)
     return 9;
   int fd = open("his", O_WRONLY);
@@ -67,7 +68,8 @@ static int without_rights(void* argument) {
   if (chmod("his", 04755) != 0 || truncate("his", 0) != 0 || stat("his", &now) != 0 ||
       (now.st_mode & 07777) != 0755)
     return 11;
-  /* The sticky bit of the folder keeps names of others. */
+  /* Because of the folder's sticky bit, NOBODY cannot remove, rename or replace files of other
+   * users. */
   if (!FAILS(unlink("roots"), EPERM) || !FAILS(rename("roots", "x"), EPERM)) return 12;
   if (!FAILS(rename("his", "roots"), EPERM)) return 13;
   if (symlink("x", "link") != 0 || unlink("link") != 0) return 14;
@@ -77,19 +79,19 @@ static int without_rights(void* argument) {
 
 static void users(void) {
   struct stat now;
-  if (on_host) return; /* where the host's user decides */
+  if (on_host) return; /* the host checks the rights of the user who runs the emulator */
   CHECK(mkdir("open", 0777) == 0 && chmod("open", 01777) == 0 && chdir("open") == 0);
   write_text("roots", "text");
   write_text("writable", "text");
   write_text("his", "text");
   CHECK(chmod("writable", 0666) == 0 && chown("his", NOBODY, NOBODY) == 0);
   CHECK(stat("his", &now) == 0 && now.st_uid == NOBODY && now.st_gid == NOBODY);
-  CHECK(wait_for(start(without_rights, NULL)) == 0);
+  CHECK(exit_code_of(start_child_with(without_rights, NULL)) == 0);
   CHECK(symlink("his", "link") == 0 && lchown("link", 5, 6) == 0 && lstat("link", &now) == 0 &&
         now.st_uid == 5 && now.st_gid == 6);
   CHECK(stat("link", &now) == 0 && now.st_uid == NOBODY);
   CHECK(FAILS(chown("/bin/sh", 1, 1), EROFS) && FAILS(chmod("/dev/null", 0), EPERM));
-  /* A directory's group goes down the tree. */
+  /* With set-group-id, a directory's group is inherited by everything that is made below it. */
   CHECK(mkdir("group", 0755) == 0 && chown("group", 0, 77) == 0 && chmod("group", 02755) == 0);
   CHECK(mkdir("group/sub", 0755) == 0 && stat("group/sub", &now) == 0 && now.st_gid == 77 &&
         (now.st_mode & S_ISGID));

@@ -28,22 +28,22 @@ void test_fifos(void) {
   CHECK(mkfifo("fifo", 0640) == 0 && FAILS(mkfifo("fifo", 0600), EEXIST));
   CHECK(stat("fifo", &now) == 0 && S_ISFIFO(now.st_mode) && (now.st_mode & 0777) == 0640);
   CHECK(FAILS(open("fifo", O_WRONLY | O_NONBLOCK), ENXIO));
-  /* Each waits for the other. */
-  pid_t child = start(writes_text, NULL);
+  /* An open for reading waits for a writer, and an open for writing waits for a reader. */
+  pid_t child = start_child_with(writes_text, NULL);
   wait_until_asleep(child);
-  CHECK(has_text("fifo", "text") && wait_for(child) == 0);
-  child = start(reads_text, NULL);
+  CHECK(has_text("fifo", "text") && exit_code_of(child) == 0);
+  child = start_child_with(reads_text, NULL);
   wait_until_asleep(child);
   int fd = open("fifo", O_WRONLY);
   CHECK(fd >= 0 && FAILS(lseek(fd, 0, SEEK_CUR), ESPIPE) && write(fd, "back", 4) == 4);
   CHECK(fstat(fd, &now) == 0 && S_ISFIFO(now.st_mode) && now.st_nlink == 1);
   CHECK(fchmod(fd, 0600) == 0 && stat("fifo", &now) == 0 && (now.st_mode & 0777) == 0600);
-  CHECK(wait_for(child) == 0 && close(fd) == 0);
-  /* Without waiting; by another name; what is in it when nobody reads is gone with the last end. */
+  CHECK(exit_code_of(child) == 0 && close(fd) == 0);
+  /* Opens that do not wait, some by another name of the FIFO. */
   CHECK(link("fifo", "name") == 0);
   int reader = open("fifo", O_RDONLY | O_NONBLOCK);
   struct pollfd ready = {.fd = reader, .events = POLLIN};
-  /* Nobody hangs up who was never there, or was before. */
+  /* poll reports POLLHUP only if a writer has come and gone since the reader's open. */
   CHECK(poll(&ready, 1, 0) == 0 && read(reader, bytes, 1) == 0);
   int writer = open("name", O_WRONLY | O_NONBLOCK);
   CHECK(reader >= 0 && writer >= 0 && FAILS(read(reader, bytes, 1), EAGAIN));
@@ -54,7 +54,7 @@ void test_fifos(void) {
   CHECK(close(writer) == 0 && poll(&ready, 1, 0) == 1 && ready.revents == (POLLIN | POLLHUP));
   CHECK(read(reader, bytes, 8) == 1 && read(reader, bytes, 8) == 0);
   CHECK(poll(&ready, 1, 0) == 1 && ready.revents == POLLHUP);
-  ready.fd = other; /* opened while the writer was there */
+  ready.fd = other; /* opened before the writer closed */
   CHECK(poll(&ready, 1, 0) == 1 && ready.revents == POLLHUP);
   ready.fd = late = open("fifo", O_RDONLY | O_NONBLOCK);
   CHECK(poll(&ready, 1, 0) == 0 && close(late) == 0 && close(other) == 0);
@@ -65,11 +65,11 @@ void test_fifos(void) {
   signal(SIGPIPE, SIG_DFL);
   int both = open("fifo", O_RDWR);
   CHECK(both >= 0 && write(both, "x", 1) == 1 && read(both, bytes, 8) == 1 && close(both) == 0);
-  /* Killed while they wait. */
+  /* Kill processes while they wait. */
   for (int flags = O_RDONLY; flags <= O_WRONLY; flags++) {
-    child = start(only_opens, &flags);
+    child = start_child_with(only_opens, &flags);
     wait_until_asleep(child);
-    CHECK(kill(child, SIGKILL) == 0 && wait_for(child) == 128 + SIGKILL);
+    CHECK(kill(child, SIGKILL) == 0 && exit_code_of(child) == 128 + SIGKILL);
   }
   CHECK(FAILS(open("fifo", O_WRONLY | O_NONBLOCK), ENXIO));
   CHECK(unlink("fifo") == 0 && unlink("name") == 0);

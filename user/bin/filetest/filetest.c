@@ -1,18 +1,9 @@
-/* filetest FOLDER [host]: checks, in the guest, files by their names, links, attributes, locks and
- * FIFOs in an empty folder; host: one that is the host's. TAP on standard output; status 1 if a
- * check fails. */
+/* filetest FOLDER [host]: checks, in the guest, names, links, attributes, locks and FIFOs in an
+ * empty folder. With `host` the folder is one of the host (/host). TAP on standard output; status 1
+ * if a check fails. */
 #include "filetest.h"
 
 int on_host;
-static int number, failures;
-
-void check(int good, const char* what, const char* file, int line) {
-  int error = errno;
-  printf("%sok %d - %s\n", good ? "" : "not ", ++number, what);
-  if (good) return;
-  failures++;
-  printf("# %s:%d, errno %d: %s\n", file, line, error, strerror(error));
-}
 
 void write_text(const char* path, const char* text) {
   int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -28,19 +19,6 @@ int has_text(const char* path, const char* text) {
   ssize_t size = read(fd, found, sizeof found);
   close(fd);
   return size == (ssize_t)strlen(text) && memcmp(found, text, (size_t)size) == 0;
-}
-
-pid_t start(int (*function)(void*), void* argument) {
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) _exit(function(argument));
-  return child;
-}
-
-int wait_for(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 void wait_until_asleep(pid_t child) {
@@ -70,6 +48,5 @@ int main(int argc, char** argv) {
   test_attributes();
   test_locks();
   test_fifos();
-  printf("1..%d\n", number);
-  return failures != 0;
+  return tap_end();
 }

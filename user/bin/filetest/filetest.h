@@ -1,4 +1,4 @@
-/* What the files of filetest share. */
+/* Shared by the files of filetest. */
 #pragma once
 
 #include <errno.h>
@@ -12,24 +12,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "testing/testing.h"
+
 enum { NOBODY = 65534 };
 
-/* 1 on a device whose files all belong to who runs the emulator. */
+/* 1 if the folder is one of the host. All its files then belong to the user who runs the
+ * emulator. */
 extern int on_host;
 
-#define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
-void check(int good, const char* what, const char* file, int line);
-/* Whether a call gave -1 with this error number. */
+/* True if a call returned -1 with this error number. */
 #define FAILS(call, error) ((call) == -1 && errno == (error))
 
-/* Makes a file with this text. */
+/* Creates a file with this text, or overwrites an existing one. */
 void write_text(const char* path, const char* text);
-/* Whether the file has it. */
+/* Returns 1 if the file has this text. */
 int has_text(const char* path, const char* text);
-/* Runs function(argument) in a child; its PID. What it returns is its exit code. */
-pid_t start(int (*function)(void*), void* argument);
-int wait_for(pid_t child); /* its exit code, or the signal and 128 */
-/* Waits until the process sleeps in the kernel. */
+/* Waits until the child sleeps in the kernel or has ended. */
 void wait_until_asleep(pid_t child);
 
 void test_names(void);

@@ -16,7 +16,8 @@ static void hard_links(void) {
   CHECK(FAILS(link("a", "b"), EEXIST) && FAILS(link("none", "c"), ENOENT));
   CHECK(mkdir("dir", 0755) == 0 && FAILS(link("dir", "c"), EPERM) && link("b", "dir/c") == 0);
   CHECK(FAILS(link("a", "/proc/a"), EXDEV));
-  CHECK(rename("a", "b") == 0 && access("a", F_OK) == 0); /* two names of one file stay */
+  /* A rename from one name of a file to another name of the same file keeps both names. */
+  CHECK(rename("a", "b") == 0 && access("a", F_OK) == 0);
   write_text("dir/c", "more");
   CHECK(has_text("a", "more") && unlink("a") == 0 && has_text("b", "more"));
   int fd = open("b", O_RDONLY);
@@ -27,7 +28,7 @@ static void hard_links(void) {
   CHECK(rmdir("dir") == 0);
 }
 
-/* A directory has its name, "." in it, and ".." in each directory below. */
+/* A directory's links are its name, its ".", and the ".." of each directory directly below it. */
 static void links_of_directories(void) {
   struct stat one;
   CHECK(mkdir("dir", 0755) == 0 && stat("dir", &one) == 0 && one.st_nlink == 2);
@@ -37,7 +38,7 @@ static void links_of_directories(void) {
   CHECK(rename("dir/b/c", "dir/a") == 0 && stat("dir/b", &one) == 0 && one.st_nlink == 2);
   CHECK(rename("dir/a", "c") == 0 && rmdir("dir/b") == 0 && stat("dir", &one) == 0);
   CHECK(one.st_nlink == 2 && unlink("dir/file") == 0 && rmdir("dir") == 0 && rmdir("c") == 0);
-  CHECK(stat("/usr", &one) == 0 && one.st_nlink == 4); /* bin, man */
+  CHECK(stat("/usr", &one) == 0 && one.st_nlink == 4); /* /usr has the directories bin and man */
 }
 
 static void symbolic_links(void) {
@@ -52,7 +53,7 @@ static void symbolic_links(void) {
   CHECK(stat("link", &one) == 0 && S_ISDIR(one.st_mode));
   CHECK(readlink("link", target, sizeof target) == 3 && memcmp(target, "dir", 3) == 0);
   CHECK(readlink("link", target, 2) == 2 && FAILS(readlink("dir", target, 9), EINVAL));
-  /* Relative to where the link stands, absolute, through "..", one link to another. */
+  /* Targets that are relative to the link's directory, absolute, or another link. */
   CHECK(symlink("../dir/file", "dir/up") == 0 && has_text("link/up", "text"));
   snprintf(path, sizeof path, "%s/link/up", here);
   CHECK(symlink(path, "absolute") == 0 && has_text("absolute", "text"));
@@ -65,21 +66,21 @@ static void symbolic_links(void) {
   CHECK(chdir("..") == 0 && access("link", F_OK) == 0);
   CHECK(linkat(AT_FDCWD, "absolute", AT_FDCWD, "followed", AT_SYMLINK_FOLLOW) == 0 &&
         lstat("followed", &one) == 0 && S_ISREG(one.st_mode));
-  /* What changes the name is about the link. */
+  /* Calls that change a name act on the link, not on its target. */
   CHECK(FAILS(rmdir("link"), ENOTDIR) && FAILS(unlink("link/"), ENOTDIR));
   CHECK(rename("link", "link2") == 0 && FAILS(lstat("link", &one), ENOENT));
   CHECK(link("absolute", "hard") == 0 && lstat("hard", &one) == 0 && S_ISLNK(one.st_mode) &&
         one.st_nlink == 2);
   CHECK(unlink("link2") == 0 && has_text("dir/file", "text"));
   CHECK(FAILS(open("absolute", O_RDONLY | O_NOFOLLOW), ELOOP));
-  /* To what is not there. */
+  /* Links to a missing target. */
   CHECK(symlink("new", "dir/dangling") == 0 && symlink("dir/dangling", "dangling") == 0);
   CHECK(FAILS(open("dangling", O_RDONLY), ENOENT));
   CHECK(FAILS(open("dangling", O_WRONLY | O_CREAT | O_EXCL, 0644), EEXIST));
   CHECK(FAILS(mkdir("dangling", 0755), EEXIST));
   write_text("dangling", "made");
   CHECK(has_text("dir/new", "made"));
-  /* Loops. */
+  /* Links in a loop. */
   CHECK(symlink("loop2", "loop1") == 0 && symlink("loop1", "loop2") == 0);
   CHECK(FAILS(stat("loop1", &one), ELOOP) && FAILS(open("loop1", O_WRONLY | O_CREAT, 0644), ELOOP));
   for (int i = 0; i < 41; i++) {

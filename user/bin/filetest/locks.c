@@ -1,15 +1,16 @@
-/* Record locks and locks of open files. */
+/* Record locks (fcntl, lockf), and locks of open files (flock). */
 #include "filetest.h"
 
-static int ready[2]; /* a child tells that it has its lock */
+static int ready[2]; /* a pipe on which a child reports that it has its locks */
 
 static int set(int fd, int command, short type, off_t from, off_t size) {
   struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = from, .l_len = size};
   return fcntl(fd, command, &lock);
 }
 
-/* What is in the way of an exclusive lock on [from, from + size): type, first byte, length, and
- * whether `owner` has it. */
+/* Asks F_GETLK which lock conflicts with an exclusive lock on [from, from + size); a size of 0
+ * means up to the end. Returns 1 if that lock has this type, first byte, length in bytes (0: up to
+ * the end) and owner, or, for type F_UNLCK, if no lock conflicts. */
 static int is_locked(int fd, off_t from, off_t size, short type, off_t first, off_t length,
                      pid_t owner) {
   struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = size};
@@ -40,7 +41,7 @@ static int holds_ranges(void* argument) {
 
 static void ranges(void) {
   write_text("file", "0123456789");
-  pid_t child = start(holds_ranges, NULL);
+  pid_t child = start_child_with(holds_ranges, NULL);
   wait_told();
   int fd = open("file", O_RDWR), reader = open("file", O_RDONLY);
   CHECK(is_locked(fd, 0, 0, F_WRLCK, 0, 40, child));
@@ -54,21 +55,21 @@ static void ranges(void) {
   CHECK(FAILS(set(fd, F_SETLK, 99, 0, 1), EINVAL) &&
         FAILS(set(fd, F_SETLK, F_WRLCK, -1, 1), EINVAL));
   struct flock back = {.l_type = F_WRLCK, .l_whence = SEEK_END, .l_start = 110, .l_len = -10};
-  CHECK(fcntl(fd, F_SETLK, &back) == 0); /* [110, 120) of a file of ten bytes */
-  /* They go with the process. */
-  CHECK(kill(child, SIGKILL) == 0 && wait_for(child) == 128 + SIGKILL);
+  CHECK(fcntl(fd, F_SETLK, &back) == 0); /* locks [110, 120) of a file of ten bytes */
+  /* The locks end with the process. */
+  CHECK(kill(child, SIGKILL) == 0 && exit_code_of(child) == 128 + SIGKILL);
   CHECK(set(fd, F_SETLK, F_WRLCK, 0, 0) == 0);
   close(fd);
   close(reader);
 }
 
-/* Whether another process finds the file locked. */
+/* Runs in a child process. Returns 1 if another process has locked any byte of the file. */
 static int sees_lock(void* argument) {
   int fd = open(argument, O_RDWR);
   return !is_locked(fd, 0, 0, F_UNLCK, 0, 0, 0);
 }
 static int is_seen(void) {
-  return wait_for(start(sees_lock, "file"));
+  return exit_code_of(start_child_with(sees_lock, "file"));
 }
 
 static void closing(void) {
@@ -78,17 +79,17 @@ static void closing(void) {
   CHECK(set(fd, F_SETLK, F_WRLCK, 5, 5) == 0 && close(other) == 0 && is_seen() == 0);
   CHECK(set(fd, F_SETLK, F_WRLCK, 5, 5) == 0 && dup2(0, fd) == fd && is_seen() == 0);
   close(fd);
-  /* A program that is executed keeps them. */
+  /* lockf locks bytes from the file's position on. */
   fd = open("file", O_RDWR);
   CHECK(lseek(fd, 3, SEEK_SET) == 3 && lockf(fd, F_TLOCK, 4) == 0 && lockf(fd, F_TEST, 0) == 0);
   CHECK(is_seen() == 1 && lockf(fd, F_ULOCK, 0) == 0 && is_seen() == 0);
   close(fd);
 }
 
-/* The locks on the first bytes of the file, as another process sees them. */
+/* A child process tells which locks it sees on the first BYTES bytes of the file. */
 enum { BYTES = 24 };
 struct seen {
-  char type, first, length; /* of the lock that has the byte */
+  char type, first, length; /* l_type, l_start and l_len of the lock that covers a byte */
 };
 static int tells_what_it_sees(void* argument) {
   int* asked = argument;
@@ -106,12 +107,12 @@ static int tells_what_it_sees(void* argument) {
   return 0;
 }
 
-/* Locks set at random are those of a plain model: a kind for each byte, equal neighbours are one.
- */
+/* Sets locks at random and compares them with a simple model: a lock type for each byte, where
+ * neighbouring bytes of the same type form one lock. */
 static void random_ranges(void) {
   int asked[2], fd = open("file", O_RDWR);
   CHECK(pipe(asked) == 0);
-  pid_t child = start(tells_what_it_sees, asked);
+  pid_t child = start_child_with(tells_what_it_sees, asked);
   char model[BYTES];
   memset(model, F_UNLCK, sizeof model);
   int wrong = 0;
@@ -134,7 +135,7 @@ static void random_ranges(void) {
   }
   CHECK(wrong == 0);
   write(asked[1], ".", 1);
-  CHECK(wait_for(child) == 0);
+  CHECK(exit_code_of(child) == 0);
   close(asked[0]);
   close(asked[1]);
   close(fd);
@@ -155,7 +156,7 @@ static int waits_until_signal(void* argument) {
   return waits_for_lock(argument);
 }
 
-/* Has byte 1 and wants byte 0. */
+/* Locks byte 1, then waits for byte 0. */
 static int waits_crosswise(void* argument) {
   (void)argument;
   int fd = open("file", O_RDWR);
@@ -167,25 +168,26 @@ static int waits_crosswise(void* argument) {
 static void waiting(void) {
   int fd = open("file", O_RDWR);
   CHECK(set(fd, F_SETLK, F_WRLCK, 0, 1) == 0);
-  pid_t gets = start(waits_for_lock, NULL), killed = start(waits_for_lock, NULL),
-        interrupted = start(waits_until_signal, NULL);
+  pid_t gets = start_child_with(waits_for_lock, NULL),
+        killed = start_child_with(waits_for_lock, NULL),
+        interrupted = start_child_with(waits_until_signal, NULL);
   wait_until_asleep(gets);
   wait_until_asleep(killed);
   wait_until_asleep(interrupted);
-  CHECK(kill(killed, SIGKILL) == 0 && wait_for(killed) == 128 + SIGKILL);
-  CHECK(kill(interrupted, SIGUSR1) == 0 && wait_for(interrupted) == 8);
-  CHECK(set(fd, F_SETLK, F_UNLCK, 0, 1) == 0 && wait_for(gets) == 7);
+  CHECK(kill(killed, SIGKILL) == 0 && exit_code_of(killed) == 128 + SIGKILL);
+  CHECK(kill(interrupted, SIGUSR1) == 0 && exit_code_of(interrupted) == 8);
+  CHECK(set(fd, F_SETLK, F_UNLCK, 0, 1) == 0 && exit_code_of(gets) == 7);
   CHECK(set(fd, F_SETLK, F_WRLCK, 0, 1) == 0);
-  pid_t other = start(waits_crosswise, NULL);
+  pid_t other = start_child_with(waits_crosswise, NULL);
   wait_told();
   wait_until_asleep(other);
   CHECK(FAILS(set(fd, F_SETLKW, F_WRLCK, 1, 1), EDEADLK));
-  CHECK(set(fd, F_SETLK, F_UNLCK, 0, 1) == 0 && wait_for(other) == 7);
+  CHECK(set(fd, F_SETLK, F_UNLCK, 0, 1) == 0 && exit_code_of(other) == 7);
   close(fd);
 }
 
 static int takes_flock(void* argument) {
-  for (int fd = 3; fd < 20; fd++) close(fd); /* what it has of its parent's open files */
+  for (int fd = 3; fd < 20; fd++) close(fd); /* the child's inherited open files */
   int fd = open("file", O_RDONLY);
   return flock(fd, *(int*)argument) == 0 ? 7 : errno == EWOULDBLOCK ? 8 : 9;
 }
@@ -194,20 +196,22 @@ static int unlocks(void* argument) {
 }
 static int tries(int operation) {
   operation |= LOCK_NB;
-  return wait_for(start(takes_flock, &operation));
+  return exit_code_of(start_child_with(takes_flock, &operation));
 }
 
 static void open_file_locks(void) {
   int fd = open("file", O_RDONLY), copy = dup(fd), wanted = LOCK_EX;
   CHECK(flock(fd, LOCK_SH) == 0 && tries(LOCK_SH) == 7 && tries(LOCK_EX) == 8);
-  CHECK(flock(copy, LOCK_EX | LOCK_NB) == 0 && tries(LOCK_SH) == 8); /* the same open file */
+  CHECK(flock(copy, LOCK_EX | LOCK_NB) == 0 &&
+        tries(LOCK_SH) == 8); /* the open file owns the lock, not a descriptor */
   CHECK(close(fd) == 0 && tries(LOCK_SH) == 8);
-  CHECK(wait_for(start(unlocks, &copy)) == 0 && tries(LOCK_EX) == 7); /* inherited */
+  CHECK(exit_code_of(start_child_with(unlocks, &copy)) == 0 &&
+        tries(LOCK_EX) == 7); /* the child has unlocked `copy` */
   CHECK(flock(copy, LOCK_EX) == 0);
-  pid_t child = start(takes_flock, &wanted);
+  pid_t child = start_child_with(takes_flock, &wanted);
   wait_until_asleep(child);
-  CHECK(is_seen() == 0); /* the two sorts do not see each other */
-  CHECK(close(copy) == 0 && wait_for(child) == 7);
+  CHECK(is_seen() == 0); /* record locks and flock are independent */
+  CHECK(close(copy) == 0 && exit_code_of(child) == 7);
   CHECK(FAILS(flock(999, LOCK_SH), EBADF) && FAILS(flock(0, 99), EINVAL));
   int ends[2];
   pipe(ends);

@@ -20,11 +20,11 @@ static void at_calls(void) {
   CHECK(FAILS(fstatat(dir, "", &one, 0), ENOENT));
   CHECK(FAILS(fstatat(dir, "sub", &one, 1 << 20), EINVAL));
   CHECK(FAILS(openat(999, "sub", O_RDONLY), EBADF));
-  CHECK(openat(999, "/", O_RDONLY) >= 0); /* which begins nowhere else */
+  CHECK(openat(999, "/", O_RDONLY) >= 0); /* the path is absolute: the descriptor is not used */
   int file = open("dir/sub/file", O_RDONLY);
   CHECK(FAILS(openat(file, "x", O_RDONLY), ENOTDIR));
-  /* The directory stays the one that was opened, whatever it is called, and another has its name.
-   */
+  /* The descriptor means the same directory even after the directory is renamed and another one
+   * has its old name. */
   CHECK(rename("dir", "moved") == 0 && mkdir("dir", 0755) == 0);
   CHECK(faccessat(dir, "sub/file", R_OK, 0) == 0 && FAILS(access("dir/sub", F_OK), ENOENT));
   CHECK(renameat(dir, "sub/file", AT_FDCWD, "dir/file") == 0 && has_text("dir/file", "text"));
@@ -33,7 +33,7 @@ static void at_calls(void) {
   CHECK(FAILS(unlinkat(dir, "sub", 0), EISDIR) && unlinkat(dir, "sub", AT_REMOVEDIR) == 0);
   CHECK(fchdir(dir) == 0 && access("../moved", F_OK) == 0 && chdir("..") == 0);
   CHECK(unlink("dir/file") == 0 && rmdir("dir") == 0 && rmdir("moved") == 0);
-  CHECK(FAILS(openat(dir, "x", O_WRONLY | O_CREAT, 0644), ENOENT)); /* it is gone */
+  CHECK(FAILS(openat(dir, "x", O_WRONLY | O_CREAT, 0644), ENOENT)); /* the directory is removed */
   close(dir);
   close(file);
 }

@@ -1,6 +1,7 @@
-// heaptest MODE [N]: allocates and frees in a way that is known, for the test of probes on
-// allocation functions. Prints a line `left ADDRESS SIZE` for what it does not free, `gone ADDRESS`
-// for what it does. It prints without stdio, which allocates.
+// heaptest MODE [N]: allocates and frees in a known order, for the test of probes on allocation
+// functions. Prints a line `left ADDRESS SIZE` for each object that it does not free, and `gone
+// ADDRESS` for each object that it frees or that disappears with an exec. It prints without stdio,
+// which allocates.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdint.h>
@@ -15,7 +16,7 @@
 
 namespace {
 
-// An address as a number, which is still one when what was there is freed.
+// Converts an address to a number, which can be used after the object is freed.
 uintptr_t place(const void* address) {
   return reinterpret_cast<uintptr_t>(address);
 }
@@ -32,7 +33,7 @@ void gone(uintptr_t address) {
   say(line, sprintf(line, "gone %lx\n", address));
 }
 
-// Keeps the compiler from knowing.
+// A size that no allocation can have. It is volatile to hide its value from the compiler.
 volatile size_t huge = SIZE_MAX / 4;
 
 void objects() {
@@ -48,13 +49,13 @@ void objects() {
   if (malloc(huge)) _exit(1);
 
   void* grown = malloc(24);
-  void* behind = malloc(32);  // so that it has to move
+  void* behind = malloc(32);  // so that realloc has to move `grown`
   left(behind, 32);
   const uintptr_t grown_place = place(grown);
   void* moved = realloc(grown, 5000);
   if (place(moved) != grown_place) gone(grown_place);
   left(moved, 5000);
-  if (realloc(moved, huge)) _exit(1);  // which keeps it
+  if (realloc(moved, huge)) _exit(1);  // fails, and leaves `moved` allocated
   left(realloc(nullptr, 40), 40);
   void* ended = malloc(48);
   void* stays = malloc(16);
@@ -76,7 +77,7 @@ void forks() {
   void* ours = malloc(640);
   const pid_t child = fork();
   if (child == 0) {
-    free(ours);  // the copy
+    free(ours);  // the child's copy
     _exit(0);
   }
   int status;
@@ -103,7 +104,7 @@ void memory() {
   left(end, 3 * kPage);
 }
 
-// So many ranges of one page each, of which the last is given back.
+// Maps `count` ranges of one page each, and unmaps the last one.
 void ranges(size_t count) {
   constexpr size_t kPage = 4096;
   void* range = nullptr;
@@ -115,7 +116,8 @@ void ranges(size_t count) {
   gone(place(range));
 }
 
-// What fails by an exception leaves a call without a return.
+// Allocates in `depth` nested calls. throws() calls this function after an operator new has thrown
+// an exception: the probes have then seen a call of operator new, but no return.
 [[gnu::noinline]] void deep(unsigned depth) {
   volatile char room[256];
   room[0] = 0;

@@ -1,18 +1,19 @@
-/* Process 1: makes the namespace that programs expect, then runs one of two things.
+/* Process 1: makes the namespace that programs expect, then runs a script or shells.
  *
  * With /etc/script in the initial archive (scripts/guest puts it there) the script runs once,
  * without a terminal: its output goes to the second serial port, its errors to the third, and its
  * status, as a shell would give it, to the fourth as "status N"; then the machine is turned off.
- * Without it mksh runs on the console for ever, each time in a session of its own.
+ * Without /etc/script, mksh runs on the console. When mksh ends, it is started again, in another
+ * session.
  *
- * With /etc/unreachable there too (scripts/guest --unreachable) what nobody can reach then follows
- * on the fourth port: #mem/unreachable, or a line that says why there is none.
+ * With /etc/unreachable (scripts/guest --unreachable) the fourth port gets, after the status, the
+ * contents of #mem/unreachable, or a line with the reason why the file cannot be read.
  *
- * Whatever loses its parent becomes a child of process 1, which reaps it.
+ * Orphaned processes become children of process 1, which reaps them.
  *
- * When the script has ended there may be no memory, and none that ever comes back: files and the
- * kernel can hold all of it. So what it takes to say the status and to turn the machine off is
- * there before the script is: the files are open, and all pages present.
+ * When the script has ended, memory may be exhausted for good: files and the kernel can hold all of
+ * it. So everything needed to send the status and turn the machine off is allocated before the
+ * script starts: the files are open, and all pages present.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,13 +63,13 @@ static const struct {
 static void make_namespace(void) {
   for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
     if (ns_bind(mounts[i].source, mounts[i].target, mounts[i].flags) == 0) continue;
-    /* A device that this kernel or machine does not have leaves its folder empty. */
+    /* The folder stays empty if this kernel or machine does not have the device. */
     if (errno != ENXIO && errno != ENODEV && errno != ENOENT)
       complain("cannot bind", mounts[i].source);
   }
 }
 
-/* Opens `path` as descriptor `wanted`; whatever was open there is closed. */
+/* Opens `path` as descriptor `wanted`, and closes the file that had this descriptor before. */
 static int open_as(int wanted, const char* path, int flags) {
   int fd = open(path, flags);
   if (fd < 0) {
@@ -81,15 +82,17 @@ static int open_as(int wanted, const char* path, int flags) {
   return result;
 }
 
-/* A session leader may get its terminal by this. */
+/* Opens the three standard files. If this process is a session leader, a terminal among them may
+ * become its controlling terminal. */
 static void open_standard(const char* in, const char* out, const char* error) {
   open_as(STDIN_FILENO, in, O_RDWR);
   open_as(STDOUT_FILENO, out, O_RDWR);
   open_as(STDERR_FILENO, error, O_RDWR);
 }
 
-/* The console for this process, which is not to have it as its terminal. What a session had open
- * hangs up with it, so this comes again after each. */
+/* Opens the console as the three standard files, but not as the process's controlling terminal. The
+ * end of a session hangs up the console's open files, so this function is called again after each
+ * session. */
 static void open_console(void) {
   open_as(STDIN_FILENO, "#cons/cons", O_RDWR | O_NOCTTY);
   open_as(STDOUT_FILENO, "#cons/cons", O_RDWR | O_NOCTTY);
@@ -118,15 +121,17 @@ static void write_unreachable(int to) {
 }
 
 #define PAGE 4096
-#define STACK (4 * PAGE) /* more than what runs after the script uses */
+#define STACK (4 * PAGE) /* more than the code after the script needs */
 
-/* As much stack as the program uses. A child shares it only until its execve. */
+/* Touches STACK bytes of the stack, so that their pages are present. After a fork these pages are
+ * copy-on-write, but only until the child's execve. */
 static void touch_stack(void) {
   volatile char stack[STACK];
   for (size_t i = 0; i < sizeof stack; i += PAGE) stack[i] = 0;
 }
 
-/* Waits until `child` has ended; reaps all that ends meanwhile. Its status as a shell gives it. */
+/* Waits until `child` has ended, and reaps all other children meanwhile. Returns the status of
+ * `child` as a shell gives it. */
 static int reap_until(pid_t child) {
   for (;;) {
     int status;
@@ -141,7 +146,8 @@ static int run_script(void) {
   pid_t child = fork();
   if (child == 0) {
     setsid();
-    /* The console's foreground, or a `set -m` in the script would wait for it for ever. */
+    /* Puts the script in the console's foreground. Otherwise a `set -m` in the script would wait
+     * for ever. */
     ioctl(STDIN_FILENO, TIOCSCTTY, 0);
     open_standard("#null/null", "#uart/1", "#uart/2");
     char* arguments[] = {"sh", SCRIPT, NULL};
@@ -168,7 +174,7 @@ static void run_shell(void) {
     _exit(127);
   }
   if (child < 0) complain("cannot fork for", "/bin/mksh");
-  /* Something is wrong if there is no shell: let it be read instead of scrolling by. */
+  /* Status 127: the shell could not be started. The pause gives people time to read the error. */
   if (reap_until(child) == 127) sleep(1);
   open_console();
 }

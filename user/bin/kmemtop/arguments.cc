@@ -13,23 +13,23 @@ constexpr std::string_view kSynopsis =
     "               [-r] [-s KEY]\n";
 
 constexpr std::string_view kDescription = R"(
-Show the kernel's caches, arenas and references as they change: what is live,
-how fast it grows, and who allocates what is traced.
+Show the kernel's caches, arenas and references as they change: live objects,
+their growth, and the stacks that allocate in traced ones.
 
 options:
   -h, --help            show this help message and exit
-  -a, --all             also what cannot be traced: the memory of the allocator
-                        and the tracer, and quantum caches, whose objects are
-                        in the line of their arena
-  -A, --ascii           draw with ASCII, whatever the terminal can show
+  -a, --all             also show sources that cannot be traced: the memory of
+                        the allocator and the tracer, and quantum caches, whose
+                        objects are in the line of their arena
+  -A, --ascii           draw with ASCII on any terminal
   -b, --batch           print tables, and read no keys
   -d SECONDS, --delay SECONDS
                         refresh every so many seconds (1)
   -f TEXT, --filter TEXT
-                        show those whose names contain TEXT
+                        show sources whose names contain TEXT
   -n COUNT, --count COUNT
                         end after so many refreshes (no end)
-  -r, --reverse         the other way round
+  -r, --reverse         reverse the order
   -s KEY, --sort KEY    sort by name, live, bytes, rate or change (change)
 
 Keys are explained on the screen: ? shows them all.
@@ -37,7 +37,7 @@ Keys are explained on the screen: ? shows them all.
 EXAMPLES:
 
 kmemtop
-        What grows is on top. t starts its trace and shows its stacks.
+        The fastest growing is on top. t starts its trace and shows its stacks.
 kmemtop -d 5 -s bytes -f kmalloc
         The caches of kmalloc, the largest first, every five seconds.
 kmemtop -b -n 3 -d 0.5
@@ -88,9 +88,9 @@ void parse_option(int option, Arguments& arguments) {
         arguments.key = *key;
       else
         kLine.bad("argument -s/--sort: \"" + std::string(value) +
-                  "\": name, live, bytes, rate or change is wanted");
+                  "\": expected name, live, bytes, rate or change");
       break;
-    default:  // getopt_long has said what is wrong
+    default:  // getopt_long has printed the error
       kLine.misused();
   }
 }

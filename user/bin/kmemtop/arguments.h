@@ -1,4 +1,4 @@
-// What kmemtop is told on its command line.
+// The command line of kmemtop.
 #pragma once
 
 #include <chrono>
@@ -10,14 +10,14 @@
 
 struct Arguments {
   bool batch = false;                        // tables to standard output, one after the other
-  bool all = false;                          // also what cannot be traced
-  bool ascii = false;                        // no characters but ASCII
-  std::optional<uint64_t> count;             // refreshes; without an end if not given
-  std::chrono::milliseconds interval{1000};  // from one refresh to the next
+  bool all = false;                          // shows sources that cannot be traced, too
+  bool ascii = false;                        // draws with ASCII characters only
+  std::optional<uint64_t> count;             // refreshes until the end; not set: no end
+  std::chrono::milliseconds interval{1000};  // between refreshes
   SortKey key = SortKey::kChange;
   SortOrder order = SortOrder::kUsual;
-  std::string filter;  // what names must contain
+  std::string filter;  // text that the names of shown sources contain
 };
 
-// Prints what is wrong and ends the program if it must.
+// Parses the command line. After a bad argument, prints the error and ends the program.
 Arguments parse_arguments(int argc, char** argv);

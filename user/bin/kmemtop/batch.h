@@ -3,7 +3,7 @@
 
 #include "arguments.h"
 
-// Prints a table for each refresh to standard output, until a signal or the last one.
-// std::runtime_error if there are no counts at first, or the output cannot be written. A later
-// refresh that cannot be had gets a line on standard error instead of a table.
+// Prints a table for each refresh to standard output, until a signal comes or the last refresh is
+// done. std::runtime_error if #mem/kmemstat cannot be read at the start, or the output cannot be
+// written. A later refresh that fails prints a line to standard error instead of a table.
 void run_batch(const Arguments& arguments);

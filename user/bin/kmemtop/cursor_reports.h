@@ -1,10 +1,11 @@
-// Answers of a terminal among the keys that somebody types.
+// Finds a terminal's answers among the keys that a person types.
 //
-// A serial line does not say how large the terminal at its other end is, nor that it was resized.
-// But a terminal answers ESC [ 6 n with where its cursor is, ESC [ ROW ; COLUMN R. So the cursor is
-// sent far beyond the lower right corner, where it stays in the corner, and asked for. Whether the
-// terminal takes UTF-8 is seen in the same way: a character of two bytes moves the cursor by one
-// column if it does. Nobody waits for the answer; it comes in among the keys, or not at all.
+// A serial line does not tell the size of the terminal at its other end, nor that it was resized.
+// But a terminal answers ESC [ 6 n with the position of its cursor, ESC [ ROW ; COLUMN R. So
+// kmemtop moves the cursor far beyond the lower right corner, and asks for its position: the
+// terminal has stopped the cursor in the corner. Another question shows whether the terminal takes
+// UTF-8: if so, a character of two bytes has moved the cursor by one column. The answers arrive
+// among the keys, or never.
 #pragma once
 
 #include <optional>
@@ -13,16 +14,17 @@
 class CursorReports {
  public:
   struct Report {
-    int row, column;  // from 1 on
+    int row, column;  // both counted from 1
   };
   static constexpr int kEscape = 27;
 
-  // `answers` are on their way: until they are there, or drop() is called, an escape may be the
-  // beginning of one.
+  // Expects this number of answers. Until all have arrived, or drop() is called, an escape may be
+  // the beginning of an answer.
   void expect(unsigned answers) { expected_ = answers; }
   bool expecting() const { return expected_ > 0; }
 
-  // The next key that has come in. Those that turn out to be typed ones are added to `typed`.
+  // Takes the next key from the input, and returns the answer that it completes, if any. A key that
+  // may belong to an answer is held back. Keys that belong to no answer are added to `typed`.
   std::optional<Report> take(int key, std::vector<int>& typed) {
     if (held_.empty() && (key != kEscape || expected_ == 0)) {
       typed.push_back(key);
@@ -41,7 +43,7 @@ class CursorReports {
     return report;
   }
 
-  // No more answers are waited for; what has been held back for them was typed.
+  // Expects no more answers. Keys that were held back are added to `typed`.
   void drop(std::vector<int>& typed) {
     typed.insert(typed.end(), held_.begin(), held_.end());
     held_.clear();

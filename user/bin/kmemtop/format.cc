@@ -11,7 +11,9 @@ namespace {
 constexpr std::array<std::string_view, 8> kUtf8 = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array<std::string_view, 8> kAscii = {"_", ".", ":", "-", "=", "+", "*", "#"};
 
-// `number` with a unit that leaves it below `unit` * 10, one digit behind the point.
+// Divides `number` by `unit` once or more often, until the quotient is below `unit`. Returns the
+// quotient with one digit after the point, and a letter for the number of divisions: K for one, M
+// for two, …
 std::string with_unit(double number, double unit) {
   constexpr std::string_view kUnits = "KMGTPE";
   std::size_t index = 0;

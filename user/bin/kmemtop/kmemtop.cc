@@ -1,14 +1,17 @@
 // kmemtop: the kernel's caches, arenas and references as they change, in a table.
 //
-// Every interval it reads #mem/kmemstat, which all may read, and compares it with what it knows of
-// each source (sources.h): how many objects came in a second, and since the start. On a terminal
-// the table is live (screen.h): it can be sorted, filtered and scrolled, the trace of the source
-// under the cursor started and stopped, and its top stacks seen (stacks.h). ncurses is known to
-// terminal.cc alone. With -b the tables go to standard output, one after the other (batch.h).
+// At every interval kmemtop reads #mem/kmemstat, which all users may read, and compares it with the
+// history of each source (sources.h). It shows the growth of live objects per second, and since the
+// start. On a terminal the table is live (screen.h): it can be sorted, filtered and scrolled; the
+// trace of the source under the cursor can be started and stopped, and its top stacks shown
+// (stacks.h). Only terminal.cc uses ncurses. With -b the tables go to standard output, one after
+// the other (batch.h).
 //
-// Traces go on when it ends: they are the kernel's, and whoever started one may want it later.
+// Traces that kmemtop starts continue after kmemtop has ended: they belong to the kernel, and may
+// be needed later.
 //
-// Its memory does not grow: a ring of counts for each source, and the beginning of one dump.
+// kmemtop's memory does not grow: it holds a ring of counts for each source, and the beginning of
+// one dump (stacks.h).
 #include <exception>
 #include <iostream>
 

@@ -59,7 +59,8 @@ class Screen {
         filter_(arguments.filter),
         terminal_((must_have_counts(), arguments.ascii ? Glyphs::kAscii : Glyphs::kUtf8)),
         message_(why_no_traces()) {
-    // What the first picture takes of memory, in the terminal's size, is no growth.
+    // The first drawing, in the terminal's size, allocates memory. The base counts are read after
+    // it, so that kmemtop's own memory does not show as growth.
     constexpr milliseconds kForAnAnswer(500);
     const auto end = start_ + kForAnAnswer;
     while (terminal_.asking() && wait_until(end) == EndSignals::Wake::kInput)
@@ -69,6 +70,7 @@ class Screen {
     draw();
     sources_ = Sources();
     sources_.refresh(0, read_kmemstat());
+    counts_ = true;
   }
 
   void run() {
@@ -81,7 +83,7 @@ class Screen {
           if (!take_keys()) return;
           break;
         case EndSignals::Wake::kTime:
-          if (!take_keys()) return;  // an escape may have waited for an answer that did not come
+          if (!take_keys()) return;  // an Esc may have been held back for an answer that is overdue
           refresh();
           if (arguments_.count && refreshes_ >= *arguments_.count) return;
           while (next <= steady_clock::now()) next += arguments_.interval;
@@ -92,7 +94,8 @@ class Screen {
  private:
   enum class View { kTable, kStacks, kHelp };
 
-  // Before the terminal is changed, so that whoever cannot have them sees why.
+  // Throws if the counts cannot be read. It is called before the terminal is changed, so that the
+  // user sees the error.
   static void must_have_counts() { read_kmemstat(); }
 
   EndSignals::Wake wait_until(steady_clock::time_point then) const {
@@ -146,15 +149,16 @@ class Screen {
 
   void draw_title() {
     std::string title =
-        " kmemtop  " + clock_of(duration<double>(steady_clock::now() - start_).count()) + "  " +
-        std::to_string(sources_.count()) + " sources, " + std::to_string(sources_.traced()) +
+        " kmemtop  " +
+        (counts_ ? clock_of(duration<double>(steady_clock::now() - start_).count()) : "starts") +
+        "  " + std::to_string(sources_.count()) + " sources, " + std::to_string(sources_.traced()) +
         " traced  by " + std::string(name_of(key_)) +
         (order_ == SortOrder::kReversed ? ", reversed" : "");
     if (!filter_.empty()) title += "  with \"" + filter_ + '"';
     terminal_.put_line(0, title, Style::kBar);
   }
 
-  // False at the end.
+  // False if kmemtop is to end: after the key q, or if standard input is no terminal any more.
   bool take_keys() {
     while (const auto key = terminal_.key()) {
       if (*key == kRedraw) {
@@ -318,6 +322,7 @@ class Screen {
   bool typing_filter_ = false;
   Sources sources_;
   uint64_t refreshes_ = 1;
+  bool counts_ = false;  // true once the base counts are read
   Terminal terminal_;
   std::string message_;
   View view_ = View::kTable;

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kKeys = {"name", "live", "bytes", "rate", "change"};
 
-// Less than 0 if `a` comes first by this key alone, more if `b` does.
+// Compares by this key alone. Returns less than 0 if `a` comes first, more than 0 if `b` comes
+// first, 0 if neither does.
 int compare(SortKey key, const Source& a, const Source& b) {
   const auto larger_first = [](auto left, auto right) { return (left < right) - (right < left); };
   switch (key) {

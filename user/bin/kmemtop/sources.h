@@ -1,12 +1,13 @@
-// What kmemtop knows of each cache, arena and kind of references: the last counts, those at the
-// start, and the live objects of the last refreshes.
+// The history of each source. A source is a cache, an arena or a kind of references. The history
+// has the last counts of the source, its live objects at the start, and its live objects at the
+// last refreshes.
 //
-// The memory that it takes depends on how many sources there are, not on how long it runs: each has
-// a ring of kLength numbers. A source that is not there any more keeps its line for kGoneShown
-// refreshes, as one that is gone, and is forgotten then. A source that is there again under its
-// name, or that has counted fewer allocations than before, is another one, and begins anew.
+// Memory depends on the number of sources, not on the run time: each source has a ring of kLength
+// numbers. A source that disappears keeps its line for kGoneShown refreshes, marked as gone, and is
+// then forgotten. If a source reappears under the same name, or has fewer allocations or another
+// object size than before, it counts as a different source with an empty history.
 //
-// All of it is arithmetic on what it is given, for tests on the host.
+// The code computes only from its arguments, so tests on the host can compile it.
 #pragma once
 
 #include <array>
@@ -20,13 +21,13 @@
 
 #include "tool/kmemstat.h"
 
-// The live objects of the last refreshes.
+// The numbers of live objects of a source at the last kLength refreshes.
 class History {
  public:
   static constexpr std::size_t kLength = 64;
 
   void add(int64_t value) { values_[count_++ % kLength] = value; }
-  // The last `most`, or as many as there are, oldest first.
+  // The last `most` numbers, or all if there are fewer; oldest first.
   std::vector<int64_t> last(std::size_t most) const;
 
  private:
@@ -36,9 +37,9 @@ class History {
 
 struct Source {
   KmemstatLine now;
-  int64_t at_start = 0;  // live objects; 0 of one that came later
-  double rate = 0;       // by how many live objects a second the last refresh has more
-  unsigned gone = 0;     // refreshes that it was missing in; 0: it is there
+  int64_t at_start = 0;  // live objects when kmemtop started; 0 if the source is newer
+  double rate = 0;       // growth per second between the last two refreshes
+  unsigned gone = 0;     // refreshes since the source disappeared; 0: it exists
   History history;
 
   int64_t live() const { return static_cast<int64_t>(now.live); }
@@ -48,9 +49,12 @@ struct Source {
 
 enum class Which { kTraceable, kAll };
 enum class SortKey { kName, kLive, kBytes, kRate, kChange };
-enum class SortOrder { kUsual, kReversed };  // usual: names from A on, numbers from the largest
+enum class SortOrder {
+  kUsual,  // names alphabetically, numbers from the largest to the smallest
+  kReversed
+};
 
-// "name", "live", "bytes", "rate", "change".
+// Converts keys to and from their names: "name", "live", "bytes", "rate", "change".
 std::string_view name_of(SortKey key);
 std::optional<SortKey> sort_key(std::string_view name);
 
@@ -58,25 +62,27 @@ class Sources {
  public:
   static constexpr unsigned kGoneShown = 3;  // refreshes
 
-  // The counts as they are `seconds` after the start; each call has a later time.
+  // Takes the counts that were read `seconds` seconds after the start. The time must rise from call
+  // to call.
   void refresh(double seconds, const std::vector<KmemstatLine>& lines);
 
-  // What is known already of the trace of `name`, before the next refresh says so.
+  // Sets the trace state of the source `name`. The next refresh replaces it by the state that the
+  // kernel reports.
   void set_trace(const std::string& name, std::string_view state);
 
-  // Those whose names contain `filter`, all or without those that cannot be traced, sorted. Of
-  // equals the one that grows faster comes first, then the larger one, then by name. Valid until
-  // the next refresh.
+  // Returns the sources whose names contain `filter`, sorted. `which` selects all of them, or only
+  // those that can be traced. Sources with equal keys are sorted by rate, then bytes, then live
+  // objects, then name. The pointers are valid until the next refresh.
   std::vector<const Source*> sorted(SortKey key, SortOrder order, Which which,
                                     std::string_view filter) const;
-  // nullptr if there is none of this name.
+  // nullptr if no source has this name.
   const Source* find(const std::string& name) const;
 
-  std::size_t count() const;         // of those that are there
-  std::size_t traced() const;        // of them, whose trace runs
+  std::size_t count() const;         // sources that exist
+  std::size_t traced() const;        // sources whose trace runs
   std::size_t longest_name() const;  // characters
 
  private:
-  std::map<std::string, Source> sources_;  // by name
-  std::optional<double> last_;             // seconds
+  std::map<std::string, Source> sources_;  // sources by name
+  std::optional<double> last_;             // time of the last refresh: seconds after the start
 };

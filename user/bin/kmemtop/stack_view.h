@@ -10,19 +10,21 @@
 
 class StackView {
  public:
-  // Reads the stacks of `name`, a kind of references or not. read() says what is wrong.
+  // Reads the stacks of the source `name`. `references`: true if the source is a kind of
+  // references. std::runtime_error as from read().
   void open(const std::string& name, bool references);
   const std::string& name() const { return name_; }
 
-  // Reads the stacks again. std::runtime_error if that fails; those of before stay then.
+  // Reads the stacks again. std::runtime_error if that fails; the previous stacks stay.
   void read();
-  // Whether the stacks should be read again by themselves. A dump of references stops all CPUs, so
-  // these are read only when somebody asks; and no more than a tenth of the time goes into dumps.
+  // True if it is time to read the stacks again, without waiting for a key. Reading is spaced so
+  // that it takes at most a tenth of the time. Always false for references, whose dump stops all
+  // CPUs.
   bool due() const;
 
   void scroll(long by);
   void scroll_to_top() { first_ = 0; }
-  // All rows but the last two. `source` may be nullptr, when it is gone.
+  // Draws on all rows but the last two. `source`: nullptr if the source is gone.
   void draw(Terminal& terminal, const Source* source);
 
  private:
@@ -30,5 +32,5 @@ class StackView {
   bool references_ = false;
   TopStacks stacks_;
   std::chrono::steady_clock::time_point next_;
-  std::size_t first_ = 0;  // line that is shown first
+  std::size_t first_ = 0;  // index of the first line shown
 };

@@ -7,7 +7,7 @@
 
 namespace {
 
-// The word behind ` KEY `; empty if there is none.
+// The word after ` KEY ` in the line; empty if the line has no such key.
 std::string_view value_of(std::string_view line, std::string_view key) {
   const std::string wanted = ' ' + std::string(key) + ' ';
   std::size_t at = line.find(wanted);
@@ -40,7 +40,7 @@ bool StackReader::take(std::string_view line) {
     if (in_group_) stacks_.groups.push_back({.heading = std::string(line), .lines = {}});
   } else if (in_group_ && !line.starts_with("\t\t")) {
     const std::string_view text = line.substr(1, line.find(", build id ") - 1);
-    in_group_ = !text.starts_with("0x");  // objects
+    in_group_ = !text.starts_with("0x");  // an object's line: these lines are not stored
     if (in_group_) stacks_.groups.back().lines.emplace_back(text);
   }
   return true;

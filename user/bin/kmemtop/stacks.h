@@ -1,7 +1,8 @@
-// The top stacks of a trace: the beginning of what #mem/kmemtrace/NAME says (docs/tracer.md).
+// The top stacks of a trace: the beginning of #mem/kmemtrace/NAME (docs/tracer.md).
 //
-// A dump has most bytes first and may be of any length, for it lists objects. Only its first groups
-// are read, without their objects and the addresses in programs, so that memory is bounded.
+// A dump begins with the stacks that have the most outstanding bytes. It may be of any length,
+// since it lists every object. Only the groups of the first kMostGroups stacks are read, and their
+// objects and program addresses are skipped, so memory is bounded.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +12,22 @@
 
 struct StackGroup {
   std::string heading;             // "576 bytes in 3 allocations from stack"
-  std::vector<std::string> lines;  // frames, innermost first; ages and contexts; which programs
+  std::vector<std::string> lines;  // frames, innermost first; then ages, contexts and programs
 };
 
 struct TopStacks {
   std::string state;    // "off", "running", "stopped"
-  std::string summary;  // "3 live, 576 bytes, 0 from before the trace, 1 stack"
+  std::string summary;  // "3 live, 576 bytes, 0 not recorded, 1 stack"
   std::vector<StackGroup> groups;
   bool more = false;  // there are groups that were not read
 };
 
-// Puts one together from the lines of a dump, one after the other.
+// Parses the lines of a dump, one after the other.
 class StackReader {
  public:
   static constexpr std::size_t kMostGroups = 20;
 
-  // False if it needs no more lines.
+  // Takes the next line. False if no more lines are needed.
   bool take(std::string_view line);
   TopStacks result() && { return std::move(stacks_); }
 
@@ -37,5 +38,5 @@ class StackReader {
   bool in_group_ = false;
 };
 
-// Of the source `name`, as it is now. std::runtime_error if it cannot be read.
+// Reads the top stacks of the source `name`. std::runtime_error if its trace cannot be read.
 TopStacks read_stacks(const std::string& name);

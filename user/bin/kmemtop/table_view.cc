@@ -36,7 +36,7 @@ std::string numbers_of(const Source& source) {
 void draw_heading(Terminal& terminal, Widths widths, SortKey key) {
   struct Column {
     std::string_view title;
-    std::size_t end;  // it is flush right there
+    std::size_t end;  // column after the title's last character; titles are right-aligned
     SortKey key;
   };
   const std::size_t name = widths.name;

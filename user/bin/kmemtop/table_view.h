@@ -8,29 +8,30 @@
 #include "sources.h"
 #include "terminal.h"
 
-// Which part of a list is seen, and which line of it is chosen. Until somebody moves the cursor it
-// stays at the top, whoever is there; then it stays with the source that it was put on.
+// The visible part of the table, and the chosen line. Until the user moves the cursor, the top line
+// is chosen. Then the cursor follows the chosen source when the order changes.
 class Cursor {
  public:
   // The line of `rows` that the cursor is on, from 0 on; `rows` may be empty.
   std::size_t line(const std::vector<const Source*>& rows) const;
-  // By so many lines, as far as there are lines.
+  // Moves the cursor by `by` lines, but not beyond the first or last line.
   void move(const std::vector<const Source*>& rows, long by);
   void to_top() { name_.clear(); }
   void to_end(const std::vector<const Source*>& rows) {
     move(rows, static_cast<long>(rows.size()));
   }
-  // The first line that is shown so that the cursor's is among `height`.
+  // Scrolls so that the cursor is on one of the `height` visible lines, and returns the index of
+  // the first visible line.
   std::size_t first_shown(const std::vector<const Source*>& rows, std::size_t height);
 
  private:
-  std::string name_;  // empty: at the top
-  std::size_t last_ = 0, first_ = 0;
+  std::string name_;                  // name of the chosen source; empty: the top line is chosen
+  std::size_t last_ = 0, first_ = 0;  // indices: the last chosen line; the first visible line
 };
 
-// Rows of the screen that are no sources: title, heading, messages, keys.
+// Rows of the screen that show no source: title, heading, messages, keys.
 constexpr int kRowsAround = 4;
 
-// From row 1 on: the heading and the sources.
+// Draws the heading and the sources, from row 1 on.
 void draw_table(Terminal& terminal, const std::vector<const Source*>& rows, Cursor& cursor,
                 std::size_t longest_name, SortKey key);

@@ -18,13 +18,14 @@
 namespace {
 
 constexpr int kControlL = 'L' & 0x1f;
-// The answer to a question that is older is taken for keys.
+// After this time without a complete answer, the keys held back for it count as typed.
 constexpr std::chrono::seconds kPatience{3};
-constexpr int kEscapeDelay = 100;  // milliseconds within which all of a key's bytes are there
+constexpr int kEscapeDelay = 100;  // milliseconds within which all of a key's bytes arrive
 constexpr int kMostRows = 500, kMostColumns = 1000;
 
-// On the second row is put a letter of two bytes in UTF-8, in Latin-1 two letters. (Row 1, column 2
-// could be a key of xterm.)
+// To find the encoding, a text that is one letter in UTF-8 and two in Latin-1 is written at the
+// start of row 2, and the cursor's column is asked for. (In row 1 the answer could be mistaken for
+// a key: xterm has one that sends ESC [ 1 ; 2 R.)
 constexpr std::string_view kSaveCursor = "\0337";
 constexpr std::string_view kAskEncoding = "\033[2;1H\xc3\xa9\033[6n";
 constexpr std::string_view kAskSize = "\033[999;999H\033[6n\0338";
@@ -90,13 +91,13 @@ int meaning_of(int key) {
   }
 }
 
-// Past ncurses, which has nothing in its own buffer then.
+// Writes to the terminal without ncurses, whose own buffer must be empty.
 void write_out(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }
 
-// So many bytes of UTF-8 have `columns` characters at most.
+// Returns the number of bytes of the UTF-8 text's first `columns` characters.
 std::size_t bytes_of(std::string_view text, int columns) {
   for (std::size_t i = 0; i < text.size(); i++)
     if ((text[i] & 0xc0) != 0x80 && columns-- == 0) return i;
@@ -109,12 +110,12 @@ Terminal::Terminal(Glyphs most) : most_(most) {
   if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
     throw std::runtime_error("this is no terminal: -b prints tables");
   const char* const name = std::getenv("TERM");
-  // ncurses takes from the locale how characters are encoded. No others than ASCII are written
-  // before the terminal has said that it takes UTF-8.
+  // ncurses takes the character encoding from the locale. Only ASCII is written until the
+  // terminal's answer has shown that it takes UTF-8.
   std::setlocale(LC_ALL, "C.UTF-8");
   if (name == nullptr || newterm(name, stdout, stdin) == nullptr)
     throw std::runtime_error("TERM=" + std::string(name != nullptr ? name : "") +
-                             ": no such terminal is known: vt100 is, and -b prints tables");
+                             ": unknown terminal: try vt100, or -b prints tables");
   if (tigetstr("cup") == nullptr || tigetstr("clear") == nullptr) {
     endwin();
     throw std::runtime_error("TERM=" + std::string(name) +
@@ -139,7 +140,7 @@ Terminal::Terminal(Glyphs most) : most_(most) {
 }
 
 Terminal::~Terminal() {
-  // Of terminals that have no second screen to come back from, the last line is the shell's.
+  // On a terminal without a second screen, the shell's prompt goes to the last line.
   move(LINES - 1, 0);
   clrtoeol();
   ::refresh();
@@ -172,9 +173,9 @@ void Terminal::take(CursorReports::Report report) {
   }
   if (report.row <= kMostRows && report.column <= kMostColumns)
     resize_term(report.row, report.column);
-  // Relative motions end at the margins, which ncurses has set for the old size.
+  // Relative cursor motions stop at the scroll margins, which ncurses has set for the old size.
   if (change_scroll_region != nullptr) write_out(tparm(change_scroll_region, 0, LINES - 1));
-  clearok(curscr, TRUE);  // the question has left a letter there
+  clearok(curscr, TRUE);  // kAskEncoding has left a letter on the screen
 }
 
 void Terminal::take_input() {

@@ -1,4 +1,4 @@
-// The terminal as a grid of characters: all that kmemtop has to do with ncurses.
+// The terminal as a grid of characters: the only interface to ncurses.
 #pragma once
 
 #include <chrono>
@@ -11,15 +11,16 @@
 
 enum class Style { kPlain, kBold, kDim, kBar, kBarMarked, kGrows, kTraced, kError };
 
-// What a key means that is no character.
+// Keys that are no characters.
 enum Key { kUp = 0x1000, kDown, kPageUp, kPageDown, kHome, kEnd, kEnter, kEscape, kErase, kRedraw };
 
-// From its construction to its end the terminal shows the grid and echoes nothing; then it is as it
-// was. One at a time.
+// While an object exists, the terminal shows the grid and does not echo keys. The destructor
+// restores the terminal. Only one object may exist at a time.
 class Terminal {
  public:
-  // std::runtime_error if standard input or output is none, or the terminal that TERM names is
-  // unknown or cannot place its cursor.
+  // `most`: kAscii to use ASCII on any terminal, kUtf8 to use UTF-8 if the terminal takes it.
+  // std::runtime_error if standard input or output is no terminal, or if the terminal that TERM
+  // names is unknown or cannot place its cursor.
   explicit Terminal(Glyphs most);
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
@@ -29,20 +30,20 @@ class Terminal {
   int columns() const;
   Glyphs glyphs() const { return glyphs_; }
 
-  // Asks the terminal how large it is and what it can show, and draws all of it afresh.
+  // Asks the terminal for its size and encoding, and redraws everything.
   void ask();
-  // Whether an answer may still come.
+  // True if an answer may still come.
   bool asking() const { return reports_.expecting(); }
-  // Takes what has come in: answers are obeyed, keys kept.
+  // Reads the input: applies the terminal's answers, and stores typed keys for key().
   void take_input();
-  // A key that has been typed, as its character or a Key. Nothing if there is none now.
+  // Takes the next typed key: a character or a Key. Returns nothing if no key was typed.
   std::optional<int> key();
 
-  // The grid is blank; then put() writes on it, and show() brings it to the terminal. What is
-  // beyond the grid is left out.
+  // clear() makes the grid blank, put() writes text on it, and show() brings it to the terminal.
+  // Text beyond the grid is cut.
   void clear();
   void put(int row, int column, std::string_view text, Style style = Style::kPlain);
-  // A whole line in one style.
+  // Writes the text in one style and fills the rest of the row with blanks.
   void put_line(int row, std::string_view text, Style style);
   void show();
 
@@ -51,7 +52,7 @@ class Terminal {
 
   const Glyphs most_;
   Glyphs glyphs_ = Glyphs::kAscii;
-  bool encoding_asked_ = false;  // the next answer is the first of two
+  bool encoding_asked_ = false;  // true: the next answer is to kAskEncoding, not to kAskSize
   CursorReports reports_;
   std::chrono::steady_clock::time_point asked_;
   std::deque<int> typed_;

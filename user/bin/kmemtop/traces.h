@@ -1,4 +1,4 @@
-// Orders to the kernel's tracer: #mem/kmemtrace (docs/tracer.md).
+// Commands to the kernel's tracer: #mem/kmemtrace (docs/tracer.md).
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 // "#mem/kmemtrace/NAME".
 std::string trace_file(std::string_view name);
 
-// Starts, stops or ends the trace of a source, by what its trace is now ("off", "running",
-// "stopped"). An empty string if that went well, or what is wrong, in a line.
+// toggle_trace() stops the trace of a source if `state` is "running", and starts it otherwise.
+// end_trace() stops the trace and frees its records; if `state` is "off" or "never" it does
+// nothing. Both return an empty string, or an error in one line.
 std::string toggle_trace(const std::string& name, std::string_view state);
 std::string end_trace(const std::string& name, std::string_view state);
 
-// An empty string, or why this user can have no traces.
+// Returns an empty string, or the reason why this user cannot start or read traces.
 std::string why_no_traces();

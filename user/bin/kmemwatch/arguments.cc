@@ -13,36 +13,37 @@ constexpr std::string_view kSynopsis =
     "                 [-o KEY=NUMBER] [-v]\n";
 
 constexpr std::string_view kDescription = R"(
-Watch the kernel's caches and arenas, say which of them grow, and how surely.
-What fills up and then stays, or sways with the load, does not grow.
+Watch the kernel's caches and arenas for growth, and report its certainty. A
+cache that fills up and then stays, or sways with the load, does not grow.
 
 options:
   -h, --help            show this help message and exit
   -i SECONDS, --interval SECONDS
-                        look at what is live every so many seconds (0.5)
+                        seconds between samples of live objects (0.5)
   -w SAMPLES, --window SAMPLES
-                        of so many samples the least counts (40); the first
-                        judgement takes 24 such windows
+                        samples in a window, of which the minimum counts (40);
+                        the first judgement takes 24 windows
   -T SECONDS, --time SECONDS
                         end after so many seconds (no end)
   -a ALPHA, --alpha ALPHA
-                        the chance that anything is ever accused wrongly, from
-                        1e-9 to 0.5 (0.01)
-  -t, --trace           start the trace of what grows, and leave it running
+                        the chance of any wrong accusation, from 1e-9 to 0.5
+                        (0.01)
+  -t, --trace           start the traces of growing caches and arenas, and leave
+                        them running
   -o KEY=NUMBER, --trace-option KEY=NUMBER
                         with -t: an option of the trace: depth, sample, min,
-                        max or pid; may be given more than once
-  -v, --verbose         report at each judgement, also of what does not grow
+                        max or pid; can be repeated
+  -v, --verbose         report at each judgement, also on caches that do not grow
 
-The exit status is 0 if nothing grows at the end, 1 if something does, 2 if it
-cannot be said.
+The exit status is 0 if nothing grows at the end, 1 if something grows, 2 if it
+is unknown.
 
 EXAMPLES:
 
 kmemwatch
-        Report what grows, when it begins to and when it ends, until ^C.
+        Report when growth begins and when it ends, until ^C.
 kmemwatch -t -o sample=512K
-        The same, and record who allocates what grows, with little overhead.
+        The same, and record allocations in what grows, with little overhead.
 kmemwatch -i 0.02 -w 10 -T 20 -v
         In a hurry: windows of 0.2 s, twenty seconds.
 )";
@@ -66,7 +67,8 @@ constexpr double kLeastAlpha = 1e-9, kMostAlpha = 0.5;
 constexpr uint64_t kMostSamples = 100'000, kMost = 1'000'000'000, kMostDepth = 64;
 constexpr uint64_t kMostSample = 4ul << 30, kMostBytes = 1ul << 48;
 
-// As the kernel takes it: what it would refuse is refused now, not when something grows one night.
+// Checks the option as the kernel would, so that an error is found at the start of kmemwatch, not
+// when something begins to grow.
 std::string trace_option(std::string_view text) {
   const std::string_view key = text.substr(0, text.find('='));
   const std::string_view value = text.substr(std::min(key.size() + 1, text.size()));
@@ -81,7 +83,7 @@ std::string trace_option(std::string_view text) {
     kLine.number(name, value, 1, kMost);
   else
     kLine.bad("argument -o/--trace-option: \"" + std::string(text) +
-              "\": depth, sample, min, max or pid is wanted, then = and a number");
+              "\": expected depth, sample, min, max or pid, then = and a number");
   return " " + std::string(text);
 }
 
@@ -111,7 +113,7 @@ void parse_option(int option, Arguments& arguments) {
     case 'v':
       arguments.verbose = true;
       break;
-    default:  // getopt_long has said what is wrong
+    default:  // getopt_long has printed the error
       kLine.misused();
   }
 }

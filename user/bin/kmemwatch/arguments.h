@@ -1,4 +1,4 @@
-// What kmemwatch is told on its command line.
+// The command line of kmemwatch.
 #pragma once
 
 #include <chrono>
@@ -7,12 +7,12 @@
 #include <string>
 
 struct Arguments {
-  std::chrono::milliseconds interval{500};        // from one sample to the next
-  uint64_t samples_in_window = 40;                // of the shortest windows
-  double alpha = 0.01;                            // the chance of a false accusation, ever
-  std::optional<std::chrono::milliseconds> time;  // how long; without an end if not given
-  bool trace = false;                             // start the trace of what grows
-  std::string trace_options;                      // behind `start`, with a blank before each
+  std::chrono::milliseconds interval{500};        // between samples
+  uint64_t samples_in_window = 40;                // samples in a window of level 0 (windows.h)
+  double alpha = 0.01;                            // the chance of any false accusation
+  std::optional<std::chrono::milliseconds> time;  // time until the end; not set: no end
+  bool trace = false;                             // start the trace of each source that grows
+  std::string trace_options;                      // -o: appended to `start`, a blank before each
   bool verbose = false;
 
   std::chrono::milliseconds window() const {
@@ -20,5 +20,5 @@ struct Arguments {
   }
 };
 
-// Prints what is wrong and ends the program if it must.
+// Parses the command line. After a bad argument, prints the error and ends the program.
 Arguments parse_arguments(int argc, char** argv);

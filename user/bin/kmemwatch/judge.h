@@ -1,24 +1,27 @@
-// Which caches and arenas grow: judges samples of what is live in all of them, again and again, for
-// as long as one likes.
+// Finds the caches and arenas that grow. Judges samples of the live objects of all caches and
+// arenas, for as long as samples come.
 //
-// Samples fall into windows of time. Of the windows of each length (windows.h) the last minima are
-// tested for growth (trend.h): a *look*. A level is looked at with every kStride-th of its windows,
-// from kFewest on. A cache grows when the test says so and growth is not about to end
-// (keeps_growing), and goes on growing until no level shows it any more: until each at which it was
-// found has had a look at which growth had stood still or fallen behind, or at which the test of
-// this cache alone would not find it.
+// Samples are grouped into windows of time. There are windows of several lengths; a *level* is one
+// of these lengths (windows.h). A *look* tests the minima of the last windows of one level for
+// growth (trend.h). A level has a look after its first kFewest windows, and then after every
+// kStride windows. A level finds that a cache grows when the test says so and the growth is not
+// about to end (keeps_growing). A cache counts as growing as long as at least one level has this
+// finding. A level withdraws its finding at a look at which the growth has stopped or become much
+// slower (keeps_growing), or at which the test, taken alone and without correction, does not find
+// growth.
 //
-// Many tests are made, of many caches at each look, and look after look; some are bound to be
-// wrong. So each chance p is made larger: first for all caches of a look (Holm), then for all
-// looks. Look number J of level L gets the share 1 / (2^(L+1) J (J+1)) of what may be wrong. The
-// shares add up to 1 however long it runs (spending of alpha: Lan and DeMets, "Discrete sequential
-// boundaries for clinical trials", Biometrika 70, 1983). So the chance that anything that only
-// sways or wanders is ever said to grow is at most `alpha`, in an hour as in a year. The price is
-// small: after a week a leak must be seen for some ten windows more than on the first day.
+// Many caches are tested at each look, and there are many looks, so some tests are bound to be
+// wrong. So p, the chance that a growth is an accident, is corrected: first for all caches of a
+// look (Holm), then for all looks. Look number J of level L gets the share 1 / (2^(L+1) J (J+1)) of
+// the error budget. The shares add up to 1 for a run of any length (spending of alpha: Lan and
+// DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70, 1983). So the chance
+// that kmemwatch ever accuses a cache whose count only varies or wanders is at most `alpha`, in an
+// hour or in a year. The price is small: after a week a leak must be seen for about ten windows
+// more than on the first day.
 //
-// What it cannot know: a cache that fills up for longer than kFewest windows, at a constant rate,
-// is said to grow until it stops; so is one that is emptied less often than that. Walks that start
-// at nothing and cannot go below are accused up to twice as often as `alpha` says.
+// Limits: a cache that fills up at a constant rate for longer than kFewest windows is accused until
+// it stops. A cache that is emptied less often than every kFewest windows is accused, too. Random
+// walks that start at 0 and cannot go below 0 are accused up to twice as often as `alpha`.
 #pragma once
 
 #include <array>
@@ -32,45 +35,45 @@
 #include "trend.h"
 #include "windows.h"
 
-// What is live of a cache or arena at one moment.
+// The live objects of a cache or arena at one moment.
 struct Live {
   std::string name;
   int64_t objects = 0, bytes = 0;
 };
 
-// What the looks have said of a cache or arena.
+// The result of the looks at a cache or arena.
 struct Growth {
   std::string name;
   int64_t objects = 0;                     // live in the last sample
-  Slope objects_a_second, bytes_a_second;  // at the level that shows growth best
-  double p = 1;      // the chance of an accident, with all caches and looks considered
-  double alone = 1;  // of the one test
+  Slope objects_a_second, bytes_a_second;  // slopes at the level that shows growth best
+  double p = 1;      // chance that the growth is an accident, corrected for all caches and looks
+  double alone = 1;  // chance that it is an accident, by this one test alone
   bool grows = false;
-  double since = 0;  // when it was last found to grow, in the time of the samples; 0 if never
+  double since = 0;  // when `grows` last became true, as `seconds` of add(); 0: never
 };
 
 class Judge {
  public:
   static constexpr std::size_t kFewest = 24, kStride = 3;
 
-  // Windows of level 0 have `window` seconds; `alpha` is what may be wrong, above.
+  // Windows of level 0 have `window` seconds; `alpha` is the error budget of all looks.
   Judge(double window, double alpha) : window_(window), alpha_(alpha) {}
 
-  // What was live at `seconds`, which rises from call to call. Caches may come and go. True if
-  // anything was looked at.
+  // Adds a sample of the live objects, taken at the time `seconds`, which rises from call to call.
+  // Caches may come and go. Returns true if the sample led to a look.
   bool add(double seconds, const std::vector<Live>& sample);
 
   // Looks of level 0 so far.
   std::size_t looks() const { return windows_ < kFewest ? 0 : (windows_ - kFewest) / kStride + 1; }
 
-  // The names of what grows.
+  // The names of the sources that grow.
   std::set<std::string> growing() const;
 
-  // All that are there, the surest growth first.
+  // All current sources, the most certain growth first.
   std::vector<Growth> ranked() const;
 
  private:
-  // Of one level of a source, at its last look.
+  // The result for one level of a source at its last look.
   struct Verdict {
     double p = 1, alone = 1;
     bool grows = false;
@@ -78,12 +81,12 @@ class Judge {
   struct Source {
     Windows objects, bytes;
     int64_t low_objects = 0, low_bytes = 0;  // the minima of the window that has not ended
-    bool in_window = false;                  // a sample of that window has it
+    bool in_window = false;                  // true if a sample of that window has the source
     int64_t last_objects = 0;
-    uint64_t seen = 0;  // the number of the last sample that has it
+    uint64_t seen = 0;  // the number of the last sample that has the source
     std::array<Verdict, Windows::kLevels> verdicts;
     double since = 0;
-    double best_p = 1;  // while it grows
+    double best_p = 1;  // the least p since the source began to grow
     bool grows() const;
     std::size_t surest_level() const;
   };
@@ -96,6 +99,6 @@ class Judge {
   uint64_t samples_ = 0, windows_ = 0;
   double now_ = 0;
   double window_start_ = 0, window_end_ = 0;
-  Windows starts_;  // of windows, in microseconds
+  Windows starts_;  // start times of windows, in microseconds
   std::map<std::string, Source> sources_;
 };

@@ -1,15 +1,17 @@
-// kmemwatch: which caches and arenas of the kernel grow, although nobody looks?
+// kmemwatch: watches the kernel's caches and arenas for growth, unattended.
 //
-// It takes a sample of #mem/kmemstat every half second and judges what is live (judge.h). When
-// something begins to grow, or ends, it prints a table (report.h); with -t it has the kernel's
-// tracer record who allocates what grows (traces.h), so that what leaks from then on has a name
-// when somebody comes to look.
+// Every half second (-i) kmemwatch takes a sample of #mem/kmemstat and judges the live objects
+// (judge.h). When growth begins or ends, and at its own end, it prints a table (report.h). With -t
+// it starts the kernel's trace of each cache or arena that grows (traces.h), so that objects that
+// leak later have stacks.
 //
-// Left out is what cannot be traced: the memory of the allocator and the tracer themselves, and
-// quantum caches, whose objects stand in the line of their arena. It follows what the others have.
+// Sources that cannot be traced are left out: the memory of the allocator and the tracer
+// themselves, and quantum caches, whose objects are in the line of their arena. Their counts only
+// follow those of other sources.
 //
-// Its own memory is all there soon after the start: a megabyte for a month's windows of each cache.
-// A sample that cannot be taken, because memory is short, is counted; it goes on with the next one.
+// kmemwatch allocates all its memory soon after the start: about a megabyte in all, for the windows
+// of a month (windows.h). A sample that fails, for example for lack of memory, is counted;
+// kmemwatch continues with the next sample.
 #include <chrono>
 #include <exception>
 #include <iostream>
@@ -43,7 +45,7 @@ class Watch {
     print_heading(std::cout, arguments_, traces_of_.size());
     for (auto next = start_ + arguments_.interval; !wait_until(next);) {
       take_sample();
-      // What is late is left out, not made up for.
+      // Skips samples whose time has passed.
       while (next <= steady_clock::now()) next += arguments_.interval;
     }
     report();
@@ -52,7 +54,7 @@ class Watch {
   }
 
  private:
-  // True if that is all: a signal has come, or the time is over.
+  // Waits until `next`. True if kmemwatch is to end: a signal has come, or -T's time is over.
   bool wait_until(steady_clock::time_point next) const {
     const auto end = arguments_.time ? start_ + *arguments_.time : steady_clock::time_point::max();
     const auto left = std::chrono::ceil<milliseconds>(std::min(next, end) - steady_clock::now());
@@ -73,7 +75,7 @@ class Watch {
     known_ = growing;
   }
 
-  // True if it was the last of those that a judgement takes.
+  // Takes a sample. True if the sample led to a look (judge.h).
   bool sample() {
     const std::vector<KmemstatLine> lines = read_kmemstat();
     seconds_ = duration<double>(steady_clock::now() - start_).count();
@@ -103,10 +105,10 @@ class Watch {
   Traces traces_;
   Judge judge_;
   const steady_clock::time_point start_ = steady_clock::now();
-  double seconds_ = 0;                            // from the start to the last sample
-  uint64_t missed_ = 0;                           // samples
-  std::map<std::string, std::string> traces_of_;  // "off", "running", "stopped", by name
-  std::set<std::string> known_;                   // what grew at the last judgement
+  double seconds_ = 0;                            // time from the start to the last sample
+  uint64_t missed_ = 0;                           // samples that failed
+  std::map<std::string, std::string> traces_of_;  // for each source: "off", "running" or "stopped"
+  std::set<std::string> known_;                   // sources that grew at the last judgement
 };
 
 }  // namespace

@@ -10,7 +10,8 @@
 namespace {
 
 constexpr std::size_t kMostOthers = 10;
-constexpr double kWorthALine = 0.5;  // p of one test on its own
+// With -v, a source that does not grow is shown if its Growth::alone is at most this.
+constexpr double kWorthALine = 0.5;
 
 std::string clock_time() {
   const std::time_t now = std::time(nullptr);
@@ -19,7 +20,8 @@ std::string clock_time() {
   return text;
 }
 
-// Three digits, or all before the point; nothing smaller than a millionth.
+// Formats a number with three digits, or with more if more are before the point. It has at most six
+// digits after the point.
 std::string number(double value) {
   if (std::abs(value) < 5e-7) return "0";
   const double digits = std::floor(std::log10(std::abs(value)));

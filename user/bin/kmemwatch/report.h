@@ -1,4 +1,4 @@
-// What kmemwatch prints.
+// The output of kmemwatch.
 #pragma once
 
 #include <iosfwd>
@@ -10,14 +10,14 @@
 #include "judge.h"
 
 struct Report {
-  double seconds = 0;  // that it has watched
+  double seconds = 0;  // time watched so far
   std::vector<Growth> growths;
-  std::map<std::string, std::string> traces;  // "off", "running", "stopped", by name
-  uint64_t missed = 0;                        // samples that could not be taken
-  bool judged = false;                        // there was a look
+  std::map<std::string, std::string> traces;  // for each source: "off", "running" or "stopped"
+  uint64_t missed = 0;                        // failed samples
+  bool judged = false;                        // true after the first look (judge.h)
 };
 
 void print_heading(std::ostream& out, const Arguments& arguments, std::size_t sources);
-// What grows, or did, and if it is to be verbose what comes next, as a table. std::runtime_error if
-// it cannot be written.
+// Prints a table of the sources that grow or grew and, with -v, of the next candidates.
+// std::runtime_error if the output cannot be written.
 void print_report(std::ostream& out, const Arguments& arguments, const Report& report);

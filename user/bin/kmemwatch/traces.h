@@ -1,4 +1,4 @@
-// The traces of what grows.
+// The traces of growing sources.
 #pragma once
 
 #include <map>
@@ -7,17 +7,17 @@
 
 #include "arguments.h"
 
-// Starts them with -t. One that somebody else has started, running or stopped, is left alone, and
-// so is one that was started here and that somebody has stopped or reset since. None is ended: who
-// looks at a trace in the morning ends it.
+// With -t, starts the kernel's trace of each growing source, once, if this trace is off. Traces
+// that are running or stopped are not changed. kmemwatch does not end the traces: the person who
+// reads them does.
 class Traces {
  public:
-  // Says so on standard error if they are wanted but cannot be started.
+  // Prints an error on standard error if traces are wanted but cannot be started.
   explicit Traces(const Arguments& arguments);
 
-  // Starts the trace of each that grows and has none. `states` are the traces' ("off", "running",
-  // "stopped"), and are changed with what is started. What fails is said once, on standard error,
-  // and tried again with the next call.
+  // Starts the trace of each source in `growing` whose trace is off. `states` has the trace state
+  // of each source ("off", "running", "stopped") and is updated. The first error of a source is
+  // printed on standard error; the next call tries again.
   void start(const std::set<std::string>& growing, std::map<std::string, std::string>& states);
 
  private:

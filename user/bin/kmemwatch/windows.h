@@ -1,14 +1,16 @@
-// The minima of windows of a series, of all lengths from seconds to hours, in memory that does not
-// grow.
+// Stores a series of samples as the minima of windows of time. The windows have lengths from
+// seconds to hours. The memory for the minima does not grow.
 //
-// What is live of a cache under load is what has leaked and what is in use. The minimum of a window
-// of samples is near the first: the longer the window, the less is left of the second. Windows of
-// level 0 are the shortest; one of level L is 2^L of these. Of each level the last kWindows minima
-// are kept, so that growth that begins after a quiet week is seen in the last minutes, and that of
-// one object in an hour in the last weeks.
+// The live objects of a cache under load are leaked objects and objects in use. The minimum of a
+// window of samples is near the number of leaked objects: the longer the window, the fewer objects
+// in use it contains. Windows of level 0 are the shortest; a window of level L is 2^L windows of
+// level 0. The last kWindows minima of each level are stored. So growth that begins after a quiet
+// week is seen in the short windows of the last minutes, and growth by one object in an hour in the
+// long windows of the last weeks.
 //
-// Windows of all series end at the same moments: the number of a window says at which levels one
-// ends with it. A series that begins later, with its cache, has a shorter first window.
+// Windows of all series end at the same moments: the number of a window of level 0 determines the
+// levels at which a window ends with it. If a cache is created later than others, only its first
+// windows are shorter.
 #pragma once
 
 #include <algorithm>
@@ -20,15 +22,15 @@
 
 class Windows {
  public:
-  static constexpr std::size_t kLevels = 12;  // with windows of 20 s the last level has a month
+  static constexpr std::size_t kLevels = 12;  // with windows of 20 s the last level covers a month
   static constexpr std::size_t kWindows = 64;
 
-  // Whether window number `window` of level 0, from 0 on, ends one of `level`.
+  // True if a window of `level` ends with window number `window` of level 0, counted from 0.
   static bool ends(uint64_t window, std::size_t level) {
     return (window + 1) % (1ul << level) == 0;
   }
 
-  // The minimum of window number `window` of level 0. Windows are added in order.
+  // Adds the minimum of window number `window` of level 0. Windows are added in order.
   void add(uint64_t window, int64_t minimum) {
     for (std::size_t level = 0; level < kLevels; level++) {
       Level& to = levels_[level];
@@ -54,7 +56,7 @@ class Windows {
   struct Level {
     std::array<int64_t, kWindows> minima{};
     uint64_t count = 0;
-    int64_t current = kNone;  // of the window that has not ended
+    int64_t current = kNone;  // minimum of the window that has not ended; kNone: no sample yet
   };
   std::array<Level, kLevels> levels_{};
 };

@@ -1,8 +1,8 @@
-/* leakdemo clean | leak N: a program whose system calls leak kernel memory, or not: what to try a
- * leak hunt on.
+/* leakdemo clean | leak N: makes system calls that leak kernel memory (`leak`) or do not (`clean`).
+ * It is an exercise for leak hunts.
  *
- * #debug/leaky/leak is a file whose close forgets a reference, so that each open, read and close of
- * it leaves one object behind; #debug/leaky/clean is the same without the fault.
+ * #debug/leaky/leak is a file whose close does not free an object, so each open, read and close of
+ * it leaves one object behind. #debug/leaky/clean is a file of the same kind without this bug.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 
 static int usage(void) {
   fputs(
-      "usage: leakdemo clean     opens, reads and closes a device that is in order, ten times\n"
-      "       leakdemo leak N    does so N times with one whose close forgets a reference: leaks N "
+      "usage: leakdemo clean     opens, reads and closes a correct device, ten times\n"
+      "       leakdemo leak N    does so N times with a device whose close frees nothing: leaks N "
       "objects\n",
       stderr);
   return 2;
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   errno = 0;
   long times = strtol(argv[2], &end, 10);
   if (errno != 0 || end == argv[2] || *end != '\0' || times < 0 || times == LONG_MAX) {
-    fprintf(stderr, "leakdemo: %s: a number of objects is wanted, 0 or more\n", argv[2]);
+    fprintf(stderr, "leakdemo: %s: give a number of objects, 0 or more\n", argv[2]);
     return usage();
   }
   return use("#debug/leaky/leak", times);

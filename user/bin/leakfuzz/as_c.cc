@@ -17,6 +17,7 @@ constexpr const char* kHead =
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stele.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -24,33 +25,41 @@ constexpr const char* kHead =
 
 #include "abi/syscall.h"
 
-static long call(long number, long a, long b, long c, long d, long e, long f) {
-  long result;
-  register long r10 __asm__("r10") = d;
-  register long r8 __asm__("r8") = e;
-  register long r9 __asm__("r9") = f;
-  __asm__ volatile("syscall"
-                   : "=a"(result)
-                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                   : "rcx", "r11", "memory");
-  return result;
-}
-
 static char buffers[4][128 << 10] __attribute__((aligned(4096)));
 static char *last_page, *read_only; /* nothing is behind the first */
 static long last_child;
 
 static void on_signal(int number) {
   (void)number;
-  call(ABI_SYS_getppid, 0, 0, 0, 0, 0, 0);
+  stele_call(ABI_SYS_getppid, 0, 0, 0, 0, 0, 0);
 }
 static void nudged(int number) { (void)number; }
 void sigreturn_call(void);
 __asm__("sigreturn_call: movl $49, %eax; syscall; hlt");
+
+/* A thread goes on with the calls of the program that has made it. */
+static char stacks[3][16 << 10] __attribute__((aligned(16)));
+static struct {
+  void (*program)(int);
+  int from, made;
+} threads[3];
+static void begin_thread(long number) {
+  threads[number].program(threads[number].from);
+  stele_call(ABI_SYS_thread_exit, 0, 0, 0, 0, 0, 0);
+}
+static void make_thread(int number, uint64_t* how, void (*program)(int), int from) {
+  if (threads[number].made) return;
+  threads[number].program = program;
+  threads[number].from = from;
+  threads[number].made = 1;
+  how[0] = (uint64_t)begin_thread;
+  how[1] = number;
+  stele_call(ABI_SYS_thread_create, (long)how, 0, 0, 0, 0, 0);
+}
 )";
 
 constexpr const char* kTail = R"(
-static void in_process(void (*program)(void), int uid) {
+static void in_process(void (*program)(int), int uid) {
   const int pid = fork();
   if (pid == 0) {
     setsid();
@@ -60,12 +69,12 @@ static void in_process(void (*program)(void), int uid) {
     umask(0);
     signal(SIGUSR1, nudged);
     if (uid != 0 && (setgid(uid) != 0 || setuid(uid) != 0)) _exit(1);
-    program();
+    program(0);
     _exit(0);
   }
   for (int i = 0; i < 5; i++) { /* a call that waits is interrupted, the last one killed */
     const struct abi_timespec pause = {0, 60000000};
-    call(ABI_SYS_nanosleep, ABI_CLOCK_MONOTONIC, 0, (long)&pause, 0, 0, 0);
+    stele_call(ABI_SYS_nanosleep, ABI_CLOCK_MONOTONIC, 0, (long)&pause, 0, 0, 0);
     kill(pid, i < 4 ? SIGUSR1 : SIGKILL);
   }
   waitpid(pid, NULL, 0);
@@ -127,9 +136,13 @@ std::string expression(const Argument& argument, uint32_t uid) {
                                                "-1"};
       return uid == 0 && index >= 7 ? "getpid()" : kProcesses[index];
     }
+    case 'Y':
+      if (index < kThreadsToMake) return "*(uint32_t*)buffers[" + std::to_string(index) + "]";
+      if (index == kThreadsToMake) return "stele_call(ABI_SYS_gettid, 0, 0, 0, 0, 0, 0)";
+      break;
     case 'X': {
       static const char* const kMore[] = {"(long)last_page + 4093", "(long)last_page + 4096",
-                                          "(long)read_only", "(long)&call"};
+                                          "(long)read_only", "(long)&begin_thread"};
       const size_t plain = pool_size('X') - std::size(kMore);
       if (index >= plain) return kMore[index - plain];
       break;
@@ -142,14 +155,22 @@ std::string expression(const Argument& argument, uint32_t uid) {
   return number;
 }
 
-// How many strings at the beginning are one and the same; 1 at least.
+// Returns how many pointers at the start of `strings` are equal to the first one; at least 1.
 size_t equal_strings(const char* const* strings) {
   size_t count = 1;
   while (strings[0] && strings[count] == strings[0]) count++;
   return count;
 }
 
-// A structure, or vector, that programs use.
+// Returns the number, from 1 on, of the buffer that begins at the address; 0 if no buffer does.
+size_t buffer_at(uint64_t address) {
+  for (size_t i = 0; i < 4; i++) {
+    if (pool_value('B', i, {}) == address) return i + 1;
+  }
+  return 0;
+}
+
+// Prints the C array for a structure or vector of strings that is an argument of a program.
 void print_structure(const Argument& argument) {
   const Caller nobody;
   const uint64_t address = pool_value(argument.pool, argument.value, nobody);
@@ -178,6 +199,10 @@ void print_structure(const Argument& argument) {
       printf("(uint64_t)on_signal, ");
     else if (word == restorer)
       printf("(uint64_t)sigreturn_call, ");
+    else if (const size_t stack = pool_stack_at(word))
+      printf("(uint64_t)stacks[%zu] + %zu, ", stack - 1, pool_stack_offset(word));
+    else if (const size_t buffer = buffer_at(word))
+      printf("(uint64_t)buffers[%zu], ", buffer - 1);
     else
       printf("0x%lx, ", static_cast<unsigned long>(word));
   }
@@ -203,13 +228,21 @@ void print_as_c(const std::vector<Program>& programs) {
     }
   }
   for (size_t i = 0; i < programs.size(); i++) {
-    printf("\nstatic void program%zu(void) {\n", i);
+    printf("\nstatic void program%zu(int from) {\n  switch (from) {\n    case 0:;\n", i);
+    int made = 0;
     for (const Call& call : programs[i].calls) {
+      made++;
+      size_t thread;
+      if (call.number == ABI_SYS_thread_create && pool_thread(call.arguments[0], &thread)) {
+        printf("  make_thread(%zu, %s, program%zu, %d);\n    case %d:;\n", thread,
+               name_of(call.arguments[0]).c_str(), i, made, made);
+        continue;
+      }
       const CallType& type = call_type(call.number);
       const bool forks = call.number == ABI_SYS_fork;
       const std::string number =
           type.name == "none" ? "ABI_SYS_COUNT" : "ABI_SYS_" + std::string(type.name);
-      printf("  %scall(%s", forks ? "last_child = " : "", number.c_str());
+      printf("  %sstele_call(%s", forks ? "last_child = " : "", number.c_str());
       for (size_t j = 0; j < 6; j++) {
         printf(", %s", j < call.arguments.size()
                            ? expression(call.arguments[j], programs[i].uid).c_str()
@@ -217,6 +250,8 @@ void print_as_c(const std::vector<Program>& programs) {
       }
       printf(");\n");
     }
+    printf("  }\n");
+    if (made % 2 == 0) printf("  stele_call(ABI_SYS_thread_exit, 0, 0, 0, 0, 0, 0);\n");
     printf("}\n");
   }
   printf("%s", kTail);

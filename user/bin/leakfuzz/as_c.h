@@ -1,9 +1,9 @@
-// Programs as one in C, for who wants to look at what was found without the fuzzer.
+// Prints programs as one C program, to reproduce a finding without the fuzzer.
 #pragma once
 
 #include <vector>
 
 #include "program.h"
 
-// To standard output. make_pools has been called.
+// Prints to standard output. make_pools() must have been called.
 void print_as_c(const std::vector<Program>& programs);

@@ -4,8 +4,8 @@
 
 namespace {
 
-// Weights: what makes state is called more often than what asks for a number; what ends the program
-// less often.
+// Weights: calls that create state are more frequent than calls that return a number; calls that
+// end the program are less frequent.
 constexpr CallType kCalls[] = {
     {"exit", ABI_SYS_exit, "i", 1},
     {"fork", ABI_SYS_fork, "", 6},
@@ -92,6 +92,13 @@ constexpr CallType kCalls[] = {
     {"statfs", ABI_SYS_statfs, "FpwE", 2},
     {"flock", ABI_SYS_flock, "fe", 3},
     {"getsid", ABI_SYS_getsid, "q", 1},
+    {"thread_create", ABI_SYS_thread_create, "H", 8},
+    {"thread_exit", ABI_SYS_thread_exit, "", 1},
+    {"gettid", ABI_SYS_gettid, "", 1},
+    {"thread_kill", ABI_SYS_thread_kill, "yg", 5},
+    {"futex", ABI_SYS_futex, "hQZzT", 10},
+    {"mprotect", ABI_SYS_mprotect, "anx", 4},
+    {"msync", ABI_SYS_msync, "anh", 3},
     {"none", ABI_SYS_COUNT, "iiiiii", 1},
 };
 static_assert(std::size(kCalls) == ABI_SYS_COUNT + 1, "each call of abi/syscall.h, and one more");

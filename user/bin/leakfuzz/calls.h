@@ -1,13 +1,13 @@
-// The system calls: what each takes.
+// The system calls and the kinds of their arguments.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-// Kinds of arguments: generate.cc says which values each gets.
+// Kinds of arguments; generate.cc chooses the values of each.
 //
-//   f descriptor        p path               t place to bind at
+//   f descriptor        p path               t path to bind at
 //   r memory to read    w memory to write    s structure          v vector of strings
 //   a address           n length             o offset             i boundary number
 //   k open flags        m permissions        g signal             q process
@@ -16,15 +16,16 @@
 //   l number of polls   b flags of bind      d flags of pipe2
 //   F directory to begin at                  E flags after a path
 //   R flags of unlink   M type and permissions
-//   T time              I setting of a timer N what a timer does   A alternate stack
-//   U limit             L target of a symbolic link
+//   T time              I setting of a timer N action of a timer   A alternate stack
+//   U limit             L target of a symbolic link            H thread to create
+//   y thread            Q futex address      Z futex value
 struct CallType {
   std::string_view name;
   uint32_t number;
-  std::string_view kinds;  // of its arguments
-  unsigned weight;         // how often it is chosen
+  std::string_view kinds;  // kinds of the arguments, a letter each
+  unsigned weight;         // the call's frequency, relative to the sum of all weights
 };
 
 std::span<const CallType> call_types();
 const CallType& call_type(uint32_t number);
-const CallType* find_call(std::string_view name);  // nullptr if there is none
+const CallType* find_call(std::string_view name);  // nullptr if no call has this name

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stele.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,21 +10,21 @@
 
 #include "abi/syscall.h"
 #include "pools.h"
-#include "raw.h"
 
 namespace {
 
-constexpr int kCoverage = 255;   // generate.cc has it not among its descriptors
-constexpr uint64_t kNudge = 20;  // milliseconds
+constexpr int kCoverage = 255;   // generate.cc never uses this descriptor
+constexpr uint64_t kNudge = 20;  // milliseconds between two nudges, or attempts to kill
 constexpr unsigned kNudges = 12;
-constexpr unsigned kKills = 480;  // in ten seconds
-constexpr int kForks = 3;         // of one program, its children's included
-constexpr int kMostCounted = 200;
+constexpr unsigned kKills = 480;   // attempts to kill; about ten seconds
+constexpr int kForks = 3;          // forks of one program, including those of its children
+constexpr int kMostCounted = 200;  // the highest number of calls that an exit status reports
 
 void on_nudge(int) {}
 
-// How many calls a program has made that ended with `status`: that many, if the status is its own
-// and not that of what it may have executed.
+// Returns how many calls a program with this exit status has made, or a lower bound. The status is
+// the number of calls, unless the process has executed another program. So a program that contains
+// execve counts as one call.
 uint64_t calls_of(const Program& program, int status) {
   const bool executes = std::any_of(program.calls.begin(), program.calls.end(),
                                     [](const Call& call) { return call.number == ABI_SYS_execve; });
@@ -33,25 +34,75 @@ uint64_t calls_of(const Program& program, int status) {
 
 void start_coverage() {
   static const char text[] = "start";
-  raw_call(ABI_SYS_write, kCoverage, reinterpret_cast<uint64_t>(text), sizeof text - 1);
+  STELE_CALL(write, kCoverage, reinterpret_cast<uint64_t>(text), sizeof text - 1);
+}
+
+// Tells a new thread where it starts: it makes the calls of `program` from index `next` on.
+struct Begins {
+  const Program* program;
+  size_t next;  // index of the next call
+  Caller caller;
+};
+Begins begins[kThreadsToMake];
+// For each thread: true if this process, or an ancestor before its fork, has made the thread.
+bool made[kThreadsToMake];
+int forks = 0;  // forks of this process and its ancestors
+
+// Makes a program's calls from index `next` on, until its end or a call of exit. Returns the
+// number of calls made.
+int make_calls(const Program& program, size_t next, Caller caller) {
+  int done = 0;
+  for (; next < program.calls.size(); next++) {
+    const Call& call = program.calls[next];
+    uint64_t arguments[6] = {};
+    for (size_t i = 0; i < call.arguments.size(); i++) {
+      const Argument& argument = call.arguments[i];
+      arguments[i] =
+          argument.pool ? pool_value(argument.pool, argument.value, caller) : argument.value;
+    }
+    done++;
+    if (call.number == ABI_SYS_exit) break;
+    if (call.number == ABI_SYS_fork && __atomic_fetch_add(&forks, 1, __ATOMIC_RELAXED) >= kForks)
+      continue;
+    if (call.number == ABI_SYS_thread_create) {
+      size_t number;
+      if (abi_thread* const thread = pool_thread(call.arguments[0], &number)) {
+        if (__atomic_exchange_n(&made[number], true, __ATOMIC_RELAXED)) continue;
+        begins[number] = {&program, next + 1, caller};
+        thread->argument = number;
+      }
+    }
+    const long result = stele_call(call.number, arguments[0], arguments[1], arguments[2],
+                                   arguments[3], arguments[4], arguments[5]);
+    if (call.number != ABI_SYS_fork) continue;
+    caller.last_child = result > 0 ? static_cast<int>(result) : 0;
+    if (result == 0) start_coverage();
+  }
+  return done;
+}
+
+void begin_thread(uint64_t number) {
+  const Begins& how = begins[number];
+  make_calls(*how.program, how.next, how.caller);
+  STELE_CALL(thread_exit);
 }
 
 }  // namespace
 
 uint64_t milliseconds() {
   abi_timespec now{};
-  raw_call(ABI_SYS_clock_gettime, ABI_CLOCK_MONOTONIC, reinterpret_cast<uint64_t>(&now));
+  STELE_CALL(clock_gettime, ABI_CLOCK_MONOTONIC, reinterpret_cast<uint64_t>(&now));
   return static_cast<uint64_t>(now.sec * 1000 + now.nsec / 1000000);
 }
 
 void sleep_milliseconds(unsigned count) {
   const abi_timespec time{.sec = count / 1000,
                           .nsec = static_cast<int64_t>(count % 1000) * 1000000};
-  raw_call(ABI_SYS_nanosleep, ABI_CLOCK_MONOTONIC, 0, reinterpret_cast<uint64_t>(&time));
+  STELE_CALL(nanosleep, ABI_CLOCK_MONOTONIC, 0, reinterpret_cast<uint64_t>(&time));
 }
 
 Executor::Executor(unsigned workers) : workers_(workers) {
-  // Programs have it from here: the first nudge may come before they do anything.
+  // Programs inherit the handler: the first nudge may come before they do anything.
   signal(SIGUSR1, on_nudge);
   for (Worker& worker : workers_) worker.coverage = open("#coverage/places", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd < kCoverage; fd++) {
@@ -69,34 +120,20 @@ void Executor::play(const Worker& worker, const Program& program) {
   umask(0);
   if (program.uid != 0 && (setgid(program.uid) != 0 || setuid(program.uid) != 0))
     _exit(kMostCounted + 1);
-  Caller caller{.last_child = 0, .uid = program.uid};
-  int forks = 0, done = 0;
+  set_thread_entry(begin_thread);
   start_coverage();
-  for (const Call& call : program.calls) {
-    uint64_t arguments[6] = {};
-    for (size_t i = 0; i < call.arguments.size(); i++) {
-      const Argument& argument = call.arguments[i];
-      arguments[i] =
-          argument.pool ? pool_value(argument.pool, argument.value, caller) : argument.value;
-    }
-    done++;
-    if (call.number == ABI_SYS_exit) break;
-    if (call.number == ABI_SYS_fork && forks >= kForks) continue;
-    const long result = raw_call(call.number, arguments[0], arguments[1], arguments[2],
-                                 arguments[3], arguments[4], arguments[5]);
-    if (call.number != ABI_SYS_fork) continue;
-    forks++;
-    caller.last_child = result > 0 ? static_cast<int>(result) : 0;
-    if (result == 0) start_coverage();
-  }
-  for (;;) raw_call(ABI_SYS_exit, static_cast<uint64_t>(std::min(done, kMostCounted)));
+  const int done = make_calls(program, 0, {.last_child = 0, .uid = program.uid});
+  // A program with an even number of calls waits for its threads. The exit of any other program
+  // ends its threads, even in the middle of a call.
+  if (program.calls.size() % 2 == 0) STELE_CALL(thread_exit);
+  for (;;) STELE_CALL(exit, static_cast<uint64_t>(std::min(done, kMostCounted)));
 }
 
 void Executor::start(Worker& worker, const Program& program) {
   for (;;) {
     worker.pid = fork();
     if (worker.pid >= 0) break;
-    sleep_milliseconds(10);  // no memory, for the moment
+    sleep_milliseconds(10);  // no memory at the moment
   }
   if (worker.pid == 0) play(worker, program);
   worker.program = &program;
@@ -104,13 +141,13 @@ void Executor::start(Worker& worker, const Program& program) {
   worker.nudges = 0;
 }
 
-// True if the worker's program has been where none was before.
+// Returns true if the worker's program has reached kernel code that no program reached before.
 bool Executor::read_places(Worker& worker) {
   if (worker.coverage < 0) return false;
   uint64_t places[512];
   bool any = false;
   for (;;) {
-    // Where the program's writes leave the descriptor's own position does not matter.
+    // pread, since the program's writes may move the open file's position.
     const ssize_t size = pread(worker.coverage, places, sizeof places, worker.covered);
     if (size <= 0) return any;
     worker.covered += size;
@@ -119,8 +156,9 @@ bool Executor::read_places(Worker& worker) {
   }
 }
 
-// Nudges or kills a program that takes long. False if it does not die. Attempts are counted, not
-// time, which leaps when the host is busy.
+// Nudges or kills a program that takes long. Returns false if it does not die after kKills
+// attempts. Attempts are counted instead of time, because the guest's time jumps when the host is
+// busy.
 bool Executor::hurry(Worker& worker, uint64_t now) {
   if (now < worker.next_nudge) return true;
   worker.next_nudge = now + kNudge;
@@ -151,7 +189,7 @@ int Executor::run(const std::vector<Program>& programs,
       for (Worker& worker : workers_) {
         if (worker.pid != pid) continue;
         idle = false;
-        kill(-pid, SIGKILL);  // what it has left of its group
+        kill(-pid, SIGKILL);  // the other processes of its process group
         if (WIFEXITED(status)) calls_ += calls_of(*worker.program, WEXITSTATUS(status));
         if (read_places(worker)) fresh(*worker.program);
         worker.pid = 0;

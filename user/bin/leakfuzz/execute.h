@@ -1,8 +1,10 @@
 // Runs programs, several at once, each in a process of its own.
 //
-// The process has a session of its own, the program's user, and no descriptors but #null/null on 0
-// to 2 and its coverage on 255. One that waits is nudged by SIGUSR1, so that it goes on with its
-// next call, then killed.
+// The process has a session of its own, the program's user, and only two kinds of descriptors:
+// #null/null on 0 to 2, and on 255 the coverage file #coverage/places. That file has the places in
+// the kernel's code that the process has reached. A process that takes long is nudged at intervals:
+// SIGUSR1 interrupts a call in which the process waits, and SIGCONT continues a stopped process. If
+// the process has not ended after some nudges, it is killed.
 #pragma once
 
 #include <sys/types.h>
@@ -15,27 +17,26 @@
 
 class Executor {
  public:
-  // `workers`: how many programs run at once, at most.
+  // `workers`: the most programs that run at once.
   explicit Executor(unsigned workers);
 
-  // Runs all; `before` is called with each just before it starts, `fresh` with each that has
-  // reached places which no program before it had. Returns the PID of a process that cannot be
-  // killed, or 0.
+  // Runs all programs. Calls `before` just before a program starts, and `fresh` after a program
+  // that has reached new places. Returns the PID of a process that cannot be killed, or 0.
   int run(const std::vector<Program>& programs, const std::function<void(const Program&)>& before,
           const std::function<void(const Program&)>& fresh);
 
-  uint64_t calls() const {
-    return calls_;
-  }  // that have come back, at least: without those of programs that were killed or executed others
+  // The number of system calls made by all programs so far. It is a lower bound: it lacks the calls
+  // of killed programs, and all calls but one of programs that contain execve.
+  uint64_t calls() const { return calls_; }
   size_t places() const { return places_.size(); }
 
  private:
   struct Worker {
-    int coverage = -1;  // descriptor; -1 if the kernel has none
-    off_t covered = 0;  // bytes that were read of it
-    int pid = 0;        // 0: idle
+    int coverage = -1;  // descriptor of the coverage file; -1 if the kernel has none
+    off_t covered = 0;  // bytes of the coverage file read so far
+    int pid = 0;        // 0: the worker is idle
     const Program* program = nullptr;
-    uint64_t next_nudge = 0;  // milliseconds
+    uint64_t next_nudge = 0;  // time of the next nudge, in milliseconds since boot
     unsigned nudges = 0;
   };
 
@@ -45,8 +46,8 @@ class Executor {
   static bool hurry(Worker& worker, uint64_t now);
 
   std::vector<Worker> workers_;
-  int highest_ = 0;  // descriptor that is open
-  std::set<uint64_t> places_;
+  int highest_ = 0;  // the highest descriptor open in the fuzzer, which forked processes inherit
+  std::set<uint64_t> places_;  // all places reached so far
   uint64_t calls_ = 0;
 };
 

@@ -6,7 +6,8 @@
 
 namespace {
 
-// Programs to begin with, so that what takes several calls in order need not be found by chance.
+// The initial programs of the corpus. They have sequences of calls that depend on each other, which
+// chance would rarely find.
 constexpr const char* kSeeds[] = {
     "pipe2 B0 0; fork; write 4 D1 40; read 3 B1 40; close 3; close 4; wait4 ffffffffffffffff B0 0 "
     "0",
@@ -59,6 +60,13 @@ constexpr const char* kSeeds[] = {
     "3; read 4 B0 40",
     "open W0 P16 202 1b6; open W0 P16 2 0; fcntl 3 8 S41; fcntl 3 8 S42; fork; fcntl 3 9 S43; "
     "fcntl 3 7 S41; flock 3 2; flock 4 6; fcntl 3 8 S44; close 3",
+    "thread_create S46; thread_create S47; futex 0 B3 0 0 0; futex 1 B3 1 0 0; pipe2 B1 0; read 3 "
+    "B3 40; thread_kill Y0 1e; thread_create S48; futex 0 B3 0 4 S9; thread_exit",
+    "thread_create S46; fork; thread_create S47; futex 2 B3 0 0 0; execve P30 V0 V3; thread_kill "
+    "Y1 9; thread_exit",
+    "thread_create S46; mmap A1 4000 3 32 ffffffff 0; mprotect A1 1000 1; write 0 A1 2000; read 0 "
+    "A1 40; munmap A1 4000; thread_create S47; futex 3 A2 1 0 0; sigaction 1e S2 0; thread_kill Y3 "
+    "1e; kill N0 13; kill N0 12",
     "rlimit 7 S38 B0; open W0 P23 2 0; dup 3; rlimit 1 S37 0; open W0 P16 202 1b6; write 3 B0 1000",
 };
 
@@ -67,7 +75,8 @@ constexpr uint64_t kLengths[] = {
     256,         257,    512,     4095,    4096,    4097,       8192,
     8193,        0xffff, 0x10000, 0x10001, 0x20000, 0x7fffffff, 0x7fffffffffffffff,
     ~uint64_t{0}};
-// Of mappings: what is asked for is not taken before it is used, but the fuzzer may use it.
+// Sizes of mappings. The sizes that can succeed are small, because a program may touch, and so
+// allocate, all pages of a mapping.
 constexpr uint64_t kSizes[] = {0,       1,        0x1000,    0x1001,         0x3000,
                                0x10000, 0x200000, 0x1000000, 0x7fffffffffff, ~uint64_t{0}};
 constexpr uint64_t kOffsets[] = {0,
@@ -114,7 +123,7 @@ constexpr uint64_t kBoundaries[] = {0,
                                     0x8000000000000000,
                                     ~uint64_t{0} - 1,
                                     ~uint64_t{0}};
-// Descriptors that are none. 255 is the fuzzer's.
+// Invalid descriptors. 255 is not among them: the fuzzer uses it for coverage (execute.h).
 constexpr uint64_t kNoDescriptors[] = {40,          254, 256, 1000, 0x7fffffff, 0xffffffff80000000,
                                        ~uint64_t{0}};
 constexpr uint64_t kAccess[] = {ABI_O_RDONLY, ABI_O_RDONLY, ABI_O_WRONLY,
@@ -131,6 +140,7 @@ constexpr uint64_t kKinds[] = {ABI_S_IFIFO | 0666, ABI_S_IFIFO | 0600, ABI_S_IFR
 constexpr uint64_t kUsers[] = {0, 1, 65534, 0xffffffff};
 constexpr uint64_t kFcntl[] = {0, 0, 1, 2, 3, 4, 7, 8, 9, 14, 5};
 constexpr uint64_t kPolls[] = {0, 1, 2, 4, 255, 256, 257, ~uint64_t{0}};
+constexpr uint64_t kFutexValues[] = {0, 0, 0, 1, 2, 0x7fffffff, 0xffffffff};
 constexpr uint64_t kProtections[] = {0, 1, 3, 3, 3, 5, 7, 8, ~uint64_t{0}};
 constexpr uint64_t kMapFlags[] = {0x22, 0x22, 0x32, 0x32, 0, 0x10, 0x20, ~uint64_t{0}};
 
@@ -153,7 +163,8 @@ Argument Generator::structure(char kind) {
 }
 
 Argument Generator::argument(char kind) {
-  // Descriptor 255 and process -1 are not for everyone (pools.h).
+  // Descriptors and processes are never boundary numbers: descriptor 255 is the fuzzer's, and root
+  // must not signal process -1 (pools.h).
   if (kind != 'f' && kind != 'F' && kind != 'q' && random_.one_in(60))
     return number(random_.of(kBoundaries));
   const bool hostile = random_.one_in(12);
@@ -178,6 +189,7 @@ Argument Generator::argument(char kind) {
     case 'N':
     case 'A':
     case 'U':
+    case 'H':
       return hostile ? argument('s') : structure(kind);
     case 'L':
       return entry(hostile ? 'X' : 'K');
@@ -214,6 +226,12 @@ Argument Generator::argument(char kind) {
       return number(hostile ? random_.of(kBoundaries) : random_.below(ABI_SIGNAL_COUNT + 1));
     case 'q':
       return entry('N');
+    case 'y':
+      return entry('Y');
+    case 'Q':  // a buffer that threads share; the first three contain ids of threads
+      return hostile ? argument('w') : Argument{'B', random_.below(4)};
+    case 'Z':
+      return number(random_.of(kFutexValues));
     case 'u':
       return number(random_.of(kUsers));
     case 'h':
@@ -239,11 +257,11 @@ Call Generator::call() {
   while (at >= type->weight) at -= type++->weight;
   Call made{.number = type->number, .arguments = {}};
   for (const char kind : type->kinds) made.arguments.push_back(argument(kind));
-  // What a mapping may take is bounded.
+  // Bound the size of mappings.
   if (type->number == ABI_SYS_mmap || type->number == ABI_SYS_munmap)
     made.arguments[1] = number(random_.of(kSizes));
   const uint64_t which = made.arguments.size() > 1 ? made.arguments[1].value : 0;
-  // Locks are structures; some requests of terminals take a number.
+  // Calls of fcntl for locks take a structure; some requests of ioctl for terminals take a number.
   if (type->number == ABI_SYS_fcntl && which >= ABI_F_GETLK && which <= ABI_F_SETLKW)
     made.arguments[2] = structure('F');
   if (type->number == ABI_SYS_ioctl && (which == ABI_TCFLSH || which == ABI_TCXONC))
@@ -266,7 +284,7 @@ void Generator::change(Program& program) {
       if (calls.size() > 1)
         calls.erase(calls.begin() + static_cast<long>(random_.below(calls.size())));
       break;
-    case 1: {  // a part of another one goes in
+    case 1: {  // insert calls of another program
       const Program& other = random_.of(corpus_);
       const size_t from = random_.below(other.calls.size());
       const size_t count = 1 + random_.below(other.calls.size() - from);
@@ -297,7 +315,7 @@ Program Generator::next(uint32_t uid) {
   if (random_.one_in(4)) {
     program = fresh();
   } else {
-    // What was kept last is what is understood least.
+    // Half of the programs are chosen among the 50 newest, which have been varied least.
     const size_t newest = std::min<size_t>(corpus_.size(), 50);
     program = random_.one_in(2) ? random_.of(corpus_)
                                 : corpus_[corpus_.size() - 1 - random_.below(newest)];

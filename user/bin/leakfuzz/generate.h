@@ -1,4 +1,5 @@
-// Makes programs: at random, or by changing one that has reached something new before.
+// Makes programs (program.h) for the fuzzer: at random, or by changing a program that has reached
+// new places in the kernel's code (execute.h).
 #pragma once
 
 #include <vector>
@@ -10,8 +11,9 @@ class Generator {
  public:
   explicit Generator(uint64_t seed);
 
+  // Makes a program that runs as user `uid`.
   Program next(uint32_t uid);
-  // It has reached what no program before it had.
+  // Adds a program that has reached new places to the corpus.
   void keep(const Program& program);
   size_t kept() const { return corpus_.size(); }
 
@@ -21,7 +23,7 @@ class Generator {
 
   Call call();
   Argument argument(char kind);
-  Argument structure(char kind);  // of those of pool_structures
+  Argument structure(char kind);  // a random entry of pool_structures(kind)
   Argument number(uint64_t value) { return {.pool = 0, .value = value}; }
   Argument entry(char pool);
   Program fresh();

@@ -1,4 +1,4 @@
-// leakfuzz: random system calls, with what they leave behind looked at.
+// leakfuzz: makes random system calls, and looks for objects that they leak.
 //
 //   leakfuzz fuzz [seed=N] [seconds=N] [workers=N] [uids=0,65534]
 //   leakfuzz play [traced] [workers=N] [rounds=N] PROGRAM… | -f FILE
@@ -6,25 +6,28 @@
 //   leakfuzz run [workers=N] PROGRAM… | -f FILE
 //   leakfuzz c PROGRAM…
 //
-// `fuzz` makes programs (program.h) and runs them in batches, each batch as one of the users in
-// turn; every third is traced. After a batch the system is cleaned up and looked at: has a live
-// count risen, does an identity of the tracer not hold, is there a process that cannot be killed?
-// A count that has risen is believed when it rises again as the batch is run again. `play` runs
-// programs, one of more lines "UID CALL; CALL …", in rounds, and looks in the same way.
+// `fuzz` makes programs (program.h) and runs them in batches. A batch runs as one user, and the
+// next batch as the next user of `uids`. Every third batch is traced. After a batch it cleans the
+// system up and checks it: has a live count risen, is an identity of the tracer broken (rest.h), is
+// there a process that cannot be killed? If a count has risen, the batch is run again, up to twice;
+// it is a leak if counts rise both times. In the first batches a rise is no finding.
 //
-// `each` plays several lists of programs, `PROGRAM | PROGRAM …` each, one after the other, says
-// `try N` before each, and ends with the first in which something is found. `run` runs programs
-// once and looks at nothing: for `make leaktest`, which looks itself. `c` prints programs as one in
-// C.
+// `play` runs programs, one or more lines "UID CALL; CALL …", in rounds with these checks. It is a
+// leak if counts rise in each round but the first.
 //
-// Standard output is the log that the host follows (scripts/leakfuzz): each program stands there
-// before it runs, so that it can be played again whatever becomes of the machine.
+// `each` takes several lists of programs, each written `PROGRAM | PROGRAM …`. For each list it
+// prints `try N` and plays the list; it ends with the first list that has a finding. `run` runs
+// programs once without checks, for `make leaktest`, which makes its own checks. `c` prints
+// programs as one C program.
+//
+// Standard output is the log that the host follows (scripts/leakfuzz): each program is logged
+// before it runs, so that it can be replayed even if the machine dies.
 //
 //   batch N traced|plain   run PROGRAM   rest calls N places N kept N
 //   rose LINE   again      found leak|identity|hang LINE           nothing found
 //
-// Status 0: nothing was found; 1: something was; 2: it cannot be said. For root only, and for a
-// system that is thrown away: all of #tmp is removed.
+// Status 0: no finding; 1: a finding; 2: the check failed. For root only, and only for a disposable
+// system: it removes all of #tmp.
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,14 +50,15 @@ namespace {
 
 constexpr size_t kBatch = 96;  // programs
 constexpr unsigned kTracedEvery = 3;
-constexpr unsigned kWarmUp = 4;  // batches in which what is made once may be made
-// A count that rises in so many batches and never falls is a leak, though not each batch repeats
-// it.
+constexpr unsigned kWarmUp = 4;  // batches in which one-time allocations may happen
+// A count that rises in this many batches and never falls is a leak, even if it does not rise when
+// a batch is run again.
 constexpr unsigned kRises = 6;
-// The page arena has a slab more or less at times: it has risen when it has never had so much.
+// This count varies with the number of slabs. It has risen only if it is above its highest value so
+// far.
 constexpr const char* kSways = "bytes in pages";
 
-// One write for a line: what follows may be the end.
+// Writes a line with one system call, since the machine may die right after it.
 void say(const std::string& line) {
   const std::string whole = line + "\n";
   for (size_t done = 0; done < whole.size();) {
@@ -64,7 +68,8 @@ void say(const std::string& line) {
   }
 }
 
-// Why a process that cannot be killed does not go on: its state and times, and all stacks.
+// Prints what is known about a process that cannot be killed: its /proc/PID/stat, and the kernel
+// stacks of all tasks.
 void tell_about(int pid) {
   for (const std::string& path :
        {"/proc/" + std::to_string(pid) + "/stat", std::string("#debug/stacks")}) {
@@ -92,14 +97,15 @@ class Fuzzer {
   bool fuzz();
   bool play(const std::vector<Program>& programs);
   bool each(const std::vector<std::vector<Program>>& lists);
-  // Without a look.
+  // Runs programs without checks.
   bool just_run(const std::vector<Program>& programs);
 
  private:
   using Programs = std::vector<Program>;
-  // Runs the programs, cleans up, looks. False if something was found, which has been said.
+  // Runs the programs, cleans up, checks. Returns false after a finding, which it prints.
   bool run(const Programs& programs, bool traced, bool log);
-  // The same with the counts: what has risen against `counts_`, which becomes what is now.
+  // Calls run(), then counts. `rises` gets the counts that are above those in `counts_`, and
+  // `counts_` gets the new counts.
   bool run_and_count(const Programs& programs, bool traced, bool log,
                      std::vector<std::string>& rises);
   bool believe(const Programs& programs, bool traced, const std::vector<std::string>& rises);
@@ -110,8 +116,10 @@ class Fuzzer {
   Generator generator_;
   bool learning_ = false;
   Counts counts_;
-  uint64_t last_pages_ = 0;                // kSways as it was at the last look
-  std::map<std::string, unsigned> rises_;  // by name: how often one was not repeated
+  uint64_t last_pages_ = 0;  // count of kSways at the last check
+  // For each count: the number of batches in which the count rose, while a second or third run of
+  // the batch raised no count. An entry is erased when its count falls.
+  std::map<std::string, unsigned> rises_;
 };
 
 bool Fuzzer::run(const Programs& programs, bool traced, bool log) {
@@ -145,7 +153,7 @@ bool Fuzzer::run_and_count(const Programs& programs, bool traced, bool log,
   Counts now = rest_.counts();
   rises = risen(counts_, now);
   if (!rises.empty()) {
-    // What only takes its time is not risen at the second look.
+    // Some frees are delayed: waits for them, and counts again.
     sleep_milliseconds(100);
     now = rest_.counts();
     rises = risen(counts_, now);
@@ -159,7 +167,9 @@ bool Fuzzer::run_and_count(const Programs& programs, bool traced, bool log,
   return true;
 }
 
-// Something has risen: does it rise again, twice, with the same programs?
+// Called after a batch in which the counts `rises` rose. Runs its programs again, up to twice. If
+// counts rise both times, or one of `rises` has risen in kRises batches, prints the risen counts as
+// a leak. Returns false after this or another finding.
 bool Fuzzer::believe(const Programs& programs, bool traced, const std::vector<std::string>& rises) {
   for (const std::string& line : rises) say("rose " + line);
   std::vector<std::string> again;
@@ -177,7 +187,8 @@ bool Fuzzer::believe(const Programs& programs, bool traced, const std::vector<st
   return false;
 }
 
-// Is a leak found that is there on purpose? What it leaks is there from now on.
+// Leaks an object in each of three rounds, to prove that the checks find a leak. Returns true if
+// they do. The leaked objects are not freed.
 bool Fuzzer::awake() {
   const Programs leak{*parse_program("0 open W0 L0 0 0; close 3")};
   counts_ = rest_.counts();
@@ -195,7 +206,7 @@ bool Fuzzer::awake() {
 
 bool Fuzzer::fuzz() {
   const uint64_t end = milliseconds() + options_.seconds * 1000;
-  if (!awake()) throw std::runtime_error("a leak that is there on purpose is not found");
+  if (!awake()) throw std::runtime_error("the planted leak is not found");
   learning_ = true;
   counts_ = rest_.counts();
   for (unsigned batch = 0; milliseconds() < end; batch++) {
@@ -206,7 +217,8 @@ bool Fuzzer::fuzz() {
     for (size_t i = 0; i < kBatch; i++) programs.push_back(generator_.next(uid));
     std::vector<std::string> rises;
     if (!run_and_count(programs, traced, true, rises)) return false;
-    if (executor_.places() == 0) throw std::runtime_error("the kernel tells no places: #coverage");
+    if (executor_.places() == 0)
+      throw std::runtime_error("the kernel reports no places: #coverage");
     if (batch >= kWarmUp && !rises.empty() && !believe(programs, traced, rises)) return false;
     say("rest calls " + std::to_string(executor_.calls()) + " places " +
         std::to_string(executor_.places()) + " kept " + std::to_string(generator_.kept()));
@@ -273,7 +285,7 @@ std::vector<uint32_t> users(const std::string& text) {
   return uids;
 }
 
-// Whether `word` is one; sets it.
+// Returns true if `word` is an option, and sets it.
 bool option(const std::string& word, Options& options) {
   const size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);
@@ -298,7 +310,7 @@ bool option(const std::string& word, Options& options) {
   return true;
 }
 
-constexpr std::string_view kBetween = " | ";  // programs of one list
+constexpr std::string_view kBetween = " | ";  // separates the programs of a list
 
 int run(const std::vector<std::string>& words) {
   static const std::vector<std::string> kCommands{"fuzz", "play", "each", "run", "c"};
@@ -306,8 +318,8 @@ int run(const std::vector<std::string>& words) {
     usage("fuzz, play, each, run or c?");
   const std::string& command = words[0];
   Options options;
-  std::vector<Program> programs;            // all
-  std::vector<std::vector<Program>> lists;  // the same by line
+  std::vector<Program> programs;            // all programs
+  std::vector<std::vector<Program>> lists;  // the programs of each line
   const auto add = [&](std::string_view line) {
     if (line.empty()) return;
     lists.emplace_back();
@@ -328,7 +340,7 @@ int run(const std::vector<std::string>& words) {
     else
       add(words[i]);
   }
-  if (getuid() != 0) usage("it is root's");
+  if (getuid() != 0) usage("only root can run it");
   if (command != "fuzz" && programs.empty()) usage("no program");
   make_pools();
   if (command == "c") {

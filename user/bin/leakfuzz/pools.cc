@@ -1,5 +1,6 @@
 #include "pools.h"
 
+#include <stele.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,7 +9,6 @@
 #include <iterator>
 
 #include "abi/syscall.h"
-#include "raw.h"
 
 extern "C" void leakfuzz_sigreturn();
 asm("leakfuzz_sigreturn: movl $49, %eax; syscall; hlt");
@@ -19,7 +19,7 @@ namespace {
 using std::string_view;
 using namespace std::string_view_literals;
 
-// 255 and 256 characters, and a path longer than any.
+// File names of 255 and 256 characters, a long path, and a path longer than the limit.
 #define X16(s) s s s s s s s s s s s s s s s s
 constexpr char kName255[] = "/tmp/fuzz/" X16("0123456789abcde") "0123456789abcde";
 constexpr char kName256[] = "/tmp/fuzz/" X16("0123456789abcdef");
@@ -130,8 +130,8 @@ constexpr string_view kPaths[] = {"/tmp/fuzz",
 constexpr string_view kPlaces[] = {"/tmp/fuzz/a", "/tmp/fuzz/b", "/tmp/fuzz/a/a", "/tmp/fuzz/d",
                                    "/tmp/fuzz/x"};
 
-// Of symbolic links: the first kInside lead nowhere but into #tmp, so that no bind of root's that
-// follows them changes every other process's world.
+// Targets of symbolic links. Root gets only the first kInside of them, which lead into #tmp, so
+// that a bind through such a link does not change the namespace of other processes.
 constexpr string_view kTargets[] = {"/tmp/fuzz/a",
                                     "/tmp/fuzz/b",
                                     "/tmp/fuzz/a/a",
@@ -160,7 +160,7 @@ constexpr size_t kInside = 13;
 
 constexpr string_view kLeaks[] = {"#debug/leaky/leak"};
 
-// What control files take, what is not quite that, and what may be executed.
+// Data to write: valid and almost valid commands for control files, and contents of programs.
 constexpr char kElf[] =
     "\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\2\0\76\0\1\0\0\0\0\0\100\0\0\0\0\0\100\0\0\0\0\0\0\0"
     "\0\0\0\0\0\0\0\0\0\0\0\0\100\0\70\0\1\0\0\0\0\0\0\0"
@@ -209,7 +209,7 @@ constexpr string_view kData[] = {"x",
                                  "%s%n\377\1",
                                  "limit 1x\n"};
 
-// Structures of each kind, one kind after the other.
+// The entries of pool S, in this order.
 struct Structures {
   abi_sigaction actions[8];
   abi_timespec times[6];
@@ -223,10 +223,11 @@ struct Structures {
   abi_stack stacks[3];
   abi_rlimit limits[4];
   abi_flock locks[5];
+  abi_thread threads[6];
 };
 Structures structures;
 
-constexpr size_t kStructures = 8 + 6 + 4 + 2 + 2 + 4 + 4 + 4 + 3 + 4 + 5, kVectors = 7;
+constexpr size_t kStructures = 8 + 6 + 4 + 2 + 2 + 4 + 4 + 4 + 3 + 4 + 5 + 6, kVectors = 7;
 char hello[] = "hello", empty[] = "", truth[] = "true", shell[] = "sh", dash_c[] = "-c",
      script[] = "exit 3";
 char* vectors[kVectors - 2][4] = {
@@ -236,21 +237,27 @@ char* vectors[kVectors - 2][4] = {
     {nullptr},
     {hello, reinterpret_cast<char*>(0x4141414141414141), nullptr},
 };
-char* endless[12000];  // more than the arguments of a program may be
+char* endless[12000];  // more arguments than a program may have
 
 constexpr size_t kBufferSize = 128 << 10;
 char buffers[4][kBufferSize] __attribute__((aligned(4096)));
-constexpr size_t kBuffers = 6;  // with two addresses inside of them
+constexpr size_t kBuffers = 6;  // the four buffers, and an address inside each of the first two
+
+// The last three entries of pool Y: the caller, no thread, a kernel task (id 1).
+constexpr size_t kThreads = kThreadsToMake + 3;
+// Bytes. A thread's FS base points to the last 16 bytes of its stack.
+constexpr size_t kStackSize = 16 << 10;
+char thread_stacks[kThreadsToMake][kStackSize] __attribute__((aligned(16)));
 
 constexpr size_t kAddresses = 8;
 constexpr uint64_t kMapBase = 0x20000000;
 
-char* last_page = nullptr;  // with nothing behind it
+char* last_page = nullptr;  // nothing is mapped after this page
 char* read_only = nullptr;
 constexpr uint64_t kHostile[] = {
     0,
     1,
-    0x10000000000,   // nothing there
+    0x10000000000,   // not mapped
     0x7ffffffff000,  // above user space
     0x7fffffffffff,
     0x800000000000,  // not canonical
@@ -276,9 +283,9 @@ enum Process : uint64_t {
   kProcesses
 };
 
-// A handler of signals, which also makes a call.
+// The signal handler in structures.actions[]. It makes a system call.
 void on_signal(int) {
-  raw_call(ABI_SYS_getppid);
+  STELE_CALL(getppid);
 }
 
 uint64_t address_of(const void* pointer) {
@@ -301,12 +308,13 @@ Bytes structure(size_t index) {
   if ((index -= 4) < 4) return whole(structures.events[index]);
   if ((index -= 4) < 3) return whole(structures.stacks[index]);
   if ((index -= 3) < 4) return whole(structures.limits[index]);
-  return whole(structures.locks[index - 4]);
+  if ((index -= 4) < 5) return whole(structures.locks[index]);
+  return whole(structures.threads[index - 5]);
 }
 
 uint64_t process(size_t index, const Caller& caller) {
-  const int self = raw_call(ABI_SYS_getpid);
-  // Root's reach the fuzzer.
+  const int self = STELE_CALL(getpid);
+  // As root, signals to kParent or kAll would reach the fuzzer itself.
   if (caller.uid == 0 && (index == kParent || index == kAll)) index = kSelf;
   switch (index) {
     case kSelf:
@@ -324,10 +332,22 @@ uint64_t process(size_t index, const Caller& caller) {
     case kInit:
       return 1;
     case kParent:
-      return static_cast<uint64_t>(raw_call(ABI_SYS_getppid));
+      return static_cast<uint64_t>(STELE_CALL(getppid));
     default:
       return static_cast<uint64_t>(-1);
   }
+}
+
+// Returns the thread id for an entry of pool Y. The kernel has written the ids of a program's
+// threads to the first buffers.
+uint64_t thread(size_t index) {
+  if (index < kThreadsToMake) {
+    uint32_t id;
+    memcpy(&id, buffers[index], sizeof id);
+    return id;
+  }
+  if (index == kThreadsToMake) return static_cast<uint64_t>(STELE_CALL(gettid));
+  return index == kThreadsToMake + 1 ? UINT32_MAX : 1;
 }
 
 uint64_t hostile(size_t index) {
@@ -370,6 +390,8 @@ size_t pool_size(char pool) {
       return kAddresses;
     case 'N':
       return kProcesses;
+    case 'Y':
+      return kThreads;
     case 'W':
       return 1;
     default:
@@ -401,6 +423,8 @@ PoolRange pool_structures(char kind) {
       return {34, 3};
     case 'U':
       return {37, 4};
+    case 'H':
+      return {46, std::size(structures.threads)};
     default:
       return {41, 5};
   }
@@ -468,6 +492,19 @@ void make_pools() {
       {.type = -1, .whence = 3, .start = INT64_MAX, .length = INT64_MAX, .pid = 0},
   };
   memcpy(structures.locks, locks, sizeof locks);
+  for (size_t i = 0; i < std::size(structures.threads); i++) {
+    char* const stack = thread_stacks[i % kThreadsToMake];
+    char* const tls = stack + kStackSize - 16;
+    structures.threads[i] = {.entry = address_of(empty),  // set_thread_entry() sets the real one
+                             .argument = i,
+                             .stack = address_of(tls - 8),
+                             .tls = address_of(tls),
+                             .id = address_of(buffers[i % kThreadsToMake]),
+                             .unblocked = 0};
+  }
+  structures.threads[kThreadsToMake].id = kHostile[3];
+  structures.threads[kThreadsToMake + 1].entry = kHostile[4];
+  structures.threads[kThreadsToMake + 2].stack = 0;
   for (char*& text : endless) text = hello;
   const auto map = [](size_t size, int protection) {
     return static_cast<char*>(mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -499,9 +536,35 @@ uint64_t pool_value(char pool, size_t index, const Caller& caller) {
       return hostile(index);
     case 'W':
       return static_cast<uint64_t>(ABI_AT_FDCWD);
+    case 'Y':
+      return thread(index);
     case 'A':
-      return index == 0 ? 0 : kMapBase + (index - 1) * 0x1800;  // of some the page is not whole
+      return index == 0 ? 0 : kMapBase + (index - 1) * 0x1800;  // some are not aligned to a page
     default:
       return process(index, caller);
   }
+}
+
+abi_thread* pool_thread(const Argument& argument, size_t* number) {
+  const size_t first = pool_structures('H').first;
+  if (argument.pool != 'S' || argument.value < first || argument.value >= first + kThreadsToMake)
+    return nullptr;
+  *number = argument.value - first;
+  return &structures.threads[*number];
+}
+
+void set_thread_entry(void (*entry)(uint64_t argument)) {
+  for (size_t i = 0; i < kThreadsToMake; i++)
+    structures.threads[i].entry = reinterpret_cast<uint64_t>(entry);
+}
+
+size_t pool_stack_at(uint64_t address) {
+  const uint64_t first = address_of(thread_stacks);
+  return address >= first && address < first + sizeof thread_stacks
+             ? (address - first) / kStackSize + 1
+             : 0;
+}
+
+size_t pool_stack_offset(uint64_t address) {
+  return (address - address_of(thread_stacks)) % kStackSize;
 }

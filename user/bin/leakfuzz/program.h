@@ -1,8 +1,8 @@
-// Programs: what the fuzzer makes, logs, and runs.
+// Programs, which the fuzzer makes, logs, and runs.
 //
-// A program is a list of system calls with their arguments. An argument is a number, or an entry of
-// a pool (pools.h): paths, buffers and the like are named, not built, so that a program is one line
-// of text, means the same in the next guest, and can reach only what the pools have:
+// A program is a list of system calls with their arguments. An argument is a number, or the name of
+// an entry in a pool (pools.h) of paths, buffers and so on. So a program is one line of text, does
+// the same in each guest, and can use only paths and memory of the pools:
 //
 //     open P3 2 0; write 3 D1 40; close 3
 //
@@ -16,7 +16,7 @@
 #include <vector>
 
 struct Argument {
-  char pool = 0;  // its letter; 0: a number
+  char pool = 0;  // letter of the pool; 0: the argument is a number
   uint64_t value = 0;
 
   bool operator==(const Argument&) const = default;
@@ -36,6 +36,6 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// The line "UID call; call …", and back; nothing if it is none.
+// Convert a program to the line "UID call; call …", and back; nothing if the line is no program.
 std::string text_of(const Program& program);
 std::optional<Program> parse_program(std::string_view line);

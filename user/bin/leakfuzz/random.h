@@ -1,4 +1,4 @@
-// Pseudo-random numbers from a seed (xorshift64*, Vigna 2016): the same on every run.
+// Pseudo-random numbers (xorshift64*, Vigna 2016). Equal seeds give equal numbers in each run.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class Random {
     state_ ^= state_ >> 27;
     return state_ * 0x2545f4914f6cdd1d;
   }
-  // Below `n`, which is not 0.
+  // Returns a number below `n`, which is not 0.
   size_t below(size_t n) { return static_cast<size_t>((word() >> 33) % n); }
   bool one_in(size_t n) { return below(n) == 0; }
   template <typename List>

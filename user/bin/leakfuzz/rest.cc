@@ -22,10 +22,12 @@
 namespace {
 
 constexpr const char* kCtl = "#mem/kmemtrace/ctl";
-constexpr unsigned kKills = 180, kQuickKills = 20;  // in ten seconds; the first come quickly
-constexpr unsigned kMostBinds = 1000;               // at one place
+// The most rounds of kills, which take about ten seconds. The pauses between the first kQuickKills
+// rounds are short.
+constexpr unsigned kKills = 180, kQuickKills = 20;
+constexpr unsigned kMostBinds = 1000;  // binds that are removed at one path, at most
 
-// The number behind `key` at the beginning of a line.
+// Returns the number that follows `key` at the beginning of a line of a file.
 uint64_t number_in(const std::string& path, std::string_view key) {
   uint64_t number = 0;
   read_lines(path, [&](std::string_view line) {
@@ -34,7 +36,8 @@ uint64_t number_in(const std::string& path, std::string_view key) {
   return number;
 }
 
-// A command that the tracer must take: `attempts` times, when it may be too early.
+// Gives a command that the tracer must accept. Makes up to `attempts` attempts, for commands that
+// may fail while the system is not yet at rest.
 void command(const char* text, unsigned attempts = 1) {
   int error;
   do {
@@ -43,23 +46,31 @@ void command(const char* text, unsigned attempts = 1) {
   if (error) throw std::runtime_error(std::string(kCtl) + ": " + text + ": " + strerror(error));
 }
 
-// One that root's programs may have given before.
+// Gives a command and ignores its error: a program of root may have given it before.
 void try_command(const char* text) {
   write_command(kCtl, text);
 }
 
-// Bytes of this process's memory, which grows with what it has found out.
+// Bytes of this process's memory, which grows with the programs and places that it has found.
 uint64_t own_bytes() {
   return number_in("/proc/self/status", "VmRSS:") << 10;
 }
 
-// Bytes that the kernel never gives back: page tables where kernel stacks have been.
+// Bytes that the kernel never frees: page tables of former kernel stacks.
 uint64_t table_bytes() {
   return number_in("#mem/free", "kernel_tables ");
 }
 
-// Nothing is bound at `path` any more. A symbolic link that a program has left there is not
-// followed: where it leads to, root's world is bound.
+// Bytes of the page cache. It holds pages of files that programs, this one among them, map.
+uint64_t file_bytes() {
+  return number_in("#mem/free", "file_pages ");
+}
+bool is_of_page_cache(std::string_view name) {
+  return name == "cached_page" || name == "cached_file";
+}
+
+// Removes all binds at `path`. If a program has left a symbolic link there, does nothing, since the
+// link's target may have binds of the system.
 void uncover(const std::string& path) {
   for (unsigned i = 0; i < kMostBinds; i++) {
     struct stat at;
@@ -68,7 +79,7 @@ void uncover(const std::string& path) {
   }
 }
 
-// Everything below `path`, with what is bound there.
+// Removes all files below `path`, and all binds on them.
 void empty(const std::string& path) {
   DIR* const directory = opendir(path.c_str());
   if (!directory) return;
@@ -106,7 +117,7 @@ int Rest::clean_up() {
     if (attempt == kKills) return left;
     sleep_milliseconds(attempt < kQuickKills ? 2 : 60);
   }
-  // A place may have been made, bound over, and bound over again from inside.
+  // First removes the binds at all paths of pool T. A bind can cover files, and further binds.
   for (size_t i = 0; i < pool_size('T'); i++) uncover(std::string(pool_path('T', i)));
   empty("#tmp");
   mkdir("/tmp/fuzz", 0777);
@@ -195,11 +206,12 @@ Counts Rest::counts() {
     if (sscanf(line.c_str(), "%63s %c %lu %lu %lu %lu %*u %*u %15s", name, &type, &size, &total,
                &allocated, &live, traced) < 6)
       return;
+    if (is_of_page_cache(name)) return;
     if ((type == 'S' && strcmp(traced, "never") != 0) || type == 'R') counts[name] = live;
     if (type == 'A' && strcmp(name, "base") != 0 && strcmp(name, "page") != 0) counts[name] = live;
     if (type == 'A' && strcmp(name, "page") == 0) pages = allocated;
   });
-  counts["bytes in pages"] = pages - own_bytes() - table_bytes();
+  counts["bytes in pages"] = pages - own_bytes() - table_bytes() - file_bytes();
   return counts;
 }
 

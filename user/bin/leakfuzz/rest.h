@@ -1,4 +1,4 @@
-// The system at rest: what programs have left is removed, then it is looked at.
+// The system at rest: removes the remains of programs, then counts live objects.
 #pragma once
 
 #include <cstdint>
@@ -7,24 +7,28 @@
 #include <string>
 #include <vector>
 
-// Live objects of every cache, what is live of every arena, and the bytes of pages that nothing of
-// these has, by name.
+// Counts by name: the live objects of every cache that can be traced, except those of the page
+// cache; the live references of every kind; and the live allocations of every arena but `base` and
+// `page`. "bytes in pages" is the allocated bytes of the arena `page`, less this process's memory,
+// the page tables of former kernel stacks, and the page cache.
 using Counts = std::map<std::string, uint64_t>;
 
 class Rest {
  public:
-  // What runs now is not the programs'. Makes /tmp/fuzz.
+  // Stores the PIDs of the running processes, which clean_up() spares. Makes /tmp/fuzz.
   Rest();
 
-  // Ends the processes that programs have left, takes away what they have bound and put into #tmp,
-  // and makes /tmp/fuzz anew. Returns the PID of a process that cannot be killed, or 0.
+  // Ends the processes that programs have left, removes the programs' binds and all files in #tmp,
+  // and makes /tmp/fuzz again. Returns the PID of a process that cannot be killed, or 0.
   int clean_up();
-  // All traces are started, or stopped and forgotten.
+  // start_traces() starts all traces, reset_traces() stops and resets them.
   void start_traces();
   void reset_traces();
-  // What does not hold in the dump of all traces, as text.
+  // Stops the traces and checks the identities of their dump: equations between the counters of a
+  // source, for example seen = recorded + dropped + filtered. Returns a line for each equation that
+  // does not hold.
   std::vector<std::string> broken_identities();
-  // Once the caches have come to rest.
+  // Waits until the caches are at rest, and counts.
   Counts counts();
 
  private:
@@ -33,5 +37,5 @@ class Rest {
   std::map<int, bool> known_;
 };
 
-// "chan was 12, is 13": what has risen.
+// Returns the risen counts: "chan was 12, is 13".
 std::vector<std::string> risen(const Counts& before, const Counts& after);

@@ -8,7 +8,8 @@
 
 namespace {
 
-// Its live objects say what is cached, not what anybody has.
+// True for the allocator's own caches: their live objects vary with the free objects that the
+// allocator has cached.
 bool is_the_allocator_s(const std::string& name) {
   return name.starts_with("kmem_slab") || name.starts_with("kmem_bufctl") ||
          name.starts_with("kmem_hash") || name.starts_with("kmem_magazine") ||

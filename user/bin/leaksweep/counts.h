@@ -1,4 +1,4 @@
-// What is live in the kernel's caches and arenas, from #mem/kmemstat.
+// Live counts of the kernel's caches and arenas, from #mem/kmemstat.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@ struct Count {
   int64_t objects = 0;
   int64_t bytes = 0;
 };
-// By the name of the cache or arena. Of an arena what its direct callers have.
+// For each cache or arena, by name: its live objects and bytes. For an arena these are only the
+// allocations of its direct callers.
 using Counts = std::map<std::string, Count>;
 
-// Lets the kernel come to rest and counts. What the allocator keeps for itself (slabs, magazines,
-// quantum caches) is left out. std::runtime_error if the kernel does not come to rest or cannot be
-// read.
+// Waits until the kernel is at rest, and counts. The allocator's own caches (slabs, magazines,
+// quantum caches) are left out. std::runtime_error if the kernel does not come to rest, or its
+// counts cannot be read.
 Counts counts_at_rest();
 
-// What has more objects, or more bytes, in `after`, and how many more. What has come since is there
-// whole.
+// The sources that have more objects or bytes in `after` than in `before`, with the differences. A
+// source that is not in `before` counts in full.
 Counts rises(const Counts& before, const Counts& after);
-// Those of `some` that are in `others` too, with the numbers of `some`.
+// The entries of `some` whose names are in `others`, too.
 Counts both(const Counts& some, const Counts& others);

@@ -1,30 +1,34 @@
 // leaksweep [--share I/J] [--from K.N] [--limit SECONDS] COMMAND: the guest's half of `make
-// leaksweep` (docs/testing.md), which shows in tables and names what this program finds.
+// leaksweep` (docs/testing.md), which turns this program's output into tables with names.
 //
-// It writes lines to standard output, numbers of processes and allocations (K and N) from 1 on:
+// It writes lines to standard output. K is the number of a process of the command, N the number of
+// an allocation that this process makes in the kernel; both are counted from 1:
 //
-//   leaksweep clean STATUS PROCESSES PID  the command's, after the runs without failures; and this
-//                                      program's own
-//   leaksweep grows NAME OBJECTS BYTES the runs without failures leave something, each of them; the
-//                                      sweep ends here
+//   leaksweep clean STATUS PROCESSES PID  the runs without failures are done: the command's status
+//                                      and number of processes, and leaksweep's PID
+//   leaksweep grows NAME OBJECTS BYTES this count rises in each run without failures; the sweep
+//                                      ends here
 //   leaksweep try K N                  allocation N of process K is going to fail
-//   leaksweep passed K N               process K has fewer than N
-//   leaksweep cut K N                  whether it has more is not known: allocation N did not come,
-//                                      and processes were killed
-//   leaksweep hung K N                 it failed, and processes were killed
-//   leaksweep stuck K N                the command then did not end without a failure either
-//   leaksweep leak K N                 counts rise each time it fails: `rise`, `failed`, `frame`
-//                                      and, the first time, `dump` lines follow
-//   leaksweep once K N                 counts rose, and did not with the next failure: `rise` lines
-//   leaksweep unrepeated K N           counts rose, and it could not be made to fail again: `rise`
-//                                      lines
-//   leaksweep rise NAME OBJECTS BYTES
-//   leaksweep failed SOURCE SIZE PID PROCESS
-//   leaksweep frame ADDRESS            of the stack of the allocation that failed
-//   leaksweep dump SIZE                so many bytes follow, a #mem/tracedump of what has risen
+//   leaksweep passed K N               process K makes fewer than N allocations
+//   leaksweep cut K N                  processes were killed before allocation N came; process K
+//                                      may make N allocations or more
+//   leaksweep hung K N                 allocation N failed, and then processes were killed
+//   leaksweep stuck K N                allocation N failed; processes of the next run, which had no
+//                                      failure, were killed
+//   leaksweep leak K N                 counts rise each time allocation N fails: `rise`, `failed`,
+//                                      `frame` and, for a stack not seen before, `dump` follow
+//   leaksweep once K N                 counts rose, but not with the next failure: `rise` lines
+//                                      follow
+//   leaksweep unrepeated K N           counts rose, but allocation N could not be made to fail
+//                                      again: `rise` lines follow
+//   leaksweep rise NAME OBJECTS BYTES  a count that rose, and by how much
+//   leaksweep failed SOURCE SIZE PID PROCESS  the cache or arena, bytes and process of the
+//                                      allocation that failed
+//   leaksweep frame ADDRESS            a return address in the stack of the allocation that failed
+//   leaksweep dump SIZE                SIZE bytes follow: a #mem/tracedump of the leaked objects
 //   leaksweep end
 //
-// Status 0, or 2 with a reason when the sweep could not be made.
+// The exit status is 0, or 2 with a reason on standard error if the sweep could not be made.
 #include <getopt.h>
 #include <malloc.h>
 
@@ -66,13 +70,13 @@ constexpr option kOptions[] = {{"help", no_argument, nullptr, 'h'},
                                {nullptr, 0, nullptr, 0}};
 
 struct Arguments {
-  Share share;
+  Stride share;
   Target from = {.process = 1};
-  uint64_t limit = 10;  // seconds
+  uint64_t limit = 10;  // seconds until a run is killed
   std::string command;
 };
 
-// Two numbers, from 1 on, with `between` in the middle.
+// Parses two numbers, each at least 1, with `between` in the middle.
 void parse_pair(const char* name, std::string_view text, char between, uint64_t& first,
                 uint64_t& second) {
   const std::size_t middle = text.find(between);
@@ -99,20 +103,20 @@ Arguments parse_arguments(int argc, char** argv) {
       case kLimit:
         arguments.limit = kLine.number("--limit", optarg, 1, kMostSeconds);
         break;
-      default:  // getopt_long has said what is wrong
+      default:  // getopt_long has printed the error
         std::cerr << kLine.usage;
         std::exit(2);
     }
   }
-  if (optind + 1 != argc) kLine.bad("one command is wanted");
+  if (optind + 1 != argc) kLine.bad("give one command");
   arguments.command = argv[optind];
   if (arguments.command.find_first_not_of(" \t\n") == arguments.command.npos)
     kLine.bad("the command is empty");
   return arguments;
 }
 
-// What this program takes later would show among the counts: its pages are there from now on, and
-// its heap only grows.
+// Later allocations of pages for this program would change the counts. So all its pages are
+// allocated now, and its heap never shrinks.
 void take_all_pages() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   touch_all_pages();

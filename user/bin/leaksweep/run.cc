@@ -21,9 +21,9 @@ namespace {
 using std::chrono::milliseconds, std::chrono::steady_clock;
 
 constexpr const char* kControl = "#debug/alloc";
-constexpr milliseconds kPause(1);      // between two looks
-constexpr milliseconds kGrace(1000);   // for what the shell leaves running
-constexpr milliseconds kDying(10000);  // for what was killed
+constexpr milliseconds kPause(1);      // between two calls of look()
+constexpr milliseconds kGrace(1000);   // time for which processes may outlive the shell
+constexpr milliseconds kDying(10000);  // time for killed processes to end
 
 [[noreturn]] void failed(const std::string& what) {
   throw std::runtime_error(what + ": " + std::strerror(errno));
@@ -40,9 +40,10 @@ void pause_a_little() {
   nanosleep(&time, nullptr);
 }
 
-// What the kernel knows of the last sweep (docs/devices.md); the PIDs of the processes that live
-// are returned. Until the child has given its order, the last sweep is that of the run before: each
-// look forgets what the one before it saw.
+// Reads from #debug/alloc the outcome of the last order to let an allocation fail
+// (docs/devices.md), and returns the PIDs of the live processes that the order covers. Until the
+// child has written its order, #debug/alloc shows the order of the previous run. So each call
+// overwrites what an earlier call has put into `outcome`.
 std::vector<pid_t> look(Outcome& outcome) {
   std::vector<pid_t> alive;
   outcome.failed = false;
@@ -82,7 +83,8 @@ Command::~Command() {
   for (const int file : {control_, nowhere_, refusal_[0], refusal_[1]}) close(file);
 }
 
-// In the child. All that it needs is there before the order.
+// Runs in the child. Memory that it needs is allocated before the order: from then on the kernel
+// counts this process's allocations.
 void Command::become(const std::string& order, bool loud) const {
   dup2(nowhere_, STDIN_FILENO);
   dup2(loud ? STDERR_FILENO : nowhere_, STDOUT_FILENO);
@@ -97,7 +99,7 @@ void Command::become(const std::string& order, bool loud) const {
   _exit(126);
 }
 
-// Until every process of the command has ended; whether that had to be helped.
+// Waits until every process of the command has ended; returns whether some had to be killed.
 bool Command::wait(pid_t child, Outcome& outcome) const {
   auto end = steady_clock::now() + limit_;
   bool child_lives = true, killed = false;

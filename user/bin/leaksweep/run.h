@@ -1,4 +1,4 @@
-// Runs of the command, in which one allocation of one of its processes fails, or none.
+// Runs the command with one failing kernel allocation in one of its processes, or with none.
 #pragma once
 
 #include <sys/types.h>
@@ -8,39 +8,41 @@
 #include <string>
 #include <vector>
 
-// Which allocation: number `allocation` of process `process`, both from 1 on. Processes are
-// numbered in the order in which they are forked; number 1 is the shell that runs the command.
+// The allocation that is to fail: number `allocation` of process `process`, both from 1 on.
+// Processes are numbered in the order in which they are forked; number 1 is the shell that runs the
+// command.
 struct Target {
-  uint64_t process = 0;  // 0: none fails
+  uint64_t process = 0;  // 0: no allocation fails
   uint64_t allocation = 0;
 
   bool operator==(const Target&) const = default;
 };
 
-// What has become of a run.
+// The outcome of a run.
 struct Outcome {
-  int status = 0;                   // of the command, as a shell gives it
-  uint64_t processes = 0;           // how many there were
-  bool hung = false;                // somebody had to be killed
-  bool failed = false;              // the allocation came, and failed; then:
-  std::string source;               // the cache or arena that was asked
-  uint64_t size = 0;                // bytes asked for
-  uint64_t pid = 0;                 // who asked
-  std::string name;                 // its process's name
+  int status = 0;                   // status of the command, as a shell gives it
+  uint64_t processes = 0;           // number of processes
+  bool hung = false;                // some process had to be killed
+  bool failed = false;              // the target was reached, and failed. Only then are these set:
+  std::string source;               // cache or arena of the failed allocation
+  uint64_t size = 0;                // requested bytes
+  uint64_t pid = 0;                 // the allocating process
+  std::string name;                 // name of the allocating process
   std::vector<std::string> frames;  // return addresses, innermost first, hexadecimal
 };
 
 class Command {
  public:
-  // A run that takes longer than `limit` is killed.
+  // The processes of a run are killed after the time `limit`, or a second after the end of the
+  // shell.
   Command(std::string text, std::chrono::milliseconds limit);
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
   ~Command();
 
-  // Returns when all processes of the command have ended. What the command writes is lost unless
-  // `loud`: then it comes out on standard error. std::runtime_error if there is no process for it,
-  // the kernel does not take the order, or a process cannot be killed.
+  // Returns when all processes of the command have ended. The command's output is discarded unless
+  // `loud`: then it goes to standard error. std::runtime_error if no process can be created, the
+  // kernel refuses the order, or a process cannot be killed.
   Outcome run(const Target& target, bool loud = false) const;
 
  private:
@@ -50,6 +52,6 @@ class Command {
 
   std::string text_;
   std::chrono::milliseconds limit_;
-  int control_, nowhere_;
-  int refusal_[2];  // the error number of an order that the kernel did not take
+  int control_, nowhere_;  // descriptors of #debug/alloc and #null/null
+  int refusal_[2];         // pipe from the child: errno, if the kernel refuses its order
 };

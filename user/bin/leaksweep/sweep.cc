@@ -10,11 +10,12 @@
 
 namespace {
 
-constexpr unsigned kMostClean = 12;  // runs without failures
-constexpr unsigned kQuiet = 2;       // of them the last, that must leave nothing
-constexpr unsigned kRepeats = 3;     // of a failure that left something
-constexpr unsigned kAttempts = 3;    // to repeat it
-constexpr uint64_t kNeighbours = 8;  // of an allocation, where it may be when there is a trace
+constexpr unsigned kMostClean = 12;  // the most runs without failures in warm_up()
+constexpr unsigned kQuiet = 2;       // warm_up() ends after so many runs in a row without a rise
+constexpr unsigned kRepeats = 3;     // repetitions of a failure that left something
+constexpr unsigned kAttempts = 3;    // attempts to repeat a failure once
+// Tracing can change the number of an allocation by at most this, up or down.
+constexpr uint64_t kNeighbours = 8;
 
 std::ostream& say(const char* word) {
   return std::cout << "leaksweep " << word;
@@ -33,7 +34,7 @@ std::string trace_of(const std::string& name) {
   return "#mem/kmemtrace/" + name;
 }
 
-// The traces of some caches and arenas, for as long as it lives.
+// Traces caches and arenas as long as the object exists.
 class Traces {
  public:
   explicit Traces(const Counts& sources) {
@@ -44,7 +45,7 @@ class Traces {
   Traces& operator=(const Traces&) = delete;
   ~Traces() { command("stop\nreset\n"); }
   bool any() const { return !names_.empty(); }
-  // What has been recorded; reading it is not.
+  // Stops the traces, so that reading is not recorded itself, and reads their records.
   std::string dump() const {
     command("stop\n");
     return read_file("#mem/tracedump");
@@ -58,7 +59,8 @@ class Traces {
   std::vector<std::string> names_;
 };
 
-// What was allocated at the same place may fail the same way again.
+// Identifies a leak by the failed allocation's stack and the names of the risen sources, so that
+// only the first of several equal leaks is traced.
 std::string key_of(const Outcome& outcome, const Counts& risen) {
   std::string key;
   for (const std::string& frame : outcome.frames) key += frame + ' ';
@@ -70,7 +72,9 @@ std::string key_of(const Outcome& outcome, const Counts& risen) {
 
 bool Sweep::warm_up() {
   Outcome outcome = command_.run({}, true);
-  command_.run({.process = 1, .allocation = 1});  // and what this program allocates for it
+  // In this run leaksweep allocates what it needs for a run with a failure, before counts are
+  // taken.
+  command_.run({.process = 1, .allocation = 1});
   base_ = counts_at_rest();
   Counts growing = base_;
   for (unsigned runs = 0, quiet = 0; quiet < kQuiet; runs++) {
@@ -91,7 +95,7 @@ bool Sweep::warm_up() {
   return true;
 }
 
-void Sweep::run(const Share& share, const Target& from) {
+void Sweep::run(const Stride& share, const Target& from) {
   for (Target target = from; target.process <= processes_; target.process++) {
     if (target.allocation == 0) target.allocation = share.first;
     while (try_one(target)) target.allocation += share.step;
@@ -99,8 +103,8 @@ void Sweep::run(const Share& share, const Target& from) {
   }
 }
 
-// False if the process makes fewer allocations, as far as is known: whoever was killed may have
-// been about to make more.
+// Lets one allocation fail. False if the process did not reach this allocation: it made fewer
+// allocations, or was killed before.
 bool Sweep::try_one(const Target& target) {
   say_target("try", target);
   const Outcome outcome = command_.run(target);
@@ -113,9 +117,10 @@ bool Sweep::try_one(const Target& target) {
   return true;
 }
 
-// Counts that rise with every failure at the same place accuse it. What rises only once is cached,
-// and what the next run without a failure takes away was the command's. If the same allocation
-// cannot be made to fail again, nobody knows.
+// Decides whether the failure leaks. It leaks if counts rise each time that an allocation with this
+// stack fails, and the next run without a failure does not undo the rise. Objects that the run
+// without a failure removes were left by the command, not by the kernel. Counts that rise only once
+// are cached objects. A failure that cannot be repeated is reported as unrepeated.
 void Sweep::judge(const Target& target, const Outcome& outcome) {
   Counts now = counts_at_rest();
   Counts risen = rises(base_, now);
@@ -147,12 +152,12 @@ void Sweep::judge(const Target& target, const Outcome& outcome) {
     say("dump") << ' ' << dump->size() << '\n' << *dump << std::flush;
 }
 
-// After a failure of `target`.
+// Runs the command without a failure. `target` is what failed in the run before.
 void Sweep::run_without_failure(const Target& target) const {
   if (command_.run({}).hung) say_target("stuck", target);
 }
 
-// Whether the same allocation can be made to fail once more.
+// Tries to make an allocation with the same number and stack fail once more. True if it failed.
 bool Sweep::fails_again(const Target& target, const Outcome& outcome) const {
   for (unsigned attempt = 0; attempt < kAttempts; attempt++) {
     const Outcome next = command_.run(target);
@@ -161,8 +166,10 @@ bool Sweep::fails_again(const Target& target, const Outcome& outcome) const {
   return false;
 }
 
-// A dump of what such a failure leaves behind; nothing if it cannot be had. Kernel stacks are not
-// reused while the page arena is traced: what a process allocates then may shift its numbers.
+// Repeats the failure with traces on. Returns a dump of the objects that the failure leaves, or
+// nothing if the failure cannot be repeated. While the page arena is traced, kernel stacks are not
+// reused, so a process makes more allocations, and their numbers shift. So neighbouring numbers are
+// tried, too, until an allocation with the same stack fails.
 std::optional<std::string> Sweep::trace(const Target& target, const Outcome& outcome,
                                         const Counts& risen) {
   std::optional<std::string> dump;

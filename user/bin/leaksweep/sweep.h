@@ -1,5 +1,5 @@
-// A sweep: the command is run once for each allocation of each of its processes, and each time
-// another one fails.
+// A sweep: the command runs once for each kernel allocation that its processes make, and each time
+// another one of these allocations fails.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@
 #include "counts.h"
 #include "run.h"
 
-// Every `step`-th allocation of a process, from number `first` on: several guests share a sweep.
-struct Share {
+// Selects every `step`-th allocation of a process, from number `first` on, so that several guests
+// can share a sweep.
+struct Stride {
   uint64_t first = 1;
   uint64_t step = 1;
 };
@@ -20,11 +21,13 @@ struct Share {
 class Sweep {
  public:
   explicit Sweep(const Command& command) : command_(command) {}
-  // Runs the command without failures until counts stay the same; prints `clean`. False, after
-  // `grows` lines, if they do not. std::runtime_error if the command does not end by itself.
+  // Runs the command without failures until counts stay the same; then prints `clean`. If counts
+  // keep rising, prints `grows` lines and returns false. std::runtime_error if the command does not
+  // end.
   bool warm_up();
-  // Tries all from `from` on. Prints what it does and finds, as leaksweep.cc says.
-  void run(const Share& share, const Target& from);
+  // Lets one allocation after the other fail, beginning with `from`. Prints its steps and findings
+  // (leaksweep.cc).
+  void run(const Stride& share, const Target& from);
 
  private:
   bool try_one(const Target& target);
@@ -35,7 +38,7 @@ class Sweep {
                                    const Counts& risen);
 
   const Command& command_;
-  Counts base_;                  // at rest, when nothing of the command is left
-  uint64_t processes_ = 0;       // of the command, without failures
-  std::set<std::string> known_;  // leaks that were traced
+  Counts base_;                  // counts at rest before the next failure
+  uint64_t processes_ = 0;       // number of processes in a run without failures
+  std::set<std::string> known_;  // keys of the leaks traced so far (key_of)
 };

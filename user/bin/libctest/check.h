@@ -1,11 +1,9 @@
-/* What the files of libctest share. */
+/* Shared by the files of libctest. */
 #pragma once
 
 #include <errno.h>
 
-/* Reports a check as a line of TAP. */
-#define CHECK(condition) check((condition), #condition, __LINE__)
-void check(int good, const char* what, int line);
+#include "testing/testing.h"
 
 /* Groups of checks in files of their own. */
 void library(void);  /* library.c: functions that need no more than memory */

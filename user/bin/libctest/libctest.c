@@ -1,5 +1,5 @@
-/* libctest: checks, in the guest, what the C library does with this kernel's calls. TAP on standard
- * output; status 1 if a check fails. */
+/* libctest: checks, in the guest, the C library on this kernel's calls. TAP on standard output;
+ * status 1 if a check fails. */
 #include <dirent.h>
 #include <err.h>
 #include <errno.h>
@@ -25,17 +25,7 @@
 
 #include "check.h"
 
-static int number, failures;
-
-void check(int good, const char* what, int line) {
-  int error = errno;
-  printf("%sok %d - %s\n", good ? "" : "not ", ++number, what);
-  if (good) return;
-  failures++;
-  printf("# line %d, errno %d: %s\n", line, error, strerror(error));
-}
-
-/* An address that no process has; volatile, so that the compiler does not know. */
+/* An address that is mapped in no process. It is volatile to hide it from the compiler. */
 static void* volatile nowhere = (void*)16;
 
 #define FOLDER "/tmp/libctest"
@@ -95,8 +85,8 @@ static void files(void) {
   free(full);
   CHECK(rmdir(FOLDER) == -1 && errno == ENOTEMPTY);
 
-  /* Relative to an open directory; the process is where it was afterwards, also when the call
-   * failed. */
+  /* Calls with a path relative to an open directory. Each of them, even a failed one, leaves the
+   * current directory unchanged. */
   int folder = open(FOLDER, O_RDONLY | O_DIRECTORY);
   CHECK(chdir("/etc") == 0 && mkdirat(folder, "sub", 0755) == 0);
   fd = openat(folder, "sub/x", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -157,8 +147,7 @@ static void signals(void) {
     }
     char byte;
     ssize_t got = read(ends[0], &byte, 1);
-    int error = errno;
-    errno = error;
+    const int error = errno;
     if (restart) {
       CHECK(got == 1 && caught == SIGUSR1);
     } else {
@@ -342,6 +331,5 @@ int main(void) {
   library();
   programs();
   trees();
-  printf("1..%d\n", number);
-  return failures != 0;
+  return tap_end();
 }

@@ -41,7 +41,7 @@ static void randomness(void) {
   CHECK(memcmp(bytes, others, sizeof bytes) != 0);
   CHECK(getrandom(bytes, 1, 0x80) == -1 && errno == EINVAL);
   CHECK(getrandom((void*)16, 1, 0) == -1 && errno == EFAULT);
-  /* The numbers of the BSD and GNU libraries. */
+  /* random() gives the same numbers as in the BSD and GNU libraries. */
   srandom(1);
   CHECK(random() == 1804289383 && random() == 846930886);
   static int state[32];
@@ -62,7 +62,7 @@ static void times_and_zones(void) {
   CHECK(timespec_get(&now, TIME_UTC) == TIME_UTC && now.tv_sec - time(NULL) <= 1 &&
         timespec_get(&now, 99) == 0);
 
-  /* Summer time of central Europe: 2024-03-31 01:00 UTC. */
+  /* Summer time of central Europe began at 2024-03-31 01:00 UTC. */
   setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
   tzset();
   time_t moment = 1711846800;
@@ -119,7 +119,8 @@ static void locales(void) {
   freelocale(utf8);
 }
 
-/* `size` bytes of `text` converted by `from` to `to`; NULL with errno. */
+/* Converts `size` bytes of `text` from the encoding `from` to `to`. After an error returns NULL,
+ * with errno set. */
 static const char* converted(const char* to, const char* from, const char* text, size_t size) {
   static char result[32];
   char *in = (char*)text, *out = result;
@@ -200,7 +201,7 @@ static void streams(void) {
   CHECK(mkstemp(wrong) == -1 && errno == EINVAL);
 }
 
-/* What syslog writes, through a pipe in the place of standard error. */
+/* Checks syslog's output, through a pipe instead of standard error. */
 static void messages(void) {
   int ends[2], error = dup(STDERR_FILENO);
   char text[256] = "";

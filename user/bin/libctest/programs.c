@@ -14,12 +14,7 @@ extern char** environ;
 
 #define FOLDER "/tmp/libctest-programs"
 
-static int status_of(pid_t child) {
-  int status = -1;
-  return waitpid(child, &status, 0) == child ? status : -1;
-}
-
-/* What the open file `fd` has from its start, with a NUL. */
+/* Returns the contents of the open file `fd` from its start, with a NUL. */
 static const char* text_of(int fd) {
   static char text[256];
   ssize_t got = pread(fd, text, sizeof text - 1, 0);
@@ -39,9 +34,9 @@ static void spawning(void) {
         status_of(child) == 22 << 8);
   CHECK(posix_spawn(&child, "/bin/nosuch", NULL, NULL, arguments, environ) == ENOENT);
   CHECK(posix_spawnp(&child, "nosuch", NULL, NULL, arguments, environ) == ENOENT);
-  CHECK(wait(NULL) == -1 && errno == ECHILD); /* nothing is left of the failed ones */
+  CHECK(wait(NULL) == -1 && errno == ECHILD); /* the failed calls leave no child */
 
-  /* File actions happen in order: standard output is the file, and a copy of it is error. */
+  /* File actions run in order: standard output is the file, and standard error a copy of it. */
   int out = open(FOLDER "/out", O_RDWR | O_CREAT, 0600);
   posix_spawn_file_actions_t actions;
   CHECK(posix_spawn_file_actions_init(&actions) == 0);
@@ -58,7 +53,8 @@ static void spawning(void) {
   CHECK(strstr(text, "closed\n") != NULL);
   close(out);
 
-  /* Actions on every low descriptor, that of the report among them: the error comes through. */
+  /* The actions use every low descriptor, among them the one with which the child reports an error:
+   * the error still arrives. */
   for (int fd = 3; fd < 12; fd++) {
     CHECK(posix_spawn_file_actions_adddup2(&actions, 1, fd) == 0);
   }
@@ -94,7 +90,8 @@ static void spawning(void) {
   signal(SIGTERM, SIG_DFL);
 }
 
-/* The status of a child that runs `call`, an exec that should not return. */
+/* The wait status of a child that makes `call`, a call of an exec function. If exec fails, the
+ * child's exit code is errno. */
 #define STATUS_OF_EXEC(call) \
   ({                         \
     pid_t child = fork();    \
@@ -106,7 +103,7 @@ static void spawning(void) {
   })
 
 static void executing(void) {
-  /* A file without "#!" is a script to the functions that search, and to no other. */
+  /* Only the functions that search PATH run a file without "#!" as a script. */
   write_file(FOLDER "/script", "exit $(($# + 40))\n", 0755);
   write_file(FOLDER "/interpreted", "#!/bin/sh\nexit 9\n", 0755);
   write_file(FOLDER "/denied", "exit 1\n", 0644);

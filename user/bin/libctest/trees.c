@@ -1,4 +1,4 @@
-/* Walks through trees and patterns of names. */
+/* Walks through trees of directories, and patterns for names. */
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <ftw.h>

@@ -12,9 +12,10 @@ namespace {
 
 struct Allocator {
   std::string_view name;
-  // As the session's command takes them; those of a free name an address.
+  // Tells a probe session which parameters give the size, the old object and the result; for a
+  // function that frees, the address (docs/probes.md).
   std::string_view arguments;
-  std::string_view inner;  // what this may be no more than a call of
+  std::string_view inner;  // if the function only calls `inner`, the function is not probed
 };
 
 constexpr std::string_view kNewArguments = "size=1", kDeleteArguments = "address=1";
@@ -24,7 +25,7 @@ constexpr Allocator kCore[] = {
     {"_calloc_r", "size=2*3", ""},
     {"_realloc_r", "size=3 old=2", ""},
     {"_memalign_r", "size=3", ""},
-    {"_pvalloc_r", "size=2", ""},  // rounds up what it asks _memalign_r for
+    {"_pvalloc_r", "size=2", ""},  // no inner: it rounds up the size before it calls _memalign_r
     {"_valloc_r", "size=2", "_memalign_r"},
     {"_free_r", "address=2", ""},
 };
@@ -43,7 +44,7 @@ constexpr Allocator kPublic[] = {
 // operator new and delete, by the names of the Itanium C++ ABI.
 constexpr std::string_view kNew[] = {"_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t",
                                      "_ZnamRKSt9nothrow_t"};
-// What they ask malloc for may be rounded up.
+// Aligned forms are always probed, since they may round up the size before they call malloc.
 constexpr std::string_view kAlignedNew[] = {"_ZnwmSt11align_val_t", "_ZnamSt11align_val_t",
                                             "_ZnwmSt11align_val_tRKSt9nothrow_t",
                                             "_ZnamSt11align_val_tRKSt9nothrow_t"};
@@ -59,7 +60,7 @@ constexpr std::string_view kDelete[] = {"_ZdlPv",
                                         "_ZdaPvmSt11align_val_t",
                                         "_ZdlPvSt11align_val_tRKSt9nothrow_t",
                                         "_ZdaPvSt11align_val_tRKSt9nothrow_t"};
-// Others that a report passes over.
+// These functions are not probed here, but reports skip their frames, too.
 constexpr std::string_view kOthers[] = {"_reallocf_r", "reallocf", "mmap", "munmap"};
 
 class Finder {
@@ -74,9 +75,10 @@ class Finder {
     return found == program_.functions.end() ? nullptr : &*found;
   }
 
-  // Whether `name` is there and does nothing but call `inner`: it is too short for anything else.
+  // True if the function `name` exists, calls `inner` and is too short to do anything else.
   bool is_shell(std::string_view name, std::string_view inner) const {
-    constexpr uint64_t kShell = 48;  // bytes; newlib's take 24 to 42, with the call of __getreent
+    // Bytes. newlib's wrappers have 24 to 42, including the call of __getreent.
+    constexpr uint64_t kShell = 48;
     const ProgramFunction* const outside = find(name);
     const ProgramFunction* const within = inner.empty() ? nullptr : find(inner);
     return outside != nullptr && within != nullptr && outside->size <= kShell &&
@@ -97,7 +99,7 @@ class Finder {
   }
 
  private:
-  // Whether there is a `call` of the address in the function.
+  // True if the function contains a `call` instruction to `address`.
   bool calls(const ProgramFunction& function, uint64_t address) const {
     constexpr std::size_t kCallSize = 5;
     const std::string_view code = code_.code(function);
@@ -136,7 +138,8 @@ AllocatorProbes allocator_probes(const std::string& path, const Program& program
     }
   }
   for (const std::string_view name : kAlignedNew) finder.probe(probes, name, kNewArguments);
-  // If delete is free, new is malloc.
+  // If operator delete only calls free, then operator new only calls malloc, and the probes of
+  // these two see all calls.
   if (finder.is_shell("_ZdlPv", "free")) return probes;
   for (const std::string_view name : kNew) finder.probe(probes, name, kNewArguments);
   for (const std::string_view name : kDelete) finder.probe(probes, name, kDeleteArguments);

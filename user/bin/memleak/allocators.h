@@ -1,11 +1,11 @@
-// Which functions of a program allocate and free its memory.
+// The functions of a program that allocate and free its memory.
 //
-// All that programs of this system allocate passes through newlib's _malloc_r, _calloc_r,
-// _realloc_r and _memalign_r, and comes back through _free_r: malloc and its like, operator new and
-// the library itself (getline, fopen, strdup, printf) call these. So they are what is probed, and a
-// function that does nothing but call one of them is not: that would double the price of every
-// call. A program that brings a malloc or an operator new of its own has these probed too, and what
-// a session sees called from within them is part of them.
+// All allocations of this system's programs go through newlib's _malloc_r, _calloc_r, _realloc_r
+// and _memalign_r, and all frees through _free_r: malloc and the like, operator new and the library
+// itself (getline, fopen, strdup, printf) call these five functions, so these five are probed. A
+// function that only calls one of them is not probed: a second probe would double the cost of every
+// call. If a program has a malloc or operator new of another kind, that is probed, too; the
+// allocations that it makes inside itself are not recorded separately.
 #pragma once
 
 #include <string>
@@ -15,15 +15,16 @@
 #include "symbols/program_symbols.h"
 
 struct AllocatorProbes {
-  std::vector<std::string> commands;  // of a session (docs/probes.md)
+  std::vector<std::string> commands;  // commands for a session (docs/probes.md)
   bool allocates = false, frees = false;
 };
 
-// Of the program in the file `path`. With a prefix: of malloc and its like, those whose names it
-// makes, and nothing else. std::runtime_error if it is not known where they return.
+// Gets the probes for the program in the file `path`. With a prefix: only for malloc and the like
+// with that prefix. Throws std::runtime_error if it is not known where one of these functions
+// returns.
 AllocatorProbes allocator_probes(const std::string& path, const Program& program,
                                  std::string_view prefix);
 
-// Whether a function, by its linker's name, is part of an allocator, so that who calls it has
-// allocated.
+// True if the function with this linker name is part of an allocator. Reports attribute an
+// allocation to the caller of such a function.
 bool is_allocator(std::string_view function, std::string_view prefix);

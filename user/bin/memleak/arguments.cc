@@ -16,8 +16,8 @@ constexpr std::string_view kSynopsis =
     "               [interval] [count]\n";
 
 constexpr std::string_view kDescription = R"(
-Trace outstanding memory allocations that weren't freed: those that a process
-makes with malloc, operator new, mmap and their like, or the kernel's.
+Trace outstanding memory allocations that weren't freed: those of a process by
+malloc, operator new, mmap and the like, or those of the kernel.
 
 positional arguments:
   interval              interval in seconds to print outstanding allocations (5)
@@ -39,26 +39,25 @@ options:
   --combined-only       show combined allocation statistics only: of any age,
                         without addresses
   -s RATE, --sample-rate RATE
-                        record one allocation in RATE bytes on the average (K,
-                        M or G may follow) and show what these stand for; 1
+                        record on average one allocation in RATE bytes (K, M or
+                        G may follow) and show estimates of the totals; 1
                         records all (1)
   -T TOP, --top TOP     display only this many top allocating stacks (10)
   -z MIN_SIZE, --min-size MIN_SIZE
                         capture only allocations of at least this size
   -Z MAX_SIZE, --max-size MAX_SIZE
                         capture only allocations of at most this size
-  -O OBJ, --obj OBJ     with -p or -c: the program, if it is to be checked that
-                        the process runs this one
+  -O OBJ, --obj OBJ     with -p or -c: check that the process runs this program
   --symbols-prefix PREFIX
                         with -p or -c: trace PREFIXmalloc, PREFIXfree, … instead
   --sort {size,count}   report sorted by size or count of allocations (size)
   -f, --folded          one line for each stack, outermost function first, and
                         its bytes (--sort count: its allocations)
-  -U, --user-stacks     tell stacks apart by the program's stack too, and show it
-  --since-mark          only what was allocated since the last "mark"
-  --diff                what has changed from one interval to the next
-  --source NAME         only this cache or arena; may be given more than once
-  --with-self           also what memleak's own process allocated
+  -U, --user-stacks     separate stacks by the program's stack too, and show it
+  --since-mark          only allocations since the last "mark"
+  --diff                changes from one interval to the next
+  --source NAME         only this cache or arena; can be repeated
+  --with-self           also allocations of memleak's own process
 
 EXAMPLES:
 
@@ -123,7 +122,7 @@ constexpr option kOptions[] = {
 };
 
 constexpr uint64_t kMost = 1'000'000'000;
-constexpr uint64_t kMaxSample = 4ul << 30;  // the tracer's
+constexpr uint64_t kMaxSample = 4ul << 30;  // bytes: the tracer's limit
 
 void parse_option(int option, Arguments& arguments) {
   const std::string_view value = optarg != nullptr ? optarg : "";
@@ -141,7 +140,7 @@ void parse_option(int option, Arguments& arguments) {
     case 't':
       arguments.trace = true;
       break;
-    case 'i':  // which the original's manual page has, and the original has not
+    case 'i':  // bcc's memleak documents this option, but refuses it
       arguments.interval = kLine.number("-i", value, 1, kMost);
       break;
     case 'O':
@@ -162,7 +161,7 @@ void parse_option(int option, Arguments& arguments) {
       arguments.combined_only = true;
       break;
     case kWaMissingFree:
-      break;  // no free is missed here
+      break;  // no effect: here no free is missed
     case 's':
       arguments.sample = kLine.bytes("-s/--sample-rate", value, 1, kMaxSample);
       if (arguments.sample == 1) arguments.sample = 0;
@@ -205,12 +204,12 @@ void parse_option(int option, Arguments& arguments) {
     case kWithSelf:
       arguments.with_self = true;
       break;
-    default:  // getopt_long has said what is wrong
+    default:  // getopt_long has printed the error
       kLine.misused();
   }
 }
 
-// What goes together.
+// Checks combinations of options.
 void check(const Arguments& arguments) {
   if (arguments.min_size > arguments.max_size)
     kLine.bad("min_size (-z) can't be greater than max_size (-Z)");
@@ -258,7 +257,7 @@ Arguments parse_arguments(int argc, char** argv) {
   if (arguments.combined_only) arguments.older_ms = 0;
   if (arguments.folded && !arguments.count) {
     arguments.count = 1;
-    // The one report of a command is that of its end.
+    // With -c, the only report of -f is printed when the command ends.
     if (arguments.command && !has_interval) arguments.interval = kMost;
   }
   return arguments;

@@ -1,4 +1,4 @@
-// What memleak was asked for.
+// The command line of memleak.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@
 enum class Sort { kSize, kCount };
 
 struct Arguments {
-  // Whose allocations: those of a process, the command's or another, or the kernel's.
+  // The source of allocations: the process `pid`, the process that runs `command`, or, if neither
+  // is set, the kernel.
   std::optional<uint64_t> pid;
   std::optional<std::string> command;
   bool of_process() const { return pid || command; }
 
   static constexpr uint64_t kAnySize =
-      std::numeric_limits<uint32_t>::max();  // what a trace's filter can say
+      std::numeric_limits<uint32_t>::max();  // bytes: the largest limit that a trace's filter takes
 
   bool trace = false;
   bool show_allocations = false;
@@ -29,16 +30,16 @@ struct Arguments {
   uint64_t older_ms = 500;
   uint64_t min_size = 0;         // bytes
   uint64_t max_size = kAnySize;  // bytes
-  uint64_t sample = 0;           // bytes between two sampling points; 0: all are recorded
+  uint64_t sample = 0;           // mean of bytes between two samples; 0: every allocation
   uint64_t top = 10;
   Sort sort = Sort::kSize;
   uint64_t interval = 5;  // seconds
   std::optional<uint64_t> count;
   std::vector<std::string> sources;  // caches and arenas; empty: all
-  std::string object;                // the process's program; empty: whatever it runs
-  std::string prefix;                // of the names of malloc and its like
+  std::string object;                // -O: program that the process must run; empty: any
+  std::string prefix;                // prefix of the names of malloc and the like
 };
 
-// For bad arguments it prints what is wrong and the usage, and ends the program with status 2;
-// after -h with 0.
+// Bad arguments: prints the error and the usage, and ends the program with status 2. -h: prints the
+// help, and ends it with status 0.
 Arguments parse_arguments(int argc, char** argv);

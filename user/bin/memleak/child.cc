@@ -36,7 +36,8 @@ std::string find_program(const std::string& name) {
   throw std::runtime_error(name + ": there is no such program");
 }
 
-// The kernel follows scripts of scripts too.
+// Returns the ELF file that runs for `path`. As in the kernel, a script's interpreter may be a
+// script, too.
 std::string interpreter_of(std::string path) {
   constexpr int kMostInterpreters = 8;
   for (int i = 0; i < kMostInterpreters; i++) {
@@ -82,7 +83,8 @@ Child::~Child() {
   close(failure_);
 }
 
-// In the child. Its signals are a new program's, as what ends memleak before it must end it too.
+// Runs in the child. It first sets signals to their defaults: a signal that ends memleak before the
+// exec must end the child, too.
 void Child::run(int may_go, int failure) const {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(number, SIG_DFL);
   std::vector<char*> arguments;

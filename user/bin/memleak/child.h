@@ -1,4 +1,4 @@
-// The command of -c.
+// The process that runs the command of memleak's option -c.
 #pragma once
 
 #include <sys/types.h>
@@ -7,24 +7,24 @@
 #include <string>
 #include <vector>
 
-// A process that waits with its first instruction until it is told to go. The command's words are
-// what blanks separate: nothing is quoted, as in the original.
+// A process that waits for go() before the exec of the command. Blanks separate the command's
+// words; there is no quoting, as in bcc's memleak.
 class Child {
  public:
-  // Finds the program as a shell does. std::runtime_error if there is none, or no process can be
-  // made.
+  // Finds the program as a shell does. std::runtime_error if there is no such program, or no
+  // process can be created.
   explicit Child(const std::string& command);
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
-  // One that has not been told to go ends; one that has goes on.
+  // Ends the process if go() was never called; otherwise the process continues to run.
   ~Child();
 
   pid_t pid() const { return pid_; }
-  // The ELF file that will run: of a script, its interpreter's.
+  // Path of the ELF file that will run: for a script, its interpreter.
   const std::string& program() const { return program_; }
-  // std::runtime_error if the program cannot be run after all.
+  // Makes the child execute the command. std::runtime_error if that fails.
   void go();
-  // What waitpid says when it has ended; waits for that.
+  // Waits for the end of the child. Returns the status that waitpid gives.
   int status();
 
  private:
@@ -33,7 +33,7 @@ class Child {
   std::vector<std::string> words_;
   std::string path_, program_;
   pid_t pid_ = -1;
-  int go_ = -1;       // a byte written here lets it go
-  int failure_ = -1;  // where the error number of its exec is read
+  int go_ = -1;       // pipe to the child: a byte makes it call exec
+  int failure_ = -1;  // pipe from the child: errno if its exec fails
   std::optional<int> status_;
 };

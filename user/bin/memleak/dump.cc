@@ -18,7 +18,8 @@ struct Damaged {
   throw Damaged{what};
 }
 
-// The front of an item that may be longer than is known here.
+// Copies those fields of an item of `size` bytes that this program knows. A later kernel may have
+// added fields after them.
 template <typename Item>
 Item item_at(std::span<const char> file, uint64_t offset, uint64_t size) {
   if (size < sizeof(Item)) damaged("an item is too short");
@@ -31,7 +32,7 @@ Item item_at(std::span<const char> file, uint64_t offset, uint64_t size) {
 template <typename Item>
 std::vector<Item> items_of(std::span<const char> file, uint64_t offset,
                            const abi_tracedump_section& section) {
-  // The division comes first: a damaged count must not wrap around.
+  // Divides instead of multiplying: the product with a damaged count could wrap around.
   if (section.item_size == 0 || section.count > section.size / section.item_size)
     damaged("a section is too short");
   std::vector<Item> items;
@@ -94,7 +95,7 @@ void Dump::parse(std::span<const char> file) {
         records.emplace_back(section.source, items_of<abi_tracedump_record>(file, offset, section));
         break;
       default:
-        break;  // of a later kernel
+        break;  // a section of a later kernel
     }
     offset += section.size;
   }

@@ -1,4 +1,5 @@
-// #mem/tracedump, or a session's `outstanding`, as objects: abi/tracedump.h says what is in it.
+// A binary trace dump (abi/tracedump.h) as objects: #mem/tracedump, or the file `outstanding` of a
+// probe session.
 #pragma once
 
 #include <abi/tracedump.h>
@@ -13,23 +14,23 @@ class Dump {
   struct Source {
     abi_tracedump_source header;
     std::string name;
-    std::vector<abi_tracedump_record> records;  // by stack, then the oldest first
+    std::vector<abi_tracedump_record> records;  // sorted by stack id, then by time, oldest first
   };
   struct Context {
     abi_tracedump_context header;
     std::string path;
   };
 
-  // What the file says now. std::runtime_error if it cannot be read, is damaged or of a version
-  // that is not known.
+  // The current contents of the file. std::runtime_error if it cannot be read, is damaged or of an
+  // unknown version.
   static Dump read(const std::string& path = "#mem/tracedump");
 
   uint64_t time() const { return time_; }  // nanoseconds since boot
   const std::vector<Source>& sources() const { return sources_; }
-  // Return addresses, the innermost caller first; none if the stack was not recorded (0).
+  // Return addresses, the innermost caller first; none for id 0, a stack that was not recorded.
   std::span<const uint64_t> stack(uint32_t id) const;
   bool is_user_stack(uint32_t id) const;
-  // nullptr if it was not recorded (0).
+  // nullptr for id 0, a context that was not recorded.
   const Context* context(uint32_t id) const;
 
  private:

@@ -16,7 +16,7 @@ const std::string& Events::add(std::string_view piece) {
 
 namespace {
 
-// Of a line's words.
+// Indices of the words in a line of `events`.
 enum { kTime, kCpu = 2, kPid = 4, kName = 6, kKind = 7, kObject = 9, kSize = 11, kWords };
 
 uint64_t number_in(std::string_view text, int base) {
@@ -27,6 +27,7 @@ uint64_t number_in(std::string_view text, int base) {
 
 }  // namespace
 
+// Appends the text for a line of `events`. There are three forms:
 // 12.345678901 cpu 0 pid 12 name sh alloc malloc 4a0010 size 64
 // 12.345679904 cpu 0 pid 12 name sh free free 4a0010
 // lost 12
@@ -45,7 +46,7 @@ void Events::line(std::string_view text) {
     return;
   }
   if (count <= kObject) return;
-  // Seconds to microseconds, as there.
+  // As in bcc's memleak, seconds have six digits after the point.
   heading_ = "(b'";
   heading_ += words[kName];
   heading_ += "', ";

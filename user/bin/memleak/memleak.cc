@@ -1,21 +1,21 @@
-// memleak: which stacks of the kernel, or of a process, hold memory that nobody has freed? After
-// bcc's memleak, in its format.
+// memleak: prints the outstanding allocations of the kernel, or of a process, by stack, in the
+// format of bcc's memleak.
 //
-// Of the kernel: its tracer (docs/tracer.md) records each allocation with its stack; memleak starts
-// it for all caches and arenas that can be traced (traces.h) and takes #mem/tracedump every so many
-// seconds. Of a process: a session of probes (docs/probes.md) does the same with the functions of
-// its allocator (process_trace.h, allocators.h) and gives a dump of the same form. Either way the
-// dump is read (dump.h), what options say is left out and what is left added up by stack
-// (snapshot.h), and that printed (report.h). No event passes through memleak, so none is lost
-// between two reports; what could not be recorded has been counted, and the last line of a report
-// says so. Only -t shows events (events.h).
+// For the kernel, its tracer (docs/tracer.md) records each allocation with its stack; memleak
+// starts the traces of all caches and arenas that can be traced (traces.h) and reads #mem/tracedump
+// every few seconds. For a process, a probe session (docs/probes.md) records the calls of its
+// allocator's functions (process_trace.h, allocators.h) and gives a dump of the same form. In both
+// cases the dump is read (dump.h), filtered by the options and added up by stack (snapshot.h), and
+// printed (report.h). No event passes through memleak, so none is lost between two reports. Losses
+// of the tracer are counted, and the last line of a report has the counts. Only -t shows events
+// (events.h).
 //
-// Its own allocations, those of the process memleak, would show as leaks of the system calls by
-// which it reads: they are left out by PID, and counted.
+// memleak's own system calls make the kernel allocate memory, which would look like leaks. These
+// allocations are left out of the report, by PID, and counted.
 //
-// However it ends but by SIGKILL, the traces that it started are stopped and reset: signals end the
-// wait for the next report, and closed output is seen by the write that fails. Probes go with the
-// file of their session, in any case.
+// memleak stops and resets the traces that it started, however it ends, except by SIGKILL. To do
+// so, signals only end its wait for the next report, and a failing write shows that the output is
+// closed. Probes always disappear with the file of their session.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -50,7 +50,8 @@ int report_kernel(const Arguments& arguments, std::ostream& notes, const EndSign
 
 enum class Waited { kTime, kSignal, kEnd };
 
-// For the time, a signal, or the process's end. std::runtime_error if it leaves its program.
+// Waits for the time, a signal, or the process's end. std::runtime_error if the process executes
+// another program.
 Waited wait(seconds time, const EndSignals& signals, ProcessTrace& trace) {
   constexpr milliseconds kStep(100);
   const auto end = steady_clock::now() + time;
@@ -83,7 +84,7 @@ int report_process(const Arguments& arguments, std::ostream& notes, const EndSig
   for (uint64_t done = 0; !arguments.count || done < *arguments.count; done++) {
     const Waited waited = wait(seconds(arguments.interval), signals, trace);
     if (waited == Waited::kSignal) break;
-    // What a process has left when it ended is leaked, however young it is.
+    // All objects that a process has not freed when it ends are leaks, at any age.
     Arguments options = arguments;
     if (waited == Waited::kEnd) options.older_ms = 0;
     reports.print(take_snapshot(options, trace.dump(), trace.program(), trace.description()));
@@ -94,7 +95,7 @@ int report_process(const Arguments& arguments, std::ostream& notes, const EndSig
 
 int run(const Arguments& arguments) {
   const EndSignals signals;
-  // Folded output is for programs: nothing else goes there.
+  // Other programs read folded output, so notes must not be among it.
   std::ostream& notes = arguments.folded ? std::cerr : std::cout;
   return arguments.of_process() ? report_process(arguments, notes, signals)
                                 : report_kernel(arguments, notes, signals);

@@ -1,4 +1,4 @@
-// A process that runs, as #proc shows it.
+// The state of a process, from #proc/PID/status.
 #pragma once
 
 #include <sys/types.h>
@@ -7,10 +7,10 @@
 #include <string>
 
 struct ProcessState {
-  std::string path;        // of its program
-  std::string build_id;    // the bytes of it
-  bool has_ended = false;  // and its parent has not looked yet
+  std::string path;        // path of the program
+  std::string build_id;    // the program's build id, as bytes
+  bool has_ended = false;  // a zombie
 };
 
-// Nothing if there is no such process.
+// Returns nothing if there is no such process.
 std::optional<ProcessState> process_state(pid_t pid);

@@ -19,19 +19,20 @@ std::string name_of(pid_t pid) {
   return "process " + std::to_string(pid);
 }
 
-// What is asked of the session before it starts.
+// The commands that set the session's options before its `start` command.
 std::vector<std::string> options(const Arguments& arguments, pid_t pid) {
   std::vector<std::string> lines = {"pid " + std::to_string(pid), "stacks user"};
   if (arguments.min_size != 0) lines.push_back("min " + std::to_string(arguments.min_size));
   if (arguments.max_size != Arguments::kAnySize)
     lines.push_back("max " + std::to_string(arguments.max_size));
   if (arguments.sample != 0) lines.push_back("sample " + std::to_string(arguments.sample));
-  // A prefix names an allocator, and nothing else is wanted then.
+  // With a prefix only the allocator of that prefix is traced, without mmap.
   if (arguments.prefix.empty()) lines.push_back("watch memory");
   return lines;
 }
 
-// -O: another name of the program will do. Programs have no other objects.
+// Checks option -O: `object` must name the program that the process runs. Programs are linked
+// statically, so no other object file can contain their allocator.
 void check_object(const std::string& object, pid_t pid, const std::string& build_id) {
   if (object.empty() || object == "c" || object == "/proc/" + std::to_string(pid) + "/exe") return;
   if (build_id.empty() || read_program(object).build_id != build_id) {
@@ -89,8 +90,8 @@ void ProcessTrace::go() {
   if (child_) child_->go();
 }
 
-// A program is known by its build id, whatever its path. A command that has just been let go may be
-// this program for a moment.
+// A program is identified by its build id, not by its path. Until its exec, the child is a fork of
+// memleak, with memleak's build id.
 ProcessTrace::State ProcessTrace::state() {
   const auto now = process_state(pid_);
   if (!now) return State::kEnded;
@@ -118,7 +119,7 @@ std::string ProcessTrace::description() {
 
 void ProcessTrace::print_events(std::ostream& out, const EndSignals& signals) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kStep(100);  // between two looks at the process
+  constexpr std::chrono::milliseconds kStep(100);  // between two checks of the process's state
   constexpr std::size_t kPiece = 64 * 1024;
   const std::unique_ptr<char[]> piece = std::make_unique<char[]>(kPiece);
   Events events;
@@ -127,7 +128,7 @@ void ProcessTrace::print_events(std::ostream& out, const EndSignals& signals) {
     if (!stopped && Clock::now() >= next_look) {
       next_look = Clock::now() + kStep;
       stopped = signals.wait(std::chrono::milliseconds(0)) || state() != State::kRuns;
-      if (stopped) session_.command("stop");  // and what has come before is there to be read
+      if (stopped) session_.command("stop");  // events recorded before can still be read
     }
     pollfd waiting = {.fd = events_->number(), .events = POLLIN, .revents = 0};
     if (poll(&waiting, 1, kStep.count()) <= 0) continue;

@@ -27,8 +27,8 @@ std::string number(double value, bool with_sign) {
   return (with_sign && whole >= 0 ? "+" : "") + std::to_string(whole);
 }
 
-// Frames of the program. Of a process's own allocations the allocator's are passed over: who has
-// called it is of interest.
+// The user frames to print. If the process itself allocated, the allocator's frames are skipped, so
+// that the caller of the allocator comes first.
 std::span<const uint64_t> user_frames(const Arguments& arguments, Symbols& symbols,
                                       const StackKey& key) {
   std::span<const uint64_t> frames = key.user;
@@ -82,7 +82,7 @@ void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbol
 
 void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols,
                   const Snapshot& snapshot) {
-  // Without offsets stacks can become the same.
+  // Folded lines have no offsets, so different stacks can give the same line.
   std::map<std::string, Sum> lines;
   for (const auto& [key, sum] : snapshot.stacks) {
     std::string line;
@@ -122,7 +122,7 @@ void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vect
   }
   out << ", further_stacks " << hidden.size();
   if (!hidden.empty()) {
-    // Who parses the original's output takes a line with "byte" in it for a stack's.
+    // Parsers of bcc memleak's output take each line with "byte" in it as a stack's heading.
     out << " (" << number(rest.bytes, false) << " B in " << number(rest.objects, false) << ")";
   }
   if (of_process) {

@@ -13,7 +13,7 @@
 
 struct Symbols {
   ProgramSymbols programs;
-  // Read when they are first asked for: reports of processes do not need them.
+  // Kernel symbols. They are read at first use, since reports of processes do not need them.
   const KernelSymbols& kernel() {
     if (!kernel_symbols) kernel_symbols.emplace();
     return *kernel_symbols;
@@ -21,8 +21,9 @@ struct Symbols {
   std::optional<KernelSymbols> kernel_symbols;
 };
 
-// As the original prints it: a heading with the time; with -a a line for each allocation, the
-// smallest first; the top stacks, the largest last; and a line of what is missing.
+// Prints a report in the format of bcc's memleak: a heading with the time; with -a a line for each
+// allocation, the smallest first; the top stacks, the largest last; and a line that counts what the
+// report leaves out.
 //
 //   [11:16:33] Top 2 stacks with outstanding allocations:
 //   <tab>addr = ffff800001234000 size = 16
@@ -30,13 +31,15 @@ struct Symbols {
 //   <tab><tab>leak_at_depth+0x1d [kernel]
 //   Left out: dropped 0, …
 //
-// `stacks` are the snapshot's, or with --diff what has changed in them; then numbers have signs.
+// `stacks` are the snapshot's, or with --diff the changes of their sums, printed with signs.
 void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbols,
                   const Snapshot& snapshot, const std::map<StackKey, Sum>& stacks);
-// A line for each stack: functions from the outermost to the innermost, then a number.
+// Prints a line for each stack: functions from the outermost to the innermost, then the bytes, or
+// with --sort count the number of objects.
 void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols,
                   const Snapshot& snapshot);
-// `hidden`: what there are of stacks beyond the top ones.
+// Prints the line that counts what a report leaves out. `hidden`: the sums of the stacks beyond the
+// top ones.
 void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vector<Sum>& hidden);
 
 // The reports of one run, one after the other.
@@ -44,10 +47,10 @@ class Reports {
  public:
   Reports(const Arguments& arguments, Symbols& symbols)
       : arguments_(arguments), symbols_(symbols) {}
-  // What --diff compares the first report with.
+  // With --diff: sets the snapshot that the first report is compared with.
   void start(Snapshot snapshot) { before_ = std::move(snapshot.stacks); }
-  // To standard output, but that the last line of folded ones goes to standard error.
-  // std::runtime_error if it cannot be written.
+  // Prints to standard output; the last line of folded reports goes to standard error.
+  // std::runtime_error if the output cannot be written.
   void print(Snapshot snapshot);
 
  private:

@@ -9,8 +9,8 @@ namespace {
 
 constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
 
-// How many allocations a record stands for: it was hit with probability 1 - e^(-size/rate)
-// (docs/tracer.md).
+// The number of allocations that a record represents: the allocation was sampled with probability
+// 1 - e^(-size/rate) (docs/tracer.md).
 double weight(const abi_tracedump_source& source, const abi_tracedump_record& record) {
   if (source.sample == 0) return 1;
   return 1 / -std::expm1(-static_cast<double>(std::max<uint64_t>(record.size, 1)) /
@@ -28,7 +28,8 @@ void add_counters(LeftOut& sum, const abi_tracedump_source& source) {
   sum.sampled |= source.sample != 0;
 }
 
-// The counter of those that the record is left out with; nullptr if it is shown.
+// Returns the counter of records that are left out for the same reason as `record`; nullptr if
+// `record` is shown.
 uint64_t* keeps_out(const Arguments& arguments, const Dump& dump, const Dump::Source& source,
                     const abi_tracedump_record& record, LeftOut& left_out) {
   const Dump::Context* const context = dump.context(record.context);
@@ -66,7 +67,7 @@ StackKey key_of(const Arguments& arguments, const Dump& dump, const abi_tracedum
 void add_source(Snapshot& snapshot, const Arguments& arguments, const Dump& dump,
                 const Dump::Source& source) {
   add_counters(snapshot.left_out, source.header);
-  // Records are ordered by stack (Dump), so most belong to the group of the one before.
+  // Records are sorted by stack (Dump), so most have the same key as the previous record.
   Sum* sum = nullptr;
   uint32_t stack = 0, user_stack = 0, context = 0;
   for (const abi_tracedump_record& record : source.records) {
@@ -107,7 +108,7 @@ Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const Proce
   Snapshot snapshot;
   snapshot.left_out.process = process;
   for (const Dump::Source& source : dump.sources()) add_source(snapshot, arguments, dump, source);
-  // The tracer keeps the beginning of a long path.
+  // The tracer cuts long paths, so stacks with the program's build id get its full path.
   std::map<StackKey, Sum> stacks;
   while (!snapshot.stacks.empty()) {
     auto stack = snapshot.stacks.extract(snapshot.stacks.begin());

@@ -1,4 +1,4 @@
-// What a dump says of outstanding allocations, grouped by stack, after memleak's options.
+// A dump's outstanding allocations, filtered by memleak's options and grouped by stack.
 #pragma once
 
 #include <compare>
@@ -12,17 +12,17 @@
 #include "process.h"
 #include "traces.h"
 
-// Numbers of stacks mean something in one dump only, so a stack is its frames.
+// Stack ids are valid in one dump only, so the frames identify a stack.
 struct StackKey {
-  std::vector<uint64_t> kernel;  // return addresses, the innermost caller's first; none of a
-                                 // process's own allocations
-  std::vector<uint64_t> user;    // with -U, and of a process's own
-  std::string program;           // the path of whose stack `user` is
-  std::string build_id;          // and the bytes of its build id
+  std::vector<uint64_t> kernel;  // return addresses, innermost first; empty if the process itself
+                                 // allocated (-p, -c)
+  std::vector<uint64_t> user;    // return addresses in the program; set with -U, -p and -c
+  std::string program;           // the path of the program with the stack `user`
+  std::string build_id;          // bytes of that program's build id
   auto operator<=>(const StackKey&) const = default;
 };
 
-// What a stack's records stand for: themselves, unless their trace is sampled.
+// The sum of a stack's records, or for a sampled trace the estimate made from them.
 struct Sum {
   double bytes = 0;
   double objects = 0;
@@ -33,30 +33,31 @@ struct Allocation {
   uint64_t size;  // bytes asked for
 };
 
-// What was lost or left out.
+// Counts of allocations that a report does not show.
 struct LeftOut {
   // Counters of the traces (docs/tracer.md).
   uint64_t dropped = 0, filtered = 0, untracked = 0, unmatched = 0, stacks_lost = 0,
            contexts_lost = 0, truncated = 0;
-  // Records that an option kept out.
+  // Records that an option excluded.
   uint64_t younger = 0, before_mark = 0, other_sizes = 0, own = 0;
-  // Traces.
+  // How many traces in the dump were started by a memleak, and how many by other programs.
   uint64_t ours = 0, others = 0;
   bool sampled = false;
-  std::string process;  // with -p and -c, in place of numbers of traces: what has become of it
+  std::string process;  // with -p and -c: state of the process, printed instead of ours and others
 };
 
 struct Snapshot {
   std::map<StackKey, Sum> stacks;
-  std::vector<Allocation> allocations;  // with -a
+  std::vector<Allocation> allocations;  // filled with -a
   LeftOut left_out;
 };
 
-// Of the kernel's traces.
+// Makes a snapshot of the kernel's traces.
 Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const Traces& traces);
-// Of a process: `program` is what it runs, `process` what is to be said of it.
+// Makes a snapshot of a process. `program` is its program; `process` describes its state in the
+// report.
 Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const ProcessState& program,
                        const std::string& process);
-// The stacks of `after` and `before` with what has changed, and nothing else.
+// The changes of the stacks from `before` to `after`, without unchanged ones.
 std::map<StackKey, Sum> difference(const std::map<StackKey, Sum>& after,
                                    const std::map<StackKey, Sum>& before);

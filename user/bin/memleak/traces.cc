@@ -47,29 +47,31 @@ bool is_alive(pid_t pid) {
   return kill(pid, 0) == 0 || errno != ESRCH;
 }
 
-// Nobody else's, so that no one but root can say what root stops.
+// Creates kFolder, for the current user alone. memleak stops the traces that the files in it list,
+// so nobody else may write there.
 void make_folder() {
   struct stat found;
   if (mkdir(kFolder.c_str(), 0700) != 0 && errno != EEXIST) failed(kFolder);
   if (stat(kFolder.c_str(), &found) != 0) failed(kFolder);
   if (!S_ISDIR(found.st_mode) || found.st_uid != getuid())
-    throw std::runtime_error(kFolder + ": belongs to somebody else");
+    throw std::runtime_error(kFolder + ": belongs to another user");
 }
 
-// Held while the folder and the states of traces are looked at and changed.
+// A lock file, held while the folder and the states of traces are read and changed.
 class Lock {
  public:
   Lock() {
     constexpr useconds_t kPause = 10'000;  // microseconds
-    constexpr int kPatience =
-        200;  // pauses for one who has made the file and not yet written into it
+    // After this number of pauses an empty lock file counts as left over. Before that, its creator
+    // may still be about to write its PID.
+    constexpr int kPatience = 200;
     for (int empty = 0; !make_file(kLock, O_EXCL, std::to_string(getpid()));) {
       if (errno != EEXIST) failed(kLock);
       pid_t owner = 0;
       try {
         std::istringstream(read_file(kLock)) >> owner;
       } catch (const std::runtime_error&) {
-        continue;  // it has just been given back
+        continue;  // the lock has just been released
       }
       if (owner > 0 ? !is_alive(owner) : ++empty > kPatience) unlink(kLock.c_str());
       usleep(kPause);
@@ -94,7 +96,7 @@ void write_started(const std::set<std::string>& names) {
   if (!make_file(kStarted, O_TRUNC, text)) failed(kStarted);
 }
 
-// Whether another memleak runs. The files of dead ones are removed.
+// True if another memleak runs. Removes the PID files of memleaks that have died.
 bool others_run() {
   bool others = false;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(kFolder.c_str()), closedir);
@@ -112,7 +114,7 @@ bool others_run() {
   return others;
 }
 
-// {cache or arena: "off", "running", "stopped" or "never"}.
+// Returns the trace state of each cache and arena: "off", "running", "stopped" or "never".
 std::map<std::string, std::string> trace_states() {
   std::map<std::string, std::string> states;
   for (const KmemstatLine& line : read_kmemstat()) {
@@ -121,7 +123,8 @@ std::map<std::string, std::string> trace_states() {
   return states;
 }
 
-// Addresses, not memory: what stands behind them is in `page` under the same stacks.
+// This arena hands out address ranges, not memory. The memory mapped there comes from the arena
+// `page`, whose trace has the same stacks.
 constexpr const char* kAddresses = "kernel_virtual";
 
 std::set<std::string> wanted_of(const Arguments& arguments,
@@ -184,7 +187,8 @@ void Traces::start(const Arguments& arguments) {
   for (const std::string& name : wanted_of(arguments, states)) {
     if (states.at(name) == "off") off.insert(name);
   }
-  // Before the first is started: whoever kills us leaves traces that the next one knows.
+  // The names are written before the first start, so that the next memleak knows them if this one
+  // is killed.
   started_.insert(off.begin(), off.end());
   write_started(started_);
   const std::string command = start_command(arguments);
@@ -193,7 +197,7 @@ void Traces::start(const Arguments& arguments) {
     if (error == 0) continue;
     if (error != EBUSY && error != ENOENT)
       throw std::runtime_error(trace_file(name) + ": " + std::strerror(error));
-    started_.erase(name);  // somebody was faster, or it is gone
+    started_.erase(name);  // another program started this trace first, or the source is gone
   }
   write_started(started_);
 }

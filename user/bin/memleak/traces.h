@@ -1,13 +1,13 @@
-// The traces that memleak starts, and ends.
+// The kernel traces that memleak starts, and ends.
 //
-// A trace is started if it can be and is off; what somebody else has started, running or stopped,
-// is looked at and left alone. Several memleaks share what any of them has started: the last one
-// that ends stops and resets it. A folder that belongs to root, /tmp/.memleak, holds what they must
-// know of each other: a file for each that runs, named by its PID, `started`, the names of the
-// traces that any of them has started, and `lock`, which is there while one of them changes the
-// others. What a memleak that was killed has left there, and left running, is found by the next
-// one, shared by it like a living one's, and ended with it. A lock's owner is found dead by its
-// PID.
+// memleak starts the traces that are off. Traces that other programs have started, running or
+// stopped, are read and not changed. Several memleaks share the traces that any of them has
+// started: the last memleak to end stops and resets these traces. Their shared state is in
+// /tmp/.memleak, a folder that belongs to root. It has a file for each running memleak, named by
+// its PID; the file `started`, with the names of the traces that any memleak has started; and the
+// file `lock`, which exists while a memleak changes the other files. A killed memleak leaves its
+// files and running traces; the next memleak reads `started`, uses these traces, and ends them with
+// its own. `lock` contains its owner's PID, so that the lock of a dead process can be removed.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@
 
 class Traces {
  public:
-  // std::runtime_error if one cannot be started; then none of these is left.
+  // std::runtime_error if a trace cannot be started; traces started before it are then ended again.
   explicit Traces(const Arguments& arguments);
   Traces(const Traces&) = delete;
   Traces& operator=(const Traces&) = delete;
   ~Traces();
 
-  // Those of memleak; others in a dump are somebody else's.
+  // True if a memleak has started the trace of the source `name`.
   bool is_ours(const std::string& name) const { return started_.contains(name); }
 
  private:
   void start(const Arguments& arguments);
   void leave();
 
-  std::set<std::string> started_;  // by this one or another memleak
+  std::set<std::string> started_;  // sources whose traces this memleak or another one has started
 };

@@ -1,5 +1,5 @@
-// probetest WHAT [N]: a program whose functions are probed, for tests. What it calls, how often and
-// with which results, the test knows. Status 0 if all went as without probes.
+// probetest WHAT [N]: a program whose functions are probed, for tests. The tests know its calls,
+// their number and their results. Status 0 if everything behaves as without probes.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ extern "C" {
 extern const Elf64_Ehdr __ehdr_start;
 volatile unsigned long probetest_sink;
 
-// --- What is probed. None of it is inlined or known to its callers.
+// --- Probed functions. noipa: no call is inlined or optimized with knowledge of the function.
 
 [[gnu::noipa]] unsigned long probetest_leaf(unsigned long a, unsigned long b) {
   return a * 3 + b;
@@ -31,7 +31,7 @@ volatile unsigned long probetest_sink;
 [[gnu::noipa]] unsigned long probetest_recursive(unsigned long depth) {
   return depth == 0 ? 0 : probetest_recursive(depth - 1) + 1;
 }
-// Two returns.
+// This function has two returns.
 [[gnu::noipa]] unsigned long probetest_branch(unsigned long a) {
   if (a % 2 == 0) return probetest_leaf(a, 0);
   probetest_sink = a;
@@ -42,7 +42,7 @@ volatile unsigned long probetest_sink;
   return probetest_throw(depth - 1) + 1;
 }
 static jmp_buf probetest_place;
-static volatile unsigned long probetest_zero;  // so that the recursion has an end for the compiler
+static volatile unsigned long probetest_zero;  // so that the compiler sees an end of the recursion
 [[gnu::noipa]] unsigned long probetest_jump(unsigned long depth) {
   if (depth > probetest_zero) return probetest_jump(depth - 1) + 1;
   if (depth == probetest_zero) longjmp(probetest_place, 5);
@@ -56,8 +56,8 @@ static volatile unsigned long handled;
   for (;;) probetest_sink = probetest_leaf(probetest_sink, 1);
 }
 
-// Returns with the stack pointer somewhere else: nowhere; and where a page of the program's data
-// has not been read yet.
+// Before its `ret`, probetest_return_nowhere() sets the stack pointer to an unmapped address, and
+// probetest_return_elsewhere() to a page of the program's data that has not been read yet.
 void probetest_return_nowhere();
 unsigned long probetest_return_elsewhere(unsigned long a);
 asm(R"(
@@ -123,7 +123,7 @@ int recursion(unsigned long n) {
   return probetest_recursive(n) == n ? 0 : 1;
 }
 
-// N times from ten frames down.
+// Throws N exceptions, each from ten nested calls.
 int exceptions(unsigned long n) {
   unsigned long caught = 0;
   for (unsigned long i = 0; i < n; i++) {
@@ -159,7 +159,7 @@ int signals(unsigned long n) {
   return handled == 3 * n ? 0 : 1;
 }
 
-// N children; each and the parent call once after the fork.
+// Forks N times. After each fork the child and the parent make the same calls.
 int forks(unsigned long n) {
   for (unsigned long i = 0; i < n; i++) {
     if (in_child([] { return calls(1); }) != 0 || calls(1) != 0) return 1;
@@ -177,7 +177,7 @@ int executes(unsigned long n) {
   return 1;
 }
 
-// A breakpoint of the program's own.
+// Executes a breakpoint that is part of the program.
 int own_breakpoint(unsigned long) {
   const int status = in_child([] {
     asm volatile("int3");
@@ -186,18 +186,18 @@ int own_breakpoint(unsigned long) {
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP ? 0 : 1;
 }
 
-// Memory of the program's own where its code was, with a breakpoint where probetest_leaf had its
-// first instruction.
+// The program maps fresh memory over its own code, with a breakpoint at the first instruction of
+// probetest_leaf.
 int own_code(unsigned long) {
   const int status = in_child([] {
     const auto leaf = reinterpret_cast<uintptr_t>(probetest_leaf);
     const uintptr_t page = leaf & ~uintptr_t{4095};
-    // From a page that stays.
+    // The code that maps the memory, the stub, is in a page that stays mapped.
     char* const stub = static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
                                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (stub == MAP_FAILED) return 1;
-    // mmap(page, 8192, RWX, FIXED|…), then fill with int3 and call it: all in the stub, since the
-    // code at hand goes.
+    // The stub calls mmap(page, 8192, RWX, FIXED|…), fills the range with int3 and jumps to
+    // probetest_leaf. All of this is in the stub, since the code here is unmapped by then.
     unsigned char* at = reinterpret_cast<unsigned char*>(stub);
     const auto put = [&](std::initializer_list<unsigned char> bytes) {
       for (const unsigned char byte : bytes) *at++ = byte;
@@ -252,7 +252,7 @@ int maps(unsigned long n) {
   return 0;
 }
 
-// Whether the program's code is as in its file.
+// Fails unless the program's code equals its file.
 int same_text(unsigned long) {
   const int file = open("/bin/probetest", O_RDONLY);
   if (file < 0) return 1;
@@ -275,7 +275,8 @@ int same_text(unsigned long) {
   return 0;
 }
 
-// All of it for as long as `n` rounds last, then its text is looked at only if it says so.
+// Runs `n` rounds of several other kinds. It does not compare the code with the file: only the kind
+// "text" does.
 int mixed(unsigned long n) {
   for (unsigned long i = 0; i < n; i++) {
     if (calls(50) || branches(20) || recursion(30) || exceptions(2) || jumps(2) || forks(1))

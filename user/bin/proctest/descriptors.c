@@ -11,12 +11,12 @@ static int writes_lines(void* argument) {
   return 0;
 }
 
-/* One open file that several processes write to at once loses nothing. */
+/* Several processes write to one open file at once: nothing is lost. */
 static void test_shared_position(const char* path) {
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   pid_t writers[kWriters];
-  for (int i = 0; i < kWriters; i++) writers[i] = start_child(writes_lines, &fd);
-  for (int i = 0; i < kWriters; i++) EXPECT(wait_for(writers[i]) == 0);
+  for (int i = 0; i < kWriters; i++) writers[i] = start_child_with(writes_lines, &fd);
+  for (int i = 0; i < kWriters; i++) EXPECT(status_of(writers[i]) == 0);
   struct stat status;
   EXPECT(fstat(fd, &status) == 0 && status.st_size == kWriters * kLines * 5);
   EXPECT(lseek(fd, 0, SEEK_CUR) == kWriters * kLines * 5);
@@ -34,7 +34,7 @@ static void test_append(const char* path) {
   EXPECT(write(fd, "abc", 3) == 3 && lseek(fd, 0, SEEK_CUR) == 13);
   EXPECT(read(fd, bytes, 4) == 0);
   EXPECT(lseek(fd, 2, SEEK_SET) == 2);
-  EXPECT(pwrite(fd, "de", 2, 0) == 2 && lseek(fd, 0, SEEK_CUR) == 2); /* at the end all the same */
+  EXPECT(pwrite(fd, "de", 2, 0) == 2 && lseek(fd, 0, SEEK_CUR) == 2); /* pwrite appends, too */
   EXPECT(read(fd, bytes, 4) == 4 && memcmp(bytes, "2345", 4) == 0);
   struct stat status;
   EXPECT(fstat(fd, &status) == 0 && status.st_size == 15);
@@ -50,12 +50,12 @@ static int switches_append(void* argument) {
   return 0;
 }
 
-/* A write is at the end or where the offset is, and moves the offset to its own end: nothing in
- * between, whoever changes the flag meanwhile. */
+/* Another process switches O_APPEND while this one writes. Each write goes atomically either to the
+ * end of the file or to the offset, and moves the offset to the end of the written bytes. */
 static void test_append_switched(const char* path) {
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   EXPECT(ftruncate(fd, 100) == 0);
-  pid_t child = start_child(switches_append, &fd);
+  pid_t child = start_child_with(switches_append, &fd);
   int good = 1;
   for (int i = 0; good && i < 5000; i++) {
     struct stat status;
@@ -66,12 +66,13 @@ static void test_append_switched(const char* path) {
   }
   EXPECT(good);
   kill(child, SIGKILL);
-  wait_for(child);
+  status_of(child);
   close(fd);
   unlink(path);
 }
 
-/* What does not fit into the milliseconds of poll is long, or wrong, but never short. */
+/* A timeout of select that does not fit into the milliseconds of poll must neither fail nor be
+ * short: select must still wait when the pipe becomes readable, 20 ms later. */
 static void test_select(void) {
   int ends[2];
   EXPECT(pipe(ends) == 0);
@@ -89,7 +90,7 @@ static void test_select(void) {
     EXPECT(select(ends[0] + 1, &reading, NULL, NULL, &times[i]) == 1);
     char byte;
     EXPECT(read(ends[0], &byte, 1) == 1);
-    wait_for(child);
+    status_of(child);
   }
   struct timeval wrong[] = {{-1, 0}, {0, -1}, {0, 1000000}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -101,7 +102,8 @@ static void test_select(void) {
   close(ends[1]);
 }
 
-/* A failed way home must not leave the process in the directory that the call was about. */
+/* openat with a directory's descriptor must not change the current directory, even if the current
+ * directory has been removed. */
 static void test_openat(void) {
   EXPECT(mkdir("/tmp/proctest.dir", 0755) == 0 && mkdir("/tmp/proctest.gone", 0755) == 0);
   int directory = open("/tmp/proctest.dir", O_RDONLY | O_DIRECTORY);
@@ -117,8 +119,8 @@ static void test_openat(void) {
   EXPECT(chdir("/") == 0 && rmdir("/tmp/proctest.dir") == 0);
 }
 
-/* The numbers are no mixed counter: undoing the mixing function (splitmix64) must not lead from one
- * word to the next. */
+/* Random numbers must not come from the generator splitmix64, which mixes the values of a counter.
+ * unmixed() undoes the mixing. Its results must not be successive values of that counter. */
 static uint64_t unmixed(uint64_t z) {
   z = (z ^ z >> 31 ^ z >> 62) * 0x319642b2d24d8ec3;
   z = (z ^ z >> 27 ^ z >> 54) * 0x96de1b173f119089;
@@ -127,11 +129,11 @@ static uint64_t unmixed(uint64_t z) {
 static void test_entropy(void) {
   uint64_t words[32];
   int near = 0;
-  EXPECT(RAW(getentropy, words, sizeof words, 0) == 0);
+  EXPECT(STELE_CALL(getentropy, words, sizeof words) == 0);
   for (int i = 1; i < 32; i++)
     near += unmixed(words[i]) - unmixed(words[i - 1]) - 0x9e3779b97f4a7c15 < 1u << 30;
   EXPECT(near == 0);
-  EXPECT(RAW(getentropy, words, 257, 0) == -EIO);
+  EXPECT(STELE_CALL(getentropy, words, 257) == -EIO);
 }
 
 void test_descriptors(void) {
@@ -143,37 +145,38 @@ void test_descriptors(void) {
   EXPECT(pipe(ends) < 0);
   close(fds[n - 1]);
   EXPECT(pipe(ends) < 0 &&
-         errno == EMFILE); /* room for one is not enough, and the one is free again */
+         errno == EMFILE); /* a pipe needs two descriptors; the only free one stays free */
   EXPECT(dup(1) == fds[n - 1]);
   for (int i = 0; i < n; i++) close(fds[i]);
-  EXPECT(RAW(close, 77, 0, 0) == -EBADF && RAW(close, -1, 0, 0) == -EBADF &&
-         RAW(dup2, 1, 9999, 0) == -EBADF);
+  EXPECT(STELE_CALL(close, 77) == -EBADF && STELE_CALL(close, -1) == -EBADF &&
+         STELE_CALL(dup2, 1, 9999, 0) == -EBADF);
 
-  EXPECT(RAW(pipe2, ends, ABI_O_NONBLOCK, 0) == 0);
+  EXPECT(STELE_CALL(pipe2, ends, ABI_O_NONBLOCK) == 0);
   char block[70000];
   memset(block, 'b', sizeof block);
-  EXPECT(RAW(read, ends[0], block, 10) == -EAGAIN);
+  EXPECT(STELE_CALL(read, ends[0], block, 10) == -EAGAIN);
   struct abi_pollfd polls[3] = {
       {ends[0], ABI_POLLIN, 0}, {ends[1], ABI_POLLOUT, 0}, {99, ABI_POLLIN, 0}};
   EXPECT(poll_ms(polls, 3, 0) == 2 && polls[0].revents == 0 && polls[1].revents == ABI_POLLOUT &&
          polls[2].revents == ABI_POLLNVAL);
   EXPECT(poll_ms(polls, 1, 20) == 0);
-  long put = RAW(write, ends[1], block, sizeof block), total = put;
+  long put = STELE_CALL(write, ends[1], block, sizeof block), total = put;
   EXPECT(put > 0);
   while (put > 0) {
-    put = RAW(write, ends[1], block, sizeof block);
+    put = STELE_CALL(write, ends[1], block, sizeof block);
     if (put > 0) total += put;
   }
   EXPECT(put == -EAGAIN);
   EXPECT(poll_ms(polls, 2, -1) == 1 && polls[0].revents == ABI_POLLIN && polls[1].revents == 0);
   long got;
-  while ((got = RAW(read, ends[0], block, sizeof block)) > 0) total -= got;
+  while ((got = STELE_CALL(read, ends[0], block, sizeof block)) > 0) total -= got;
   EXPECT(got == -EAGAIN && total == 0);
-  EXPECT(RAW(lseek, ends[0], 0, 0) == -ESPIPE &&
-         raw(ABI_SYS_pread, ends[0], (long)block, 1, 0, 0, 0) == -ESPIPE);
-  EXPECT(RAW(write, ends[0], "x", 1) == -EBADF && RAW(read, ends[1], block, 1) == -EBADF);
+  EXPECT(STELE_CALL(lseek, ends[0], 0, 0) == -ESPIPE &&
+         STELE_CALL(pread, ends[0], block, 1, 0) == -ESPIPE);
+  EXPECT(STELE_CALL(write, ends[0], "x", 1) == -EBADF &&
+         STELE_CALL(read, ends[1], block, 1) == -EBADF);
   close(ends[1]);
-  EXPECT(RAW(read, ends[0], block, 1) == 0);
+  EXPECT(STELE_CALL(read, ends[0], block, 1) == 0);
   close(ends[0]);
 
   int fd = open("/tmp/proctest.file", O_RDWR | O_CREAT | O_TRUNC, 0644);
@@ -183,11 +186,10 @@ void test_descriptors(void) {
   EXPECT(read(fd, block, 100) == 10 && read(fd, block, 100) == 0);
   int copy = dup(fd);
   lseek(fd, 5, SEEK_SET);
-  EXPECT(lseek(copy, 0, SEEK_CUR) == 5); /* one open file, one position */
-  EXPECT(raw(ABI_SYS_pwrite, fd, (long)"xyz", 3, 100, 0, 0) == 3 &&
-         raw(ABI_SYS_pread, fd, (long)block, 3, 100, 0, 0) == 3);
+  EXPECT(lseek(copy, 0, SEEK_CUR) == 5); /* both descriptors share one position */
+  EXPECT(STELE_CALL(pwrite, fd, "xyz", 3, 100) == 3 && STELE_CALL(pread, fd, block, 3, 100) == 3);
   EXPECT(memcmp(block, "xyz", 3) == 0 && lseek(fd, 0, SEEK_CUR) == 5);
-  EXPECT(RAW(ftruncate, fd, 50, 0) == 0 && RAW(ftruncate, fd, -1, 0) == -EINVAL);
+  EXPECT(STELE_CALL(ftruncate, fd, 50) == 0 && STELE_CALL(ftruncate, fd, -1) == -EINVAL);
   struct stat status;
   EXPECT(fstat(fd, &status) == 0 && status.st_size == 50);
   EXPECT(fcntl(fd, F_DUPFD, 100) == 100 && fcntl(100, F_GETFD) == 0 &&
@@ -198,11 +200,11 @@ void test_descriptors(void) {
   close(copy);
   close(fd);
   unlink("/tmp/proctest.file");
-  EXPECT(RAW(read, 0, block, 0) <= 0);
+  EXPECT(STELE_CALL(read, 0, block, 0) <= 0);
   test_shared_position("/tmp/proctest.file");
   test_append("/tmp/proctest.file");
   test_append_switched("/tmp/proctest.file");
-  int host = open("/host/proctest.file", O_WRONLY | O_CREAT, 0644); /* if there is one */
+  int host = open("/host/proctest.file", O_WRONLY | O_CREAT, 0644); /* fails without a host */
   close(host);
   if (host >= 0) {
     test_shared_position("/host/proctest.file");

@@ -1,4 +1,4 @@
-/* execve: arguments, scripts, what it keeps and what it resets. */
+/* execve: arguments, scripts, kept and reset state. */
 #include "proctest.h"
 
 static void handler(int signal) {
@@ -15,49 +15,49 @@ static int run(void* argument) {
   execve(command->path, command->arguments, command->environment);
   return errno;
 }
-/* Exit code of the program, or the error of execve. */
+/* Returns the exit code of the program, or the error of execve. */
 static int exec(const char* path, char* const* arguments, char* const* environment) {
   struct command command = {arguments, environment, path};
-  return WEXITSTATUS(in_child(run, &command));
+  return WEXITSTATUS(in_child_with(run, &command));
 }
 
 int exec_helper(int argc, char** argv) {
   extern char** environ;
   const char* what = argc > 2 ? argv[2] : "";
   if (strcmp(what, "exit") == 0) return 0;
-  if (strcmp(what, "arguments") == 0) { /* arguments a "" c, with X=y in the environment */
+  if (strcmp(what, "arguments") == 0) { /* checks for arguments a "" c and environment X=y */
     int environment = environ[0] && strcmp(environ[0], "X=y") == 0 && !environ[1];
     return argc == 6 && strcmp(argv[3], "a") == 0 && argv[4][0] == 0 && strcmp(argv[5], "c") == 0 &&
                    !argv[6] && environment
                ? 42
                : 1;
   }
-  if (strcmp(what, "user") == 0) { /* runs a program as a user, who must not read it */
+  if (strcmp(what, "user") == 0) { /* runs a program as a user who is not allowed to read it */
     char* const echo[] = {"echo", "as", "a", "user", NULL};
     if (setgid(65534) < 0 || setuid(65534) < 0 || open(argv[3], O_RDONLY) >= 0) return 1;
     execv(argv[3], echo);
     return 2;
   }
-  if (strcmp(what, "modes") == 0) /* makes a file and a directory with all bits */
+  if (strcmp(what, "modes") == 0) /* makes a file and a directory with all permission bits */
     return open(argv[3], O_WRONLY | O_CREAT, 07777) < 0 || mkdir(argv[4], 07777) < 0;
-  if (strcmp(what, "name") == 0) { /* of an open file when a directory has got another one */
+  if (strcmp(what, "name") == 0) { /* opens a file, renames another path, prints the file's name */
     char name[1024];
     int fd = open(argv[3], O_RDONLY);
     if (fd < 0 || rename(argv[4], argv[5]) < 0) return 1;
-    int64_t length = RAW(fd2path, fd, name, sizeof name);
+    int64_t length = STELE_CALL(fd2path, fd, name, sizeof name);
     printf("%s\n", length > 0 ? name : strerror((int)-length));
     return 0;
   }
   if (strcmp(what, "length") == 0) return strlen(argv[3]) == 100000 ? 43 : 1;
-  if (strcmp(what, "state") == 0) { /* descriptor to be open, descriptor to be closed */
+  if (strcmp(what, "state") == 0) { /* arguments: a descriptor that must be open, a closed one */
     if (fcntl(atoi(argv[3]), F_GETFD) < 0 || fcntl(atoi(argv[4]), F_GETFD) >= 0) return 2;
     struct abi_sigaction action;
-    RAW(sigaction, SIGUSR1, 0, &action);
+    STELE_CALL(sigaction, SIGUSR1, 0, &action);
     if (action.handler != ABI_SIG_DFL) return 3;
-    RAW(sigaction, SIGUSR2, 0, &action);
+    STELE_CALL(sigaction, SIGUSR2, 0, &action);
     if (action.handler != ABI_SIG_IGN) return 4;
     uint64_t mask = 0;
-    RAW(sigprocmask, 0, 0, &mask);
+    STELE_CALL(sigprocmask, 0, 0, &mask);
     return mask == 1 << SIGHUP ? 44 : 5;
   }
   return 1;
@@ -76,7 +76,7 @@ static int keeps_state(void* argument) {
   signal(SIGUSR1, handler);
   signal(SIGUSR2, SIG_IGN);
   uint64_t mask = 1 << SIGHUP;
-  RAW(sigprocmask, 0, &mask, 0);
+  STELE_CALL(sigprocmask, 0, &mask, 0);
   char first[12], second[12];
   snprintf(first, sizeof first, "%d", open_one);
   snprintf(second, sizeof second, "%d", closed_one);
@@ -104,7 +104,7 @@ void test_exec(void) {
   EXPECT(exec(program, many, NULL) == E2BIG);
   free(many);
 
-  EXPECT(WEXITSTATUS(in_child(keeps_state, NULL)) == 44);
+  EXPECT(WEXITSTATUS(in_child_with(keeps_state, NULL)) == 44);
 
   char* script[] = {"ignored", "last", NULL};
   write_script("/tmp/proctest.script", "#!/bin/sh\nexit 46\n", 0755);
@@ -113,7 +113,7 @@ void test_exec(void) {
   EXPECT(exec("/tmp/proctest.script", script, NULL) == 1);
   write_script("/tmp/proctest.inner", "#!/bin/sh\nexit $#\n", 0755);
   write_script("/tmp/proctest.script", "#!/tmp/proctest.inner x\n", 0755);
-  EXPECT(exec("/tmp/proctest.script", script, NULL) == 3); /* x, script, last */
+  EXPECT(exec("/tmp/proctest.script", script, NULL) == 3); /* arguments: x, script's path, last */
   write_script("/tmp/proctest.script", "#!/tmp/proctest.script\n", 0755);
   EXPECT(exec("/tmp/proctest.script", script, NULL) == ELOOP);
   write_script("/tmp/proctest.script", "#!/nowhere\n", 0755);
@@ -131,8 +131,8 @@ void test_exec(void) {
   EXPECT(exec("/tmp/not there", script, NULL) == ENOENT);
   EXPECT(exec("/bin/sh/x", script, NULL) == ENOTDIR);
 
-  /* ELF files with each byte of the headers broken in turn: an error, or a program that runs or
-   * dies. */
+  /* Executes ELF files in each of which one byte of the headers is changed. The result may be an
+   * error, or a program that runs or dies. */
   char head[512];
   int fd = open(program, O_RDONLY);
   EXPECT(read(fd, head, sizeof head) == sizeof head);
@@ -145,7 +145,7 @@ void test_exec(void) {
     write(fd, head + i + 1, sizeof head - i - 1);
     close(fd);
     exec("/tmp/proctest.elf", script,
-         NULL); /* whatever comes of it, this program and the kernel live on */
+         NULL); /* any result is good if this program and the kernel survive */
   }
   unlink("/tmp/proctest.elf");
   unlink("/tmp/proctest.script");

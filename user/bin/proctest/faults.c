@@ -1,4 +1,4 @@
-/* Programs that do what they must not: each dies of the right signal, or its handler sees it. */
+/* Programs that do forbidden things: each gets the right signal, and dies or handles it. */
 #include <setjmp.h>
 
 #include "proctest.h"
@@ -36,7 +36,8 @@ static int breakpoint(void* argument) {
 }
 static int long_breakpoint(void* argument) {
   (void)argument;
-  __asm__ volatile(".byte 0xcd, 0x03, 0xc0"); /* from its second byte on `addl %eax, %eax` */
+  /* int $3 in two bytes. Resumed at the second byte, the program would run `addl %eax, %eax`. */
+  __asm__ volatile(".byte 0xcd, 0x03, 0xc0");
   return 0;
 }
 static int asks_for_tables(void* argument) {
@@ -105,12 +106,12 @@ static int handles(void* argument) {
 }
 static int blocks(void* argument) {
   uint64_t all = ~0ul;
-  RAW(sigprocmask, 0, &all, 0);
+  STELE_CALL(sigprocmask, 0, &all, 0);
   return put(argument);
 }
 
 static void dies(int (*function)(void*), void* argument, int signal) {
-  int status = in_child(function, argument);
+  int status = in_child_with(function, argument);
   EXPECT(WIFSIGNALED(status));
   if (signal) EXPECT(WTERMSIG(status) == signal);
 }
@@ -130,7 +131,7 @@ void test_faults(void) {
     dies(put, bad[i], SIGSEGV);
     dies(jump, bad[i], SIGSEGV);
   }
-  dies(put, (void*)&test_faults, SIGSEGV); /* text */
+  dies(put, (void*)&test_faults, SIGSEGV); /* text is not writable */
   static char data[16];
   dies(jump, data, SIGSEGV); /* data is not code */
   dies(divide, NULL, SIGFPE);
@@ -146,8 +147,8 @@ void test_faults(void) {
   dies(no_stack_for_handler, NULL, SIGSEGV);
   dies(sigreturn_from_nowhere, NULL, SIGSEGV);
   for (long byte = 0; byte < 256; byte += 17) dies(made_up_sigreturn, (void*)byte, 0);
-  in_child(all_flags, NULL);
+  in_child_with(all_flags, NULL);
   dies(blocks, NULL, SIGSEGV);
-  EXPECT(WEXITSTATUS(in_child(handles, NULL)) == 7);
-  EXPECT(WEXITSTATUS(in_child(handles, (void*)0xffffffff80100000)) == 7);
+  EXPECT(WEXITSTATUS(in_child_with(handles, NULL)) == 7);
+  EXPECT(WEXITSTATUS(in_child_with(handles, (void*)0xffffffff80100000)) == 7);
 }

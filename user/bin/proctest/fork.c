@@ -20,7 +20,7 @@ static int makes_grandchildren(void* argument) {
   long depth = (long)argument;
   shared++;
   if (depth == 0) return shared;
-  return WEXITSTATUS(in_child(makes_grandchildren, (void*)(depth - 1)));
+  return WEXITSTATUS(in_child_with(makes_grandchildren, (void*)(depth - 1)));
 }
 
 static int leaves_orphan(void* argument) {
@@ -43,8 +43,8 @@ static int new_session(void* argument) {
   (void)argument;
   EXPECT(setsid() == getpid());
   EXPECT(getpgrp() == getpid());
-  EXPECT(RAW(setsid, 0, 0, 0) == -EPERM);
-  EXPECT(RAW(setpgid, 0, 0, 0) == -EPERM);
+  EXPECT(STELE_CALL(setsid) == -EPERM);
+  EXPECT(STELE_CALL(setpgid, 0, 0) == -EPERM);
   return 0;
 }
 
@@ -55,7 +55,7 @@ static int leads_a_group(void* argument) {
   return 0;
 }
 
-/* Leads a group, and has all its children in it. */
+/* Makes a process group and forks 100 children in it, which never end by themselves. */
 static int makes_children(void* argument) {
   int* ready = argument;
   EXPECT(setpgid(0, 0) == 0);
@@ -68,18 +68,18 @@ static int makes_children(void* argument) {
   return 0;
 }
 
-/* A child that is made while its group is killed is killed too. */
+/* A child that is forked while its process group is killed must be killed, too. */
 static void kill_group_that_forks(void) {
   for (int i = 0; i < 20; i++) {
     int ready[2];
     char byte;
     EXPECT(pipe(ready) == 0);
-    pid_t leader = start_child(makes_children, ready);
+    pid_t leader = start_child_with(makes_children, ready);
     close(ready[1]);
     EXPECT(read(ready[0], &byte, 1) == 1);
     EXPECT(kill(-leader, SIGKILL) == 0);
-    EXPECT(wait_for(leader) == SIGKILL);
-    /* The end of the file comes when the last of them has ended. */
+    EXPECT(status_of(leader) == SIGKILL);
+    /* The pipe reads as ended when the group's last process has ended. */
     struct abi_pollfd end = {ready[0], ABI_POLLIN, 0};
     int ended = poll_ms(&end, 1, 20000) == 1;
     EXPECT(ended);
@@ -105,7 +105,7 @@ static int sends_signals(void* argument) {
   return 0;
 }
 
-/* A fork that takes long comes to an end though signals come all the time. */
+/* A slow fork completes although signals arrive all the time. */
 static void fork_under_signals(void) {
   enum { kSize = 64 << 20 };
   char* memory = malloc(kSize);
@@ -114,7 +114,7 @@ static void fork_under_signals(void) {
   memset(memory, 1, kSize);
   struct sigaction action = {.sa_handler = count}, before;
   EXPECT(sigaction(SIGUSR1, &action, &before) == 0);
-  pid_t sender = start_child(sends_signals, NULL);
+  pid_t sender = start_child_with(sends_signals, NULL);
   while (caught == 0) pause_ms(1);
   for (int i = 0; i < 3; i++) {
     pid_t child = fork();
@@ -123,74 +123,74 @@ static void fork_under_signals(void) {
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
     EXPECT(WEXITSTATUS(status) == 5);
   }
-  EXPECT(RAW(wait4, sender, 0, ABI_WNOHANG) == 0); /* it still sends */
+  EXPECT(STELE_CALL(wait4, sender, 0, ABI_WNOHANG) == 0); /* the sender is still running */
   kill(sender, SIGKILL);
-  wait_for(sender);
+  status_of(sender);
   sigaction(SIGUSR1, &before, NULL);
   free(memory);
 }
 
 static int gives_up_root(void* argument) {
   (void)argument;
-  EXPECT(RAW(setresgid, 100, 100, 100) == 0);
-  EXPECT(RAW(setresuid, 1000, 1000, 1000) == 0);
+  EXPECT(STELE_CALL(setresgid, 100, 100, 100) == 0);
+  EXPECT(STELE_CALL(setresuid, 1000, 1000, 1000) == 0);
   EXPECT(getuid() == 1000 && getgid() == 100);
   for (int i = 0; i < 3; i++) {
     const int ids[] = {i == 0 ? 0 : -1, i == 1 ? 0 : -1, i == 2 ? 0 : -1};
-    EXPECT(RAW(setresuid, ids[0], ids[1], ids[2]) == -EPERM);
-    EXPECT(RAW(setresgid, ids[0], ids[1], ids[2]) == -EPERM);
+    EXPECT(STELE_CALL(setresuid, ids[0], ids[1], ids[2]) == -EPERM);
+    EXPECT(STELE_CALL(setresgid, ids[0], ids[1], ids[2]) == -EPERM);
   }
-  EXPECT(RAW(setgroups, 0, 0, 0) == -EPERM);
-  EXPECT(RAW(kill, 1, SIGTERM, 0) == -EPERM);
-  EXPECT(RAW(kill, getppid(), 0, 0) == -EPERM);
-  EXPECT(RAW_AT(open, "/bin/xyz", O_WRONLY | O_CREAT, 0644) < 0);
+  EXPECT(STELE_CALL(setgroups, 0, 0) == -EPERM);
+  EXPECT(STELE_CALL(kill, 1, SIGTERM) == -EPERM);
+  EXPECT(STELE_CALL(kill, getppid(), 0) == -EPERM);
+  EXPECT(CALL_AT(open, "/bin/xyz", O_WRONLY | O_CREAT, 0644) < 0);
   return 0;
 }
 
 void test_fork(void) {
   volatile int local = 10;
   memset(large, 'p', sizeof large);
-  int status = in_child(writes_its_copy, (void*)&local);
+  int status = in_child_with(writes_its_copy, (void*)&local);
   EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 3);
   EXPECT(shared == 1 && local == 10 && large[0] == 'p' && large[sizeof large - 512] == 'p');
-  /* Several generations at once, and writes of the parent while the child lives. */
-  status = in_child(makes_grandchildren, (void*)10);
+  /* Tests several generations of processes, and writes of the parent while a child lives. */
+  status = in_child_with(makes_grandchildren, (void*)10);
   EXPECT(WEXITSTATUS(status) == 12);
   for (int i = 0; i < 20; i++) {
-    pid_t child = start_child(sleeps, (void*)5);
+    pid_t child = start_child_with(sleeps, (void*)5);
     for (size_t j = 0; j < sizeof large; j += 4096) large[j] = (char)i;
-    EXPECT(WEXITSTATUS(wait_for(child)) == 5);
+    EXPECT(WEXITSTATUS(status_of(child)) == 5);
   }
 
-  EXPECT(RAW(wait4, -1, 0, 0) == -ECHILD);
-  EXPECT(RAW(wait4, 1, 0, 0) == -ECHILD);
-  pid_t child = start_child(sleeps, (void*)50);
-  EXPECT(RAW(wait4, child, 0, ABI_WNOHANG) == 0);
-  EXPECT(WEXITSTATUS(wait_for(child)) == 5);
-  EXPECT(RAW(wait4, child, 0, 0) == -ECHILD);
+  EXPECT(STELE_CALL(wait4, -1, 0, 0) == -ECHILD);
+  EXPECT(STELE_CALL(wait4, 1, 0, 0) == -ECHILD);
+  pid_t child = start_child_with(sleeps, (void*)50);
+  EXPECT(STELE_CALL(wait4, child, 0, ABI_WNOHANG) == 0);
+  EXPECT(WEXITSTATUS(status_of(child)) == 5);
+  EXPECT(STELE_CALL(wait4, child, 0, 0) == -ECHILD);
 
   pid_t children[20];
-  for (int i = 0; i < 20; i++) children[i] = start_child(sleeps, (void*)(long)(i % 3));
-  for (int i = 19; i >= 0; i--) EXPECT(WEXITSTATUS(wait_for(children[i])) == 5);
+  for (int i = 0; i < 20; i++) children[i] = start_child_with(sleeps, (void*)(long)(i % 3));
+  for (int i = 19; i >= 0; i--) EXPECT(WEXITSTATUS(status_of(children[i])) == 5);
 
   int ends[2];
   EXPECT(pipe(ends) == 0);
-  EXPECT(in_child(leaves_orphan, ends) == 0);
-  close(ends[1]); /* the orphan may have been killed */
+  EXPECT(in_child_with(leaves_orphan, ends) == 0);
+  close(ends[1]); /* otherwise the read below would not end if the orphan was killed */
   char parent = 0;
   EXPECT(read(ends[0], &parent, 1) == 1 && parent == 1);
   close(ends[0]);
 
-  EXPECT(in_child(new_session, NULL) == 0);
-  EXPECT(in_child(leads_a_group, NULL) == 0);
+  EXPECT(in_child_with(new_session, NULL) == 0);
+  EXPECT(in_child_with(leads_a_group, NULL) == 0);
   kill_group_that_forks();
   fork_under_signals();
-  child = start_child(sleeps, (void*)40);
-  EXPECT(RAW(setpgid, child, child, 0) == 0);
-  EXPECT(RAW(getpgid, child, 0, 0) == child);
-  EXPECT(RAW(wait4, 0, 0, ABI_WNOHANG) == -ECHILD); /* none in the own group */
-  EXPECT(RAW(wait4, -child, 0, 0) == child);
-  EXPECT(RAW(setpgid, 1, 1, 0) == -ESRCH && RAW(getpgid, 30000, 0, 0) == -ESRCH);
+  child = start_child_with(sleeps, (void*)40);
+  EXPECT(STELE_CALL(setpgid, child, child) == 0);
+  EXPECT(STELE_CALL(getpgid, child, 0) == child);
+  EXPECT(STELE_CALL(wait4, 0, 0, ABI_WNOHANG) == -ECHILD); /* no child in the caller's group */
+  EXPECT(STELE_CALL(wait4, -child, 0, 0) == child);
+  EXPECT(STELE_CALL(setpgid, 1, 1) == -ESRCH && STELE_CALL(getpgid, 30000, 0) == -ESRCH);
 
-  EXPECT(in_child(gives_up_root, NULL) == 0);
+  EXPECT(in_child_with(gives_up_root, NULL) == 0);
 }

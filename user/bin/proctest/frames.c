@@ -1,12 +1,13 @@
-/* User stacks as the tracer's walk must survive them. */
+/* Broken user stacks, which the tracer's walk of frames must survive. */
 #include "proctest.h"
 
 #define PAGE 4096
 
-/* A system call with a frame pointer and a stack pointer as they are given. */
+/* Makes a system call with the frame pointer `frame` and the stack pointer `stack`. */
 long call_with_frame(long number, long a, const void* b, long c, const void* frame,
                      const void* stack);
-/* Writes to an address with such a frame pointer: a page fault, if nothing is there yet. */
+/* Writes to `address` with the frame pointer `frame`. This causes a page fault if the page is not
+ * present yet. */
 void touch_with_frame(char* address, const void* frame);
 __asm__(
     "        .text\n"
@@ -43,7 +44,7 @@ struct frame {
 };
 
 static char* map(long size, int protection) {
-  return (char*)raw(ABI_SYS_mmap, 0, size, protection, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
+  return (char*)STELE_CALL(mmap, 0, size, protection, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
 }
 
 static void write_with_frame(int file, const char* command, const void* frame, const void* stack) {
@@ -54,13 +55,15 @@ static void leak_with_frame(int file, const void* frame, const void* stack) {
   write_with_frame(file, "leak debug_64 1", frame, stack);
 }
 
-/* Leaks an object of debug_64 under each of many frame pointers and prints how many. */
+/* Leaks objects of debug_64 by calls with many different frame pointers, and prints the number of
+ * objects. */
 int make_frames(void) {
   int file = open("#debug/alloc", O_WRONLY);
-  /* What is below is touched, so that frames above the stack pointer can be anywhere in it. */
+  /* The stack of the calls. The stack pointer is the lowest address of `memory`, so frames can be
+   * anywhere in `memory`. */
   char* memory = map(16 * PAGE, ABI_PROT_READ | ABI_PROT_WRITE);
   EXPECT(file >= 0 && (long)memory > 0);
-  if (failures) return 1;
+  if (test_failures) return 1;
   int leaks = 0;
 
   const long garbage[] = {0,
@@ -85,16 +88,17 @@ int make_frames(void) {
   }
 
   struct frame* frames = (struct frame*)(memory + 4 * PAGE);
-  /* Each is above the one before, more than are recorded. */
+  /* 200 frames, each above the previous one: more than the tracer records. */
   for (long i = 0; i < 200; i++) frames[i] = (struct frame){&frames[i + 1], 0x1000 + i};
   write_with_frame(file, "leak debug_64 3", frames, memory);
-  /* All of it is recorded, which is the same; and one less. */
+  /* Exactly as many frames as the tracer records: the recorded stack is the same as with 200. Then
+   * one frame less. */
   frames[14].next = 0;
   leak_with_frame(file, frames, memory);
   frames[13].next = 0;
   leak_with_frame(file, frames, memory);
   leaks += 5;
-  /* One that is its own caller, two that are each other's, and one that lies below the stack
+  /* A frame that points to itself, two frames that point to each other, and a frame below the stack
    * pointer. */
   frames[0] = (struct frame){&frames[0], 0x2000};
   leak_with_frame(file, frames, memory);
@@ -102,34 +106,35 @@ int make_frames(void) {
   frames[2] = (struct frame){&frames[1], 0x3001};
   leak_with_frame(file, &frames[1], memory);
   leak_with_frame(file, &frames[1], &frames[3]);
-  /* Callers that are garbage. */
+  /* The first frame is good, but its pointer to the next frame is garbage. */
   frames[0] = (struct frame){(const void*)0xffffffff80100000, 0x4000};
   leak_with_frame(file, frames, memory);
   frames[0] = (struct frame){(char*)&frames[8] + 4, 0x4001};
   leak_with_frame(file, frames, memory);
-  /* A page that nobody has touched, one that may not be read, and half a frame before the end of
-   * what is mapped. */
+  /* Frames in an untouched page, in an unreadable page, and half a frame before the end of a
+   * mapping. */
   leak_with_frame(file, memory + 8 * PAGE, memory);
   char* closed = map(PAGE, 0);
   EXPECT((long)closed > 0);
   leak_with_frame(file, closed, closed < memory ? closed : memory);
-  EXPECT(RAW(munmap, memory + 11 * PAGE, PAGE, 0) == 0);
+  EXPECT(STELE_CALL(munmap, memory + 11 * PAGE, PAGE) == 0);
   memory[10 * PAGE] = 1;
   leak_with_frame(file, memory + 11 * PAGE - 8, memory);
   leaks += 8;
 
   close(file);
   printf("%d\n", leaks);
-  return failures != 0;
+  return test_failures != 0;
 }
 
-/* Calls from one place so often that the kernel compares the frames with those that it remembers:
- * then they are others, and then one is not there any more. Leaks nine objects of debug_64. */
+/* Makes calls with the same frames until the kernel has them in its cache of stacks; then with
+ * changed frames, and then with a frame that is not mapped any more. Leaks nine objects of
+ * debug_64. */
 int make_known_frames(void) {
   int file = open("#debug/alloc", O_WRONLY);
   char* memory = map(2 * PAGE, ABI_PROT_READ | ABI_PROT_WRITE);
   EXPECT(file >= 0 && (long)memory > 0);
-  if (failures) return 1;
+  if (test_failures) return 1;
   struct frame* frames = (struct frame*)(memory + 256);
   for (long i = 0; i < 5; i++) frames[i] = (struct frame){&frames[i + 1], 0x5000 + i};
   frames[4].next = 0;
@@ -143,8 +148,8 @@ int make_known_frames(void) {
   frames[0] = (struct frame){last, 0x6000};
   *last = (struct frame){0, 0x6001};
   for (int i = 0; i < 3; i++) leak_with_frame(file, frames, memory);
-  EXPECT(RAW(munmap, last, PAGE, 0) == 0);
+  EXPECT(STELE_CALL(munmap, last, PAGE) == 0);
   leak_with_frame(file, frames, memory);
   close(file);
-  return failures != 0;
+  return test_failures != 0;
 }

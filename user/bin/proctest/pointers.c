@@ -1,14 +1,14 @@
-/* Every pointer argument of every system call gets addresses that a program must not use; then
- * everything gets anything. */
+/* Every pointer argument of every system call gets addresses that a program must not use; then all
+ * arguments get random values. */
 #include "proctest.h"
 
-/* For each call which arguments point at memory that the kernel reads (r), writes (w), or takes as
- * a path (p); other arguments are fixed so that the pointer is used. */
+/* A call, and which of its pointer arguments is tested. */
 struct pattern {
   int number;
-  const char* kinds; /* a letter for each argument; . is the value as it is, o is a pointer that may
-                        be null */
-  long values[6];
+  /* The last letter is for the tested argument: the kernel reads memory there (r), writes it (w),
+   * or takes it as a path (p). Each argument before it has a dot. */
+  const char* kinds;
+  long values[6]; /* valid arguments, with which the kernel uses the pointer */
 };
 static int file, directory, ends[2], console;
 
@@ -17,7 +17,7 @@ static long good_words[64]; /* zeros, writable */
 static const long addresses[] = {
     1,
     8,
-    0x10000000000,  /* nothing there */
+    0x10000000000,  /* not mapped */
     0x7ffffffff000, /* above user space */
     0x7fffffffffff,
     0x800000000000, /* not canonical */
@@ -33,11 +33,11 @@ static void check(int number, const struct pattern* pattern, int argument, long 
   long a[6];
   memcpy(a, pattern->values, sizeof a);
   a[argument] = address;
-  long result = raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  long result = stele_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
   if (result == -EFAULT) return;
   printf("# call %d, argument %d = 0x%lx: %ld, not EFAULT\n", number, argument,
          (unsigned long)address, result);
-  failures++;
+  test_failures++;
 }
 
 static int try_calls(void* argument) {
@@ -119,28 +119,29 @@ static int try_calls(void* argument) {
       {ABI_SYS_ioctl, "..r", {console, ABI_TCSPGRP, good}},
       {ABI_SYS_ioctl, "..w", {console, ABI_TCGWINSZ, good}},
   };
-  /* A page with nothing after it: a structure that begins in it and goes on outside. */
-  char* page = (char*)raw(ABI_SYS_mmap, 0, 8192, ABI_PROT_READ | ABI_PROT_WRITE,
-                          ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
+  /* A page with nothing after it, for a structure that crosses its end. */
+  char* page = (char*)STELE_CALL(mmap, 0, 8192, ABI_PROT_READ | ABI_PROT_WRITE,
+                                 ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
   char* read_only =
-      (char*)raw(ABI_SYS_mmap, 0, 4096, ABI_PROT_READ, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
-  RAW(munmap, page + 4096, 4096, 0);
+      (char*)STELE_CALL(mmap, 0, 4096, ABI_PROT_READ, ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
+  STELE_CALL(munmap, page + 4096, 4096);
   memset(page, 'x', 4096);
-  EXPECT(RAW(timer_create, ABI_CLOCK_MONOTONIC, 0, 0) == 0); /* two of the calls want it */
+  /* Timer 0, for timer_settime and timer_gettime. */
+  EXPECT(STELE_CALL(timer_create, ABI_CLOCK_MONOTONIC, 0) == 0);
   for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
     const struct pattern* pattern = &patterns[i];
     const int argument = (int)strlen(pattern->kinds) - 1;
     const char kind = pattern->kinds[argument];
     for (size_t j = 0; j < sizeof addresses / sizeof *addresses; j++)
       check(pattern->number, pattern, argument, addresses[j]);
-    /* The error string is empty: its one byte fits anywhere. */
+    /* errstr is left out: the error string is empty, so its one byte fits on the page. */
     if (pattern->number != ABI_SYS_errstr)
       check(pattern->number, pattern, argument, (long)page + 4096 - (kind == 'p' ? 3 : 1));
     if (kind == 'w') {
       check(pattern->number, pattern, argument, (long)read_only);
       check(pattern->number, pattern, argument, (long)&try_calls);
     }
-    /* Strings inside of arrays. */
+    /* Arrays with a bad pointer to a string. */
     if (pattern->number == ABI_SYS_execve && kind == 'r') {
       for (size_t j = 0; j < sizeof addresses / sizeof *addresses; j++) {
         long array[2] = {addresses[j], 0};
@@ -148,14 +149,15 @@ static int try_calls(void* argument) {
       }
     }
   }
-  /* wait4 has its own: there must be a child. */
+  /* wait4 is tested separately, since it needs a child. */
   if (fork() == 0) _exit(0);
-  EXPECT(RAW(wait4, -1, 0x10000000000, 0) == -EFAULT);
+  EXPECT(STELE_CALL(wait4, -1, 0x10000000000, 0) == -EFAULT);
   if (fork() == 0) _exit(0);
-  EXPECT(raw(ABI_SYS_wait4, -1, 0, 0, 0x10000000000, 0, 0) == -EFAULT);
+  EXPECT(STELE_CALL(wait4, -1, 0, 0, 0x10000000000) == -EFAULT);
   for (long number = ABI_SYS_COUNT; number < ABI_SYS_COUNT + 200; number++)
-    EXPECT(raw(number, 1, 2, 3, 4, 5, 6) == -ENOSYS);
-  EXPECT(raw(-1, 0, 0, 0, 0, 0, 0) == -ENOSYS && raw(1L << 32, 0, 0, 0, 0, 0, 0) == -ENOSYS);
+    EXPECT(stele_call(number, 1, 2, 3, 4, 5, 6) == -ENOSYS);
+  EXPECT(stele_call(-1, 0, 0, 0, 0, 0, 0) == -ENOSYS &&
+         stele_call(1L << 32, 0, 0, 0, 0, 0, 0) == -ENOSYS);
   return 0;
 }
 
@@ -167,7 +169,7 @@ void test_bad_pointers(void) {
   directory = open("/bin", O_RDONLY);
   console = open("#cons/cons", O_RDWR);
   EXPECT(file >= 0 && directory >= 0 && console >= 0 && pipe(ends) == 0);
-  EXPECT(in_child(try_calls, NULL) == 0);
+  EXPECT(in_child_with(try_calls, NULL) == 0);
   close(file);
   close(directory);
   close(console);
@@ -176,7 +178,7 @@ void test_bad_pointers(void) {
   unlink("/tmp/proctest.file");
 }
 
-/* --- Anything. */
+/* --- Random arguments. */
 
 static uint64_t random_state;
 static uint64_t random_word(void) {
@@ -213,7 +215,8 @@ static long random_argument(void) {
 static int does_anything(void* argument) {
   random_state = (uint64_t)argument;
   setsid();
-  /* Nothing that reaches others, and no way to write on what is open. */
+  /* Closes inherited files, so that it cannot write to them. The loop leaves out calls that affect
+   * other processes, and calls that end or block this process or unmap its memory. */
   for (int fd = 0; fd < 20; fd++) close(fd);
   open("#null/null", O_RDWR);
   for (int i = 0; i < 3000; i++) {
@@ -233,8 +236,8 @@ static int does_anything(void* argument) {
     if (number == ABI_SYS_truncate || number == ABI_SYS_ftruncate) a[1] &= 0xfffff;
     if (number == ABI_SYS_pwrite) a[3] &= 0xfffff;
     if (number == ABI_SYS_lseek) a[1] &= 0xfffff;
-    raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (i % 500 == 0) RAW(chdir, "/", 0, 0);
+    stele_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (i % 500 == 0) STELE_CALL(chdir, "/");
   }
   return 0;
 }
@@ -243,22 +246,21 @@ void test_fuzz(void) {
   mkdir("/tmp/fuzz", 0777);
   pid_t children[8];
   uint64_t seed = 0;
-  RAW(getentropy, &seed, sizeof seed, 0);
+  STELE_CALL(getentropy, &seed, sizeof seed);
   printf("# seed 0x%lx\n", (unsigned long)seed);
   for (int round = 0; round < 5; round++) {
     for (int i = 0; i < 8; i++)
-      children[i] = start_child(does_anything,
-                                (void*)(seed + (uint64_t)(round * 8 + i) * 0x9e3779b97f4a7c15u));
-    pause_ms(300); /* those that wait for something are killed where they are */
+      children[i] = start_child_with(
+          does_anything, (void*)(seed + (uint64_t)(round * 8 + i) * 0x9e3779b97f4a7c15u));
+    pause_ms(300); /* after this time, children that wait in a call are killed */
     for (int i = 0; i < 8; i++) {
       kill(children[i], SIGKILL);
-      int status = wait_for(children[i]);
-      /* How it ends is its own affair: a read past `scratch` may write over whatever it decides by.
-       * That it ends is ours. */
+      int status = status_of(children[i]);
+      /* The child may end in any way: a read past `scratch` may have overwritten its data. */
       EXPECT(WIFEXITED(status) || WIFSIGNALED(status));
     }
   }
-  RAW(unmount, "/tmp/fuzz", 0, 0);
+  STELE_CALL(unmount, "/tmp/fuzz");
   unlink("/tmp/fuzz/a");
   unlink("/tmp/fuzz/b");
   unlink("/tmp/fuzz/c");

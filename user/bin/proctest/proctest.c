@@ -1,26 +1,32 @@
-/* proctest [TEST…]: processes, memory, signals and bad pointers, as programs meet them.
- * proctest exhaust N: N times as many processes as memory has no room for, so that each step of
- * fork, exec and their own work fails somewhere; in a guest with little memory. proctest forks N:
- * makes N short-lived children, some with a program of their own, and nothing else: what must leave
- * nothing behind. proctest frames: leaks an object of the cache debug_64 by a system call from
- * under each of many broken stacks; prints how many. proctest knownframes: leaks nine from under
- * stacks that the kernel has met before, and that have changed since. proctest walk UID PATH…: all
- * that can be done to each file, as another user (walk.c); proctest crowd UID N PATH…: as several
- * at once. proctest as UID PROGRAM [ARGUMENT…]: runs a program as another user.
+/* proctest [TEST…]: tests processes, memory, signals and bad pointers, as programs meet them.
  *
- * Prints a line for each test, and what was not as it should have been. Status 0 if all is well.
- * When a child is killed or cannot be made, as happens without memory, nobody waits for what it
- * should have done: the test fails.
+ * proctest exhaust N: N times in a row, makes more processes than fit into memory, so that fork,
+ * exec and the work of the processes run out of memory at many steps; for a guest with little
+ * memory.
+ *
+ * proctest forks N: makes N short-lived children, some with a program of their own, which must
+ * leave nothing behind.
+ *
+ * proctest frames: makes system calls on many broken stacks. Each call leaks objects of the cache
+ * debug_64. Prints the number of leaked objects.
+ *
+ * proctest knownframes: leaks nine objects on stacks that the kernel has cached. Some of the stacks
+ * have changed since then.
+ *
+ * proctest walk UID PATH…: makes all calls on each file, as another user (walk.c). proctest crowd
+ * UID N PATH…: makes these calls as N users at once.
+ *
+ * proctest as UID PROGRAM [ARGUMENT…]: runs a program as another user.
+ *
+ * Prints a line for each test, and each failed expectation. The status is 0 if no expectation
+ * failed. If a child is killed or cannot be made, for lack of memory, the test fails at once
+ * instead of waiting for the child's work.
  */
 #include "proctest.h"
 
-int failures;
 const char* program;
 
-static const struct {
-  const char* name;
-  void (*run)(void);
-} tests[] = {
+static const struct named_test tests[] = {
     {"fork", test_fork},
     {"memory", test_memory},
     {"exec", test_exec},
@@ -33,43 +39,14 @@ static const struct {
     {"fuzz", test_fuzz},
 };
 
-void expect(int good, const char* what, const char* file, int line) {
-  if (good) return;
-  failures++;
-  printf("# %s:%d: not so: %s (errno %d)\n", file, line, what, errno);
-}
-
-pid_t start_child(int (*function)(void*), void* argument) {
-  fflush(stdout);
-  pid_t pid = fork();
-  if (pid == 0) {
-    int code = function(argument);
-    fflush(stdout);
-    _exit(failures ? 99 : code);
-  }
-  EXPECT(pid > 0);
-  if (pid < 0) exit(99); /* what the child should do would be waited for */
-  return pid;
-}
-
-int wait_for(pid_t pid) {
-  int status = -1;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-  return status;
-}
-
-int in_child(int (*function)(void*), void* argument) {
-  return wait_for(start_child(function, argument));
-}
-
 void pause_ms(int ms) {
   struct abi_timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-  raw(ABI_SYS_nanosleep, ABI_CLOCK_MONOTONIC, 0, (long)&time, 0, 0, 0);
+  STELE_CALL(nanosleep, ABI_CLOCK_MONOTONIC, 0, &time, 0);
 }
 
 long poll_ms(struct abi_pollfd* entries, long count, int ms) {
   struct abi_timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-  return raw(ABI_SYS_poll, (long)entries, count, ms < 0 ? 0 : (long)&time, 0, 0, 0);
+  return STELE_CALL(poll, entries, count, ms < 0 ? 0 : (long)&time, 0);
 }
 
 static int make_forks(long n) {
@@ -84,12 +61,13 @@ static int make_forks(long n) {
       if (i % 4 == 0) execve(program, arguments, NULL);
       _exit(0);
     }
-    if (wait_for(pid) != 0) return 1;
+    if (status_of(pid) != 0) return 1;
   }
   return 0;
 }
 
-/* Takes memory, and makes children that do so too, until something fails. */
+/* Takes a megabyte of memory, page by page, and makes pipes and children meanwhile. Some children
+ * do the same, `depth` levels deep. Each step may fail. */
 static int takes_more(void* argument) {
   const long depth = (long)argument;
   static char bytes[1 << 20];
@@ -105,7 +83,7 @@ static int takes_more(void* argument) {
       execve(program, arguments, NULL);
       _exit(1);
     }
-    if (child > 0 && i != 0) wait_for(child);
+    if (child > 0 && i != 0) status_of(child);
   }
   while (wait(NULL) > 0) continue;
   return 0;
@@ -119,7 +97,7 @@ static int exhaust(long rounds) {
       if (children[i] == 0) _exit(takes_more((void*)2));
     }
     for (int i = 0; i < 30; i++) {
-      if (children[i] > 0) wait_for(children[i]);
+      if (children[i] > 0) status_of(children[i]);
     }
   }
   while (wait(NULL) > 0) continue;
@@ -143,16 +121,5 @@ int main(int argc, char** argv) {
     execvp(argv[3], argv + 3);
     return 127;
   }
-  int failed = 0;
-  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-    int wanted = argc == 1;
-    for (int j = 1; j < argc; j++) wanted |= strcmp(argv[j], tests[i].name) == 0;
-    if (!wanted) continue;
-    failures = 0;
-    tests[i].run();
-    printf("%s %s\n", failures ? "not ok" : "ok", tests[i].name);
-    fflush(stdout);
-    failed |= failures != 0;
-  }
-  return failed;
+  return RUN_TESTS(tests, argc, argv);
 }

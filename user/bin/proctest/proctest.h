@@ -1,4 +1,4 @@
-/* What the files of proctest share. */
+/* Shared by the files of proctest. */
 #pragma once
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stele.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -15,39 +16,15 @@
 
 #include "abi/errno.h"
 #include "abi/syscall.h"
+#include "testing/testing.h"
 
-/* The call as it is: the kernel's result, not errno. */
-static inline long raw(long number, long a, long b, long c, long d, long e, long f) {
-  long result;
-  register long r10 __asm__("r10") = d;
-  register long r8 __asm__("r8") = e;
-  register long r9 __asm__("r9") = f;
-  __asm__ volatile("syscall"
-                   : "=a"(result)
-                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                   : "rcx", "r11", "memory");
-  return result;
-}
-#define RAW(name, a, b, c) raw(ABI_SYS_##name, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+/* Makes a call with a path that begins at the current directory. */
+#define CALL_AT(name, ...) STELE_CALL(name, ABI_AT_FDCWD, __VA_ARGS__)
 
-/* The same with a path that begins at the current directory. */
-#define RAW_AT(name, a, b, c) \
-  raw(ABI_SYS_##name, ABI_AT_FDCWD, (long)(a), (long)(b), (long)(c), 0, 0)
-
-extern int failures;
 extern const char* program;
 
-void expect(int good, const char* what, const char* file, int line);
-#define EXPECT(condition) expect(!!(condition), #condition, __FILE__, __LINE__)
-
-/* Runs function(argument) in a child; the child's status as wait gives it. What it returns is its
- * exit code. */
-int in_child(int (*function)(void*), void* argument);
-/* Forks a child that runs the function; the parent gets its PID. */
-pid_t start_child(int (*function)(void*), void* argument);
-int wait_for(pid_t pid);
 void pause_ms(int ms);
-/* poll with a timeout in milliseconds; -1: none. */
+/* poll with a timeout in milliseconds; -1: no timeout. */
 long poll_ms(struct abi_pollfd* entries, long count, int ms);
 
 void test_fork(void);
@@ -62,8 +39,8 @@ void test_descriptors(void);
 void test_user_registers(void);
 int make_frames(void);
 int make_known_frames(void);
-/* proctest walk. */
+/* `proctest walk` and `proctest crowd` (walk.c). */
 int walk_as(uid_t uid, int count, char** paths);
 int crowd_as(uid_t uid, int users, int count, char** paths);
-/* What a program that test_exec starts does with its arguments. */
+/* `proctest helper`: does what its arguments say. test_exec and other tests execute it. */
 int exec_helper(int argc, char** argv);

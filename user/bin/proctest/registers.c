@@ -1,5 +1,5 @@
-/* Registers that the kernel does not use itself: those of SSE and AVX, MXCSR, and FS base. They are
- * a program's own, whatever others run, whatever a signal handler does, and through fork. */
+/* Registers that the kernel does not use itself: SSE, AVX, MXCSR and FS base. Their values must
+ * survive other programs, signal handlers and fork. */
 #include <ucontext.h>
 
 #include "proctest.h"
@@ -11,8 +11,8 @@ struct registers {
   uint32_t mxcsr;
 };
 
-/* Makes a system call `rounds` times with the registers of `in`, then fills `out` with them;
- * `avx`: 1, or 0 for the lower half of each register alone. */
+/* Loads the registers from `in`, makes a system call `rounds` times, and stores the registers to
+ * `out`. `avx`: 1, or 0 to use only the lower half of each register. */
 void call_with_registers(const struct registers* in, struct registers* out, long rounds, long avx,
                          long number, const long arguments[2]);
 __asm__(
@@ -77,8 +77,8 @@ static int has_avx(void) {
   return __builtin_cpu_supports("avx") != 0;
 }
 
-/* Values that differ in each register and for each `seed`; rounding modes and the masks of MXCSR
- * with them. */
+/* Fills each register with a different value, which depends on `seed`. `seed` also selects the
+ * rounding mode and flush-to-zero in MXCSR. */
 static void fill(struct registers* registers, int seed) {
   memset(registers, 0, sizeof *registers);
   for (int i = 0; i < REGISTERS; i++) {
@@ -88,7 +88,7 @@ static void fill(struct registers* registers, int seed) {
   registers->mxcsr = 0x1f80 | (uint32_t)(seed & 3) << 13 | (uint32_t)(seed & 1) << 15;
 }
 
-/* True if the registers are as they were after `rounds` calls. */
+/* True if `rounds` calls leave the registers unchanged. */
 static int are_kept(int seed, long rounds, long number, long a, long b) {
   struct registers in, out;
   const long arguments[2] = {a, b};
@@ -98,8 +98,8 @@ static int are_kept(int seed, long rounds, long number, long a, long b) {
   return memcmp(&in, &out, sizeof in) == 0;
 }
 
-/* Several on each CPU, which also move from one to the other. They begin when all are there: when
- * nobody can write to the pipe any more. */
+/* A pipe on which the spinning processes wait until all of them exist. Their read ends when no
+ * process has the writing end open any more. */
 static int begin[2];
 
 static int spin(void* seed) {
@@ -117,7 +117,7 @@ static long thread_pointer(void) {
 static __thread int of_thread = 77;
 static volatile int handled;
 
-/* Uses all registers otherwise. */
+/* A signal handler that overwrites all registers. */
 static void clobber(int signal) {
   (void)signal;
   handled++;
@@ -125,7 +125,8 @@ static void clobber(int signal) {
   EXPECT(are_kept(handled, 1, ABI_SYS_getpid, 0, 0));
 }
 
-/* Offsets in the floating point state, which lies below the red zone, aligned to 64 bytes. */
+/* Offsets and sizes, in bytes, in a signal frame. Its floating point state is below the red zone,
+ * aligned to 64 bytes. */
 enum { LEGACY = 512, MXCSR = 24, RED_ZONE = 128, ALIGNMENT = 64 };
 static int pattern;
 
@@ -137,13 +138,13 @@ static void spoil(int signal, siginfo_t* info, void* context) {
       ((uintptr_t)machine->gregs[REG_RSP] - RED_ZONE - (uintptr_t)state) & -(size_t)ALIGNMENT;
   handled++;
   switch (pattern) {
-    case 0: /* components that nobody has, the compacted form, what is reserved, all MXCSR bits */
+    case 0: /* sets missing components, the compacted form, reserved bits, MXCSR */
       memset(state, 0xff, size);
       break;
     case 1:
       memset(state + MXCSR, 0xff, 4);
       break;
-    default: /* a bit of the header that XSAVE wrote */
+    default: /* flips a bit of the header that XSAVE wrote */
       if (size > LEGACY)
         state[LEGACY + (pattern - 2) / 8 % 64] ^= (uint8_t)(1 << (pattern - 2) % 8);
       break;
@@ -168,26 +169,26 @@ static int forked(void* pointer) {
 void test_user_registers(void) {
   pid_t children[SPINNERS];
   EXPECT(pipe(begin) == 0);
-  for (long i = 0; i < SPINNERS; i++) children[i] = start_child(spin, (void*)(i * 3));
+  for (long i = 0; i < SPINNERS; i++) children[i] = start_child_with(spin, (void*)(i * 3));
   close(begin[0]);
   close(begin[1]);
-  for (int i = 0; i < SPINNERS; i++) EXPECT(wait_for(children[i]) == 0);
+  for (int i = 0; i < SPINNERS; i++) EXPECT(status_of(children[i]) == 0);
 
-  /* Thread-local storage. */
+  /* Thread-local storage keeps its values. */
   EXPECT(of_thread == 77);
   of_thread = 78;
   EXPECT(thread_pointer() == *(long*)thread_pointer());
-  EXPECT(in_child(forked, (void*)thread_pointer()) == 5 << 8 && of_thread == 78);
+  EXPECT(in_child_with(forked, (void*)thread_pointer()) == 5 << 8 && of_thread == 78);
   const long bad[] = {(long)0x8000000000000000, (long)0xffffffff80100000, 0x800000000000,
                       0x7ffffffff000, -1};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    EXPECT(RAW(set_tls, bad[i], 0, 0) == -EINVAL);
+    EXPECT(STELE_CALL(set_tls, bad[i]) == -EINVAL);
 
-  /* Handlers. */
+  /* Signal handlers. */
   signal(SIGUSR1, clobber);
   handled = 0;
   EXPECT(are_kept(100, 3, ABI_SYS_kill, getpid(), SIGUSR1));
   EXPECT(handled == 3);
   handled = 0;
-  for (long i = 0; i < 2 + 24 * 8; i++) EXPECT(in_child(returns_with_garbage, (void*)i) == 0);
+  for (long i = 0; i < 2 + 24 * 8; i++) EXPECT(in_child_with(returns_with_garbage, (void*)i) == 0);
 }

@@ -1,4 +1,4 @@
-/* Handlers, masks, restarted calls, stopping, and killing whatever state a process is in. */
+/* Handlers, masks, restarted calls, stopping, and killing a process in any state. */
 #include "proctest.h"
 
 static volatile int caught, last_caught, depth, deepest;
@@ -7,7 +7,7 @@ static volatile double noise;
 static void count(int signal) {
   caught++;
   last_caught = signal;
-  noise = noise * 1.5 + signal; /* uses the floating point registers */
+  noise = noise * 1.5 + signal; /* overwrites floating point registers */
 }
 
 static void set_handler(int signal, void (*function)(int), int flags) {
@@ -37,18 +37,18 @@ static int writes_later(void* argument) {
   return 0;
 }
 
-/* Makes a child that does so; returns where to read it. The end is seen there when the child is
- * gone. */
+/* Starts a child that runs writes_later(). Returns the reading end of its pipe, which reads as
+ * ended once the child is gone. */
 static int start_writer(pid_t* child) {
   int ends[2];
   EXPECT(pipe(ends) == 0);
-  *child = start_child(writes_later, ends);
+  *child = start_child_with(writes_later, ends);
   close(ends[1]);
   return ends[0];
 }
 
-/* A child has ended: counted beside the signals that it may have sent, in whatever order they are
- * delivered. */
+/* A handler of SIGCHLD. It adds kGone to `caught`, so that a child's end is counted separately from
+ * the signals that the child has sent: these may be delivered before or after SIGCHLD. */
 enum { kGone = 1000 };
 static void gone(int signal) {
   (void)signal;
@@ -72,7 +72,7 @@ static int exits(void* argument) {
 static void test_handler_registers(void) {
   caught = 0;
   set_handler(SIGCHLD, gone, SA_RESTART);
-  pid_t child = start_child(signals_parent, (void*)10);
+  pid_t child = start_child_with(signals_parent, (void*)10);
   volatile int* flag = &caught;
   long bad = 0;
   __asm__ volatile(
@@ -92,7 +92,7 @@ static void test_handler_registers(void) {
       : "D"(flag)
       : "rbx", "r12", "r13", "r8", "rdx", "rcx", "rsi", "xmm5", "xmm15", "cc", "memory");
   EXPECT(bad == 0 && caught % kGone == 1);
-  wait_for(child);
+  status_of(child);
   signal(SIGCHLD, SIG_DFL);
 }
 
@@ -103,7 +103,7 @@ void test_signals(void) {
   EXPECT(caught == 1 && last_caught == SIGUSR1);
   test_handler_registers();
 
-  /* Blocked while its handler runs; not with SA_NODEFER. */
+  /* A signal is blocked while its handler runs, unless SA_NODEFER is set. */
   caught = depth = deepest = 0;
   set_handler(SIGUSR2, raise_again, 0);
   raise(SIGUSR2);
@@ -113,20 +113,20 @@ void test_signals(void) {
   raise(SIGUSR2);
   EXPECT(caught == 4 && deepest == 4);
 
-  /* Masks. */
+  /* Masks block and unblock signals. */
   uint64_t mask = 1u << SIGUSR1, old = 0;
   caught = 0;
-  EXPECT(RAW(sigprocmask, 1, &mask, &old) == 0);
+  EXPECT(STELE_CALL(sigprocmask, 1, &mask, &old) == 0);
   raise(SIGUSR1);
   EXPECT(caught == 0);
   uint64_t none = 0;
-  EXPECT(RAW(sigsuspend, &none, 0, 0) == -EINTR);
+  EXPECT(STELE_CALL(sigsuspend, &none) == -EINTR);
   EXPECT(caught == 1);
-  EXPECT(RAW(sigprocmask, 2, &mask, &old) == 0 && old == mask);
-  EXPECT(RAW(sigprocmask, 9, &mask, 0) == -EINVAL);
+  EXPECT(STELE_CALL(sigprocmask, 2, &mask, &old) == 0 && old == mask);
+  EXPECT(STELE_CALL(sigprocmask, 9, &mask, 0) == -EINVAL);
   mask = ~0ul;
-  RAW(sigprocmask, 0, &mask, 0);
-  RAW(sigprocmask, 0, &none, &old);
+  STELE_CALL(sigprocmask, 0, &mask, 0);
+  STELE_CALL(sigprocmask, 0, &none, &old);
   EXPECT(!(old & (1 << SIGKILL | 1 << SIGSTOP)));
   struct sigaction action = {.sa_handler = count};
   EXPECT(sigaction(SIGKILL, &action, NULL) < 0 && sigaction(SIGSTOP, &action, NULL) < 0 &&
@@ -138,36 +138,34 @@ void test_signals(void) {
   EXPECT(read(from, &byte, 1) < 0 && errno == EINTR);
   EXPECT(read(from, &byte, 1) == 1);
   close(from);
-  wait_for(child);
+  status_of(child);
   set_handler(SIGUSR1, count, SA_RESTART);
   caught = 0;
   from = start_writer(&child);
   EXPECT(read(from, &byte, 1) == 1 && caught == 1);
   close(from);
-  wait_for(child);
-  child = start_child(signals_parent, (void*)10);
+  status_of(child);
+  child = start_child_with(signals_parent, (void*)10);
   struct abi_timespec second = {5, 0}, left = {0, 0};
-  EXPECT(raw(ABI_SYS_nanosleep, ABI_CLOCK_MONOTONIC, 0, (long)&second, (long)&left, 0, 0) ==
-             -EINTR &&
-         left.sec >= 3);
-  wait_for(child);
-  EXPECT(RAW(kill, getpid(), 0, 0) == 0 && RAW(kill, getpid(), 99, 0) == -EINVAL &&
-         RAW(kill, 31000, 0, 0) == -ESRCH);
+  EXPECT(STELE_CALL(nanosleep, ABI_CLOCK_MONOTONIC, 0, &second, &left) == -EINTR && left.sec >= 3);
+  status_of(child);
+  EXPECT(STELE_CALL(kill, getpid(), 0) == 0 && STELE_CALL(kill, getpid(), 99) == -EINVAL &&
+         STELE_CALL(kill, 31000, 0) == -ESRCH);
 
-  /* Children. */
+  /* A child's end sends SIGCHLD. If SIGCHLD is ignored, the child leaves no zombie. */
   caught = 0;
   set_handler(SIGCHLD, count, SA_RESTART);
-  child = start_child(exits, (void*)9);
-  EXPECT(WEXITSTATUS(wait_for(child)) == 9 && caught == 1 && last_caught == SIGCHLD);
+  child = start_child_with(exits, (void*)9);
+  EXPECT(WEXITSTATUS(status_of(child)) == 9 && caught == 1 && last_caught == SIGCHLD);
   signal(SIGCHLD, SIG_IGN);
-  child = start_child(exits, (void*)9);
-  EXPECT(RAW(wait4, child, 0, 0) == -ECHILD);
+  child = start_child_with(exits, (void*)9);
+  EXPECT(STELE_CALL(wait4, child, 0, 0) == -ECHILD);
   signal(SIGCHLD, SIG_DFL);
 
-  int status = in_child(writes_to_nobody, NULL);
+  int status = in_child_with(writes_to_nobody, NULL);
   EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE);
   signal(SIGPIPE, SIG_IGN);
-  EXPECT(WEXITSTATUS(in_child(writes_to_nobody, NULL)) == 1);
+  EXPECT(WEXITSTATUS(in_child_with(writes_to_nobody, NULL)) == 1);
   signal(SIGPIPE, SIG_DFL);
   signal(SIGUSR1, SIG_DFL);
   signal(SIGUSR2, SIG_DFL);
@@ -196,19 +194,19 @@ static int reads_nothing(void* argument) {
 }
 static int waits(void* argument) {
   (void)argument;
-  return wait_for(start_child(reads_nothing, NULL));
+  return status_of(start_child_with(reads_nothing, NULL));
 }
 static _Noreturn int suspends(void* argument) {
   (void)argument;
   uint64_t all = ~0ul;
-  for (;;) RAW(sigsuspend, &all, 0, 0);
+  for (;;) STELE_CALL(sigsuspend, &all);
 }
 static _Noreturn int forks(void* argument) {
   (void)argument;
   for (;;) {
     pid_t pid = fork();
     if (pid == 0) _exit(0);
-    wait_for(pid);
+    status_of(pid);
   }
 }
 static int ignores(void* argument) {
@@ -219,7 +217,7 @@ static int ignores(void* argument) {
 
 static int end_of(pid_t pid) {
   kill(pid, SIGKILL);
-  int status = wait_for(pid);
+  int status = status_of(pid);
   return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
 }
 
@@ -228,23 +226,23 @@ static int writes_much(void* argument) {
   return write(*(int*)argument, calloc(1, kMuch), kMuch) == kMuch;
 }
 
-/* A signal ends a write to a file before all is written. The writer may be the quicker one, so
- * there are several. */
+/* A signal ends a write to a file before all is written. The writer may be done before the signal
+ * comes, so there are several attempts. */
 static void test_kill_writer(void) {
   int cut = 0;
   for (int i = 0; i < 20 && !cut; i++) {
     int fd = open("/tmp/much", O_RDWR | O_CREAT | O_TRUNC, 0600);
     EXPECT(fd >= 0 && unlink("/tmp/much") == 0);
-    pid_t child = start_child(writes_much, &fd);
+    pid_t child = start_child_with(writes_much, &fd);
     struct stat stat = {.st_size = 0};
     int status = 0;
     pid_t ended = 0;
     while (fstat(fd, &stat) == 0 && stat.st_size == 0 && ended == 0)
       ended = waitpid(child, &status, WNOHANG);
-    EXPECT(ended == 0); /* before it has written anything */
+    EXPECT(ended == 0); /* the file grows before the writer ends */
     if (ended == 0) {
       kill(child, SIGTERM);
-      status = wait_for(child);
+      status = status_of(child);
     }
     EXPECT(fstat(fd, &stat) == 0);
     cut = WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM && stat.st_size < kMuch;
@@ -273,41 +271,41 @@ void test_kill(void) {
                {forks, NULL}, {ignores, NULL}, {waits, NULL},     {fills, &full[1]}};
   for (int delay = 0; delay <= 20; delay += 10) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-      pid_t child = start_child(kinds[i].function, kinds[i].argument);
+      pid_t child = start_child_with(kinds[i].function, kinds[i].argument);
       if (delay) pause_ms(delay);
       EXPECT(end_of(child) == SIGKILL);
     }
   }
 
-  /* Stopped, continued, killed while stopped. */
-  pid_t child = start_child(sleeps, NULL);
+  /* A child is stopped, continued, and killed while it is stopped. */
+  pid_t child = start_child_with(sleeps, NULL);
   kill(child, SIGSTOP);
   int status = 0;
   EXPECT(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status) &&
          WSTOPSIG(status) == SIGSTOP);
-  EXPECT(RAW(wait4, child, 0, ABI_WNOHANG | ABI_WUNTRACED) == 0);
+  EXPECT(STELE_CALL(wait4, child, 0, ABI_WNOHANG | ABI_WUNTRACED) == 0);
   kill(child, SIGCONT);
-  EXPECT(RAW(wait4, child, 0, ABI_WNOHANG) == 0);
+  EXPECT(STELE_CALL(wait4, child, 0, ABI_WNOHANG) == 0);
   EXPECT(setpgid(child, child) == 0);
   kill(child, SIGTSTP);
   EXPECT(waitpid(child, &status, WUNTRACED) == child && WSTOPSIG(status) == SIGTSTP);
   EXPECT(end_of(child) == SIGKILL);
 
-  /* Nobody would make an orphaned group go on. */
-  child = start_child(goes_on_in_an_orphaned_group, NULL);
+  /* An orphaned group does not stop: no process would continue it. */
+  child = start_child_with(goes_on_in_an_orphaned_group, NULL);
   EXPECT(waitpid(child, &status, WUNTRACED) == child && WIFEXITED(status) &&
          WEXITSTATUS(status) == 7);
   if (WIFSTOPPED(status)) end_of(child);
 
-  /* A whole group. */
+  /* Kills a whole process group. */
   pid_t children[5];
   for (int i = 0; i < 5; i++) {
-    children[i] = start_child(i % 2 ? spins : sleeps, NULL);
+    children[i] = start_child_with(i % 2 ? spins : sleeps, NULL);
     EXPECT(setpgid(children[i], children[0]) == 0);
   }
   EXPECT(kill(-children[0], SIGTERM) == 0);
   for (int i = 0; i < 5; i++) {
-    status = wait_for(children[i]);
+    status = status_of(children[i]);
     EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
   }
   EXPECT(kill(-children[0], SIGTERM) < 0 && errno == ESRCH);

@@ -1,13 +1,13 @@
-/* proctest walk UID PATH…: does to each file and directory at and below PATH all that a program can
- * do, as user UID, in a session of its own. proctest crowd UID N PATH…: N users from UID on do so
- * at the same time, while processes of one more come and go.
+/* proctest walk UID PATH…: makes every possible call on each file and directory at and below PATH,
+ * as user UID, in a session of its own. proctest crowd UID N PATH…: N users, with ids from UID on,
+ * make these calls at the same time, while processes of another user start and end.
  *
- * Each is opened in every way, read, listed, written with garbage, seeked, polled, asked for what a
- * terminal is asked for, and named to the calls that take a path, with sizes, places and pointers
- * from good to absurd. What somebody is denied is silent. A line of output is a success that
- * changes something (`wrote PATH`), a kernel address in what is read (`address PATH`), or a file
- * that is no device and never ends (`endless PATH`); each is said once. The last line is how many
- * names were walked.
+ * It opens each file in every way, reads, lists, seeks and polls it, writes garbage, asks for
+ * terminal settings, and makes the calls that take a path, with sizes, offsets and pointers from
+ * good to absurd. Calls that are denied print nothing. A line of output reports a call that has
+ * changed something (`wrote PATH`), a kernel address in the contents (`address PATH`), or an
+ * endless file that is not a device (`endless PATH`); each line is printed once. The last line is
+ * the number of names.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -18,7 +18,7 @@
 
 enum { kMaxDepth = 8, kMaxEntries = 24, kLongest = 16 << 20 };
 
-#define MADE "made-by-" /* whom; another who walks does not look at it */
+#define MADE "made-by-" /* prefix of the names that walkers make; walks leave them out */
 
 static const char* now; /* the path that is being walked */
 static unsigned walked;
@@ -37,8 +37,8 @@ static void say(const char* what) {
   fflush(stdout);
 }
 
-/* Kernel addresses have the 17 highest bits set: as text 16 digits that begin with ffff and one
- * from 8 on. */
+/* Kernel addresses have the 17 highest bits set: as text, 16 digits that begin with ffff and a
+ * digit from 8 on. */
 static int is_address(uint64_t value) {
   return value >> 47 == 0x1ffff && value < -(uint64_t)(1 << 20);
 }
@@ -55,11 +55,11 @@ static void look(const char* data, size_t size) {
   }
 }
 
-/* What a call said, and why it failed. */
+/* If a call has failed, looks for addresses in its error string. Returns the call's result. */
 static long told(long result) {
   char why[ABI_ERRSTR_MAX];
   if (result < 0) {
-    const long length = RAW(errstr, why, sizeof why, 0);
+    const long length = STELE_CALL(errstr, why, sizeof why);
     if (length > 0) look(why, (size_t)length);
   }
   return result;
@@ -72,7 +72,7 @@ static long take(long length) {
   return length;
 }
 
-/* Directories have the number of a union's member from bit 48 on. */
+/* Offsets to try. In a union directory, bits 48 and up of an offset are the member's number. */
 static const long places[] = {0,         1,        4095,     1L << 20,       (1L << 31) - 1,
                               1L << 31,  1L << 32, 1L << 48, (3L << 48) + 2, INT64_MAX,
                               INT64_MIN, -1};
@@ -80,23 +80,24 @@ static const long places[] = {0,         1,        4095,     1L << 20,       (1L
 static void read_everywhere(int fd, int is_file) {
   static const long sizes[] = {0, 1, 7, 4096, sizeof bytes};
   long all = 0, length;
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) take(RAW(read, fd, bytes, sizes[i]));
-  while (is_file && (length = take(RAW(read, fd, bytes, sizeof bytes))) > 0) {
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    take(STELE_CALL(read, fd, bytes, sizes[i]));
+  while (is_file && (length = take(STELE_CALL(read, fd, bytes, sizeof bytes))) > 0) {
     if ((all += length) > kLongest) {
       say("endless");
       break;
     }
   }
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    take(raw(ABI_SYS_pread, fd, (long)bytes, 4096, places[i], 0, 0));
+    take(STELE_CALL(pread, fd, bytes, 4096, places[i]));
     for (int whence = 0; whence <= 3; whence++) {
-      told(RAW(lseek, fd, places[i], whence));
-      take(RAW(read, fd, bytes, 512));
-      take(RAW(getdents, fd, bytes, 16));
-      take(RAW(getdents, fd, bytes, 4096));
+      told(STELE_CALL(lseek, fd, places[i], whence));
+      take(STELE_CALL(read, fd, bytes, 512));
+      take(STELE_CALL(getdents, fd, bytes, 16));
+      take(STELE_CALL(getdents, fd, bytes, 4096));
     }
   }
-  RAW(lseek, fd, 0, 0);
+  STELE_CALL(lseek, fd, 0, 0);
 }
 
 static void write_garbage(int fd) {
@@ -105,19 +106,19 @@ static void write_garbage(int fd) {
       "off now",    "cont",       "kill",          "settle", "reset",
       "failnext 1", "%s%n",       "\xff\1"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    changes("wrote", RAW(write, fd, texts[i], strlen(texts[i])));
+    changes("wrote", STELE_CALL(write, fd, texts[i], strlen(texts[i])));
   memset(bytes, 'x', sizeof bytes);
-  changes("wrote", RAW(write, fd, bytes, 5000));
+  changes("wrote", STELE_CALL(write, fd, bytes, 5000));
   for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-    changes("wrote", raw(ABI_SYS_pwrite, fd, (long)"start\n", 6, places[i], 0, 0));
+    changes("wrote", STELE_CALL(pwrite, fd, "start\n", 6, places[i]));
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    if (told(RAW(lseek, fd, places[i], SEEK_SET)) >= 0)
-      changes("wrote", RAW(write, fd, "start\n", 6));
+    if (told(STELE_CALL(lseek, fd, places[i], SEEK_SET)) >= 0)
+      changes("wrote", STELE_CALL(write, fd, "start\n", 6));
   }
 }
 
-/* Sizes beyond all memory, and memory that is not the program's: its last bytes before a hole,
- * nothing, the kernel. */
+/* Makes calls with sizes beyond all memory and with bad pointers: to the last bytes before a hole,
+ * to unmapped addresses, to the kernel. */
 static void ask_absurdly(int fd, int may_be_written) {
   static const long sizes[] = {1, 8192, 1L << 31, 1L << 32, INT64_MAX, INT64_MIN, -1};
   static long pointers[] = {0,
@@ -138,21 +139,21 @@ static void ask_absurdly(int fd, int may_be_written) {
   for (size_t i = 0; i < sizeof pointers / sizeof *pointers; i++) {
     const long pointer = pointers[i];
     for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
-      told(RAW(lseek, fd, 0, SEEK_SET));
-      told(RAW(read, fd, pointer, sizes[j]));
-      told(raw(ABI_SYS_pread, fd, pointer, sizes[j], 0, 0, 0));
-      told(RAW(getdents, fd, pointer, sizes[j]));
-      told(RAW(fd2path, fd, pointer, sizes[j]));
+      told(STELE_CALL(lseek, fd, 0, SEEK_SET));
+      told(STELE_CALL(read, fd, pointer, sizes[j]));
+      told(STELE_CALL(pread, fd, pointer, sizes[j], 0));
+      told(STELE_CALL(getdents, fd, pointer, sizes[j]));
+      told(STELE_CALL(fd2path, fd, pointer, sizes[j]));
       if (!may_be_written) continue;
       const char* const what = i == 0 ? "wrote" : "wrote from nowhere to";
-      changes(what, RAW(write, fd, pointer, sizes[j]));
-      changes(what, raw(ABI_SYS_pwrite, fd, pointer, sizes[j], 0, 0, 0));
+      changes(what, STELE_CALL(write, fd, pointer, sizes[j]));
+      changes(what, STELE_CALL(pwrite, fd, pointer, sizes[j], 0));
     }
     if (i > 0) {
-      changes("had a hole filled by", RAW(fstat, fd, pointer, 0));
+      changes("had a hole filled by", STELE_CALL(fstat, fd, pointer));
       changes("had a hole polled with", poll_ms((struct abi_pollfd*)pointer, 1, 0));
     }
-    for (long request = 0; request < 10; request++) told(RAW(ioctl, fd, request, pointer));
+    for (long request = 0; request < 10; request++) told(STELE_CALL(ioctl, fd, request, pointer));
   }
 }
 
@@ -169,8 +170,8 @@ static void control(int fd) {
     if (request == ABI_TCSPGRP) argument.group = getpid();
     const int sets = request >= ABI_TCSETS && request <= ABI_TCSETSF;
     if (sets || request == ABI_TCSPGRP)
-      changes("set terminal", RAW(ioctl, fd, request, &argument));
-    else if (told(RAW(ioctl, fd, request, &argument)) >= 0)
+      changes("set terminal", STELE_CALL(ioctl, fd, request, &argument));
+    else if (told(STELE_CALL(ioctl, fd, request, &argument)) >= 0)
       look(argument.room, sizeof argument.room);
   }
 }
@@ -178,7 +179,8 @@ static void control(int fd) {
 static void open_in_every_way(const char* path, int is_file) {
   char own[32];
   snprintf(own, sizeof own, "/%d/ctl", (int)getpid());
-  const int is_own = strstr(path, own) || strstr(path, "/self/ctl"); /* which it may kill */
+  const int is_own = strstr(path, own) ||
+                     strstr(path, "/self/ctl"); /* a write to this file may kill this process */
   static const int also[] = {0,
                              O_TRUNC,
                              O_APPEND,
@@ -190,57 +192,57 @@ static void open_in_every_way(const char* path, int is_file) {
   enum { kAlso = sizeof also / sizeof *also };
   for (int way = 0; way < 4 * kAlso; way++) {
     const int access = way % 4, flags = access | also[way / 4] | O_NONBLOCK;
-    const int fd = (int)told(RAW_AT(open, path, flags, 0600));
+    const int fd = (int)told(CALL_AT(open, path, flags, 0600));
     if (fd < 0) continue;
     struct abi_stat stat;
-    if (RAW(fstat, fd, &stat, 0) == 0) look((char*)&stat, sizeof stat);
+    if (STELE_CALL(fstat, fd, &stat) == 0) look((char*)&stat, sizeof stat);
     if (way < 4) {
       read_everywhere(fd, is_file && way == 0);
       if (!is_own) write_garbage(fd);
       ask_absurdly(fd, !is_own);
     } else {
-      take(RAW(read, fd, bytes, sizeof bytes));
-      take(RAW(getdents, fd, bytes, sizeof bytes));
-      if (!is_own) changes("wrote", RAW(write, fd, "start\n", 6));
+      take(STELE_CALL(read, fd, bytes, sizeof bytes));
+      take(STELE_CALL(getdents, fd, bytes, sizeof bytes));
+      if (!is_own) changes("wrote", STELE_CALL(write, fd, "start\n", 6));
     }
     control(fd);
-    if (access != O_RDONLY) changes("truncated", RAW(ftruncate, fd, 0, 0));
-    const long copy = told(RAW(dup, fd, 0, 0));
-    RAW(close, copy, 0, 0);
-    RAW(close, fd, 0, 0);
+    if (access != O_RDONLY) changes("truncated", STELE_CALL(ftruncate, fd, 0));
+    const long copy = told(STELE_CALL(dup, fd));
+    STELE_CALL(close, copy);
+    STELE_CALL(close, fd);
   }
-  changes("opened with every flag", RAW_AT(open, path, -1, 0600));
-  changes("opened to execute", RAW_AT(open, path, 1L << 31, 0600));
+  changes("opened with every flag", CALL_AT(open, path, -1, 0600));
+  changes("opened to execute", CALL_AT(open, path, 1L << 31, 0600));
 }
 
 static void name_to_every_call(const char* path) {
   char inside[512], beside[512];
   snprintf(inside, sizeof inside, "%s/" MADE "%d", path, (int)getuid());
   snprintf(beside, sizeof beside, "%s-moved", path);
-  const long fd = told(RAW_AT(open, inside, O_RDWR | O_CREAT, 0600));
+  const long fd = told(CALL_AT(open, inside, O_RDWR | O_CREAT, 0600));
   if (fd >= 0) {
     say("made a file in");
-    RAW(close, fd, 0, 0);
-    RAW_AT(unlink, inside, 0, 0);
+    STELE_CALL(close, fd);
+    CALL_AT(unlink, inside, 0);
   }
-  if (told(RAW_AT(mkdir, inside, 0700, 0)) >= 0) {
+  if (told(CALL_AT(mkdir, inside, 0700)) >= 0) {
     say("made a directory in");
-    RAW_AT(unlink, inside, ABI_AT_REMOVEDIR, 0);
+    CALL_AT(unlink, inside, ABI_AT_REMOVEDIR);
   }
-  changes("changed the mode of", RAW_AT(chmod, path, 0777, 0));
-  changes("truncated", RAW(truncate, path, 0, 0));
-  changes("bound", RAW(bind, "#tmp", path, 0));
-  changes("bound", RAW(bind, path, "/tmp", 0));
-  changes("unmounted", RAW(unmount, path, 0, 0));
-  if (told(RAW_AT(rename, path, ABI_AT_FDCWD, beside)) >= 0) {
+  changes("changed the mode of", CALL_AT(chmod, path, 0777, 0));
+  changes("truncated", STELE_CALL(truncate, path, 0));
+  changes("bound", STELE_CALL(bind, "#tmp", path, 0));
+  changes("bound", STELE_CALL(bind, path, "/tmp", 0));
+  changes("unmounted", STELE_CALL(unmount, path));
+  if (told(CALL_AT(rename, path, ABI_AT_FDCWD, beside)) >= 0) {
     say("renamed");
-    RAW_AT(rename, beside, ABI_AT_FDCWD, path);
+    CALL_AT(rename, beside, ABI_AT_FDCWD, path);
   }
-  changes("removed", RAW_AT(unlink, path, ABI_AT_REMOVEDIR, 0));
-  changes("removed", RAW_AT(unlink, path, 0, 0));
+  changes("removed", CALL_AT(unlink, path, ABI_AT_REMOVEDIR));
+  changes("removed", CALL_AT(unlink, path, 0));
 }
 
-/* An open file of this very process, as its output. */
+/* True for names of this process's own open files, such as its output: they are not walked. */
 static int is_of_fd(const char* directory, const char* name) {
   const char* last = strrchr(directory, '/');
   return strncmp(name, "std", 3) == 0 || strcmp(last != NULL ? last + 1 : directory, "fd") == 0;
@@ -250,15 +252,15 @@ static void walk(const char* path, int depth) {
   now = path;
   walked++;
   struct abi_stat stat;
-  if (told(RAW_AT(stat, path, &stat, 0)) < 0)
+  if (told(CALL_AT(stat, path, &stat, 0)) < 0)
     stat.mode = 0;
   else
     look((char*)&stat, sizeof stat);
-  told(RAW_AT(access, path, 7, 0));
+  told(CALL_AT(access, path, 7, 0));
   open_in_every_way(path, (stat.mode & ABI_S_IFMT) != ABI_S_IFCHR);
   name_to_every_call(path);
   if ((stat.mode & ABI_S_IFMT) != ABI_S_IFDIR || depth == 0) return;
-  if (told(RAW(chdir, path, 0, 0)) == 0) chdir("/");
+  if (told(STELE_CALL(chdir, path)) == 0) chdir("/");
   DIR* const directory = opendir(path);
   if (!directory) return;
   const struct dirent* entry;
@@ -277,7 +279,7 @@ static void walk(const char* path, int depth) {
 int walk_as(uid_t uid, int count, char** paths) {
   const pid_t child = fork();
   if (child != 0) {
-    const int status = wait_for(child);
+    const int status = status_of(child);
     if (!WIFEXITED(status)) printf("ended by signal %d\n", WTERMSIG(status));
     return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
   }
@@ -290,7 +292,7 @@ int walk_as(uid_t uid, int count, char** paths) {
   return 0;
 }
 
-/* Processes that end soon after they began, for others to look at meanwhile. */
+/* Starts processes that end soon, again and again, while the walkers look at them. */
 static void come_and_go(uid_t uid) {
   char* const arguments[] = {(char*)program, "helper", "exit", NULL};
   if (setsid() < 0 || setgid(uid) != 0 || setuid(uid) != 0) _exit(1);
@@ -299,10 +301,10 @@ static void come_and_go(uid_t uid) {
     if (child == 0) {
       if (i % 3 == 0) execve(program, arguments, NULL);
       if (i % 3 == 1)
-        RAW(read, RAW_AT(open, "/proc/self/status", O_RDONLY, 0), bytes, sizeof bytes);
+        STELE_CALL(read, CALL_AT(open, "/proc/self/status", O_RDONLY, 0), bytes, sizeof bytes);
       _exit(0);
     }
-    if (child > 0) wait_for(child);
+    if (child > 0) status_of(child);
   }
 }
 
@@ -317,10 +319,10 @@ int crowd_as(uid_t uid, int users, int count, char** paths) {
   const pid_t crowd = fork();
   if (crowd == 0) come_and_go(uid + (uid_t)users);
   int failed = crowd < 0;
-  for (int i = 0; i < users; i++) failed |= walkers[i] < 0 || wait_for(walkers[i]) != 0;
+  for (int i = 0; i < users; i++) failed |= walkers[i] < 0 || status_of(walkers[i]) != 0;
   if (crowd > 0) {
     kill(crowd, SIGKILL);
-    const int status = wait_for(crowd);
+    const int status = status_of(crowd);
     failed |= !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
   }
   return failed;

@@ -1,4 +1,4 @@
-/* The line discipline, typed at from the master of a pair. */
+/* The line discipline of a terminal, with input from the master of a pseudo-terminal. */
 #include <sys/ioctl.h>
 #include <termios.h>
 
@@ -93,7 +93,7 @@ static void bytes_are_timed(void) {
   EXPECT(read(pair.slave, buffer, sizeof buffer) == 5 && memcmp(buffer, "12345", 5) == 0);
   EXPECT(exit_code_of(typist) == 0);
   EXPECT(types(pair.master, "ab") && read(pair.slave, buffer, 2) == 2);
-  set_timing(9, 1); /* the second byte is the last that comes in time */
+  set_timing(9, 1); /* asks for 9 bytes, but only 2 arrive in time */
   EXPECT(types(pair.master, "ab") && read(pair.slave, buffer, sizeof buffer) == 2);
   set_timing(1, 0);
 }
@@ -119,7 +119,7 @@ static void modes_change(void) {
   EXPECT(tcsetattr(pair.slave, TCSADRAIN, &modes) == 0 && tcgetattr(pair.master, &same) == 0);
   EXPECT(memcmp(&modes, &same, sizeof modes) == 0 && tcsetattr(pair.slave, 9, &modes) == -1);
   EXPECT(tcdrain(pair.slave) == 0 && tcsendbreak(pair.slave, 0) == 0);
-  /* What was typed as bytes is read as a line, and the other way round. */
+  /* Input that was typed in raw mode can be read in canonical mode, and the other way round. */
   set_modes(0, 0, 0);
   EXPECT(types(pair.master, "raw\n"));
   modes.c_lflag = ICANON;

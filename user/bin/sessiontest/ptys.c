@@ -1,4 +1,4 @@
-/* Pseudo-terminals: pairs, what passes between their ends, and how they end. */
+/* Pseudo-terminals: the pair of master and slave, data between the two, and closing them. */
 #include <poll.h>
 #include <pty.h>
 #include <sys/ioctl.h>
@@ -60,13 +60,13 @@ static void pair_passes_bytes(void) {
 static void pair_ends(void) {
   struct pair pair = open_pair();
   char byte;
-  /* The slave goes: what it wrote is read first. */
+  /* After the slave is closed, the master first reads the rest of its output, then gets EIO. */
   EXPECT(types(pair.slave, "last") && close(pair.slave) == 0);
   EXPECT(ready(pair.master) == (POLLIN | POLLOUT | POLLHUP));
   EXPECT(reads(pair.master, "last") && read(pair.master, &byte, 1) == -1 && errno == EIO);
   pair.slave = open(pair.name, O_RDWR | O_NOCTTY);
   EXPECT(pair.slave >= 0 && types(pair.slave, "again") && reads(pair.master, "again"));
-  /* The master goes. */
+  /* The master is closed. */
   EXPECT(types(pair.master, "unread\n") && close(pair.master) == 0);
   EXPECT(read(pair.slave, &byte, 1) == 0 && write(pair.slave, "x", 1) == -1 && errno == EIO);
   EXPECT(ready(pair.slave) == (POLLIN | POLLHUP) && !isatty(pair.slave) && errno == EIO);
@@ -87,7 +87,7 @@ static int opens_anothers_slave(void) {
   EXPECT(open(shared.name, O_RDWR | O_NOCTTY) == -1 && errno == EACCES);
   EXPECT(open(shared.name, O_RDONLY | O_NOCTTY) == -1 && errno == EACCES);
   EXPECT(chmod(shared.name, 0666) == -1 && errno == EPERM);
-  /* Its own it may open, and give to others. */
+  /* Users may open slaves of their own, and permit others to use them. */
   struct pair own = open_pair();
   EXPECT(open(own.name, O_RDWR | O_NOCTTY) >= 0 && chmod(own.name, 0666) == 0);
   return 0;
@@ -111,7 +111,8 @@ static int types_much(void) {
   return write(shared.master, text, sizeof text) != sizeof text;
 }
 
-/* What comes from `fd`, up to `size` bytes or an end, is the alphabet over and over. */
+/* Reads from `fd` up to `size` bytes or the end. Returns the number of bytes, or 0 if they are not
+ * the alphabet over and over. */
 static size_t alphabet_from(int fd, size_t size) {
   char buffer[777];
   size_t total = 0;
@@ -133,7 +134,7 @@ static void pair_is_full(void) {
   EXPECT(alphabet_from(shared.master, 200000) == 100000 && errno == EIO);
   EXPECT(exit_code_of(child) == 0);
   shared.slave = open(shared.name, O_RDWR | O_NOCTTY);
-  EXPECT(shared.slave >= 0); /* raw still */
+  EXPECT(shared.slave >= 0); /* its modes are still raw */
   child = start_child(types_much);
   EXPECT(alphabet_from(shared.slave, 100000) == 100000);
   EXPECT(exit_code_of(child) == 0);
@@ -170,7 +171,7 @@ static int writes_for_ever(void) {
   return errno == EIO ? 0 : 1;
 }
 
-/* One end goes while somebody waits at the other. */
+/* One end is closed while a process waits at the other. */
 static void pair_ends_for_who_waits(void) {
   for (int i = 0; i < 20; i++) {
     shared = open_pair();

@@ -1,4 +1,4 @@
-/* Sessions: how they get terminals and lose them, and what job control does to their groups. */
+/* Sessions: how they get and lose their terminals, and job control of their process groups. */
 #include <poll.h>
 #include <pty.h>
 #include <sys/ioctl.h>
@@ -6,9 +6,10 @@
 
 #include "sessiontest.h"
 
-/* Runs the function as the leader of a session that has the slave of a pair as descriptors 0 and
- * `slave`; what it prints goes where this program's output goes. Its exit code; the master is read
- * meanwhile. */
+/* start_session() runs the function in a child that leads a session. The session's terminal is the
+ * slave of a pseudo-terminal; `master` is its master. The child has the slave as descriptors 0 and
+ * 2, and prints to this program's output. in_session() reads the master until the child ends, and
+ * returns the child's exit code. */
 static int master;
 static pid_t start_session(int (*function)(void)) {
   int output = dup(STDOUT_FILENO);
@@ -36,7 +37,7 @@ static volatile sig_atomic_t caught[NSIG];
 static void catch_signal(int signal) {
   caught[signal]++;
 }
-/* Until it has come. */
+/* Waits for the signal, for two seconds at most. True if it has come. */
 static int comes(int signal) {
   for (int i = 0; i < 2000 && caught[signal] == 0; i++) usleep(1000);
   return caught[signal] != 0;
@@ -64,12 +65,12 @@ static int gets_a_terminal(void) {
   char name[32];
   EXPECT(tty >= 0 && ttyname_r(tty, name, sizeof name) == 0 && strcmp(name, pair.name) == 0);
   EXPECT(strcmp(ctermid(NULL), "/dev/tty") == 0);
-  /* One is enough. */
+  /* A session has at most one terminal. */
   struct pair second = open_pair();
   close(open(second.name, O_RDWR));
   EXPECT(tcgetsid(second.slave) == -1 && errno == ENOTTY);
   EXPECT(ioctl(second.slave, TIOCSCTTY, 0) == -1 && errno == EPERM);
-  /* A child has it too, until it gives it up. */
+  /* A child has the terminal too, until the child gives it up. */
   pid_t child = fork();
   if (child == 0) {
     int had = open("/dev/tty", O_RDWR) >= 0, left = ioctl(tty, TIOCNOTTY) == 0;
@@ -78,7 +79,7 @@ static int gets_a_terminal(void) {
   EXPECT(exit_code_of(child) == 0 && tcgetsid(tty) == getpid());
   EXPECT(signal(SIGHUP, catch_signal) != SIG_ERR && ioctl(tty, TIOCNOTTY) == 0);
   EXPECT(comes(SIGHUP) && open("/dev/tty", O_RDWR) == -1 && errno == ENXIO);
-  EXPECT(types(pair.slave, "open still")); /* nobody has hung up */
+  EXPECT(types(pair.slave, "open still")); /* the terminal was not hung up */
   EXPECT(ioctl(second.slave, TIOCSCTTY, 0) == 0 && tcgetsid(second.slave) == getpid());
   return 0;
 }
@@ -99,7 +100,7 @@ static int tries_to_steal(void) {
     EXPECT(ioctl(pair.slave, TIOCSCTTY, 1) == -1 && errno == EPERM);
     EXPECT(tcgetattr(pair.slave, &modes) == 0);
     EXPECT(tcsetattr(pair.slave, TCSANOW, &modes) == -1 && errno == EPERM);
-    /* The console is root's, even if nobody has it. */
+    /* The console is root's, even if it is not the terminal of any session. */
     int console = open("/dev/console", O_RDWR);
     EXPECT(tcgetsid(console) == -1 && ioctl(console, TIOCSCTTY, 0) == -1 && errno == EPERM);
     _exit(code(0));
@@ -155,7 +156,8 @@ static int writes_ignoring_it(void) {
   return write(0, "x", 1) != 1;
 }
 
-/* Stops by what it does in the background; goes on in the foreground. */
+/* Runs `function` in a child in a background group. `signal` must stop the child. The child must
+ * complete after it is put in the foreground and continued. */
 static void stops_by(int (*function)(void), int signal) {
   pid_t child = start_child(function);
   EXPECT(is_stopped(child, signal));
@@ -185,7 +187,7 @@ static int has_jobs(void) {
   return 0;
 }
 
-/* What an orphan found, written by itself. */
+/* A pipe, to which orphaned processes write what they have observed. */
 static int results[2];
 
 static int waits_as_an_orphan(void) {
@@ -196,7 +198,8 @@ static int waits_as_an_orphan(void) {
   if (write(results[1], &byte, 1) != 1) return 1;
   raise(SIGSTOP);
   byte = (char)('a' + (caught[SIGHUP] == 1 ? 1 : 0) + (caught[SIGCONT] == 1 ? 2 : 0));
-  /* Nobody would make it go on, so it does not stop. */
+  /* No process would continue an orphaned group, so the terminal does not stop this process: the
+   * read fails. SIGTSTP does not stop it, either. */
   char other;
   if (read(0, &other, 1) == -1 && errno == EIO) byte += 4;
   raise(SIGTSTP);
@@ -224,7 +227,7 @@ static int outlives_its_session(void) {
   char byte;
   signal(SIGHUP, catch_signal);
   EXPECT(types(results[1], "r") && comes(SIGHUP));
-  /* The foreground is gone: nothing of the terminal is reached. */
+  /* The session's leader has ended, so its terminal is hung up for this process. */
   EXPECT(read(0, &byte, 1) == 0 && write(0, "x", 1) == -1 && errno == EIO);
   EXPECT(open("/dev/tty", O_RDWR) == -1 && errno == ENXIO);
   byte = (char)code('k');
@@ -273,7 +276,7 @@ void test_sessions(void) {
   EXPECT(exit_code_of(child) == 0);
 }
 
-/* /dev/fd and its like. */
+/* /dev/fd, /dev/stdin and /dev/full. */
 static int has_standard_files(void) {
   char text[16], name[32];
   int ends[2];
@@ -289,7 +292,8 @@ static int has_standard_files(void) {
   EXPECT(open("/dev/fd/01", O_RDONLY) == -1 && open("/dev/fd/x", O_RDONLY) == -1);
   struct stat status;
   EXPECT(stat(name, &status) == 0 && S_ISFIFO(status.st_mode));
-  /* It is the same open file: one offset, and one that stays open. */
+  /* /dev/fd/N gives the same open file, with one offset. It stays open when descriptor N is
+   * closed. */
   int fd = open("/etc/passwd", O_RDONLY);
   snprintf(name, sizeof name, "/dev/fd/%d", fd);
   int same = open(name, O_RDONLY);

@@ -1,4 +1,4 @@
-/* What the files of sessiontest share. */
+/* Shared by the files of sessiontest. */
 #pragma once
 
 #include <errno.h>
@@ -11,21 +11,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "testing/testing.h"
+
 #define USER 1000 /* `user` of /etc/passwd */
 #define OTHER 65534
 
-void expect(int good, const char* what, const char* file, int line);
-#define EXPECT(condition) expect(!!(condition), #condition, __FILE__, __LINE__)
-
-/* Runs the function in a child; what it expects in vain fails the test. Its exit code, or -1. */
-int in_child(int (*function)(void));
-/* The exit code of a child that would end with this one: 99 if something was expected in vain. */
+/* Returns the exit code for a child: `wanted`, or CHILD_FAILED if an expectation has failed. */
 int code(int wanted);
-/* Calls the function, for a child's exit code. */
+/* For a child: calls the function, and returns code() of its result. */
 int run(int (*function)(void));
-pid_t start_child(int (*function)(void));
-int exit_code_of(pid_t child);
-/* For good, as a user without rights. */
+/* Changes to a user without rights, for good. */
 void become(uid_t uid);
 
 void test_ids(void);
@@ -44,12 +39,12 @@ struct pair {
 };
 struct pair open_pair(void);
 void close_pair(struct pair* pair);
-/* The next that is read is `text`, or waited for. */
+/* Reads as many bytes as `text` has, waiting for them. True if they equal `text`. */
 int reads(int fd, const char* text);
-/* All of it is written at once. */
+/* Writes `text` by one call. True if all of it is written. */
 int types(int fd, const char* text);
-/* What poll says of it at once. */
+/* The events that poll reports for the descriptor, without waiting. */
 short ready(int fd);
 
-/* What the program does that a test has executed. */
+/* `sessiontest helper`, which tests execute (users.c). */
 int helper(int argc, char** argv);

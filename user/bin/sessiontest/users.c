@@ -1,4 +1,4 @@
-/* Users and groups: who a process is, what it may do, and what is known of them. */
+/* Users and groups: a process's identity, rights, and the system's data about users. */
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
@@ -20,12 +20,13 @@ static int changes_ids(void) {
   EXPECT(ids_are(0, 0, 0) && gids_are(0, 0, 0));
   EXPECT(setresgid(1, 2, 3) == 0 && gids_are(1, 2, 3));
   EXPECT(setresuid(-1, 7, -1) == 0 && ids_are(0, 7, 0));
-  /* The effective user is root no more, the others are. */
+  /* The effective user is not root any more; the real and the saved user still are. */
   EXPECT(setuid(8) == -1 && errno == EPERM && setresuid(8, -1, -1) == -1 && errno == EPERM);
   EXPECT(seteuid(0) == 0 && ids_are(0, 0, 0));
   EXPECT(setreuid(5, 6) == 0 && ids_are(5, 6, 6));
   EXPECT(setreuid(6, 5) == 0 && ids_are(6, 5, 5));
-  EXPECT(setreuid(-1, 6) == 0 && ids_are(6, 6, 5)); /* the real one: what is saved stays */
+  EXPECT(setreuid(-1, 6) == 0 &&
+         ids_are(6, 6, 5)); /* the new effective user is the real one, so the saved user stays */
   EXPECT(seteuid(5) == 0 && setuid(6) == 0 && ids_are(6, 6, 5));
   EXPECT(setresuid(5, 7, -1) == -1 && errno == EPERM && ids_are(6, 6, 5));
   EXPECT(setuid(0) == -1 && errno == EPERM && setuid(-1) == -1 && errno == EINVAL);
@@ -37,7 +38,8 @@ static int changes_ids(void) {
 }
 
 static int signals_a_user(void) {
-  /* The real user counts for whom it may signal, and the saved one for who may signal it. */
+  /* A process may signal another one if its real or effective user is the real or saved user of the
+   * other. */
   pid_t parent = getppid();
   EXPECT(setresuid(USER, OTHER, OTHER) == 0 && kill(parent, 0) == -1 && errno == EPERM);
   pid_t child = fork();
@@ -67,7 +69,7 @@ static int has_groups(void) {
   EXPECT(getgroups(-1, groups) == -1 && errno == EINVAL);
   EXPECT(setgroups(NGROUPS_MAX + 1, groups) == -1 && errno == EINVAL);
   EXPECT(setgroups(1, (gid_t*)16) == -1 && errno == EFAULT && getgroups(0, NULL) == 3);
-  /* The file's group is 7, which has the right that others have not. */
+  /* The file's group is 7, which has a right that others do not have. */
   EXPECT(setgid(USER) == 0 && setuid(USER) == 0);
   int fd = open(FILE_OF_GROUP, O_RDONLY);
   EXPECT(fd >= 0);
@@ -92,7 +94,7 @@ static int makes_file_of_group(void) {
 }
 
 static int asks_for_its_starter(void) {
-  /* access() asks for the real user, open() for the effective one. */
+  /* access() checks the rights of the real user, open() those of the effective user. */
   EXPECT(setresuid(USER, 0, 0) == 0);
   EXPECT(access(FILE_OF_GROUP, R_OK) == -1 && errno == EACCES);
   EXPECT(open(FILE_OF_GROUP, O_RDONLY) >= 0);
@@ -135,7 +137,7 @@ static void copy_program(const char* to) {
   EXPECT(system(command) == 0);
 }
 
-/* What `path helper ids` prints when USER starts it. */
+/* The output of `path helper ids` when USER starts it. */
 static const char* ids_of(const char* path) {
   static char text[128];
   int ends[2];
@@ -214,7 +216,8 @@ void test_database(void) {
   EXPECT(getgrnam_r("users", &group_entry, text, sizeof text, &found_group) == 0 &&
          found_group == &group_entry && strcmp(group_entry.gr_mem[0], "user") == 0);
   EXPECT(getgrgid_r(100, &group_entry, text, 17, &found_group) == ERANGE && found_group == NULL);
-  /* Sizes between nothing and enough: an error, or the entry. */
+  /* With any size of the buffer there is an error or the entry, and nothing is written beyond the
+   * buffer. */
   for (size_t size = 0; size < sizeof text; size++) {
     memset(text, 'x', sizeof text);
     int error = getgrnam_r("users", &group_entry, text, size, &found_group);

@@ -1,4 +1,4 @@
-/* What a parent learns of its children. */
+/* A parent's information about its children. */
 #include <sys/resource.h>
 
 #include "sigtest.h"
@@ -68,7 +68,8 @@ static void status_of_each_kind(void) {
 
 void test_children(void) {
   status_of_each_kind();
-  /* Children that leave nothing: wait ends when the last one has. */
+  /* With SA_NOCLDWAIT children leave no zombies: waitpid gives ECHILD when the last child has
+   * ended. */
   handle(SIGCHLD, record, SA_NOCLDWAIT | SA_RESTART);
   count = 0;
   for (int i = 0; i < 3; i++) start_child(exits);

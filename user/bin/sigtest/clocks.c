@@ -1,4 +1,4 @@
-/* Clocks: reading, setting, sleeping until. */
+/* Clocks: reading them, setting them, and sleeping until a time. */
 #include <sys/time.h>
 #include <sys/times.h>
 
@@ -67,7 +67,7 @@ void test_clocks(void) {
   CHECK(status_of(child) == 0);
   signal(SIGUSR1, SIG_DFL);
 
-  /* Whoever sleeps until a time of day wakes when the clock is set beyond it. */
+  /* A sleep until a time of day ends when the clock is set past this time. */
   child = start_child(sleeps_for_hours);
   pause_ms(30);
   CHECK(waitpid(child, NULL, WNOHANG) == 0);

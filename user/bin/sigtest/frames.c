@@ -1,4 +1,4 @@
-/* Handlers: what they find, what they may change, and which stack they run on. */
+/* Signal handlers: their arguments, the registers that they may change, and their stacks. */
 #include <setjmp.h>
 #include <sys/resource.h>
 
@@ -17,7 +17,7 @@ static void note(int signal, siginfo_t* info, void* context) {
   handled++;
 }
 
-/* Goes on behind the instruction that faulted, of which the test says how long it is. */
+/* Continues after the faulting instruction, which has `skipped_bytes` bytes. */
 static volatile int skipped_bytes;
 static void skip(int signal, siginfo_t* info, void* context) {
   (void)signal;
@@ -61,8 +61,8 @@ static void faults(void) {
   signal(SIGTRAP, SIG_DFL);
 }
 
-/* Sends itself SIGUSR1 without a call: what lies below the stack pointer stays as it is, and so do
- * all registers but those that the handler changes. */
+/* registers() sends itself SIGUSR1 by an inline system call. Memory below the stack pointer must
+ * stay unchanged. All registers must stay unchanged, except those that this handler changes. */
 static void change_registers(int signal, siginfo_t* info, void* context) {
   (void)signal, (void)info;
   ucontext_t* interrupted = context;
@@ -127,11 +127,11 @@ static void raise_again(int signal, siginfo_t* info, void* context) {
   raise(signal);
 }
 
-/* The frame does not fit on the stack that it is for. */
+/* Ends by SIGSEGV, since a handler's frame does not fit on the alternate stack. */
 static int too_small(void) {
   stack_t small = {.ss_sp = stack, .ss_size = MINSIGSTKSZ};
   if (sigaltstack(&small, NULL) != 0) return 1;
-  /* The handler of the handler's signal, and so on: each takes some of it. */
+  /* The handler raises its own signal, again and again. Each frame takes some of the stack. */
   handle(SIGUSR1, raise_again, SA_ONSTACK | SA_NODEFER);
   raise(SIGUSR1);
   return 0;
@@ -154,7 +154,7 @@ static void signal_stacks(void) {
   raise(SIGUSR1);
   CHECK(on_stack(handler_frame) && stack_inside.ss_flags == SS_ONSTACK && change_inside);
   CHECK(sigaltstack(NULL, &old) == 0 && old.ss_flags == 0 && old.ss_sp == stack);
-  /* What it is for: a stack that has run over. */
+  /* The purpose of an alternate stack: a handler can run after the usual stack has overflowed. */
   handle(SIGSEGV, leave, SA_ONSTACK);
   for (int i = 0; i < 2; i++) {
     volatile char first = 0;

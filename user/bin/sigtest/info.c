@@ -1,4 +1,4 @@
-/* What is known of a signal: siginfo_t, queues, waiting for signals, and what actions do. */
+/* Signal information: siginfo_t, queues, waiting for signals, and actions. */
 #include "sigtest.h"
 
 enum { MOST = 64 };
@@ -52,7 +52,8 @@ static void queues(void) {
     value.sival_int = 10 + i;
     CHECK(sigqueue(getpid(), low, value) == 0);
   }
-  /* In the order in which they came, but the lower number first: both are let through at once. */
+  /* The wait takes signals of both numbers: those of the lower number first, and those of one
+   * number in the order in which they came. */
   sigset_t none;
   sigemptyset(&none);
   sigset_t both = only(low);
@@ -66,7 +67,7 @@ static void queues(void) {
   int sent = 0;
   while (sigqueue(getpid(), low, value) == 0) sent++;
   CHECK(errno == EAGAIN && sent == sysconf(_SC_SIGQUEUE_MAX));
-  CHECK(sigqueue(getpid(), SIGUSR1, value) == 0); /* has no queue that could be full */
+  CHECK(sigqueue(getpid(), SIGUSR1, value) == 0); /* SIGUSR1 has no queue, so none is full */
   CHECK(kill(getpid(), low) == 0);
   count = 0;
   unblock(low);
@@ -74,7 +75,7 @@ static void queues(void) {
   sigset_t pending;
   CHECK(sigpending(&pending) == 0 && pending == none);
 
-  /* To ignore a signal forgets what is pending of it. */
+  /* When a signal becomes ignored, its pending instances are discarded. */
   block(low);
   block(SIGUSR1);
   sigqueue(getpid(), low, value);
@@ -123,14 +124,14 @@ static void waits(void) {
   int taken = 0;
   CHECK(sigwait(&set, &taken) == 0 && taken == SIGUSR1);
   CHECK(status_of(child) == 0);
-  /* A handler of another signal interrupts it. */
+  /* A handler of another signal interrupts the wait. */
   set = only(SIGUSR2);
   unblock(SIGUSR1);
   child = start_child(signals_soon);
   count = 0;
   CHECK(sigwaitinfo(&set, NULL) == -1 && errno == EINTR && count == 1);
   CHECK(status_of(child) == 0);
-  /* What is ignored is waited for all the same while it is blocked. */
+  /* An ignored signal can still be waited for while it is blocked. */
   block(SIGCHLD);
   set = only(SIGCHLD);
   child = start_child(ends);
@@ -138,7 +139,7 @@ static void waits(void) {
         info.si_status == 0);
   CHECK(status_of(child) == 0);
   unblock(SIGCHLD);
-  /* Nobody waits for SIGKILL. */
+  /* No process can wait for SIGKILL. */
   set = only(SIGKILL);
   soon.tv_nsec = 1000000;
   CHECK(sigtimedwait(&set, NULL, &soon) == -1 && errno == EAGAIN);

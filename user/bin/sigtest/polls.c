@@ -1,4 +1,4 @@
-/* poll and select: who is woken by what. */
+/* poll and select: which event wakes which waiter. */
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/select.h>
@@ -50,7 +50,7 @@ static void many_descriptors(void) {
   }
 }
 
-/* All who wait are told, also those who wait for several things. */
+/* An event wakes all processes that wait for it, also those that wait for several files. */
 static int waits_for_zero(void) {
   struct pollfd fds[2] = {{.fd = ends[0][0], .events = POLLIN}, {.fd = ends[1][0]}};
   return !(poll(fds, 2, -1) == 1 && fds[0].revents == POLLIN);
@@ -62,7 +62,7 @@ static void many_pollers(void) {
   pid_t children[12];
   for (int i = 0; i < 12; i++) children[i] = start_child(waits_for_zero);
   pause_ms(30);
-  /* Stopped and gone on, one still waits; others are killed where they are. */
+  /* One process is stopped and continued, and still waits. Others are killed while they wait. */
   CHECK(kill(children[0], SIGSTOP) == 0 && waitpid(children[0], NULL, WUNTRACED) == children[0]);
   kill(children[0], SIGCONT);
   for (int i = 6; i < 12; i++) kill(children[i], SIGKILL);
@@ -78,7 +78,8 @@ static int signals_parent(void) {
   return kill(getppid(), SIGUSR1);
 }
 
-/* The mask of ppoll and pselect holds during the call, and the old one before and after it. */
+/* The mask given to ppoll and pselect holds during the call. Before and after it, the process's own
+ * mask holds. */
 static void masks(void) {
   struct pollfd fd = {.fd = ends[0][0], .events = POLLIN};
   sigset_t none, now;

@@ -3,38 +3,12 @@
 #include "sigtest.h"
 
 const char* program;
-static int number, failures;
 
-void check(int good, const char* what, const char* file, int line) {
-  int error = errno;
-  printf("%sok %d - %s\n", good ? "" : "not ", ++number, what);
-  if (good) return;
-  failures++;
-  printf("# %s, line %d, errno %d: %s\n", file, line, error, strerror(error));
+static int call_as_nobody(void* function) {
+  return setgid(65534) != 0 || setuid(65534) != 0 ? CHILD_FAILED : (*(int (**)(void))function)();
 }
-
-pid_t start_child(int (*function)(void)) {
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) _exit(function());
-  return child;
-}
-
-int status_of(pid_t child) {
-  int status = -1;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  return status;
-}
-
-int in_child(int (*function)(void)) {
-  return status_of(start_child(function));
-}
-
 int as_nobody(int (*function)(void)) {
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) _exit(setgid(65534) != 0 || setuid(65534) != 0 ? 99 : function());
-  return status_of(child);
+  return in_child_with(call_as_nobody, &function);
 }
 
 void pause_ms(long ms) {
@@ -75,6 +49,5 @@ int main(int argc, char** argv) {
   test_clocks();
   test_polls();
   test_limits();
-  printf("1..%d\n", number);
-  return failures != 0;
+  return tap_end();
 }

@@ -1,4 +1,4 @@
-/* What the files of sigtest share. */
+/* Shared by the files of sigtest. */
 #pragma once
 
 #include <errno.h>
@@ -11,20 +11,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
-void check(int good, const char* what, const char* file, int line);
+#include "testing/testing.h"
 
-/* Runs function() in a child, which ends with what it returns; its status. */
-int in_child(int (*function)(void));
-pid_t start_child(int (*function)(void));
-int status_of(pid_t child);
-/* The same as user nobody. */
+/* Runs the function in a child as user nobody. Returns the child's status, as in_child does. */
 int as_nobody(int (*function)(void));
 
 void pause_ms(long ms);
 void handle(int signal, void (*handler)(int, siginfo_t*, void*), int flags);
 sigset_t only(int signal);
-/* That signal is blocked from now on. */
+/* Blocks the signal; unblock() lets it through again. */
 void block(int signal);
 void unblock(int signal);
 
@@ -37,5 +32,5 @@ void test_timers(void);
 void test_clocks(void);
 void test_polls(void);
 void test_limits(void);
-/* What the program that test_timers executes finds. */
+/* The checks of `sigtest after_exec`, which test_timers executes. */
 int after_exec(void);

@@ -22,7 +22,7 @@ static int has_no_timers(void) {
   return alarm(0) != 0;
 }
 
-/* The alarm is kept, POSIX timers are not; nor is the stack for signals. */
+/* exec keeps the alarm, but not POSIX timers and the alternate stack. */
 int after_exec(void) {
   struct itimerval value;
   struct itimerspec spec;
@@ -75,7 +75,7 @@ static void alarms(void) {
   CHECK(in_child(executes) == 0);
   CHECK(in_child(killed_by_alarm) == SIGALRM);
 
-  /* A sleep is ended by it, a read with SA_RESTART is not. */
+  /* The alarm ends a sleep, but not a read with SA_RESTART. */
   int ends[2];
   char byte = 0;
   CHECK(pipe(ends) == 0);
@@ -96,7 +96,7 @@ static void alarms(void) {
   close(ends[1]);
 }
 
-/* Those of processor time expire while the process computes, and not while it sleeps. */
+/* Timers of processor time expire while the process computes, and not while it sleeps. */
 static void processor_time(void) {
   static const int kinds[] = {ITIMER_VIRTUAL, ITIMER_PROF}, signals[] = {SIGVTALRM, SIGPROF};
   for (int i = 0; i < 2; i++) {
@@ -130,7 +130,7 @@ static void posix_timers(void) {
   CHECK(timer_gettime(timer, &old) == 0 && old.it_interval.tv_nsec == 5000000 &&
         (old.it_value.tv_nsec > 0 || old.it_value.tv_sec > 0));
   CHECK(sigwaitinfo(&set, &info) == SIGRTMIN + 3 && info.si_int == 1234);
-  /* Deleted with its signal pending. */
+  /* A timer is deleted while its signal is pending. */
   pause_ms(15);
   CHECK(timer_delete(timer) == 0 && timer_delete(timer) == -1 && errno == EINVAL);
   sigset_t pending;
@@ -139,7 +139,7 @@ static void posix_timers(void) {
   CHECK(timer_settime(timer, 0, &spec, NULL) == -1 && errno == EINVAL);
   unblock(SIGRTMIN + 3);
 
-  /* At a time of the clock; one that is over expires at once. */
+  /* Timers with an absolute time. A time in the past expires at once. */
   handle(SIGALRM, record, 0);
   clockid_t clocks[] = {CLOCK_REALTIME, CLOCK_MONOTONIC};
   for (int i = 0; i < 2; i++) {
@@ -184,7 +184,7 @@ static void posix_timers(void) {
   for (int i = 0; i < made; i++) CHECK(timer_delete(others[i]) == 0);
 }
 
-/* Ends, is killed, with its timers armed as fast as they go. */
+/* Ends, or is killed by its parent, while its timers expire as often as possible. */
 static int ends_with_timers(void) {
   timer_t timer;
   struct itimerspec spec = {.it_value = {.tv_nsec = 1}, .it_interval = {.tv_nsec = 1}};

@@ -18,7 +18,7 @@ Count calls of functions and their stack traces.
 
 positional arguments:
   pattern               functions: NAME of the kernel, PROGRAM:NAME, or c:NAME
-                        for the C library; "*" stands for any characters
+                        for the C library; "*" matches any characters
 
 options:
   -h, --help            show this help message and exit
@@ -32,7 +32,7 @@ options:
   -r, --regexp          the pattern is a regular expression, for the beginning
                         of a name
   -s, --offset          show offsets in functions
-  -P, --perpid          count each process for itself
+  -P, --perpid          count each process separately
   -K, --kernel-stacks-only
                         kernel stacks only
   -U, --user-stacks-only
@@ -126,7 +126,7 @@ void parse_option(int option, Arguments& arguments) {
     case kDebug:
       arguments.debug = true;
       break;
-    default:  // getopt_long has said what is wrong
+    default:  // getopt_long has printed the error
       kLine.misused();
   }
 }

@@ -1,4 +1,4 @@
-// What stackcount was asked for.
+// The command line of stackcount.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct Arguments {
   bool folded = false;
   bool debug = false;
 
-  // Only if there are two kinds of stacks to tell apart.
+  // True if a line separates kernel and user stacks: only if both are shown.
   bool with_delimiter() const { return delimited && kernel_stacks && user_stacks; }
 };
 
-// For bad arguments it prints the usage and what is wrong, and ends the program with status 2;
-// after -h with 0.
+// Bad arguments: prints the error and the usage, and ends the program with status 2. -h: prints the
+// help, and ends it with status 0.
 Arguments parse_arguments(int argc, char** argv);

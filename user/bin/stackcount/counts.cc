@@ -35,7 +35,8 @@ std::string bytes_in(std::string_view digits) {
 
 }  // namespace
 
-// No key looks like a frame.
+// After `kernel` or `user`, each word that is a hexadecimal number is a frame. No key is such a
+// number.
 Count parse_count(uint64_t calls, std::string_view text) {
   Count count{};
   count.calls = calls;

@@ -1,4 +1,4 @@
-// What a session has counted: the file `counts` (docs/probes.md).
+// The counts of a probe session, from its file `counts` (docs/probes.md).
 #pragma once
 
 #include <cstdint>
@@ -9,74 +9,81 @@
 #include <utility>
 #include <vector>
 
-// Calls that were made alike.
+// The number of calls with one stack, in one process.
 struct Count {
   uint64_t calls;
   std::vector<uint64_t> kernel, user;  // frames, the innermost first
-  // With processes told apart.
+  // The process; set if counts are separated by process.
   uint32_t pid = 0;
   std::string name, path, build_id;
 };
 
-// Calls that no count tells of, or not wholly.
+// Calls that are missing or incomplete in the counts.
 struct Losses {
-  uint64_t calls = 0;      // not counted
-  uint64_t kept_out = 0;   // not counted: the tracer's own
-  uint64_t stacks = 0;     // counted without a stack
-  uint64_t processes = 0;  // counted without a process
-  uint64_t truncated = 0;  // counted with the innermost frames only
+  uint64_t calls = 0;      // calls that were not counted
+  uint64_t kept_out = 0;   // calls that the kernel's tracer made during its work: not counted
+  uint64_t stacks = 0;     // calls counted without a stack
+  uint64_t processes = 0;  // calls counted without a process
+  uint64_t truncated = 0;  // calls counted with their innermost frames only
 };
 
-// Of `calls` calls, what a line of the file says behind their number: "kernel FRAME… user FRAME…
-// pid N name NAME path PATH build DIGITS" and whatever keys may come; each may be missing.
+// Parses a line "count CALLS TEXT" of the file: `calls` is CALLS, `what` is TEXT. TEXT is "kernel
+// FRAME… user FRAME… pid N name NAME path PATH build DIGITS"; each of these may be missing, and
+// unknown keys are ignored.
 Count parse_count(uint64_t calls, std::string_view what);
 
-// Stacks by number, as a tree from the outermost frame on, which most of them share: 16 bytes for
-// each frame that differs. All functions of a kernel, called by all processes, have many.
+// Gives each stack a number. The stacks form a tree that begins with their outermost frames, so
+// stacks with the same outer frames share the nodes of these frames. A node has 16 bytes. This
+// saves memory, since a kernel function that all processes call has many stacks.
 class StackTree {
  public:
-  // Of a stack, the innermost frame first. The same stack has the same number; 0: no frames.
+  // Returns the number of the stack with these frames, innermost first. Equal stacks have equal
+  // numbers; 0: no frames.
   uint32_t number(const std::vector<uint64_t>& frames);
   std::vector<uint64_t> frames(uint32_t number) const;
 
  private:
   struct Node {
     uint64_t frame;
-    uint32_t caller;
+    uint32_t caller;  // number of the caller's node; 0: none
   };
   uint32_t called(uint32_t caller, uint64_t frame);
   static std::size_t hash(uint32_t caller, uint64_t frame);
   void grow();
 
-  std::vector<Node> nodes_{{}};  // by number; the first is none
+  std::vector<Node> nodes_{{}};  // nodes by number; number 0 is no node
   std::vector<uint32_t> places_ =
-      std::vector<uint32_t>(64);  // of nodes by hash, the next one if it is taken; 0: none
+      std::vector<uint32_t>(64);  // open hash table of indices into nodes_; 0: empty
 };
 
-// What has come since the last time.
+// The calls since the previous summary.
 struct Summary {
   struct Group {
     uint64_t calls;
-    uint32_t kernel, user, process;  // Counter::count_of() knows what they are
+    uint32_t kernel, user, process;  // numbers that Counter::count_of() translates
   };
   std::vector<Group> groups;  // fewest calls first
   Losses losses;
 };
 
-// Summaries of what has come since the one before. What the session knows stays there: were it
-// cleared, calls made between the reading and the clearing would be lost.
+// Computes summaries: the differences between two reads of the session's counts. The session's
+// counts only rise. Clearing them instead would lose calls between the read and the clear.
 class Counter {
  public:
-  // A line of the file. std::runtime_error if it is not what it should be.
+  // Takes a line of the file `counts`. std::runtime_error for any other text.
   void add(std::string_view line);
-  // After the last line.
+  // Returns the summary. Called after the last line of the file.
   Summary since_last();
   Count count_of(const Summary::Group& group) const;
 
  private:
   struct Number {
-    uint64_t known = 0, now = 0;
-    uint64_t grown() { return now - std::exchange(known, std::exchange(now, 0)); }
+    uint64_t known = 0, now = 0;  // value at the last summary; value in the lines read since then
+    uint64_t grown() {
+      const uint64_t growth = now - known;
+      known = std::exchange(now, 0);
+      return growth;
+    }
   };
   struct Key {
     uint32_t kernel, user, process;
@@ -88,8 +95,9 @@ class Counter {
   uint32_t process_of(Count&& count);
 
   StackTree stacks_;
-  std::vector<Count> processes_;                          // without calls and stacks
-  std::unordered_map<std::string, uint32_t> process_of_;  // by all that is known of it
+  std::vector<Count> processes_;  // without calls and stacks
+  std::unordered_map<std::string, uint32_t>
+      process_of_;  // for each process, by its attributes: index in processes_
   std::unordered_map<Key, Number, KeyHash> calls_;
-  std::unordered_map<std::string, Number> counters_;  // of the head
+  std::unordered_map<std::string, Number> counters_;  // numbers of the line `hits`, by key
 };

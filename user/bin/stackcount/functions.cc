@@ -21,7 +21,8 @@ namespace {
 
 using Matcher = std::function<bool(std::string_view)>;
 
-// "ADDRESS NAME" or "ADDRESS NAME probed N"; names of C++ may have blanks in them.
+// Returns NAME of a line "ADDRESS NAME" or "ADDRESS NAME probed N" of #probe/functions. C++ names
+// may contain blanks.
 std::string_view name_in(std::string_view line) {
   std::string_view name = line.substr(std::min(line.find(' ') + 1, line.size()));
   constexpr std::string_view kProbed = " probed ";
@@ -33,7 +34,8 @@ std::string_view name_in(std::string_view line) {
   return name;
 }
 
-// A blank in a name would end the word.
+// Makes one word of a name for a session's command. A blank would end the word, so it becomes '?',
+// which matches any character.
 std::string as_word(std::string_view name) {
   std::string word(name);
   std::replace(word.begin(), word.end(), ' ', '?');
@@ -62,7 +64,7 @@ Functions kernel_functions(const Matcher& matches) {
   return functions;
 }
 
-// Files, not names: most of /bin is one file.
+// The programs to search, each file once: most names in /bin are links to the same file.
 class Programs {
  public:
   void add(const std::string& path) {
@@ -115,7 +117,7 @@ std::vector<std::string> programs_of(const Pattern& pattern, std::optional<uint6
   throw std::runtime_error("there is no process " + std::to_string(*pid));
 }
 
-// By the linker's name, or as C++ has it, with parameters or without.
+// True if the linker's name `name` matches, or its demangled form, with or without parameters.
 bool is_meant(const Matcher& matches, const std::string& name) {
   if (matches(name)) return true;
   if (!name.starts_with("_Z")) return false;
@@ -126,7 +128,7 @@ bool is_meant(const Matcher& matches, const std::string& name) {
 void add_functions(Functions& functions, const Matcher& matches, const std::string& path,
                    bool c_library) {
   const Program program = read_program(path);
-  uint64_t last = 0;  // of several names of one function one is enough
+  uint64_t last = 0;  // address of the last match: further names of that function are skipped
   for (const ProgramFunction& function : program.functions) {
     if (function.address == last) continue;
     if (!(c_library ? matches(function.name) : is_meant(matches, function.name))) continue;

@@ -1,4 +1,4 @@
-// The functions that a pattern means.
+// The functions that match a pattern.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 #include "pattern.h"
 
 struct Functions {
-  std::vector<std::string> words;  // as the `count` command of #probe takes them
-  std::size_t count = 0;           // of functions; a kernel's word may mean several of one name
-  std::size_t unprobeable = 0;     // match too, but cannot be probed
+  std::vector<std::string> words;  // as a session's `count` command takes them (docs/probes.md)
+  std::size_t count = 0;           // number of functions; more than words if they share names
+  std::size_t unprobeable = 0;     // functions that match, but cannot be probed
 };
 
-// std::runtime_error if the program is not there. `pid`: the C library is that of this process's
-// program.
+// With `pid`, the pattern's program "c" is the C library inside that process's program.
+// std::runtime_error if the program is not there.
 Functions find_functions(const Pattern& pattern, bool regular_expression,
                          std::optional<uint64_t> pid);

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 #include <vector>
-// gcc 12 with its sanitizers sees something in this header that is not there.
+// gcc 12 with sanitizers gives a false warning in this header.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <regex>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Parts between colons that stand alone.
+// Splits the text at single colons. A "::" does not split the text.
 std::vector<std::string> parts_of(std::string_view text) {
   std::vector<std::string> parts(1);
   for (std::size_t i = 0; i < text.size(); i++) {
@@ -26,7 +26,8 @@ std::vector<std::string> parts_of(std::string_view text) {
   return parts;
 }
 
-// The last '*' is the only one that ever needs another try: what it takes can only grow.
+// After a mismatch, lets the last '*' match one more character. It is not necessary to try a longer
+// match of an earlier '*': the last '*' can match the same further characters.
 bool glob_matches(std::string_view pattern, std::string_view name) {
   std::size_t at = 0, i = 0, star = pattern.npos, star_end = 0;
   while (i < name.size()) {
@@ -74,8 +75,8 @@ std::function<bool(std::string_view)> name_matcher(const std::string& function,
   if (!regular_expression)
     return [function](std::string_view name) { return glob_matches(function, name); };
   try {
-    // Long names of C++ would overflow the stack of the usual way to match, which this flag of
-    // libstdc++ avoids.
+    // The default matching algorithm is recursive, and long C++ names would overflow the stack.
+    // This flag of libstdc++ selects another algorithm.
     const std::regex expression(function,
                                 std::regex::ECMAScript | std::regex_constants::__polynomial);
     return [expression](std::string_view name) {

@@ -1,4 +1,4 @@
-// Which functions are meant.
+// Patterns for functions.
 #pragma once
 
 #include <functional>
@@ -7,16 +7,17 @@
 
 struct Pattern {
   std::string program;   // empty: the kernel; "c": the C library
-  std::string function;  // with wildcards, or a regular expression
+  std::string function;  // pattern with wildcards, or a regular expression
 };
 
-// "FUNCTION", "PROGRAM:FUNCTION", and the same with "p:" in front ("p::FUNCTION"). "::" belongs to
-// names of C++. std::runtime_error for what the original has beyond functions, and for what is
-// nothing.
+// Parses "FUNCTION" or "p::FUNCTION", and "PROGRAM:FUNCTION" or "p:PROGRAM:FUNCTION". Elsewhere
+// "::" is part of a C++ name. std::runtime_error for other forms of bcc's stackcount, and for
+// invalid patterns.
 Pattern parse_pattern(std::string_view text);
 
-// Whether a name is one of those meant: with '*' for any characters and '?' for any one, or by a
-// regular expression (ECMAScript) that is matched from the name's beginning, but need not reach its
-// end. std::runtime_error for a bad expression.
+// Returns a function that tells if a name matches `function`: a pattern with '*' for any characters
+// and '?' for any one character, or an ECMAScript regular expression. The expression must match
+// from the beginning of the name, but need not reach its end. std::runtime_error for a bad
+// expression.
 std::function<bool(std::string_view)> name_matcher(const std::string& function,
                                                    bool regular_expression);

@@ -1,4 +1,4 @@
-// The text of a summary, as the original prints it.
+// The text of a summary, in the format of bcc's stackcount.
 #pragma once
 
 #include <ostream>
@@ -10,11 +10,11 @@
 #include "symbols/kernel_symbols.h"
 #include "symbols/program_symbols.h"
 
-// Names of frames, remembered: the same few come again and again.
+// Names of frames. They are cached, since a few frames occur again and again.
 class FrameNames {
  public:
   explicit FrameNames(bool with_offset) : with_offset_(with_offset) {}
-  // "function", "function+0x12" with offsets, "[unknown]".
+  // Returns "function", or with offsets "function+0x12"; "[unknown]" if there is no symbol.
   const std::string& kernel(uint64_t frame);
   const std::string& user(const Count& count, uint64_t frame);
 
@@ -27,12 +27,13 @@ class FrameNames {
   KernelSymbols kernel_symbols_;
   ProgramSymbols program_symbols_;
   Names kernel_;
-  std::unordered_map<std::string, Names> programs_;  // by build id and path
+  std::unordered_map<std::string, Names> programs_;  // user frames, by program: build id and path
 };
 
-// An empty line, and the time with -T.
+// Prints an empty line, and with -T the time.
 void print_heading(std::ostream& out, const Arguments& arguments);
-// A stack with its number of calls; the process if they are told apart, unless -p says which:
+// Prints a stack with its number of calls. The process is shown if counts are separated by process
+// and -p does not name one:
 //
 //     leaf_function
 //     caller
@@ -42,5 +43,5 @@ void print_heading(std::ostream& out, const Arguments& arguments);
 // With -f a line: "comm;caller;leaf_function 12".
 void print_count(std::ostream& out, const Arguments& arguments, FrameNames& names,
                  const Count& count);
-// Lines that say what is missing; none if nothing is.
+// Prints the losses that are not 0.
 void print_losses(std::ostream& out, const Losses& losses);

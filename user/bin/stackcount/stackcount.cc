@@ -1,21 +1,20 @@
-// stackcount: from where, and how often, is a function called? After bcc's stackcount, in its
-// format, with the kernel's probes (docs/probes.md).
+// stackcount: counts calls of functions by stack, with the kernel's probes (docs/probes.md). The
+// output has the format of bcc's stackcount.
 //
-// The pattern (pattern.h) is compared with the kernel's list of functions, or with programs' symbol
-// tables (functions.h). A session of #probe (probe/session.h) puts probes on what matches and
-// counts calls by stack inside the kernel, so no event passes through stackcount; every so many
-// seconds it reads the counts (counts.h) and prints what has come since the last time (report.h).
-// Names are looked up when that is printed: the kernel's in its symbols, a program's in its file,
-// of which the kernel has remembered path and build id, so that a process that has ended meanwhile
-// has names too.
+// The pattern (pattern.h) is matched against the kernel's list of functions, or against programs'
+// symbol tables (functions.h). A session of #probe (probe/session.h) probes the matches and counts
+// calls by stack inside the kernel, so no event passes through stackcount. At each interval
+// stackcount reads the counts (counts.h) and prints the new ones (report.h). Names of frames are
+// looked up for printing: those of the kernel in its symbols, those of a program in its file. The
+// kernel stores path and build id of the program, so that frames of an ended process get names,
+// too.
 //
-// As in the original, stacks of the kernel and of the program are both shown, and processes told
-// apart, unless -K or -U asks for one kind. A function of a program is called outside the kernel,
-// so its stacks are the program's only.
+// As in bcc's stackcount, kernel and user stacks are both shown, and counts are separated by
+// process, unless -K or -U asks for one kind of stack. A function of a program is called outside
+// the kernel, so it has user stacks only.
 //
-// However it ends, the session ends with the process, and nothing stays probed. Signals end the
-// wait for the next summary; the probes are taken off before the last one is read, so that it is
-// the last word.
+// The session and its probes end with the stackcount process. Signals end the wait for the next
+// summary; counting is stopped before the last summary is read, so that this summary is complete.
 #include <chrono>
 #include <exception>
 #include <iostream>
@@ -35,8 +34,8 @@
 
 namespace {
 
-constexpr int kMostFrames = 61;                       // of a stack, what the kernel can keep
-constexpr std::chrono::seconds kForEver{99'999'999};  // three years, as the original has it
+constexpr int kMostFrames = 61;                       // the kernel's maximum for a stack
+constexpr std::chrono::seconds kForEver{99'999'999};  // three years, as in bcc's stackcount
 
 std::vector<std::string> commands(const Arguments& arguments, const Pattern& pattern,
                                   const Functions& functions) {
@@ -48,7 +47,7 @@ std::vector<std::string> commands(const Arguments& arguments, const Pattern& pat
                                             : user ? "user"
                                                    : "none"));
   lines.push_back("depth " + std::to_string(kMostFrames));
-  // Frames of a program mean nothing without the process.
+  // User frames can be named only if their process is known.
   if (user || in_program || arguments.per_process || arguments.pid) lines.emplace_back("processes");
   if (arguments.pid) lines.push_back("pid " + std::to_string(*arguments.pid));
   if (arguments.cpu) lines.push_back("cpu " + std::to_string(*arguments.cpu));

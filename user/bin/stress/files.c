@@ -34,7 +34,7 @@ static bool matches(const unsigned char* bytes, size_t size, uint64_t at, unsign
 static void write_stream(int to, unsigned key, uint64_t bytes) {
   unsigned char buffer[12000];
   for (uint64_t at = 0; at < bytes;) {
-    size_t size = 1 + below(sizeof buffer);
+    size_t size = 1 + random_below(sizeof buffer);
     if (size > bytes - at) size = (size_t)(bytes - at);
     fill(buffer, size, at, key);
     ssize_t n = write(to, buffer, size);
@@ -47,9 +47,9 @@ static void write_stream(int to, unsigned key, uint64_t bytes) {
 static void read_stream(int from, unsigned key) {
   unsigned char buffer[12000];
   for (uint64_t at = 0;;) {
-    ssize_t n = read(from, buffer, 1 + below(sizeof buffer));
+    ssize_t n = read(from, buffer, 1 + random_below(sizeof buffer));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0 || one_in(100)) return;
+    if (n <= 0 || random_one_in(100)) return;
     if (!matches(buffer, (size_t)n, at, key))
       failed("a pipe's bytes differ at %lu", (unsigned long)at);
     at += (uint64_t)n;
@@ -59,8 +59,8 @@ static void read_stream(int from, unsigned key) {
 void pipes(void) {
   int ends[2];
   if (pipe(ends) != 0) return;
-  unsigned key = (unsigned)any();
-  uint64_t bytes = below(200000);
+  unsigned key = (unsigned)random_any();
+  uint64_t bytes = random_below(200000);
   pid_t writer = spawn();
   if (writer == 0) {
     close(ends[0]);
@@ -68,9 +68,9 @@ void pipes(void) {
     _exit(0);
   }
   close(ends[1]);
-  pid_t reader = one_in(2) ? spawn() : -1;
+  pid_t reader = random_one_in(2) ? spawn() : -1;
   if (reader == 0) {
-    if (one_in(4)) pause_us(below(5000));
+    if (random_one_in(4)) pause_us(random_below(5000));
     read_stream(ends[0], key);
     _exit(0);
   }
@@ -91,12 +91,12 @@ void polls(void) {
   pid_t child = spawn();
   char bytes[3000] = {0};
   for (int i = 0; i < 100; i++) {
-    poll(polled, 8, (int)below(3));
-    int which = (int)below(4);
-    if (one_in(2))
-      write(ends[which][1], bytes, below(sizeof bytes));
+    poll(polled, 8, (int)random_below(3));
+    int which = (int)random_below(4);
+    if (random_one_in(2))
+      write(ends[which][1], bytes, random_below(sizeof bytes));
     else
-      read(ends[which][0], bytes, below(sizeof bytes));
+      read(ends[which][0], bytes, random_below(sizeof bytes));
   }
   if (child == 0) _exit(0);
   for (int i = 0; i < 4; i++) {
@@ -109,26 +109,26 @@ void polls(void) {
 /* ---- Files. */
 
 static void make_name(char* name, const char* what) {
-  snprintf(name, NAME, FOLDER "/%s.%d.%u", what, getpid(), (unsigned)below(1000000));
+  snprintf(name, NAME, FOLDER "/%s.%d.%u", what, getpid(), (unsigned)random_below(1000000));
 }
 
-/* One file, whose bytes are known by their place: written and read anywhere, cut, removed while it
- * is open. */
+/* Writes and reads one file at random offsets, truncates it, and renames or removes it while it is
+ * open. Each byte is 0 or follows from its offset. */
 void files(void) {
   char name[NAME], other[NAME];
   make_name(name, "file");
   make_name(other, "moved");
   int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return;
-  unsigned key = (unsigned)any();
+  unsigned key = (unsigned)random_any();
   unsigned char buffer[9000];
   bool moved = false;
-  uint64_t end = 0; /* bytes that are not zeros lie before it */
+  uint64_t end = 0; /* size of the file */
   for (int i = 0; i < 40; i++) {
-    uint64_t at = below(one_in(8) ? 2000000 : 60000);
-    size_t size = 1 + below(sizeof buffer);
+    uint64_t at = random_below(random_one_in(8) ? 2000000 : 60000);
+    size_t size = 1 + random_below(sizeof buffer);
     ssize_t n;
-    switch (below(6)) {
+    switch (random_below(6)) {
       case 0:
       case 1:
         fill(buffer, size, at, key);
@@ -146,11 +146,12 @@ void files(void) {
         if (n > 0 && at + (uint64_t)n > end) failed("a file has more bytes than were written");
         break;
       case 4:
-        if (one_in(4) && ftruncate(fd, (off_t)at) == 0) end = at;
+        if (random_one_in(4) && ftruncate(fd, (off_t)at) == 0) end = at;
         break;
       default:
-        if (one_in(4) && rename(moved ? other : name, moved ? name : other) == 0) moved = !moved;
-        if (one_in(16)) unlink(moved ? other : name);
+        if (random_one_in(4) && rename(moved ? other : name, moved ? name : other) == 0)
+          moved = !moved;
+        if (random_one_in(16)) unlink(moved ? other : name);
     }
   }
   close(fd);
@@ -158,7 +159,7 @@ void files(void) {
   unlink(other);
 }
 
-/* Children append lines to one file; none is lost, none is torn. */
+/* Children append lines to one file; no line is lost or torn. */
 void appends(void) {
   enum { CHILDREN = 3, LINES = 60, LINE = 32 /* divides a page: no line is written in part */ };
   char name[NAME], line[64];
@@ -196,9 +197,9 @@ void folders(void) {
   make_name(top, "folder");
   if (mkdir(top, 0700) != 0) return;
   for (int i = 0; i < 30; i++) {
-    snprintf(name, sizeof name, "%s/%u", top, (unsigned)below(6));
-    snprintf(other, sizeof other, "%s/%u", top, (unsigned)below(6));
-    switch (below(7)) {
+    snprintf(name, sizeof name, "%s/%u", top, (unsigned)random_below(6));
+    snprintf(other, sizeof other, "%s/%u", top, (unsigned)random_below(6));
+    switch (random_below(7)) {
       case 0:
         mkdir(name, 0755);
         break;
@@ -229,13 +230,15 @@ void folders(void) {
   rmdir(top);
 }
 
-/* All share one namespace, so what is bound may be gone at any time. */
+/* Binds folders and looks at them. All workers share one namespace, so another worker may undo a
+ * bind at any time. */
 void binds(void) {
   static const char* const sources[] = {"#null", "#proc", "/bin",   "#mem",
                                         FOLDER,  "#tmp",  "#random"};
   char target[NAME], name[NAME + 300], entry[256];
-  snprintf(target, sizeof target, FOLDER "/m%u", (unsigned)below(MOUNTS));
-  ns_bind(sources[below(7)], target, (int)below(3) | (one_in(2) ? NS_CREATE : 0));
+  snprintf(target, sizeof target, FOLDER "/m%u", (unsigned)random_below(MOUNTS));
+  ns_bind(sources[random_below(7)], target,
+          (int)random_below(3) | (random_one_in(2) ? NS_CREATE : 0));
   for (int i = 0; i < 5; i++) {
     if (!any_entry(target, entry, sizeof entry)) break;
     snprintf(name, sizeof name, "%s/%s", target, entry);
@@ -244,7 +247,7 @@ void binds(void) {
   }
   snprintf(name, sizeof name, "%s/made.%d", target, getpid());
   int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (one_in(2)) ns_unmount(target);
+  if (random_one_in(2)) ns_unmount(target);
   if (fd >= 0) {
     close(fd);
     unlink(name);
@@ -253,16 +256,16 @@ void binds(void) {
     snprintf(name, sizeof name, "/tmp/made.%d", getpid());
     unlink(name);
   }
-  while (one_in(2) && ns_unmount(target) == 0) {
+  while (random_one_in(2) && ns_unmount(target) == 0) {
   }
 }
 
-/* Any file of the devices, read here and there. */
+/* Reads a random file of a device or folder at random offsets. */
 void devices(void) {
   static const char* const folders[] = {"#mem",  "#mem/kmemtrace", "/proc", "/proc/self", "#probe",
                                         "#null", "#random",        "/",     "#cons",      "/bin"};
   char entry[256], name[600], below_it[256], buffer[5000];
-  const char* folder = folders[below(10)];
+  const char* folder = folders[random_below(10)];
   if (!any_entry(folder, entry, sizeof entry)) return;
   snprintf(name, sizeof name, "%s/%s", folder, entry);
   if (any_entry(name, below_it, sizeof below_it)) {
@@ -276,9 +279,9 @@ void devices(void) {
   struct pollfd polled = {fd, POLLIN | POLLOUT, 0};
   poll(&polled, 1, 0);
   if (!strstr(name, "cons") && !strstr(name, "tty"))
-    for (unsigned i = (unsigned)below(20); i > 0; i--) {
-      if (one_in(4)) lseek(fd, (off_t)below(20000), SEEK_SET);
-      if (read(fd, buffer, 1 + below(sizeof buffer)) <= 0) break;
+    for (unsigned i = (unsigned)random_below(20); i > 0; i--) {
+      if (random_one_in(4)) lseek(fd, (off_t)random_below(20000), SEEK_SET);
+      if (read(fd, buffer, 1 + random_below(sizeof buffer)) <= 0) break;
     }
   close(fd);
 }

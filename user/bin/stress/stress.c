@@ -1,22 +1,21 @@
-/* stress SECONDS [SEED [WORKERS [ACTIVITY…]]]: does everything at once, at random, and looks what
- * is left.
+/* stress SECONDS [SEED [WORKERS [ACTIVITY…]]]: does everything at once, at random, and checks for
+ * leaks.
  *
- * Workers do one activity after the other: trees of processes, programs, signals, memory, pipes,
- * files, folders, binds, devices, probes, traces, dumps, checking, allocations that fail. What they
- * get back they compare with what it must be. Every moment somebody kills a worker with all its
- * children, and another one takes its place.
+ * Workers do one activity after another: trees of processes, programs, threads, signals, memory,
+ * pipes, files, folders, binds, devices, probes, traces, dumps, checking, allocations that fail.
+ * They check the results. Now and then a worker's process group is killed or stopped. Another
+ * worker replaces each one that has ended.
  *
- * First they do so for a short time, so that what is made once is there. Then, and again in the
- * end, everything is brought to rest: all processes killed, files removed, binds undone, traces
- * reset, caches settled; and the live objects of each cache and arena are counted. Both counts must
- * be the same, and in the last dump before the traces are reset the identities must hold.
+ * First the workers run for a short time, so that one-time allocations happen. Then, and again at
+ * the end, the program brings the system to rest (kills all processes, removes files, undoes binds,
+ * resets traces, lets caches settle) and counts the live objects of each cache and arena. Both
+ * counts must be equal, and the identities must hold in the last dump before the traces are reset.
  *
  * Memory may run out, and then calls fail and processes are killed: that is expected. This process
- * holds next to none itself, so that it is not the one.
+ * itself holds little memory, so that the kernel does not choose it as the victim.
  *
- * Status: 0 nothing found; 1 something is wrong, which standard error says; 2 it cannot be said.
- * Only for a system that is otherwise idle, and for root: it kills whatever it did not find at its
- * beginning.
+ * Status: 0 no error found; 1 an error, printed on standard error; 2 the check failed. Only for
+ * root, and for an otherwise idle system: it kills every process that did not exist at its start.
  */
 #include "stress.h"
 
@@ -39,33 +38,17 @@ enum {
   WORKERS_MAX = 64,
   KNOWN_MAX = 64,
   NESTED_MAX = 3,
-  REST_SECONDS = 60, /* for all that was killed to end, and for caches to settle */
-  FAILED = 255,      /* what a worker tells instead of an activity */
+  REST_SECONDS = 60, /* time for killed processes to end, and for caches to settle */
+  FAILED = 255,      /* a worker reports this instead of an activity */
 };
 
-/* ---- Numbers: SplitMix64 (Steele, Lea & Flood, OOPSLA 2014). */
-
-static uint64_t state;
-
-uint64_t any(void) {
-  uint64_t z = (state += 0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-uint64_t below(uint64_t n) {
-  return any() % n;
-}
-bool one_in(unsigned n) {
-  return below(n) == 0;
-}
 void reseed(void) {
-  state = any() ^ (uint64_t)getpid() << 32;
+  random_seed(random_any() ^ (uint64_t)getpid() << 32);
 }
 
-/* ---- What activities use. */
+/* ---- Functions that the activities use. */
 
-static int told = -1; /* a byte for each activity goes here */
+static int told = -1; /* a pipe, to which workers write a byte for each activity */
 
 void failed(const char* pattern, ...) {
   char line[200];
@@ -77,7 +60,7 @@ void failed(const char* pattern, ...) {
   int length = snprintf(whole, sizeof whole, "stress: pid %d: %s\n", getpid(), line);
   write(STDERR_FILENO, whole, (size_t)length);
   unsigned char byte = FAILED;
-  fcntl(told, F_SETFL, 0); /* this one is not lost */
+  fcntl(told, F_SETFL, 0); /* makes writes wait, so that this byte is not lost */
   write(told, &byte, 1);
 }
 
@@ -94,8 +77,8 @@ pid_t spawn(void) {
 
 void finish(pid_t child) {
   if (child <= 0) return;
-  if (one_in(4)) {
-    pause_us(below(5000));
+  if (random_one_in(4)) {
+    pause_us(random_below(5000));
     kill(child, SIGKILL);
   }
   while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
@@ -119,7 +102,7 @@ bool any_entry(const char* directory, char* name, size_t size) {
   if (!folder) return false;
   unsigned seen = 0;
   for (struct dirent* entry; (entry = readdir(folder));) {
-    if (entry->d_name[0] == '.' || !one_in(++seen)) continue;
+    if (entry->d_name[0] == '.' || !random_one_in(++seen)) continue;
     snprintf(name, size, "%s", entry->d_name);
   }
   closedir(folder);
@@ -136,7 +119,7 @@ static const struct {
 };
 enum { ACTIVITY_COUNT = sizeof activities / sizeof *activities };
 
-static unsigned char chosen[ACTIVITY_COUNT]; /* the numbers of those that are wanted */
+static unsigned char chosen[ACTIVITY_COUNT]; /* indices in activities[] of the activities to do */
 static unsigned chosen_count;
 
 static bool choose(const char* name) {
@@ -149,10 +132,10 @@ static bool choose(const char* name) {
 }
 
 void act(void) {
-  static unsigned nested; /* an activity may do others in between */
+  static unsigned nested; /* depth of calls: an activity may call act(), too */
   if (nested == NESTED_MAX) return;
   nested++;
-  unsigned char which = chosen[below(chosen_count)];
+  unsigned char which = chosen[random_below(chosen_count)];
   write(told, &which, 1);
   activities[which].run();
   nested--;
@@ -167,7 +150,7 @@ static unsigned long done[ACTIVITY_COUNT], kills, wrong;
 static void start_worker(unsigned i) {
   workers[i] = fork();
   if (workers[i] != 0) {
-    any();
+    random_any();
     return;
   }
   setpgid(0, 0);
@@ -202,16 +185,16 @@ static void work(double seconds, int from) {
     reap();
     for (unsigned i = 0; i < worker_count; i++)
       if (workers[i] <= 0) start_worker(i);
-    pause_us(1000 * (unsigned)(20 + below(200)));
+    pause_us(1000 * (unsigned)(20 + random_below(200)));
     listen(from);
-    pid_t victim = workers[below(worker_count)];
-    if (victim <= 0 || one_in(3)) continue;
+    pid_t victim = workers[random_below(worker_count)];
+    if (victim <= 0 || random_one_in(3)) continue;
     static const int signals[] = {SIGKILL, SIGKILL, SIGTERM, SIGSTOP, SIGINT, SIGHUP};
-    int number = signals[below(sizeof signals / sizeof *signals)];
+    int number = signals[random_below(sizeof signals / sizeof *signals)];
     kill(-victim, number);
     if (number == SIGSTOP) {
-      pause_us(below(50000));
-      kill(-victim, one_in(2) ? SIGCONT : SIGKILL);
+      pause_us(random_below(50000));
+      kill(-victim, random_one_in(2) ? SIGCONT : SIGKILL);
     }
     kills++;
   }
@@ -229,9 +212,8 @@ static bool is_known(pid_t pid) {
   return false;
 }
 
-/* Kills all that were not there at the beginning; how many there are. Dead ones count until
- * somebody has taken their status. With `note` they are known from now on instead. -1 for want of
- * memory. */
+/* Kills all processes that are not in known[]; with `note`, adds them to known[] instead. Returns
+ * their number, zombies included; -1 if there is not enough memory. */
 static int others(bool note) {
   DIR* folder = opendir("/proc");
   if (!folder) return -1;
@@ -269,7 +251,7 @@ static bool command(const char* word) {
   return good;
 }
 
-static const char* step; /* what rest() waited for last */
+static const char* step; /* what try_rest() waited for last, for the error message */
 
 static bool try_rest(bool dump) {
   char text[64];
@@ -294,7 +276,7 @@ static bool try_rest(bool dump) {
   return command("reap") && command("settle");
 }
 
-/* False if it does not come to that. */
+/* Brings the system to rest. False if that takes too long. */
 static bool rest(bool dump) {
   for (double end = now() + REST_SECONDS; now() < end; pause_us(50000)) {
     reap();
@@ -321,14 +303,14 @@ static unsigned long read_limit(void) {
 }
 
 static int cannot_say(const char* why) {
-  fprintf(stderr, "stress: it cannot be said: %s (%s)\n", why, strerror(errno));
+  fprintf(stderr, "stress: cannot check: %s (%s)\n", why, strerror(errno));
   return 2;
 }
 
-/* Page tables for this process's own pages are among what is counted: all that it uses between the
- * counts is there from now on. What is printed is printed after them. */
+/* Touches all pages that this process uses between the two counts, since page tables for its pages
+ * are counted, too. For the same reason this process prints only after both counts. */
 static void touch_pages(void) {
-  enum { STACK = 64 << 10, HEAP = 100 << 10 /* what is more goes back when it is freed */ };
+  enum { STACK = 64 << 10, HEAP = 100 << 10 /* free() returns larger blocks to the kernel */ };
   static char output[BUFSIZ];
   touch_all_pages();
   char stack[STACK];
@@ -340,7 +322,7 @@ static void touch_pages(void) {
   free(heap);
 }
 
-/* Everything has ended, and what has been left is removed; it is said if not. */
+/* Brings the system to rest. If that takes too long, prints an error and returns false. */
 static bool comes_to_rest(void) {
   if (rest(true)) return true;
   fprintf(stderr, "stress: no rest within %d s: waited until %s (%s)\n", REST_SECONDS, step,
@@ -357,7 +339,7 @@ int main(int count, char** arguments) {
     return 2;
   }
   if (chosen_count == 0) choose(NULL);
-  state = count > 2 ? strtoull(arguments[2], NULL, 10) : 1;
+  random_seed(count > 2 ? strtoull(arguments[2], NULL, 10) : 1);
   worker_count = count > 3 ? (unsigned)atoi(arguments[3]) : 8;
   if (worker_count < 1 || worker_count > WORKERS_MAX) worker_count = 8;
   signal(SIGPIPE, SIG_IGN);

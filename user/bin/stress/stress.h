@@ -1,4 +1,4 @@
-/* stress: what its files share. stress.c has the theory. */
+/* Shared by the files of stress. stress.c describes the program. */
 #pragma once
 
 #include <stdarg.h>
@@ -7,37 +7,39 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FOLDER "/tmp/stress" /* all files of the workers */
-#define MOUNTS 4             /* FOLDER/m0 … are where workers bind */
+#include "testing/random.h"
+
+#define FOLDER "/tmp/stress" /* folder of all files of the workers */
+#define MOUNTS 4             /* workers bind at FOLDER/m0 … */
 #define CTL "#mem/kmemtrace/ctl"
 
 /* ---- stress.c */
 
-uint64_t any(void);         /* 64 bits at random */
-uint64_t below(uint64_t n); /* 0 to n - 1 */
-bool one_in(unsigned n);
-/* Other numbers from here on: for a child. */
+/* Gives a forked child random numbers that differ from its parent's. */
 void reseed(void);
-/* Something is wrong: a line on standard error, and the run ends with status 1. */
+/* Reports an error on standard error, and returns. The status of the whole run is then 1. */
 void failed(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 void pause_us(unsigned us);
-/* fork, and other numbers in the child. */
+/* Calls fork, and reseed() in the child. */
 pid_t spawn(void);
-/* Waits for a child; kills it before with some probability. */
+/* Waits for a child; with some probability kills it first. */
 void finish(pid_t child);
-/* Writes a text with one call; what becomes of it does not matter. */
+/* Writes a text with one call, and ignores the result. */
 void say(const char* path, const char* pattern, ...) __attribute__((format(printf, 2, 3)));
-/* An entry of a directory at random, into `name`; false if there is none. */
+/* Copies the name of a random entry of a directory to `name`; false if there is none. */
 bool any_entry(const char* directory, char* name, size_t size);
-/* Any of the activities below. */
+/* Does one of the activities below, chosen at random. */
 void act(void);
 
-/* ---- processes.c, files.c, tracing.c: each does something for some milliseconds, alone or with
- * children of its own. Calls may fail for want of memory, and because others do the same. */
+/* ---- processes.c, threads.c, files.c, tracing.c: the activities. Each runs for some milliseconds,
+ * alone or with children of its own. System calls of an activity may fail, because memory runs out
+ * or another worker uses the same files.
+ */
 
 #define ACTIVITIES(X) \
   X(tree)             \
   X(programs)         \
+  X(threads)          \
   X(signals)          \
   X(memory)           \
   X(copies)           \
@@ -62,12 +64,12 @@ ACTIVITIES(DECLARE)
 
 /* ---- counts.c */
 
-/* Reads a dump of all traces and sees whether its identities hold: of each source seen = recorded +
- * dropped + filtered, recorded = freed + cleared + live, and as many records and bytes as it says.
- * With `abandon` it may stop anywhere. False if it could not be opened. */
+/* Reads a dump of all traces and checks its identities: for each source seen = recorded + dropped +
+ * filtered, recorded = freed + cleared + live, and the records and bytes add up. With `abandon` it
+ * may stop reading anywhere. False if the file cannot be opened. */
 bool check_dump(const char* path, bool abandon);
-/* Live objects of each cache and arena, kept as number `which` (0 or 1). False for want of memory.
- */
+/* Stores the live objects of each cache and arena as count `which` (0 or 1). False if there is not
+ * enough memory. */
 bool take_counts(int which);
-/* Prints what differs between the two; how many do. */
+/* Prints the differences between the two counts; returns their number. */
 unsigned compare_counts(void);

@@ -16,8 +16,8 @@ static void read_some(const char* path) {
   char buffer[4000];
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return;
-  for (unsigned i = (unsigned)below(20); i > 0; i--)
-    if (read(fd, buffer, 1 + below(sizeof buffer)) <= 0) break;
+  for (unsigned i = (unsigned)random_below(20); i > 0; i--)
+    if (read(fd, buffer, 1 + random_below(sizeof buffer)) <= 0) break;
   close(fd);
 }
 
@@ -54,24 +54,24 @@ static void use_session(int session, const char* folder, void (*work)(void)) {
   static const char* const views[] = {"counts", "outstanding", "events", "ctl"};
   char name[NAME + 20];
   static const char* const stacks[] = {"kernel", "user", "both", "none"};
-  if (one_in(2)) write_line(session, "stacks %s\n", stacks[below(4)]);
-  if (one_in(3)) write_line(session, "depth %u\n", 1 + (unsigned)below(61));
-  if (one_in(6)) write_line(session, "processes\n");
-  if (one_in(6)) write_line(session, "pid %d\n", getpid());
-  if (one_in(8)) write_line(session, "sample %u\n", 1 + (unsigned)below(10000));
-  for (unsigned i = 1 + (unsigned)below(3); i > 0; i--) {
+  if (random_one_in(2)) write_line(session, "stacks %s\n", stacks[random_below(4)]);
+  if (random_one_in(3)) write_line(session, "depth %u\n", 1 + (unsigned)random_below(61));
+  if (random_one_in(6)) write_line(session, "processes\n");
+  if (random_one_in(6)) write_line(session, "pid %d\n", getpid());
+  if (random_one_in(8)) write_line(session, "sample %u\n", 1 + (unsigned)random_below(10000));
+  for (unsigned i = 1 + (unsigned)random_below(3); i > 0; i--) {
     write_line(session, "start\n");
     work();
-    for (unsigned j = (unsigned)below(3); j > 0; j--) {
-      const char* view = views[below(4)];
+    for (unsigned j = (unsigned)random_below(3); j > 0; j--) {
+      const char* view = views[random_below(4)];
       snprintf(name, sizeof name, "%s/%s", folder, view);
       if (strcmp(view, "outstanding") == 0)
-        check_dump(name, one_in(2));
+        check_dump(name, random_one_in(2));
       else
         read_some(name);
     }
-    if (one_in(3)) write_line(session, "clear\n");
-    if (one_in(2)) write_line(session, "stop\n");
+    if (random_one_in(3)) write_line(session, "clear\n");
+    if (random_one_in(2)) write_line(session, "stop\n");
   }
 }
 
@@ -101,7 +101,7 @@ void probes(void) {
   char folder[NAME];
   int session = open_session(folder);
   if (session < 0) return;
-  write_line(session, "%s\n", functions[below(sizeof functions / sizeof *functions)]);
+  write_line(session, "%s\n", functions[random_below(sizeof functions / sizeof *functions)]);
   use_session(session, folder, look_around);
   close(session);
 }
@@ -123,7 +123,7 @@ void program_probes(void) {
   int session = open_session(folder);
   if (session < 0) return;
   unsigned long address = (unsigned long)(uintptr_t)probed;
-  switch (below(4)) {
+  switch (random_below(4)) {
     case 0:
       write_line(session, "event /bin/stress:%lx:probed\n", address);
       break;
@@ -136,7 +136,7 @@ void program_probes(void) {
     default:
       write_line(session, "count /bin/stress:%lx:probed\n", address);
   }
-  use_session(session, folder, one_in(4) ? memory : call_probed);
+  use_session(session, folder, random_one_in(4) ? memory : call_probed);
   close(session);
 }
 
@@ -151,20 +151,21 @@ static bool any_trace(char* path) {
 
 void traces(void) {
   char path[NAME];
-  if (one_in(3) || !any_trace(path)) snprintf(path, sizeof path, CTL);
-  switch (below(12)) {
+  if (random_one_in(3) || !any_trace(path)) snprintf(path, sizeof path, CTL);
+  switch (random_below(12)) {
     case 0:
     case 1:
       say(path, "start");
       break;
     case 2:
-      say(path, "start depth=%u", 1 + (unsigned)below(64));
+      say(path, "start depth=%u", 1 + (unsigned)random_below(64));
       break;
     case 3:
-      say(path, "start sample=%u", 1 + (unsigned)below(100000));
+      say(path, "start sample=%u", 1 + (unsigned)random_below(100000));
       break;
     case 4:
-      say(path, "start min=%u max=%u", (unsigned)below(200), 100 + (unsigned)below(10000));
+      say(path, "start min=%u max=%u", (unsigned)random_below(200),
+          100 + (unsigned)random_below(10000));
       break;
     case 5:
     case 6:
@@ -180,37 +181,38 @@ void traces(void) {
       say(path, "mark");
       break;
     case 10:
-      say(CTL, "limit %u", 4096u << below(13));
+      say(CTL, "limit %u", 4096u << random_below(13));
       break;
     default:
-      say(CTL, one_in(8) ? "settle" : "reap");
+      say(CTL, random_one_in(8) ? "settle" : "reap");
   }
-  if (one_in(2)) act();
+  if (random_one_in(2)) act();
 }
 
 void dumps(void) {
   char path[NAME];
-  if (one_in(3))
-    check_dump("#mem/tracedump", one_in(2));
+  if (random_one_in(3))
+    check_dump("#mem/tracedump", random_one_in(2));
   else if (any_trace(path))
     read_some(path);
 }
 
 void checks(void) {
   char path[NAME];
-  if (!one_in(4) || !any_trace(path)) return;
+  if (!random_one_in(4) || !any_trace(path)) return;
   say(path, "check");
   act();
-  if (one_in(2)) say(path, "scan");
+  if (random_one_in(2)) say(path, "scan");
   say(path, "nocheck");
 }
 
-/* What asks for memory here, and does not get it. */
+/* Does activities in which kernel allocations fail. */
 void failures(void) {
   pid_t child = spawn();
   if (child == 0) {
     for (int i = 0; i < 3; i++) {
-      say("#debug/alloc", "failnext %u after=%u", 1 + (unsigned)below(4), (unsigned)below(60));
+      say("#debug/alloc", "failnext %u after=%u", 1 + (unsigned)random_below(4),
+          (unsigned)random_below(60));
       act();
     }
     _exit(0);

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kClone = "#probe/clone";
 constexpr std::size_t kMaxWrite = 4096;  // bytes that a control file takes at once
 
-// strerror has the kernel's error string, which the next call takes away.
+// strerror includes the kernel's error string, which the next system call clears.
 [[noreturn]] void failed(const std::string& what) {
   throw std::runtime_error(what + ": " + std::strerror(errno));
 }

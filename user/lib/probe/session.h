@@ -1,5 +1,5 @@
-// A session of probes (docs/probes.md): what is given to it holds as long as this object lives, and
-// nothing of it is left behind however the program ends.
+// A session of probes (docs/probes.md). The session's probes stay in place as long as this object
+// lives. The kernel removes all of them when the program ends, even if a signal kills the program.
 #pragma once
 
 #include <string>
@@ -8,16 +8,17 @@
 
 class ProbeSession {
  public:
-  ProbeSession();  // std::runtime_error; only root can have one
+  ProbeSession();  // throws std::runtime_error if the session fails to open: only root may open one
   ProbeSession(const ProbeSession&) = delete;
   ProbeSession& operator=(const ProbeSession&) = delete;
   ~ProbeSession();
 
-  // Lines for `ctl`, without their ends, in as few writes as they fit into. std::runtime_error with
-  // the kernel's reason; those before may have been done.
+  // Writes lines (without newlines) to `ctl`, in as few writes as possible. Throws
+  // std::runtime_error with the kernel's reason; the lines of earlier writes have taken effect
+  // nevertheless.
   void command(const std::vector<std::string>& lines);
   void command(const std::string& line) { command(std::vector{line}); }
-  // The name of one of its files: "#probe/1/counts".
+  // Returns the path of a file of this session: "#probe/1/counts".
   std::string file(std::string_view name) const { return folder_ + "/" + std::string(name); }
 
  private:

@@ -1,4 +1,4 @@
-// ELF files as bytes.
+// Structures of ELF files, and bounds-checked access to the bytes of such a file.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace elf {
 
-// As in the System V ABI, edition 4.1, chapter 4, with the 64-bit types of its supplement for
-// x86-64.
+// The structures of the System V ABI, edition 4.1, chapter 4, with the 64-bit types of the ABI's
+// supplement for x86-64.
 struct FileHeader {
   uint8_t identification[16];
   uint16_t type, machine;
@@ -37,11 +37,11 @@ static_assert(sizeof(SymbolEntry) == 24);
 struct NoteHeader {
   uint32_t name_size, description_size, type;
 };
-inline constexpr uint32_t kSymbolTable = 2, kNotes = 7;  // types of sections
-inline constexpr uint8_t kFunction = 2;                  // type of a symbol
-inline constexpr uint32_t kBuildId = 3;                  // type of a note of "GNU"
+inline constexpr uint32_t kSymbolTable = 2, kNotes = 7;  // section types SHT_SYMTAB, SHT_NOTE
+inline constexpr uint8_t kFunction = 2;                  // symbol type STT_FUNC
+inline constexpr uint32_t kBuildId = 3;                  // note type NT_GNU_BUILD_ID
 
-// Nothing if it is not all in the file.
+// Reads the T at this offset. Returns nothing if the file ends before the T does.
 template <typename T>
 std::optional<T> at(std::string_view file, uint64_t offset) {
   T value;

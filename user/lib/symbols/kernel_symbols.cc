@@ -6,7 +6,7 @@
 
 #include "tool/files.h"
 
-// Lines "ffffffff80104ac0 T name", addresses ascending.
+// #mem/ksyms has lines "ffffffff80104ac0 T name", addresses ascending.
 KernelSymbols::KernelSymbols() {
   constexpr std::size_t kDigits = 16, kName = kDigits + 3;
   const std::string text = read_file("#mem/ksyms");
@@ -21,7 +21,8 @@ KernelSymbols::KernelSymbols() {
   }
 }
 
-// The call is before the return address.
+// Looks up `return_address - 1`: the call ends just before the return address, which may already
+// belong to the next function.
 const KernelSymbols::Function* KernelSymbols::find(uint64_t return_address) const {
   const auto after =
       std::upper_bound(functions_.begin(), functions_.end(), return_address - 1,

@@ -7,20 +7,20 @@
 
 class KernelSymbols {
  public:
-  // std::runtime_error if the file cannot be read.
+  // Reads #mem/ksyms. Throws std::runtime_error if that fails.
   KernelSymbols();
-  // Of a return address: "function+0x12 [kernel]", or the address.
+  // Returns "function+0x12 [kernel]"; the address if no function is found.
   std::string frame(uint64_t return_address) const;
-  // "function", or the address.
+  // Returns "function"; the address if no function is found.
   std::string name(uint64_t return_address) const;
 
   struct Function {
     uint64_t address;
     std::string name;
   };
-  // By address.
+  // The functions, addresses ascending.
   const std::vector<Function>& functions() const { return functions_; }
-  // Of a return address: the function that the call is in; nullptr if there is none.
+  // Returns the function that contains the call before this return address; nullptr if none does.
   const Function* find(uint64_t return_address) const;
 
  private:

@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr uint64_t kInstructions = 4;  // flag of a section
+constexpr uint64_t kInstructions = 4;  // section flag SHF_EXECINSTR
 
 struct ReturnsHeader {
   char magic[4];

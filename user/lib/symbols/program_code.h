@@ -1,4 +1,5 @@
-// The instructions of programs' functions, as their ELF files have them, and where those return.
+// The machine code of programs' functions, read from their ELF files, and the addresses of the
+// functions' `ret` instructions.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +11,12 @@
 
 class ProgramCode {
  public:
-  // Of the program in the file `path`; nothing is in it if there is none.
+  // Reads the code of the program in the file `path`. A file that cannot be read has no code.
   explicit ProgramCode(const std::string& path);
 
   std::string_view code(const ProgramFunction& function) const;
-  // Addresses of its `ret` instructions: those of the section .stele.returns
-  // (tools/stele/returns.py). None if the file has no such section.
+  // Returns the addresses of the function's `ret` instructions, which tools/stele/returns.py wrote
+  // to the section .stele.returns. Empty if the file has no such section.
   std::vector<uint64_t> returns(const ProgramFunction& function) const;
 
  private:
@@ -25,11 +26,11 @@ class ProgramCode {
   void add_returns(std::string_view section);
 
   std::string file_;
-  std::vector<Section> sections_;  // with instructions
-  std::vector<uint64_t> returns_;  // ascending
+  std::vector<Section> sections_;  // sections with instructions
+  std::vector<uint64_t> returns_;  // addresses of all `ret` instructions, ascending
 };
 
-// PATH:ADDRESS:NAME:RETURN,… as commands of a session of probes name it (docs/probes.md); without
-// `returns` not with them. C++ names are the linker's, which have no blanks.
+// Names a function for the commands of a probe session (docs/probes.md): PATH:ADDRESS:NAME, and if
+// `returns` is true also :RETURN,… C++ names are mangled, so that they have no blanks.
 std::string probe_name(const std::string& path, const ProgramCode& code,
                        const ProgramFunction& function, bool returns);

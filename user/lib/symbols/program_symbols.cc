@@ -96,10 +96,11 @@ const Program& ProgramSymbols::program(const std::string& path) {
   return known->second;
 }
 
-// The call, or the instruction that faulted, is before the address.
-std::optional<ProgramSymbols::Place> ProgramSymbols::find(const std::string& path,
-                                                          std::string_view build_id,
-                                                          uint64_t return_address) {
+// Looks up `return_address - 1`, which is in the call: the return address may already belong to the
+// next function.
+std::optional<ProgramSymbols::FunctionOffset> ProgramSymbols::find(const std::string& path,
+                                                                   std::string_view build_id,
+                                                                   uint64_t return_address) {
   const Program& in = program(path);
   if (in.build_id != build_id) return {};
   const auto after = std::upper_bound(
@@ -109,7 +110,7 @@ std::optional<ProgramSymbols::Place> ProgramSymbols::find(const std::string& pat
   const ProgramFunction& function = after[-1];
   const uint64_t offset = return_address - function.address;
   if (function.size != 0 && offset > function.size) return {};
-  return Place{&function, offset};
+  return FunctionOffset{&function, offset};
 }
 
 std::string ProgramSymbols::frame(const std::string& path, std::string_view build_id,

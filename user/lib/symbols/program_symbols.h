@@ -1,7 +1,8 @@
-// Names and places of programs' functions, from their ELF files.
+// Names and addresses of programs' functions, from their ELF files.
 //
-// The programs of the system are linked at fixed addresses, so an address is looked up as it is. A
-// file that is not the program any more, which its build id tells, gives no names.
+// Programs are linked at fixed addresses, so a return address can be looked up in the file without
+// relocation. A file whose build id differs from the program's gives no names: the file was
+// replaced.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +14,41 @@
 
 struct ProgramFunction {
   uint64_t address;
-  uint64_t size;     // bytes; functions in assembler may have none
-  std::string name;  // as the linker knows it: demangled() is what people read
-  bool probeable;    // it begins with the place for a probe that the compiler leaves
+  uint64_t size;     // bytes; 0 for some functions in assembler
+  std::string name;  // as in the symbol table: mangled if it is a C++ function
+  bool probeable;    // the function begins with the compiler's five-byte nop, which probes replace
 };
 
 struct Program {
-  std::string build_id;                    // its bytes
-  std::vector<ProgramFunction> functions;  // by address; one address may have several names
+  std::string build_id;                    // bytes of the program's build id
+  std::vector<ProgramFunction> functions;  // by address, ascending; several may share an address
 };
 
-// Empty if there is no such file, or it is no program.
+// Returns an empty Program if the file cannot be read, or is no program.
 Program read_program(const std::string& path);
 
-// "ns::f(int)" for "_ZN2ns1fEi"; other names as they are.
+// Returns "ns::f(int)" for "_ZN2ns1fEi". Names that are not mangled C++ names stay unchanged.
 std::string demangled(const std::string& name);
 
 class ProgramSymbols {
  public:
-  // The file is read the first time that the program is asked about.
+  // Reads the file at the first call with this path.
   const Program& program(const std::string& path);
 
-  struct Place {
+  struct FunctionOffset {
     const ProgramFunction* function;
     uint64_t offset;
   };
-  // Of a return address in the program `path`; nothing if it is in none of its functions, or the
-  // file has another build id.
-  std::optional<Place> find(const std::string& path, std::string_view build_id,
-                            uint64_t return_address);
-  // "function+0x12 [program]", or "0x401012 [program]". C++ names are demangled.
+  // Finds the function of a return address in the program `path`. Returns nothing if no function
+  // contains the address, or if the file's build id is not `build_id`.
+  std::optional<FunctionOffset> find(const std::string& path, std::string_view build_id,
+                                     uint64_t return_address);
+  // Returns "function+0x12 [program]", with C++ names demangled; "0x401012 [program]" if no
+  // function is found.
   std::string frame(const std::string& path, std::string_view build_id, uint64_t return_address);
-  // "function", or "0x401012 [program]".
+  // Returns "function", demangled; "0x401012 [program]" if no function is found.
   std::string name(const std::string& path, std::string_view build_id, uint64_t return_address);
 
  private:
-  std::map<std::string, Program> programs_;  // by path
+  std::map<std::string, Program> programs_;  // programs by path
 };

@@ -1,5 +1,4 @@
-// What programs say of arguments that they cannot take, and of --help, in the manner of Python's
-// argparse.
+// Messages for bad arguments and for --help, in the manner of Python's argparse.
 #pragma once
 
 #include <chrono>
@@ -11,21 +10,22 @@ struct CommandLine {
   std::string_view program;
   std::string_view usage;  // whole lines
 
-  // Prints the usage and what is wrong, and ends the program with status 2.
+  // Prints the usage and the error `what`, and ends the program with status 2.
   [[noreturn]] void bad(const std::string& what) const;
-  // The same after getopt_long has said what is wrong.
+  // Prints the usage and ends the program with status 2. getopt_long has printed the error.
   [[noreturn]] void misused() const;
   // Prints the usage and `description`, and ends the program with status 0.
   [[noreturn]] void help(std::string_view description) const;
-  // bad() unless argv[index] is the end.
+  // Calls bad() unless argv ends at `index`.
   void no_more(char** argv, int index) const;
-  // The value `text` of the argument `name`; bad() if it is not a number from `low` to `high`.
+  // Returns the number in `text`, the value of the argument `name`. Calls bad() if it is not an
+  // integer from `low` to `high`.
   uint64_t number(std::string_view name, std::string_view text, uint64_t low, uint64_t high) const;
-  // The same for a number with a fraction.
+  // Like number(), for a number that may have a fraction.
   double real(std::string_view name, std::string_view text, double low, double high) const;
-  // Seconds with a fraction, rounded to milliseconds.
+  // Like real(), for a number of seconds, which is rounded to milliseconds.
   std::chrono::milliseconds seconds(std::string_view name, std::string_view text, double low,
                                     double high) const;
-  // As number(); K, M or G may follow.
+  // Like number(), for a number of bytes: K, M or G may follow the digits.
   uint64_t bytes(std::string_view name, std::string_view text, uint64_t low, uint64_t high) const;
 };

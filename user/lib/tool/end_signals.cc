@@ -8,8 +8,8 @@
 
 namespace {
 
-// A pipe would do as well, but a tool that shows what the kernel does had better not do much
-// itself.
+// The handler leaves poll() by longjmp. A pipe to write to from the handler would also end poll(),
+// but costs system calls, and a tool that shows the kernel's activity should cause little of it.
 volatile sig_atomic_t ended = 0, waiting = 0;
 jmp_buf end_of_wait;
 
@@ -25,7 +25,7 @@ void handle(int) {
 EndSignals::EndSignals() {
   struct sigaction action = {};
   action.sa_handler = handle;
-  action.sa_flags = SA_NODEFER;  // it may not come back
+  action.sa_flags = SA_NODEFER;  // otherwise longjmp out of the handler would leave it blocked
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaction(number, &action, nullptr);
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);

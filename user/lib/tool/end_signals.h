@@ -1,18 +1,20 @@
-// Signals that end a program, as something that can be waited for.
+// Waiting for signals that end a program.
 #pragma once
 
 #include <chrono>
 
-// From its construction on SIGINT, SIGTERM, SIGHUP and SIGQUIT do nothing but end wait(), and
-// closed output does nothing but make writes fail. One for each program.
+// Once this object exists, SIGINT, SIGTERM, SIGHUP and SIGQUIT end a wait of this object instead
+// of the program. SIGPIPE is ignored: a write to a closed pipe fails. A program has at most one
+// such object.
 class EndSignals {
  public:
   EndSignals();
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
-  // True if one has come, or comes within this time (then at once).
+  // Returns true if a signal has come, or as soon as one comes within `time`; otherwise false.
   bool wait(std::chrono::milliseconds time) const;
-  // The same, but it also ends when the file `input` can be read, or has ended.
   enum class Wake { kSignal, kInput, kTime };
+  // Waits for a signal, or until the file `input` can be read or has ended, but no longer than
+  // `time`. Returns what ended the wait: kSignal, kInput or kTime.
   Wake wait_for_input(int input, std::chrono::milliseconds time) const;
 };

@@ -24,7 +24,7 @@ class Descriptor {
   int number_;
 };
 
-// strerror has the kernel's error string, which the next call takes away.
+// strerror includes the kernel's error string, which the next call clears.
 [[noreturn]] void failed(const std::string& path) {
   throw std::runtime_error(path + ": " + std::strerror(errno));
 }
@@ -58,7 +58,7 @@ void read_lines_while(const std::string& path, const std::function<bool(std::str
   constexpr std::size_t kPiece = 64 * 1024;
   const Descriptor file(path, O_RDONLY);
   if (file.number() < 0) failed(path);
-  std::string text;  // what is left of the last piece, and the next
+  std::string text;  // the unfinished line of the previous read, then the bytes of this one
   for (;;) {
     const std::size_t left = text.size();
     text.resize(left + kPiece);

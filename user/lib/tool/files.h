@@ -1,15 +1,17 @@
-// Whole files, with the kernel's reason in what is thrown.
+// Reads and writes whole files. Exceptions carry the kernel's reason.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <string_view>
 
-// std::runtime_error if it cannot be read.
+// Returns the file's contents. Throws std::runtime_error if the file cannot be read.
 std::string read_file(const std::string& path);
-// The same line by line, without their ends, for what is better not had in memory as a whole.
+// Calls `line` with each line, without its newline: for files too large to hold in memory. Throws
+// std::runtime_error if the file cannot be read.
 void read_lines(const std::string& path, const std::function<void(std::string_view)>& line);
-// The same until `line` returns false; what is behind that is not read.
+// Like read_lines(), but stops reading as soon as `line` returns false.
 void read_lines_while(const std::string& path, const std::function<bool(std::string_view)>& line);
-// In one write, as control files want it. 0, or an error number that strerror explains.
+// Writes the text in one call, as control files require. Returns 0, or an error number that
+// strerror explains.
 int write_command(const std::string& path, std::string_view text);

@@ -1,4 +1,4 @@
-// What #mem/kmemstat says of each cache, arena and kind of references.
+// The lines of #mem/kmemstat: one for each cache, each arena and each class of counted references.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@ struct KmemstatLine {
   std::string name;
   bool is_arena = false;
   bool is_references = false;
-  uint64_t object_size = 0;  // of an arena its quantum
+  uint64_t object_size = 0;  // bytes; of an arena, its quantum
   uint64_t total_bytes = 0, allocated_bytes = 0;
-  uint64_t live = 0;  // objects; of an arena those of direct callers; references
+  uint64_t live = 0;  // live objects or references; of an arena, those of direct callers
   uint64_t allocations = 0, frees = 0;
-  std::string trace;  // "off", "running", "stopped", or "never": it cannot be traced
+  std::string trace;  // "off", "running", "stopped", or "never" for a cache that cannot be traced
 };
 
-// All lines of a text of #mem/kmemstat, in its order. std::runtime_error if it is not one.
+// Parses the text of #mem/kmemstat and returns its lines in the same order. Throws
+// std::runtime_error if the text is malformed.
 std::vector<KmemstatLine> parse_kmemstat(std::string_view text);
-// As it is now. std::runtime_error if it cannot be read.
+// Reads and parses #mem/kmemstat. Throws std::runtime_error if that fails.
 std::vector<KmemstatLine> read_kmemstat();

@@ -1,4 +1,4 @@
-// What runs.
+// Facts about processes, from /proc.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+// Returns the PIDs of all processes.
 std::vector<uint32_t> process_ids();
-// The path of the ELF file that the process runs; nothing if there is no such process.
+// Returns the path of the ELF file that the process runs; nothing if there is no such process.
 std::optional<std::string> program_of_process(uint32_t pid);

@@ -1,4 +1,5 @@
-/* A program's own pages, for one that must not need memory later on. C and C++. */
+/* For a program that must continue when memory is full: all of its own pages must be in memory by
+ * then. C and C++. */
 #pragma once
 
 #include <elf.h>
@@ -12,7 +13,8 @@ extern const Elf64_Ehdr __ehdr_start;
 }
 #endif
 
-/* Brings all pages of the program into memory; those that it may write are its own then. */
+/* Brings all pages of the calling program into memory, and makes private copies of the writable
+ * pages. */
 static inline void touch_all_pages(void) {
   const uintptr_t page = 4096;
   const Elf64_Phdr* const headers =

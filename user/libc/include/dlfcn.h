@@ -1,4 +1,4 @@
-/* Programs are static: dlopen fails, and dlerror says so. */
+/* Programs are static: dlopen fails, and dlerror gives that reason. */
 #ifndef _DLFCN_H
 #define _DLFCN_H
 #include <sys/cdefs.h>

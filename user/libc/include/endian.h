@@ -1,4 +1,4 @@
-/* Byte order, as glibc and the BSDs name it. */
+/* Byte order, with the names of glibc and the BSDs. */
 #ifndef _ENDIAN_H
 #define _ENDIAN_H
 #include <machine/endian.h>

@@ -6,7 +6,7 @@
 #if __GNU_VISIBLE
 __BEGIN_DECLS
 extern char* program_invocation_name;       /* argv[0] */
-extern char* program_invocation_short_name; /* its last component */
+extern char* program_invocation_short_name; /* last component of argv[0] */
 __END_DECLS
 #endif
 #endif

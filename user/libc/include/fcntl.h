@@ -7,7 +7,7 @@
 #define O_RSYNC O_SYNC
 #endif
 
-#define O_TTY_INIT 0 /* a terminal conforms when it is made */
+#define O_TTY_INIT 0 /* nothing to do: a new terminal already behaves as POSIX requires */
 
 #define POSIX_FADV_NORMAL 0
 #define POSIX_FADV_RANDOM 1

@@ -18,8 +18,8 @@ enum { FTW_F, FTW_D, FTW_DNR, FTW_NS, FTW_SL, FTW_DP, FTW_SLN };
 #define FTW_DEPTH 8
 
 struct FTW {
-  int base;  /* where the last component of the path begins */
-  int level; /* below the first path, which has 0 */
+  int base;  /* offset of the path's last component */
+  int level; /* depth below the first path, which has 0 */
 };
 
 __BEGIN_DECLS

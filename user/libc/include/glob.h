@@ -5,7 +5,7 @@
 
 typedef struct {
   size_t gl_pathc; /* paths found */
-  char** gl_pathv; /* they, behind gl_offs entries that are NULL; NULL at the end */
+  char** gl_pathv; /* gl_offs entries of NULL, then the paths, then NULL */
   size_t gl_offs;
 } glob_t;
 
@@ -19,7 +19,7 @@ typedef struct {
 #define GLOB_BRACE 0x80    /* {a,b} as in csh */
 #define GLOB_TILDE 0x100   /* ~ and ~user */
 #define GLOB_NOMAGIC 0x200 /* a pattern without * ? [ is its own result */
-#define GLOB_PERIOD 0x400  /* * and ? find names that begin with a period too */
+#define GLOB_PERIOD 0x400  /* * and ? also match a leading period */
 #define GLOB_ONLYDIR 0x800
 
 #define GLOB_NOSPACE 1

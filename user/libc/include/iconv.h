@@ -6,9 +6,10 @@
 typedef struct __iconv* iconv_t;
 
 __BEGIN_DECLS
-/* Of UTF-8, UTF-16, UTF-32, UCS-2, UCS-4 (each with LE or BE), ISO-8859-1, ISO-8859-15, US-ASCII,
- * WCHAR_T and "" (the locale's). With "//IGNORE" what the target lacks is left out, with
- * "//TRANSLIT" it becomes a question mark. */
+/* Converts between UTF-8, UTF-16, UTF-32, UCS-2, UCS-4 (the last four also with LE or BE),
+ * ISO-8859-1, ISO-8859-15, US-ASCII, WCHAR_T and "" (the character set of the locale). After the
+ * name of the target, "//IGNORE" leaves out characters that the target lacks, and "//TRANSLIT"
+ * replaces them by a question mark. */
 iconv_t iconv_open(const char* to, const char* from);
 size_t iconv(iconv_t, char** __restrict, size_t* __restrict, char** __restrict, size_t* __restrict);
 int iconv_close(iconv_t);

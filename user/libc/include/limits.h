@@ -1,5 +1,5 @@
-/* newlib's limits, and those of POSIX that it lacks. (The compiler's own limits.h includes this one
- * a second time, inside of newlib's: only the first pass adds anything.) */
+/* newlib's limits, and the limits of POSIX that newlib lacks. (newlib's limits.h includes the
+ * compiler's, which includes this file again: only the first inclusion adds anything.) */
 #include_next <limits.h>
 #ifndef _STELE_LIMITS_H
 #define _STELE_LIMITS_H
@@ -15,7 +15,11 @@
 #define SYMLINK_MAX 1023
 #define SYMLOOP_MAX 8
 #define FILESIZEBITS 64
-#define ATEXIT_MAX 32
+#define ATEXIT_MAX INT_MAX
+#define PTHREAD_DESTRUCTOR_ITERATIONS 4
+#define PTHREAD_KEYS_MAX 128
+#define PTHREAD_STACK_MIN 16384
+#define SEM_VALUE_MAX 0x7fffffff
 #define CHARCLASS_NAME_MAX 14
 #define GETENTROPY_MAX 256
 #define NZERO 20
@@ -25,7 +29,7 @@
 #define NL_TEXTMAX INT_MAX
 #define NL_NMAX INT_MAX
 
-/* What every system has at least. */
+/* The least values that POSIX allows on any system. */
 #define _POSIX_AIO_LISTIO_MAX 2
 #define _POSIX_AIO_MAX 1
 #define _POSIX_ARG_MAX 4096
@@ -49,6 +53,11 @@
 #define _POSIX_STREAM_MAX 8
 #define _POSIX_SYMLINK_MAX 255
 #define _POSIX_SYMLOOP_MAX 8
+#define _POSIX_SEM_NSEMS_MAX 256
+#define _POSIX_SEM_VALUE_MAX 32767
+#define _POSIX_THREAD_DESTRUCTOR_ITERATIONS 4
+#define _POSIX_THREAD_KEYS_MAX 128
+#define _POSIX_THREAD_THREADS_MAX 64
 #define _POSIX_TIMER_MAX 32
 #define _POSIX_TTY_NAME_MAX 9
 #define _POSIX_TZNAME_MAX 6

@@ -2,11 +2,12 @@
 #define _STELE_MATH_H
 #include_next <math.h>
 
-/* newlib's macros divide by the logarithm of 2, which gives no integers for powers of 2. */
+/* newlib's macros divide the natural logarithm by that of 2: rounding makes log2(8) differ from 3.
+ * The functions in user/libc/math.c are exact for powers of 2. */
 #undef log2
 #undef log2f
 
-/* What newlib has and does not declare, and long double forms that it lacks. */
+/* Functions that newlib has but does not declare, and long double functions that it lacks. */
 #if __MISC_VISIBLE
 #define M_El 2.718281828459045235360287471352662498L
 #define M_LOG2El 1.442695040888963407359924681001892137L

@@ -16,7 +16,7 @@ struct pollfd {
   short events, revents;
 };
 #define POLLIN 0x1
-#define POLLPRI 0x2 /* never happens, as what POLLRDBAND and POLLWRBAND mean */
+#define POLLPRI 0x2 /* never happens, like POLLRDBAND and POLLWRBAND */
 #define POLLOUT 0x4
 #define POLLERR 0x8
 #define POLLHUP 0x10

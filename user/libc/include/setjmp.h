@@ -6,7 +6,7 @@
 
 typedef struct {
   jmp_buf __jump;
-  int __saved; /* the mask below was saved */
+  int __saved; /* true if __mask holds a saved signal mask */
   sigset_t __mask;
 } sigjmp_buf[1];
 

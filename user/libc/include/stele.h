@@ -1,4 +1,4 @@
-/* What this system has beyond POSIX. */
+/* This system's extensions to POSIX. */
 #ifndef _STELE_H
 #define _STELE_H
 
@@ -6,20 +6,39 @@
 extern "C" {
 #endif
 
-/* Why the last call that failed did so, in the kernel's words; "" if it did not say. At most 127
- * bytes, valid until the next call that fails. strerror() and perror() append it by themselves. */
+/* Returns the kernel's reason for the last failed call; "" if it gave none. At most 127 bytes,
+ * valid until the next call that fails. strerror() and perror() append it by themselves. */
 const char* errstr(void);
 
-/* Makes `source` (a path, or a device as "#name") visible at the existing path `target`: NS_*
- * flags. */
+/* Binds `source` (a path, or a device as "#name") to the existing path `target`. Flags: NS_*. */
 int ns_bind(const char* source, const char* target, int flags);
-/* Undoes what was bound at `target`. */
+/* Undoes the binds at `target`. */
 int ns_unmount(const char* target);
 
-#define NS_REPLACE 0 /* instead of what was there */
-#define NS_BEFORE 1  /* searched before it */
-#define NS_AFTER 2   /* searched after it */
-#define NS_CREATE 4  /* new files are made in this part */
+#define NS_REPLACE 0 /* `source` hides the files of `target` */
+#define NS_BEFORE 1  /* `source` is searched before the files of `target` */
+#define NS_AFTER 2   /* `source` is searched after the files of `target` */
+#define NS_CREATE 4  /* files created in `target` go into `source` */
+
+/* Makes a system call (abi/syscall.h) and returns the kernel's result: a failure is a negated error
+ * number. errno is not changed. Uses registers only, no memory of the program. */
+static inline long stele_call(long number, long a, long b, long c, long d, long e, long f) {
+  long result;
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
+  return result;
+}
+/* Makes the system call ABI_SYS_`name` with up to six arguments, numbers or pointers, and returns
+ * the kernel's result as stele_call does. Include abi/syscall.h first. */
+#define STELE_CALL(name, ...) \
+  STELE_CALL_FILLED(ABI_SYS_##name __VA_OPT__(, ) __VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
+#define STELE_CALL_FILLED(number, a, b, c, d, e, f, ...) \
+  stele_call(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* Messages go to standard error: there is no program that collects them. */
+/* Messages go to standard error: no program collects them. */
 #ifndef _SYSLOG_H
 #define _SYSLOG_H
 #include <stdarg.h>

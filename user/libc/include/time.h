@@ -7,14 +7,16 @@
 
 __BEGIN_DECLS
 #if __SVID_VISIBLE || __XSI_VISIBLE
-extern long timezone __asm__("_timezone"); /* seconds west of Greenwich; newlib's names */
+/* newlib's names begin with an underscore. */
+extern long timezone __asm__("_timezone"); /* seconds west of Greenwich */
 extern int daylight __asm__("_daylight");
 #endif
 #if __POSIX_VISIBLE >= 199309
-/* Processor time of the calling process; it has one thread. No timers count it but setitimer's. */
+/* Processor time of the calling process, and of the calling thread. timer_create fails with these
+ * clocks (ENOTSUP); only setitimer has timers of processor time. */
 #define CLOCK_PROCESS_CPUTIME_ID ((clockid_t)2)
 #define CLOCK_THREAD_CPUTIME_ID ((clockid_t)3)
-int clock_getcpuclockid(pid_t, clockid_t*); /* of the caller only */
+int clock_getcpuclockid(pid_t, clockid_t*); /* gives the clock of the caller only */
 #endif
 time_t timegm(struct tm*);
 time_t timelocal(struct tm*);

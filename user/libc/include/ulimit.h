@@ -6,6 +6,6 @@
 #define UL_SETFSIZE 2
 
 __BEGIN_DECLS
-long ulimit(int, ...); /* in blocks of 512 bytes */
+long ulimit(int, ...); /* counts blocks of 512 bytes */
 __END_DECLS
 #endif

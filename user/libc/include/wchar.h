@@ -2,7 +2,7 @@
 #define _STELE_WCHAR_H
 #include_next <wchar.h>
 
-/* POSIX has the classes of <wctype.h> here too. */
+/* POSIX declares the classes of <wctype.h> here too. */
 #if __XSI_VISIBLE || __MISC_VISIBLE
 #include <wctype.h>
 #endif

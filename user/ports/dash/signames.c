@@ -1,5 +1,5 @@
-/* In place of what dash generates by a program of the build machine, with that
- * machine's signals. */
+/* Replaces the file that dash's build generates, which has the signals of the
+ * build machine. */
 #include <abi/syscall.h>
 #include <signal.h>
 

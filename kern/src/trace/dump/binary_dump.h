@@ -1,4 +1,4 @@
-// A binary dump that is open: in a workspace (dump_reserve.h), and read by one at a time.
+// An open binary dump, in a workspace (dump_reserve.h).
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 class TraceBinaryDump {
  public:
-  // Of nothing yet. May sleep. EINTR, ENOMEM (dump_workspace_take).
+  // Makes an empty dump in a workspace. May sleep. EINTR, ENOMEM (dump_workspace_take).
   static Result<TraceBinaryDump*> create();
-  // May sleep.
+  // Gives the workspace back. May sleep.
   static void destroy(TraceBinaryDump* dump);
 
   TraceBinary binary;
 
-  // As TraceBinary::read(), by any number of tasks at once.
+  // Calls TraceBinary::read() with a lock held, so that any number of tasks may read at once.
   size_t read(char* buffer, size_t size, uint64_t offset) {
     const MutexGuard guard(reading_);
     return binary.read(buffer, size, offset);

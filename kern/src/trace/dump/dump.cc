@@ -1,4 +1,4 @@
-// Dumps of traces, for the rest of the kernel.
+// Opens, reads and closes dumps of traces, for the rest of the kernel (trace.h).
 #include <algorithm>
 #include <atomic>
 #include <new>
@@ -16,8 +16,8 @@
 #include "trace/dump/trace_text.h"
 #include "trace/trace.h"
 
-// In a workspace (dump_reserve.h). The snapshot holds the numbers of the text, or else the dump
-// does, as soon as it holds_all().
+// An open dump, in a workspace (dump_reserve.h). First the snapshot holds the stack and context
+// numbers of the text. When `holds_all` is true, the dump holds them itself.
 class TraceDump final : public StoreHolder {
  public:
   explicit TraceDump(std::span<std::byte> memory)
@@ -30,7 +30,7 @@ class TraceDump final : public StoreHolder {
 
   const std::span<std::byte> workspace;
   std::atomic<bool> holds_all{false};
-  // While a trace is off there is no table, and a few lines are all that there is.
+  // The text of a trace that is off: a few lines.
   size_t off_length = 0;
   char off_text[512];
   RefPlaces places;
@@ -39,12 +39,6 @@ class TraceDump final : public StoreHolder {
 static_assert(sizeof(TraceDump) <= kDumpWorkspace - TraceText::kRoom);
 
 namespace {
-
-// Objects that are live and have no record; exact when it is quiet.
-uint64_t untracked(TraceSource source, const TraceCounters& counters) {
-  const uint64_t live = source.live();
-  return live > counters.live() ? live - counters.live() : 0;
-}
 
 TraceHeader header_of(TraceSource source) REQUIRES(trace_control) {
   TraceHeader header = {};
@@ -72,11 +66,11 @@ void print_off(TraceDump& dump, const TraceHeader& header, bool can_be_traced) {
 void become_user(TraceDump& dump) REQUIRES(trace_control) {
   if (dump.is_user()) return;
   const Result<void> added = trace_users_add(dump);
-  ASSERT(added.ok());  // a trace is a user
+  ASSERT(added.ok());  // cannot fail: the trace is a user too, so the tables are open
 }
 
-// The numbers go from the snapshot to the dump. A sweep may have asked this one before, and not yet
-// the other.
+// Moves the stack and context numbers from the snapshot to the dump. A sweep may have visited the
+// dump already, but not the snapshot; so this function marks the numbers.
 void close_snapshot(TraceDump& dump) {
   dump.holds_all.store(true, std::memory_order_release);
   StoreMark mark(trace_stacks, trace_contexts);
@@ -84,7 +78,8 @@ void close_snapshot(TraceDump& dump) {
   dump.text.snapshot().close();
 }
 
-// False if it is not traced. A trace may end before its snapshot is opened, and another begin.
+// Opens a snapshot of the source's trace; false if the source is not traced. The trace may end
+// before the snapshot is opened, and another trace may begin; then this function starts again.
 Result<bool> open_snapshot(TraceDump& dump, TraceSource source) {
   TraceText& text = dump.text;
   for (;;) {
@@ -105,7 +100,8 @@ Result<bool> open_snapshot(TraceDump& dump, TraceSource source) {
   }
 }
 
-// Of what is not traced any more there is nothing to be found.
+// If the source is a kind of references, searches memory for the traced references. Finds none if
+// the source is not traced any more.
 void find_places(TraceDump& dump, TraceSource source) {
   const RefFinder finder = trace_ref_finder();
   if (!source.references() || !finder) return;
@@ -122,7 +118,7 @@ Result<void> make_text(TraceDump& dump, TraceSource source) {
     print_off(dump, text.header, source.can_be_traced());
     return {};
   }
-  text.header.untracked = untracked(source, text.snapshot().counters());
+  text.header.objects = source.live();
   text.make(coarse_milliseconds());
   if (!text.needs_snapshot()) close_snapshot(dump);
   find_places(dump, source);
@@ -150,14 +146,14 @@ Result<void> choose_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
     TraceTable* const table = trace_table_of(source);
     if (!table) continue;
     TraceHeader header = header_of(source);
-    header.untracked = source.live();
+    header.objects = source.live();
     dump.binary.add(header, kind_of(source), source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table);
   }
   return {};
 }
 
-// All at one moment as far as commands go: if one was done in between, it begins again. Returns how
-// many were done before.
+// Opens snapshots of all traces. If a command to a trace comes in between, starts again. Returns
+// the number of commands before the snapshots (trace_commands_done).
 Result<uint32_t> open_all(TraceBinaryDump& dump) {
   for (;;) {
     uint32_t commands;
@@ -222,7 +218,8 @@ void trace_binary_close(TraceBinaryDump* dump) {
   TraceBinaryDump::destroy(dump);
 }
 
-// A line for each order that holds for what comes later, the end of the line before it first.
+// Formats the rest of trace_status()'s first line, then a line for each request to trace
+// sources when they are made.
 static size_t format_later(char* buffer, size_t size) {
   size_t length = 0;
   const auto rest = [&] { return size - std::min(size, length); };
@@ -256,14 +253,15 @@ Result<size_t> trace_status(char* buffer, size_t size) {
                                        trace_stacks.size(), trace_contexts.size()));
   length += format_later(place(), rest());
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
-    // Not around the loop: TraceSource::next may end a cache, and so a trace.
+    // The lock is not held during TraceSource::next, which drops the reference to the previous
+    // source: that may free a destroyed cache and end its trace.
     MutexGuard guard(trace_control);
     TraceTable* table = trace_table_of(source);
     if (!table) continue;
     TraceHeader header = header_of(source);
     header.counters = table->counters();
-    header.untracked = untracked(source, header.counters);
-    header.estimate = table->estimate(header.counters);
+    header.counters.set_untracked(source.live());
+    header.counters.set_estimate(table->estimate(header.counters));
     length += static_cast<size_t>(header.format_state(place(), rest()));
     length += static_cast<size_t>(format(place(), rest(), " "));
     length += static_cast<size_t>(header.format_counters(place(), rest()));

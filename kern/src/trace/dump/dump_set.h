@@ -1,8 +1,8 @@
-// What a dump sums up in: items, each found by its key and named by its number.
+// A set of items, which have numbers and are found by key. Dumps add up records in such items.
 //
-// A hash table with linear probing over an array of items, in memory that is given to it and that
-// it leaves for larger memory as long as there is some. When there is none it is full: it finds
-// what it has, and adds nothing.
+// A hash table with linear probing over an array of items. It begins in the memory that use() gives
+// it and moves to larger memory when needed. When there is no memory the set is full: it still
+// finds items, but adds none.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 #include "store/page_buffer.h"
 
-// An Item has a type Key, is made of one, and says by is(key) whether it is the key's and by
-// hash(key), of which the highest bits count, where that is looked for.
+// An Item has a type Key, a constructor from a key, and key(). is(key) compares. hash(key) is a
+// hash whose highest bits are used.
 template <typename Item>
 class DumpSet {
  public:
@@ -27,7 +27,8 @@ class DumpSet {
   DumpSet(const DumpSet&) = delete;
   DumpSet& operator=(const DumpSet&) = delete;
 
-  // Once, before all else. `memory` is aligned to pages.
+  // Sets the memory with which the set begins, aligned to pages. Called once, before all other
+  // functions.
   void use(std::span<std::byte> memory) {
     const size_t guess = memory.size() / (sizeof(Item) + 2 * sizeof(uint32_t));
     slots_ = slots_for(static_cast<uint32_t>(guess));
@@ -54,7 +55,8 @@ class DumpSet {
     const uint32_t found = *slot_of(key);
     return found == 0 ? kNone : found - 1;
   }
-  // If there is none it is added; kNone if it is full.
+  // The number of the item with this key. If there is no such item, adds one; kNone if the set is
+  // full.
   uint32_t find_or_add(const Key& key) {
     uint32_t* slot = slot_of(key);
     if (*slot != 0) return *slot - 1;
@@ -67,7 +69,7 @@ class DumpSet {
     return size_ - 1;
   }
 
-  // Puts them in another order, with other numbers; nothing is found until reindex().
+  // Sorts the items, which changes their numbers. find() is invalid until reindex().
   template <typename Before>
   void sort(Before before) {
     std::sort(items_, items_ + size_, before);
@@ -78,7 +80,7 @@ class DumpSet {
   }
 
  private:
-  // A power of two, so that at least a fifth of the slots is free.
+  // A power of two that leaves at least a fifth of the slots free.
   static uint32_t slots_for(uint32_t items) { return std::bit_ceil(items + items / 4 + 1); }
 
   uint32_t* slot_of(const Key& key) const {
@@ -95,7 +97,8 @@ class DumpSet {
     return static_cast<uint32_t>(Item::hash(key) >> (64 - std::countr_zero(slots_)));
   }
 
-  // What has failed once is not tried for each record.
+  // Moves the set to twice the memory. False if there is no memory; the set then stays full, so
+  // that it does not try again for every record.
   bool grow() {
     if (full_) return false;
     full_ = true;
@@ -116,7 +119,7 @@ class DumpSet {
   }
 
   Item* items_ = nullptr;
-  uint32_t* index_ = nullptr;  // number + 1; 0: free
+  uint32_t* index_ = nullptr;  // hash table: item number + 1; 0: free slot
   uint32_t size_ = 0, capacity_ = 0, slots_ = 0;
   bool full_ = false;
   PageBuffer<Item> own_items_;

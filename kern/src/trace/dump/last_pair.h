@@ -1,4 +1,5 @@
-// Both stacks of a record, of which many in a row mostly have the same.
+// Splits the pair that a record names into kernel stack and user stack. Caches the last pair, since
+// the next record usually has the same one.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +9,14 @@
 class LastPair {
  public:
   explicit LastPair(const StackTable& stacks) : stacks_(stacks) {}
-  // Of a record's `stack`. Valid until the next call.
-  const StackTable::Pair& split(uint32_t id) {
+  // The two stacks of `id`, the field `stack` of a record. Valid until the next call.
+  const StackTable::Pair& split(StackId id) {
     if (id != id_) pair_ = stacks_.split(id_ = id);
     return pair_;
   }
 
  private:
   const StackTable& stacks_;
-  uint32_t id_ = 0;
-  StackTable::Pair pair_ = {0, 0};
+  StackId id_ = StackId::kNone;
+  StackTable::Pair pair_ = {StackId::kNone, StackId::kNone};
 };

@@ -26,7 +26,7 @@ Result<void> RefPlaces::begin(size_t count) {
   return names_.reserve(kNames);
 }
 
-void RefPlaces::add(uint64_t number, uint64_t object, uint32_t stack, RefKind kind) {
+void RefPlaces::add(uint64_t number, uint64_t object, StackId stack, RefKind kind) {
   if (wanted_++ < entries_.capacity())
     entries_[size_++] = {number, object, stack, kind, {Where::kNowhere, kNoName, 0, 0, 0}};
 }
@@ -40,7 +40,7 @@ RefPlaces::Entry* RefPlaces::find(uint64_t number) {
   return found != all().end() && found->number == number ? &*found : nullptr;
 }
 
-// Most often that of the one before.
+// Searches backwards, since usually the last reference had the same name.
 uint16_t RefPlaces::add_name(uint64_t key, const char* name) {
   for (uint16_t i = name_count_; i-- > 0;) {
     if (names_[i].key == key) return i;
@@ -57,12 +57,12 @@ void RefPlaces::sort_by_stack() {
   });
 }
 
-std::span<const RefPlaces::Entry> RefPlaces::of_stack(uint32_t stack) const {
+std::span<const RefPlaces::Entry> RefPlaces::of_stack(StackId stack) const {
   const auto first = std::ranges::lower_bound(all(), stack, {}, &Entry::stack);
   return {first, std::ranges::upper_bound(first, all().end(), stack, {}, &Entry::stack)};
 }
 
-int RefPlaces::format(char* buffer, size_t size, const Place& place) const {
+int RefPlaces::format(char* buffer, size_t size, const Location& place) const {
   const char* const name = place.name == kNoName ? "?" : names_[place.name].text;
   switch (place.where) {
     case Where::kNowhere:

@@ -1,8 +1,8 @@
-// Where traced references lie, for dumps: the live references of one kind or of all, each with who
-// took it and what it was found in.
+// Where traced references lie, for dumps: the live references of one kind or of all kinds, each
+// with the stack that took it and the memory in which it was found.
 //
-// Finding them is the work of who can go through all memory (reach/references.cc), and registers
-// for it. Here are the answers, in memory that no trace sees, and their text.
+// reach/references.cc, which can search all memory, finds the references and registers a function
+// for this (RefFinder). This file stores the results, in untraced memory, and formats them.
 #pragma once
 
 #include <array>
@@ -13,64 +13,67 @@
 #include "arena.h"
 #include "core/ref.h"
 #include "lib/result.h"
+#include "store/ids.h"
 #include "store/page_buffer.h"
 
 class RefPlaces {
  public:
-  // The later ones are the better ones: a stack may have words of what was there before.
+  // Later values are more reliable: a stack may have stale words.
   enum class Where : uint8_t {
     kNowhere,
-    kStackApart,  // its two words are not neighbours
-    kStack,
-    kUnreachedObject,
-    kObject,
-    kStatic
+    kStackApart,       // on a stack; the two words of the reference are not neighbours
+    kStack,            // on a stack
+    kUnreachedObject,  // in an object that nothing can reach
+    kObject,           // in any other object
+    kStatic            // in static data
   };
   static constexpr uint16_t kNoName = UINT16_MAX;
-  struct Place {
+  struct Location {
     Where where;
-    uint16_t name;     // kObject: of its cache or arena; kStack: of the task. add_name()
-    uint32_t pid;      // kStack: of the task's process; 0: it has none
-    uint64_t address;  // of the reference itself
-    uint64_t holder;   // kObject: of the object that it lies in
+    uint16_t name;  // number from add_name(): name of the object's cache or arena, or of the task
+    uint32_t pid;   // on a stack: pid of the task's process, 0 for none
+    uint64_t address;  // address of the reference itself
+    uint64_t holder;   // in an object: address of the object
   };
   struct Entry {
-    uint64_t number;  // of the reference
-    uint64_t object;  // that it is to
-    uint32_t stack;   // of the one who took it: a number of the kernel's stacks
+    uint64_t number;  // number of the reference
+    uint64_t object;  // the object that the reference is to
+    StackId stack;    // the kernel stack that took the reference
     RefKind kind;
-    Place place;
+    Location place;
 
     bool is_found() const { return place.where != Where::kNowhere; }
   };
   // The longest text of a place, with its NUL.
   static constexpr size_t kText = 128;
 
-  // --- For who finds.
+  // --- For the finder.
 
-  // Empties it, with room for `count` entries. ENOMEM. May sleep.
+  // Removes all entries, and makes room for `count` entries. ENOMEM. May sleep.
   Result<void> begin(size_t count);
-  // Adds a reference whose place is not known. What there is no room for is counted all the same.
-  void add(uint64_t number, uint64_t object, uint32_t stack, RefKind kind);
+  // Adds a reference whose location is not known yet; only counts it if there is no room.
+  void add(uint64_t number, uint64_t object, StackId stack, RefKind kind);
+  // True if there was room for all references; wanted() is their number.
   bool complete() const { return wanted_ <= entries_.capacity(); }
   size_t wanted() const { return wanted_; }
-  // All have been added: by their numbers.
+  // Sorts by number, after all references have been added. Needed for find().
   void sort_by_number();
   // The reference with this number; nullptr if there is none.
   Entry* find(uint64_t number);
-  // The number of a name, which is `key`'s and copied; kNoName if there is no room for another.
+  // Returns a number for a name, and copies the name if `key` has no number yet. `key` identifies
+  // the owner of the name. kNoName if there is no room.
   uint16_t add_name(uint64_t key, const char* name);
-  // The order for readers: by kind and stack, what was found first.
+  // Sorts for readers: by kind and stack, found references first.
   void sort_by_stack();
 
   // --- For readers.
 
   std::span<Entry> all() { return {entries_.data(), size_}; }
   std::span<const Entry> all() const { return {entries_.data(), size_}; }
-  // Of one kind: those that were taken by `stack`.
-  std::span<const Entry> of_stack(uint32_t stack) const;
-  // "at +0x18 of vm_region 0x…". The length of the whole text.
-  int format(char* buffer, size_t size, const Place& place) const;
+  // The references that `stack` took. Call only if all entries are of one kind.
+  std::span<const Entry> of_stack(StackId stack) const;
+  // Writes "at +0x20 of vm_region 0x…"; returns the length of the whole text.
+  int format(char* buffer, size_t size, const Location& place) const;
 
  private:
   static constexpr uint16_t kNames = 512;
@@ -85,9 +88,9 @@ class RefPlaces {
   uint16_t name_count_ = 0;
 };
 
-// Fills `places` with the live references of one kind, or with nullptr of all kinds. ENOMEM, with
-// the error string set. May sleep; interrupts on, no spinlock held.
+// A function that fills `places` with the live references of the kind `of`, or of all kinds if `of`
+// is nullptr. ENOMEM, with the error string set. May sleep; interrupts on, no spinlock held.
 using RefFinder = Result<void> (*)(RefPlaces& places, const RefClass* of);
-// At boot. Without one dumps say nothing of places.
+// Registers the finder, at boot. Without a finder, dumps do not say where references lie.
 void trace_register_ref_finder(RefFinder finder);
 RefFinder trace_ref_finder();

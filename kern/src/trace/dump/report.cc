@@ -1,12 +1,13 @@
-// What the tracer writes to the log: whole dumps, for callers in the kernel; and reports, made when
-// there may be no memory and anything may be locked: of a cache that is destroyed with live
-// objects, before a process is killed for want of memory, and in a panic.
+// The tracer's output on the log: whole dumps, for callers in the kernel; and reports that may be
+// made without memory and with any lock held: when a cache is destroyed with live objects, before a
+// process is killed for lack of memory, and in a panic.
 //
-// For reports there is one summary, in static memory, for one report at a time. A table is kept
-// from going away by the control lock, which is only tried for; a panic or an NMI's report, with
-// all other CPUs standing still, does without: a table that is in the list is whole, whatever the
-// others were doing, and a shard that is locked can be read as it is. Who reports while another
-// does, or while a trace is being started or stopped, says so and goes without.
+// Reports share one summary in static memory, so there is one report at a time. While a report
+// holds the control lock, no table is freed; the report only tries this lock and does not wait for
+// it. The report of a panic or an NMI is made without the lock, while all other CPUs are stopped:
+// tables in the list are complete at any moment, and a locked shard can be read without its lock.
+// If another report is under way, or a trace is being started or stopped, a report prints a line
+// that says so, and ends.
 #include <algorithm>
 #include <atomic>
 #include <cstdarg>
@@ -27,10 +28,11 @@
 
 namespace {
 
-constexpr size_t kLongestLine = 400;  // that the log takes whole; longer ones are folded
+constexpr size_t kLongestLine = 400;  // longer lines are split for the log
 constexpr unsigned kTopOfCache = 10;
 constexpr unsigned kTopOfAll = 5;
-// Between two reports that memory has run out, and after one that could not be made.
+// kPause: the least time between two out-of-memory reports. kShortPause: the least time between an
+// attempt to report that failed and the next attempt.
 constexpr Nanoseconds kPause{10'000'000'000};
 constexpr Nanoseconds kShortPause{1'000'000'000};
 
@@ -54,9 +56,10 @@ void print(const char* pattern, ...) {
   line.load(std::memory_order_relaxed)(text);
 }
 
-// Clears the summary for a report. False if another one is being made, or a trace is being changed.
-// What it prints of stacks is read in a StoreReading: their records may be freed meanwhile.
-bool begin() NO_THREAD_SAFETY_ANALYSIS {
+// Clears the summary for a report. False if another report is being made, or a trace is being
+// changed. The caller prints stacks in a StoreReading, since the records that name them may be
+// freed meanwhile.
+bool begin() TRY_ACQUIRE(true, trace_control) {
   if (summary_in_use.exchange(true, std::memory_order_acquire)) return false;
   if (trace_control.try_lock()) {
     summary.clear();
@@ -65,7 +68,7 @@ bool begin() NO_THREAD_SAFETY_ANALYSIS {
   summary_in_use.store(false, std::memory_order_release);
   return false;
 }
-void end() NO_THREAD_SAFETY_ANALYSIS {
+void end() RELEASE(trace_control) {
   trace_control.unlock();
   summary_in_use.store(false, std::memory_order_release);
 }
@@ -77,7 +80,7 @@ void print_top() {
 void add_all(TraceSummary::Others others = TraceSummary::Others::kRun) {
   for (TraceTable* table = trace_started_first(); table;
        table = table->next_started.load(std::memory_order_acquire)) {
-    if (table->source.references()) continue;  // they have no memory of their own
+    if (table->source.references()) continue;  // references have no memory of their own
     summary.add(table->source.name(), *table, trace_stacks, others);
   }
   char total[128];
@@ -85,8 +88,8 @@ void add_all(TraceSummary::Others others = TraceSummary::Others::kRun) {
   print("%s are live in %u traces; most have:", total, summary.tables());
 }
 
-// In a panic, or for an NMI, after which the system goes on: then a report that was being made must
-// find its summary as it was.
+// Makes the report of a panic or an NMI. After an NMI the system goes on; so if the NMI interrupted
+// another report, that report's summary must not change.
 void report_standing() {
   if (!trace_started_first()) return;
   if (summary_in_use.exchange(true, std::memory_order_acquire) && !panicking())

@@ -1,6 +1,6 @@
-// Reports to the log. What is reported, and when: report.cc.
+// Reports to the log (report.cc).
 #pragma once
 
-// Reports go to `sink`, line by line, instead of the log, and none is left out for having come too
-// soon; nullptr: to the log again. For tests.
+// Sends reports to `sink`, line by line, instead of the log; with nullptr, to the log again. The
+// next out-of-memory report is made even if it comes soon after another one. For tests.
 void trace_report_to(void (*sink)(const char* text));

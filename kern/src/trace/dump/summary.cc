@@ -10,8 +10,8 @@ namespace {
 constexpr size_t kLine = 256;
 constexpr size_t kSum = 128;
 
-size_t set_of(const char* name, uint32_t stack) {
-  return ((reinterpret_cast<uintptr_t>(name) ^ stack) * 0x9e3779b97f4a7c15 >> 32) %
+size_t set_of(const char* name, StackId stack) {
+  return ((reinterpret_cast<uintptr_t>(name) ^ number_of(stack)) * 0x9e3779b97f4a7c15 >> 32) %
          TraceSummary::kSets;
 }
 
@@ -28,7 +28,7 @@ void TraceSummary::Sum::format_to(char* buffer, size_t size) const {
 }
 
 void TraceSummary::clear() {
-  for (auto& set : places_) std::fill_n(set, kWays, Place{});
+  for (auto& set : slots_) std::fill_n(set, kWays, Slot{});
   total_ = others_ = {};
   tables_ = shards_ = locked_shards_ = standing_shards_ = 0;
 }
@@ -53,30 +53,30 @@ void TraceSummary::add(const char* name, TraceTable& table, const StackTable& st
   }
 }
 
-void TraceSummary::add_record(const char* name, uint32_t stack, const Sum& sum) {
+void TraceSummary::add_record(const char* name, StackId stack, const Sum& sum) {
   total_ += sum;
-  Place* smallest = nullptr;
-  for (Place& place : places_[set_of(name, stack)]) {
-    if (place.name == name && place.stack == stack) {
-      place.sum += sum;
+  Slot* smallest = nullptr;
+  for (Slot& slot : slots_[set_of(name, stack)]) {
+    if (slot.name == name && slot.stack == stack) {
+      slot.sum += sum;
       return;
     }
-    if (!place.name) {
-      smallest = &place;
-      break;  // places are filled from the front
+    if (!slot.name) {
+      smallest = &slot;
+      break;  // slots are filled from the front
     }
-    if (!smallest || place.sum.estimate.bytes < smallest->sum.estimate.bytes) smallest = &place;
+    if (!smallest || slot.sum.estimate.bytes < smallest->sum.estimate.bytes) smallest = &slot;
   }
   others_ += smallest->sum;
   *smallest = {.name = name, .stack = stack, .sum = sum};
 }
 
-TraceSummary::Place* TraceSummary::largest() {
-  Place* found = nullptr;
-  for (auto& set : places_) {
-    for (Place& place : set) {
-      if (place.sum.objects == 0) continue;
-      if (!found || place.sum.estimate.bytes > found->sum.estimate.bytes) found = &place;
+TraceSummary::Slot* TraceSummary::largest() {
+  Slot* found = nullptr;
+  for (auto& set : slots_) {
+    for (Slot& slot : set) {
+      if (slot.sum.objects == 0) continue;
+      if (!found || slot.sum.estimate.bytes > found->sum.estimate.bytes) found = &slot;
     }
   }
   return found;
@@ -85,17 +85,17 @@ TraceSummary::Place* TraceSummary::largest() {
 void TraceSummary::print(unsigned top, const StackTable& stacks, void (*line)(const char* text)) {
   const bool lower_bounds = others_.objects > 0;
   for (unsigned i = 0; i < top; i++) {
-    Place* const place = largest();
-    if (!place) break;
-    print_stack(*place, stacks, line);
-    place->sum = {};
+    Slot* const slot = largest();
+    if (!slot) break;
+    print_stack(*slot, stacks, line);
+    slot->sum = {};
   }
   Sum rest = others_;
   unsigned rest_stacks = 0;
-  for (const auto& set : places_) {
-    for (const Place& place : set) {
-      rest += place.sum;
-      rest_stacks += place.sum.objects > 0;
+  for (const auto& set : slots_) {
+    for (const Slot& slot : set) {
+      rest += slot.sum;
+      rest_stacks += slot.sum.objects > 0;
     }
   }
   char text[kLine];
@@ -129,15 +129,15 @@ void TraceSummary::print_unsure(void (*line)(const char* text)) const {
   line(text);
 }
 
-void TraceSummary::print_stack(const Place& place, const StackTable& stacks,
+void TraceSummary::print_stack(const Slot& slot, const StackTable& stacks,
                                void (*line)(const char* text)) {
   char text[kLine];
   char sum[kSum];
-  place.sum.format_to(sum, sizeof(sum));
-  format(text, sizeof(text), "  %s of %s from stack", sum, place.name);
+  slot.sum.format_to(sum, sizeof(sum));
+  format(text, sizeof(text), "  %s of %s from stack", sum, slot.name);
   line(text);
-  if (place.stack == 0) return line("    the stack was not recorded");
-  const StackTable::View stack = stacks.view(place.stack);
+  if (slot.stack == StackId::kNone) return line("    the stack was not recorded");
+  const StackTable::View stack = stacks.view(slot.stack);
   for (size_t i = 0; i < stack.size(); i++) {
     if (i == kFramesShown) {
       format(text, sizeof(text), "    ... %zu more", stack.size() - i);

@@ -1,11 +1,11 @@
-// The stacks that hold most, where nothing may be allocated and no lock waited for: when a cache is
-// destroyed with live objects, when memory has run out, and in a panic.
+// The stacks that hold most memory, computed without allocation and without waiting for locks: for
+// the destruction of a cache with live objects, for out-of-memory, and for panics.
 //
-// Records are summed up by stack and source into a fixed number of places, in sets of eight. Where
-// a set is full the smallest of its sums goes to `others` and makes room: what holds much stays, in
-// sums that are exact unless that has happened to it, and then too low by what stands among the
-// others. A shard whose lock is not free is left out and counted, or, where nobody else runs any
-// more, read without.
+// Records are added up by stack and source in a fixed number of entries, in sets of eight. When a
+// set is full, its smallest sum is added to `others_` and its entry is reused. So the stacks that
+// hold most usually stay. The sum of a stack is exact unless an earlier sum of the same stack was
+// moved to `others_`; then it is too low by that sum. A shard whose lock is not free is skipped and
+// counted or, if all other CPUs are stopped, read without the lock.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ class TraceSummary {
   static constexpr unsigned kFramesShown = 24;
 
   struct Sum {
-    uint64_t objects = 0, bytes = 0;  // recorded
-    SampleWeight estimate = {};       // what they stand for
+    uint64_t objects = 0, bytes = 0;  // sums over the records
+    SampleWeight estimate = {};       // in a sampled trace: the allocations that they represent
 
     Sum& operator+=(const Sum& other) {
       objects += other.objects;
@@ -31,7 +31,7 @@ class TraceSummary {
       estimate += other.estimate;
       return *this;
     }
-    // "N bytes in M allocations", and of a sampled trace the estimate.
+    // Writes "N bytes in M allocations", and for a sampled trace the estimate.
     void format_to(char* buffer, size_t size) const;
   };
 
@@ -40,10 +40,10 @@ class TraceSummary {
   TraceSummary& operator=(const TraceSummary&) = delete;
 
   void clear();
-  // Whether other CPUs run, or stand still until the report is over.
+  // The state of the other CPUs: kStandStill means that they are stopped until the report is over.
   enum class Others : uint8_t { kRun, kStandStill };
-  // Adds the live records of a table, called `name` as long as the summary is used. Interrupts off.
-  // Bound: one pass over the records; each shard's lock is held for its part of it.
+  // Adds the live records of a table; `name` must stay valid while the summary is used. Makes one
+  // pass over the records, in slices with interrupts off (TraceTable::try_visit). Any context.
   void add(const char* name, TraceTable& table, const StackTable& stacks,
            Others others = Others::kRun);
 
@@ -52,27 +52,27 @@ class TraceSummary {
   unsigned standing_shards() const { return standing_shards_; }
   const Sum& total() const { return total_; }
 
-  // Prints, a line at a time, the stacks with most bytes (of sampled traces as they are estimated),
-  // `top` of them; then what the rest holds, and what is not known. Each stack is printed once:
-  // what print() has printed is the rest's no more.
+  // Prints, line by line, the `top` stacks with most bytes (for sampled traces, estimated bytes),
+  // then the sum of the other stacks, and how many shards could not be read. Removes the printed
+  // stacks, so that a second print() continues with the next ones.
   void print(unsigned top, const StackTable& stacks, void (*line)(const char* text));
 
  private:
-  struct Place {
-    const char* name = nullptr;  // free if it has none
-    uint32_t stack = 0;
+  struct Slot {
+    const char* name = nullptr;  // nullptr: the slot is free
+    StackId stack = StackId::kNone;
     Sum sum = {};
   };
 
-  void add_record(const char* name, uint32_t stack, const Sum& sum);
-  Place* largest();
+  void add_record(const char* name, StackId stack, const Sum& sum);
+  Slot* largest();
   void print_unsure(void (*line)(const char* text)) const;
-  void print_stack(const Place& place, const StackTable& stacks, void (*line)(const char* text));
+  void print_stack(const Slot& slot, const StackTable& stacks, void (*line)(const char* text));
 
-  Place places_[kSets][kWays] = {};
+  Slot slots_[kSets][kWays] = {};
   Sum total_ = {}, others_ = {};
   unsigned tables_ = 0;
-  unsigned shards_ = 0;  // of the tables
-  unsigned locked_shards_ = 0;
-  unsigned standing_shards_ = 0;  // read without their locks
+  unsigned shards_ = 0;           // shards of all tables
+  unsigned locked_shards_ = 0;    // shards that were skipped because they were locked
+  unsigned standing_shards_ = 0;  // shards that were read without their locks
 };

@@ -33,7 +33,7 @@ uint32_t state_of(TracePhase phase) {
 }  // namespace
 
 template <typename Item>
-void TraceBinary::Piece::set(uint64_t index, const Item& item) {
+void TraceBinary::Extent::set(uint64_t index, const Item& item) {
   static_assert(sizeof(Item) <= kMax);
   offset = index * sizeof(Item);
   size = sizeof(Item);
@@ -53,7 +53,7 @@ TraceBinary::TraceBinary(std::span<std::byte> memory, const StackTable& stacks,
 }
 
 void TraceBinary::clear() {
-  place_.reset();
+  cursor_.reset();
   while (source_count_ > 0) sources_[--source_count_].~Source();
 }
 
@@ -102,12 +102,15 @@ void TraceBinary::finish(const Moment& moment) {
   lay_out();
 }
 
-// Records that lie together mostly name the same.
+// Adds up the records of a source, and collects their stacks and contexts. Caches the last stack
+// and context, since adjacent records usually have the same ones.
 void TraceBinary::collect(uint32_t index) {
   Source& source = sources_[index];
   TraceHeader& header = source.header;
   SampleSum estimate(header.state.options.sample);
-  uint32_t stack = 0, context = 0;  // of the last record
+  // Stack and context of the last record, and whether there was memory for them.
+  StackId stack = StackId::kNone;
+  ContextId context = ContextId::kNone;
   bool has_stack = true, has_context = true;
   source.snapshot.visit([&](const TraceRecord& record) {
     if (record.stack != stack) has_stack = add_stack(pairs_.split(stack = record.stack), index);
@@ -117,15 +120,14 @@ void TraceBinary::collect(uint32_t index) {
     estimate.add(record.size());
   });
   header.counters = source.snapshot.counters();
-  header.estimate = estimate.sum();
-  const uint64_t live = header.counters.live();
-  header.untracked = header.untracked > live ? header.untracked - live : 0;
+  header.counters.set_untracked(header.objects);
+  header.counters.set_estimate(estimate.sum());
 }
 
-// False if there is no memory for one of them.
+// Adds both stacks of a pair. False if there is no memory for one of the two.
 bool TraceBinary::add_stack(const StackTable::Pair& pair, uint32_t source) {
   bool added = true;
-  if (pair.stack != 0) {
+  if (pair.stack != StackId::kNone) {
     const uint32_t number = stacks_.find_or_add(pair.stack);
     added = number != stacks_.kNone;
     if (added && stacks_[number].source_or_frame != source + 1) {
@@ -133,13 +135,13 @@ bool TraceBinary::add_stack(const StackTable::Pair& pair, uint32_t source) {
       sources_[source].stacks++;
     }
   }
-  if (pair.user_stack == 0) return added;
+  if (pair.user_stack == StackId::kNone) return added;
   return stacks_.find_or_add(pair.user_stack) != stacks_.kNone && added;
 }
 
-// The same, of it and its program.
-bool TraceBinary::add_context(uint32_t id) {
-  if (id == 0 || contexts_.find(id) != contexts_.kNone) return true;
+// Adds a context and its program. False if there is no memory for one of the two.
+bool TraceBinary::add_context(ContextId id) {
+  if (id == ContextId::kNone || contexts_.find(id) != contexts_.kNone) return true;
   const uint32_t program = programs_.find_or_add(context_table_.get(id)->program);
   if (program == programs_.kNone) return false;
   const uint32_t number = contexts_.find_or_add(id);
@@ -176,7 +178,7 @@ void TraceBinary::add_section(uint32_t tag, uint32_t item_size, uint64_t count) 
 
 abi_tracedump_section TraceBinary::records_section(uint32_t source) const {
   static_assert(sizeof(abi_tracedump_record) % kAlignment == 0);
-  const uint64_t count = sources_[source].header.counters.live();
+  const uint64_t count = sources_[source].header.counters.live;
   return {.tag = ABI_TRACEDUMP_RECORDS,
           .item_size = sizeof(abi_tracedump_record),
           .count = count,
@@ -193,11 +195,11 @@ size_t TraceBinary::read(char* buffer, size_t size, uint64_t offset) {
       done += part;
       continue;
     }
-    Piece piece;
-    make_piece(offset + done, piece);
-    const size_t skipped = offset + done - piece.offset;
-    const size_t part = std::min(size - done, piece.size - skipped);
-    memcpy(buffer + done, piece.bytes + skipped, part);
+    Extent extent;
+    make_extent(offset + done, extent);
+    const size_t skipped = offset + done - extent.offset;
+    const size_t part = std::min(size - done, extent.size - skipped);
+    memcpy(buffer + done, extent.bytes + skipped, part);
     done += part;
   }
   return size;
@@ -221,7 +223,7 @@ size_t TraceBinary::read_records(char* buffer, size_t size, uint64_t offset) {
   size_t skipped = (offset - contents) % kItem;
   go_to(number, index);
   size_t done = 0;
-  for (const TraceRecord& record : place_->slice.subspan(index - place_->first)) {
+  for (const TraceRecord& record : cursor_->slice.subspan(index - cursor_->first)) {
     const abi_tracedump_record item = record_item(source, record);
     const size_t part = std::min(kItem - skipped, size - done);
     memcpy(buffer + done, reinterpret_cast<const char*>(&item) + skipped, part);
@@ -232,24 +234,25 @@ size_t TraceBinary::read_records(char* buffer, size_t size, uint64_t offset) {
   return done;
 }
 
-// There is such a record: the snapshot has as many as its counters say.
+// Moves the cursor to the slice that has record number `index` of the source. There is such a
+// record, since the snapshot has as many records as its counters say.
 void TraceBinary::go_to(uint32_t source, uint64_t index) {
-  if (!place_ || place_->source != source || index < place_->first) {
-    place_ = Place{source, TraceSnapshot::Walk(sources_[source].snapshot), {}, 0};
+  if (!cursor_ || cursor_->source != source || index < cursor_->first) {
+    cursor_ = RecordCursor{source, TraceSnapshot::Walk(sources_[source].snapshot), {}, 0};
   }
-  while (index >= place_->first + place_->slice.size()) {
-    place_->first += place_->slice.size();
-    place_->slice = place_->walk.next();
-    ASSERT(!place_->slice.empty());
+  while (index >= cursor_->first + cursor_->slice.size()) {
+    cursor_->first += cursor_->slice.size();
+    cursor_->slice = cursor_->walk.next();
+    ASSERT(!cursor_->slice.empty());
   }
 }
 
-void TraceBinary::make_piece(uint64_t offset, Piece& piece) const {
-  if (offset < sizeof(header_)) return piece.set(0, header_);
+void TraceBinary::make_extent(uint64_t offset, Extent& extent) const {
+  if (offset < sizeof(header_)) return extent.set(0, header_);
   if (source_count_ > 0 && offset >= sources_[0].records_at) {
     const uint32_t source = source_at(offset);
-    piece.set(0, records_section(source));
-    piece.offset = sources_[source].records_at;
+    extent.set(0, records_section(source));
+    extent.offset = sources_[source].records_at;
     return;
   }
   const Section* const after =
@@ -258,37 +261,37 @@ void TraceBinary::make_piece(uint64_t offset, Piece& piece) const {
   const Section& section = after[-1];
   const uint64_t contents = section.offset + sizeof(section.header);
   if (offset < contents) {
-    piece.set(0, section.header);
-    piece.offset = section.offset;
+    extent.set(0, section.header);
+    extent.offset = section.offset;
     return;
   }
   if (offset - contents < section.header.count * section.header.item_size) {
-    make_item(section, offset - contents, piece);
+    make_item(section, offset - contents, extent);
   } else {
-    piece.set(offset - contents, char{0});
+    extent.set(offset - contents, char{0});
   }
-  piece.offset += contents;
+  extent.offset += contents;
 }
 
-// `offset` is in the section's contents, and the piece's offset will be too.
-void TraceBinary::make_item(const Section& section, uint64_t offset, Piece& piece) const {
+// `offset`, and the resulting offset of the extent, are relative to the section's contents.
+void TraceBinary::make_item(const Section& section, uint64_t offset, Extent& extent) const {
   const auto index = static_cast<uint32_t>(offset / section.header.item_size);
   switch (section.header.tag) {
     case ABI_TRACEDUMP_SOURCES:
-      return piece.set(index, source_item(index));
+      return extent.set(index, source_item(index));
     case ABI_TRACEDUMP_CONTEXTS:
-      return piece.set(index, context_item(index));
+      return extent.set(index, context_item(index));
     case ABI_TRACEDUMP_STACKS:
-      return piece.set(index, stack_item(index));
+      return extent.set(index, stack_item(index));
     case ABI_TRACEDUMP_FRAMES:
-      return make_frames(index, piece);
+      return make_frames(index, extent);
     case ABI_TRACEDUMP_STRINGS: {
       char text[kStringRoom] = {};
       const char* string = string_at(static_cast<uint32_t>(offset / kStringRoom));
       memcpy(text, string, strnlen(string, kStringRoom - 1));
-      piece.offset = offset / kStringRoom * kStringRoom;
-      piece.size = kStringRoom;
-      memcpy(piece.bytes, text, kStringRoom);
+      extent.offset = offset / kStringRoom * kStringRoom;
+      extent.size = kStringRoom;
+      memcpy(extent.bytes, text, kStringRoom);
       return;
     }
   }
@@ -307,7 +310,7 @@ abi_tracedump_source TraceBinary::source_item(uint32_t index) const {
   const Source& source = sources_[index];
   const TraceHeader& header = source.header;
   const TraceOptions& options = header.state.options;
-  const TraceCounters& counters = header.counters;
+#define COUNTER(name) .name = header.counters.name,
   return {.name = source_name(index),
           .kind = source.kind,
           .state = state_of(header.state.phase),
@@ -320,21 +323,8 @@ abi_tracedump_source TraceBinary::source_item(uint32_t index) const {
           .pid = options.pid,
           .mark = header.state.mark,
           .stacks = source.stacks,
-          .seen = counters.seen,
-          .recorded = counters.recorded,
-          .dropped = counters.dropped,
-          .filtered = counters.filtered,
-          .freed = counters.freed,
-          .cleared = counters.cleared,
-          .live = counters.live(),
-          .bytes = counters.live_bytes,
-          .untracked = header.untracked,
-          .unmatched = counters.unmatched,
-          .stacks_lost = counters.stacks_lost,
-          .contexts_lost = counters.contexts_lost,
-          .truncated = counters.truncated,
-          .estimated_bytes = header.estimate.whole_bytes(),
-          .estimated_objects = header.estimate.whole_objects()};
+          ABI_TRACEDUMP_COUNTERS(COUNTER, COUNTER, COUNTER)};
+#undef COUNTER
 }
 
 abi_tracedump_context TraceBinary::context_item(uint32_t index) const {
@@ -342,9 +332,10 @@ abi_tracedump_context TraceBinary::context_item(uint32_t index) const {
   const ContextTable::Program& program = *context.program;
   const uint32_t name = program_name(contexts_[index].program);
   abi_tracedump_context item = {};
-  item.id = contexts_[index].id;
+  item.id = number_of(contexts_[index].id);
   item.kind = kind_of(context.kind);
   item.pid = context.pid;
+  item.thread = context.thread;
   item.name = name;
   item.path = name + kStringRoom;
   item.build_id_size = program.build_id_size;
@@ -356,7 +347,7 @@ abi_tracedump_context TraceBinary::context_item(uint32_t index) const {
 abi_tracedump_stack TraceBinary::stack_item(uint32_t index) const {
   const Stack& stack = stacks_[index];
   const StackTable::View view = stack_table_.view(stack.id);
-  return {.id = stack.id,
+  return {.id = number_of(stack.id),
           .kind = view.kind() == StackKind::kKernel ? ABI_TRACEDUMP_KERNEL : ABI_TRACEDUMP_USER,
           .first_frame = stack.source_or_frame,
           .frames = static_cast<uint32_t>(view.size()),
@@ -365,35 +356,36 @@ abi_tracedump_stack TraceBinary::stack_item(uint32_t index) const {
 
 abi_tracedump_record TraceBinary::record_item(const Source& source, const TraceRecord& record) {
   StackTable::Pair pair = pairs_.split(record.stack);
-  uint32_t context = record.context;
+  ContextId context = record.context;
   if (header_.stacks_unnamed > 0) {
-    if (stacks_.find(pair.stack) == stacks_.kNone) pair.stack = 0;
-    if (stacks_.find(pair.user_stack) == stacks_.kNone) pair.user_stack = 0;
+    if (stacks_.find(pair.stack) == stacks_.kNone) pair.stack = StackId::kNone;
+    if (stacks_.find(pair.user_stack) == stacks_.kNone) pair.user_stack = StackId::kNone;
   }
-  if (header_.contexts_unnamed > 0 && contexts_.find(context) == contexts_.kNone) context = 0;
+  if (header_.contexts_unnamed > 0 && contexts_.find(context) == contexts_.kNone)
+    context = ContextId::kNone;
   return {.object = record.object(),
           .size = record.size(),
-          .time = record.milliseconds() * kNanosecondsPerMillisecond,
-          .stack = pair.stack,
-          .context = context,
-          .user_stack = pair.user_stack,
-          // Where marks are, probes have owners.
+          .time = record.time().value * kNanosecondsPerMillisecond,
+          .stack = number_of(pair.stack),
+          .context = number_of(context),
+          .user_stack = number_of(pair.user_stack),
+          // Probes have an owner instead of a mark.
           .mark = static_cast<uint16_t>(source.kind == ABI_TRACEDUMP_PROBE ? 0 : record.mark()),
           .cpu = static_cast<uint8_t>(record.cpu()),
           .flags = static_cast<uint8_t>(record.not_leak() ? ABI_TRACEDUMP_NOT_LEAK : 0)};
 }
 
-// All frames of the stack that frame number `index` belongs to.
-void TraceBinary::make_frames(uint64_t index, Piece& piece) const {
+// Makes an extent of all frames of the stack to which frame number `index` belongs.
+void TraceBinary::make_frames(uint64_t index, Extent& extent) const {
   const std::span<const Stack> stacks = stacks_.items();
   const Stack& stack = std::upper_bound(
       stacks.begin(), stacks.end(), index,
       [](uint64_t at, const Stack& stack) { return at < stack.source_or_frame; })[-1];
   const StackTable::View view = stack_table_.view(stack.id);
-  piece.offset = stack.source_or_frame * sizeof(uint64_t);
-  piece.size = view.size() * sizeof(uint64_t);
+  extent.offset = stack.source_or_frame * sizeof(uint64_t);
+  extent.size = view.size() * sizeof(uint64_t);
   for (size_t i = 0; i < view.size(); i++) {
     const uint64_t frame = view[i];
-    memcpy(piece.bytes + i * sizeof(uint64_t), &frame, sizeof(frame));
+    memcpy(extent.bytes + i * sizeof(uint64_t), &frame, sizeof(frame));
   }
 }

@@ -1,13 +1,14 @@
-// The binary dump: snapshots of all traces, laid out as abi/tracedump.h says.
+// The binary dump: snapshots of all traces, in the format of abi/tracedump.h.
 //
-// One pass over the snapshots collects the stacks and contexts that records name, and adds up what
-// stands in the headers; where each section lies follows from that. The bytes are made while they
-// are read, item by item, from any place on; records come from the snapshots again, slice by slice,
-// so a reader that goes backwards in them begins a new walk. It takes memory for each stack,
-// context and program, not for each record. When there is no memory for more of these, records that
-// name them say 0, and the header says how many.
+// One pass over the snapshots collects the stacks and contexts of the records and the sums for the
+// headers. These determine the layout of the sections. The bytes are made while they are read, item
+// by item, from any offset on. Records are read from the snapshots again, slice by slice, so a
+// reader that goes backwards begins a new walk. The dump takes memory for each stack, context and
+// program, not for each record. When there is no memory for a stack or context, records have 0 in
+// its place, and the header has the number of such records.
 //
-// The snapshots stay open until the dump is closed, and hold the numbers that it has.
+// The snapshots stay open until the dump is closed. So the numbers of stacks and contexts in the
+// dump stay valid.
 #pragma once
 
 #include <cstddef>
@@ -29,34 +30,32 @@ class TraceBinary {
   struct Moment {
     uint64_t time;  // nanoseconds since boot
     uint64_t memory_limit, memory_used;
-    uint32_t commands = 0;  // of traces, done since boot; probes have none
+    uint32_t commands = 0;  // commands to traces since boot; 0 for probes
     std::span<const uint8_t> build_id;
   };
-  // Bytes that it works in: of sources, of stacks, of contexts, of programs.
+  // The memory that the constructor gets, in bytes: for sources, stacks, contexts and programs.
   static constexpr size_t kSourceRoom = 48 * 1024, kStackRoom = 44 * 1024, kContextRoom = 20 * 1024,
                           kProgramRoom = 8 * 1024;
   static constexpr size_t kRoom = kSourceRoom + kStackRoom + kContextRoom + kProgramRoom;
 
-  // `memory`: kRoom bytes, aligned to pages. The tables must keep their numbers as long as it is
-  // used.
+  // `memory`: kRoom bytes, aligned to pages. `stacks` and `contexts` must outlive this object.
   TraceBinary(std::span<std::byte> memory, const StackTable& stacks, const ContextTable& contexts);
   TraceBinary(const TraceBinary&) = delete;
   TraceBinary& operator=(const TraceBinary&) = delete;
   ~TraceBinary() { clear(); }
 
-  // First, and again to begin anew: makes room for so many traces. ENOMEM. May sleep.
+  // Makes room for `sources` traces. Called first, and again to start anew. ENOMEM. May sleep.
   Result<void> begin(uint32_t sources);
-  // Chooses one trace (TraceSnapshot::choose), one of as many as there is room for. `header`: all
-  // but the counters and what they count; `untracked` is the number of live objects, with a record
-  // or without. `kind` and `flags`: ABI_TRACEDUMP_*.
+  // Adds a trace (TraceSnapshot::choose) while there is room. In `header` all fields are set except
+  // the counters and their sums. `kind` and `flags`: ABI_TRACEDUMP_*.
   void add(const TraceHeader& header, uint32_t kind, uint32_t flags, TraceTable& table);
-  // After the last: opens the snapshots. What TraceSnapshot::open() gives.
+  // Opens the snapshots, after the last add(). Errors as for TraceSnapshot::open().
   Result<void> open();
-  // Then settles how the file looks. May sleep.
+  // Determines the layout of the file, after open(). May sleep.
   void finish(const Moment& moment);
 
   uint64_t size() const { return header_.size; }
-  // Bytes of the file from `offset` on; 0 at its end. By one at a time. May sleep.
+  // Reads the file from `offset` on; 0 at its end. One reader at a time. May sleep.
   size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:
@@ -64,34 +63,34 @@ class TraceBinary {
     TraceHeader header;
     uint32_t kind;
     uint32_t flags;
-    uint32_t stacks = 0;      // different ones that its records name
-    uint64_t records_at = 0;  // its section in the file
+    uint32_t stacks = 0;      // number of different kernel stacks of the source's records
+    uint64_t records_at = 0;  // offset in the file of the section with these records
     TraceSnapshot snapshot{};
   };
   struct Section {
-    uint64_t offset;  // of its header
+    uint64_t offset;  // offset of the section's header in the file
     abi_tracedump_section header;
   };
-  struct Stack {
-    using Key = uint32_t;
-    explicit Stack(uint32_t its_id) : id(its_id) {}
-    static uint64_t hash(uint32_t id) { return id * 0x9e3779b97f4a7c15; }
-    bool is(uint32_t other) const { return id == other; }
-    uint32_t key() const { return id; }
+  // An element of a table that is found by its id, StackId or ContextId.
+  template <typename Id>
+  struct Identified {
+    using Key = Id;
+    explicit Identified(Id its_id) : id(its_id) {}
+    static uint64_t hash(Id id) { return number_of(id) * 0x9e3779b97f4a7c15; }
+    bool is(Id other) const { return id == other; }
+    Id key() const { return id; }
 
-    uint32_t id;
-    // While they are collected the last source that has named it, from 1; then its first frame.
+    Id id;
+  };
+  struct Stack : Identified<StackId> {
+    using Identified::Identified;
+    // During collection: number of the last source that has this stack, from 1 on. Later: number of
+    // the stack's first frame in the section of frames.
     uint32_t source_or_frame = 0;
   };
-  struct Context {
-    using Key = uint32_t;
-    explicit Context(uint32_t its_id) : id(its_id) {}
-    static uint64_t hash(uint32_t id) { return Stack::hash(id); }
-    bool is(uint32_t other) const { return id == other; }
-    uint32_t key() const { return id; }
-
-    uint32_t id;
-    uint32_t program = 0;  // its number
+  struct Context : Identified<ContextId> {
+    using Identified::Identified;
+    uint32_t program = 0;  // number of the context's program in `programs_`
   };
   struct Program {
     using Key = const ContextTable::Program*;
@@ -104,15 +103,15 @@ class TraceBinary {
 
     Key its;
   };
-  // What is read of the records: those of a slice of a source's snapshot.
-  struct Place {
+  // The position of the reader in the records: a slice of a source's snapshot.
+  struct RecordCursor {
     uint32_t source;
     TraceSnapshot::Walk walk;
     std::span<const TraceRecord> slice;
-    uint64_t first;  // the slice's first, of the source's records
+    uint64_t first;  // index of the slice's first record in the source
   };
-  // A part of the file, and where in its section it begins.
-  struct Piece {
+  // A range of bytes of the file, with its offset from the start of the file or of a section.
+  struct Extent {
     static constexpr size_t kMax = StackTable::kMaxFrames * sizeof(uint64_t);
     uint64_t offset;
     size_t size;
@@ -121,10 +120,10 @@ class TraceBinary {
     template <typename Item>
     void set(uint64_t index, const Item& item);
   };
-  static_assert(sizeof(abi_tracedump_source) <= Piece::kMax);
+  static_assert(sizeof(abi_tracedump_source) <= Extent::kMax);
 
-  // Strings lie at fixed distances: "" first, then the names of sources, then name and path of each
-  // program that a context of the dump has.
+  // Each string takes kStringRoom bytes: "" first, then the names of sources, then name and path of
+  // each program of the dump's contexts.
   static constexpr uint32_t kStringRoom = 72;
   static_assert(sizeof(TraceHeader::name) <= kStringRoom &&
                 sizeof(ContextTable::Program::name) <= kStringRoom &&
@@ -138,21 +137,22 @@ class TraceBinary {
   void clear();
   void collect(uint32_t source);
   bool add_stack(const StackTable::Pair& pair, uint32_t source);
-  bool add_context(uint32_t id);
+  bool add_context(ContextId id);
   void lay_out();
   void add_section(uint32_t tag, uint32_t item_size, uint64_t count);
   abi_tracedump_section records_section(uint32_t source) const;
-  // The piece at `offset` of the file, which is not behind its end and not of a record.
-  void make_piece(uint64_t offset, Piece& piece) const;
-  void make_item(const Section& section, uint64_t offset, Piece& piece) const;
+  // Makes the extent at `offset` of the file. The offset is before the end of the file and not in a
+  // record.
+  void make_extent(uint64_t offset, Extent& extent) const;
+  void make_item(const Section& section, uint64_t offset, Extent& extent) const;
   abi_tracedump_source source_item(uint32_t index) const;
   abi_tracedump_context context_item(uint32_t index) const;
   abi_tracedump_stack stack_item(uint32_t index) const;
-  void make_frames(uint64_t offset, Piece& piece) const;
+  void make_frames(uint64_t offset, Extent& extent) const;
 
-  // The source in whose section of records `offset` is, header included.
+  // The number of the source whose section of records, including its header, contains `offset`.
   uint32_t source_at(uint64_t offset) const;
-  // Bytes from `offset` on as far as they are records of one slice; 0 if there is none there.
+  // Reads from `offset` on within the records of one slice; 0 if `offset` is not in a record.
   size_t read_records(char* buffer, size_t size, uint64_t offset);
   void go_to(uint32_t source, uint64_t index);
   abi_tracedump_record record_item(const Source& source, const TraceRecord& record);
@@ -165,12 +165,12 @@ class TraceBinary {
   uint32_t source_room_;
   uint32_t source_count_ = 0;
   PageBuffer<std::byte> more_sources_;
-  static constexpr uint32_t kSections = 5;  // beside those of records
+  static constexpr uint32_t kSections = 5;  // sections without records
   Section sections_[kSections];
   uint32_t section_count_ = 0;
   DumpSet<Stack> stacks_;
   DumpSet<Context> contexts_;
   DumpSet<Program> programs_;
   uint64_t frame_count_ = 0;
-  std::optional<Place> place_;
+  std::optional<RecordCursor> cursor_;
 };

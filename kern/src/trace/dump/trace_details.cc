@@ -9,14 +9,14 @@
 
 namespace {
 
-// More would only save passes.
+// The most memory for details, in bytes. More would only save passes over the records.
 constexpr size_t kMostRoom = 4 * 1024 * 1024;
 constexpr unsigned kMarksPerCell = 64;
 constexpr uint32_t kNone = UINT32_MAX;
 
-// An object, so that the algorithms below inline it.
+// A function object, so that the algorithms below inline it.
 constexpr auto is_older = [](const TraceRecord& a, const TraceRecord& b) {
-  const uint64_t a_time = a.milliseconds(), b_time = b.milliseconds();
+  const Milliseconds a_time = a.time(), b_time = b.time();
   return a_time != b_time ? a_time < b_time : a.object() < b.object();
 };
 
@@ -26,8 +26,8 @@ uint32_t shown_of(const TraceGroup& group) {
 
 }  // namespace
 
-int TraceDetails::compare_programs(const ContextTable& contexts, uint32_t a_context,
-                                   uint32_t b_context) {
+int TraceDetails::compare_programs(const ContextTable& contexts, ContextId a_context,
+                                   ContextId b_context) {
   if (a_context == b_context) return 0;
   const ContextTable::Program& a = *contexts.get(a_context)->program;
   const ContextTable::Program& b = *contexts.get(b_context)->program;
@@ -42,8 +42,8 @@ void TraceDetails::use(std::span<std::byte> records, std::span<std::byte> cells)
   cells_.use(cells);
 }
 
-// Once there is more the first time, it stays as it is, so that groups are collected in the same
-// company each time.
+// Allocates memory for the details of `groups`, as much as is useful and available. Called once, so
+// that repeated collections process the same groups together each time.
 void TraceDetails::want_room(const TraceGroups& groups) {
   size_t wanted = 0;
   for (uint32_t i = 0; i < groups.size() && wanted < kMostRoom; i++)
@@ -56,7 +56,7 @@ void TraceDetails::want_room(const TraceGroups& groups) {
   }
 }
 
-// How many groups there is room for, whose details it makes.
+// Makes empty details for as many groups as fit, from `first` on; returns their number.
 uint32_t TraceDetails::plan(const TraceGroups& groups, uint32_t first) {
   size_t used = 0;
   uint32_t count = 0;
@@ -74,8 +74,8 @@ uint32_t TraceDetails::plan(const TraceGroups& groups, uint32_t first) {
                    .room = room,
                    .all = groups[first + i].objects <= room,
                    .origin = kNone,
-                   .context = 0,
-                   .user_stack = 0,
+                   .context = ContextId::kNone,
+                   .user_stack = StackId::kNone,
                    .mark = kNone,
                    .first_origin = 0,
                    .origins = 0,
@@ -98,7 +98,8 @@ uint32_t TraceDetails::collect(TraceSnapshot& snapshot, const TraceGroups& group
   const uint32_t count = plan(groups, first);
   cells_.clear();
   LastPair pairs(stacks);
-  uint32_t last = 0, index = 0;
+  StackId last = StackId::kNone;
+  uint32_t index = 0;
   bool known = false;
   snapshot.visit([&](const TraceRecord& record) {
     const StackTable::Pair& pair = pairs.split(record.stack);
@@ -117,14 +118,15 @@ uint32_t TraceDetails::collect(TraceSnapshot& snapshot, const TraceGroups& group
   return count;
 }
 
-void TraceDetails::add(uint32_t index, const TraceRecord& record, uint32_t user_stack) {
+void TraceDetails::add(uint32_t index, const TraceRecord& record, StackId user_stack) {
   Detail& detail = details_[index];
   add_oldest(detail, record);
   add_origin(index, detail, record, user_stack);
   add_mark(index, detail, record);
 }
 
-// If there are more than are shown, these are a heap with the youngest on top, which makes room.
+// Stores a record if it is one of the group's oldest. If not all records of the group fit, the
+// stored records are a heap with the youngest on top, which is replaced first.
 void TraceDetails::add_oldest(Detail& detail, const TraceRecord& record) {
   TraceRecord* const first = records_ + detail.first_record;
   if (detail.records < detail.room) {
@@ -140,10 +142,11 @@ void TraceDetails::add_oldest(Detail& detail, const TraceRecord& record) {
 }
 
 void TraceDetails::add_origin(uint32_t index, Detail& detail, const TraceRecord& record,
-                              uint32_t user_stack) {
+                              StackId user_stack) {
   if (detail.origin == kNone || detail.context != record.context ||
       detail.user_stack != user_stack) {
-    detail.origin = cells_.find_or_add({2 * index, record.context, user_stack});
+    detail.origin =
+        cells_.find_or_add({2 * index, number_of(record.context), number_of(user_stack)});
     if (detail.origin == kNone) {
       detail.without_origin++;
       return;
@@ -154,7 +157,7 @@ void TraceDetails::add_origin(uint32_t index, Detail& detail, const TraceRecord&
   Cell& cell = cells_[detail.origin];
   cell.objects++;
   cell.bytes += record.size();
-  const uint64_t time = record.milliseconds();
+  const Milliseconds time = record.time();
   if (time > cell.time || (time == cell.time && record.object() > cell.object)) return;
   cell.time = time;
   cell.object = record.object();
@@ -173,7 +176,7 @@ void TraceDetails::add_mark(uint32_t index, Detail& detail, const TraceRecord& r
   detail.mark = mark;
 }
 
-// Those of a group lie together, its marks ascending.
+// Sorts the cells by group; the marks of a group ascend.
 void TraceDetails::order_cells(const ContextTable& contexts) {
   cells_.sort([](const Cell& a, const Cell& b) {
     if (a.its.owner != b.its.owner) return a.its.owner < b.its.owner;
@@ -191,14 +194,14 @@ void TraceDetails::order_cells(const ContextTable& contexts) {
   }
 }
 
-// Its origins are ordered by contexts. Each of these has its place by its oldest record, of which
-// those that are shown are kept.
+// Finds the contexts of the group's oldest records, at most kContextsShown. The group's origins are
+// sorted by context.
 void TraceDetails::find_contexts(Detail& detail) const {
   const std::span<const Cell> origins = cells_.items().subspan(detail.first_origin, detail.origins);
   const Cell* found[kContextsShown];
   for (size_t i = 0; i < origins.size();) {
     const Cell* oldest = &origins[i];
-    for (const uint32_t context = oldest->context();
+    for (const ContextId context = oldest->context();
          i < origins.size() && origins[i].context() == context; i++) {
       if (origins[i].is_before(*oldest)) oldest = &origins[i];
     }
@@ -215,7 +218,7 @@ void TraceDetails::find_contexts(Detail& detail) const {
 void TraceDetails::order_origins(Detail& detail, const ContextTable& contexts) {
   const std::span<Cell> origins = cells_.items().subspan(detail.first_origin, detail.origins);
   const auto end = std::partition(origins.begin(), origins.end(), [](const Cell& at) {
-    return at.user_stack() != 0 && at.context() != 0;
+    return at.user_stack() != StackId::kNone && at.context() != ContextId::kNone;
   });
   detail.user_origins = static_cast<uint32_t>(end - origins.begin());
   std::sort(origins.begin(), end, [&](const Cell& a, const Cell& b) {

@@ -1,13 +1,12 @@
-// What a dump shows of a group beside its totals: the oldest records, who allocated and from which
+// The details of a group in a dump, in addition to its totals: the oldest records, the contexts and
 // user stacks, and the marks.
 //
-// It is collected in one pass for as many groups as there is room for. A group's records have an
-// origin each, a context with a user stack; an origin and 64 marks have a cell each, however many
-// records there are. When there is no memory for more cells, the records that would have needed one
-// are counted: what they are is not known.
+// One pass collects the details of as many groups as fit. Each record has an origin, which is a
+// context with a user stack. Each origin of a group has a cell, and so has each range of 64 marks,
+// regardless of the number of records. When there is no memory for more cells, the records that
+// need another cell are counted as unknown.
 //
-// What has been collected does not change until the next time, so that who marks the numbers in it
-// (mark()) need not wait for a reader.
+// Collected details do not change until the next collection, so mark() need not wait for a reader.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +20,15 @@
 
 class TraceDetails {
  public:
-  static constexpr uint32_t kObjectsShown = 100;  // of each group, the oldest
-  static constexpr uint32_t kContextsShown = 8;   // of each group, those of the oldest
+  static constexpr uint32_t kObjectsShown = 100;  // the oldest objects of each group are shown
+  // The most contexts that are shown for each group: those of its oldest objects.
+  static constexpr uint32_t kContextsShown = 8;
 
-  // Of the records of a group those of one context with one user stack; or 64 marks, and which of
-  // them the group's records have.
+  // The sums over the records of a group with one context and one user stack; or a range of 64
+  // marks, with a bit for each mark that occurs in the group.
   struct Cell {
-    // `owner`: twice the group's number, and one more for marks. `a` and `b` are context and user
-    // stack, or `a` is the first mark by 64.
+    // `owner`: twice the group's number, plus one for marks. `a` and `b` are the numbers of context
+    // and user stack; or `a` is the first mark divided by 64.
     struct Key {
       uint32_t owner, a, b;
       bool operator==(const Key&) const = default;
@@ -42,80 +42,92 @@ class TraceDetails {
     const Key& key() const { return its; }
 
     bool is_mark() const { return its.owner % 2 != 0; }
-    uint32_t context() const { return its.a; }
-    uint32_t user_stack() const { return its.b; }
-    // By the oldest record.
+    ContextId context() const { return ContextId{its.a}; }
+    StackId user_stack() const { return StackId{its.b}; }
+    // True if the oldest record of this cell is older than that of `other`.
     bool is_before(const Cell& other) const {
       return time != other.time ? time < other.time : object < other.object;
     }
 
     Key its;
-    uint64_t marks = 0;  // bits; of an origin nothing
-    uint64_t objects = 0, bytes = 0;
-    uint64_t time = UINT64_MAX, object = UINT64_MAX;  // of the oldest
+    uint64_t marks = 0;               // a bit for each mark; unused in an origin
+    uint64_t objects = 0, bytes = 0;  // these and the following fields: unused for marks
+    // Time and address of the oldest object.
+    Milliseconds time{UINT64_MAX};
+    uint64_t object = UINT64_MAX;
   };
 
-  // Programs of two contexts, of which the same may be known by several names. 0: the same one.
-  static int compare_programs(const ContextTable& contexts, uint32_t a_context, uint32_t b_context);
+  // Compares the programs of two contexts by path and build id: negative, 0 or positive. 0 means
+  // the same program, which may run under several names.
+  static int compare_programs(const ContextTable& contexts, ContextId a_context,
+                              ContextId b_context);
 
-  // Once, first, with memory that is aligned to pages: for records, which it takes more of when it
-  // finds some, and for cells.
+  // Sets the memory for records and for cells, aligned to pages. More memory for records is
+  // allocated later if possible. Called once, before all other functions.
   void use(std::span<std::byte> records, std::span<std::byte> cells);
 
-  // Collects for the groups from `first` on; returns for how many, at least one. Groups at one
-  // place get the same however often they are collected. May sleep.
+  // Collects the details of the groups from number `first` on, of as many as fit; returns their
+  // number, at least one. Repeated collections from the same `first` have the same result. May
+  // sleep.
   uint32_t collect(TraceSnapshot& snapshot, const TraceGroups& groups, const StackTable& stacks,
                    const ContextTable& contexts, uint32_t first);
 
-  // Of group number `index` of those collected.
+  // In the following functions `index` is the number of a group among the collected groups.
 
-  // The oldest first.
+  // The oldest records, oldest first.
   std::span<const TraceRecord> oldest(uint32_t index) const {
     return {records_ + details_[index].first_record, details_[index].records};
   }
-  // How many contexts its records have, and the first of them, those of the oldest records first.
+  // The number of contexts of the group's records.
   uint32_t context_count(uint32_t index) const { return details_[index].context_count; }
-  uint32_t context(uint32_t index, uint32_t place) const { return details_[index].contexts[place]; }
-  // Those with a context and a user stack: by user stack, program, context.
+  // One of the contexts of the group's records; `place` is less than kContextsShown. Contexts of
+  // the oldest records come first.
+  ContextId context(uint32_t index, uint32_t place) const {
+    return details_[index].contexts[place];
+  }
+  // The origins with a context and a user stack, sorted by user stack, program, context.
   std::span<const Cell> user_origins(uint32_t index) const {
     return cells_.items().subspan(details_[index].first_origin, details_[index].user_origins);
   }
-  // Records whose origin there was no memory for, and the same of their marks.
+  // The numbers of records that have no cell for their origin, or for their mark, for lack of
+  // memory.
   uint64_t without_origin(uint32_t index) const { return details_[index].without_origin; }
   uint64_t without_mark(uint32_t index) const { return details_[index].without_mark; }
-  // The first mark of a record that is `from` or higher; kNoMark if there is none.
+  // The lowest mark from `from` on that a record of the group has; kNoMark if there is none.
   static constexpr uint32_t kNoMark = UINT32_MAX;
   uint32_t next_mark(uint32_t index, uint32_t from) const;
 
-  // Tells `mark` all numbers in what has been collected.
+  // Marks all stack and context numbers in the collected details.
   template <typename Mark>
   void mark(Mark& mark) const;
 
  private:
   struct Detail {
     uint32_t first_record;
-    uint32_t records, room;
-    bool all;                      // there is room for all that the group has
-    uint32_t origin;               // the cell of the last record; kNone: it has none
-    uint32_t context, user_stack;  // its
-    uint32_t mark;                 // of the last record; kNone: there is no cell for it
+    uint32_t records, room;  // number of stored records; how many fit
+    bool all;                // all records of the group fit
+    uint32_t origin;         // cell for the origin of the last added record; kNone: there is none
+    ContextId context;       // context of the last added record
+    StackId user_stack;      // user stack of the last added record
+    uint32_t mark;           // mark of the last added record; kNone: there is no cell for it
     uint32_t first_origin, origins, user_origins, first_mark, marks;
-    uint32_t context_count, contexts[kContextsShown];
+    uint32_t context_count;
+    ContextId contexts[kContextsShown];
     uint64_t without_origin, without_mark;
   };
 
   uint32_t plan(const TraceGroups& groups, uint32_t first);
   void want_room(const TraceGroups& groups);
-  void add(uint32_t index, const TraceRecord& record, uint32_t user_stack);
+  void add(uint32_t index, const TraceRecord& record, StackId user_stack);
   void add_oldest(Detail& detail, const TraceRecord& record);
-  void add_origin(uint32_t index, Detail& detail, const TraceRecord& record, uint32_t user_stack);
+  void add_origin(uint32_t index, Detail& detail, const TraceRecord& record, StackId user_stack);
   void add_mark(uint32_t index, Detail& detail, const TraceRecord& record);
   void order_cells(const ContextTable& contexts);
   void find_contexts(Detail& detail) const;
   void order_origins(Detail& detail, const ContextTable& contexts);
 
-  std::span<std::byte> room_;   // for details, then records
-  PageBuffer<std::byte> more_;  // instead, if there was memory
+  std::span<std::byte> room_;   // first the details, after them the records
+  PageBuffer<std::byte> more_;  // the memory of `room_`, if it could be allocated
   std::span<Detail> details_;
   TraceRecord* records_ = nullptr;
   DumpSet<Cell> cells_;

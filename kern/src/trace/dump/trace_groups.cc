@@ -4,8 +4,8 @@
 
 void TraceGroups::add_up(TraceSnapshot& snapshot, const StackTable& stacks, uint64_t rate) {
   SampleSum sum(rate);
-  uint32_t last = 0;  // whose group it is
-  uint32_t number = kNone;
+  StackId last = StackId::kNone;  // `stack` of the last record
+  uint32_t number = kNone;        // number of the last record's group
   snapshot.visit([&](const TraceRecord& record) {
     if (number == kNone || record.stack != last) {
       last = record.stack;

@@ -1,8 +1,7 @@
-// The records of a snapshot by the kernel stack that allocated them: what each stack's records come
-// to, in one pass.
+// Sums of a snapshot's records by the kernel stack that allocated them, in one pass.
 //
 // This takes memory for each stack, not for each record. When there is no memory for more stacks,
-// the records of those that have no group are added up together.
+// the records of all further stacks are added up together.
 #pragma once
 
 #include <cstdint>
@@ -14,49 +13,50 @@
 #include "trace/snapshot.h"
 
 struct TraceGroup {
-  using Key = uint32_t;
-  explicit TraceGroup(uint32_t id) : stack(id) {}
-  static uint64_t hash(uint32_t stack) { return stack * 0x9e3779b97f4a7c15; }
-  bool is(uint32_t id) const { return stack == id; }
-  uint32_t key() const { return stack; }
+  using Key = StackId;
+  explicit TraceGroup(StackId id) : stack(id) {}
+  static uint64_t hash(StackId stack) { return number_of(stack) * 0x9e3779b97f4a7c15; }
+  bool is(StackId id) const { return stack == id; }
+  StackId key() const { return stack; }
 
   void add(const TraceRecord& record, const SampleWeight& weight) {
-    const uint64_t time = record.milliseconds();
+    const Milliseconds time = record.time();
     objects++;
     bytes += record.size();
     estimate += weight;
-    time_sum += time;
+    time_sum += time.value;
     if (time > newest) newest = time;
   }
 
-  uint32_t stack;  // of the kernel; 0: not recorded
+  StackId stack;  // kernel stack; kNone: not recorded
   uint64_t objects = 0, bytes = 0;
-  SampleWeight estimate = {};         // what they stand for
-  uint64_t time_sum = 0, newest = 0;  // milliseconds of their allocations
+  SampleWeight estimate = {};  // in a sampled trace: the allocations that the records represent
+  uint64_t time_sum = 0;       // sum of the allocations' times since boot, in milliseconds
+  Milliseconds newest;         // time of the newest allocation
 };
 
 class TraceGroups {
  public:
   static constexpr uint32_t kNone = DumpSet<TraceGroup>::kNone;
 
-  // Once, first. `memory` is aligned to pages.
+  // Sets the memory for groups, aligned to pages. Called once, before all other functions.
   void use(std::span<std::byte> memory) { groups_.use(memory); }
-  // One pass over the snapshot, of a trace with this rate of sampling. Afterwards those with most
-  // bytes (of a sampled trace as they are estimated) come first. May sleep.
+  // Makes one pass over the snapshot; `rate` is the trace's sampling rate. Sorts the groups by
+  // bytes (in a sampled trace, estimated bytes), most first. May sleep.
   void add_up(TraceSnapshot& snapshot, const StackTable& stacks, uint64_t rate);
 
   uint32_t size() const { return groups_.size(); }
   const TraceGroup& operator[](uint32_t number) const { return groups_[number]; }
-  uint32_t find(uint32_t stack) const { return groups_.find(stack); }
-  // Different stacks, of those that have a group.
-  uint32_t stacks() const { return size() - (find(0) == kNone ? 0 : 1); }
-  // The records that are in none.
+  uint32_t find(StackId stack) const { return groups_.find(stack); }
+  // The number of groups whose stack was recorded.
+  uint32_t stacks() const { return size() - (find(StackId::kNone) == kNone ? 0 : 1); }
+  // The sums over the records that have no group for lack of memory.
   const TraceGroup& rest() const { return rest_; }
-  // What all records stand for.
+  // The sum of the weights of all records.
   const SampleWeight& estimate() const { return estimate_; }
 
  private:
   DumpSet<TraceGroup> groups_;
-  TraceGroup rest_{0};
+  TraceGroup rest_{StackId::kNone};
   SampleWeight estimate_ = {};
 };

@@ -9,7 +9,7 @@
 
 namespace {
 
-// Whether all that the line of an object says after its address is the same.
+// True if the lines of two objects are equal except for the address.
 bool has_same_tail(const TraceRecord& a, const TraceRecord& b) {
   return a.low_milliseconds() == b.low_milliseconds() && a.context == b.context &&
          a.mark() == b.mark() && a.size() == b.size() && a.cpu() == b.cpu() &&
@@ -24,19 +24,18 @@ int TraceHeader::format_state(char* buffer, size_t size) const {
 }
 
 int TraceHeader::format_counters(char* buffer, size_t size) const {
-  char stacks_text[24] = "";
-  if (stacks) format(stacks_text, sizeof(stacks_text), " stacks %u", *stacks);
-  char rest[40] = "";
-  if (unattributed > 0) format(rest, sizeof(rest), " unattributed %lu", unattributed);
-  return format(buffer, size,
-                "seen %lu recorded %lu dropped %lu filtered %lu freed %lu cleared %lu live %lu "
-                "bytes %lu untracked %lu "
-                "unmatched %lu%s stacks_lost %lu contexts_lost %lu truncated %lu estimated_bytes "
-                "%lu estimated_objects %lu%s",
-                counters.seen, counters.recorded, counters.dropped, counters.filtered,
-                counters.freed, counters.cleared, counters.live(), counters.live_bytes, untracked,
-                counters.unmatched, stacks_text, counters.stacks_lost, counters.contexts_lost,
-                counters.truncated, estimate.whole_bytes(), estimate.whole_objects(), rest);
+  size_t length = 0;
+  const auto put = [&](const char* name, uint64_t value) {
+    const size_t at = std::min(length, size);
+    length += static_cast<size_t>(
+        format(buffer + at, size - at, "%s%s %lu", length > 0 ? " " : "", name, value));
+  };
+  for (const TraceCounter& counter : kTraceCounters) {
+    if (counter.value == &TraceCounters::stacks_lost && stacks) put("stacks", *stacks);
+    put(counter.name, counters.*counter.value);
+  }
+  if (unattributed > 0) put("unattributed", unattributed);
+  return static_cast<int>(length);
 }
 
 TraceText::TraceText(std::span<std::byte> memory, const StackTable& stacks,
@@ -47,12 +46,13 @@ TraceText::TraceText(std::span<std::byte> memory, const StackTable& stacks,
                memory.subspan(kGroupRoom + kRecordRoom, kCellRoom));
 }
 
-void TraceText::make(uint64_t now) {
+void TraceText::make(Milliseconds now) {
   now_ = now;
   groups_.add_up(snapshot_, stacks_, header.state.options.sample);
   header.counters = snapshot_.counters();
+  header.counters.set_untracked(header.objects);
+  header.counters.set_estimate(groups_.estimate());
   header.stacks = groups_.stacks();
-  header.estimate = groups_.estimate();
   header.unattributed = groups_.rest().objects;
   collect(0);
 }
@@ -65,7 +65,7 @@ void TraceText::collect(uint32_t group) {
 size_t TraceText::read(char* buffer, size_t size, uint64_t offset) {
   if (offset < position_) {
     position_ = 0;
-    part_ = Part::kHeader;
+    section_ = Section::kHeader;
     group_ = item_ = 0;
     length_ = 0;
   }
@@ -78,7 +78,7 @@ size_t TraceText::read(char* buffer, size_t size, uint64_t offset) {
       done += part;
       continue;
     }
-    if (part_ == Part::kEnd) break;
+    if (section_ == Section::kEnd) break;
     position_ += length_;
     length_ = 0;
     next_piece();
@@ -87,35 +87,35 @@ size_t TraceText::read(char* buffer, size_t size, uint64_t offset) {
 }
 
 void TraceText::next_piece() {
-  switch (part_) {
-    case Part::kHeader:
+  switch (section_) {
+    case Section::kHeader:
       return print_header();
-    case Part::kGroup:
+    case Section::kGroup:
       return print_group();
-    case Part::kFrames:
+    case Section::kFrames:
       return print_frame();
-    case Part::kAges:
+    case Section::kAges:
       return print_ages();
-    case Part::kMarks:
+    case Section::kMarks:
       return print_marks();
-    case Part::kContexts:
+    case Section::kContexts:
       return print_context();
-    case Part::kUserStacks:
+    case Section::kUserStacks:
       return print_user_stack();
-    case Part::kUserFrames:
+    case Section::kUserFrames:
       return print_user_frame();
-    case Part::kPlaces:
+    case Section::kPlaces:
       return print_place();
-    case Part::kObjects:
+    case Section::kObjects:
       return print_object();
-    case Part::kRest:
+    case Section::kRest:
       return print_rest();
-    case Part::kEnd:
+    case Section::kEnd:
       return;
   }
 }
 
-// Appends to the piece.
+// Appends formatted text to the piece.
 void TraceText::print(const char* pattern, ...) {
   va_list arguments;
   va_start(arguments, pattern);
@@ -124,7 +124,7 @@ void TraceText::print(const char* pattern, ...) {
   length_ = std::min(length_ + static_cast<size_t>(length), kPiece - 1);
 }
 
-// The two lines are pieces of their own.
+// Makes each of the two header lines as a separate piece.
 void TraceText::print_header() {
   if (item_++ == 0) {
     char filters[TraceOptions::kMaxFilters];
@@ -134,7 +134,7 @@ void TraceText::print_header() {
   } else {
     length_ = std::min<size_t>(header.format_counters(piece_, kPiece), kPiece - 1);
     if (places_missing) print("\nwhere they lie is not known: there was no memory to look");
-    part_ = groups_.size() > 0 ? Part::kGroup : Part::kRest;
+    section_ = groups_.size() > 0 ? Section::kGroup : Section::kRest;
   }
   print("\n");
 }
@@ -147,7 +147,7 @@ void TraceText::print_amount(uint64_t bytes, uint64_t objects) {
   }
 }
 
-// Collects its details first if they are not there.
+// Makes the first lines of a group. Collects the group's details first if necessary.
 void TraceText::print_group() {
   if (group_ - first_collected_ >= collected_) collect(group_);
   print("\n");
@@ -158,22 +158,25 @@ void TraceText::print_group() {
           group().estimate.whole_objects());
   }
   print("\n");
-  if (group().stack == 0) print("\tthe stack was not recorded\n");
-  part_ = group().stack == 0 ? Part::kAges : Part::kFrames;
+  if (group().stack == StackId::kNone) print("\tthe stack was not recorded\n");
+  section_ = group().stack == StackId::kNone ? Section::kAges : Section::kFrames;
   item_ = 0;
 }
 
-// As many as there is room for.
+// Makes as many lines of frames as fit in the piece.
 void TraceText::print_frame() {
   const StackTable::View stack = stacks_.view(group().stack);
   while (item_ < stack.size() && length_ + kFrameText + 2 < kPiece) print_symbol(stack[item_++]);
-  if (item_ == stack.size()) part_ = Part::kAges;
+  if (item_ == stack.size()) section_ = Section::kAges;
 }
 
 void TraceText::print_symbol(uint64_t frame) {
-  FrameLine& line =
-      frame_lines_[frame * 0x9e3779b97f4a7c15 >> (64 - std::countr_zero(kFrameLines))];
-  if (line.length > 0 && line.frame == frame) {
+  const size_t first = frame * 0x9e3779b97f4a7c15 >> (64 - std::countr_zero(kFrameLines));
+  size_t probe = 0;
+  for (; probe < kFrameProbes; probe++) {
+    const FrameLine& line = frame_lines_[(first + probe) % kFrameLines];
+    if (line.length == 0) break;
+    if (line.frame != frame) continue;
     put_text(piece_ + length_, {line.text, line.length});
     length_ += line.length;
     return;
@@ -184,6 +187,7 @@ void TraceText::print_symbol(uint64_t frame) {
   print("\t%s\n", symbol);
   const size_t length = length_ - before;
   if (length > FrameLine::kLongest) return;
+  FrameLine& line = frame_lines_[(first + probe % kFrameProbes) % kFrameLines];
   line.frame = frame;
   line.length = static_cast<uint8_t>(length);
   memcpy(line.text, piece_ + before, length);
@@ -192,14 +196,14 @@ void TraceText::print_symbol(uint64_t frame) {
 void TraceText::print_ages() {
   oldest_ = details_.oldest(index());
   tail_of_ = nullptr;
-  print("\tage ms min %lu avg %lu max %lu, marks ", now_ - group().newest,
-        (group().objects * now_ - group().time_sum) / group().objects,
-        now_ - oldest_[0].milliseconds());
-  part_ = Part::kMarks;
+  print("\tage ms min %lu avg %lu max %lu, marks ", (now_ - group().newest).value,
+        (group().objects * now_.value - group().time_sum) / group().objects,
+        (now_ - oldest_[0].time()).value);
+  section_ = Section::kMarks;
   item_ = printed_ = 0;
 }
 
-// One range of marks at a time.
+// Prints one range of marks at a time.
 void TraceText::print_marks() {
   const uint32_t first = details_.next_mark(index(), item_);
   if (first != TraceDetails::kNoMark) {
@@ -213,7 +217,7 @@ void TraceText::print_marks() {
   if (const uint64_t count = details_.without_mark(index()))
     print("%s (%lu not known)", printed_ > 0 ? "" : "none", count);
   print(", contexts ");
-  part_ = Part::kContexts;
+  section_ = Section::kContexts;
   item_ = printed_ = 0;
 }
 
@@ -230,61 +234,63 @@ void TraceText::print_context() {
     print("%s of %lu %s", count > 0 ? ", … and others" : "not known", unknown,
           header.of_references ? "references" : "allocations");
   print("\n");
-  collect_shares();
-  part_ = Part::kUserStacks;
+  collect_user_stacks();
+  section_ = Section::kUserStacks;
   item_ = 0;
 }
 
-// The user stacks of the group, the same stack in the same program once, most bytes first.
-void TraceText::collect_shares() {
+// Collects the user stacks of the group, one entry for each stack of a program, most bytes first.
+void TraceText::collect_user_stacks() {
   user_stacks_ = 0;
   const std::span<const TraceDetails::Cell> origins = details_.user_origins(index());
   for (size_t i = 0; i < origins.size();) {
     const TraceDetails::Cell& first = origins[i];
-    Share share = {.bytes = 0,
-                   .count = 0,
-                   .user_stack = first.user_stack(),
-                   .context = first.context(),
-                   .processes = 0};
+    UserStackSum sum = {.bytes = 0,
+                        .count = 0,
+                        .user_stack = first.user_stack(),
+                        .context = first.context(),
+                        .processes = 0};
     for (; i < origins.size() && origins[i].user_stack() == first.user_stack() &&
            TraceDetails::compare_programs(contexts_, origins[i].context(), first.context()) == 0;
          i++) {
-      share.bytes += origins[i].bytes;
-      share.count += origins[i].objects;
-      share.processes++;
+      sum.bytes += origins[i].bytes;
+      sum.count += origins[i].objects;
+      sum.processes++;
     }
-    add_share(share);
+    add_user_stack(sum);
   }
 }
 
-// Of those with most bytes each has its place among the others; what is not shown is counted.
-void TraceText::add_share(const Share& share) {
-  const auto before = [](const Share& a, const Share& b) {
+// Inserts a sum in order of bytes; sums that do not fit are only counted.
+void TraceText::add_user_stack(const UserStackSum& sum) {
+  const auto before = [](const UserStackSum& a, const UserStackSum& b) {
     if (a.bytes != b.bytes) return a.bytes > b.bytes;
     if (a.count != b.count) return a.count > b.count;
     if (a.context != b.context) return a.context < b.context;
     return a.user_stack < b.user_stack;
   };
   uint32_t place = std::min(user_stacks_++, kUserStacksShown);
-  for (; place > 0 && before(share, shares_[place - 1]); place--) {
-    if (place < kUserStacksShown) shares_[place] = shares_[place - 1];
+  for (; place > 0 && before(sum, user_stack_sums_[place - 1]); place--) {
+    if (place < kUserStacksShown) user_stack_sums_[place] = user_stack_sums_[place - 1];
   }
-  if (place < kUserStacksShown) shares_[place] = share;
+  if (place < kUserStacksShown) user_stack_sums_[place] = sum;
 }
 
 void TraceText::print_user_stack() {
   if (item_ < user_stacks_ && item_ < kUserStacksShown) {
-    const Share& share = shares_[item_];
-    const ContextTable::Context& context = *contexts_.get(share.context);
+    const UserStackSum& sum = user_stack_sums_[item_];
+    const ContextTable::Context& context = *contexts_.get(sum.context);
     const ContextTable::Program& program = *context.program;
-    print("\tuser stack of pid %u %s", unsigned{context.pid}, program.name);
-    if (share.processes > 1) print(" and %u more", share.processes - 1);
+    char owner[kContextText];
+    ContextTable::format(owner, sizeof(owner), &context);
+    print("\tuser stack of %s", owner);
+    if (sum.processes > 1) print(" and %u more", sum.processes - 1);
     print(", ");
-    print_amount(share.bytes, share.count);
+    print_amount(sum.bytes, sum.count);
     if (program.build_id_size > 0) print(", build id ");
     for (uint8_t i = 0; i < program.build_id_size; i++) print("%02x", program.build_id[i]);
     print("\n");
-    part_ = Part::kUserFrames;
+    section_ = Section::kUserFrames;
     user_frame_ = 0;
     return;
   }
@@ -292,22 +298,23 @@ void TraceText::print_user_stack() {
   if (const uint64_t count = details_.without_origin(index()))
     print("\t… %lu %s more, whose user stacks are not known\n", count,
           header.of_references ? "references" : "allocations");
-  part_ = places ? Part::kPlaces : Part::kObjects;
+  section_ = places ? Section::kPlaces : Section::kObjects;
   item_ = 0;
 }
 
 void TraceText::print_user_frame() {
-  const Share& share = shares_[item_];
-  const StackTable::View stack = stacks_.view(share.user_stack);
+  const UserStackSum& sum = user_stack_sums_[item_];
+  const StackTable::View stack = stacks_.view(sum.user_stack);
   if (user_frame_ < stack.size()) {
-    print("\t\t0x%lx [%s]\n", stack[user_frame_++], contexts_.get(share.context)->program->path);
+    print("\t\t0x%lx [%s]\n", stack[user_frame_++], contexts_.get(sum.context)->program->path);
     return;
   }
-  part_ = Part::kUserStacks;
+  section_ = Section::kUserStacks;
   item_++;
 }
 
-// Where the group's references lie, a line at a time: first those that were found.
+// Each call prints the location of one reference of the group, up to kPlacesShown. The last call
+// prints how many more references were found, and how many were not.
 void TraceText::print_place() {
   const std::span<const RefPlaces::Entry> taken = places->of_stack(group().stack);
   if (item_ < taken.size() && item_ < kPlacesShown && taken[item_].is_found()) {
@@ -320,11 +327,12 @@ void TraceText::print_place() {
       std::ranges::partition_point(taken, &RefPlaces::Entry::is_found) - taken.begin());
   if (found > item_) print("\t… %lu references more\n", found - item_);
   if (taken.size() > found) print("\t%lu references nowhere found\n", taken.size() - found);
-  part_ = Part::kObjects;
+  section_ = Section::kObjects;
   item_ = 0;
 }
 
-// Most of a long dump consists of these lines, and many in a row differ in nothing but the address.
+// Writes the line of an object. Most lines of a long dump are such lines, and consecutive lines
+// often differ in the address only; so the rest of the line is cached.
 char* TraceText::put_object(char* to, const TraceRecord& at) {
   if (!tail_of_ || !has_same_tail(at, *tail_of_)) {
     tail_length_ = static_cast<size_t>(put_tail(tail_, at) - tail_);
@@ -335,9 +343,9 @@ char* TraceText::put_object(char* to, const TraceRecord& at) {
 
 char* TraceText::put_tail(char* to, const TraceRecord& at) {
   if (!header.of_references) to = put_decimal(put_literal(to, " size "), at.size());
-  to = put_decimal(put_literal(to, " age "), now_ - at.milliseconds());
+  to = put_decimal(put_literal(to, " age "), (now_ - at.time()).value);
   to = put_decimal(put_literal(to, " mark "), at.mark());
-  to = put_decimal(put_literal(to, " cpu "), at.cpu());
+  to = put_decimal(put_literal(to, " cpu "), number_of(at.cpu()));
   if (at.not_leak()) to = put_literal(to, " not_leak");
   *to++ = ' ';
   to = put_text(to, context_text(at.context));
@@ -345,7 +353,7 @@ char* TraceText::put_tail(char* to, const TraceRecord& at) {
   return to;
 }
 
-std::string_view TraceText::context_text(uint32_t context) {
+std::string_view TraceText::context_text(ContextId context) {
   if (context_shown_ != context) {
     const int length =
         ContextTable::format(context_text_, sizeof(context_text_), contexts_.get(context));
@@ -355,7 +363,7 @@ std::string_view TraceText::context_text(uint32_t context) {
   return {context_text_, context_length_};
 }
 
-// As many as there is room for.
+// Makes as many lines of objects as fit in the piece.
 void TraceText::print_object() {
   const auto shown = static_cast<uint32_t>(oldest_.size());
   if (item_ < shown) {
@@ -366,12 +374,12 @@ void TraceText::print_object() {
     return;
   }
   if (item_ < group().objects) print("\t… %lu more\n", group().objects - item_);
-  part_ = ++group_ < groups_.size() ? Part::kGroup : Part::kRest;
+  section_ = ++group_ < groups_.size() ? Section::kGroup : Section::kRest;
 }
 
-// What there was no memory to group.
+// Makes the text about the records that have no group for lack of memory.
 void TraceText::print_rest() {
-  part_ = Part::kEnd;
+  section_ = Section::kEnd;
   const TraceGroup& rest = groups_.rest();
   if (rest.objects == 0) return;
   print("\n");

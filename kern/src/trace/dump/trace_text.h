@@ -1,13 +1,13 @@
 // The text of a dump: a snapshot of a table, grouped by stack.
 //
 // It is made in passes over the snapshot, in memory that does not grow with the number of records.
-// The first pass adds up the groups (trace_groups.h). A further one collects the details of as many
-// groups as there is room for (trace_details.h): of all, usually, and then the snapshot is closed
-// before anything is read; otherwise those of the next groups are collected when a reader comes to
-// them.
+// The first pass adds up the groups (trace_groups.h). Another pass collects the details of as many
+// groups as fit (trace_details.h). Usually the details of all groups fit, and the snapshot is
+// closed before anything is read. Otherwise the details of further groups are collected when a
+// reader comes to them.
 //
-// Text is made piece by piece while it is read, so that neither symbols nor formatting are ever
-// waited for by a hook. Reading again from an earlier place begins again from the start.
+// Text is made piece by piece while it is read, so that no hook waits for symbols or formatting. A
+// read from an earlier offset restarts from the beginning.
 #pragma once
 
 #include <cstddef>
@@ -29,65 +29,68 @@
 struct TraceHeader {
   char name[64];
   TraceState state;
-  uint64_t object_size;
-  bool of_references;  // which have no size
-  uint64_t untracked;
-  std::optional<uint32_t> stacks;  // different ones of the live records, where they were counted
+  uint64_t object_size;            // bytes
+  bool of_references;              // the source is a kind of references, which have no size
+  uint64_t objects;                // live objects, with a record or without
+  std::optional<uint32_t> stacks;  // number of different stacks of the live records, if counted
   TraceCounters counters;
-  SampleWeight estimate;  // what the live records stand for
   uint64_t unattributed;  // live records of stacks for which a dump has no group
 
-  // "kmemtrace NAME state …" and "seen … estimated_objects N", without filters and newline: filters
-  // are the last of a line. They return the lengths of the whole texts.
+  // Writes "kmemtrace NAME state …", without filters and newline. Returns the length of the whole
+  // text.
   int format_state(char* buffer, size_t size) const;
+  // Writes "seen … estimated_objects N", without newline. Returns the length of the whole text.
   int format_counters(char* buffer, size_t size) const;
 };
 
 class TraceText {
  public:
   static constexpr size_t kPiece = 512;
-  static constexpr uint32_t kUserStacksShown = 8;  // of each group, those with most bytes
-  static constexpr uint32_t kPlacesShown = 8;      // of each group of references
-  // Bytes that it works in: of groups, of records, of cells (trace_details.h).
+  // The most user stacks that are shown for each group: those with most bytes.
+  static constexpr uint32_t kUserStacksShown = 8;
+  static constexpr uint32_t kPlacesShown = 8;  // references of a group whose location is shown
+  // The memory that the constructor gets, in bytes: for groups, records and cells
+  // (trace_details.h).
   static constexpr size_t kGroupRoom = 36 * 1024, kRecordRoom = 64 * 1024, kCellRoom = 20 * 1024;
   static constexpr size_t kRoom = kGroupRoom + kRecordRoom + kCellRoom;
 
-  // `memory`: kRoom bytes, aligned to pages. `stacks` and `contexts` must keep their numbers while
-  // the text is used.
+  // `memory`: kRoom bytes, aligned to pages. The numbers of the records in `stacks` and `contexts`
+  // must stay valid while the text is used.
   TraceText(std::span<std::byte> memory, const StackTable& stacks, const ContextTable& contexts);
 
-  // Of whose snapshot it is; opened and, if it is not closed before, closed by the caller.
+  // The snapshot of the text. The caller opens it, and may close it if needs_snapshot() is false.
   TraceSnapshot& snapshot() { return snapshot_; }
-  // The snapshot was opened. Groups its records by stack and sorts the groups. `now` is in coarse
-  // milliseconds, not before that moment. May sleep.
-  void make(uint64_t now);
-  // Whether the snapshot is needed for reading. If not, mark() says which numbers are.
+  // Groups the records of the opened snapshot by stack and sorts the groups. `now` is the time
+  // when the snapshot was opened, or later. May sleep.
+  void make(Milliseconds now);
+  // True if reading needs the snapshot. Otherwise mark() marks all numbers that reading needs.
   bool needs_snapshot() const { return collected_ < groups_.size(); }
-  // Tells `mark` all numbers of stacks and contexts that a text has which needs no snapshot:
-  // mark.stack(), of pairs too, and mark.context(). While it is read, too.
+  // Calls mark.stack() and mark.context() for all numbers in a text that needs no snapshot. May be
+  // called while the text is read.
   template <typename Mark>
   void mark(Mark& mark) const;
 
-  // The caller fills in name, state and object size before make(), which does the rest but
-  // `untracked`.
+  // The caller fills in name, state, object_size, of_references and `objects` before make(), which
+  // fills in the other fields.
   TraceHeader header = {};
-  // Of references: where they lie, a moment later. There until the text has been read.
+  // For references: where they lie, found shortly after the snapshot was opened. Must stay valid
+  // while the text is read.
   const RefPlaces* places = nullptr;
-  bool places_missing = false;  // they were wanted, and there was no memory
+  bool places_missing = false;  // there was no memory to search for the references
 
-  // Bytes of the text from `offset` on; 0 at its end.
+  // Reads the text from `offset` on; 0 at its end.
   size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:
-  // Of the records of a group, those of all contexts with the same user stack in the same program.
-  struct Share {
+  // The records of a group that have the same user stack in the same program, in any context.
+  struct UserStackSum {
     uint64_t bytes;
     uint64_t count;
-    uint32_t user_stack;
-    uint32_t context;    // the first
-    uint32_t processes;  // how many contexts
+    StackId user_stack;
+    ContextId context;   // the first of the records' contexts
+    uint32_t processes;  // number of different contexts of the records
   };
-  enum class Part : uint8_t {
+  enum class Section : uint8_t {
     kHeader,
     kGroup,
     kFrames,
@@ -104,29 +107,33 @@ class TraceText {
 
   static constexpr size_t kContextText = 80;
   static constexpr size_t kFrameText = 256;
-  // The longest line of an object: its words and spaces, an address, five numbers, a context.
+  // The longest line of an object: its words and spaces, an address, five numbers, a context. The
+  // smaller this limit is, the more lines are put into a piece.
   static constexpr size_t kObjectLine = 48 + 16 + 5 * 10 + kContextText;
   static_assert(kObjectLine <= kPiece);
 
   void collect(uint32_t group);
-  void collect_shares();
-  void add_share(const Share& share);
+  void collect_user_stacks();
+  void add_user_stack(const UserStackSum& sum);
   const TraceGroup& group() const { return groups_[group_]; }
-  uint32_t index() const { return group_ - first_collected_; }  // of the group's details
+  uint32_t index() const { return group_ - first_collected_; }  // index of the group's details
 
-  // The line of a kernel function that a stack's frame is in. Most of a stack's frames were in
-  // stacks before it, so lines are kept where they are looked for by the frame.
+  // A cached line for a frame, with its kernel function. Most frames of a stack occur in earlier
+  // stacks. The line is at the index that the frame's hash gives or at one of the next
+  // kFrameProbes - 1 indices; if these are all in use, a new line replaces the first.
   struct FrameLine {
     static constexpr size_t kLongest = 62;
     uint64_t frame;
-    uint8_t length;  // 0: nothing is kept
+    uint8_t length;  // 0: unused
     char text[kLongest + 1];
   };
-  static constexpr size_t kFrameLines = 64;
+  static constexpr size_t kFrameLines = 64, kFrameProbes = 8;
   void print_symbol(uint64_t frame);
 
-  // Each makes the next piece of its part in piece_, or goes on to the next part.
+  // Makes the next piece of the text in piece_.
   void next_piece();
+  // Each of these makes the next piece of one part of the text (enum Section) in piece_, or moves
+  // to the next part.
   void print_header();
   void print_group();
   void print_frame();
@@ -138,44 +145,45 @@ class TraceText {
   void print_place();
   void print_object();
   void print_rest();
-  // "N bytes in N allocations", "N references".
+  // Prints "N bytes in N allocations" or "N references".
   void print_amount(uint64_t bytes, uint64_t objects);
   char* put_object(char* to, const TraceRecord& record);
   char* put_tail(char* to, const TraceRecord& record);
-  // Valid until the next call; the same context again costs nothing.
-  std::string_view context_text(uint32_t context);
+  // The text of a context, valid until the next call; caches the text of the last context.
+  std::string_view context_text(ContextId context);
   __attribute__((format(printf, 2, 3))) void print(const char* pattern, ...);
 
   const StackTable& stacks_;
   const ContextTable& contexts_;
   TraceSnapshot snapshot_;
-  uint64_t now_ = 0;
+  Milliseconds now_;
   TraceGroups groups_;
   TraceDetails details_;
-  uint32_t first_collected_ = 0, collected_ = 0;  // groups whose details there are
-  // Of the group being printed: how many user stacks it has, and those with most bytes; the oldest
-  // records.
+  // The first group with collected details, and the number of such groups.
+  uint32_t first_collected_ = 0, collected_ = 0;
+  // For the group that is being printed: the number of its user stacks, the user stacks with most
+  // bytes, and the oldest records.
   uint32_t user_stacks_ = 0;
-  Share shares_[kUserStacksShown];
+  UserStackSum user_stack_sums_[kUserStacksShown];
   std::span<const TraceRecord> oldest_;
 
-  // Where the text is.
-  uint64_t position_ = 0;  // of piece_ in the text
-  Part part_ = Part::kHeader;
+  // The position in the text.
+  uint64_t position_ = 0;  // offset of `piece_` in the text
+  Section section_ = Section::kHeader;
   uint32_t group_ = 0;
-  uint32_t item_ = 0;     // in the part
-  uint32_t printed_ = 0;  // items of a list
-  uint32_t user_frame_ = 0;
-  size_t length_ = 0;  // of piece_
+  uint32_t item_ = 0;        // index of the next item in the part `section_`
+  uint32_t printed_ = 0;     // number of ranges of marks that are printed
+  uint32_t user_frame_ = 0;  // index of the next frame of a user stack
+  size_t length_ = 0;        // bytes of `piece_`
   char piece_[kPiece];
 
   FrameLine frame_lines_[kFrameLines] = {};
 
-  uint32_t context_shown_ = UINT32_MAX;  // whose text it is; the number of none
+  std::optional<ContextId> context_shown_;  // the context whose text is in context_text_
   size_t context_length_ = 0;
   char context_text_[kContextText];
 
-  // The line of an object from its size on, and one of `oldest_` that has it.
+  // The cached end of an object's line, from its size on, and the record for which it was made.
   const TraceRecord* tail_of_ = nullptr;
   size_t tail_length_ = 0;
   char tail_[kObjectLine];

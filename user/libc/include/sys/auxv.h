@@ -1,4 +1,4 @@
-/* The auxiliary vector: what the kernel tells a program when it starts. */
+/* The auxiliary vector, in which the kernel describes itself and the program at start. */
 #pragma once
 
 #include <abi/start.h>
@@ -24,7 +24,7 @@ extern "C" {
 #define AT_EXECFN ABI_AT_EXECFN
 #define AT_MINSIGSTKSZ ABI_AT_MINSIGSTKSZ
 
-/* The value of the entry of this type; 0 with errno ENOENT if there is none. */
+/* Returns the value of the entry of this type; 0 with errno ENOENT if there is none. */
 unsigned long getauxval(unsigned long type);
 
 #ifdef __cplusplus

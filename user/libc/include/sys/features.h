@@ -1,4 +1,4 @@
-/* What of POSIX there is besides that which newlib's header says (user/libc/newlib). */
+/* Macros for options of POSIX that this system has and newlib's header does not announce. */
 #ifndef _STELE_SYS_FEATURES_H
 #define _STELE_SYS_FEATURES_H
 #include_next <sys/features.h>

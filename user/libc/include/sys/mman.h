@@ -13,10 +13,14 @@
 #define MAP_ANONYMOUS 0x20
 #define MAP_ANON MAP_ANONYMOUS
 #define MAP_FAILED ((void*)-1)
+#define MS_ASYNC 1
+#define MS_SYNC 2
+#define MS_INVALIDATE 4
 
 __BEGIN_DECLS
-/* Anonymous private memory only. */
 void* mmap(void*, size_t, int, int, int, off_t);
 int munmap(void*, size_t);
+int mprotect(void*, size_t, int);
+int msync(void*, size_t, int);
 __END_DECLS
 #endif

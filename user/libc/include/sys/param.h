@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #undef HZ
-#define HZ 250 /* of times(), as sysconf(_SC_CLK_TCK) says */
+#define HZ 250 /* ticks a second of times(), as sysconf(_SC_CLK_TCK) says */
 #undef NOFILE
 #define NOFILE OPEN_MAX
 #define NGROUPS NGROUPS_MAX

@@ -8,8 +8,8 @@
 #define RUSAGE_SELF 0
 #define RUSAGE_CHILDREN (-1)
 
-/* Times, ru_maxrss (KiB), faults and switches are counted. The others are there for sources that
- * print them, and zero. */
+/* The kernel counts times, ru_maxrss (KiB), page faults and context switches. The other fields are
+ * always zero; they exist because some programs print them. */
 struct rusage {
   struct timeval ru_utime, ru_stime;
   long ru_maxrss, ru_ixrss, ru_idrss, ru_isrss, ru_minflt, ru_majflt, ru_nswap, ru_inblock,
@@ -27,12 +27,12 @@ struct rlimit {
 #define RLIMIT_CPU 0
 #define RLIMIT_FSIZE 1
 #define RLIMIT_DATA 2
-#define RLIMIT_STACK 3 /* fixed: 8 MiB */
-#define RLIMIT_CORE 4  /* fixed: 0 */
-#define RLIMIT_RSS 5   /* fixed: none */
+#define RLIMIT_STACK 3 /* always 8 MiB */
+#define RLIMIT_CORE 4  /* always 0 */
+#define RLIMIT_RSS 5   /* always unlimited */
 #define RLIMIT_NPROC 6
 #define RLIMIT_NOFILE 7
-#define RLIMIT_MEMLOCK 8 /* fixed: none */
+#define RLIMIT_MEMLOCK 8 /* always unlimited */
 #define RLIMIT_AS 9
 #define RLIM_NLIMITS 10
 

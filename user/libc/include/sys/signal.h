@@ -1,5 +1,5 @@
-/* Signals. In the place of newlib's header, whose siginfo_t and sigaction cannot hold what POSIX
- * wants of them. Numbers and structures are the kernel's (abi/syscall.h; check.c compares). */
+/* Signals. Replaces newlib's header, whose siginfo_t and sigaction lack fields that POSIX requires.
+ * Numbers and structures are the kernel's (abi/syscall.h; check.c compares). */
 #ifndef _SYS_SIGNAL_H
 #define _SYS_SIGNAL_H
 #include <sys/_sigset.h>
@@ -48,8 +48,8 @@ typedef __sigset_t sigset_t; /* bit s is signal s */
 #define SIGUSR1 30
 #define SIGUSR2 31
 #define SIGRTMIN 32
-#define SIGRTMAX 63
-#define NSIG 64
+#define SIGRTMAX 62 /* 63 is pthread_cancel's */
+#define NSIG 63
 #define _NSIG NSIG
 
 typedef void (*_sig_func_ptr)(int);
@@ -71,17 +71,17 @@ struct sigevent {
   void* sigev_notify_attributes;
 };
 
-/* What a code does not speak of is 0. */
+/* Fields that a code does not use are 0. */
 typedef struct {
   int si_signo;
   int si_code;
   int si_errno;
-  int si_status; /* of a child: exit code or signal */
-  pid_t si_pid;  /* of the sender, or the child */
+  int si_status; /* for a child: exit code or signal */
+  pid_t si_pid;  /* PID of the sender, or of the child */
   uid_t si_uid;
-  void* si_addr; /* of a fault */
+  void* si_addr; /* for a fault: the address that faulted */
   union sigval si_value;
-  int si_overrun; /* of a timer */
+  int si_overrun; /* for a timer: its overrun count */
   int si_timerid;
 } siginfo_t;
 #define si_int si_value.sival_int
@@ -150,7 +150,7 @@ struct sigaction {
 #define SIG_BLOCK 1
 #define SIG_UNBLOCK 2
 
-#define SIG_HOLD ((_sig_func_ptr)2) /* sigset's */
+#define SIG_HOLD ((_sig_func_ptr)2) /* only for sigset: blocks the signal */
 
 #define SS_ONSTACK 0x1
 #define SS_DISABLE 0x2
@@ -172,6 +172,8 @@ int sigfillset(sigset_t*);
 int sigismember(const sigset_t*, int);
 int sigpending(sigset_t*);
 int sigprocmask(int, const sigset_t*, sigset_t*);
+int pthread_kill(pthread_t, int);
+int pthread_sigmask(int, const sigset_t*, sigset_t*);
 int sigsuspend(const sigset_t*);
 int sigwait(const sigset_t*, int*);
 int sigqueue(pid_t, int, union sigval);
@@ -190,7 +192,7 @@ __END_DECLS
 
 #include <sys/ucontext.h>
 
-/* Some programs take <sys/signal.h> for <signal.h>. */
+/* Some programs include <sys/signal.h> instead of <signal.h>. */
 #ifndef _SIGNAL_H_
 #include <signal.h>
 #endif

@@ -3,7 +3,7 @@
 #include <sys/cdefs.h>
 #include <sys/types.h>
 
-/* What a device's files have and may have: blocks of f_frsize bytes. */
+/* A device's space, in blocks of f_frsize bytes, and its numbers of files. */
 struct statvfs {
   unsigned long f_bsize, f_frsize;
   fsblkcnt_t f_blocks, f_bfree, f_bavail;

@@ -1,4 +1,4 @@
-/* What newlib's part of this system has of terminals, and the rest. */
+/* Terminals: adds to user/libc/newlib/sys/termios.h. */
 #ifndef _STELE_SYS_TERMIOS_H
 #define _STELE_SYS_TERMIOS_H
 #include_next <sys/termios.h>
@@ -12,7 +12,7 @@
 #define ECHOCTL 0x200
 #define ECHOKE 0x800
 
-/* Speeds, in c_cflag. They are kept; no terminal here has one. */
+/* Line speeds in c_cflag, which are stored but have no effect. */
 #define CBAUD 0x100f
 #define B50 1
 #define B75 2

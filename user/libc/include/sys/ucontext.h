@@ -1,5 +1,6 @@
-/* What a signal's handler interrupted: the third argument with SA_SIGINFO. It may be changed, but
- * for uc_stack; there is no getcontext, makecontext, setcontext or swapcontext. */
+/* The interrupted state of a thread: the third argument of a handler with SA_SIGINFO. The thread
+ * continues with the handler's changes, except those of uc_stack. There is no getcontext,
+ * makecontext, setcontext or swapcontext. */
 #ifndef _SYS_UCONTEXT_H
 #define _SYS_UCONTEXT_H
 #include <sys/signal.h>
@@ -36,7 +37,7 @@ enum {
 };
 #endif
 
-/* As FXSAVE has it. */
+/* The floating point state in the format of FXSAVE. */
 struct __stele_fpstate {
   unsigned short cwd, swd, ftw, fop;
   unsigned long rip, rdp;

@@ -1,5 +1,5 @@
-/* newlib's generic types, with those widened that would cut what the kernel gives (qid paths, user
- * ids). */
+/* newlib's generic types, except that the types of device numbers, inode numbers and user and group
+ * ids are as wide as the kernel's. */
 #ifndef _MACHINE__TYPES_H
 #define _MACHINE__TYPES_H
 #include <machine/_default_types.h>

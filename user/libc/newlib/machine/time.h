@@ -1,4 +1,4 @@
-/* clock() counts microseconds, as POSIX wants; struct tm has the zone that it is in. */
+/* clock() counts microseconds, as POSIX requires; struct tm has fields for its time zone. */
 #ifndef _MACHTIME_H_
 #define _MACHTIME_H_
 #define _CLOCKS_PER_SEC_ 1000000

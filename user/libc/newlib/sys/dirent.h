@@ -1,5 +1,5 @@
-/* Directory streams; struct dirent is struct abi_dirent of kern/abi/syscall.h, as
- * user/libc/dirent.c checks. */
+/* Directory streams. user/libc/dirent.c copies entries from struct abi_dirent of
+ * kern/abi/syscall.h. */
 #ifndef _SYS_DIRENT_H
 #define _SYS_DIRENT_H
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-/* Terminals. The bits that kern/abi/syscall.h has are the ones that the console obeys; the others
- * are kept but mean nothing. */
+/* Terminals. The bits that kern/abi/syscall.h defines have an effect; the others are only stored.
+ */
 #ifndef _SYS_TERMIOS_H
 #define _SYS_TERMIOS_H
 #include <sys/cdefs.h>

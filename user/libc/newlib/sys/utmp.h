@@ -1,4 +1,4 @@
-/* There is no record of who is logged in; the type is here for sources that name it. */
+/* There is no record of logins; the type exists for sources that name it. */
 #ifndef _SYS_UTMP_H
 #define _SYS_UTMP_H
 #include <sys/types.h>

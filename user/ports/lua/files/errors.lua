@@ -1,4 +1,5 @@
--- Errors of all kinds, tracebacks, handlers, and what the compiler says. longjmp carries them.
+-- Errors of all kinds, tracebacks, handlers, and errors of the compiler. Lua raises errors by
+-- longjmp.
 print(pcall(error, "plain"))
 print(type(select(2, pcall(error, { code = 7 }))))
 print(select(2, pcall(error, setmetatable({}, { __tostring = function() return "object" end }))))

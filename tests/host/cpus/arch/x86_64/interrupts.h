@@ -1,4 +1,4 @@
-// Stands in for kern/arch/x86_64/interrupts.h on the host.
+// Replaces kern/arch/x86_64/interrupts.h on the host.
 #pragma once
 
 #include "slab_os.h"

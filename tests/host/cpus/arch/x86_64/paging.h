@@ -1,5 +1,5 @@
-// Stands in for kern/arch/x86_64/paging.h on the host: the direct map is a mapping of anonymous
-// memory at a fixed address.
+// Replaces kern/arch/x86_64/paging.h on the host. The direct map begins at a fixed address, at
+// which host::memory_start() (cpus.h) maps anonymous memory.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 #include "lib/units.h"
 
 #ifdef __SANITIZE_THREAD__
-inline constexpr uint64_t kDirectMapBase = 0x4000000000;  // where ThreadSanitizer looks at memory
+inline constexpr uint64_t kDirectMapBase = 0x4000000000;  // ThreadSanitizer allows mappings here
 #else
 inline constexpr uint64_t kDirectMapBase = 0x500000000000;
 #endif
 inline constexpr uint64_t kKernelVirtualBase =
-    0xffffc00000000000;  // not mapped: whoever touches it dies
+    0xffffc00000000000;  // never mapped: any access faults
 inline constexpr uint64_t kKernelVirtualSize = uint64_t{1} << 40;
 inline constexpr uint64_t kKernelVirtualReserved = 0;
 

@@ -1,4 +1,4 @@
-/* There is no network: types for the declarations in busybox's headers, which no applet of ours
+/* There is no network. busybox's headers need these types for declarations that none of our applets
  * uses. */
 #ifndef _SYS_SOCKET_H
 #define _SYS_SOCKET_H

@@ -1,0 +1,22 @@
+// Words of user memory that threads wait for. The theory is in futex.cc.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/result.h"
+#include "lib/units.h"
+
+class AddressSpace;
+
+// The identity of a word: its address in the space, or the physical memory that it lies in.
+enum class FutexScope : uint8_t { kProcess, kMemory };
+
+// If the word at `address` (a multiple of 4) holds `value`, sleeps until futex_wake() wakes this
+// waiter; EAGAIN if the word holds another value. ETIMEDOUT, EINTR, EFAULT, EINVAL. `deadline` is a
+// time of the monotonic clock. `space` is the space of the current process.
+Result<void> futex_wait(AddressSpace& space, uint64_t address, FutexScope scope, uint32_t value,
+                        Nanoseconds deadline);
+// Wakes at most `count` waiters, in order of arrival. Returns the number of woken waiters. EFAULT,
+// EINVAL.
+Result<uint32_t> futex_wake(AddressSpace& space, uint64_t address, FutexScope scope,
+                            uint32_t count);

@@ -1,0 +1,213 @@
+// The records of a shard of a trace table (trace_table.h), and the hash table that finds them.
+//
+// A shard is a hash table that grows by linear hashing with chains (Litwin, "Linear Hashing: A New
+// Tool for File and Table Addressing", VLDB 1980; Larson, "Dynamic Hash Tables", CACM 1988). When a
+// shard has more records than ever before, nearly each further record splits one bucket. So no
+// single operation pays for a rehash, and chains are about one record long. The links lie inside
+// the records. The hash of an object is taken from the high bits of its address times an odd
+// constant (Knuth, vol. 3, 6.4): addresses of one cache differ in few, regular bits, and only the
+// high bits of the product depend on all of them.
+//
+// A shard begins with a few embedded buckets and then takes pages: for records, for segments of 512
+// buckets, and from the second segment on for a directory of segments, which is replaced by larger
+// directories (table_store.cc). Without memory for buckets the chains get longer; without memory
+// for a record the allocation is counted as dropped. A shard reuses its freed records. An object of
+// 2 GiB or more takes two records: the second holds the size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/cpu.h"
+#include "lib/optimizer.h"
+#include "lib/units.h"
+#include "store/ids.h"
+#include "trace/trace_record.h"
+
+struct TableStore {
+  static constexpr uint32_t kLarge = 1u << 31;
+  // The second part of a record whose size has more than 31 bits. It uses the memory of a record.
+  // A shard with such records is closed to hooks (HookLock), so that each free handles the second
+  // part.
+  struct Large {
+    uint64_t size;  // bytes
+    uint32_t time;  // time of the allocation, as Record::time
+    ContextId context;
+    uint64_t unused;  // lies where Record::object_mark lies; 0, as in a record that is not in use
+    uint64_t next;    // lies where Record::next_stamp lies: the link while this is a free record
+  };
+
+  // An outstanding object.
+  struct Record {
+    bool used() const { return object_mark != 0; }
+    bool is_large() const { return size == kLarge; }
+    uint64_t object() const { return TraceRecord::object_of(object_mark); }
+    uint32_t mark() const { return TraceRecord::mark_of(object_mark); }
+    bool is_owned_by(TraceOwner owner) const { return mark() == static_cast<uint32_t>(owner); }
+    bool is_of(uint64_t object) const {
+      return (object_mark ^ object) << TraceRecord::kMarkBits == 0;
+    }
+    CpuId cpu() const { return CpuId{static_cast<uint32_t>(next_stamp & TraceRecord::kCpu)}; }
+    bool not_leak() const { return (next_stamp & TraceRecord::kNotLeak) != 0; }
+    uint64_t bytes() const { return is_large() ? large()->size : size; }
+    ContextId context_id() const { return is_large() ? large()->context : context; }
+    // The time in milliseconds, from a stamp and the lower half of the time. An epoch is 2^31 ms,
+    // so the lowest bit of the stamp's epoch should equal the highest bit of `low`. If it does not,
+    // the CPU had not seen the last change of the epoch, and the time is in the next epoch.
+    static Milliseconds time_of(uint64_t stamp, uint32_t low) {
+      const uint64_t epoch = (stamp & ((1u << kStampBits) - 1)) >> kStampCpuBits;
+      const uint64_t seen = epoch + ((epoch & 1) ^ low >> kEpochShift);
+      return {seen >> 1 << 32 | low};
+    }
+    Milliseconds allocated_at() const {
+      return time_of(next_stamp, is_large() ? large()->time : time);
+    }
+    Large* large() const {
+      return reinterpret_cast<Large*>(uint64_t{number_of(context)} << 32 | time);
+    }
+    void set_large(Large* large) {
+      time = static_cast<uint32_t>(reinterpret_cast<uint64_t>(large));
+      context = ContextId{static_cast<uint32_t>(reinterpret_cast<uint64_t>(large) >> 32)};
+    }
+
+    Record* next() const {
+      return reinterpret_cast<Record*>(static_cast<int64_t>(next_stamp) >> 16);
+    }
+    void set_next(Record* next) {
+      next_stamp = reinterpret_cast<uint64_t>(next) << 16 | (next_stamp & 0xffff);
+    }
+    // True if the record has left its chain and is held for a snapshot. Records are aligned, so a
+    // link has spare low bits, which are 0 in a chain.
+    bool is_held() const { return (next_stamp & kHeld) != 0; }
+    void hold(Record* next) {
+      set_next(next);
+      next_stamp |= kHeld;
+    }
+    Record* next_held() const {
+      return reinterpret_cast<Record*>(static_cast<int64_t>(next_stamp & ~kHeld) >> 16);
+    }
+    static constexpr uint64_t kHeld = 1u << 16;
+    // The link of a free record, which needs no stamp.
+    Record* next_free() const { return reinterpret_cast<Record*>(next_stamp); }
+    void set_next_free(Record* next) { next_stamp = reinterpret_cast<uint64_t>(next); }
+
+    StackId stack;
+    uint32_t size;  // requested bytes; kLarge: `time` and `context` hold the address of a Large
+    uint32_t time;  // lower half of the coarse time of the allocation, in milliseconds
+    ContextId context;
+    // Canonical addresses need 48 bits, so each of these words has 16 bits for another field.
+    // object_mark: the object and its mark or owner (TraceRecord::word_of()). next_stamp: the link
+    // to the next record of the chain; the CPU and the upper part of the time (cpu_stamp); and
+    // above these the flag kNotLeak.
+    uint64_t object_mark;
+    uint64_t next_stamp;
+  };
+  static_assert(sizeof(Record) == 32 && sizeof(Large) == 32);
+
+  // The hash of an object: a product with its bytes reversed, so that the best mixed bits become
+  // the lowest.
+  static uint32_t hash_of(uint64_t object) {
+    uint64_t hash = __builtin_bswap64(object * kHashFactor);
+    hide_value(hash);  // else the compiler holds the product and parts of it in registers
+    return static_cast<uint32_t>(hash);
+  }
+  static constexpr uint64_t kHashFactor = 0x9e3779b97f4a7c15;
+
+  static constexpr uint32_t kFirstBuckets = 4;
+  static constexpr uint32_t kSegmentBuckets = kPageSize / sizeof(Record*);
+  static constexpr uint32_t kMaxBuckets = uint32_t{1} << 30;
+  // A shard adds a bucket only when it has more than 1 + 1/kExtraRecords records per bucket. This
+  // saves half a byte for each record.
+  static constexpr uint32_t kExtraRecords = 16;
+
+  struct RecordPage {
+    static constexpr uint32_t kRecords = 127;
+    RecordPage* next;
+    uint64_t newer[2];  // a bit for each record: it is newer than snapshot number `snapshot`
+    uint32_t snapshot;  // number of a snapshot; `newer` is valid only while this snapshot is open
+    uint32_t used;      // number of records that have ever been in use
+    Record records[kRecords];
+
+    static RecordPage* of(const Record* record) {
+      return reinterpret_cast<RecordPage*>(reinterpret_cast<uint64_t>(record) & ~(kPageSize - 1));
+    }
+    bool is_newer(uint32_t slot, uint32_t number) const {
+      return snapshot == number && (newer[slot / 64] >> slot % 64 & 1) != 0;
+    }
+    void note_newer(uint32_t slot, uint32_t number) {
+      if (snapshot != number) newer[0] = newer[1] = 0;
+      snapshot = number;
+      newer[slot / 64] |= uint64_t{1} << slot % 64;
+    }
+  };
+  static_assert(sizeof(RecordPage) == kPageSize);
+  // A segment's address, minus the index of its first bucket in units of buckets: so the index of a
+  // bucket in the whole table finds the bucket in its segment.
+  using Segment = Record**;
+  struct DirectoryHeader;
+
+  Record* first[kFirstBuckets] = {};
+  Record* free = nullptr;
+  Segment* directory = &only;
+  Segment only = first;  // the segment, while there is only one
+  uint32_t buckets = kFirstBuckets;
+  // 2^(n+1) - 1 and 2^n - 1, where 2^n is the highest bit of `buckets`.
+  uint32_t mask = 2 * kFirstBuckets - 1, half_mask = kFirstBuckets - 1;
+  uint32_t records = 0;         // number of records that have ever been in use
+  RecordPage* pages = nullptr;  // newest page first; only the first may have unused records
+  bool tend = false;            // tend_directory() is to be called after the lock is released
+
+  Record*& bucket(uint32_t index) { return directory[index / kSegmentBuckets][index]; }
+  // A bucket as hooks use it: they read and write it without computing its address.
+  struct Bucket {
+    Segment segment;
+    uint64_t index;
+    Record* head() const { return segment[index]; }
+    void set_head(Record* record) {
+      hide_value(index);  // keeps the compiler from computing the bucket's address
+      segment[index] = record;
+    }
+  };
+  Bucket bucket_in_hook(uint32_t hash) const {
+    const uint32_t index = bucket_of(hash);
+    return {directory[index / kSegmentBuckets], index};
+  }
+  uint32_t bucket_of(uint32_t hash) const {
+    const uint32_t index = hash & mask;
+    // The compiler is told that both outcomes are equally likely.
+    if (__builtin_expect_with_probability(index < buckets, 1, 0.5)) return index;
+    return index & half_mask;
+  }
+  // Returns a freed record. If there is none, returns a fresh one, for which it may add a bucket;
+  // nullptr when out of memory.
+  Record* take_record() {
+    Record* record = take_free_record();
+    return record ? record : take_fresh_records();
+  }
+  Record* take_free_record() {
+    Record* record = free;
+    if (record) free = record->next_free();
+    return record;
+  }
+  Record* take_fresh_records();
+  Record* take_fresh_record();
+  void give_back(Record* record) {
+    record->object_mark = 0;
+    record->set_next_free(free);
+    free = record;
+  }
+  void grow();
+  static Segment segment_of(void* page, uint32_t index) {
+    return reinterpret_cast<Segment>(reinterpret_cast<uint64_t>(page) - index * kPageSize);
+  }
+  static void* page_of(Segment segment, uint32_t index) {
+    return reinterpret_cast<void*>(reinterpret_cast<uint64_t>(segment) + index * kPageSize);
+  }
+  bool add_segment();
+  bool add_first_segment();
+  void copy_segments(uint32_t segments);
+  // Moves everything to `other` and resets this object.
+  void move_to(TableStore& other);
+  // Frees all memory except the page `kept` and the pages after it in the list.
+  void release(const RecordPage* kept);
+};

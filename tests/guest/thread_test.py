@@ -1,0 +1,56 @@
+"""Threads of programs: the checks of the program threadtest (user/bin/threadtest), C++ threads, and stress."""
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from guest import BUILD, guest, leaktest
+
+TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
+
+
+@pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+def test_every_check_of_threadtest(cpus):
+    result = guest("exec threadtest", "--smp", str(cpus), "--timeout", "600")
+    assert "not ok" not in result.stdout
+    assert result.status == 0, result
+    assert re.search(r"(?m)^1\.\.\d+$", result.stdout)
+
+
+@pytest.mark.parametrize("flags", ([], ["-pthread", "-O0", "-Wl,--gc-sections"]), ids=("bare", "pthread"))
+def test_what_cxx_has_of_threads(tmp_path, flags):
+    source = pathlib.Path(__file__).with_name("threads.cc")
+    subprocess.run([TOOLCHAIN / "bin/x86_64-stele-elf-g++", "-std=c++20", "-O2", *flags, "-o", tmp_path / "threads", source], check=True)
+    result = guest("exec /host/threads", "--share", tmp_path)
+    assert (result.status, result.stdout) == (0, "ok\n")
+
+
+@pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+def test_nothing_is_lost_under_stress(cpus):
+    result = guest("threadstress 6 7 32", "--smp", str(cpus), "--timeout", "900")
+    assert result.status == 0, result
+    assert re.search(r"(?m)^threadstress: \d+ episodes$", result.stdout)
+
+
+# Programs in which processes end while their threads are in the kernel, or threads unmap memory that other threads use.
+LOADS = {"clonetest": "clonetest", "threadtest": "threadtest", "threadstress": "threadstress 2 7 16",
+         "maptest": "mkdir /tmp/folder; maptest /tmp/folder; rm -r /tmp/folder"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
+def test_leaves_nothing_behind(load, cpus):
+    result = leaktest(f"{{ {load}; }} > /dev/null 2>&1", "--runs", "8", "--timeout", "3600")
+    assert result.status == 0, result
+
+
+@pytest.mark.long
+@pytest.mark.cpus(4)
+@pytest.mark.parametrize("variant", ("checked", "break", "sanitize", "irqoff"))
+def test_nothing_is_lost_under_long_stress(variant):
+    """Ten minutes of threadstress in each debug build. Nothing is on standard error, which has the kernel's reports of errors."""
+    result = guest("threadstress 600", "--variant", variant, "--timeout", "7200")
+    assert result.status == 0 and result.stderr == "", result

@@ -1,0 +1,106 @@
+// A trace of a pipe cache with known records, and its dump as text: shared by the tests of
+// trace_text.h.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trace/dump/trace_text.h"
+#include "trace_world.h"
+
+class TraceTextTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(stacks_.open().ok());
+    ASSERT_TRUE(contexts_.open().ok());
+    table_ = TraceTable::create(64);
+    ASSERT_NE(table_, nullptr);
+  }
+  void TearDown() override {
+    TraceWorld::fail_blocks(0);
+    TraceWorld::before_blocks(nullptr);
+    text_.reset();
+    TraceTable::destroy(table_);
+    stacks_.clear();
+    contexts_.clear();
+    EXPECT_EQ(TraceWorld::pages_out(), 0u);
+    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
+  }
+
+  StackId stack(std::vector<uint64_t> offsets) {
+    for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
+    return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
+  }
+  void record(uint64_t object, uint64_t size, StackId stack, ContextId context, uint64_t time) {
+    table_->record({.object = 0xffff800000000000 + object,
+                    .size = size,
+                    .stack = stack,
+                    .context = context,
+                    .time = {time},
+                    .cpu = CpuId{1},
+                    .truncated = false});
+  }
+  void begin() {
+    text_.reset();
+    text_ = std::make_unique<TraceText>(workspace(), stacks_, contexts_);
+    TraceHeader& header = text_->header;
+    snprintf(header.name, sizeof(header.name), "pipe");
+    header.state = {.phase = TracePhase::kStopped, .options = {}, .mark = table_->mark()};
+    header.object_size = 64;
+    header.objects = 12 + table_->counters().live;
+  }
+  void take() {
+    ASSERT_TRUE(text_->snapshot().open(*table_).ok());
+    text_->make({now_});
+  }
+  std::string read(size_t piece = 4096) {
+    std::string all;
+    std::string buffer(piece, 0);
+    while (const size_t got = text_->read(buffer.data(), piece, all.size()))
+      all.append(buffer, 0, got);
+    return all;
+  }
+  std::string dump() {
+    begin();
+    take();
+    return read();
+  }
+  // Makes the same dump as dump(), but all allocations of memory for the dump fail.
+  std::string dump_without_memory() {
+    begin();
+    EXPECT_TRUE(text_->snapshot().open(*table_).ok());
+    TraceWorld::fail_blocks(100);
+    text_->make({now_});
+    const std::string text = read();
+    TraceWorld::fail_blocks(0);
+    return text;
+  }
+
+  // Adds to `places` a reference that was taken by `stack`. The reference lies `offset` bytes after
+  // the start of a pipe object; offset 0: the reference was found nowhere.
+  static void add_place(RefPlaces& places, StackId stack, uint64_t offset) {
+    const uint64_t number = places.all().size() + 1;
+    places.add(number, 0xffff800000001000 + number, stack, RefKind::kTest);
+    if (offset == 0) return;
+    places.find(number)->place = {RefPlaces::Where::kObject, places.add_name(1, "pipe"), 0,
+                                  0xffff800000500000 + offset, 0xffff800000500000};
+  }
+
+  // Returns room for a dump. Its contents are undefined, as in the kernel.
+  std::span<std::byte> workspace() {
+    memset(memory_, 0xa5, sizeof(memory_));
+    return memory_;
+  }
+
+  uint64_t now_ = 1000;  // milliseconds
+  StackTable stacks_;
+  ContextTable contexts_;
+  TraceTable* table_ = nullptr;
+  alignas(kPageSize) std::byte memory_[TraceText::kRoom];
+  std::unique_ptr<TraceText> text_;
+};

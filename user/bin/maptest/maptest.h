@@ -1,0 +1,47 @@
+/* Shared by the files of maptest. */
+#pragma once
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, READ_WRITE = PROT_READ | PROT_WRITE };
+
+#define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
+void check(int good, const char* what, const char* file, int line);
+/* True if a call returned -1 (mmap: MAP_FAILED) with this error number. */
+#define FAILS(call, error) ((long)(call) == -1 && errno == (error))
+
+/* Creates and opens a file of `size` bytes in the folder: byte i is byte_at(i). */
+int make_file(const char* name, size_t size);
+char byte_at(size_t i);
+/* Calls mmap. A failure is a failed check, and ends the program. */
+char* map(size_t size, int protection, int flags, int fd, off_t offset);
+
+/* Read or write the byte, or call the function. Return the signal that this causes, as its number *
+ * 256 + si_code; 0 if there is no signal. */
+int signal_of_read(const volatile char* at);
+int signal_of_write(volatile char* at);
+int signal_of_call(const void* function);
+enum {
+  BEYOND_END = SIGBUS * 256 + BUS_ADRERR,
+  FORBIDDEN = SIGSEGV * 256 + SEGV_ACCERR,
+  NOT_MAPPED = SIGSEGV * 256 + SEGV_MAPERR
+};
+
+/* Runs function(argument) in a child. Returns its exit code, or 128 + the signal. */
+int in_child(int (*function)(void*), void* argument);
+
+void test_files(void);
+void test_ends(void);
+void test_protection(void);
+void test_sharing(void);
+void test_errors(void);

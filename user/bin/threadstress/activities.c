@@ -1,0 +1,570 @@
+/* The activities of the threads of threadstress. Each activity checks its results.
+ * check_activities() compares the counts of shared data at the end. */
+#include "threadstress.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+
+enum { MUTEXES = 6, UNITS = 3, SLOTS = 8 };
+
+static struct guarded {
+  pthread_mutex_t mutex;
+  bool is_recursive;
+  int inside;
+  long counter;
+  atomic_long expected;
+} guarded[MUTEXES];
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static long one, other;
+static atomic_long writes;
+
+static sem_t units;
+static atomic_int units_taken;
+
+/* Slots with tokens. Each token that is put must be taken once. */
+static pthread_mutex_t queue_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t has_token = PTHREAD_COND_INITIALIZER, has_room = PTHREAD_COND_INITIALIZER;
+static uint64_t tokens[SLOTS], put_sum, taken_sum;
+static int token_count;
+
+static atomic_int detached_alive;
+static atomic_long keys_set, keys_destroyed;
+static atomic_long signals_sent, signals_handled;
+static sem_t handled;
+static int never_written[2];
+
+static void sleep_a_little(void) {
+  const struct timespec time = {.tv_nsec = (long)random_below(300000)};
+  nanosleep(&time, NULL);
+}
+static void turn(void) {
+  if (random_one_in(3))
+    sched_yield();
+  else if (random_one_in(10))
+    sleep_a_little();
+}
+
+/* ---- Locks. */
+
+static void leave(void* argument) {
+  struct guarded* at = argument;
+  MUST(--at->inside == 0);
+  MUST(pthread_mutex_unlock(&at->mutex) == 0);
+}
+
+/* The thread may be cancelled only while it holds the mutex. */
+static void use_mutex(void) {
+  struct guarded* at = &guarded[random_below(MUTEXES)];
+  int error;
+  struct timespec soon;
+  switch (random_below(4)) {
+    case 0:
+      while ((error = pthread_mutex_trylock(&at->mutex)) == EBUSY) sched_yield();
+      break;
+    case 1:
+      do {
+        soon = in_us(CLOCK_REALTIME, (long)random_below(500));
+        error = pthread_mutex_timedlock(&at->mutex, &soon);
+      } while (error == ETIMEDOUT);
+      break;
+    default:
+      error = pthread_mutex_lock(&at->mutex);
+  }
+  MUST(error == 0);
+  MUST(at->inside++ == 0);
+  at->counter++;
+  atomic_fetch_add(&at->expected, 1);
+  if (at->is_recursive) {
+    MUST(pthread_mutex_lock(&at->mutex) == 0);
+    turn();
+    MUST(pthread_mutex_unlock(&at->mutex) == 0);
+  }
+  pthread_cleanup_push(leave, at);
+  if (random_one_in(4)) {
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    sleep_a_little();
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  } else {
+    turn();
+  }
+  pthread_cleanup_pop(1);
+}
+
+static void use_rwlock(void) {
+  struct timespec soon;
+  if (random_one_in(4)) {
+    if (random_one_in(2)) {
+      MUST(pthread_rwlock_wrlock(&lock) == 0);
+    } else {
+      do {
+        soon = in_us(CLOCK_REALTIME, (long)random_below(500));
+      } while (pthread_rwlock_timedwrlock(&lock, &soon) == ETIMEDOUT);
+    }
+    one++;
+    turn();
+    other++;
+    atomic_fetch_add(&writes, 1);
+    MUST(pthread_rwlock_unlock(&lock) == 0);
+    return;
+  }
+  if (random_one_in(2)) {
+    MUST(pthread_rwlock_rdlock(&lock) == 0);
+  } else {
+    do {
+      soon = in_us(CLOCK_REALTIME, (long)random_below(500));
+    } while (pthread_rwlock_timedrdlock(&lock, &soon) == ETIMEDOUT);
+  }
+  const long first = one;
+  turn();
+  MUST(first == other);
+  MUST(pthread_rwlock_unlock(&lock) == 0);
+}
+
+static void give_unit(void* argument) {
+  (void)argument;
+  atomic_fetch_sub(&units_taken, 1);
+  MUST(sem_post(&units) == 0);
+}
+static void use_unit(void) {
+  struct timespec soon;
+  if (random_one_in(3)) {
+    do {
+      soon = in_us(CLOCK_REALTIME, (long)random_below(500));
+    } while (sem_timedwait(&units, &soon) != 0 && (errno == ETIMEDOUT || errno == EINTR));
+  } else {
+    /* A thread that is cancelled in sem_wait has taken no unit. */
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    while (sem_wait(&units) != 0) MUST(errno == EINTR);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  }
+  pthread_cleanup_push(give_unit, NULL);
+  MUST(atomic_fetch_add(&units_taken, 1) < UNITS);
+  turn();
+  pthread_cleanup_pop(1);
+}
+
+static void unlock(void* mutex) {
+  MUST(pthread_mutex_unlock(mutex) == 0);
+}
+/* Puts or takes a token, chosen at random. A thread that waits in vain gives up after a time or is
+ * cancelled. */
+static void use_queue(void) {
+  const bool puts = random_one_in(2);
+  struct timespec soon = in_us(CLOCK_REALTIME, (long)random_below(3000));
+  MUST(pthread_mutex_lock(&queue_mutex) == 0);
+  pthread_cleanup_push(unlock, &queue_mutex);
+  int error = 0;
+  while (error == 0 && (puts ? token_count == SLOTS : token_count == 0)) {
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    error = pthread_cond_timedwait(puts ? &has_room : &has_token, &queue_mutex, &soon);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    MUST(error == 0 || error == ETIMEDOUT);
+  }
+  if (error == 0 && puts) {
+    tokens[token_count] = random_any();
+    put_sum += tokens[token_count++];
+    (random_one_in(8) ? pthread_cond_broadcast : pthread_cond_signal)(&has_token);
+  } else if (error == 0) {
+    taken_sum += tokens[--token_count];
+    (random_one_in(8) ? pthread_cond_broadcast : pthread_cond_signal)(&has_room);
+  }
+  pthread_cleanup_pop(1);
+}
+
+static pthread_spinlock_t spin;
+static long spun;
+static atomic_long expected_spun;
+static void use_spin(void) {
+  for (int i = 0; i < 20; i++) {
+    pthread_spin_lock(&spin);
+    spun++;
+    pthread_spin_unlock(&spin);
+  }
+  atomic_fetch_add(&expected_spun, 20);
+}
+
+/* ---- Activities that make threads. */
+
+/* Two threads hand a number to each other. A lost wake-up would show as a hang. */
+struct hand_over {
+  pthread_mutex_t mutex;
+  pthread_cond_t condition;
+  int number, limit;
+};
+static void hand_over(struct hand_over* at, int parity) {
+  MUST(pthread_mutex_lock(&at->mutex) == 0);
+  while (at->number < at->limit) {
+    while (at->number % 2 != parity && at->number < at->limit)
+      MUST(pthread_cond_wait(&at->condition, &at->mutex) == 0);
+    if (at->number < at->limit) at->number++;
+    MUST(pthread_cond_signal(&at->condition) == 0);
+  }
+  MUST(pthread_mutex_unlock(&at->mutex) == 0);
+}
+static void* hand_back(void* argument) {
+  hand_over(argument, 1);
+  return argument;
+}
+static void use_hand_over(void) {
+  struct hand_over at = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0,
+                         (int)random_below(50) + 2};
+  pthread_t thread = begin(hand_back, &at);
+  hand_over(&at, 0);
+  MUST(join(thread) == &at);
+  MUST(at.number == at.limit && pthread_cond_destroy(&at.condition) == 0 &&
+       pthread_mutex_destroy(&at.mutex) == 0);
+}
+
+struct meeting {
+  pthread_barrier_t barrier;
+  atomic_int serial, calls;
+  pthread_once_t once;
+};
+static _Thread_local atomic_int* calls;
+static void call_once(void) {
+  turn();
+  atomic_fetch_add(calls, 1);
+}
+static void* meet(void* argument) {
+  struct meeting* at = argument;
+  for (int i = 0; i < 3; i++) {
+    if (pthread_barrier_wait(&at->barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
+      atomic_fetch_add(&at->serial, 1);
+  }
+  calls = &at->calls;
+  MUST(pthread_once(&at->once, call_once) == 0);
+  MUST(atomic_load(&at->calls) == 1);
+  return argument;
+}
+static void use_barrier(void) {
+  struct meeting at = {.once = PTHREAD_ONCE_INIT};
+  pthread_t threads[4];
+  const int count = 1 + (int)random_below(4);
+  MUST(pthread_barrier_init(&at.barrier, NULL, (unsigned)count + 1) == 0);
+  for (int i = 0; i < count; i++) threads[i] = begin(meet, &at);
+  meet(&at);
+  MUST(pthread_barrier_destroy(&at.barrier) == 0);
+  for (int i = 0; i < count; i++) MUST(join(threads[i]) == &at);
+  MUST(atomic_load(&at.serial) == 3);
+}
+
+static void* end_detached(void* argument) {
+  turn();
+  atomic_fetch_sub(&detached_alive, 1);
+  return argument;
+}
+static void make_detached(void) {
+  for (uint64_t i = random_below(4); i < 4; i++) {
+    atomic_fetch_add(&detached_alive, 1);
+    MUST(pthread_detach(begin(end_detached, NULL)) == 0);
+  }
+}
+
+static void destroy_value(void* value) {
+  MUST((uintptr_t)value % 16 == 8);
+  atomic_fetch_add(&keys_destroyed, 1);
+}
+struct key_use {
+  pthread_key_t key;
+};
+static void* set_value(void* argument) {
+  struct key_use* at = argument;
+  const void* value = (void*)((uintptr_t)random_any() << 4 | 8);
+  MUST(pthread_getspecific(at->key) == NULL);
+  MUST(pthread_setspecific(at->key, value) == 0);
+  atomic_fetch_add(&keys_set, 1);
+  turn();
+  MUST(pthread_getspecific(at->key) == value);
+  if (random_one_in(3)) pthread_exit(argument);
+  return argument;
+}
+static void use_keys(void) {
+  struct key_use at;
+  pthread_t threads[3];
+  if (pthread_key_create(&at.key, destroy_value) != 0) return; /* the keys may be used up */
+  for (int i = 0; i < 3; i++) threads[i] = begin(set_value, &at);
+  for (int i = 0; i < 3; i++) MUST(join(threads[i]) == &at);
+  MUST(pthread_key_delete(at.key) == 0);
+}
+
+/* ---- Cancellation of threads that wait for ever. */
+
+struct victim {
+  pthread_mutex_t mutex;
+  pthread_cond_t never;
+  sem_t none;
+  pthread_t sleeper;
+  int how;
+  atomic_int cleaned;
+};
+static void clean(void* argument) {
+  struct victim* at = argument;
+  atomic_fetch_add(&at->cleaned, 1);
+}
+static void* sleep_for_ever(void* argument) {
+  for (;;) sleep(1000);
+  return argument;
+}
+static void* wait_for_ever(void* argument) {
+  struct victim* at = argument;
+  struct timespec far = in_us(CLOCK_REALTIME, 3600000000);
+  struct pollfd fd = {.fd = never_written[0], .events = POLLIN};
+  char byte;
+  pthread_cleanup_push(clean, at);
+  turn();
+  pthread_mutex_lock(&at->mutex);
+  pthread_cleanup_push(unlock, &at->mutex);
+  if (at->how == 0) {
+    for (;;) pthread_cond_wait(&at->never, &at->mutex);
+  } else if (at->how == 1) {
+    for (;;) pthread_cond_timedwait(&at->never, &at->mutex, &far);
+  }
+  pthread_cleanup_pop(1);
+  for (;;) {
+    switch (at->how) {
+      case 2:
+        sem_wait(&at->none);
+        break;
+      case 3:
+        read(never_written[0], &byte, 1);
+        break;
+      case 4:
+        poll(&fd, 1, -1);
+        break;
+      case 5:
+        pthread_join(at->sleeper, NULL);
+        break;
+      case 6:
+        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+        for (;;) continue;
+      case 7:
+        pause();
+        break;
+      default:
+        sleep_for_ever(NULL);
+    }
+  }
+  pthread_cleanup_pop(1);
+  return NULL;
+}
+static void cancel_somebody(void) {
+  struct victim at = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                      .never = PTHREAD_COND_INITIALIZER,
+                      .how = (int)random_below(9)};
+  sem_init(&at.none, 0, 0);
+  if (at.how == 5) at.sleeper = begin(sleep_for_ever, NULL);
+  pthread_t thread = begin(wait_for_ever, &at);
+  turn();
+  if (random_one_in(3)) pthread_cond_signal(&at.never);
+  if (random_one_in(3)) MUST(pthread_kill(thread, SIGUSR1) == 0);
+  MUST(pthread_cancel(thread) == 0);
+  if (random_one_in(2)) pthread_cond_broadcast(&at.never);
+  MUST(join(thread) == PTHREAD_CANCELED);
+  MUST(atomic_load(&at.cleaned) == 1 && pthread_mutex_trylock(&at.mutex) == 0);
+  if (at.how == 5) {
+    MUST(pthread_cancel(at.sleeper) == 0);
+    MUST(join(at.sleeper) == PTHREAD_CANCELED);
+  }
+}
+
+/* ---- Signals. */
+
+static void handle(int signal) {
+  const int error = errno;
+  (void)signal;
+  atomic_fetch_add(&signals_handled, 1);
+  MUST(sem_post(&handled) == 0); /* sem_post is async-signal-safe */
+  errno = error;
+}
+static _Thread_local atomic_int* taken_signals;
+static void take(int signal) {
+  (void)signal;
+  atomic_fetch_add(taken_signals, 1);
+}
+struct target {
+  atomic_int taken, ready;
+  int count;
+};
+static void* be_target(void* argument) {
+  struct target* at = argument;
+  taken_signals = &at->taken;
+  atomic_store(&at->ready, 1);
+  for (int seen = 0; seen < at->count;) {
+    const int now = atomic_load(&at->taken);
+    if (now == seen) {
+      sched_yield();
+      continue;
+    }
+    seen = now;
+    atomic_store(&at->ready, seen + 1);
+  }
+  return argument;
+}
+static void send_signals(void) {
+  struct target at = {.count = 1 + (int)random_below(5)};
+  pthread_t thread = begin(be_target, &at);
+  for (int i = 0; i < at.count; i++) {
+    while (atomic_load(&at.ready) != i + 1) sched_yield();
+    MUST(pthread_kill(thread, SIGUSR2) == 0);
+  }
+  MUST(join(thread) == &at);
+  MUST(atomic_load(&at.taken) == at.count);
+  if (random_one_in(4)) {
+    MUST(kill(getpid(), SIGUSR1) ==
+         0); /* one thread takes the signal, unless it merges with a pending one */
+  } else {
+    MUST(raise(SIGUSR1) == 0);
+    atomic_fetch_add(&signals_sent, 1);
+  }
+}
+
+/* ---- Processes, and the library. */
+
+static void* end_at_once(void* argument) {
+  return argument;
+}
+static void fork_one(void) {
+  const pid_t child = fork();
+  if (child < 0) {
+    MUST(errno == EAGAIN || errno == ENOMEM);
+    return;
+  }
+  if (child == 0) {
+    /* The child must not wait for a lock of this program: the thread that holds the lock may exist
+     * only in the parent. */
+    free(malloc(1 + random_below(5000)));
+    char text[32];
+    snprintf(text, sizeof text, "%d %f", (int)getpid(), 0.5);
+    for (uint64_t i = random_below(3); i < 3; i++) {
+      pthread_t thread;
+      if (pthread_create(&thread, NULL, end_at_once, text) != 0) break;
+      if (random_one_in(2))
+        pthread_join(thread, NULL);
+      else
+        pthread_detach(thread);
+    }
+    if (random_one_in(3)) execl("/bin/sh", "sh", "-c", "exit 42", NULL);
+    if (random_one_in(2)) {
+      fclose(fopen("/dev/null", "w"));
+      setenv("CHILD", text, 1);
+    }
+    _exit(42);
+  }
+  int status;
+  while (waitpid(child, &status, 0) < 0) MUST(errno == EINTR);
+  if (!(WIFEXITED(status) && WEXITSTATUS(status) == 42)) {
+    errno = status;
+    wrong("a child ends with 42; errno is its status", __FILE__, __LINE__);
+  }
+}
+
+static void use_heap(void) {
+  unsigned char* memory[10];
+  size_t sizes[10];
+  for (int i = 0; i < 10; i++) {
+    sizes[i] = 1 + random_below(random_one_in(10) ? 60000 : 600);
+    memory[i] = malloc(sizes[i]);
+    MUST(memory[i] != NULL);
+    memset(memory[i], i, sizes[i]);
+  }
+  turn();
+  for (int i = 0; i < 10; i++) {
+    MUST(memory[i][0] == i && memory[i][sizes[i] - 1] == i);
+    free(memory[i]);
+  }
+}
+
+static void use_streams(void) {
+  FILE* stream = fopen("/dev/null", "w");
+  if (stream == NULL) return; /* the descriptors may be used up */
+  MUST(fprintf(stream, "%s %d %.3f\n", "text", 12, 0.25) == 14);
+  MUST(fclose(stream) == 0);
+  MUST(setenv("THREADSTRESS", "value", 1) == 0);
+  const char* value = getenv("THREADSTRESS");
+  MUST(value != NULL);
+}
+
+static void use_pipe(void) {
+  int ends[2];
+  if (pipe(ends) != 0) {
+    MUST(errno == EMFILE || errno == ENFILE || errno == ENOMEM);
+    return;
+  }
+  char text[8] = "";
+  MUST(write(ends[1], "abcdef", 7) == 7 && read(ends[0], text, 7) == 7 &&
+       strcmp(text, "abcdef") == 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+/* ---- All. */
+
+static const struct {
+  const char* name;
+  void (*function)(void);
+  unsigned weight;
+} activities[] = {
+    {"mutex", use_mutex, 20},       {"rwlock", use_rwlock, 20},     {"unit", use_unit, 20},
+    {"queue", use_queue, 20},       {"spin", use_spin, 10},         {"hand over", use_hand_over, 6},
+    {"barrier", use_barrier, 4},    {"detached", make_detached, 4}, {"keys", use_keys, 4},
+    {"cancel", cancel_somebody, 8}, {"signals", send_signals, 4},   {"fork", fork_one, 1},
+    {"heap", use_heap, 10},         {"streams", use_streams, 4},    {"pipe", use_pipe, 6},
+};
+enum { ACTIVITIES = sizeof activities / sizeof *activities };
+
+void prepare_activities(void) {
+  const int types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK};
+  for (int i = 0; i < MUTEXES; i++) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    MUST(pthread_mutexattr_settype(&attributes, types[i % 3]) == 0);
+    MUST(pthread_mutex_init(&guarded[i].mutex, &attributes) == 0);
+    guarded[i].is_recursive = types[i % 3] == PTHREAD_MUTEX_RECURSIVE;
+  }
+  MUST(sem_init(&units, 0, UNITS) == 0);
+  MUST(sem_init(&handled, 0, 0) == 0);
+  MUST(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE) == 0);
+  MUST(pipe(never_written) == 0);
+  struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+  sigaction(SIGUSR1, &action, NULL);
+  action.sa_handler = take;
+  sigaction(SIGUSR2, &action, NULL);
+}
+
+void do_something(void) {
+  unsigned sum = 0;
+  for (int i = 0; i < ACTIVITIES; i++) sum += activities[i].weight;
+  unsigned chosen = (unsigned)random_below(sum);
+  int i = 0;
+  while (chosen >= activities[i].weight) chosen -= activities[i++].weight;
+  *now_doing = activities[i].name;
+  activities[i].function();
+  *now_doing = NULL;
+}
+
+void check_activities(void) {
+  /* Waits until all other threads, detached ones included, have counted their end. */
+  while (atomic_load(&detached_alive) > 0 ||
+         atomic_load(&threads_ended) < atomic_load(&threads_made))
+    sched_yield();
+  MUST(atomic_load(&detached_alive) == 0);
+  MUST(atomic_load(&threads_ended) == atomic_load(&threads_made));
+  for (int i = 0; i < MUTEXES; i++) {
+    MUST(guarded[i].counter == atomic_load(&guarded[i].expected) && guarded[i].inside == 0);
+    MUST(pthread_mutex_destroy(&guarded[i].mutex) == 0);
+  }
+  MUST(one == other && one == atomic_load(&writes) && pthread_rwlock_destroy(&lock) == 0);
+  int value = -1;
+  MUST(sem_getvalue(&units, &value) == 0 && value == UNITS && atomic_load(&units_taken) == 0);
+  for (; token_count > 0; token_count--) taken_sum += tokens[token_count - 1];
+  MUST(put_sum == taken_sum);
+  MUST(pthread_cond_destroy(&has_token) == 0 && pthread_cond_destroy(&has_room) == 0);
+  MUST(spun == atomic_load(&expected_spun));
+  MUST(atomic_load(&keys_set) == atomic_load(&keys_destroyed));
+  /* Each signal to a thread is handled. Signals to the process may merge, so they are not in
+   * signals_sent. */
+  MUST(sem_getvalue(&handled, &value) == 0 && value == atomic_load(&signals_handled));
+  MUST(atomic_load(&signals_handled) >= atomic_load(&signals_sent));
+}

@@ -1,0 +1,267 @@
+/* Cancellation before, during and after a wait; the thread releases everything that it holds. */
+#include <fcntl.h>
+#include <poll.h>
+
+#include "threadtest.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static sem_t none, ready;
+static int ends[2], full_ends[2];
+static pthread_t sleeper;
+static atomic_int cleaned;
+static int signal_pipe[2];
+
+static void clean(void* argument) {
+  atomic_fetch_add(&cleaned, (int)(long)argument);
+}
+static void unlock(void* which) {
+  EXPECT(pthread_mutex_trylock(which) == EBUSY); /* the mutex is held when the handler runs */
+  pthread_mutex_unlock(which);
+}
+
+/* Each function waits for ever in a cancellation point. */
+static void in_read(void) {
+  char byte;
+  read(ends[0], &byte, 1);
+}
+static void in_write(void) {
+  static char many[65536];
+  for (;;) write(full_ends[1], many, sizeof many);
+}
+static void in_condition(void) {
+  pthread_mutex_lock(&mutex);
+  pthread_cleanup_push(unlock, &mutex);
+  for (;;) pthread_cond_wait(&never, &mutex);
+  pthread_cleanup_pop(1);
+}
+static void in_timed_condition(void) {
+  struct timespec far = in_ms(CLOCK_REALTIME, 3600000);
+  pthread_mutex_lock(&mutex);
+  pthread_cleanup_push(unlock, &mutex);
+  for (;;) pthread_cond_timedwait(&never, &mutex, &far);
+  pthread_cleanup_pop(1);
+}
+static void in_semaphore(void) {
+  sem_wait(&none);
+}
+static void in_sleep(void) {
+  sleep(3600);
+}
+static void in_nanosleep(void) {
+  const struct timespec far = {.tv_sec = 3600};
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &far, NULL);
+}
+static void in_pause(void) {
+  for (;;) pause();
+}
+static void in_poll(void) {
+  struct pollfd fd = {.fd = ends[0], .events = POLLIN};
+  poll(&fd, 1, -1);
+}
+static void in_sigwait(void) {
+  sigset_t set;
+  int signal;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR2);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  sigwait(&set, &signal);
+}
+static void in_join(void) {
+  pthread_join(sleeper, NULL);
+}
+static void in_wait(void) {
+  for (;;) waitpid(-1, NULL, 0);
+}
+static void in_loop(void) {
+  for (;;) pthread_testcancel();
+}
+static void asynchronously(void) {
+  pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+  for (volatile long i = 0;; i++) continue;
+}
+static void (*const waits[])(void) = {in_read,      in_write,      in_condition, in_timed_condition,
+                                      in_semaphore, in_sleep,      in_nanosleep, in_pause,
+                                      in_poll,      in_sigwait,    in_join,      in_wait,
+                                      in_loop,      asynchronously};
+enum { WAITS = sizeof waits / sizeof *waits };
+
+static void* wait_for_ever(void* which) {
+  pthread_cleanup_push(clean, (void*)1);
+  sem_post(&ready);
+  waits[(long)which]();
+  pthread_cleanup_pop(0);
+  return NULL;
+}
+
+static void* sleep_for_ever(void* argument) {
+  for (;;) sleep(3600);
+  return argument;
+}
+
+/* Cancels a thread at any moment: as soon as it is ready, or some yields later. */
+static void cancel_each(int rounds) {
+  for (long which = 0; which < WAITS; which++) {
+    for (int round = 0; round < rounds; round++) {
+      atomic_store(&cleaned, 0);
+      pthread_t thread = begin(wait_for_ever, (void*)which);
+      while (sem_wait(&ready) != 0) continue;
+      for (int i = 0; i < round % 5 * 3; i++) sched_yield();
+      EXPECT(pthread_cancel(thread) == 0);
+      EXPECT(join(thread) == PTHREAD_CANCELED);
+      EXPECT(atomic_load(&cleaned) == 1);
+    }
+  }
+}
+
+static void* not_while_disabled(void* argument) {
+  int old = -1;
+  EXPECT(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old) == 0 && old == PTHREAD_CANCEL_ENABLE);
+  EXPECT(pthread_setcancelstate(9, NULL) == EINVAL && pthread_setcanceltype(9, NULL) == EINVAL);
+  sem_post(&ready);
+  char byte = 0;
+  const struct timespec moment = {.tv_nsec = 30000000};
+  EXPECT(nanosleep(&moment, NULL) == 0); /* the sleep is not interrupted */
+  EXPECT(read(ends[0], &byte, 1) == 1 &&
+         byte == 'x'); /* the byte was sent after the cancellation */
+  pthread_testcancel();
+  atomic_store(&cleaned, 100);
+  EXPECT(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old) == 0 && old == PTHREAD_CANCEL_DISABLE);
+  pthread_testcancel();
+  return argument;
+}
+
+static void* cancel_oneself(void* argument) {
+  pthread_cleanup_push(clean, (void*)1);
+  pthread_cleanup_push(clean, (void*)20);
+  pthread_cleanup_push(clean, (void*)300);
+  pthread_cleanup_pop(1);
+  EXPECT(pthread_cancel(pthread_self()) == 0);
+  EXPECT(atomic_load(&cleaned) == 300);
+  pthread_testcancel();
+  pthread_cleanup_pop(0);
+  pthread_cleanup_pop(0);
+  return argument;
+}
+
+/* Cancellation loses no byte that was read: as many bytes come out as went in. */
+static atomic_int bytes_read;
+static void* read_bytes(void* argument) {
+  char byte;
+  for (;;) {
+    if (read(signal_pipe[0], &byte, 1) == 1) atomic_fetch_add(&bytes_read, 1);
+  }
+  return argument;
+}
+
+/* The cancellation comes while a handler of another signal runs in the cancellation point. */
+static atomic_int in_handler, leave_handler;
+static void stay(int signal) {
+  (void)signal;
+  atomic_store(&in_handler, 1);
+  while (!atomic_load(&leave_handler)) sched_yield();
+}
+static void* wait_with_handler(void* argument) {
+  sem_post(&ready);
+  in_read();
+  return argument;
+}
+
+/* This thread makes another thread while its own cancellation is pending. It must still be possible
+ * to cancel the other thread. */
+static atomic_int is_cancelled;
+static void* cancel_its_own(void* argument) {
+  while (!atomic_load(&is_cancelled)) sched_yield();
+  sched_yield(); /* here, at the latest, the signal of the cancellation arrives */
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  const pthread_t thread = begin(sleep_for_ever, NULL);
+  const struct timespec until_it_sleeps = {.tv_nsec = 20000000};
+  nanosleep(&until_it_sleeps, NULL);
+  EXPECT(pthread_cancel(thread) == 0 && join(thread) == PTHREAD_CANCELED);
+  pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+  pthread_testcancel();
+  return argument;
+}
+
+static void close_stream(void* stream) {
+  fclose(stream);
+}
+static void* uses_streams(void* argument) {
+  FILE* null = fopen("/dev/null", "w");
+  pthread_cleanup_push(close_stream, null);
+  sem_post(&ready);
+  for (;;) {
+    fprintf(null, "%d %s\n", 1, "a line");
+    fflush(null);
+    pthread_testcancel();
+  }
+  pthread_cleanup_pop(1);
+  return argument;
+}
+
+void test_cancellation(void) {
+  sem_init(&none, 0, 0);
+  sem_init(&ready, 0, 0);
+  EXPECT(pipe(ends) == 0 && pipe(full_ends) == 0 && pipe(signal_pipe) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  sleeper = begin(sleep_for_ever, NULL);
+  cancel_each(10);
+  CHECK(pthread_mutex_trylock(&mutex) == 0 && pthread_mutex_unlock(&mutex) == 0);
+  CHECK(pthread_cancel(sleeper) == 0 && join(sleeper) == PTHREAD_CANCELED);
+  kill(child, SIGKILL);
+  EXPECT(waitpid(child, NULL, 0) == child);
+
+  pthread_t thread = begin(not_while_disabled, NULL);
+  while (sem_wait(&ready) != 0) continue;
+  CHECK(pthread_cancel(thread) == 0 && write(ends[1], "x", 1) == 1);
+  CHECK(join(thread) == PTHREAD_CANCELED && atomic_load(&cleaned) == 100);
+
+  atomic_store(&cleaned, 0);
+  CHECK(join(begin(cancel_oneself, NULL)) == PTHREAD_CANCELED && atomic_load(&cleaned) == 321);
+
+  int written = 0;
+  for (int i = 0; i < 200; i++) {
+    thread = begin(read_bytes, NULL);
+    EXPECT(write(signal_pipe[1], "y", 1) == 1);
+    written++;
+    for (int turn = 0; turn < i % 4; turn++) sched_yield();
+    pthread_cancel(thread);
+    EXPECT(join(thread) == PTHREAD_CANCELED);
+  }
+  fcntl(signal_pipe[0], F_SETFL, O_NONBLOCK);
+  char byte;
+  while (read(signal_pipe[0], &byte, 1) == 1) bytes_read++;
+  CHECK(atomic_load(&bytes_read) == written);
+
+  signal(SIGUSR1, stay);
+  thread = begin(wait_with_handler, NULL);
+  while (sem_wait(&ready) != 0) continue;
+  CHECK(pthread_kill(thread, SIGUSR1) == 0);
+  while (!atomic_load(&in_handler)) sched_yield();
+  CHECK(pthread_cancel(thread) == 0);
+  atomic_store(&leave_handler, 1);
+  CHECK(join(thread) == PTHREAD_CANCELED);
+  signal(SIGUSR1, SIG_DFL);
+
+  thread = begin(cancel_its_own, NULL);
+  EXPECT(pthread_cancel(thread) == 0);
+  atomic_store(&is_cancelled, 1);
+  CHECK(join(thread) == PTHREAD_CANCELED);
+
+  for (int i = 0; i < 20; i++) {
+    thread = begin(uses_streams, NULL);
+    while (sem_wait(&ready) != 0) continue;
+    pthread_cancel(thread);
+    EXPECT(join(thread) == PTHREAD_CANCELED);
+  }
+  CHECK(pthread_cancel(begin(sleep_for_ever, NULL)) == 0);
+  close(ends[0]);
+  close(ends[1]);
+  close(full_ends[0]);
+  close(full_ends[1]);
+  close(signal_pipe[0]);
+  close(signal_pipe[1]);
+}

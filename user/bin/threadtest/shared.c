@@ -1,0 +1,96 @@
+/* Mutexes, conditions and other objects in memory that several processes share. */
+#include <sys/mman.h>
+
+#include "threadtest.h"
+
+enum { PROCESSES = 4, TIMES = 300 };
+
+static struct shared {
+  pthread_mutex_t mutex, recursive;
+  pthread_cond_t condition;
+  pthread_rwlock_t lock;
+  pthread_barrier_t barrier;
+  sem_t semaphore;
+  int turn;
+  long counter, one, other, given, got;
+} * shared;
+
+static int work(int me) {
+  int wrong = 0;
+  pthread_barrier_wait(&shared->barrier);
+  for (int i = 0; i < TIMES; i++) {
+    wrong |= pthread_mutex_lock(&shared->recursive) != 0;
+    wrong |= pthread_mutex_lock(&shared->recursive) != 0;
+    shared->counter++;
+    wrong |= pthread_mutex_unlock(&shared->recursive) != 0;
+    wrong |= pthread_mutex_unlock(&shared->recursive) != 0;
+
+    pthread_rwlock_wrlock(&shared->lock);
+    shared->one++;
+    sched_yield();
+    shared->other++;
+    pthread_rwlock_unlock(&shared->lock);
+    pthread_rwlock_rdlock(&shared->lock);
+    wrong |= shared->one != shared->other;
+    pthread_rwlock_unlock(&shared->lock);
+
+    if (me % 2) {
+      sem_post(&shared->semaphore);
+    } else {
+      while (sem_wait(&shared->semaphore) != 0) continue;
+    }
+
+    pthread_mutex_lock(&shared->mutex);
+    while (shared->turn != i * PROCESSES + me)
+      pthread_cond_wait(&shared->condition, &shared->mutex);
+    shared->turn++;
+    pthread_cond_broadcast(&shared->condition);
+    pthread_mutex_unlock(&shared->mutex);
+  }
+  pthread_barrier_wait(&shared->barrier);
+  return wrong ? 1 : 42;
+}
+
+void test_shared(void) {
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(shared != MAP_FAILED);
+  if (shared == MAP_FAILED) return;
+  pthread_mutexattr_t mutex;
+  pthread_condattr_t condition;
+  pthread_rwlockattr_t lock;
+  pthread_barrierattr_t barrier;
+  pthread_mutexattr_init(&mutex);
+  pthread_condattr_init(&condition);
+  pthread_rwlockattr_init(&lock);
+  pthread_barrierattr_init(&barrier);
+  CHECK(pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED) == 0 &&
+        pthread_condattr_setpshared(&condition, PTHREAD_PROCESS_SHARED) == 0 &&
+        pthread_rwlockattr_setpshared(&lock, PTHREAD_PROCESS_SHARED) == 0 &&
+        pthread_barrierattr_setpshared(&barrier, PTHREAD_PROCESS_SHARED) == 0);
+  pthread_mutex_init(&shared->mutex, &mutex);
+  pthread_mutexattr_settype(&mutex, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&shared->recursive, &mutex);
+  pthread_cond_init(&shared->condition, &condition);
+  pthread_rwlock_init(&shared->lock, &lock);
+  pthread_barrier_init(&shared->barrier, &barrier, PROCESSES);
+  sem_init(&shared->semaphore, 1, 0);
+
+  pid_t children[PROCESSES];
+  fflush(stdout);
+  for (int i = 0; i < PROCESSES; i++) {
+    children[i] = fork();
+    if (children[i] == 0) _exit(work(i));
+  }
+  int right = 0;
+  for (int i = 0; i < PROCESSES; i++) {
+    int status = 0;
+    while (waitpid(children[i], &status, 0) < 0 && errno == EINTR) continue;
+    right += WIFEXITED(status) && WEXITSTATUS(status) == 42;
+  }
+  CHECK(right == PROCESSES);
+  CHECK(shared->counter == PROCESSES * TIMES && shared->one == PROCESSES * TIMES &&
+        shared->turn == PROCESSES * TIMES);
+  CHECK(pthread_cond_destroy(&shared->condition) == 0 &&
+        pthread_barrier_destroy(&shared->barrier) == 0);
+  munmap(shared, sizeof *shared);
+}

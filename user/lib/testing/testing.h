@@ -1,0 +1,45 @@
+/* Shared by test programs: checks, children, and tests that are chosen by name.
+ *
+ * A program prints TAP: either a line for each CHECK and the plan at the end (tap_end), or a line
+ * for each of its named tests (run_tests), where EXPECT prints only failures. A failure of either
+ * macro increases test_failures. For C; only one thread at a time may use these functions.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#define CHECK(condition) test_check(!!(condition), #condition, __FILE__, __LINE__)
+#define EXPECT(condition) test_expect(!!(condition), #condition, __FILE__, __LINE__)
+void test_check(int good, const char* what, const char* file, int line);
+void test_expect(int good, const char* what, const char* file, int line);
+
+/* Failures since the start of the program, of the named test, or of the child. */
+extern int test_failures;
+
+/* Prints the plan; returns the program's exit status. */
+int tap_end(void);
+
+struct named_test {
+  const char* name;
+  void (*run)(void);
+};
+/* Runs the tests that the arguments name, or all if there are none; returns the program's exit
+ * status. */
+int run_tests(const struct named_test* tests, size_t count, int argc, char** argv);
+#define RUN_TESTS(tests, argc, argv) run_tests(tests, sizeof(tests) / sizeof *(tests), argc, argv)
+
+/* Forks a child, which runs the function and exits with the function's result, or with CHILD_FAILED
+ * if a CHECK or EXPECT failed in the child. If fork fails, for lack of memory for example, the
+ * whole program ends: no caller could go on without its child. */
+enum { CHILD_FAILED = 99 };
+pid_t start_child(int (*function)(void));
+pid_t start_child_with(int (*function)(void*), void* argument);
+/* Waits for the child and returns its status as waitpid gives it; -1 if there is no such child. */
+int status_of(pid_t child);
+/* Waits for the child and returns its exit code, or 128 + the number of the signal that killed it.
+ * CHILD_FAILED makes the caller's test fail, too. */
+int exit_code_of(pid_t child);
+/* Starts a child, waits for it and returns its status as waitpid gives it. */
+int in_child(int (*function)(void));
+int in_child_with(int (*function)(void*), void* argument);
