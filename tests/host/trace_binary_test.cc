@@ -151,7 +151,8 @@ class TraceBinaryTest : public testing::Test {
         header.state.options = {
             .depth = 8, .min_size = 10, .max_size = 4096, .pid = 12, .sample = sample};
       header.object_size = 64;
-      header.objects = 100 + 2 * tables_[i % 2]->counters().live;  // with and without a record
+      // Live objects, with a record or without.
+      header.objects = 100 + 2 * tables_[i % 2]->counters().live;
       binary_->add(header, i == 0 ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
                    i == 0 ? ABI_TRACEDUMP_ZOMBIE : 0, *tables_[i]);
     }

@@ -114,9 +114,10 @@ class TraceBinaryDump;
 Result<TraceBinaryDump*> trace_binary_open();
 size_t trace_binary_read(TraceBinaryDump* dump, char* buffer, size_t size, uint64_t offset);
 void trace_binary_close(TraceBinaryDump* dump);
-// Writes "limit N used N stacks N contexts N untraced N sweeps N forgotten N": trace memory, the
-// tables that all traces share, the sources that could not be traced when they were made, and the
-// sweeps of the tables. Then a line "later NAME OPTIONS" for each source to be traced when it is
+// Writes "limit N used N stacks N contexts N untraced N sweeps N forgotten N": the limit and the
+// used bytes of trace memory; the stacks and contexts in the tables that all traces share; the
+// sources that could not be traced when they were made; the sweeps of the tables, and how many
+// entries they forgot. Then a line "later NAME OPTIONS" for each source to be traced when it is
 // made, and one line for each trace: state and counters. Writes at most `size` bytes including the
 // NUL, and returns the length of the whole text. May sleep.
 Result<size_t> trace_status(char* buffer, size_t size);

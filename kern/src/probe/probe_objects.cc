@@ -52,10 +52,10 @@ uint64_t size_of(const ProbeHit& hit, const ProbeAllocRule& rule) {
   return overflows ? UINT64_MAX : size;
 }
 
-// The owner in an object's record while a call runs that frees the object if it succeeds (realloc).
-// No other call frees the object meanwhile. But before the return of this call is reported, a new
-// object of the same process may get the freed object's address. The bit kWaits distinguishes the
-// records of the two objects.
+// The owner in the record of the object that realloc was called for, while the call runs. The call
+// frees the object only if it succeeds. No other call frees the object meanwhile. But before the
+// return of this call is reported, a new object of the same process may get the freed object's
+// address. The bit kWaits distinguishes the records of the two objects.
 constexpr TraceOwner waiting(TraceOwner owner) {
   constexpr uint16_t kWaits = 1u << 15;
   static_assert(kMaxPid < kWaits);

@@ -163,7 +163,7 @@ class Names:
         name, offset = found[1], int(found[2] or 0)
         symbols = [gdb.lookup_global_symbol(name), *gdb.lookup_static_symbols(name)]
         for symbol in symbols:
-            if symbol and symbol.is_variable and int(symbol.value().address) == address - offset:
+            if symbol and _is_variable(symbol) and int(symbol.value().address) == address - offset:
                 return symbol, plain(name), offset
         return None, plain(name), offset
 
@@ -193,6 +193,12 @@ class Names:
         field = self.field(place)
         at = "" if field.startswith("+") else f" at +{place.address - place.item:#x}"
         return f"{field} of {self.object(place.owner, place.item)}{at}"
+
+
+def _is_variable(symbol):
+    """True also for a declaration of a variable. gdb returns one if it has read a compilation unit that declares the variable, but not yet the
+    one that defines it."""
+    return symbol.is_variable or symbol.addr_class == gdb.SYMBOL_LOC_UNRESOLVED
 
 
 def _is_open(gdb_type):

@@ -138,8 +138,8 @@ AllocatorProbes allocator_probes(const std::string& path, const Program& program
     }
   }
   for (const std::string_view name : kAlignedNew) finder.probe(probes, name, kNewArguments);
-  // If operator delete only calls free, then operator new only calls malloc, and the probes of
-  // these two see all calls.
+  // If operator delete only calls free, then operator new only calls malloc. The probes of malloc
+  // and free then see all calls.
   if (finder.is_shell("_ZdlPv", "free")) return probes;
   for (const std::string_view name : kNew) finder.probe(probes, name, kNewArguments);
   for (const std::string_view name : kDelete) finder.probe(probes, name, kDeleteArguments);
