@@ -1,9 +1,9 @@
 # Stele. `make help` lists the targets. All built files go to $(BASE), `build` by default.
 #
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
-#   TOOLCHAIN=dir   newlib, libstdc++ and the ports, built once for all variants ($(BASE)/toolchain)
+#   TOOLCHAIN=dir   build newlib, libstdc++ and the ports in dir, once for all variants ($(BASE)/toolchain by default)
 
-# As many jobs as CPUs; a nested make shares those of the outer one.
+# make runs as many jobs as there are CPUs. A nested make shares the jobs of the outer make.
 ifeq ($(MAKELEVEL)$(filter -j% j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -16,7 +16,7 @@ BASE      ?= build
 VARIANT   ?=
 BUILD     ?= $(BASE)$(if $(VARIANT),/variant/$(VARIANT))
 TOOLCHAIN ?= $(abspath $(BASE))/toolchain
-# Debian's Python, which has the packages that scripts/setup installs. The first one on the path may be another.
+# Debian's Python, which has the packages that scripts/setup installs. The first python3 on PATH may be another Python.
 PYTHON    := /usr/bin/python3
 export STELE_BUILD := $(abspath $(BASE))
 
@@ -29,8 +29,8 @@ CMDLINE ?=
 MINUTES ?= 10
 HUNTS := leaktest leaksweep leakfuzz stress load
 
-# Before everything else, scripts/setup installs the packages that the goals need. $(SETUP) is an
-# included makefile, so make restarts after it has been made.
+# Before everything else, scripts/setup installs the packages that the goals need. $(SETUP) is an included makefile: make builds it first
+# and then starts again.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
   $(if $(filter run gdb guest pictures $(HUNTS) proof bench% test%,$(GOALS)),run) \
@@ -53,7 +53,7 @@ $(SETUP): scripts/setup
 	@mkdir -p $(@D) && touch $@
 endif
 
-# The initial archive comes first, since building it takes longest.
+# The initial archive is first in the list, because building it takes longest.
 all: initrd kernel tools
 
 include kern/kconfig.mk

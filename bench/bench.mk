@@ -4,8 +4,8 @@ BENCH_HOST := $(BASE)/bench/pairs_bench
 BENCH_HOST_SRC := bench/host/pairs_bench.cc bench/host/world.cc \
   $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_TABLE_SRC) $(TRACE_HOOKS_SRC)
 BENCH_HOST_OBJ := $(BENCH_HOST_SRC:%=$(BASE)/bench/objects/%.o)
-# Flags that matter for speed are those of the kernel. With STELE_BENCH, hooks take their locks as in the kernel (core/hook_lock.h).
-# Without PIE, return addresses fit into 32 bits, as in the kernel.
+# The flags that matter for speed are the same as for the kernel. With STELE_BENCH, the tracer's hooks take their locks as in the kernel
+# (core/hook_lock.h). Without PIE, return addresses fit into 32 bits, as in the kernel.
 BENCH_FLAGS := -O2 -g -Wall -Wextra -DSTELE_HOST -DSTELE_BENCH -DCONFIG_MAX_CPUS=64 \
   -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
   -fno-pie -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-strict-aliasing -pthread \
@@ -30,8 +30,8 @@ $(BENCH_HOST): $(BENCH_HOST_OBJ) tests/host/sources.mk
 # The benchmark is built with the tests, because it is seldom run and should not break unnoticed.
 host-tests: $(BENCH_HOST)
 
-# A kernel whose allocator does not test the flags of a cache (docs/testing.md). Whole loads run in this kernel and in the normal one; the
-# difference is the cost of these tests.
+# A kernel whose allocator does not test the flags of a cache (docs/testing.md). bench.py runs whole loads in this kernel and in the normal
+# kernel; the difference is the cost of the flag tests.
 BENCH_KERNEL := $(BASE)/variant/no_flag_tests/stele.elf
 ifeq ($(VARIANT),)
 $(BENCH_KERNEL): FORCE
@@ -45,7 +45,8 @@ $(BENCH_PLUGIN): bench/instructions.c bench/bench.mk
 	@echo "  BENCH $<"
 	@gcc -std=gnu17 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -shared $< -o $@
 
-# The arguments of `make bench-scale`. Its target for processes is meant for PROCESSES=100000, which takes twenty times as long as 5000.
+# The arguments of `make bench-scale`. Its limits for lost records and growth assume PROCESSES=100000. The default is 5000, because 100000
+# processes take twenty times as long.
 OBJECTS   ?= 10000000
 CONTEXTS  ?= 1000000
 PROCESSES ?= 5000

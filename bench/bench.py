@@ -1,13 +1,18 @@
 #!/usr/bin/python3
-"""make bench: every figure, beside its target and the figures of other kernels.
+"""make bench: shows what the allocator and the tracer cost, beside targets and the figures of other kernels.
 
     bench/bench.py [--counts-only] [--write-baseline]
 
-Prints the table and writes into build/bench: figures.json, a list of objects with name, value (null: not measured), unit, target
-(null: none) and ok, and with `why` if there is no value;
-cost-outstanding.svg and cost-depth.svg; untraced.txt, the instructions of an untraced pair. --counts-only leaves out the host's
-processors and whole loads; --write-baseline stores the counts, with those of the short loads, as the baseline of the test. The images
-must have been built.
+Prints a table, and writes these files into build/bench:
+
+    figures.json          a list of objects with name, value (null: not measured), unit, target (null: none) and ok; without a value also `why`
+    cost-outstanding.svg  instructions of a traced pair (an allocation and the free of the object), by the number of outstanding objects
+    cost-depth.svg        instructions of a traced pair, by the number of recorded frames
+    untraced.txt          the instructions of an untraced pair, listed
+
+--counts-only leaves out the measurements on the host's processors, of whole loads and of sqlite3. --write-baseline writes the counts, and the
+counts of the short loads, to bench/baseline.json, with which tests/guest/counts_test.py compares. Everything that runs must have been built;
+`make bench` builds it.
 """
 import argparse
 import json
@@ -21,8 +26,8 @@ import inserts
 import loads
 
 # Each row: name, description, unit, target (positive: maximum; negative: its absolute value is the
-# minimum), figure of Akaros, best figure of Linux 6.1. The figures of both were measured with the
-# same work.
+# minimum), figure of Akaros, best figure of Linux 6.1. Akaros and Linux did the same work as Stele
+# when they were measured.
 ROWS = [
     ("untraced", "alloc+free, 64-byte cache, never traced", "instructions", 62, "110", "158"),
     ("untraced_flag_tests", "… of which the flag tests", "instructions", 4, "6", "0"),
@@ -83,17 +88,18 @@ ROWS = [
 ]
 
 
-# host_figures() makes at most HOST_TRIES runs, until each benchmark has HOST_RUNS valid ones. A run is
-# valid for a benchmark if the benchmark has HOST_ROUNDS valid rounds in that run. A round is valid if
-# each worker had its processor for at least the fraction HAD_CPU of the elapsed time. A run may take
-# HOST_SECONDS seconds.
+# Limits for host_figures(), which runs pairs_bench until each benchmark has HOST_RUNS valid runs,
+# but at most HOST_TRIES times. A run is valid for a benchmark if at least HOST_ROUNDS of the
+# benchmark's rounds are valid. A round is valid if each worker had its processor for at least the
+# fraction HAD_CPU of the elapsed time. A run may take HOST_SECONDS seconds.
 HOST_TRIES, HOST_RUNS, HOST_ROUNDS, HAD_CPU, HOST_SECONDS = 20, 5, 5, 0.97, 120
-# The benchmarks from which each row of the host is computed.
+# For each row that is measured on the host: the benchmarks of pairs_bench from which it is
+# computed.
 HOST_NEEDS = {"host_untraced": ("untraced",), "host_traced_ratio": ("untraced", "traced"),
               "host_traced_ratio_2": ("untraced", "threads"), "host_control_ratio_2": ("untraced", "processes"),
               "host_share_of_control": ("threads", "processes")}
-# bench/baseline.json has no rows of whole programs, which change with each image, and no rows of the
-# host's processors, which change with the host.
+# Rows that bench/baseline.json does not contain. The rows of the host's processors change with the
+# host. The rows of whole loads and of sqlite3 change with each image.
 NOT_IN_BASELINE = HOST_NEEDS.keys() | set(loads.rows()) | set(inserts.rows())
 
 
@@ -102,8 +108,8 @@ class Failed(Exception):
 
 
 def host_run(program):
-    """Runs `program` once. Returns {benchmark: [(smallest fraction of the elapsed time for which a worker had its processor, nanoseconds for
-    a pair) for each round]}."""
+    """Runs `program` once. Returns {benchmark: [(had_cpu, nanoseconds for a pair), one tuple for each round]}. had_cpu is the fraction of the elapsed
+    time for which the worker had its processor; with two workers, the smaller fraction."""
     try:
         run = subprocess.run([str(program), "--benchmark_format=json", "--benchmark_enable_random_interleaving=true"],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=HOST_SECONDS)
@@ -140,7 +146,7 @@ def host_figures(program):
     except Failed as error:
         failed = str(error)
     nanoseconds = {name: statistics.median(times) for name in needed if (times := [run[name] for run in runs if name in run])}
-    # Compares threads, which share a cache, with processes of the same run, which share nothing.
+    # In each run, compares two threads that share a cache with two processes that share nothing.
     both = [run["processes"] / run["threads"] for run in runs if {"processes", "threads"} <= run.keys()]
     values = {}
     if "untraced" in nanoseconds:
@@ -164,7 +170,7 @@ def host_figures(program):
 
 
 def counted(counts_only):
-    """Counts in guests. Returns ({row: value}, {row: reason why it was not measured})."""
+    """Counts instructions in guests. Returns ({row: value}, {row: reason why it was not measured})."""
     values, reasons = {}, {}
     for measure, rows in ((counts.measure, {row[0] for row in ROWS} - NOT_IN_BASELINE),
                           (loads.measure, set() if counts_only else set(loads.rows())),
@@ -180,7 +186,7 @@ def counted(counts_only):
 
 
 def unmeasured(values, reasons, counts_only):
-    """Returns {row: reason why it has no value}."""
+    """Returns {row: reason} for each row without a value."""
     left_out = NOT_IN_BASELINE if counts_only else ()
     return {row[0]: reasons.get(row[0], "nothing measured it") for row in ROWS if row[0] not in values and row[0] not in left_out}
 
@@ -276,7 +282,7 @@ def main():
         values |= host_values
         reasons |= host_reasons
     reasons = unmeasured(values, reasons, options.counts_only)
-    # A count repeats on any machine, so a missing one is an error; figures of the host may be missing on a busy machine.
+    # A count repeats on any machine, so a missing count is an error. Figures of the host may be missing, because the machine may be busy.
     complete = reasons.keys() <= HOST_NEEDS.keys()
     if options.write_baseline and complete:
         counts.write_baseline({name: value for name, value in values.items() if name not in NOT_IN_BASELINE} | loads.measure_short(build=False))

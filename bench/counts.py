@@ -1,4 +1,4 @@
-"""Measures the instruction counts in guests, and compares them with the baseline.
+"""Counts instructions in guests, and compares the counts with the baseline.
 
 A count repeats exactly, so a test compares each one with its value in bench/baseline.json.
 """
@@ -11,12 +11,13 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASELINE = ROOT / "bench/baseline.json"
 TOLERANCE = 0.02
-# For each row whose tolerance is not TOLERANCE: its tolerance. longest_hook is the maximum of
-# 200,000 hooks, and depends on all allocations since boot, even on the size of the initial archive.
+# For each row whose tolerance is not TOLERANCE: its tolerance. longest_hook is the cost of the
+# dearest of 200,000 calls of hooks. It depends on all allocations since boot, even on the size of
+# the initial archive.
 TOLERANCES = {"longest_hook": 0.15}
 # Rows whose names begin with LOAD_ROWS are the per cent that traces add to a whole load (loads.py).
-# They are so small that their tolerance is in percentage points. Another memory size, another length
-# of the script, or another kernel around the same code changed these rows by 0.1 points.
+# They are so small that their tolerance is in percentage points. These rows changed by 0.1 points
+# when the guest's memory size, the length of the script, or unrelated code of the kernel changed.
 LOAD_ROWS, LOAD_TOLERANCE = "short_load_", 0.3
 # The script prints #bench/rows. Then the program alloctest measures its malloc and free: first
 # untraced, then while memleak traces alloctest.
@@ -28,8 +29,9 @@ until [ -s times ]; do sleep 0.1; done
 memleak -p $(pidof alloctest) > memleak || exit
 wait; cat times
 """
-# For each guest: its number of CPUs, and its script. #bench/remote needs two CPUs and has a separate
-# guest, because the ticks of a second CPU would count in every row of #bench/rows.
+# For each guest: its number of CPUs, and its script. #bench/remote needs two CPUs and has a
+# separate guest, because the timer interrupts of a second CPU would be counted in every row of
+# #bench/rows.
 GUESTS = ((1, SCRIPT), (2, "cat '#bench/remote'"))
 HOT_PATH = ("kmem_cache_alloc", "kmem_cache_free")
 
@@ -48,8 +50,8 @@ def parse(text):
 
 
 def path_of(listing):
-    """Returns the instructions of a function up to its first return: the compiler places the likely
-    path first."""
+    """Returns the instructions of a function up to its first return. These are the likely path,
+    because the compiler places it first."""
     path = []
     for line in listing.splitlines():
         match = re.match(r"\s*[0-9a-f]+:\s+(\S.*)", line)
@@ -62,8 +64,8 @@ def path_of(listing):
 
 
 def flag_tests(path):
-    """Returns the number of instructions in `path` that test the flags of a cache: the only bit
-    tests on memory, and the branches after them."""
+    """Returns the number of instructions in `path` that test the flags of a cache. These are the
+    bit tests on memory, since `path` has no others, and the branch after each test."""
     tests = [place for place, instruction in enumerate(path) if re.match(r"test\w* \$0x[0-9a-f]+,.*\(%r", instruction)]
     if not tests or not all(path[place + 1].startswith("j") for place in tests):
         raise ValueError("the hot path tests the flags in another way than is looked for")

@@ -1,7 +1,7 @@
-"""The cost of inserts in sqlite3, a real program. Each insert is a transaction of its own, in a
-file of #tmp.
+"""Measures the cost of inserts in sqlite3, a real program. Each insert is a separate transaction on
+a database in #tmp.
 
-Measured like whole loads (loads.py), in a guest with the port sqlite3.
+The method is that of whole loads (loads.py), in a guest with the port sqlite3.
 """
 import loads
 
@@ -11,8 +11,8 @@ STATES = ("untraced", "on", "sampled")
 
 
 def script(state, count):
-    """A script that creates the database and the input file, sets the traces to `state`, and then makes `count` autocommitted inserts with
-    one sqlite3."""
+    """Returns a script that creates the database and the input file and sets the traces to `state`. Then one sqlite3 process makes `count`
+    autocommitted inserts."""
     return "\n".join([
         f"sqlite3 {DATABASE} 'create table t (n integer, text)' || exit",
         f"i=0; while [ $i -lt {INSERTS} ]; do echo \"insert into t values ($i, 'the text of row $i');\"; i=$((i+1)); done > /tmp/inserts",

@@ -1,11 +1,14 @@
 /* A plugin of QEMU's TCG that counts the executions of each instruction of the kernel.
  *
- * When the guest ends, the plugin writes to the file of its argument `out=` a line `ADDRESS COUNT`
- * for each executed address of the upper half; the address is hexadecimal, the count decimal. The
- * line with address 0 has the sum over all addresses of the lower half, where programs are. Each
- * instruction of a translated block increments its counter, so instructions that are skipped by an
- * exception inside a block are not counted. Under -icount the sum of all counts equals the time
- * stamp counter. QEMU then executes all CPUs in one thread, so the counters need not be atomic.
+ * The argument `out=FILE` names the output file, which is written when the guest ends. It has a
+ * line `ADDRESS COUNT` for each executed address in the upper half of the address space, where the
+ * kernel is; the address is hexadecimal, the count decimal. The line with address 0 has the sum for
+ * all addresses in the lower half, where programs are.
+ *
+ * Each instruction of a translated block increments a counter when it is executed. So instructions
+ * that are skipped by an exception inside a block are not counted. Under -icount the sum of all
+ * counts equals the time stamp counter. The counters are not atomic: where.py runs its guests under
+ * -icount, and QEMU then executes all CPUs in one thread.
  *
  * The interface is version 1 of QEMU's TCG plugins (docs/devel/tcg-plugins.rst in QEMU's source).
  * Debian packages no header for it.
@@ -38,8 +41,8 @@ void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn* instruc
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int qemu_plugin_version = 1;
 
-/* A hash table with open addressing, by address of the instruction. Translated code has pointers to
- * the counters, so the table cannot grow; it is far larger than the number of a kernel's
+/* A hash table with open addressing, whose key is the address of an instruction. Translated code
+ * has pointers to the counters, so the table cannot grow. It has far more entries than a kernel has
  * instructions. */
 enum { COUNTERS = 1 << 22 };
 static struct counter { uint64_t address, count; } * counters;

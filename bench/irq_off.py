@@ -7,14 +7,14 @@ IRQ_OFF_TRACE (docs/testing.md), as in the variant `irqoff`.
 import re
 
 LIMIT = 20_000  # instructions
-# Limit while every function has a probe, in instructions. Each call in a stretch then adds a hit of
-# about 250 instructions, so a stretch with many calls is long, for example when a CPU returns its
+# Limit while every function has a probe, in instructions. A probe adds about 250 instructions to
+# each call. So interrupts are off for long during many calls, for example while a CPU returns its
 # magazines.
 LIMIT_ALL_PROBED = 120_000
 
-# The script for the guest: each operation, and after it `show` with the operation's name. `show`
-# prints the name and #mem/irqoff, and resets #mem/irqoff. {n}, {ranges} and {times} are the arguments
-# of script().
+# The script for the guest. After each operation it calls `show` with the operation's name. `show`
+# prints the name and #mem/irqoff, and resets #mem/irqoff. {n}, {ranges} and {times} are the
+# arguments of script().
 OPERATIONS = """
 show() {{ echo "== $1"; cat '#mem/irqoff'; echo reset > '#mem/irqoff'; }}
 show boot
@@ -79,8 +79,8 @@ STRETCH = re.compile(r"^(\d+) ticks cpu \d+ (?:pid \d+ \S+|task \S+)\n"
 
 
 def script(records, ranges, times):
-    """Returns the script for the guest. It has `records` live objects at once and a process with `ranges` ranges of memory, and runs its
-    loads `times` times."""
+    """Returns the script for the guest. The script makes `records` live objects at once, and a process with `ranges` ranges of memory. Two of the
+    operations run the pipeline `ls / | cat` `times` times each."""
     return OPERATIONS.format(n=records, ranges=ranges, times=" ".join(map(str, range(times))))
 
 

@@ -1,10 +1,11 @@
 """Whole loads: the cost of a shell's work without traces, and the cost that traces add.
 
-Counted under -icount on one CPU: the instructions of a whole guest until power-off, minus the
-instructions of a guest that runs the same script without the load. So boot, the start of tracing
-and the start of the shell do not count. A guest under -icount executes the same instructions each
-time (docs/testing.md). But any change of the image changes a count: it moves objects in memory, so
-addresses hash differently, and timer ticks interrupt at other instructions.
+The cost is counted in instructions, under -icount on one CPU. It is the number of instructions of a
+whole guest until power-off, minus the number for a guest that runs the same script without the
+load. So boot, the start of tracing and the start of the shell do not count. A guest under -icount
+executes the same instructions each time (docs/testing.md). But any change of the image changes a
+count: objects move in memory, so addresses hash differently, and timer ticks interrupt at other
+instructions.
 """
 import re
 import subprocess
@@ -63,7 +64,7 @@ class Guest:
 
 
 def script(load, state, rounds):
-    """The script of the guest. Without a load, it has only the commands before the load."""
+    """Returns the script for the guest. If `load` is None, the script has only the commands that precede a load."""
     lines = [ROUND, STATES[state]]
     if load:
         lines += [f"i=0; while [ $i -lt {rounds} ]; do {LOADS[load]}; i=$((i+1)); done"]
@@ -71,7 +72,7 @@ def script(load, state, rounds):
 
 
 def instructions(guest, states, rounds):
-    """Returns {(load, state): instructions}, for each load in the dictionary `rounds`, {load: number of rounds}."""
+    """Runs each load of `rounds`, {load: number of rounds}, in each state. Returns {(load, state): instructions}."""
     counted = {}
     for state in states:
         before = guest.run(script(None, state, 0))[1]

@@ -3,17 +3,19 @@
 
     bench/scale.py [--objects N] [--contexts N] [--cpus N] [--processes N] [--records N]
 
-All is counted under -icount, so it repeats exactly. A pair is an allocation and the free of that object, traced.
+All figures are counted under -icount, so they repeat exactly. A pair is an allocation and the free of that object, traced. N is the value of
+the option:
 
-Objects: N are live, all allocated by one CPU. Measures a pair, and compares it with a pair in a nearly empty table.
-Contexts: N exist, each with a separate user stack and object. Measures a record that looks up its context and stacks, and a pair.
-CPUs: N CPUs have a thousand objects each. Measures a pair on the slowest CPU, and counts the records in another CPU's shard.
-Processes: N start and end, with all traces on and `limit 4M`. Counts lost records, and compares trace memory at the end with trace memory
-after the first thousand processes.
-Records: N exist. Measures the longest stretch with interrupts off in all operations of irq_off.py.
+    objects    N objects are live, all allocated by one CPU. Measures a pair, and compares it with a pair in a nearly empty table.
+    contexts   N contexts exist, each with its own user stack and object. Measures a pair whose context and stacks must be looked up, and
+               a pair whose context is cached.
+    cpus       Each of N CPUs has a thousand objects. Measures a pair on the slowest CPU, and counts records in another CPU's shard.
+    processes  N processes start and end, with all traces on and `limit 4M`. Counts lost records, and compares trace memory at the end with
+               trace memory after the first thousand processes.
+    records    N records exist. Measures the longest time with interrupts off in all operations of irq_off.py.
 
 The targets are for ten million objects (in a guest with 900 MB), a million contexts, 64 CPUs, a hundred thousand processes and a million
-records. Prints a table and writes build/bench/scale.json. The image and the kernel `irqoff` must have been built.
+records. Prints a table and writes build/bench/scale.json. The image and the kernel of the variant `irqoff` must have been built.
 """
 import argparse
 import json
@@ -30,15 +32,15 @@ from stele import dump  # noqa: E402  pylint: disable=wrong-import-position
 
 FIRST = 1000  # after this number of processes, trace memory should not grow any more
 LIMIT = "4M"
-PROCESSES_OF_ROUND = 2  # of loads.LOADS["pipeline"]
+PROCESSES_OF_ROUND = 2  # that one round of loads.LOADS["pipeline"] starts
 # Sizes in bytes. OBJECT_BYTES: an object of a benchmark, and the pointer to it. RECORD_BYTES: the
 # object's trace record. TRACE_MEMORY: all other memory of the trace. OTHER_MEMORY: all other memory
 # of the guest.
 OBJECT_BYTES, RECORD_BYTES, TRACE_MEMORY, OTHER_MEMORY = 28, 50, 2 << 20, 128 << 20
-CONTEXT_BYTES = 250  # trace memory for an object whose context and user stack no other object shares
+CONTEXT_BYTES = 250  # trace memory for an object, if its context and user stack are its own
 OBJECTS_OF_CPU = 1000
-# For the script of irq_off.py. IRQ_OFF_BYTES: memory for an object of debug_64 and all its records.
-# RANGES: memory ranges of a process. LOAD_ROUNDS: how often the loads run.
+# For the script of irq_off.py. IRQ_OFF_BYTES: memory in bytes for an object of debug_64 and all its
+# records. RANGES: number of memory ranges of a process. LOAD_ROUNDS: how often the pipelines run.
 IRQ_OFF_BYTES, RANGES, LOAD_ROUNDS = 1400, 20_000, 300
 SECONDS = 7200
 

@@ -3,10 +3,11 @@
 
     bench/where.py [--load NAME] [--state on|stopped|sampled] [--rounds N]
 
-A QEMU plugin (instructions.c) counts the executions of each kernel instruction in four guests: with the load and without it, each traced
-and untraced. Two tables have the sums of the instructions that tracing adds to the load: by source file, where an inlined function counts
-for the file that defines it; and by function, with the number of calls. The output also has the counters of #mem/kmemtrace/ctl. It is
-written to build/bench/where.txt, too. The image and the plugin must have been built.
+A QEMU plugin (instructions.c) counts how often each kernel instruction is executed. Four guests are compared: with the load and without it,
+each traced and untraced. The output has two tables of the instructions that tracing adds to the load, and the counters of
+#mem/kmemtrace/ctl. The first table is by source file; an inlined function counts for the file that defines it. The second table is by
+function, with the number of calls. The output goes to standard output and to build/bench/where.txt. The image and the plugin must have been
+built.
 """
 import argparse
 import bisect
@@ -37,8 +38,8 @@ class Kernel:
         self.addresses, self.names = symbols.addresses, [name for _, name in symbols.functions]
 
     def learn(self, addresses):
-        """Reads the source files of `addresses`. source_lines.places looks up return addresses
-        minus one, so one is added to each."""
+        """Looks up the source files of `addresses`. source_lines.places expects return addresses
+        and subtracts one from each, so one is added here."""
         found = source_lines.places(self.elf, counts.ROOT, [address + 1 for address in addresses])
         self.places = {address - 1: place for address, place in found.items()}
 
@@ -48,7 +49,7 @@ class Kernel:
         return self.names[place], self.addresses[place] == address
 
     def file(self, address):
-        """Returns the file of the innermost function, inlined or not, that is not in a file of HELPERS."""
+        """Returns the source file of the code at `address`. The innermost function that is not in a file of HELPERS decides, inlined or not."""
         files = [place.rpartition(":")[0] for _, place in self.places.get(address, [])]
         return next((file for file in files if not HELPERS.search(file)), files[-1] if files else "?")
 
@@ -73,8 +74,8 @@ def profile(plugin, load, state, rounds):
 
 
 def traced(load, state, rounds):
-    """Returns what the load adds in #mem/kmemtrace/ctl: ({figure of trace memory, or `seen` for the allocations seen: number},
-    {trace: records})."""
+    """Returns what the load adds to the figures of #mem/kmemtrace/ctl, as two dictionaries: {name of a figure: number} and {trace: records}. The
+    names are the figures of trace memory, and `seen`, the number of allocations that all traces have seen."""
     def at_end(what):
         output, _ = loads.Guest(build=False).run(loads.script(what, state, rounds) + f"\ncat {loads.CTL}")
         memory, traces = dump.parse_ctl(output)

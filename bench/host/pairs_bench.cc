@@ -1,18 +1,22 @@
-// The cost of a pair (an allocation and a free) on real processors, with the kernel's own source
-// and a stack of some ten frames. Each worker holds 256 objects; in each pair it frees the oldest
-// one and allocates another.
+// Measures the cost of a pair (an allocation and a free) on real processors, with the kernel's own
+// source and a stack of some ten frames.
 //
-// There are four benchmarks. `untraced` and `traced` have one worker. `threads` has two workers
-// that share a traced cache: threads of this process. `processes` has two workers that share
-// nothing: two processes, each with its own memory core. All workers exist from the beginning and
-// wait for rounds. The two threads run on the same two CPUs as the two processes. Two workers of a
-// benchmark start a round together and do the same number of pairs.
+// A worker is a thread that makes pairs. It holds 256 objects; in each pair it frees the oldest
+// object and allocates another. There are four benchmarks:
+//   untraced   one worker
+//   traced     one worker
+//   threads    two workers that share a traced cache: threads of this process
+//   processes  two workers that share nothing: each is in a process with its own memory core
 //
-// Google Benchmark starts the rounds, each a repetition of a benchmark with one iteration, and
-// prints them. A round's time is the workers' processor time for one pair. On a busy machine a
-// round counts only if each worker had its CPU nearly all the time, because only then did the
-// workers run at the same time: the counter `had_cpu` is the smallest ratio of processor time to
-// elapsed time.
+// In a round, each worker of one benchmark makes kPairs pairs; two workers begin together. All
+// workers exist from the beginning and wait for their rounds. The two threads run on the same two
+// CPUs as the two processes.
+//
+// Google Benchmark starts the rounds and prints their results; to it, a round is a repetition of a
+// benchmark, with one iteration. The time of a round is the processor time for one pair, the mean
+// over the workers. The counter `had_cpu` is processor time divided by elapsed time, the smallest
+// over the workers. On a busy machine a worker may lose its CPU, and then two workers do not run at
+// the same time. So bench.py counts only rounds whose had_cpu is near 1.
 #include <benchmark/benchmark.h>
 #include <sched.h>
 #include <signal.h>
@@ -35,12 +39,13 @@
 
 namespace {
 
-constexpr unsigned kDepth = 8;  // pairs() calls itself this many times, then the allocator
+constexpr unsigned kDepth = 8;  // pairs() calls itself this many times before it makes pairs
 constexpr size_t kHeld = 256;
 // A round takes about half a millisecond, so that on a shared machine most rounds are not
 // preempted.
 constexpr unsigned kPairs = 12'000, kRounds = 200;
 
+// The benchmarks.
 enum Phase : unsigned { kUntraced, kTraced, kTwoThreads, kTwoProcesses, kPhases };
 constexpr const char* kNames[kPhases] = {"untraced", "traced", "threads", "processes"};
 constexpr unsigned kWorkersOf[kPhases] = {1, 1, 2, 2};
@@ -52,7 +57,7 @@ struct Timing {
 // Shared by all workers, of all processes.
 struct Board {
   std::atomic<unsigned> rounds[kPhases];  // for each phase: the number of started rounds
-  // For each phase: sums over all workers of the rounds that they have begun, and have finished.
+  // For each phase: the rounds that workers have begun, and have finished, summed over the workers.
   std::atomic<unsigned> arrived[kPhases], done[kPhases];
   Timing timings[kPhases][2];  // for each phase and worker: the worker's last round
   std::atomic<bool> over;
@@ -105,8 +110,8 @@ void bind(unsigned index) {
   return {used / kPairs, used / elapsed};
 }
 
-// Runs a worker until all benchmarks have ended: a thread (`is_thread`) takes part in the rounds of
-// the first three phases, a process in those of kTwoProcesses.
+// Runs a worker until all benchmarks have ended. If `is_thread`, the worker takes part in the
+// rounds of the first three phases, otherwise in the rounds of kTwoProcesses.
 [[gnu::noinline]] void work(unsigned index, bool is_thread, kmem_cache* untraced,
                             kmem_cache* traced) {
   const StackBegin begin(__builtin_frame_address(0));

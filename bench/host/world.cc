@@ -79,7 +79,8 @@ void world_become_cpu(unsigned id) {
   pthread_attr_destroy(&attributes);
   stack_low = reinterpret_cast<uint64_t>(low);
   stack_high = stack_low + size;
-  // Recent stacks require the alignment of a task's stack.
+  // The top of the stack is aligned as in a kernel task, because RecentStack accepts only such
+  // tops.
   this_thread.kernel_stack =
       reinterpret_cast<uint64_t>(__builtin_frame_address(0)) / kKernelStackSize * kKernelStackSize +
       kKernelStackSize;
@@ -116,7 +117,8 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
 CurrentContext trace_find_context() {
   return {.id = ContextId{1}, .caller = 0};
 }
-// Threads of the host make no system calls to this kernel, so the tracer never asks for a caller.
+// Threads of the host make no system calls to this kernel, so the tracer never asks for the caller
+// of a system call.
 uint64_t trace_walk_caller(TaskHead&, const Cpu&) {
   panic("a thread has no caller");
 }
@@ -140,8 +142,8 @@ bool slab_os_name_taken(const char* name) {
   return arena_name_taken(name) != 0;
 }
 void slab_trace_mourn(kmem_cache*, uint64_t) {}
-// The allocator's range of code is empty, so that the tracer removes no frames: a recorded stack
-// already begins with the allocator's caller.
+// The range of the allocator's code is empty, so that the tracer removes no frames from a stack. A
+// recorded stack already begins with the allocator's caller.
 extern const char allocator_text_start[1] = {0}, allocator_text_end[1] = {0};
 void random_fill(void* buffer, size_t size) {
   __builtin_memset(buffer, 0x5a, size);
@@ -170,7 +172,7 @@ bool Spinlock::held() const {
   return owner_.load(std::memory_order_relaxed) != 0;
 }
 
-// No thread sleeps here, since there are no dumps to wait for.
+// No thread sleeps here: the tracer sleeps only to wait for dumps, and there are none.
 Result<void> WaitQueue::sleep(Spinlock&, bool, Nanoseconds) {
   panic("nobody would end this sleep");
 }
