@@ -1,7 +1,7 @@
 /* The hooks between the allocator and the tracer: the whole interface between the two. C and C++.
  *
- * The comment of each hook names a bit of the flags. slab.c calls slab_trace_alloc() or
- * slab_trace_free() if this bit is set in the CPU's copy of the cache's flags. arena.cc calls
+ * The comment of each alloc and free hook names a bit of the flags. slab.c calls slab_trace_alloc()
+ * or slab_trace_free() if this bit is set in the CPU's copy of the cache's flags. arena.cc calls
  * arena_trace_alloc() or arena_trace_free() if it is set in the arena's flags. Both files test the
  * flags and call the hook in one interrupts-off region. The calls are off the hot path: out of
  * line, and tail calls where possible. Backtraces skip the frames of functions in the linker
