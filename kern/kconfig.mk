@@ -12,7 +12,7 @@ define MAKE_DEFCONFIG
 @$(KCONFIG_ENV) kconfig-conf --defconfig=fragments $(abspath Kconfig) > /dev/null
 endef
 
-# After a change of Kconfig, existing options keep their values and new ones get their defaults; make then reads the file again.
+# When Kconfig has changed, existing options keep their values and new options get their defaults. Then make reads .config again.
 $(DOTCONFIG): $(FRAGMENTS) Kconfig | $(SETUP)
 	$(if $(and $(wildcard $@),$(filter Kconfig,$?),$(if $(filter-out Kconfig,$?),,only)),\
 	  @$(KCONFIG_ENV) kconfig-conf --olddefconfig $(abspath Kconfig) > /dev/null && touch $(abspath $@),\

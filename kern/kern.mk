@@ -12,9 +12,10 @@ KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kern
   -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-stack-protector \
   $(KERN_ENTRY_NOP) -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
   -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src
-# The sanitizers (docs/testing.md). Without RTTI there is no `vptr`. The sources of KASAN_EXEMPT access memory that is forbidden for all
-# others, or keep values in registers from one statement to the next (store/recent_stacks.h), which a check in between would change: they
-# are not instrumented, and their copies are not checked. -O1 saves a third of the compiler's time, which the checks would add.
+# The sanitizers (docs/testing.md). Without RTTI there is no `vptr` check. The sources in KASAN_EXEMPT are not instrumented, and their
+# memcpy, memmove and memset are not checked. Some of them access memory that is forbidden for all others. Others keep values in registers
+# from one statement to the next (store/recent_stacks.h), and the call of a check would change these registers. -O1 saves a third of the
+# compiler's time; the checks would add about as much.
 KERN_FLAGS += $(if $(CONFIG_UBSAN),-fsanitize=undefined -fno-sanitize=vptr) $(if $(CONFIG_UBSAN)$(CONFIG_KASAN),-O1)
 KERN_KASAN := $(if $(CONFIG_KASAN),-fsanitize=kernel-address -fno-sanitize-address-use-after-scope --param asan-stack=0 \
   --param asan-globals=0 --param asan-instrumentation-with-call-threshold=0)
@@ -35,14 +36,15 @@ KERN_SRC := $(sort $(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_
   $(if $(CONFIG_KERNEL_BENCH),kern/bench/*.c kern/bench/*.cc)))
 KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC))
 
-# The implementation of system calls (sched/coverage.h), without code that runs in exceptions and in hits of probes.
+# The sources to compile for coverage (sched/coverage.h): the implementation of system calls, but no code that runs in exceptions or when a
+# probe is hit.
 KERN_COVERED := $(filter-out kern/src/proc/user_probe_hit.cc,$(filter kern/src/proc/% kern/src/ns/% kern/drivers/dev/% \
   kern/src/trace/command.cc kern/src/trace/control.cc kern/src/trace/dump/% kern/src/probe/probe_command.cc \
   kern/src/probe/probe_session.cc kern/src/probe/probe_functions.cc,$(KERN_SRC)))
 kern_coverage = $(if $(CONFIG_COVERAGE),$(if $(filter $<,$(KERN_COVERED)),-fsanitize-coverage=trace-pc))
 
-# The fast path of a tracer's hook has no frame: it calls nothing, and jumps to the slow paths. The recorded stack begins with the frame
-# of the hook's caller.
+# These flags give the fast path of the tracer's hooks no frame: a fast path calls nothing, and jumps to the slow paths. The recorded stack
+# then begins with the frame of the hook's caller.
 kern_frames = $(if $(filter $<,kern/src/trace/hooks.cc),-foptimize-sibling-calls -momit-leaf-frame-pointer)
 
 # Sources are compiled again when flags change; the kernel is linked again when a source is added or removed.
@@ -61,7 +63,7 @@ $(BUILD)/%.c.o: %.c $(AUTOCONF_H) $(KERN_STAMP)
 	@echo "  CC    $<"
 	@$(KERN_CC) $(KERN_CFLAGS) $(call KERN_KASAN_OF,$<) -MMD -MP -c $< -o $@
 	$(KASAN_EXEMPT_OBJECT)
-# gcc finds prelude.h.gch beside prelude.h, and uses prelude.h for sources with other flags.
+# gcc uses prelude.h.gch, which lies beside prelude.h. For a source with other flags gcc ignores it and compiles prelude.h.
 KERN_PRELUDE := $(BUILD)/kern/lib/prelude.h
 $(KERN_PRELUDE): $(AUTOCONF_H) kern/lib/prelude.h
 	@mkdir -p $(@D)
@@ -95,7 +97,7 @@ $(KERNEL): $(KERN_OBJ) $(BUILD)/ksyms.o kern/kernel.ld $(KSYMS)
 	@$(KERN_CXX) $(KERN_LDFLAGS) $(filter %.o,$^) -o $@
 	@$(PYTHON) $(KSYMS) --compare $(BUILD)/stele.pass1 $@
 
-# For clangd and `make lint`: one entry for each source, with those of the flags above that clang supports.
+# For clangd and `make lint`: one entry for each source. It has the flags above, except for flags that clang does not support.
 $(BASE)/compile_commands.json: $(KERN_STAMP) $(KERN_SOURCES) tools/compile_commands.py kern/kern.mk
 	@$(PYTHON) tools/compile_commands.py '$(KERN_CC) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CFLAGS))' \
 	  '$(KERN_CXX) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CXXFLAGS)) -include $(AUTOCONF_H)' $(KERN_SRC) > $@

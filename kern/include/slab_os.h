@@ -1,7 +1,7 @@
 /* Everything that slab.c needs from its environment. C and C++.
  *
- * The kernel's implementation is kern/src/slab_os.cc and inline below; the host tests have another
- * one (tests/host/cpus/slab_os_host.h), in which signals act as interrupts.
+ * The kernel implements these functions in kern/src/slab_os.cc and inline below. The host tests
+ * have their own implementation (tests/host/cpus/slab_os_host.h); there, signals act as interrupts.
  */
 #pragma once
 
@@ -26,9 +26,9 @@ struct arena;
 #define SLAB_OS_CHECK_CALLS 0
 #endif
 
-/* Caches and arenas test flags for tracing, checking and fault injection. With
- * CONFIG_SLAB_NO_FLAG_TESTS they do not: there is neither tracing nor checking nor fault injection,
- * and all caches are KMC_NOTRACE. */
+/* Caches and arenas test flags for tracing, checking and fault injection. CONFIG_SLAB_NO_FLAG_TESTS
+ * removes these tests: there is then no tracing, no checking and no fault injection, and all caches
+ * are KMC_NOTRACE. */
 #ifdef CONFIG_SLAB_NO_FLAG_TESTS
 #define SLAB_OS_FLAG_TESTS 0
 #else
@@ -42,8 +42,8 @@ struct arena;
 
 #define SLAB_OS_MAX_CPUS CONFIG_MAX_CPUS
 
-/* A lock that is taken with interrupts already off, by a cleanup guard in slab_impl.h. Storage for
- * a Spinlock (spinlock.h). */
+/* Storage for a Spinlock (spinlock.h). LOCK_GUARD (slab_impl.h) turns interrupts off before it
+ * takes the lock. */
 struct slab_os_lock {
   uint32_t words[2];
 };
@@ -65,14 +65,14 @@ static inline IRQ_OFF_INLINE void slab_os_irq_restore(uint64_t flags) {
   if (__builtin_expect((flags & (1 << 9)) != 0, 1)) __asm__ volatile("sti" ::: "memory");
 #endif
 }
-/* Adds `change` to a counter with one writer at a time: the CPU that owns the counter, with
- * interrupts off, or the holder of the lock that guards the counter. Other CPUs may read the
- * counter at the same time with __atomic_load_n(…, __ATOMIC_ACQUIRE); they then see everything that
- * the writer did before the change. One instruction without a lock prefix. */
+/* Adds `change` to a counter. The counter has one writer at a time: the CPU that owns it, which has
+ * interrupts off, or the holder of the lock that guards it. Other CPUs may read the counter at the
+ * same time with __atomic_load_n(…, __ATOMIC_ACQUIRE); they then see everything that the writer did
+ * before the change. Compiles to one instruction without a lock prefix. */
 static inline void slab_os_count(uint64_t* counter, int64_t change) {
   __asm__("addq %1, %0" : "+m"(*counter) : "er"(change));
 }
-/* This CPU's number, 0..SLAB_OS_MAX_CPUS-1. Interrupts off. */
+/* Returns this CPU's number, 0..SLAB_OS_MAX_CPUS-1. The caller has interrupts off. */
 static inline size_t slab_os_cpu(void) {
   size_t id; /* as wide as an array index, so the compiler need not extend it */
   __asm__ volatile("movl %%gs:32, %k0" : "=r"(id));
@@ -87,32 +87,36 @@ void slab_os_lock_acquire(struct slab_os_lock* lock);
 bool slab_os_lock_try(struct slab_os_lock* lock);
 void slab_os_lock_release(struct slab_os_lock* lock);
 
-/* True if the caller may sleep: interrupts are on, no lock is held, and the CPU handles no
- * interrupt and can be preempted. True before there are tasks. */
+/* True if the caller may sleep: it holds no lock, does not run in an interrupt handler, has
+ * interrupts on, and can be preempted. The last two conditions do not apply before there are tasks,
+ * nor in an idle task, which runs the start-up code of its CPU. */
 bool slab_os_may_sleep(void);
 
-/* Returns a constant bound: every CPU's number is below it, also that of a CPU that comes online
+/* Returns a constant that is greater than the number of every CPU, including CPUs that come online
  * later. */
 unsigned slab_os_cpu_count(void);
-/* Calls function(argument) on every online CPU with interrupts off; returns when all have returned.
- * Interrupts on, no lock held. */
+/* Calls function(argument) on every online CPU, with interrupts off on that CPU. Returns when all
+ * calls have returned. The caller has interrupts on and holds no lock. */
 void slab_os_on_each_cpu(void (*function)(void*), void* argument);
 
-/* The default source of slabs, and the source for the allocator's own caches. The metadata source
- * never allocates from a cache. */
+/* slab_os_page_source() returns the arena from which caches get slabs by default.
+ * slab_os_metadata_source() returns the arena for the slabs of the allocator's own caches; this
+ * arena never allocates from a cache. */
 struct arena* slab_os_page_source(void);
 struct arena* slab_os_metadata_source(void);
 
-/* `size` bytes (a multiple of the source's quantum), aligned to that quantum, from the source
- * arena; NULL when out of memory. `flags` are KM_*. */
+/* Allocates `size` bytes, a multiple of the quantum of the arena `source`, aligned to that quantum.
+ * NULL when out of memory. `flags` are KM_*. */
 void* slab_os_pages_alloc(struct arena* source, size_t size, int flags);
 void slab_os_pages_free(struct arena* source, void* pages, size_t size);
-/* Sets the slab of each page of a page-backed slab; NULL clears it. */
+/* Stores `slab` in the descriptor of each page in the `size` bytes at `pages`; NULL clears the
+ * descriptors. Called only for slabs that are memory (caches without KMC_NOTOUCH). */
 void slab_os_pages_set_slab(void* pages, size_t size, void* slab);
-/* The slab set for the page that holds `object`; NULL if there is none. */
+/* Returns the slab stored in the descriptor of the page that holds `object`; NULL if there is
+ * none. */
 void* slab_os_page_slab(const void* object);
 
-/* True if a cache made under this name shall be checked from the beginning. */
+/* True if a new cache with this name is to be checked from its creation on. */
 bool slab_os_check_new_cache(const char* name);
 
 /* Place, time and task of an operation. All zero: the operation has not happened. */
@@ -121,7 +125,7 @@ struct slab_os_place {
   uint64_t time; /* milliseconds since boot */
   uint32_t pid;  /* 0: not a process */
   uint16_t cpu;
-  uint8_t interrupt; /* not 0: `name` is the name of an interrupt; 0: of a task */
+  uint8_t interrupt; /* 0: `name` is the name of a task; otherwise of an interrupt */
   uint8_t depth;     /* number of frames */
   char name[SLAB_OS_PLACE_NAME];
   uint32_t frames[SLAB_OS_PLACE_FRAMES]; /* return addresses, as offsets from the kernel's base */
@@ -133,7 +137,8 @@ void slab_os_note_place(struct slab_os_place* place, const void* frame);
  * zero. Each line begins with `prefix`. */
 void slab_os_log_place(const char* prefix, const char* what, const struct slab_os_place* place);
 
-/* True if an arena or a kind of references has the name. The lock of the list of caches is held. */
+/* True if an arena or a class of references (RefClass in core/ref.h) has the name. The caller holds
+ * the lock of the list of caches. */
 bool slab_os_name_taken(const char* name);
 
 /* Writes one line to the log. */

@@ -1,9 +1,10 @@
-/* A walk over the objects of all caches with the state of each, and a description of any address
- * in a slab. C and C++.
+/* Two services for code that examines all memory while nothing changes (reach/reach.h): a walk over
+ * all caches, which reports each object and its state, and the description of any address in a
+ * slab. C and C++.
  *
- * For walks over all memory while nothing changes (reach/reach.h): all other CPUs are stopped where
- * their interrupts were on, and this CPU's interrupts are off. The locks of caches are held with
- * interrupts off only, so nobody holds one. The walk takes no lock and no reference. */
+ * All other CPUs are stopped at places where their interrupts were on, and this CPU's interrupts
+ * are off. Locks of caches are held with interrupts off only, so no CPU holds one. The functions
+ * take no lock and no reference. */
 #pragma once
 
 #include "slab.h"
@@ -12,20 +13,21 @@
 extern "C" {
 #endif
 
-/* Returns the cache after `cache` in order of creation, zombies included. `cache` NULL: returns the
- * first cache; after the last returns NULL. */
+/* Returns the cache after `cache` in order of creation; NULL after the last. With `cache` NULL
+ * returns the first cache. Includes zombies: destroyed caches that still have live objects or
+ * references. */
 struct kmem_cache* kmem_walk_next(struct kmem_cache* cache);
 
 /* The owner of a cache's objects. */
 enum kmem_walk_kind {
   KMEM_WALK_CALLERS, /* the cache's callers */
-  /* A quantum cache: direct callers of the arena, or owners of spans. */
+  /* The arena's direct callers, or caches and arenas that import spans: a quantum cache. */
   KMEM_WALK_QUANTA,
   /* The allocator. A magazine or slab in transit between two lists may hold the only pointers to
    * its objects, so the words of such a magazine or slab are followed. */
   KMEM_WALK_MAGAZINES,
   KMEM_WALK_SLABS,
-  KMEM_WALK_OWN, /* the allocator; objects that need not be followed */
+  KMEM_WALK_OWN, /* the allocator; the words of these objects need not be followed */
 };
 enum kmem_walk_kind kmem_walk_kind_of(const struct kmem_cache* cache);
 
@@ -52,12 +54,13 @@ struct kmem_walk {
   /* Called for each object that is not live, after the call for its slab. `cpu` is valid for
    * KMEM_WALK_FREE_IN_MAGAZINE. */
   void (*not_live)(struct kmem_walk* walk, void* object, enum kmem_walk_state state, unsigned cpu);
-  /* Called for each magazine that a CPU or the depot has, and each slab structure in a list of its
-   * cache. `object` belongs to a KMEM_WALK_MAGAZINES or KMEM_WALK_SLABS cache, and is not in
-   * transit. The words of `object` point to objects of other owners and must not be followed. */
+  /* Called for each magazine that a CPU or the depot has, and for each slab structure in a list of
+   * its cache. These objects of KMEM_WALK_MAGAZINES and KMEM_WALK_SLABS caches are not in transit.
+   * Their words point to objects of other owners, and must not be followed. */
   void (*in_place)(struct kmem_walk* walk, void* object);
 };
-/* Time is proportional to the number of slabs and free objects. */
+/* Calls the functions of `walk` for the slabs and objects of the cache. Time is proportional to the
+ * number of slabs and free objects. */
 void kmem_walk_cache(struct kmem_cache* cache, struct kmem_walk* walk);
 
 /* ---- Describing an address in a slab (src/slab_locate.c). */
@@ -91,7 +94,7 @@ struct kmem_located {
   const void* structure; /* the slab's structure */
   const void* pages;     /* where the slab begins */
   size_t stride;
-  uint32_t out, count; /* numbers of the slab's objects: handed out, and all */
+  uint32_t out, count; /* objects of the slab that are handed out; all objects of the slab */
   bool checked;
   enum kmem_located_part part;
   /* The following fields are set if `part` is KMEM_LOCATED_OBJECT. */
@@ -99,19 +102,20 @@ struct kmem_located {
   enum kmem_located_state state;
   unsigned cpu; /* for IN_LOADED and IN_PREVIOUS: the CPU with the magazine */
 };
-/* Finds the slab that contains an address, which may be any number. kmem_locate() finds only slabs
- * of page-backed caches, through the page; kmem_locate_of() searches the slabs of `cache`. False if
- * there is no such slab. Time is proportional to the free objects of the cache, for
- * kmem_locate_of() also to its slabs. All rules of a walk apply (see the head of this file). */
+/* Finds the slab that contains `address`, which may be any number. kmem_locate() uses the page
+ * descriptor of the address, so it finds only slabs that are memory (caches without KMC_NOTOUCH).
+ * kmem_locate_of() searches the slabs of `cache`. False if there is no such slab. The time is
+ * proportional to the number of the cache's free objects, in kmem_locate_of() to the number of
+ * slabs plus free objects. All rules of a walk apply (see the head of this file). */
 bool kmem_locate(const void* address, struct kmem_located* located);
 bool kmem_locate_of(struct kmem_cache* cache, const void* address, struct kmem_located* located);
 /* Gets the audit of an object in a checked slab. */
 void kmem_locate_audit(const struct kmem_located* located, struct kmem_located_audit* audit);
-/* `object` is a live object of `cache`. If that is the cache of slab structures,
- * kmem_locate_structure() describes the slab with this structure and leaves `part` and the fields
- * after it unchanged. If it is the cache of bufctls, kmem_locate_bufctl() returns in `structure`
- * the structure of the bufctl's slab. False for another cache, and for a structure that no slab
- * uses. */
+/* `object` must be a live object of `cache`. If `cache` is the cache of slab structures,
+ * kmem_locate_structure() describes the slab whose structure is `object`, and leaves `part` and the
+ * fields after it unchanged. If `cache` is the cache of bufctls, kmem_locate_bufctl() sets
+ * `structure` to the structure of the slab to which the bufctl belongs. Both return false for any
+ * other cache; kmem_locate_structure() also if no slab uses the structure. */
 bool kmem_locate_structure(const struct kmem_cache* cache, const void* object,
                            struct kmem_located* located);
 bool kmem_locate_bufctl(const struct kmem_cache* cache, const void* object, const void** structure);

@@ -1,5 +1,5 @@
-// Numbers as text, written in place: for output with hundreds of thousands of numbers, at a
-// fraction of the cost of format().
+// Writes numbers as text directly into a buffer. These functions cost a fraction of format(), for
+// output with hundreds of thousands of numbers.
 #pragma once
 
 #include <bit>
@@ -10,8 +10,8 @@
 
 #include "lib/string.h"
 
-// Each function writes at `to`, where there must be room, without a NUL, and returns the end of the
-// text. Any context.
+// Each function writes at `to`, without a NUL, and returns the end of the text. The caller ensures
+// that there is room. Any context.
 
 inline char* put_text(char* to, std::string_view text) {
   memcpy(to, text.data(), text.size());

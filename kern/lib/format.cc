@@ -83,7 +83,7 @@ int width_or_precision(const char*& p, ArgumentList& arguments) {
   return va_arg(arguments.list, int);
 }
 
-// Leaves `p` at the letter of the conversion.
+// Reads flags, width, precision and size of a conversion. Leaves `p` at the conversion's letter.
 Conversion read_conversion(const char*& p, ArgumentList& arguments) {
   Conversion c;
   for (; *p == '-' || *p == '+' || *p == '0'; p++) {
@@ -121,8 +121,8 @@ void put_unsigned(Writer& out, const Conversion& c, char letter, ArgumentList& a
   put_number(out, c, value, base, letter == 'X', "");
 }
 
-// `p` is at the letter. At a lone % at the end of the pattern, `p` is at the NUL and is moved back
-// by one.
+// Formats one conversion; `p` is at its letter. A lone % at the end of the pattern has no letter:
+// `p` is then at the NUL and is moved back by one, so that the caller's loop finds the NUL.
 void put_conversion(Writer& out, const Conversion& c, const char*& p, ArgumentList& arguments) {
   switch (*p) {
     case 'd':

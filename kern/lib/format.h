@@ -9,8 +9,9 @@ extern "C" {
 #include <stddef.h>
 #endif
 
-// As in C: d i u o x X p c s %, with flags 0 - +, width, precision (also *), and l ll z t j h hh.
-// Writes at most `size` bytes including the NUL; returns the length of the whole text.
+// The supported conversions, as in C, are d i u o x X p c s %, with the flags 0 - +, a width, a
+// precision (either may be *), and the sizes l ll z t j h hh. Writes at most `size` bytes including
+// the NUL; returns the length of the whole text.
 int format(char* buffer, size_t size, const char* pattern, ...)
     __attribute__((format(printf, 3, 4)));
 int vformat(char* buffer, size_t size, const char* pattern, va_list arguments)

@@ -66,7 +66,7 @@ class List {
   using Iterator = IteratorOf<T>;
   Iterator begin() { return Iterator(head().next); }
   Iterator end() { return Iterator(&head()); }
-  // A list that was never used has no links yet.
+  // The const version cannot set up the links of a list that was never used.
   IteratorOf<const T> begin() const {
     return IteratorOf<const T>(head_.next ? head_.next : end_node());
   }

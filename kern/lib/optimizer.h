@@ -1,12 +1,11 @@
-// Hides values and objects from the optimiser. No helper emits an instruction.
+// Hides values and objects from the optimiser. These helpers emit no instruction.
 //
-// In the tracer's hooks each instruction counts (docs/speed.md). When a hook uses a helper, a
-// comment names the rows of `make bench` that get worse without the helper; a helper that improves
-// no row is not used there.
+// In the tracer's hooks each instruction counts (docs/speed.md). A hook uses a helper only where
+// that improves a row of `make bench`; a comment there names the rows.
 #pragma once
 
-// From here on the compiler knows nothing of the value: it reuses no result that it computed from
-// the value before, and it computes nothing from the value before this point.
+// From here on the compiler knows nothing about the value. It does not reuse results that it
+// computed from the value earlier, and it does not compute anything from the value in advance.
 template <typename T>
 [[gnu::always_inline]] inline void hide_value(T& value) {
   asm("" : "+r"(value));
@@ -26,8 +25,8 @@ template <typename T>
   asm volatile("" ::"r"(value) : "memory");
 }
 
-// Keeps the compiler from making the calling function empty, and its last call a jump, so that a
-// backtrace shows the function's frame.
+// Keeps the compiler from treating the calling function as empty, and from turning its last call
+// into a jump. A backtrace would show no frame of the function in these cases.
 [[gnu::always_inline]] inline void keep_frame() {
   asm volatile("");
 }

@@ -1,4 +1,5 @@
-// User input, quoted for an error string.
+// User input in a form that an error string can contain: unprintable characters become `?`, and a
+// long text is cut.
 #pragma once
 
 #include <cstddef>

@@ -9,8 +9,9 @@
 
 #include "abi/errno.h"
 
-// Headers of the C++ library define the C library's macros of the same names. Including <errno.h>
-// first and undefining the macros here keeps the names free in later includes.
+// Headers of the C++ library include <errno.h>, which defines macros with the names of Errno's
+// enumerators. This file includes <errno.h> first and undefines the macros. Later includes then do
+// not define them again.
 #include <errno.h>
 #undef EPERM
 #undef ENOENT

@@ -1,5 +1,5 @@
-// For inline assembly that accesses memory: checks the access with KernelAddressSanitizer, as the
-// compiler does for its own loads and stores.
+// Checks for KernelAddressSanitizer around inline assembly that accesses memory. The compiler makes
+// such checks only for its own loads and stores.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Memory and string functions. Copies use `rep movs` with eight bytes in each iteration, because an
-// emulator's instruction count counts iterations.
+// emulator that counts instructions counts each iteration as one.
 #include "lib/string.h"
 
 #include <cstdint>
@@ -72,7 +72,7 @@ int memcmp(const void* a, const void* b, size_t n) {
   auto* x = static_cast<const unsigned char*>(a);
   auto* y = static_cast<const unsigned char*>(b);
   size_t i = 0;
-  // Compares words until one differs: the compared memory is usually equal.
+  // Compares whole words until two differ. This is fast for equal memory, the usual case.
   for (; i + sizeof(uint64_t) <= n; i += sizeof(uint64_t)) {
     uint64_t v, w;
     __builtin_memcpy(&v, x + i, sizeof(v));
@@ -110,7 +110,8 @@ int strncmp(const char* a, const char* b, size_t n) {
   return 0;
 }
 
-// Called by the C++ library; not declared in the header, since <cstring> declares overloads of it.
+// The C++ library calls this function. The header does not declare it, because <cstring> declares
+// overloads of memchr.
 extern "C" void* memchr(const void* memory, int byte, size_t n) {
   auto* p = static_cast<const unsigned char*>(memory);
   for (size_t i = 0; i < n; i++) {

@@ -26,13 +26,13 @@ inline bool parse_number(std::string_view text, uint64_t low, uint64_t high, uin
   for (const char c : text) {
     if (c < '0' || c > '9') return false;
     value = value * 10 + static_cast<uint64_t>(c - '0');
-    if (value > high) return false;  // prevents overflow, too: `high` is far below 2^64
+    if (value > high) return false;  // also prevents an overflow, because `high` is far below 2^64
   }
   *number = value;
   return value >= low;
 }
 
-// Parses a number of bytes from `low` to `high`, with K, M or G after the digits or without a unit;
+// Parses a number of bytes: digits, then K, M, G or nothing. The result lies from `low` to `high`;
 // false for anything else.
 inline bool parse_bytes(std::string_view text, uint64_t low, uint64_t high, uint64_t* bytes) {
   const char last = text.empty() ? '\0' : text.back();

@@ -1,19 +1,21 @@
 // Arenas, after Bonwick & Adams, "Magazines and Vmem" (USENIX 2001).
 //
 // An arena hands out intervals (segments) of integers: memory, virtual addresses, ids. It consists
-// of spans, each added explicitly or imported from a source arena. Each span and each segment has a
-// boundary tag. The tags of an arena are in one list: each span's tag, followed by the tags of its
-// segments by address. So the tags next to a segment's tag are those of its neighbours.
+// of spans. A span is added explicitly, or imported from a source arena. Each span and each segment
+// has a boundary tag. One list has all tags of an arena: each span's tag is followed by the tags of
+// the span's segments, in order of address. So the tags next to a segment's tag are those of its
+// neighbours.
 //
-// - Free segments are also on the free list of their size's power of two: list n holds sizes of 2^n
-//   to 2^(n+1)-1 quanta. A bitmap has a bit for each list that is not empty.
+// - Free segments are also on free lists by size: list n holds sizes of 2^n to 2^(n+1)-1 quanta. A
+//   bitmap has a bit for each list that is not empty.
 // - Allocated segments are also in a hash by address, which grows with their number.
 //
-// Allocation is by instant fit: the bitmap gives, in constant time, a list whose segments are all
-// large enough, and its first segment is taken. If there is no such list, the next smaller list is
-// searched. The rest of the segment goes back to the free lists. Other policies, and constraints on
-// the address, are in arena_xalloc.cc. A freed segment is merged with its free neighbours; an
-// imported span that is all free goes back to the source.
+// Allocation is by instant fit: the bitmap gives, in constant time, a list on which all segments
+// are large enough, and the first segment of this list is taken. If there is no such list, the next
+// smaller list is searched for a segment that is large enough. The part of the segment that is not
+// needed goes back to a free list. Other policies, and constraints on the address, are in
+// arena_xalloc.cc. A freed segment is merged with its free neighbours. An imported span that has
+// become one free segment goes back to the source.
 //
 // An arena can also forward each request to its source and only count what its users hold
 // (arena_pass_on). The tracer's arena does, because the tracer's hooks must be short.
@@ -23,13 +25,15 @@
 //
 // Boundary tags come from one pool. An operation takes all tags that it may need before it takes
 // the arena's lock, and returns the unused tags afterwards. The pool grows by pages from
-// base_arena's own free segments. Taking such a page may need a tag itself: the pool keeps kReserve
-// tags for this, one for each CPU. One is enough, because a CPU fills the pool with interrupts off.
+// base_arena's own free segments. Taking such a page may need a tag itself. For this the pool keeps
+// a reserve of one tag for each CPU (kReserve). One tag per CPU is enough, because a CPU keeps
+// interrupts off while it fills the pool, and so does not start to fill the pool twice.
 //
 // Locks: an arena's lock is not held during calls to its source, its caches or the tag pool. So it
-// is not held while a span is imported or returned; an imported span is added and used under one
-// hold. An operation holds the lock for constant time, except for the search of the next smaller
-// list and for walking one or two chains of the hash (linear_hash.h).
+// is not held while a span is imported or returned. An imported span is added, and the allocation
+// is taken from it, without releasing the lock in between. An operation holds the lock for constant
+// time, with three exceptions: the search of the next smaller list, the searches of
+// arena_xalloc.cc, and walking one or two chains of the hash (linear_hash.h).
 #include <array>
 #include <bit>
 #include <utility>
@@ -69,9 +73,9 @@ bool give_hash_memory(struct arena& arena, void* memory, size_t bytes) {
   return memory && linear_hash_give(&arena.hash, memory, bytes);
 }
 
-// Gives the hash the memory that it asks for; false if it asks for none, or when out of memory.
-// hash_growing stops a nested call: memory for base_arena's hash comes from base_arena, and an
-// allocation from base_arena calls grow_hash.
+// Gives the hash the memory that it asks for. False if it asks for no memory, or when out of
+// memory. Memory for the hash of base_arena comes from base_arena itself, and this allocation calls
+// grow_hash again; hash_growing makes the nested call return.
 bool grow_hash(struct arena& arena) {
   if (linear_hash_wanted(&arena.hash) == 0) return false;  // only a hint: read without the lock
   size_t bytes;
@@ -92,7 +96,7 @@ void* take_hash_memory(struct arena& arena, size_t* bytes) {
   return linear_hash_take(&arena.hash, bytes);
 }
 
-// Returns memory that the hash does not need any more to base_arena.
+// Gives back to base_arena the memory that the hash does not need any more.
 void shrink_hash(struct arena& arena) {
   size_t bytes;
   while (void* const memory = take_hash_memory(arena, &bytes))
@@ -125,8 +129,9 @@ uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& t
   return base;
 }
 
-// Count an allocation or a free in an arena that forwards requests to its source. An allocation is
-// counted after the import, a free before the export.
+// count_passed() and count_returned() count an allocation and a free in an arena that forwards
+// requests to its source. An allocation is counted after the import, a free before the export, so
+// that the counts never include memory that belongs to the source.
 void count_passed(struct arena& arena, size_t size) {
   Guard guard(arena.lock());
   arena.total_bytes = arena.imported_bytes = arena.allocated_bytes += size;
@@ -163,9 +168,9 @@ uintptr_t try_segment(struct arena& arena, size_t size, const Constraints* const
                      : try_unconstrained(arena, size, flags);
 }
 
-// Makes the caches of one quantum, two quanta, … A slab holds at least three objects of the largest
-// cache. A slab is larger than any request that quantum caches serve, so its memory never comes
-// from a quantum cache. False when out of memory.
+// Makes the caches of one quantum, two quanta, … False when out of memory. A slab holds at least
+// three objects of the largest cache. So a slab is larger than quantum_cache_max, and the memory
+// for a slab never comes from a quantum cache.
 bool make_quantum_caches(struct arena& arena, size_t quantum_cache_max) {
   const size_t slab_size = std::bit_ceil(3 * quantum_cache_max);
   for (size_t i = 0; i < quantum_cache_max >> arena.quantum_shift; i++) {
@@ -258,8 +263,8 @@ void arena_impl::note_cached(const struct arena& arena, const void* address, siz
 }
 #endif
 
-// True if the allocation is to fail. Never in the tracer's own arena: the tracer calls kmem_inject
-// itself.
+// Asks fault injection whether the allocation is to fail. False for the tracer's own arena, because
+// the tracer calls kmem_inject itself.
 [[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT static bool ask_to_fail(struct arena& arena,
                                                                     size_t size, int flags) {
   if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_inject(KMEM_INJECT_ARENA, &arena, size, flags))
@@ -329,11 +334,11 @@ void arena_impl::check_sleep(const struct arena& arena, int flags) {
 ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size,
                                                       const Constraints* constraints, int flags) {
   check_sleep(arena, flags);
-  // The hash may have become too small at the last allocation. It grows at the start of this
-  // allocation, so that arena_prepare() can do this work in advance.
+  // The last allocation may have made the hash too small. The hash grows at the start of an
+  // allocation, not at the end, so that arena_prepare() can do this work in advance.
   grow_hash(arena);
-  // try_segment gets no KM_SLEEP, so that the source does not reap as well: if each nested
-  // allocation reaped, one failure would reap many times.
+  // try_segment gets no KM_SLEEP. Otherwise each source would reap, too, and one failure would reap
+  // many times.
   uintptr_t address = try_segment(arena, size, constraints, flags & ~KM_SLEEP);
   for (int extent = KMEM_REAP_SURPLUS;
        address == 0 && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {

@@ -23,7 +23,7 @@ struct Segment {
   size_t size;
   SegmentKind kind;
   Segment *prev, *next;            // neighbours by address in the arena
-  Segment *list_prev, *list_next;  // in a free list; hash chain and tag pool use list_next only
+  Segment *list_prev, *list_next;  // of a free list; the hash and the tag pool use only list_next
 
   bool is_span() const { return kind == SegmentKind::kSpan || kind == SegmentKind::kImportedSpan; }
 };
@@ -51,7 +51,7 @@ struct arena {
 
   // Accessed atomically.
   uint32_t flags;   // set by the tracer
-  uint32_t zombie;  // 1 once the arena is destroyed: nobody begins to read its quantum caches
+  uint32_t zombie;  // 1 once the arena is destroyed; its quantum caches must not be used then
   uint32_t
       lookers;  // number of CPUs that are reading its quantum caches; arena_destroy waits for 0
   trace_table* trace;
@@ -71,17 +71,17 @@ struct arena {
   arena_impl::Segment* first;  // head of the list of tags
   std::array<arena_impl::Segment*, arena_impl::kFreeLists> free_lists;
   uint64_t free_bitmap;
-  // For each start address of an allocated segment: its tag. linear_hash_wanted is also called
-  // without the lock.
+  // Finds the tag of an allocated segment by its start address. linear_hash_wanted is also called
+  // without the lock, as a hint.
   struct linear_hash hash;
   bool hash_growing;  // a CPU is about to give memory to the hash
   uint64_t total_bytes, allocated_bytes, imported_bytes;
   uint64_t allocations, frees, live, tags;
   std::array<uint64_t, arena_impl::kFreeLists> free_segments;
   uint64_t failures;
-  // For next fit. rotor: the address where the last next-fit allocation ended. rotor_tag: the next
-  // search starts at this tag. Its segment lies in the rotor's span and begins at the rotor or
-  // before it. With nullptr the search starts at the arena's first tag.
+  // For next fit. `rotor` is the address where the last next-fit allocation ended. The next search
+  // starts at the tag `rotor_tag`: the segment of this tag lies in the rotor's span, and begins at
+  // the rotor or below. If rotor_tag is nullptr, the search starts at the arena's first tag.
   uintptr_t rotor;
   arena_impl::Segment* rotor_tag;
 };
@@ -94,15 +94,16 @@ inline bool is_cached(const struct arena& arena, size_t size) {
 inline kmem_cache* quantum_cache(const struct arena& arena, size_t size) {
   return arena.quantum_caches[(size >> arena.quantum_shift) - 1];
 }
-// Notes that a caller gets (`out`) or frees an object of a quantum cache; panics if this is
-// invalid. Needs CONFIG_SLAB_CHECK_CALLS; without it, an invalid free is found later, when the
+// Notes that an object of a quantum cache is handed out (`out` true) or freed. Panics if the cache
+// has no such object, if the object is handed out twice, or if it is freed while it is free. Called
+// only with CONFIG_SLAB_CHECK_CALLS. Without this option, an invalid free is found later, when the
 // magazine with the object is emptied.
 void note_cached(const struct arena& arena, const void* address, size_t size, bool out);
 // Panics if `flags` has KM_SLEEP and the caller may not sleep.
 void check_sleep(const struct arena& arena, int flags);
 
-// arena_flags() & flag, as one test on memory. For an atomic load the compiler would use a
-// register.
+// True if the flag is set. The same as arena_flags() & flag, but compiled to one test instruction
+// on memory; for an atomic load the compiler would use a register.
 [[gnu::always_inline]] inline bool has_flag(const struct arena& arena, uint32_t flag) {
   bool has;
   asm("testl %2, %1" : "=@ccnz"(has) : "m"(arena.flags), "i"(flag));
@@ -143,9 +144,9 @@ class Tags {
   Segment* tags_ = nullptr;
 };
 
-// Fills the pool with a page of tags if one of the next few operations would have to do so; true if
-// it has filled the pool. The caller holds neither base_arena's lock nor the pool's. Any context
-// but NMI.
+// Fills the pool with a page of tags if it is so low that one of the next few operations would have
+// to fill it. Returns true if it has filled the pool. The caller holds neither base_arena's lock
+// nor the pool's. Any context but NMI.
 bool fill_tags_early();
 // Adds the first tags to the pool. Once, at boot.
 void tags_init();
@@ -167,7 +168,8 @@ Segment* find_free(const struct arena& arena, size_t size);
 Segment* split_free(struct arena& arena, Segment& segment, size_t offset, Tags& tags);
 // Makes the first `size` bytes of a free segment an allocated segment.
 void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tags);
-// Adds a span with one free segment, and returns this segment. The newest span comes first.
+// Adds a span with one free segment, and returns this segment. The span's tags go to the front of
+// the arena's list of tags.
 Segment* enter_span(struct arena& arena, uintptr_t base, size_t size, SegmentKind kind, Tags& tags);
 
 // A span that the caller exports to the source; none if `size` is 0.
@@ -175,8 +177,8 @@ struct Returned {
   uintptr_t start = 0;
   size_t size = 0;
 };
-// Frees an allocated segment and merges it with its free neighbours. If the whole of an imported
-// span is free then, removes the span from the arena and returns it.
+// Frees an allocated segment and merges it with its free neighbours. If this leaves an imported
+// span entirely free, removes the span from the arena and returns the span.
 Returned release_segment(struct arena& arena, Segment* segment, Tags& tags);
 
 // Removes a tag from the arena's list of tags.
@@ -189,8 +191,8 @@ Segment* hash_remove(struct arena& arena, uintptr_t start);
 
 // Appends the arena to the list, with one reference. False if another arena has the name.
 bool enlist(struct arena& arena, const char* name);
-// Appends the arena to the list, with one reference, under a unique name: NAME, or NAME.2 and so on
-// if an arena or a cache has the name.
+// Appends the arena to the list, with one reference, under a unique name. This is `name`; if an
+// arena or a cache has that name already, it is NAME.2, NAME.3 and so on.
 void enlist_uniquely(struct arena& arena, const char* name);
 // Makes a complete arena visible to arena_next and arena_find.
 void announce(struct arena& arena);
@@ -209,8 +211,8 @@ void check(const struct arena& arena, const Constraints& wanted, int flags);
 // Allocates from the arena's free segments, or from a span imported from the source; 0 when there
 // is no memory. Does not reap.
 uintptr_t try_constrained(struct arena& arena, const Constraints& constraints, int flags);
-// Allocates whole quanta; retries after reaping if it may sleep, and counts failures (arena.cc).
-// If `constraints` is nullptr, uses instant fit.
+// Allocates whole quanta (arena.cc). With KM_SLEEP, reaps memory and tries again if there is none.
+// Counts failures. With `constraints` nullptr, uses instant fit.
 uintptr_t allocate_segment(struct arena& arena, size_t size, const Constraints* constraints,
                            int flags);
 

@@ -1,5 +1,5 @@
-// The list of arenas: names, and references to arenas (arena.h). When its last reference is
-// dropped, an arena leaves the list and is freed.
+// The list of arenas: names, and references to arenas (arena.h). An arena leaves the list, and is
+// freed, when its last reference is dropped.
 //
 // Lock: list_lock. No other lock is taken while it is held.
 #include "arena_impl.h"
@@ -64,16 +64,16 @@ void arena_impl::announce(struct arena& arena) {
   arena.announced = true;
 }
 
-// The arena first enters the list of arenas, then searches the list of caches for the name. A new
-// cache takes the lock of the list of caches, searches the list of arenas, and enters the list of
-// caches before it releases the lock. So of two concurrent creations with the same name at
-// least one sees the other.
+// A name must be unique among arenas and caches. A new arena first enters the list of arenas, then
+// searches the list of caches for its name. A new cache holds the lock of the list of caches while
+// it searches the list of arenas and then enters the list of caches. So if an arena and a cache
+// with the same name are created at the same time, at least one of them finds the other.
 void arena_impl::enlist_uniquely(struct arena& arena, const char* name) {
   constexpr size_t kLongestNumber = 6;
   char candidate[ARENA_NAME_MAX];
   format(candidate, sizeof(candidate), "%s", name);
   for (unsigned number = 2;; number++) {
-    // #mem/kmemtrace/ctl is the control file.
+    // No arena may be called "ctl", because #mem/kmemtrace/ctl is the control file.
     if (strcmp(candidate, "ctl") != 0 && enlist(arena, candidate)) {
       if (!cache_has_name(candidate)) return;
       delist(arena);

@@ -1,5 +1,6 @@
-// Statistics of an arena: all its segments, and the memory that direct callers hold. Caches and
-// other arenas that import spans are not direct callers.
+// Statistics of an arena: all its segments, and the memory that direct callers hold. A direct
+// caller allocates for itself; caches and other arenas, which import spans to divide them, are not
+// direct callers.
 #include "arena_impl.h"
 #include "core/spinlock.h"
 #include "linear_hash.h"
@@ -17,10 +18,10 @@ uint64_t difference(uint64_t all, uint64_t part) {
   return all > part ? all - part : 0;
 }
 
-// Reads a quantum cache's statistics. False if the cache does not exist, or does not exist any
-// more: arena_destroy destroys quantum caches, while references may keep the arena's structure.
-// arena_destroy first waits until no CPU reads a quantum cache; a reader keeps interrupts off, so
-// that this wait is short.
+// Reads a quantum cache's statistics. False if there is no such cache, or if arena_destroy has
+// begun to destroy the caches. References keep the arena's structure in memory after that.
+// arena_destroy first waits until no CPU reads a quantum cache. A reader keeps interrupts off, so
+// this wait is short.
 bool look_at_quantum_cache(struct arena& arena, kmem_cache* cache, struct kmem_cache_stats* stats) {
   InterruptsOff off;  // bound: one cache's statistics, which sum one entry for each CPU
   __atomic_fetch_add(&arena.lookers, 1, __ATOMIC_SEQ_CST);
@@ -30,7 +31,8 @@ bool look_at_quantum_cache(struct arena& arena, kmem_cache* cache, struct kmem_c
   return looks;
 }
 
-// Direct callers hold all segments and all objects of quantum caches, except those that are spans.
+// Direct callers hold what is left of the arena's segments and of the objects of its quantum caches
+// after spans are subtracted. Slabs of the quantum caches are spans, too.
 void direct_stats(struct arena& arena, struct arena_stats& stats) {
   const uint64_t span_frees = count_of(arena.span_frees),
                  span_allocations = count_of(arena.span_allocations);

@@ -35,15 +35,16 @@ class TagPool {
     }
     return tags;
   }
-  // Takes a tag, from the reserve if no other tag is left. The caller keeps interrupts off until it
-  // has filled the pool.
+  // Takes a tag; if no other tag is left, takes one of the reserve. The caller keeps interrupts off
+  // until it has filled the pool.
   Segment* take_reserved() {
     Guard guard(lock_);
     ASSERT(free_count_ > 0);
     return pop();
   }
 
-  // True if one of the next few operations will have to fill the pool. A hint, without the lock.
+  // True if one of the next few operations will have to fill the pool. Only a hint, because it
+  // reads without the lock.
   bool low() const { return __atomic_load_n(&free_count_, __ATOMIC_RELAXED) < kReserve + kSoon; }
 
   static constexpr size_t kReserve = kMaxCpus;
@@ -71,7 +72,7 @@ class TagPool {
 
   Spinlock lock_{LockRank::kArenaTags};
   Segment* free_ GUARDED_BY(lock_) = nullptr;
-  size_t free_count_ = 0;  // changes under the lock
+  size_t free_count_ = 0;  // written under the lock, also read without it
 };
 
 constinit TagPool tag_pool;

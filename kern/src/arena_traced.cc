@@ -1,9 +1,10 @@
 // Allocation and free in traced arenas, through their quantum caches.
 //
-// Fast path: the CPU's magazine has an object, or room for one. Object and record are then handled
-// in one interrupts-off region, which the hook ends; this costs little more than an untraced
-// allocation. All other cases go through arena.cc, in two interrupts-off regions. The quantum cache
-// itself is never traced or checked, and gets no injected failures (KMC_NOTRACE, KMC_QCACHE).
+// Fast path: for an allocation the CPU's magazine has an object, for a free it has room. The object
+// and its trace record are then handled in one interrupts-off region, which the hook ends. This
+// costs little more than an untraced allocation. All other cases go through arena.cc, in two
+// interrupts-off regions. The quantum cache itself has the flags KMC_NOTRACE and KMC_QCACHE: it is
+// never traced or checked, and gets no injected failures.
 #include "arena_impl.h"
 #include "slab_impl.h"
 #include "slab_os.h"
@@ -13,7 +14,7 @@ namespace {
 
 // True if the fast path exists.
 #ifdef CONFIG_KASAN
-constexpr bool kAtHand = false;  // with KASAN, slab_magazine.c takes any object of the magazine
+constexpr bool kAtHand = false;  // KASAN delays reuse: slab_magazine.c chooses the object
 #else
 constexpr bool kAtHand = true;
 #endif

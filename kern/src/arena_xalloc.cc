@@ -2,26 +2,25 @@
 // Bonwick & Adams (2001).
 //
 // All policies use lowest_fit, which computes the lowest address within an interval that meets the
-// constraints. Align and nocross are powers of two; the larger of them is the period. The valid
-// addresses include all addresses that have a certain residue modulo the period. So an interval
-// that is longer than the request by the period contains a valid address regardless of where the
-// interval starts. This determines the free lists on which every segment is large enough (instant
-// fit), and the size of an import.
+// constraints. `align` and `nocross` are powers of two; the larger of them is the period. If an
+// address meets alignment, phase and nocross, then so do all addresses that differ from it by a
+// multiple of the period. So an interval that is longer than the request by the period contains a
+// valid address, wherever the interval starts. Instant fit uses this length to choose a free list
+// on which every segment is large enough. An import uses it for the size of the span.
 //
 // The policies differ in the order in which they try free segments:
-// - Instant fit: the first segment of a list on which all segments are large enough. If there is
-//   none, each segment of the list for the requested size, then of the lists above it.
-// - Best fit: the list for the requested size, then the lists above it; of the first list with a
-//   fit, the smallest segment that fits.
-// - Next fit: in the order of the tags, from the end of the last next-fit allocation (the rotor) to
-// the last tag,
-//   then from the first span on.
+// - Instant fit takes the first segment of a list on which all segments are large enough. If there
+//   is none, it tries each segment of the list for the requested size, then of the lists above.
+// - Best fit starts at the list for the requested size and goes up to the first list that has a
+//   segment that fits. It takes the smallest such segment of this list.
+// - Next fit tries the segments in the order of their tags. It starts where the last next-fit
+//   allocation ended (the rotor), goes on to the last tag, and continues from the first tag.
 //
-// The rotor is an address. rotor_tag is the tag of a segment in the same span that begins at this
-// address or before it. A split keeps the old tag for the front part. When a merge removes
-// rotor_tag, unlink() stores the tag before it. So rotor_tag stays valid. A search first walks from
-// rotor_tag to the rotor. When the span is returned to its source, the rotor moves to the next
-// span.
+// The rotor is an address. rotor_tag is the tag of a segment in the rotor's span that begins at the
+// rotor or below. rotor_tag stays valid when segments change: a split keeps the old tag for the
+// front part, and when a merge removes rotor_tag, unlink() replaces it by the preceding tag. A
+// search first walks from rotor_tag to the segment that contains the rotor. When the span is
+// returned to its source, the rotor moves to the start of the next span.
 #include <algorithm>
 #include <bit>
 
@@ -32,7 +31,8 @@
 namespace arena_impl {
 namespace {
 
-// Two tags for an imported span and its segment, two for the rests before and after the allocation.
+// Two tags for an imported span and its segment, and two for the free segments that remain before
+// and after the allocation.
 constexpr size_t kTagsForOperation = 4;
 
 // Addresses that meet alignment, phase and nocross repeat after this many bytes.
@@ -53,8 +53,9 @@ uintptr_t lowest_fit(const Constraints& wanted, uintptr_t first, uintptr_t last)
   uintptr_t address = low + ((wanted.phase - low) & (wanted.align - 1));
   if (address < low) return 0;
   if (wanted.nocross && (address & (wanted.nocross - 1)) > wanted.nocross - wanted.size) {
-    // Here nocross is larger than align. Otherwise an allocation at any address with the phase
-    // would cross a multiple of nocross, and possible() would have returned false.
+    // Here nocross is larger than align. Otherwise all addresses with this phase would have the
+    // same residue modulo nocross. At each of them the allocation would cross a multiple of
+    // nocross, and possible() would have returned false.
     const uintptr_t boundary = align_up(address, wanted.nocross);
     address = boundary + wanted.phase;
     if (address < low) return 0;

@@ -1,25 +1,27 @@
 // KernelAddressSanitizer (Serebryany et al., "AddressSanitizer: A Fast Address Sanity Checker",
-// USENIX ATC 2012). Before each load and store, compiled code calls a function of this file
-// (-fsanitize=kernel-address, out of line), which checks that the access is allowed.
+// USENIX ATC 2012). The compiler (-fsanitize=kernel-address) makes code call a function of this
+// file before each load and store. The function checks that the access is allowed.
 //
-// Shadow. One byte describes eight bytes of the direct map, so the shadow, made at boot, is an
-// eighth of memory. 0: all eight bytes are allowed; n from 1 to 7: the first n bytes are; 0x81 and
-// above: none, and the value is the reason (enum kasan_why). Accesses outside of the direct map
-// (stacks, the image's data, user space, devices) and before kasan_init() are not checked.
+// Shadow. One byte of shadow describes eight bytes of the direct map. So the shadow, which is made
+// at boot, takes an eighth of memory. The value 0 means that all eight bytes are allowed; a value n
+// from 1 to 7 means that the first n bytes are allowed. From 0x81 on no byte is allowed, and the
+// value is the reason (enum kasan_why). Accesses outside of the direct map (stacks, the image's
+// data, user space, devices) and accesses before kasan_init() are not checked.
 //
-// Marking. Callers get and free objects above the magazines. There an allocation allows the
-// requested bytes, and a free forbids the object (slab_magazine.c), so that objects in magazines
-// and the unrequested rest of an object are forbidden. A new slab is forbidden as a whole
-// (slab_layer.c, slab_check.c). The bytes between its objects stay forbidden. Memory from arenas is
-// allowed and forbidden by arena.cc. Arena memory that has never been allocated and freed is
-// allowed.
+// Marking. slab_magazine.c marks an object when a caller gets or frees it: an allocation allows the
+// requested bytes, and a free forbids the whole object. So objects in magazines are forbidden. The
+// bytes of an allocated object beyond the requested bytes are forbidden, too. A new slab is
+// forbidden as a whole (slab_layer.c, slab_check.c), so the bytes between its objects stay
+// forbidden. arena.cc allows and forbids memory from arenas. Arena memory that has never been
+// allocated and freed is allowed.
 //
-// A use after free is found only until the object is allocated again. So a kernel with CONFIG_KASAN
-// takes any object from a magazine, not the one that was freed last.
+// A use after free is found only until the object is allocated again. To delay the reuse, a kernel
+// with CONFIG_KASAN takes any object from a magazine, instead of the object that was freed last.
 //
-// The allocator, which has links and structures in forbidden memory, and code that walks stacks are
-// exempt (kern.mk, KASAN_EXEMPT). The memory functions of lib/string.cc and the copies from and to
-// user memory are not instrumented; they call the checks of this file explicitly (lib/sanitize.h).
+// Two kinds of code are exempt (kern.mk, KASAN_EXEMPT): the allocator, because its links and
+// structures lie in forbidden memory, and code that walks stacks. The memory functions of
+// lib/string.cc and the copies from and to user memory are not instrumented either; they call the
+// checks of this file explicitly (lib/sanitize.h).
 #ifdef CONFIG_KASAN
 
 #include "kasan.h"
@@ -151,8 +153,8 @@ bool kasan_may_free(const void* address) {
   return false;
 }
 
-// The compiler's instrumentation calls these functions. They cannot be probed, because the handler
-// of a probe is instrumented and calls them, too.
+// The compiler's instrumentation calls these functions. They cannot be probed: the handler of a
+// probe is instrumented, so it would call the probed function again.
 #define CHECK(name, size, what)                                                \
   extern "C" NOT_PROBED void __asan_##name##size##_noabort(uint64_t address) { \
     check(address, size, what, __builtin_return_address(0));                   \

@@ -1,9 +1,9 @@
-// Memory of any size. The cache of the smallest sufficient size class serves a request of up to
-// 8192 bytes; one of two tables gives the class. For requests of 49 to 2048 bytes, classes between
-// the powers of two keep the waste under a quarter of the class, usually under an eighth. A larger
-// request takes whole pages from the page arena; the descriptor of the first page holds the number
-// of pages. kfree reads the page descriptor: if it names a slab, the memory is an object of the
-// slab's cache.
+// Memory of any size. A request of up to 8192 bytes is served by the cache of the smallest size
+// class that is large enough; one of two tables gives this class. Up to 2048 bytes there are
+// classes between the powers of two, so that a request of 49 to 2048 bytes wastes less than a
+// quarter of the class's size, and usually less than an eighth. A larger request takes whole pages
+// from the page arena; the descriptor of the first page holds the number of pages. kfree reads the
+// page descriptor: if it names a slab, the memory is an object of the slab's cache.
 #include "kmalloc.h"
 
 #include <array>
@@ -25,7 +25,8 @@ constexpr std::array<uint16_t, 27> kClasses = {16,  32,   48,   64,   80,   96, 
 constexpr size_t kFineStep = 16, kFineMax = 1024;
 constexpr size_t kCoarseStep = 256, kCoarseMax = 8192;
 
-// A table of classes: [n] is the index in kClasses for sizes of (n-1)*kStep+1 to n*kStep bytes.
+// Makes a table of size classes. Its entry n is the index in kClasses for sizes of (n-1)*kStep+1 to
+// n*kStep bytes.
 template <size_t kStep, size_t kMax>
 constexpr auto make_class_table() {
   std::array<uint8_t, kMax / kStep + 1> table{};

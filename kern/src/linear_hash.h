@@ -2,22 +2,23 @@
  * Hashing: A New Tool for File and Table Addressing" (VLDB 1980), kept in memory as in Larson,
  * "Dynamic Hash Tables" (CACM 1988).
  *
- * Each item has one word that links it into a chain and another that is its unique key. With b
- * buckets, 2^n < b <= 2^(n+1), the low n+1 bits of an item's hash select its bucket, or the low n
- * bits if that bucket does not exist. So adding a bucket takes items from one existing bucket (a
- * split), and removing a bucket gives its items to one remaining bucket (a merge). No other item
- * moves.
+ * Each item has one word that links it into a chain, and another that is its unique key. Let b be
+ * the number of buckets, with 2^n < b <= 2^(n+1). The low n+1 bits of an item's hash select its
+ * bucket. If there is no bucket with this number, the low n bits select it. So adding a bucket
+ * takes items from one existing bucket (a split), and removing a bucket gives its items to one
+ * remaining bucket (a merge). No other item moves.
  *
- * On average a bucket has at most two items, and at least one while there are more than
- * LINEAR_HASH_FIRST buckets. To keep these limits, an insertion splits at most one bucket and a
- * removal merges at most one. So each operation touches at most two chains of two items on average,
- * regardless of the size of the hash.
+ * On average a bucket has at most two items. While there are more than LINEAR_HASH_FIRST buckets,
+ * it also has at least one item on average. To keep these limits, an insertion splits at most one
+ * bucket and a removal merges at most one. So an operation touches at most two chains of two items
+ * on average, regardless of the size of the hash.
  *
- * Buckets lie in segments, each as large as all segments before it together. Segments do not move.
- * The hash allocates nothing: its owner provides the memory of a segment when linear_hash_wanted
- * asks for it, and takes it back when linear_hash_spare says so. So the hash can be used under a
- * lock and in any context. While it has no memory for more buckets, the chains get longer; once it
- * has memory again, each insertion splits one bucket until the hash has caught up.
+ * Buckets lie in segments. After the first, each segment is as large as all segments before it
+ * together. Segments do not move. The hash allocates nothing: its owner provides the memory of a
+ * segment when linear_hash_wanted asks for memory, and takes the memory back when linear_hash_spare
+ * returns true. So the hash can be used under a lock and in any context. While the hash has no
+ * memory for more buckets, the chains get longer. Once it has memory again, each insertion splits
+ * one bucket until the hash has caught up.
  *
  * linear_hash_wanted and linear_hash_spare may be called without the owner's lock as a hint; all
  * other functions are called with the lock held.
@@ -71,8 +72,8 @@ static inline unsigned linear_hash_bit_width(uint64_t number) {
   return number ? 64 - (unsigned)__builtin_clzll(number) : 0;
 }
 
-/* Segment 0 is a page of buckets. Its first LINEAR_HASH_FIRST buckets stay unused, because
- * hash->first has them. */
+/* Segment 0 is a page of buckets. Its first LINEAR_HASH_FIRST entries stay unused, because these
+ * buckets are in hash->first. */
 static inline unsigned linear_hash_segment(uint64_t bucket) {
   return linear_hash_bit_width(bucket / LINEAR_HASH_PAGE);
 }
@@ -89,7 +90,8 @@ static inline void** linear_hash_place(struct linear_hash* hash, uint64_t bucket
   return &hash->segments[segment][bucket - linear_hash_segment_start(segment)];
 }
 
-/* The high bits of the product are mixed best; the byte swap moves them to the low end. */
+/* The high bits of the product depend on the most bits of the key. The byte swap moves these bits
+ * to the low end, because the low bits select the bucket. */
 static inline uint64_t linear_hash_bucket(const struct linear_hash* hash, uintptr_t key) {
   const uint64_t mixed = __builtin_bswap64((uint64_t)key * 0x9e3779b97f4a7c15);
   const uint64_t mask = ((uint64_t)1 << linear_hash_bit_width(hash->buckets - 1)) - 1;
@@ -144,7 +146,7 @@ static inline void linear_hash_insert(struct linear_hash* hash, void* item) {
   if (hash->items > 2 * hash->buckets && hash->buckets < hash->capacity) linear_hash_split(hash);
 }
 
-/* Removes and returns the item; NULL if there is none. */
+/* Removes and returns the item with this key; NULL if there is none. */
 static inline void* linear_hash_remove(struct linear_hash* hash, uintptr_t key) {
   void** place = linear_hash_place(hash, linear_hash_bucket(hash, key));
   while (*place && linear_hash_key(hash, *place) != key) place = linear_hash_link(hash, *place);
@@ -187,8 +189,8 @@ static inline size_t linear_hash_bytes(const struct linear_hash* hash) {
   return capacity > LINEAR_HASH_FIRST ? capacity * sizeof(void*) : 0;
 }
 
-/* Adds `memory`, with any content, of the size that linear_hash_wanted returned. False if the hash
- * does not ask for it any more. */
+/* Adds `memory` to the hash. Its size is what linear_hash_wanted returned; its content does not
+ * matter. False if the hash no longer wants memory of this size. */
 static inline bool linear_hash_give(struct linear_hash* hash, void* memory, size_t bytes) {
   if (linear_hash_wanted(hash) != bytes) return false;
   const unsigned segment = linear_hash_segment(hash->capacity);

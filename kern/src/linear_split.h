@@ -1,10 +1,10 @@
-// The split of a bucket, for the trace table and the table of stack counts. These grow as
-// linear_hash.h does, but hash and link their items in another way.
+// The split of a bucket, for the trace table and the table of stack counts. Both tables use linear
+// hashing, as linear_hash.h does, but they hash and link their items differently.
 #pragma once
 
-// Moves the items of the chain `from` for which moves(item) is true to the empty chain `to`.
-// next_of(item) returns the item after `item`; link(item, next) sets it. Inlined, since allocator
-// hooks call this function.
+// Moves items from the chain `from` to the empty chain `to`: all items for which moves(item) is
+// true. next_of(item) returns the item after `item`; link(item, next) sets it. Inlined, because
+// allocator hooks call this function.
 template <typename Item, typename Moves, typename NextOf, typename Link>
 [[gnu::always_inline]] inline void linear_split(Item*& from, Item*& to, Moves moves, NextOf next_of,
                                                 Link link) {

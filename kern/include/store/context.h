@@ -1,5 +1,5 @@
-// Contexts: the process, kernel task or interrupt that allocates, or calls a probed function. The
-// table is src/store/context_table.h.
+// A context is the process, kernel task or interrupt on whose behalf code allocates memory or calls
+// a probed function. The table of contexts is src/store/context_table.h.
 //
 // A context has a 32-bit id; 0 means "not recorded". An id is made on first use and cached in the
 // task. Contexts exist only while something is traced, so that an untraced system does not collect
@@ -24,8 +24,9 @@ struct TraceProgram {
   std::string_view path;
   std::span<const uint8_t> build_id;  // build id from the ELF note; empty if there is none
 };
-// Returns the program of a task. The task is the current one and has a process; the result is valid
-// while the task exists. Called with interrupts off, in any context but NMI; takes no lock.
+// A function that returns the program of a task. It is called with interrupts off, in any context
+// but NMI, and takes no lock. The task is the current one and has a process. The result is valid
+// while the task exists.
 using ProgramProvider = TraceProgram (*)(const TaskHead& task);
 void trace_register_program_provider(ProgramProvider provider);
 // Called at exec: the task runs another program from now on, and has no user stack until it has

@@ -1,7 +1,7 @@
 // Reads the boot loader's structures: PVH (xen/include/public/arch-x86/hvm/start_info.h) or
-// Multiboot2 (specification 2.0, section 3.6). Both are copied into one BootInfo before anything is
-// allocated, because the boot loader's structures lie in memory that counts as free. Early memory
-// comes from the end of the largest usable range below 4 GiB.
+// Multiboot2 (specification 2.0, section 3.6). Their contents are copied into one BootInfo before
+// anything is allocated, because the structures lie in memory that the memory map reports as free.
+// Early memory comes from the end of the largest usable range below 4 GiB.
 #include "core/boot.h"
 
 #include "arch/x86_64/paging.h"
@@ -13,7 +13,7 @@ extern "C" const char image_end[];
 namespace {
 
 constexpr size_t kMaxRanges = 32;
-// Memory below this is not used: it has firmware data and the start-up code of other CPUs.
+// Memory below 1 MiB is not used: it contains firmware data and the start-up code of other CPUs.
 constexpr uint64_t kLowMemoryEnd = 1 << 20;
 constexpr uint64_t kFourGiB = uint64_t{1} << 32;
 constexpr uint32_t kUsable = 1, kAcpiReclaimable = 3, kAcpiPersistent = 4;

@@ -27,7 +27,7 @@ void print_registers(const TrapFrame& f) {
 }
 
 // Prints a line of a backtrace. `return_address` is the return address of a call, or the address of
-// an interrupted instruction plus one.
+// an interrupted instruction plus one: the symbol is looked up one byte before it.
 void print_frame(uint64_t return_address) {
   char text[200];
   symbol_format(text, sizeof(text), return_address);

@@ -11,19 +11,19 @@
 namespace {
 
 // The state of one CPU. Only this CPU uses it, with interrupts off. Functions that irq_off_begin
-// and irq_off_end call are not probed, because a probe's hit turns interrupts off and on itself;
-// tools/stele/ksyms.py checks that they are not.
+// and irq_off_end call must not be probed, because a hit of a probe itself turns interrupts off and
+// on. tools/stele/ksyms.py checks that these functions have no probes.
 struct alignas(64) State {
   uint64_t since;     // time stamp counter when interrupts were turned off; 0: interrupts are on
   uint64_t off;       // code address that turned interrupts off
-  uint64_t shortest;  // ticks of the shortest entry of `table`; only longer stretches enter
+  uint64_t shortest;  // ticks of the shortest entry of `table`; a stretch must be longer to enter
   IrqOffStretch table[kIrqOffPlaces];  // the longest stretches so far; unused entries have 0 ticks
 };
 constinit State states[kMaxCpus] = {};
 
-// Collects the return addresses on this CPU's stack, from the frame at `frame` on. The current
-// task's stack is in use: code that runs on an NMI stack does not turn interrupts on. frames.h is
-// not used: its walk can be probed, and a probe's hit runs this function.
+// Collects the return addresses on this CPU's stack, from the frame at `frame` on. This stack is
+// always the current task's, because code on an NMI stack does not turn interrupts on. frames.h is
+// not used: its walk can be probed, and a hit of a probe calls this function.
 NOT_PROBED [[gnu::always_inline]] inline uint32_t walk(uint64_t frame, uint64_t* callers) {
   const uint64_t top = this_cpu().kernel_stack;
   uint64_t low = reinterpret_cast<uint64_t>(__builtin_frame_address(0));

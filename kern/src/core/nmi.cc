@@ -1,17 +1,20 @@
-// After an external NMI every CPU prints its state on the console, followed by the largest users of
-// memory; then the system goes on, if it can. Such an NMI comes from the emulator (the monitor's
-// command `nmi`), or from scripts/guest at its time limit. An NMI arrives even where interrupts are
-// off and locks are held, so the report shows every hang except that of a CPU in an NMI handler.
+// After an external NMI every CPU prints its state on the console. Then one CPU prints the largest
+// users of memory, and the system continues, if it can. The NMI comes from the emulator (the
+// monitor's command `nmi`), or from scripts/guest when its time limit has passed. An NMI is
+// delivered even while interrupts are off and locks are held. So the report shows every hang,
+// except that of a CPU in an NMI handler.
 //
-// The first CPU that gets an NMI leads: it sends NMIs to the others, since the machine may have
-// interrupted only one. The CPUs print one after the other, and each stays in its handler until the
-// leader is done, so that the reports registered with panic.h can read all data without locks. If
-// the machine has interrupted all CPUs, a CPU gets a second NMI after the report and ignores it.
+// The first CPU that gets an NMI leads. It sends NMIs to the others, because the external NMI may
+// have reached only one CPU. The CPUs print one after the other. Each CPU stays in its handler
+// until the leader is done. So nothing changes while the leader calls the reports that are
+// registered with panic.h, and the reports can read all data without locks. If the external NMI
+// reached all CPUs, each other CPU gets a second NMI after the report and ignores it.
 //
-// An NMI may interrupt any code: the handler waits for no lock (uart.cc handles NMIs), allocates
-// nothing and causes no fault. Any function may have a probe's breakpoint where it returns. The
-// breakpoint's handler must not return with iretq, which would unblock NMIs while the NMI stack is
-// in use; so while an NMI is handled, entry.S returns from a breakpoint without iretq.
+// An NMI may interrupt any code. So the handler allocates nothing, causes no fault and waits for no
+// lock: in an NMI uart.cc writes without waiting. But any function that the handler calls may have
+// a probe's breakpoint at its return. The handler of a breakpoint must not return with iretq,
+// because iretq would unblock NMIs while the NMI stack is in use. So entry.S returns from a
+// breakpoint without iretq while an NMI is handled.
 #include "core/nmi.h"
 
 #include <atomic>
@@ -33,7 +36,7 @@ constexpr Nanoseconds kPatience{3'000'000'000};  // time for the next CPU to pri
 constexpr Nanoseconds kLate{1'000'000'000};      // NMIs within this time after a report are ignored
 
 constinit std::atomic<CpuId> leader{kNobody};
-constinit std::atomic<uint64_t> awaited{0};  // one bit for each CPU that has not printed its state
+constinit std::atomic<uint64_t> awaited{0};  // one bit for each CPU still to print its state
 constinit std::atomic<bool> printing{false};
 constinit Backtrace backtrace = {};  // used by the CPU that is printing
 constinit std::atomic<uint64_t> late_until{0};

@@ -1,5 +1,5 @@
-// Panic: prints the message, the interrupted registers, the backtrace through the last traps on
-// this stack, the locks held, and the registered reports. All other CPUs are stopped. Allocates
+// Panic: stops all other CPUs. Then prints the message, the interrupted registers, the backtrace
+// (through up to four traps on this stack), the locks held, and the registered reports. Allocates
 // nothing, waits for no lock.
 #include "core/panic.h"
 

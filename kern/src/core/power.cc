@@ -9,8 +9,9 @@ void power_off(ExitCode code) {
   asm volatile("cli");
   uart_drain();
   if (code == ExitCode::kPanic) {
-    // QEMU's pvpanic, which may stop the guest for a dump; ignored elsewhere. The guest stops at
-    // cpu_relax(); without this call, QEMU's translator would run the next out8() before the stop.
+    // QEMU's pvpanic device, which may stop the guest for a dump; other machines ignore the write.
+    // The guest stops at cpu_relax(). Without cpu_relax(), QEMU's translator would run the next
+    // out8() before the stop.
     out8(0x505, 1);
     cpu_relax();
   }

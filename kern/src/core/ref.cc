@@ -38,7 +38,8 @@ RefTotals ref_totals(RefKind kind) {
   RefTotals totals = {};
   for (const CpuId id : all_cpus()) {
     const RefCounts& counts = cpu(id).refs[static_cast<unsigned>(kind)];
-    // Sums the puts first, so that each reference that counts as put also counts as taken.
+    // Sums the puts before the taken references. So `taken` includes every reference that `put`
+    // includes.
     totals.put += __atomic_load_n(&counts.put, __ATOMIC_ACQUIRE) & ~kRefTraced;
   }
   for (const CpuId id : all_cpus()) {

@@ -1,5 +1,5 @@
-// Spinlocks: test and test-and-set. A lock stores the CPU number of its owner, so that the panic
-// about a lock that is never released can name the owner.
+// Spinlocks: test and test-and-set. A lock stores the CPU number of its owner. If a lock is not
+// released for a long time, the panic message names this CPU.
 #include "core/spinlock.h"
 
 #include "arch/x86_64/io.h"
@@ -18,8 +18,8 @@ constexpr uint64_t rank_bit(LockRank rank) {
 
 #ifdef CONFIG_LOCK_RANK_CHECK
 void check_rank(const Cpu& cpu, LockRank rank) {
-  // The CPU must not hold locks of this rank or of lower ranks. Exception: it may hold the locks of
-  // two run queues. These must be taken in order of CPU number, which is not checked.
+  // The CPU must hold no lock of this rank or a lower rank. Exception: it may hold the locks of two
+  // run queues. It must take these two in order of CPU number; this order is not checked.
   uint64_t forbidden = rank_bit(rank) | (rank_bit(rank) - 1);
   if (rank == LockRank::kRunQueue) forbidden = rank_bit(rank) - 1;
   if ((cpu.held_ranks & forbidden) != 0 && !panicking()) [[unlikely]] {

@@ -1,14 +1,14 @@
-// Names of kernel functions and variables. The build links the kernel twice. Between the passes it
-// makes a table of the first pass's functions and puts it into section .ksyms, after all other
-// read-only sections, so that no function moves:
+// Names of kernel functions and variables. The build links the kernel twice. After the first link
+// it makes a table of the functions. The second link puts this table into section .ksyms, which
+// comes after all other read-only sections, so that no function moves. The format of the table:
 //
 //   u32 count; u32 address_offset[count]; u32 name_offset[count + 1];
 //   char names[] (each ends with NUL)
 //
-// Addresses are offsets from kKernelImageBase, ascending; names are demangled, without parameter
-// lists. A second table has the variables. Its addresses are offsets from data_start, because the
-// data moves when the second link adds the tables. An empty name begins a range that belongs to no
-// variable.
+// Addresses are offsets from kKernelImageBase, in ascending order. Names are demangled, without
+// parameter lists. A second table describes the variables in the same way, but its addresses are
+// offsets from data_start, because the tables that the second link adds move the data. An empty
+// name begins a range that belongs to no variable.
 #include "core/symbols.h"
 
 #include "arch/x86_64/paging.h"
@@ -20,7 +20,7 @@ extern "C" const uint32_t build_id_note_start[], build_id_note_end[];
 
 namespace {
 
-// The symbol that begins at `offset`, or the last one before it.
+// Returns the symbol that begins at `offset`, or else the last symbol before `offset`.
 Symbol look_up(const uint32_t* table, uint64_t offset) {
   const uint32_t count = table[0];
   const uint32_t* addresses = table + 1;
@@ -74,8 +74,8 @@ SymbolEntry symbol_entry(size_t index) {
           kKernelImageBase + addresses[index]};
 }
 
-// The build id is the description in an ELF note. The note's words are: size of the name, size of
-// the description, type; then come the name ("GNU") and the description.
+// The build id is stored as the description of an ELF note. The note has these words: size of the
+// name, size of the description, type. The name ("GNU") and the description follow.
 std::span<const uint8_t> kernel_build_id() {
   constexpr size_t kHeaderWords = 4;
   if (build_id_note_end - build_id_note_start < static_cast<ptrdiff_t>(kHeaderWords)) return {};

@@ -47,8 +47,9 @@ void send(const Port& port, const char* data, size_t size) {
   }
 }
 
-// Sends without waiting for the lock in an NMI, which may have interrupted the lock's holder, and
-// in a panic, which may have stopped the holder. Two lines may mix in these cases.
+// Sends under the port's lock, except in two cases. In an NMI it does not wait for the lock,
+// because the NMI may have interrupted the lock's holder. In a panic it takes no lock, because the
+// holder may have been stopped. In these cases two lines may mix.
 void write_part(Port& port, const char* data, size_t size) {
   if (panicking()) return send(port, data, size);
   if (this_cpu().in_nmi) {

@@ -1,6 +1,6 @@
-// UndefinedBehaviorSanitizer: the functions that gcc's -fsanitize=undefined calls on undefined
-// behaviour. Each report has the kind of error, the source line and, where they help, the values;
-// then the kernel panics (core/sanitizer.h).
+// UndefinedBehaviorSanitizer. Code that gcc has compiled with -fsanitize=undefined calls these
+// functions on undefined behaviour. Each report has the kind of error and the source line, and also
+// the values if they help. After the report the kernel panics (core/sanitizer.h).
 //
 // The compiler emits a structure for each checked operation and passes values as words: an integer
 // of up to 64 bits directly, a wider one by its address. The layouts are those of compiler-rt and
@@ -54,7 +54,7 @@ struct NonNullArgument {
   int number;
 };
 
-// A value as text: a decimal number, or "something" if it is no integer of up to 64 bits.
+// A value as text: a decimal number for an integer of up to 64 bits, otherwise "something".
 class Value {
  public:
   Value(const Type& type, uintptr_t word) {
@@ -162,7 +162,8 @@ void __ubsan_handle_invalid_builtin(const LocationOnly* at) {
   REPORT(at->location, "the number of zeros of 0 is asked for");
 }
 
-// These functions do not return: the compiler has emitted no code after the call.
+// The loops keep these functions from returning, because the compiler has emitted no code after the
+// calls.
 [[noreturn]] void __ubsan_handle_builtin_unreachable(const LocationOnly* at) {
   for (;;) REPORT(at->location, "what cannot be reached is reached");
 }

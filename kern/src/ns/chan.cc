@@ -1,16 +1,18 @@
 // Channels and devices.
 //
-// A channel is a position in a device's tree: device, qid and, where the device needs it, a pointer
-// of the device's own. The namespace creates channels. open() makes an open file of a channel to
-// which the caller has the only reference. Descriptors share open files. Dropping the last
-// reference calls Device::close; after this call the device never sees the channel again.
+// A channel is a position in a device's tree. It consists of the device, a qid and, for some
+// devices, a pointer that belongs to the device. The namespace creates channels. open() turns a
+// channel into an open file; the caller must have the only reference to the channel. Descriptors
+// share open files. Dropping the last reference calls Device::close; after this call the device
+// never sees the channel again.
 //
-// A channel that is not open is immutable once it is shared, and therefore read without a lock. In
-// an open file only `offset` and the file status flags change. Calls that use a file's offset
-// exclude each other (OffsetHold) on devices that hold files, in memory or on the host. On other
-// devices such calls run concurrently, since a call may wait forever. When a rename has made a
-// channel's name stale, the current name may replace it, under one lock for all channels
-// (paths_lock).
+// A channel that is not open does not change once it is shared, and is read without a lock. Its
+// name is the exception: when a rename has made the name stale, the current name may replace it,
+// under one lock for all channels (paths_lock). In an open file these also change: the offset, the
+// file status flags, and the fields in which file locks, the page cache and file_use_begin mark the
+// file. Calls that use a file's offset exclude each other (OffsetHold) on devices that hold files,
+// in memory or on the host. On other devices such calls run concurrently, because a call may wait
+// forever.
 //
 // The list of devices is written at boot only.
 

@@ -8,16 +8,16 @@
 
 // Creates the cache of channels. Once, at boot.
 void chan_init();
-// Sets the channel's path to a copy of `path` ("": none). The caller has the only reference.
-// ENOMEM. May sleep.
+// Sets the channel's path to a copy of `path`; an empty `path` removes it. The caller has the only
+// reference. Fails with ENOMEM. May sleep.
 Result<void> chan_set_path(Chan& chan, std::string_view path);
-// Copies the channel's name to `name`, without a NUL, and sets `named_at` to the number of
-// directory renames that had been counted when the name was valid. Returns the name's length, 0 if
-// there is none. Any task; the channel may be shared.
+// Copies the channel's name to `name`, without a NUL, and returns the name's length; 0 if the
+// channel has no name. Sets `named_at` to Chan::named_at: the number of directory renames at the
+// time when the name was known to be valid. Any task may call this; the channel may be shared.
 size_t chan_copy_path(const Chan& chan, char (&name)[kMaxPath], uint64_t& named_at);
-// Sets the channel's name to `path`, which was valid when `named_at` directory renames had been
-// counted. Does nothing if Chan::named_at is not less than `named_at`, or if there is no memory.
-// The channel may be shared. May sleep.
+// Sets the channel's name to `path`. The name was valid after `named_at` directory renames. Does
+// nothing if Chan::named_at is already `named_at` or more, or if there is no memory. The channel
+// may be shared. May sleep.
 void chan_keep_path(Chan& chan, std::string_view path, uint64_t named_at);
 // Ends the use of the file that file_use_begin registered for the channel, if any.
 void file_use_end(Chan& chan);

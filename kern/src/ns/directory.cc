@@ -1,12 +1,13 @@
 // Reading directories.
 //
 // The offset of an open directory is a position in its union. Bits 48 and up are the number of the
-// union's member, the lower bits the device's own position in that member. In the first member
-// positions 0 and 1 are `.` and `..`, and the device's own positions begin at 2. A name that an
-// earlier member has is hidden and not shown again.
+// union's member. The lower bits are the device's own position in that member. The first member is
+// special: there, positions 0 and 1 are `.` and `..`, and the device's own positions begin at 2. A
+// name that an earlier member has hides the same name in later members.
 //
-// A user controls how many entries must be checked before the buffer is full or a visible entry is
-// found. So the loop checks for each entry whether the process is ending.
+// A user can make the loop long: it checks entries until the buffer is full or a visible entry is
+// found, and entries can be hidden. So the loop checks for each entry whether the process is
+// ending.
 
 #include <cstddef>
 
@@ -34,7 +35,8 @@ bool hidden(Chan& directory, uint64_t member, std::string_view name) {
   return false;
 }
 
-// Gets the entry at `offset`, and moves `offset` to the next entry. ENOENT at the end; EINTR.
+// Gets the entry at `offset`, and moves `offset` to the next entry. ENOENT at the end; EINTR if the
+// process is ending.
 Result<void> next_entry(Chan& directory, uint64_t& offset, abi_stat& stat, char* name) {
   for (;;) {
     if (process_is_ending()) return Errno::EINTR;

@@ -1,5 +1,5 @@
-// Descriptor tables. Each process has one; fork copies it, and the copies share the open files,
-// offsets included.
+// Descriptor tables. Each process has one. fork copies the table; the copy refers to the same open
+// files, and so shares their offsets.
 //
 // The lock is held for a few loads and stores, or for one pass over the table. A channel's last
 // reference is dropped after the lock is released, because closing may sleep.

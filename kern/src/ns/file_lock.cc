@@ -1,28 +1,32 @@
 // Locks on files.
 //
-// A file that has locks, or waiters for a lock, has an entry (LockedFile) in a hash table, whose
-// key is device and qid path. So all opens of a file find the same entry, under any name, also on
-// #p9. The entry is freed when the file has no lock and no waiter any more. There are two kinds of
-// locks, which do not affect each other, as in Linux: record locks (fcntl), whose owner is a
-// process, identified by its descriptor table, and locks of open files (flock).
+// A file has an entry (LockedFile) in a hash table while it has a lock or a waiter for a lock. The
+// key is the device and the qid path. So all opens of a file find the same entry, under any name;
+// this holds on #p9, too. There are two types of locks, which do not affect each other, as in
+// Linux:
+// - A record lock (fcntl) belongs to a process; the process's descriptor table identifies the
+//   owner.
+// - An open-file lock (flock) belongs to an open file.
 //
-// Record locks of one owner do not overlap, and adjacent locks differ in kind (shared, exclusive).
-// Setting a lock on a range cuts the owner's locks of another kind that overlap the range, and
-// joins the new lock with adjacent locks of the same kind. This needs memory for the new lock, and
-// for the tail of a lock that is cut in two. A call reuses the locks that it removes
-// itself, so unlocking a whole lock allocates nothing. Memory that is needed beyond that is
-// allocated before anything changes. As POSIX
-// requires, a process loses its record locks on a file when it closes any descriptor of the file,
-// and all its record locks when it ends. A child starts without locks, and exec keeps them. A flag
-// in the descriptor table says that the process may have locks; if the flag is not set, close does
-// not search for locks.
+// Record locks of one owner on a file do not overlap, and adjacent ones differ in kind (shared or
+// exclusive). Setting a lock on a range cuts the owner's locks of the other kind that overlap the
+// range, and joins the new lock with adjacent locks of the same kind. This needs memory for the new
+// lock. It also needs memory for the tail of a lock that is cut in two. A call first reuses the
+// locks that it removes, so unlocking a whole lock allocates nothing. Any further memory is
+// allocated before anything changes.
 //
-// One sleeping lock guards everything. A waiter has a Wait on its stack, in the list `waits`. Each
-// change of a lock wakes the waiters for locks of the same file, which check again. Before a waiter
-// for a record lock sleeps, it searches for a deadlock: it visits the owners of the locks that
-// block it, then the owners of the locks that block those owners, and so on. If the search reaches
-// the waiter's own owner, the result is EDEADLK. The search has no fixed bound, since processes
-// choose how many locks a file has. But it allocates nothing, so it always completes.
+// As POSIX requires, a process loses its record locks on a file when it closes any descriptor of
+// the file, and all its record locks when it ends. A child process starts without locks; exec keeps
+// them. A flag in the descriptor table says that the process may have locks. If the flag is not
+// set, close does not search for locks.
+//
+// One sleeping lock (locks_mutex) guards everything. A waiter has a Wait on its stack, which is in
+// the list `waits`. Each change of a lock wakes the waiters for locks of the same file; each of
+// them then tries again. Before a waiter for a record lock sleeps, it searches for a deadlock. The
+// search visits the owners of the locks that block the waiter, then the owners of the locks that
+// block those owners, and so on. If it reaches the waiter's own owner, the result is EDEADLK. The
+// search has no fixed bound, because processes choose how many locks a file has. It allocates
+// nothing, so it cannot fail.
 //
 // Lock order: `locks_mutex`, then `wake_lock`.
 
@@ -57,7 +61,7 @@ struct Wait {
   LockKind kind = LockKind::kNone;
   ByteRange range;
   bool reached = false;  // the search for a deadlock has visited this wait
-  bool woken = false;    // under wake_lock
+  bool woken = false;    // guarded by wake_lock
 };
 
 struct LockedFile {
@@ -112,8 +116,8 @@ Lock* next_in_the_way(LockedFile& file, Lock* last, bool is_record, const void* 
 }
 
 // True if `wait` would close a cycle: the owner of a lock that blocks `wait` already waits,
-// directly or through other owners, for the owner of `wait`. Follows the waits of reached owners
-// until no new waits are found.
+// directly or through other owners, for the owner of `wait`. Marks the waits of owners that block
+// `wait`, then the waits of owners that block a marked wait, until there are no new ones.
 bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   for (Wait& other : waits) other.reached = false;
   const auto reach = [&](const void* owner) REQUIRES(locks_mutex) {
@@ -145,8 +149,8 @@ bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
   return false;
 }
 
-// Memory for setting a lock: the file's entry, and up to two locks. The second is for the tail of a
-// lock that is cut in two.
+// Memory for setting a lock: the file's entry, and up to two locks, for the new lock and for the
+// tail of a lock that is cut in two.
 struct Wanted {
   bool file = false;
   unsigned locks = 0;
@@ -167,7 +171,7 @@ class Spares {
     return (file_ || !wanted.file) &&
            unsigned{locks_[0] != nullptr} + unsigned{locks_[1] != nullptr} >= wanted.locks;
   }
-  // Allocates the wanted memory. ENOLCK.
+  // Allocates the wanted memory. Fails with ENOLCK.
   Result<void> fill(const Wanted& wanted) {
     if (wanted.file && !file_) file_ = TRY(made(file_cache.make(KM_SLEEP)));
     for (unsigned i = 0; i < wanted.locks; ++i)
@@ -176,7 +180,7 @@ class Spares {
   }
   Lock& lock() { return *std::exchange(locks_[locks_[0] ? 0 : 1], nullptr); }
   LockedFile& file() { return *std::exchange(file_, nullptr); }
-  // Takes a lock that is in no list, to be reused or freed.
+  // Takes over a lock that is in no list: stores it for reuse, or frees it if there is no room.
   void keep(Lock& lock) {
     for (Lock*& place : locks_) {
       if (place) continue;
@@ -210,8 +214,8 @@ Lock& taken_out(Lock& lock) {
   return lock;
 }
 
-// Returns the memory that set_range will need. A lock that set_range cuts in two is the owner's
-// only lock in the range, so one extra lock is enough.
+// Returns the memory that set_range will need. If set_range cuts a lock in two, this is the owner's
+// only lock that overlaps the range. So at most one lock is cut, and one extra lock is enough.
 Wanted wanted_by(LockedFile* file, const Wait& wait) {
   const bool asks = wait.kind != LockKind::kNone;
   if (!file) return {.file = asks, .locks = asks};
@@ -231,7 +235,8 @@ Wanted wanted_by(LockedFile* file, const Wait& wait) {
   return {.locks = needed - std::min(needed, given_back)};
 }
 
-// Sets the owner's locks on the range to `kind`; kNone unlocks. No other owner's lock conflicts.
+// Sets the owner's locks on the range to `kind`; kNone unlocks the range. The caller has checked
+// that no other owner's lock conflicts.
 void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKind kind,
                ByteRange range, Spares& spares) {
   for (Lock& lock : file.locks) {
@@ -268,7 +273,8 @@ void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKin
   file.locks.push_front(lock);
 }
 
-// Removes the owner's locks. True if there were any.
+// Removes the owner's record locks on the file; with `is_record` false, its open-file locks. True
+// if there were any.
 bool drop(LockedFile& file, bool is_record, const void* owner) {
   bool any = false;
   for (Lock& lock : file.locks) {
@@ -287,8 +293,8 @@ void drop_all(const Chan& chan, bool is_record, const void* owner) {
   forget_if_idle(file);
 }
 
-// Outcome of try_set: kSet: the lock is set; kWaits: `wait` is in the list `waits`, and the caller
-// must sleep; kWants: the caller must allocate the memory in `wanted` and try again.
+// Outcome of try_set. kSet: the lock is set. kWaits: `wait` is in the list `waits`, and the caller
+// must sleep. kWants: the caller must allocate the memory in `wanted` and try again.
 enum class Tried { kSet, kWaits, kWants };
 
 Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, LockWait may_wait,
@@ -302,8 +308,8 @@ Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, Lock
     wait.file = file;
     if (wait.is_record && would_deadlock(wait))
       return fail(Errno::EDEADLK, "the lock's owner waits for a lock of this process");
-    // The waiter gives up its shared lock on the open file. Otherwise two owners of shared locks
-    // that both want an exclusive one would wait for each other forever.
+    // While it waits, an open file gives up its shared lock. Otherwise two open files that have
+    // shared locks and want exclusive locks would wait for each other forever.
     if (!wait.is_record && drop(*file, false, wait.owner)) wake_waiters(*file);
     wait.woken = false;
     waits.push_back(wait);
