@@ -88,8 +88,8 @@ Ref<Chan> Namespace::member(const Device* device, uint64_t path, size_t index, b
 Ref<Chan> Namespace::bound_at(const Chan& chan) {
   Guard guard(lock_);
   for (MountHead& head : heads_) {
-    if (head.covers(chan.device, chan.qid.path))
-      continue;  // skip a union that is mounted on `chan`
+    // Skips a union that is mounted on `chan` and has `chan` itself as a member.
+    if (head.covers(chan.device, chan.qid.path)) continue;
     for (Mount& mount : head.members)
       if (mount.chan->device == chan.device && mount.chan->qid == chan.qid) return head.target;
   }

@@ -1,8 +1,9 @@
 // Serialises the use of an open file's offset.
 //
 // Chan::offset_hold is 0 (free), 1 (held) or 2 (held, and somebody may wait). A call on a file that
-// nobody else uses takes two atomic operations. All waiters share one queue. A release that finds
-// the value 2 wakes all of them, and each waiter checks its own file again. This is rare.
+// nobody else uses takes two atomic operations. All waiters share one queue. If a release finds the
+// value 2, it wakes all waiters, and each waiter checks its own file again. This costs little,
+// because the value 2 is rare.
 //
 // Programs expect that signals do not interrupt calls on files with an offset. So only a signal
 // that ends the process interrupts the wait.

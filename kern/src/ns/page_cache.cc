@@ -18,8 +18,8 @@
 //
 // Changes. A truncation or a write increments CachedFile::changes. A truncation does this before it
 // removes pages from address spaces. A page fault looks a page up, locks its address space, and
-// then compares the count with the count at the look-up. If they differ, the fault starts again. A
-// page is also read from the device again if the count has changed during the read.
+// then compares the count with the count at the look-up. If the two counts differ, the fault starts
+// again. A page is also read from the device again if the count has changed during the read.
 //
 // Writing back (page_cache_sync.cc). The processor marks written pages in the page tables. When a
 // map is removed, or a file is synced, the mark moves to the page itself (kPageDirty). Dirty pages
@@ -32,14 +32,14 @@
 //
 // Changes from outside of this system are noticed after the file is opened again: at the first map
 // through the opened channel, or at the first read of a file that is in the cache. The cache then
-// compares the modification time and size that the device reports with the stored ones. If they
-// differ, the cache drops the file's pages; existing maps keep the old pages. A file with writable
-// shared maps keeps its pages in any case, because they may have changes that are not on the
-// device.
+// compares the modification time and size that the device reports with the stored ones. If the
+// values differ, the cache drops the file's pages; existing maps keep the old pages. A file with
+// writable shared maps keeps its pages in any case, because they may have changes that are not on
+// the device.
 //
 // Memory. Each reap (kmem_set_reaper) frees pages that are clean and not mapped. A reap of the
-// surplus (KMEM_REAP_SURPLUS) keeps those of them that were used since the last reap. A reap takes
-// only a spinlock, so any allocation that may sleep can reap. If a page fault gets no memory,
+// surplus (KMEM_REAP_SURPLUS) keeps pages that were used since the last reap. A reap takes only a
+// spinlock, so any allocation that may sleep can reap. If a page fault gets no memory,
 // page_cache_relieve() writes back dirty pages and unmaps pages of files; pages in segments of
 // programs stay mapped. A process is killed only if this frees too few pages. Writing back
 // allocates nothing.

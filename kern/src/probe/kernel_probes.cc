@@ -16,14 +16,16 @@
 // update_text() compares each place with its list and patches all differences together, in three
 // rounds.
 //
-// The guard. Cpu::probes_off is not 0 while probes are off on a CPU. probe_entry and the
-// breakpoint's handler check this counter first, and raise it while they call consumers. So if a
-// consumer calls a probed function, no consumer is called for that call; it is counted as kept out.
-// NMIs, machine checks and a panic raise the counter, too. Code that runs before the counter is
-// checked or raised has no nop (NOT_PROBED): this file's handlers, and the beginning of the NMI
-// handler. trap_dispatch and exception() have no nop for another reason: a consumer may cause a
-// page fault on a user stack, so they must read a page fault's address before any hit. A breakpoint
-// in the kernel has an entry of its own in the interrupt table, so everything else can be probed.
+// The guard. The counter Cpu::probes_off is not 0 while probes are off on its CPU. probe_entry and
+// the breakpoint's handler check this counter first, and raise it while they call consumers. So if
+// a consumer calls a probed function, no consumer is called for that call; it is counted as kept
+// out. NMIs, machine checks and a panic raise the counter, too. Some code has no nop (NOT_PROBED).
+// This file's handlers also run for calls that are kept out, so a probe on a handler could call the
+// handler again without end. The NMI handler must raise the counter before any hit. trap_dispatch
+// and exception() must read a page fault's address before any hit, because a consumer may cause
+// another page fault on a user stack. Until this is done, these functions call only functions
+// without a nop. A breakpoint in the kernel has an entry of its own in the interrupt table, so
+// everything else can be probed.
 //
 // Breakpoints. A function's entry has a breakpoint while its code is being patched. The handler
 // skips the five bytes and reports nothing, since a probe that is being armed or removed need not

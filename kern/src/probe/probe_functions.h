@@ -1,8 +1,8 @@
 // The probed functions of a session of #probe, and the actions of hits on these functions.
 //
-// A request is one function that a command has named, with its actions. Requests are stored in
-// order, so a failed command is undone by removing the last requests. The first start of the
-// session builds the probes from all requests, and makes one rule for each function. The rule's
+// A request is one function that a command has named or matched, with its actions. Requests are
+// stored in order, so a failed command is undone by removing the last requests. The first start of
+// the session builds the probes from all requests, and makes one rule for each function. The rule's
 // number is the tag of the function's probe.
 #pragma once
 

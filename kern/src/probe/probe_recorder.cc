@@ -112,9 +112,9 @@ bool ProbeRecorder::wanted(const Cpu& cpu) const {
 }
 
 // True if the rule's objects are followed in the current process. The CPU and process of an
-// allocation decide whether its object is recorded. A hit elsewhere may free the object, so it must
-// be followed, too: any process, on any CPU, may free an object of the kernel. An object of a
-// program is freed only by its own process, on any CPU.
+// allocation decide whether its object is recorded. Frees are followed elsewhere, too, because any
+// process, on any CPU, may free an object of the kernel. An object of a program is freed only by
+// its own process, on any CPU.
 bool ProbeRecorder::follows(const ProbeRule& rule) const {
   return (rule.actions & kObjects) != 0 && (!rule.user || options_.wants_pid(trace_current_pid()));
 }
@@ -199,9 +199,9 @@ bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const 
   }
 }
 
-// Fast path, if only kernel stacks are distinguished, the CPU's cache of recent stacks has the
-// stack, and the stack has a count already. The fast path calls nothing, so it saves no registers.
-// Anything else restarts on the general path.
+// The fast path applies if only kernel stacks are distinguished, the CPU's cache of recent stacks
+// has the stack, and the stack has a count already. The fast path calls nothing, so it saves no
+// registers. Anything else restarts on the general path.
 void ProbeRecorder::hit(const ProbeHit& hit) {
   const Cpu& cpu = this_cpu();
   if (rules_[hit.tag].actions == kProbeCountsPlainly) [[likely]] {

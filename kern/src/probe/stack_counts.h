@@ -62,7 +62,7 @@ class StackCounts {
       return false;
     }
 
-    // Calls visit(key, count) for each key. The table's CPU may call add() meanwhile. It must not
+    // Calls visit(key, count) for each key. The table's CPU may call add() meanwhile, and must not
     // call take_away().
     template <typename Visit>
     void visit(Visit visit) const {

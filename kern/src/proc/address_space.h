@@ -19,7 +19,7 @@ inline constexpr uint64_t kLowestUserAddress = 0x10000;
 
 // A range of addresses with one protection. The first `file_bytes` bytes come from `file`, and the
 // following bytes are zero. Pages are filled on first access. If the file has become shorter,
-// access to pages after its end fails.
+// access to pages after the file's end fails.
 struct VmRegion {
   uint64_t start = 0, end = 0;
   uint32_t protection = 0;  // ABI_PROT_*
@@ -94,7 +94,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // files. Otherwise only checks the range. ENOMEM for unmapped pages, EINVAL, and the device's
   // errors.
   Result<void> sync(uint64_t address, uint64_t size, bool wait);
-  // The number of bytes in the range that are mapped without write permission. For checks of the
+  // The number of bytes in the range that are mapped without write permission. Used to check the
   // data limit (ABI_RLIMIT_DATA) before the bytes become writable.
   uint64_t unwritable_bytes(uint64_t address, uint64_t size);
   // Moves the end of the heap to `end` if possible. Returns the resulting end of the heap.
