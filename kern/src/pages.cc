@@ -2,8 +2,8 @@
 //
 // Each page frame has a descriptor in a flat array indexed by frame number, so the address gives
 // the descriptor by arithmetic. The array lies at the start of the first usable range that is large
-// enough; all other usable memory becomes spans of base_arena, as addresses of the direct map.
-// Frames that are not usable memory have a descriptor that is never used.
+// enough. All other usable memory becomes spans of base_arena, which contains addresses of the
+// direct map. Frames that are not usable memory have a descriptor that is never used.
 //
 // base_arena keeps memory in large runs. page_arena imports from it and serves one to eight pages
 // from quantum caches, and so usually from the CPU's magazines; slabs, page tables and user pages
@@ -63,8 +63,8 @@ void memory_init() {
   const uint64_t bytes = align_up(frames * sizeof(Page), kPageSize);
   const MemoryRange* const host = place_descriptors(boot, bytes);
 
-  // base_arena begins with the rest of the range `host`, so that there is memory for tags before
-  // the other ranges are added.
+  // base_arena begins with the rest of the range `host`. The boundary tags for the other ranges are
+  // allocated from this memory.
   arena_init(direct_map_address(host->start + bytes), host->size - bytes);
   total_bytes = host->size - bytes;
   for (const MemoryRange& range : boot.usable) {

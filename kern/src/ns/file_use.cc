@@ -9,9 +9,9 @@
 // and are always allowed: a new version of a running program can take its name.
 //
 // A file is identified by device and qid, so the table serves every device with executable files.
-// Devices without a file offset (Device::one_offset), such as the console and #null, have no
-// executable files, and every process may have their files open; they are not tracked. Changes by
-// the host to a file of #p9 are not seen.
+// Files of devices without a file offset (Device::one_offset) are not tracked. Examples are the
+// console and #null: none of their files is executable, and any number of processes may open them.
+// Changes that the host makes to a file of #p9 are not noticed.
 //
 // The files in use form a digital search tree (Knuth, vol. 3, 6.3): the bits of a file's qid path
 // and device id, the lowest first, direct the search. The tree's height is at most the number of
@@ -43,7 +43,8 @@ unsigned bit(const Device& device, uint64_t path, unsigned level) {
   return level < kPathBits ? path >> level & 1 : device.id() >> (level - kPathBits) & 1;
 }
 
-// Finds the pointer to the file's node, or the null pointer where a new node belongs.
+// Returns the address of the pointer to the file's node. If the file has no node, returns the
+// address of the null pointer at which a new node belongs.
 UsedFile** find(const Device& device, uint64_t path) REQUIRES(use_lock) {
   ASSERT(device.id() < 1u << kDeviceBits);
   UsedFile** link = &root;

@@ -1,17 +1,18 @@
 // Namespaces and their mount tables.
 //
-// A namespace is a root channel and a list of mount points, which are covered by other channels. A
-// mount point is identified by the covered file's device and qid path, not by its path name, so
-// every path to the file finds it. After each step, the path walk looks up the file that it has
-// reached. If the file is covered, the walk continues with the first channel that is mounted on it.
-// The walk remembers the covered file, by which later steps find the other members of the union;
-// the channel that the walk returns remembers the covered file, too (Chan::mount_device,
-// Chan::mount_path). Each step crosses at most one mount, so there are no loops. A mount on the
-// root of a device appears at #device and wherever that root is bound.
+// A namespace is a root channel and a list of mount points. A mount point is a file that other
+// channels cover. If several channels cover one file, they form a union. A mount point is
+// identified by the covered file's device and qid path, not by its path name, so every path to the
+// file finds the mount point. After each step, the path walk looks up the file that it has reached.
+// If the file is covered, the walk continues with the first channel that is mounted on it. The walk
+// remembers the covered file, by which later steps find the other members of the union; the channel
+// that the walk returns remembers the covered file, too (Chan::mount_device, Chan::mount_path).
+// Each step crosses at most one mount, so there are no loops. A mount on the root of a device
+// appears at #device and wherever that root is bound.
 //
-// The table has some ten entries and rarely changes after boot, so a list under a spinlock
-// suffices. Channels are removed from the table under the lock and released after it, because
-// closing may sleep.
+// The table has about ten entries and rarely changes after boot, so a list under a spinlock
+// suffices. Channels are removed from the table under the lock. They are released when the lock is
+// no longer held, because closing a channel may sleep.
 
 #include "ns/mount.h"
 
@@ -26,7 +27,7 @@ constinit ObjectCache<Namespace> namespace_cache;
 constinit ObjectCache<Mount> mount_cache;
 constinit ObjectCache<MountHead> head_cache;
 
-// Frees mounts; called without a lock.
+// Frees all mounts of a mount point. The caller holds no lock, because freeing a mount may sleep.
 void free_members(MountHead& head) {
   while (Mount* mount = head.members.pop_front()) mount_cache.destroy(mount);
 }
@@ -87,7 +88,8 @@ Ref<Chan> Namespace::member(const Device* device, uint64_t path, size_t index, b
 Ref<Chan> Namespace::bound_at(const Chan& chan) {
   Guard guard(lock_);
   for (MountHead& head : heads_) {
-    if (head.covers(chan.device, chan.qid.path)) continue;  // `chan` is in the union on itself
+    // Skips a union that is mounted on `chan` and has `chan` itself as a member.
+    if (head.covers(chan.device, chan.qid.path)) continue;
     for (Mount& mount : head.members)
       if (mount.chan->device == chan.device && mount.chan->qid == chan.qid) return head.target;
   }

@@ -1,11 +1,12 @@
 // Serialises the use of an open file's offset.
 //
-// Chan::offset_hold is 0 (free), 1 (held) or 2 (held, and somebody may wait). So a call on a file
-// that nobody else uses takes two atomic operations. All waiters share one queue: a release that
-// finds a 2, which is rare, wakes all of them, and each checks its own file again.
+// Chan::offset_hold is 0 (free), 1 (held) or 2 (held, and somebody may wait). A call on a file that
+// nobody else uses takes two atomic operations. All waiters share one queue. If a release finds the
+// value 2, it wakes all waiters, and each waiter checks its own file again. This costs little,
+// because the value 2 is rare.
 //
-// Programs expect that signals do not interrupt calls on these files. So only a signal that ends
-// the process interrupts the wait.
+// Programs expect that signals do not interrupt calls on files with an offset. So only a signal
+// that ends the process interrupts the wait.
 #include <utility>
 
 #include "arch/x86_64/time.h"
@@ -23,7 +24,7 @@ constexpr Nanoseconds kLook{100'000'000};
 constinit Spinlock waiters_lock{LockRank::kDevice};
 constinit WaitQueue waiters;
 
-// Waits until the caller holds the offset. EINTR.
+// Waits until the caller holds the offset. EINTR if the caller's process is ending.
 Result<void> wait(Chan& chan) {
   const auto taken = [&chan] {
     return chan.offset_hold.exchange(kWaitedFor, std::memory_order_acquire) == kFree;

@@ -1,43 +1,48 @@
 // The page cache: all users of a page of a file share one page of memory.
 //
-// The device reads a page into the cache on the first access to a map of the file, which may be a
-// program's text. Address spaces map the cached page itself: shared maps with their permissions,
-// private maps read-only until they copy it. So ten processes of one program share its text. read()
-// and write() of the device work as without a cache, but use cached pages where these exist, so
-// they see the same bytes as maps do; write() changes the device first, then the page.
+// The device reads a page into the cache on the first access to a map of the file. The map may be
+// the text of a program. Address spaces map the cached page itself, so ten processes of one program
+// share its text. A shared map has its own permissions. A private map is read-only until a write
+// copies the page. The device's read() and write() use pages that are in the cache, so they see the
+// same bytes as maps do; other bytes go directly to or from the device. write() changes the device
+// first, then the cached page.
 //
 // A file is identified by device and qid path, and has a digital search tree (Knuth, vol. 3, 6.3)
 // of its pages by index. After the first use, a channel points to its file in the cache
 // (Chan::cached). A file and its pages stay in the cache when the last channel is freed.
 //
-// Pages and address spaces. Page::mappings counts the page tables that contain a page, and
-// temporary users ("pins"). Pins are taken under page_cache_lock, which also guards the decision to
-// free a page without mappings. Without this lock, an address space adds a mapping only to a page
-// that has another mapping (fork) or a pin (fault). So no page in use is freed. A truncation or a
-// write increments CachedFile::changes first, then changes the mappings in address spaces. A page
-// fault that looked a page up before the change compares the count under its address space's lock,
-// finds the difference, and starts again. A page whose read from the device overlaps a change is
-// read again.
+// Pages and address spaces. Page::mappings counts the page tables that contain a page, plus the
+// page's temporary users ("pins"). Pins are taken under page_cache_lock, which also guards the
+// decision to free a page without mappings. Without this lock, an address space adds a mapping only
+// to a page that has another mapping (fork) or a pin (fault). So no page in use is freed.
+//
+// Changes. A truncation or a write increments CachedFile::changes. A truncation does this before it
+// removes pages from address spaces. A page fault looks a page up, locks its address space, and
+// then compares the count with the count at the look-up. If the two counts differ, the fault starts
+// again. A page is also read from the device again if the count has changed during the read.
 //
 // Writing back (page_cache_sync.cc). The processor marks written pages in the page tables. When a
-// map is removed, or a file is synced, the mark becomes kPageDirty. Dirty pages are written back by
-// msync, fsync and close, when a map is removed (munmap, exec, exit, kill), by the task
-// "page_cache" when memory is low, and before power-off. One write-back or truncation of a file
-// runs at a time (sync_lock). An error is stored in the CachedFile until msync, fsync or close
-// reports it; the page counts as written nevertheless. If a killed process no longer waits for the
-// device, the CachedFile holds the process's channel (CachedFile::late), and the task tries again.
+// map is removed, or a file is synced, the mark moves to the page itself (kPageDirty). Dirty pages
+// are written back by msync, fsync and close, when a map is removed (munmap, exec, exit, kill), by
+// the task "page_cache" when memory is low, and before power-off. One write-back or truncation of a
+// file runs at a time (sync_lock). An error is stored in the CachedFile until msync, fsync or close
+// reports it; the page counts as written nevertheless. If a process is killed while it waits for
+// the device to write, the CachedFile keeps a channel of the process (CachedFile::late), and the
+// task tries again.
 //
-// Changes from outside of this system are seen when a file is opened again and then mapped, or read
-// while it is cached: the cache compares the modification time and size that the device reports
-// with those in the cache, and drops the file's pages if they differ. Existing maps keep the old
-// pages. While a file has shared maps that may be written, its pages are authoritative.
+// Changes from outside of this system are noticed after the file is opened again: at the first map
+// through the opened channel, or at the first read of a file that is in the cache. The cache then
+// compares the modification time and size that the device reports with the stored ones. If the
+// values differ, the cache drops the file's pages; existing maps keep the old pages. A file with
+// writable shared maps keeps its pages in any case, because they may have changes that are not on
+// the device.
 //
 // Memory. Each reap (kmem_set_reaper) frees pages that are clean and not mapped. A reap of the
-// surplus (KMEM_REAP_SURPLUS) frees only pages that were not used since the last reap; other reaps
-// free all such pages. A reap takes only a spinlock, so any allocation that may sleep can reap. If
-// a page fault gets no memory, page_cache_relieve() writes back dirty pages and unmaps the pages of
-// files, except the segments of programs; a process is killed only if this frees too few pages.
-// Writing back allocates nothing.
+// surplus (KMEM_REAP_SURPLUS) keeps pages that were used since the last reap. A reap takes only a
+// spinlock, so any allocation that may sleep can reap. If a page fault gets no memory,
+// page_cache_relieve() writes back dirty pages and unmaps pages of files; pages in segments of
+// programs stay mapped. A process is killed only if this frees too few pages. Writing back
+// allocates nothing.
 //
 // Lock order: sync_lock, then the locks of address spaces, then page_cache_lock, which is held for
 // one walk down a tree (64 steps) or for some pages of a list.
@@ -61,8 +66,8 @@ namespace {
 using Bucket = List<CachedFile, &CachedFile::in_bucket>;
 constexpr size_t kBuckets = 128;
 // Bounds for one hold of page_cache_lock. At most kReapBatch pages are removed to be freed, a reap
-// examines at most kReapLook pages, and a read looks up at most kReadLook pages. Each takes some
-// 3,000 instructions.
+// examines at most kReapLook pages, and a read looks up at most kReadLook pages. Each of these
+// three takes about 3,000 instructions.
 constexpr unsigned kReapBatch = 8, kReapLook = 32, kReadLook = 64;
 
 constinit ObjectCache<CachedFile> file_cache;
@@ -194,8 +199,8 @@ class SparePage {
   CachedPage* page_;
 };
 
-// Returns the file of a channel, and attaches the channel to it. Creates the file if it is missing;
-// with `only_if_there` returns nullptr instead.
+// Returns the file of a channel, and attaches the channel to it. If the cache does not have the
+// file, creates it; returns nullptr if `only_if_there` is true.
 Result<CachedFile*> attach(Chan& chan, PageSource& source, bool only_if_there) {
   if (CachedFile* const file = chan.cached.load(std::memory_order_acquire)) return file;
   if (only_if_there) {
@@ -239,8 +244,8 @@ Result<CachedFile*> attach(Chan& chan, PageSource& source, bool only_if_there) {
   return file;
 }
 
-// Zeroes the bytes of the file's cached page from byte `size` of the file to the end of the page:
-// they become visible if the file grows.
+// Zeroes the end of the file's cached page that contains byte `size` of the file, from this byte
+// on. These bytes become visible if the file grows.
 void clear_tail(CachedFile& file, uint64_t size) REQUIRES(page_cache_lock) {
   if (size % kPageSize == 0) return;
   if (CachedPage* const page = cached_page_find(file, size / kPageSize))
@@ -350,8 +355,8 @@ Result<FilePage> page_cache_page(Chan& chan, PageSource& source, uint64_t index)
       size = file.size;
     }
     if (offset >= size) {
-      // The file may have grown on its device, for example by the host, without the cache's
-      // knowledge.
+      // The file may have grown on its device without the cache's knowledge, for example because
+      // the host has appended to it.
       const FileVersion version = TRY(version_of(chan));
       if (offset >= version.size) return Errno::ENXIO;
       const Guard guard(page_cache_lock);
@@ -400,7 +405,7 @@ Result<size_t> page_cache_read(Chan& chan, PageSource& source, char* buffer, siz
         page->used = true;
         mappings_of(*page).fetch_add(1, std::memory_order_relaxed);
         bytes = page->bytes;
-      } else {  // up to the next cached page, if it is near
+      } else {  // not cached: read up to the next cached page
         part = std::min(size - done, kPageSize - in_page);
         const size_t most = std::min(size - done, kReadLook * kPageSize - in_page);
         while (part < most && !cached_page_find(*file, (at + part) / kPageSize))

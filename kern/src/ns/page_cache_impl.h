@@ -67,7 +67,8 @@ inline std::atomic<uint32_t>& mappings_of(const CachedPage& page) {
 }
 
 CachedPage* cached_page_find(CachedFile& file, uint64_t index) REQUIRES(page_cache_lock);
-// Decrements `channels`, which the caller has incremented, and destroys the file if it is unwanted.
+// Decrements `channels`, which the caller has incremented. Destroys the file if the cache has no
+// more use for it.
 void cached_file_release(CachedFile& file);
 // If the file of a channel is cached, holds a reference to the CachedFile until the end of the
 // scope.
@@ -86,8 +87,8 @@ class CachedFileHold {
 };
 // Sets `version` of the CachedFile to the version that the device reports now.
 void cached_file_refresh(CachedFile& file, Chan& chan);
-// Frees pages that are clean and that no address space maps. Returns the number of freed pages.
-// `all`: frees also pages that have been used since the last call.
+// Frees pages that are clean and that no address space maps. With `all`, frees pages that were used
+// since the last call, too. Returns the number of freed pages.
 uint64_t cached_pages_reap(bool all);
-// Starts the task that writes pages back, and sets the reaper. Once, at boot.
+// Starts the task that writes pages back, and sets the reaper. Called once, at boot.
 void page_cache_sync_init();

@@ -25,8 +25,8 @@ bool can_write(const Chan& chan) {
   return chan.is_open && (chan.open_flags & ABI_O_ACCMODE) != ABI_O_RDONLY;
 }
 
-// True if a call of a device that fails with `error` ended without the device's answer. The page
-// must still be written.
+// True if `error` means that a call of a device ended before the device answered. The page must
+// then be written again.
 bool is_given_up(Errno error) {
   return error == Errno::EINTR || error == Errno::ETIMEDOUT;
 }
@@ -38,7 +38,7 @@ struct Dirty {
   size_t size = 0;
 };
 
-// Goes once through the pages of a file, from index `first` up to `end`.
+// Goes once through the pages of a file with indices in [first, end).
 class DirtyPages {
  public:
   DirtyPages(CachedFile& file, uint64_t first, uint64_t end)
@@ -81,9 +81,9 @@ Result<void> write_page(CachedFile& file, Chan& writer, const Dirty& page) {
   return {};
 }
 
-// Writes back the dirty pages with indices from `first` up to `end`. Uses the channel `through` if
-// it is open for writing, otherwise a channel of a writable map. `through` may be nullptr. Returns
-// EINTR or ETIMEDOUT of the device; other errors of the device are stored in CachedFile::error.
+// Writes back the dirty pages with indices in [first, end). Uses the channel `through` if it is
+// open for writing, otherwise a channel of a writable map. `through` may be nullptr. EINTR and
+// ETIMEDOUT of the device are returned; its other errors are stored in CachedFile::error.
 Result<void> write_back(CachedFile& file, Chan* through, uint64_t first, uint64_t end) {
   Ref<Chan> other;  // destroyed after the lock is released
   const MutexGuard guard(file.sync_lock);
@@ -118,7 +118,8 @@ Result<void> tell_error(CachedFile& file) {
   return file.error;
 }
 
-// Calls visit(file) for each file that maps may have written, and holds the file during the call.
+// Calls visit(file) for each file whose pages a process may have changed through a map. The file is
+// held during the call.
 template <typename Visit>
 void for_each_written(Visit visit) {
   CachedFile* held = nullptr;
@@ -187,8 +188,8 @@ void task_main(void*) {
 
 void reap(enum kmem_reap_extent extent) {
   cached_pages_reap(extent != KMEM_REAP_SURPLUS);
-  // A reap of the surplus is a sign of low memory: it starts a write-back, so that pages become
-  // clean in time.
+  // A reap of the surplus is a sign of low memory. So this reap starts a write-back, to have clean
+  // pages in time.
   if (extent == KMEM_REAP_SURPLUS && page_cache_writers.load(std::memory_order_relaxed) > 0)
     call_task();
 }
@@ -228,8 +229,8 @@ bool page_cache_relieve() {
   return freed >= kEnough;
 }
 
-// Frees unmapped pages for `settle`: they must not count as leaked objects of the test that read
-// them.
+// Called by the command `settle` of the tracer (trace_register_settle). Frees unmapped pages,
+// because they must not count as leaked objects of the test that read them.
 void settle() {
   cached_pages_reap(true);
 }

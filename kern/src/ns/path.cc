@@ -1,10 +1,10 @@
 // Operations by path.
 //
-// Each call walks (walk.cc), checks, and asks the device. Creation, removal and renaming require
-// write permission in the directory. In a directory with the sticky bit, only root and the owners
-// of the file or of the directory may remove or rename the file. Other processes may change files
-// between these checks and the operation. So devices that can, such as #tmp, repeat the checks
-// atomically with the operation.
+// Each call walks the path (walk.cc), checks the permissions, and calls the device. Creation,
+// removal and renaming require write permission in the directory. In a directory with the sticky
+// bit, only root and the owners of the file or of the directory may remove or rename the file.
+// Other processes may change files between these checks and the operation. So some devices, such as
+// #tmp, check again in one atomic step with the operation.
 //
 // A symbolic link at the end of a path is followed, except by operations on the name itself:
 // creation, removal and renaming. Opening a dangling link with ABI_O_CREAT creates its target.
@@ -42,7 +42,7 @@ Result<void> open_union(const PathContext& context, Chan& chan, uint32_t flags) 
     Ref<Chan> copy = TRY(member->clone());
     Result<Ref<Chan>> opened = member->device->open(std::move(copy), flags, context.who);
     if (!opened && opened.error() == Errno::ENOMEM) return opened.error();
-    if (!opened) continue;  // a member that may not be read is skipped
+    if (!opened) continue;  // a member that cannot be opened is skipped
     last->union_next = opened.take();
     last = last->union_next.get();
     last->opener = context.who;
@@ -106,7 +106,7 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
 
 // The result of a walk to a name that is to be created.
 struct Making {
-  Ref<Chan> directory;  // the directory for the new file; in a union, the member that takes it
+  Ref<Chan> directory;  // the directory for the new file; in a union, the member for new files
   Ref<Chan> named;      // channel that has the path of the new file
 };
 // Makes all checks, and sets the path of the new file. Called before the file is created, so that a
@@ -180,9 +180,10 @@ Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, u
                             uint32_t mode) {
   const bool creates = flags & ABI_O_CREAT, exclusive = creates && (flags & ABI_O_EXCL);
   const Links links = flags & ABI_O_NOFOLLOW || exclusive ? Links::kNotLast : Links::kFollow;
-  // If the walk finds no file, another process may create the file before create_at() does, and
-  // remove it again before the next walk. For a dangling link the walk fails with ENOENT, and the
-  // first create_at() with EEXIST; the second create_at() follows the link.
+  // Two reasons for more than one attempt. If the walk finds no file, another process may create
+  // the file before create_at() does, and remove it before the next walk. If `path` is a dangling
+  // link, the walk fails with ENOENT and the first create_at() with EEXIST, because it does not
+  // follow the link. The second create_at() follows the link.
   for (int attempt = 0;; ++attempt) {
     Result<Ref<Chan>> found = walk_path(context, path, Name::kPresent, links);
     if (found) {

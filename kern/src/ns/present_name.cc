@@ -3,17 +3,17 @@
 // A channel has the name by which it was reached. The name goes stale when a directory above it is
 // renamed: it then leads nowhere, or to another file. Renames of directories are counted, and a
 // channel stores with its name the count at which the name was valid (Chan::named_at). So one
-// comparison usually shows that the name is valid. Otherwise the name is walked and the result
-// compared with the channel's file. The walk has root's rights, since only the outcome of the
-// comparison is revealed. If the files differ, the device gives the current name of the file and of
-// each directory above it (Device::parent). The channel's name then consists of a beginning and
-// these names. The beginning is the path of the directory on which the device's root is mounted, or
-// #NAME (NAME: the device's name). #NAME is tried first if the channel was reached by a name that
-// begins with `#`.
+// comparison usually shows that the name is valid. Otherwise the name is walked, and the file that
+// the walk reaches is compared with the channel's file. The walk has root's rights, since only the
+// outcome of the comparison is revealed. If the files differ, the device gives the current name of
+// the file and of each directory above it (Device::parent). The channel's name then consists of a
+// beginning and these names. The beginning is the path of the directory on which the device's root
+// is mounted, or #NAME (NAME: the device's name). #NAME is tried first if the channel was reached
+// by a name that begins with `#`.
 //
-// A file of the host with a stale name has no name any more, since no call of 9P returns a file's
-// directory. A 9P server decides how many directories lie above a file. So each step upwards checks
-// whether the process is ending.
+// For #p9, the files of the host, only the names of directories can be updated: no call of 9P
+// returns the directory of any other file. The 9P server decides how many directories lie above a
+// directory. So each step upwards checks whether the process is ending.
 //
 // No lock is held during the search: a returned name was valid at some moment of the call, and may
 // be stale when the caller uses it.
@@ -38,7 +38,7 @@ bool leads_to(Namespace& ns, std::string_view name, const Chan& chan) {
 // The names from the device's root down to a channel, each after a slash.
 class NamesBelow {
  public:
-  // ENOENT, ENOTSUP, ENAMETOOLONG, EINTR. Sets `root` to the device's root.
+  // Collects the names, and sets `root` to the device's root. ENOENT, ENOTSUP, ENAMETOOLONG, EINTR.
   Result<void> of(Chan& chan, Ref<Chan>& root) {
     root = Ref<Chan>(&chan);
     for (;;) {

@@ -1,5 +1,5 @@
-// Devices whose tree of files is a table (TableDevice); and the texts and command lines of their
-// files.
+// Devices whose tree of files is a table (TableDevice). Also functions for the texts that files of
+// devices return, and for the commands that are written to them.
 
 #include <algorithm>
 #include <cstdarg>

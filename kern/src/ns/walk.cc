@@ -6,16 +6,19 @@
 // mounted channel. The canonical name is built during the walk and becomes the name of the returned
 // channel. `.` has no effect. `..` removes the last name from the canonical name and walks the
 // result from its start. So `..` leaves a mounted tree on the path by which the walk entered, and
-// devices need not know their parents. A name that a renamed directory has made stale is updated
-// first (present_name). If the caller asks for a current name (Name::kPresent), a stale name of the
-// current directory is updated too, and is also updated in the channel of the current directory.
-// The root is its own parent, and so is the root of a device that was reached by #name.
+// devices need not know the parent of a file. At `/` and at #name, `..` has no effect.
 //
-// A step to a symbolic link is undone: the walk continues from the same directory, in the same
-// union, with the link's target before the rest of the path, or restarts where an absolute target
-// begins. So canonical names contain no links. A link's target is an ordinary path: `/…` begins at
-// the root of the walking process's namespace, and `#name/…` at a device. This also holds for links
-// among the host's files. A walk follows at most 40 links.
+// A name goes stale when a directory in it is renamed. `..` first updates a stale canonical name
+// (present_name). If the caller asks for a current name (Name::kPresent), the start of the walk
+// updates a stale name of the current directory. An updated name of the current directory is also
+// stored in its channel.
+//
+// A step to a symbolic link is undone: the walk is again in the directory, or in the union, that
+// has the link. The link's target is put before the rest of the path, and the walk continues there.
+// If the target is absolute, the walk starts again where the target begins. So canonical names
+// contain no links. A link's target is an ordinary path: `/…` begins at the root of the walking
+// process's namespace, and `#name/…` at a device. This also holds for links among the host's files.
+// A walk follows at most 40 links.
 //
 // The process needs search permission in every directory through which its walk leads.
 //

@@ -7,19 +7,21 @@
 #include "ns/chan.h"
 #include "ns/mount.h"
 
-// If something is mounted on the last file of a path: kCross moves to it, kStay does not.
+// Says what a walk does if another channel is mounted on the last file of the path: it moves to the
+// mounted channel (kCross) or stays at the file (kStay).
 enum class Last { kCross, kStay };
 // If a path is relative, the result's name begins with a name of the current directory: with the
 // name by which this directory was reached (kAsReached), or with its current name (kPresent). After
 // a rename of a directory, finding the current name costs a walk.
 enum class Name { kAsReached, kPresent };
 
-// A path, split into the directory and the last name in it, which is to be created, removed or
-// renamed.
+// A path, split into a directory and the last name. The last name is to be created, removed or
+// renamed in the directory.
 struct Split {
   std::string_view directory, name;
 };
-// Splits a path. EPERM for the root of a device; EINVAL for `.` and `..`; ENAMETOOLONG.
+// Splits a path. ENOENT for an empty path; EPERM for the root of a device; EINVAL for `/`, `.` and
+// `..`; ENAMETOOLONG.
 Result<Split> split(std::string_view path);
 
 class Walk {
@@ -30,7 +32,8 @@ class Walk {
   Walk(const Walk&) = delete;
   Walk& operator=(const Walk&) = delete;
 
-  // Walks to the file that `path` names. ELOOP, and errors of steps.
+  // Walks to the file that `path` names. ELOOP, ENOENT, ENAMETOOLONG, and the errors of single
+  // steps: EACCES, ENOTDIR and errors of devices.
   Result<void> to(std::string_view path, Last last, Links links = Links::kFollow);
   // Walks to the directory in which the file `path` is to be created; `name` becomes the new file's
   // name in this directory, and is valid as long as this Walk exists. With kFollow, a dangling
@@ -46,10 +49,10 @@ class Walk {
   // nullptr if the last step was `.` or `..`, or if there was no step.
   Chan* found_in() { return found_in_.get(); }
   // Finds the entry `name` of the directory that the walk has reached. Sets `found_in` to the
-  // directory that has it: in a union, the member.
+  // directory that has the entry; in a union, this is one of the members.
   Result<Ref<Chan>> lookup(std::string_view name, Ref<Chan>& found_in);
-  // Returns the directory that the walk has reached; if it is a union, the member that takes new
-  // files. EPERM if there is none.
+  // Returns the directory in which new files are made: the directory that the walk has reached or,
+  // if it is a union, the member for new files. EPERM if the union has no such member.
   Result<Ref<Chan>> creation_member();
   Result<void> check(Chan& chan, uint32_t want);
 
@@ -60,7 +63,7 @@ class Walk {
     // The file that the channel covers, if the channel is mounted.
     Device* mount_device = nullptr;
     uint64_t mount_path = 0;
-    bool is_shared = false;  // the current directory or a mounted channel: others use it
+    bool is_shared = false;  // others use it: the root, the current directory or a mounted channel
 
     static Reached shared(Chan& chan) {
       return {Ref<Chan>(&chan), chan.mount_device, chan.mount_path, true};
@@ -89,7 +92,7 @@ class Walk {
   Ref<Chan> found_in_;
   uint64_t named_at_ = directory_renames();
   unsigned links_followed_ = 0;
-  char* link_text_ = nullptr;  // the last link's target, with the rest of the path; kmalloc'ed
+  char* link_text_ = nullptr;  // the last link's target, then the path after the link; kmalloc'ed
   char last_name_[kMaxName];   // the name that to_new() returns
   size_t length_ = 0;
   char name_[kMaxPath];

@@ -1,34 +1,37 @@
 // Probes on kernel functions.
 //
 // Every function begins with a nop of five bytes (gcc -mfentry -mnop-mcount). A probe replaces this
-// nop with a call of probe_entry, which calls the consumers on the function's list one after the
+// nop with a call of probe_entry, which calls the probe's consumers (ProbeConsumer) one after the
 // other and returns to the instruction after the nop. To probe returns, the function's `ret`
 // instructions become breakpoints: the handler calls the consumers and then does what the `ret`
-// would have done. The build creates tables of all nops and `ret`s (probe_places.h). A function
-// without a probe has its original code.
+// would have done. A call or return that a probe reports to a consumer is a hit. The build creates
+// tables of all nops and `ret`s (probe_places.h). A function without a probe has its original code.
 //
 // Lists. A place is a function's nop. Each place has a singly linked list of items (ProbeItem).
-// Writers of lists and code hold the sleeping lock; readers have interrupts off and take no lock.
-// An item is complete when it is put at the front of a list. A removed item keeps its `next`, and
-// is freed after a round through all CPUs (text_sync), when no CPU can be reading it. All items of
-// a consumer are in one allocation (Arming). So arming can fail at this allocation only, before
-// anything has changed. The code is changed after the lists: update_text() compares each place with
-// its list and patches all differences together, in three rounds.
+// Code that changes lists or kernel text holds probes_mutex. Code that reads lists has interrupts
+// off and takes no lock. An item is complete when it is put at the front of a list. A removed item
+// keeps its `next`. It is freed after a round through all CPUs (text_sync), when no CPU can be
+// reading it. All items of a consumer are in one allocation (Arming). So arming can fail at this
+// allocation only, before anything has changed. The kernel text is changed after the lists:
+// update_text() compares each place with its list and patches all differences together, in three
+// rounds.
 //
-// The guard. probe_entry and the breakpoint's handler check Cpu::probes_off first, and raise it
-// while they call consumers. So if a consumer calls a probed function, no consumer is called; such
-// calls are counted as kept out. NMIs, machine checks and a panic raise the guard too. Code that
-// runs before the check, or regardless of it, has no nop (NOT_PROBED): this file's handlers;
-// trap_dispatch and exception(), which must read a page fault's address before a consumer can fault
-// at a user stack; the NMI handler until it raises the guard. Until the guard is checked or raised,
-// or the address is read, this code calls only functions without a nop. A breakpoint in the kernel
-// has an entry of its own, so everything else can be probed.
+// The guard. The counter Cpu::probes_off is not 0 while probes are off on its CPU. probe_entry and
+// the breakpoint's handler check this counter first, and raise it while they call consumers. So if
+// a consumer calls a probed function, no consumer is called for that call; it is counted as kept
+// out. NMIs, machine checks and a panic raise the counter, too. Some code has no nop (NOT_PROBED).
+// This file's handlers also run for calls that are kept out, so a probe on a handler could call the
+// handler again without end. The NMI handler must raise the counter before any hit. trap_dispatch
+// and exception() must read a page fault's address before any hit, because a consumer may cause
+// another page fault on a user stack. Until this is done, these functions call only functions
+// without a nop. A breakpoint in the kernel has an entry of its own in the interrupt table, so
+// everything else can be probed.
 //
-// Breakpoints. A function's entry has a breakpoint while its code is being patched: the handler
+// Breakpoints. A function's entry has a breakpoint while its code is being patched. The handler
 // skips the five bytes and reports nothing, since a probe that is being armed or removed need not
-// report calls. A breakpoint at a `ret` is reported. Before the handler runs, another CPU may have
-// removed the breakpoint and the items. The handler still does what the original instruction would
-// have done, without reading the code.
+// report calls. At the breakpoint of a `ret`, the handler reports a return. Before the handler
+// runs, another CPU may have removed the breakpoint and the items. The handler still does what the
+// original instruction would have done, without reading the code.
 //
 // Lock ranks. A hit may come with locks of any rank held. A consumer may take a lock only if all
 // code outside of hits takes this lock with probes off (ProbesOff). The locks of consumers nest
@@ -222,7 +225,7 @@ NOT_PROBED void probe_called(const ProbeEntryFrame* frame) {
     tell(item, hit);
 }
 
-// Called with interrupts off: code that raises the guard turns interrupts off first.
+// Interrupts are off here, because code that raises Cpu::probes_off turns interrupts off first.
 NOT_PROBED void probe_kept_out(uint64_t after_nop) {
   count_kept_out(probe_place_at(after_nop - kTextEntryBytes), false);
 }

@@ -1,4 +1,4 @@
-// Further functions for probes on kernel functions, besides probe.h.
+// Functions for probes on kernel functions, in addition to those of probe.h.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@
 
 namespace {
 
-// Short enough for an error string after a quoted word of eight characters.
+// The first words of all commands, for an error string. The error string has room for them after a
+// quoted word of eight characters.
 constexpr const char* kWords =
     "count event alloc free watch stacks depth processes threads pid cpu min max sample start stop "
     "clear";
@@ -178,7 +179,8 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
               Quoted(word).get());
 }
 
-// Finds the last single colon; names of C++ contain pairs. npos if there is none.
+// Returns the index of the last single colon in `text`, or npos if there is no single colon. Names
+// of C++ functions contain pairs of colons.
 size_t last_single_colon(std::string_view text) {
   for (size_t i = text.rfind(':'); i != text.npos;
        i = i == 0 ? text.npos : text.rfind(':', i - 1)) {
@@ -258,8 +260,8 @@ bool probe_next_return(std::string_view* returns, uint64_t* address) {
 
 bool probe_matches(std::string_view pattern, std::string_view name) {
   size_t p = 0, n = 0;
-  // Index of the last `*` in the pattern, and the index in the name at which the rest of the
-  // pattern after this `*` was tried last.
+  // `star` is the index of the last `*` that the pattern has reached so far. `tried` is the index
+  // in the name from which the rest of the pattern after this `*` is being matched.
   size_t star = pattern.npos, tried = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

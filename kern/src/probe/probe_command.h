@@ -32,8 +32,8 @@ enum class ProbeWord : uint8_t {
 
 struct ProbeCommand {
   ProbeWord word;
-  std::string_view functions;  // used by the first five words: names with blanks between them, one
-                               // name for kAlloc and kFree
+  std::string_view functions;  // used by the first five words: the functions' names, separated by
+                               // blanks; kAlloc and kFree have one name
   ProbeAllocRule rule;         // used by kAlloc
   uint8_t address;             // used by kFree: number of the argument with the object
   ProbeStacks stacks;          // used by kStacks
@@ -44,7 +44,7 @@ struct ProbeCommand {
 // text. EINVAL, with an error string.
 Result<bool> probe_next_command(std::string_view* text, ProbeCommand* command);
 
-// A function, as the text of a command names it.
+// A function that is named in the text of a command.
 struct ProbeFunctionName {
   bool user;
   std::string_view name;  // the name of a kernel function may be a pattern

@@ -49,7 +49,8 @@ int ProbeCounts::compare(const Row& a, const Row& b) const {
 }
 
 void ProbeCounts::finish() {
-  // Sorts equal rows by context: the merged row has the lowest ContextId of its rows.
+  // Rows that compare equal are in the order of their contexts, so that the merged row has the
+  // lowest ContextId of its rows.
   std::sort(rows_.begin(), rows_.end(), [this](const Row& a, const Row& b) {
     const int order = compare(a, b);
     return order != 0 ? order < 0 : a.context < b.context;

@@ -1,4 +1,4 @@
-// A copy of a session's counts at one moment, for reading: the sums over all CPUs, largest first.
+// A copy of a session's counts, for reading: the sums over all CPUs, largest first.
 #pragma once
 
 #include <cstdint>

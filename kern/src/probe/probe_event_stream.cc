@@ -70,7 +70,7 @@ bool ProbeEventStream::put(ProbeEvent::Kind kind, const char* name, const Cpu& c
   return ring.put(event);
 }
 
-// Fetches pages of trace memory first, for hits, which must not allocate.
+// First fetches pages of trace memory, because hits need these pages but must not allocate.
 bool ProbeEventStream::take(ProbeEvent* event, bool* any, uint64_t* lost) {
   trace_memory_prepare();
   const MutexGuard reading(reading_);

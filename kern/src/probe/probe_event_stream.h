@@ -1,7 +1,7 @@
 // The events of a session, from hits to their reader.
 //
-// The ring (probe_events.h) is created when a session whose functions make events starts, or when a
-// reader opens the stream. The ring is replaced only before the first start, while it is empty.
+// The ring (probe_events.h) is created at the start of a session that has functions with events, or
+// when a reader opens the stream. A larger ring may replace the ring only before the first hit.
 //
 // put() takes no lock. `reading_`, a leaf among the sleeping locks, serialises readers and clear(),
 // and keeps the ring alive while they use it. The session serialises make() and open().
@@ -25,10 +25,11 @@ class ProbeEventStream {
 
   // --- Control. May sleep.
 
-  // Makes a ring that stores `values` values of each event, if there is none. Replaces a ring that
-  // stores fewer values; no hit may have used that ring. ENOMEM, with an error string.
+  // If there is no ring, makes one that stores `values` values of each event. If the ring stores
+  // fewer values, replaces it; no hit may have used the old ring. ENOMEM, with an error string.
   Result<void> make(uint32_t values);
-  // Makes allocations and frees events, too, from this call on. ENOMEM, with an error string.
+  // From this call on, each allocation and each free is an event, too. ENOMEM, with an error
+  // string.
   Result<void> open();
   // Forgets all events.
   void clear();
@@ -37,7 +38,7 @@ class ProbeEventStream {
 
   // --- Hits. Interrupts and probes off, any lock may be held.
 
-  // True if allocations and frees are events.
+  // True if each allocation and each free is an event.
   bool wants_objects() const { return wants_objects_.load(std::memory_order_acquire); }
   // False if the event is lost. The ring must exist.
   bool put(ProbeEvent::Kind kind, const char* name, const Cpu& cpu, const uint64_t* values,

@@ -1,12 +1,12 @@
 // The events of a session, from hits to their reader: a bounded queue.
 //
-// A ring of slots, each with a sequence number (D. Vyukov's bounded queue). For event p in the
-// order of arrival, the slot's number is p while the slot can be filled, and p + 1 while it can be
-// read. Reading sets it to p + N, where N is the number of slots. A producer takes the next
-// position by compare-and-swap and then fills the slot. A producer takes no lock, so it may run
-// with any lock held and interrupts off. If the next slot has not been read yet, the event is lost
-// and counted; the next event that is stored carries the count, so the reader sees where events
-// were lost.
+// A ring of slots, each with a sequence number (D. Vyukov's bounded queue). Events are numbered in
+// the order of arrival. The sequence number of the slot for event p is p while the slot can be
+// filled, and p + 1 while it can be read. The reader sets the number to p + N, where N is the
+// number of slots. A producer takes the next position by compare-and-swap and then fills the slot.
+// A producer takes no lock, so it may run with any lock held and interrupts off. If the next slot
+// has not been read yet, the event is lost and counted. The next event that is stored carries the
+// count, so the reader sees where events were lost.
 //
 // The slots' length depends on the queue's events: the six arguments of a call need more space than
 // an object and its size.
@@ -31,7 +31,7 @@ struct ProbeEvent {
   static constexpr uint32_t kMaxValues = 6;
   uint64_t values[kMaxValues];  // arguments; or a result; or an object and its size
   uint32_t pid;
-  ContextId context;  // a base context; kNone: not recorded
+  ContextId context;  // without the caller's stack; kNone: not recorded
   CpuId cpu;
   Kind kind;
 };
@@ -48,9 +48,9 @@ class ProbeEvents {
 
   // False if the event is lost. Any context but NMI. Lock-free.
   bool put(const ProbeEvent& event);
-  // If an event would be lost now, counts a lost event and returns true. A caller asks this before
-  // it collects the values of an event: that is expensive if the called functions are probed, too.
-  // Any context but NMI. Lock-free.
+  // If an event would be lost now, counts a lost event and returns true. Called before the values
+  // of an event are collected, because collecting them is expensive if the functions that do so
+  // are probed, too. Any context but NMI. Lock-free.
   [[gnu::always_inline]] bool lose_if_full() {
     const uint64_t place = next_.load(std::memory_order_relaxed);
     if (static_cast<int64_t>(slot_at(place).turn.load(std::memory_order_acquire) - place) >= 0)

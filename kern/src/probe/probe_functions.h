@@ -1,8 +1,9 @@
-// The functions of a session of #probe, as users named them, and the actions of their hits.
+// The probed functions of a session of #probe, and the actions of hits on these functions.
 //
-// Each request is stored as it was made, so that a failed command is undone by removing the last
-// requests. The first start of the session builds the probes from all requests: one rule for each
-// function. The rule's number is the tag of the function's probe.
+// A request is one function that a command has named or matched, with its actions. Requests are
+// stored in order, so a failed command is undone by removing the last requests. The first start of
+// the session builds the probes from all requests, and makes one rule for each function. The rule's
+// number is the tag of the function's probe.
 #pragma once
 
 #include <cstdint>

@@ -31,9 +31,9 @@ TraceOwner owner_of(const ProbeHit& hit, const Cpu& cpu) {
   return hit.user ? trace_owner(cpu.current->pid) : TraceOwner::kNobody;
 }
 
-// Returns a predicate for ProbePairs::within(): for a kept call, which entered at a higher stack
-// position than the hit, it tells whether the call is still running. In the kernel it is always
-// true, since every call returns.
+// Returns a predicate for ProbePairs::within(). The predicate is called with a kept call at a
+// higher stack position than the hit, and is true if this call is still running. In the kernel, the
+// predicate is true for every kept call, since every call returns.
 auto stands_of(const ProbeHit& hit) {
   return [&hit](const ProbeCall& call) {
     return !hit.user || user_call_stands(call.stack_pointer, call.return_address);
@@ -52,10 +52,10 @@ uint64_t size_of(const ProbeHit& hit, const ProbeAllocRule& rule) {
   return overflows ? UINT64_MAX : size;
 }
 
-// The owner in the record of the object that realloc was called for, while the call runs. The call
-// frees the object only if it succeeds. No other call frees the object meanwhile. But before the
-// return of this call is reported, a new object of the same process may get the freed object's
-// address. The bit kWaits distinguishes the records of the two objects.
+// While realloc(p) runs, the record of the object p has this owner instead of `owner`. The object
+// is freed only if the call succeeds, and no other call frees it meanwhile. But before the return
+// of the call is reported, a new object of the same process may get the freed object's address. The
+// bit kWaits distinguishes the records of the two objects.
 constexpr TraceOwner waiting(TraceOwner owner) {
   constexpr uint16_t kWaits = 1u << 15;
   static_assert(kMaxPid < kWaits);
@@ -242,7 +242,8 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
   return events_.put(ProbeEvent::Kind::kAlloc, rule.name, cpu, values, std::size(values)) && kept;
 }
 
-// Only the event stream counts an event that is lost here.
+// Always returns true: if an event is lost here, the event stream counts it, but the hit does not
+// count as lost.
 bool ProbeObjects::free_called(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
   const uint64_t object = argument_of(hit, rule.address);
   if (pairs_->within(runner_of(hit, cpu), hit.stack_pointer, stands_of(hit), put_back()) ||

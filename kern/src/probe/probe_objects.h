@@ -1,14 +1,15 @@
 // The outstanding objects of a session: allocated by its functions and mmap, and not yet freed.
 //
-// For each thread, kernel task and CPU's interrupts, the outermost call of an allocation function
-// is kept (probe_pairs.h) until it returns with the object. Nested calls are part of that call. The
-// object then becomes a record of a trace table, with the stack of the call. An object of a program
-// belongs to the process, whose PID is in the record. An object of the kernel has no owner, and any
-// code may free it.
+// For each thread of a program, each kernel task, and the interrupts of each CPU, the outermost
+// call of an allocation function is kept (probe_pairs.h) until it returns. Nested calls are part of
+// the outermost call. When the kept call returns an object, the object becomes a record of a trace
+// table, with the stack of the call. An object of a program belongs to the process, whose PID is in
+// the record. An object of the kernel has no owner, and any code may free it.
 //
-// Pairs and tables are created, and their options are set, before the first hit. Hits change the
-// pairs without a lock, and a table under its shards' locks, one shard's lock at a time. Probes are
-// off while pairs or tables are used for other events of processes (exit, exec, mmap, munmap).
+// The kept calls (ProbePairs) and the tables are created, and their options are set, before the
+// first hit. Hits change the kept calls without a lock, and a table under the locks of its shards,
+// one shard's lock at a time. Code outside of hits also uses this data, at exit, exec, mmap and
+// munmap; this code keeps probes off meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ class TraceTable;
 
 class ProbeObjects {
  public:
-  // Allocations and frees become events of `events` once its reader has opened it.
+  // From the call of events.open() on, each allocation and each free is put into `events`.
   explicit ProbeObjects(ProbeEventStream& events) : events_(events) {}
   ~ProbeObjects();
   ProbeObjects(const ProbeObjects&) = delete;
@@ -70,8 +71,8 @@ class ProbeObjects {
  private:
   Result<void> make_table(TraceTable** table);
   void release();
-  // Returns a function that takes a call which could have freed an object (realloc) but did not.
-  // The function gives the object's record its real owner again.
+  // Returns a function for calls that could have freed an object (realloc) but did not. The
+  // function gives the object's record its real owner again.
   auto put_back() {
     return [this](const ProbeCall& call) { keep_old(call); };
   }

@@ -24,7 +24,7 @@ inline constexpr uint32_t kProbeMaxDepth = 61;
 struct ProbeOptions {
   static constexpr CpuId kAnyCpu{UINT32_MAX};
 
-  // Counts are separated by these stacks and by `apart`.
+  // Counts are distinguished by the stacks that `stacks` names, and by `apart`.
   ProbeStacks stacks = ProbeStacks::kKernel;
   ProbeApart apart = ProbeApart::kPrograms;
   // Memory from mmap counts as an object.

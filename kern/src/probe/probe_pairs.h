@@ -1,19 +1,22 @@
-// Running calls of allocation functions, until they return: matches returns with calls.
+// Keeps running calls of allocation functions until they return, to match returns with calls.
 //
 // For each runner (a thread of a process; a kernel task; a CPU's interrupts) the outermost call is
 // kept. Nested calls of functions that allocate or free lie lower on the stack, and are part of the
 // outermost call. When the same function returns at the stack position of the kept call, the call
-// ends. Any other entry or return at this position or a higher one shows that the kept call has
-// ended without a return (an exception, longjmp): it is forgotten. The kept call is also forgotten
-// if a function is entered at a lower position and the kept call is not among the function's
-// callers: a thread that has caught an exception may continue with calls at lower positions only.
-// When a thread ends, its kept call is forgotten (forget()); the next thread with the same stack is
-// another runner. A forgotten call is counted as abandoned, since it may have allocated or not.
-// Before a call is forgotten, the parameter `gone` is called with it.
+// ends.
 //
-// A table of buckets without a lock: a runner takes a slot by compare-and-swap, and until the slot
-// is released, only this runner uses the slot. If a bucket is full, the call cannot be followed;
-// the caller counts this.
+// A kept call may also end without a return (an exception, longjmp). Three events show this. First,
+// a function is entered or returns at the position of the kept call or higher, and this is not the
+// return of the kept call. Second, a function is entered at a lower position, and the kept call is
+// not among the function's callers: a thread that has caught an exception may continue with calls
+// at lower positions only. Third, the thread ends (forget()): the next thread with the same stack
+// is another runner. The kept call is then forgotten, and counted as abandoned, since it may have
+// allocated or not. Before a call is forgotten, the parameter `gone` is called with the call as its
+// argument.
+//
+// The kept calls are in a table of buckets, which needs no lock: a runner takes a slot by
+// compare-and-swap, and until the slot is released, only this runner uses the slot. If a bucket is
+// full, the call cannot be followed, and enter() returns false.
 #pragma once
 
 #include <array>
@@ -51,8 +54,8 @@ class ProbePairs {
   // interrupts off, in any context but NMI. Bound: one bucket.
 
   // Called when a function is entered. True if the function's call is part of the kept call.
-  // `stands(call)` is called for a kept call at a higher stack position; it returns false if the
-  // kept call is known not to be among the function's callers.
+  // `stands(call)` is called for a kept call at a higher stack position. It returns true if the
+  // kept call may be one of the function's callers.
   template <typename Stands, typename Gone>
   bool within(ProbeRunner runner, uint64_t stack_pointer, Stands stands, Gone gone) {
     Slot* const slot = find(runner);

@@ -1,9 +1,9 @@
 // The per-CPU data of a session.
 //
 // Only the CPU that owns the data changes it, with interrupts off. So the data needs no lock and
-// shares no cache line. Other CPUs read tallies and counts at any time. Clearing runs on the owning
-// CPU, in an interprocessor interrupt. It moves the memory of the counts to `taken`; the CPU that
-// asked for the clearing frees it.
+// shares no cache line. Other CPUs read tallies and counts at any time. clear() runs on the owning
+// CPU, in an interprocessor interrupt, and moves the memory of the counts to `taken`. The CPU that
+// sent the interrupt frees this memory.
 #pragma once
 
 #include <atomic>

@@ -18,12 +18,13 @@ extern const char text_end[];
 
 extern const uint32_t probe_place_count;
 extern const uint32_t probe_places[];  // offset of the nop of each function that can be probed
-// For each block of kProbeBlock bytes of code: the index of the first place at or after its start.
+// For each block of kProbeBlock bytes of code: the index of the first place in the block or after
+// it.
 extern const uint16_t probe_place_blocks[];
 
 extern const uint32_t probe_return_count;
 extern const uint32_t probe_returns[];  // offset of each `ret` of these functions
-// For each block: the index, in probe_returns, of the first `ret` at or after its start.
+// For each block: the index in probe_returns of the first `ret` in the block or after it.
 extern const uint16_t probe_return_blocks[];
 extern const uint16_t probe_return_places[];  // for each return: the index of its function's place
 

@@ -15,8 +15,8 @@ namespace {
 
 constexpr uint8_t kObjects = kProbeAllocates | kProbeFrees;
 
-// Taking a page from the arena takes locks and allocates. If the interrupted code may hold one of
-// these locks, or be inside of the allocator, a later hit takes the page.
+// To get a page from the arena, a hit must take locks and allocate. If the probed code may hold one
+// of these locks or may be inside of the allocator, the page is left to a later hit.
 [[gnu::noinline, gnu::cold]] void top_up(const ProbeHit& hit, const Cpu& cpu) {
   if ((hit.user || hit.interrupts_on()) && cpu.held_locks == 0) trace_memory_prepare();
 }
@@ -111,9 +111,10 @@ bool ProbeRecorder::wanted(const Cpu& cpu) const {
   return options_.wants_cpu(cpu.id) && options_.wants_pid(trace_current_pid());
 }
 
-// True if the rule's objects are followed in the current process. The CPU and process of the
-// allocation decide whether an object is recorded. But any process, on any CPU, may free an object
-// of the kernel. An object of a program is freed only by its own process.
+// True if the rule's objects are followed in the current process. The CPU and process of an
+// allocation decide whether its object is recorded. Frees are followed elsewhere, too, because any
+// process, on any CPU, may free an object of the kernel. An object of a program is freed only by
+// its own process, on any CPU.
 bool ProbeRecorder::follows(const ProbeRule& rule) const {
   return (rule.actions & kObjects) != 0 && (!rule.user || options_.wants_pid(trace_current_pid()));
 }
@@ -198,9 +199,9 @@ bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const 
   }
 }
 
-// Fast path: only kernel stacks are distinguished, the CPU's recent-stack entry has the stack, and
-// the stack has a count. The fast path calls nothing, so it saves no registers. Anything else
-// restarts on the general path.
+// The fast path applies if only kernel stacks are distinguished, the CPU's cache of recent stacks
+// has the stack, and the stack has a count already. The fast path calls nothing, so it saves no
+// registers. Anything else restarts on the general path.
 void ProbeRecorder::hit(const ProbeHit& hit) {
   const Cpu& cpu = this_cpu();
   if (rules_[hit.tag].actions == kProbeCountsPlainly) [[likely]] {

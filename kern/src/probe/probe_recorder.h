@@ -4,14 +4,12 @@
 // event, or follows an object. The recorder does not know commands, nor how functions were found.
 //
 // Rules and options are fixed before the first hit, except that a rule may switch to plain counting
-// (kProbeCountsPlainly) and back. A rule counts plainly only while recording is enabled. Hits then
-// change
-//   per_cpu_   of their own CPU, with interrupts off
-//   events_    without a lock
-//   objects_   without a lock, or under a lock of a trace table's shard
-// While hits may come, the control functions change none of this data, except that clear() empties
-// it. clear() empties per-CPU data in an interprocessor interrupt, which cannot land inside of a
-// hit.
+// (kProbeCountsPlainly) and back. A rule counts plainly only while recording is enabled.
+//
+// Hits change per_cpu_ of their own CPU with interrupts off, events_ without a lock, and objects_
+// without a lock or under a lock of a trace table's shard. While hits may come, clear() is the only
+// control function that changes this data. clear() empties per-CPU data in an interprocessor
+// interrupt, which cannot land inside of a hit.
 //
 // A hit may come with any locks held, even the locks that are needed to fetch a page from the
 // arena. Memory for hits therefore comes from the pool of trace_memory.h. A hit refills the pool

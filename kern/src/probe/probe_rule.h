@@ -12,8 +12,8 @@ struct ProbeAllocRule {
   uint8_t size = 0;
   uint8_t factor = 0;  // a second argument, by which the size is multiplied
   uint8_t old = 0;     // the object that is freed when the call succeeds
-  // Number of the argument that points to the word with the object's address; the word is read if
-  // the call returns 0. 0: the call returns the object's address.
+  // 0 if the call returns the object's address. Otherwise the number of the argument that points to
+  // the word with the object's address. This word is read only if the call returns 0 (success).
   uint8_t result = 0;
   bool operator==(const ProbeAllocRule&) const = default;
 };

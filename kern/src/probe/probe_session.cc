@@ -210,7 +210,7 @@ void ProbeSession::disarm() {
 
 Result<ProbeSession::State> ProbeSession::copy_counts(ProbeCounts& counts) {
   const MutexGuard guard(mutex_);
-  // Fetches pages of trace memory for hits, which must not allocate.
+  // Fetches pages of trace memory, because hits need these pages but must not allocate.
   if (tables_.is_user()) trace_memory_prepare();
   return State{.phase = phase_,
                .functions = phase_ == TracePhase::kOff ? 0 : functions_.rule_count(),
@@ -242,8 +242,8 @@ bool ProbeSession::events_ended() {
   return phase_.load(std::memory_order_acquire) == TracePhase::kStopped;
 }
 
-// While a session has not been started, another command may replace the tables of objects between
-// choose_for() and open(). Then open() fails with ENOENT, and this function tries again.
+// Before the first start of the session, another command may replace the tables of objects between
+// choose_for() and open(). In this case open() fails with ENOENT, and this function tries again.
 Result<void> ProbeSession::open_snapshots(TraceBinaryDump& dump) {
   for (;;) {
     {

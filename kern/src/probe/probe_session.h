@@ -1,15 +1,16 @@
 // A session of #probe, as its user sees it: commands, and readable results.
 //
 // The states are those of a trace: off (being configured) → running → stopped → running …. While
-// off, commands collect functions (probe_functions.h) and options. The first start makes rules and
-// probes of them, prepares the recorder (probe_recorder.h), which is the consumer of all probes of
-// the session, and arms the probes. Functions and options are fixed from then on.
+// the session is off, commands collect functions (probe_functions.h) and options. The first start
+// makes rules and probes from the functions, prepares the recorder (probe_recorder.h), and arms the
+// probes. The recorder is the consumer of all these probes. After the first start, functions and
+// options cannot be changed.
 //
-// From the first start, or the first open of events, until the session is destroyed, session and
-// recorder use the tables of stacks and contexts that all traces share.
+// Session and recorder use the tables of stacks and contexts that all traces share. This use begins
+// with the first start or the first open of events, and ends when the session is destroyed.
 //
-// Lock order: mutex_, which is held while probes are armed and while the session registers as a
-// user of the shared tables; then ProbeEventStream::reading_. Hits take neither lock.
+// Lock order: mutex_, then ProbeEventStream::reading_. mutex_ is held while probes are armed and
+// while the session registers as a user of the shared tables. Hits take neither lock.
 #pragma once
 
 #include <atomic>
@@ -50,9 +51,10 @@ class ProbeSession {
 
   uint32_t number() const { return number_; }
   // Executes several commands, one a line. On failure the error string is set. If a line cannot be
-  // parsed, no command is executed. If a command fails, the commands before it stay executed;
-  // before the first start, however, the functions and options of this call are undone. EINVAL,
-  // ENOENT, EBUSY, ENOMEM and errors of opening a program.
+  // parsed, no command is executed. If a command fails before the first start of the session, the
+  // functions and options of the whole text are undone. If a command fails after the first start,
+  // the commands before it stay executed. EINVAL, ENOENT, EBUSY, ENOMEM and errors of opening a
+  // program.
   Result<void> command(std::string_view text, ProbePrograms& programs);
 
   // --- For reading.
@@ -64,11 +66,11 @@ class ProbeSession {
     uint64_t abandoned;  // abandoned calls of allocation functions: probe_pairs.h
     ProbeTallies tallies;
   };
-  // Copies all counts, summed up and sorted, with the session's state. The caller is in a
-  // StoreReading, unless there are no counts yet. ENOMEM.
+  // Copies all counts, summed up and sorted, with the session's state. If there may be counts, the
+  // caller is in a StoreReading. ENOMEM.
   Result<State> copy_counts(ProbeCounts& counts);
   ProbeApart tells_apart();
-  // Makes allocations and frees events, too, from this call on. ENOMEM.
+  // From this call on, each allocation and each free is an event, too. ENOMEM.
   Result<void> open_events();
   // Gets the next event; the results are those of ProbeEvents::take().
   bool take_event(ProbeEvent* event, bool* any, uint64_t* lost);
@@ -76,8 +78,8 @@ class ProbeSession {
   // start.
   bool events_ready();
   bool events_ended();
-  // Makes a dump of outstanding objects, which must be destroyed before the session. Waits until
-  // the session's previous dump is destroyed; EINTR. ENOMEM.
+  // Makes a dump of outstanding objects. The dump must be destroyed before the session. Waits until
+  // the session's previous dump is destroyed. EINTR, ENOMEM.
   Result<TraceBinaryDump*> open_outstanding();
 
  private:
@@ -92,7 +94,7 @@ class ProbeSession {
    public:
     explicit SharedTables(ProbeRecorder& recorder) : recorder_(recorder) {}
 
-    // Registers the session as a user of the tables. No effect if it is registered. ENOMEM, with an
+    // Registers the session as a user of the tables, if it is not registered yet. ENOMEM, with an
     // error string.
     Result<void> hold();
     // Ends the use of the tables, if the session is registered. Called before the recorder is

@@ -6,9 +6,9 @@
 #include "store/kernel_stacks.h"
 #include "store/recent_user_stacks.h"
 
-// Both functions record at most `depth` frames, innermost first. They are called with interrupts
-// and probes off, while the current task is a process, between trace_users_add() and
-// trace_users_drop(). Bound: a walk of the frames, and one chain of the stack table.
+// Both functions record at most `depth` frames, innermost first. The caller has interrupts and
+// probes off, and the current task belongs to a process. The caller is a user of the shared tables
+// (trace_users_add). Bound: a walk of the frames, and one chain of the stack table.
 
 // Records the current process's stack when one of its functions is called or (`returning`) returns.
 // `recent` belongs to the current CPU.

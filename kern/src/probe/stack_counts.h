@@ -9,8 +9,8 @@
 // Clearing empties the table of each CPU in an interprocessor interrupt, which cannot land inside
 // add(). The memory is freed afterwards.
 //
-// A key consists of two numbers in the shared tables: that of a stack or of a pair of stacks, and
-// that of a context (0: none). Cost for each key on each CPU: 32 bytes.
+// A key consists of two numbers in the shared tables: the number of a stack or of a pair of stacks,
+// and the number of a context (0: no context). Cost for each key on each CPU: 32 bytes.
 #pragma once
 
 #include <atomic>
@@ -35,8 +35,9 @@ class StackCounts {
     CpuTable& operator=(const CpuTable&) = delete;
 
     // Adds 1 to the count of a stack and context. If the key is absent and there is no memory for
-    // it, returns false and does nothing. Called on the CPU of the table with interrupts off,
-    // unless nobody else uses the table. Bound: one chain, and the split of one bucket.
+    // it, returns false and does nothing. Called on the CPU of the table with interrupts off, or in
+    // any context while the caller is the only user of the table. Bound: one chain, and the split
+    // of one bucket.
     [[gnu::always_inline]] bool add(StackId stack, ContextId context) {
       const uint64_t key = uint64_t{number_of(context)} << 32 | number_of(stack);
       const uint32_t hash = hash_of(key);
@@ -61,8 +62,8 @@ class StackCounts {
       return false;
     }
 
-    // Calls visit(key, count) for each key. The table's CPU may add() meanwhile, but not
-    // take_away().
+    // Calls visit(key, count) for each key. The table's CPU may call add() meanwhile, and must not
+    // call take_away().
     template <typename Visit>
     void visit(Visit visit) const {
       for (const Page* page = pages_.load(std::memory_order_acquire); page; page = page->next) {

@@ -3,34 +3,37 @@
 // A space has a list of regions, which say what may be mapped, and page tables, which say what is
 // mapped. A page is allocated at the first fault that needs it: zeroed, or filled from the
 // program's file. A page that several spaces share after fork is mapped read-only in all of them,
-// and Page::mappings counts these spaces. A space that writes to the page gets a copy; the last
-// space that maps the page gets the page itself writable. Only a space that maps a page can
-// increase its count (by fork), so a count of one stays one while the owner examines it.
+// and Page::mappings counts these spaces. A space that writes to a shared page gets a copy. If only
+// one space still maps the page, a write makes the page itself writable. Only a space that maps a
+// page can increase the page's count (by fork), so a count of one stays one while this space
+// examines it.
 //
-// Pages of files belong to the file (Device::page, ns/page_cache.h), and all spaces share them. A
-// shared map maps them with the rights of its region; a private map read-only until a write copies
-// the page. Code with probes is copied too, since other users of the file must not hit its
-// breakpoints. If a segment of a program ends inside of a page, the space gets a page of its own,
-// with zeros after the segment's end. When a file changes, pages of the file are removed from all
-// spaces (address_space_walk.cc). Before that, FilePage::changes is incremented, so that a space
-// which has looked a page up, but has not mapped it yet, detects the change.
+// Pages of files belong to the file (Device::page, ns/page_cache.h), and all spaces share them. In
+// a shared map, such a page has the rights of the region. In a private map, it is read-only until a
+// write copies the page. A page of code with probes is copied too, since other users of the file
+// must not hit its breakpoints. If a segment of a program ends inside of a page, the space gets a
+// page of its own, with zeros after the segment's end. When a file changes, pages of the file are
+// removed from all spaces (address_space_walk.cc). Before this removal, FilePage::changes is
+// incremented. So a space that has looked a page up, but has not mapped the page yet, detects the
+// change.
 //
-// Several tasks may run in a space at once, and each may change it: the mutex serialises changes.
-// Other CPUs on which the space is active may cache translations that a change makes invalid. So
-// pages and tables that a change removes are collected (Removal), then these CPUs are interrupted
-// to invalidate them, and only then are they freed. If a page becomes less writable or is replaced,
-// these CPUs are interrupted, too. If a page becomes present or more writable, they are not: a CPU
-// with the old translation faults, and the fault invalidates the translation. If the space is
-// active on no other CPU, none is interrupted (PageTables::flush).
+// Several tasks may run in a space at once, and each may change the space: the mutex serialises
+// changes. Other CPUs on which the space is active may cache translations that a change makes
+// invalid. So pages and tables that a change removes are first collected (Removal). Then these CPUs
+// are interrupted and invalidate the translations. Only after that are the pages and tables freed.
+// If a page becomes less writable or is replaced, these CPUs are interrupted, too. If a page
+// becomes present or more writable, no CPU is interrupted: a CPU with the old translation faults,
+// and the fault invalidates the translation. If the space is active on no other CPU, none is
+// interrupted (PageTables::flush).
 //
-// The mutex is not held while a file is read for a fault, so the region is looked up again
-// afterwards: another task may have replaced it. While the mutex is held, user memory is never
-// accessed and no file is closed: removed regions are destroyed after the mutex has been released.
-// A list of all spaces lets probes and the page cache find them; it holds no references.
+// The mutex is not held while a file is read for a fault. Another task may replace the region
+// meanwhile, so the fault looks the region up again. Code that holds the mutex never accesses user
+// memory and closes no file: removed regions are destroyed after the mutex has been released. A
+// list of all spaces lets probes and the page cache find them; the list holds no references.
 //
-// The stack's region has its full size from the start, and its pages are made on use. No memory is
-// reserved: a program may ask for more than there is. If a fault then gets no memory, a process is
-// killed (out_of_memory.cc).
+// The stack's region has its full size from the start, and its pages are made on use. Memory is
+// overcommitted: a program may map more memory than the machine has. If a fault gets no memory, a
+// process is killed (out_of_memory.cc).
 #include "proc/address_space_impl.h"
 
 #include <algorithm>
@@ -60,8 +63,8 @@ bool allows(const VmRegion& region, FaultAccess access) {
   return false;
 }
 
-// A page whose count of mappings includes one that is not in page tables yet. The destructor drops
-// this mapping unless release() was called.
+// A page that is about to be mapped. Its count of mappings includes this mapping already. The
+// destructor drops the mapping from the count unless release() was called.
 class NewPage {
  public:
   static NewPage with_mapping(PhysAddr page) { return NewPage(page); }
@@ -97,7 +100,8 @@ Result<void> read_file(Chan& file, uint64_t offset, char* to, size_t size) {
 
 }  // namespace
 
-// Page tables hold physical addresses, so they are walked, not searched for pointers.
+// For the search for reachable memory (reach/reach.h): page tables hold physical addresses, so they
+// are walked, not searched for pointers.
 void AddressSpace::visit_memory(const void* object, ReachVisitor& visitor) {
   struct Visitor final : TableVisitor {
     explicit Visitor(ReachVisitor& reach) : reach(reach) {}
@@ -166,8 +170,8 @@ Result<Ref<AddressSpace>> AddressSpace::fork() {
         });
     if (!result) return result.error();
   }
-  // The parent is locked. So a walk over all spaces finds each shared page in at least one of the
-  // two spaces.
+  // The parent is locked until the child is in the list of all spaces. So a walk over all spaces
+  // finds each shared page in at least one of the two spaces.
   child->announce();
   return child;
 }

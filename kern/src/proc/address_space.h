@@ -17,9 +17,9 @@ inline constexpr uint64_t kStackTop = kUserEnd - kPageSize;
 inline constexpr uint64_t kStackSize = 8 << 20;
 inline constexpr uint64_t kLowestUserAddress = 0x10000;
 
-// A range of addresses with one protection. Missing pages come from `file` for the first
-// `file_bytes`, and are zero after them. If the file has become shorter, access after its end
-// fails.
+// A range of addresses with one protection. The first `file_bytes` bytes come from `file`, and the
+// following bytes are zero. Pages are filled on first access. If the file has become shorter,
+// access to pages after the file's end fails.
 struct VmRegion {
   uint64_t start = 0, end = 0;
   uint32_t protection = 0;  // ABI_PROT_*
@@ -65,11 +65,12 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // does not lie inside of user space.
   Result<void> add_region(uint64_t start, uint64_t end, uint32_t protection, Ref<Chan> file = {},
                           uint64_t file_offset = 0, uint64_t file_bytes = 0);
-  // Adds the stack, and sets the start of the heap. Once, after all segments.
+  // Adds the stack, and sets the start of the heap. Called once, after all segments have been
+  // added.
   Result<void> add_stack_and_heap();
 
-  // Argument of map(). If `file` is empty: private anonymous memory. Otherwise: the pages of `file`
-  // from byte `offset` on; Device::map has been called for the file.
+  // Argument of map(). If `file` is empty, private anonymous memory is mapped. Otherwise the pages
+  // of `file` from byte `offset` on are mapped; Device::map must have been called for the file.
   struct Mapping {
     Ref<Chan> file;
     uint64_t offset = 0;
@@ -85,16 +86,18 @@ class AddressSpace : public RefCounted<AddressSpace> {
     return map(address, size, protection, fixed, {});
   }
   Result<void> unmap(uint64_t address, uint64_t size);
-  // Changes the protection of [address, address + size). ENOMEM, also for unmapped pages; EACCES
-  // if a shared map there must not be written. These errors change nothing. EINVAL.
+  // Changes the protection of [address, address + size). EINVAL; ENOMEM if memory is short or a
+  // page of the range is not mapped; EACCES if a shared map in the range must not be written. After
+  // an error the protection is unchanged.
   Result<void> protect(uint64_t address, uint64_t size, uint32_t protection);
   // With `wait`, writes the changes of shared maps in [address, address + size) back to their
   // files. Otherwise only checks the range. ENOMEM for unmapped pages, EINVAL, and the device's
   // errors.
   Result<void> sync(uint64_t address, uint64_t size, bool wait);
-  // Bytes of the range that are not writable now, for limits.
+  // The number of bytes in the range that are mapped without write permission. Used to check the
+  // data limit (ABI_RLIMIT_DATA) before the bytes become writable.
   uint64_t unwritable_bytes(uint64_t address, uint64_t size);
-  // Moves the end of the heap to `end` if possible. Returns the heap's end after that.
+  // Moves the end of the heap to `end` if possible. Returns the resulting end of the heap.
   uint64_t move_break(uint64_t end);
 
   // Makes the page at `address` present for this access. If another task has changed the mapping
@@ -102,8 +105,8 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // EINTR if a signal came while a file was read, ENXIO if the file ends before the page, and other
   // errors of reading the file.
   Result<void> fault(uint64_t address, FaultAccess access);
-  // Returns the physical address of the four bytes at `address`, which are writable and aligned.
-  // EFAULT, ENOMEM, EINTR.
+  // Returns the physical address of the four bytes at `address`. EFAULT if they are not writable or
+  // `address` is not a multiple of 4; ENOMEM, EINTR.
   Result<PhysAddr> physical(uint64_t address);
   // Writes to writable regions of a space that is not active yet. EFAULT, ENOMEM.
   Result<void> write(uint64_t address, const void* data, size_t size);
@@ -134,7 +137,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // is visited once in each.
   static void for_each_code_page(const ProgramId& program, CodeVisitor& visitor);
 
-  // The identity of a mapped file, which is the same for all channels of the file.
+  // The identity of a mapped file. All channels of the file give the same identity.
   struct MappedFile {
     const Device* device;
     uint64_t path;             // path of the qid
@@ -146,13 +149,14 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // the dirty bits in the page tables. Returns a channel that may write to the file, if a space has
   // one.
   static Ref<Chan> collect_written(const MappedFile& file, uint64_t first, uint64_t end);
-  // Removes pages of the page cache from all spaces, except in segments of programs, and except
-  // pages with kPageOwned or kPageNamed (pages.h).
+  // Removes pages of the page cache from all spaces. Pages in segments of programs and pages with
+  // kPageOwned or kPageNamed (pages.h) stay mapped.
   static void unmap_file_pages();
 
   // True if `address` is in a region, even without access.
   bool is_mapped(uint64_t address);
-  // Bytes of all regions, and of the writable ones, for limits; without the stack.
+  // For limits: the number of bytes in all regions (`all`) and in writable regions (`data`). The
+  // stack is not included.
   struct Sizes {
     uint64_t all, data;
   };
@@ -190,7 +194,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
   bool is_free(uint64_t start, uint64_t end) REQUIRES(mutex_);
   void insert(VmRegion& region) REQUIRES(mutex_);
   uint64_t find_room(uint64_t size) REQUIRES(mutex_);
-  // Splits the region at `address`, if there is one. ENOMEM.
+  // If a region contains `address`, splits the region there. ENOMEM.
   Result<void> cut(uint64_t address) REQUIRES(mutex_);
   void merge(uint64_t start, uint64_t end, Regions& gone) REQUIRES(mutex_);
   void protect_region(VmRegion& region, uint32_t protection, Removal& removal) REQUIRES(mutex_);
@@ -214,8 +218,9 @@ class AddressSpace : public RefCounted<AddressSpace> {
       EXCLUDES(mutex_);
   Result<void> fault_partly_from_file(uint64_t address, FaultAccess access, Chan& file,
                                       uint64_t offset, size_t bytes) EXCLUDES(mutex_);
-  // Returns the region at `address` if it allows the access and still maps `offset` of `file`, so
-  // that a page may be mapped; nullptr: fault again.
+  // Returns the region at `address` if the region allows the access and still maps `offset` of
+  // `file` there, and no page is present. Otherwise returns nullptr: the caller maps nothing, and
+  // the access faults again.
   VmRegion* still_wanted(uint64_t address, FaultAccess access, const Chan& file, uint64_t offset)
       REQUIRES(mutex_);
   // Removes the space from the list of all spaces, after any walk over the list has ended.
@@ -236,5 +241,5 @@ class AddressSpace : public RefCounted<AddressSpace> {
   std::atomic<uint64_t> pages_read_{0};
 };
 
-// Creates the caches. Once, at boot.
+// Creates the object caches. Called once, at boot.
 void address_space_init();
