@@ -40,7 +40,7 @@ class AddressSpace::Removal {
     changed(address);
     add(entry.physical, false);
   }
-  // Removes and adds the page tables for [start, end) that map nothing.
+  // Removes the page tables for [start, end) that map nothing, and adds them to the list.
   void empty_tables(PageTables& tables, uint64_t start, uint64_t end) {
     tables.remove_empty(
         start, end,
@@ -74,8 +74,8 @@ class AddressSpace::Removal {
   uint64_t tables_among_ = 0;  // bit i: taken_[i] is a table
 };
 
-// A list of removed regions. Its destructor destroys the regions, after the space's mutex has been
-// released: it writes the changes of shared maps back to their files, and it may drop the last
+// A list of removed regions, which its destructor destroys. The destructor runs after the space's
+// mutex has been released, because it writes changes of shared maps back and may drop the last
 // reference to a file.
 class AddressSpace::GoneRegions {
  public:

@@ -161,8 +161,8 @@ Result<void> AddressSpace::cut(uint64_t address) {
   return {};
 }
 
-// Merges a region with the next region if the next one continues it. Does so for all regions that
-// overlap or touch [start, end].
+// For each region that overlaps or touches [start, end]: merges the region with the next region if
+// the next region continues it.
 void AddressSpace::merge(uint64_t start, uint64_t end, Regions& gone) {
   VmRegion* region = first_after(start > 0 ? start - 1 : 0);
   while (region && region->start <= end) {

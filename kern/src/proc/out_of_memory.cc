@@ -1,9 +1,10 @@
-// If a page fault finds no free memory, the largest process is killed. The fault alone does not
-// make a process the victim, because the faulting process may be a shell or a supervisor whose
-// children use the memory. Program text and other pages that the page cache keeps do not count. If
-// the largest process has a child of at least half its size, the child is the victim instead. The
-// same rule is then applied to the child. So a shell does not die in place of the processes that it
-// runs. The faulting process pauses and faults again, until there is free memory.
+// If a page fault finds no free memory, the process that uses the most memory is killed. The fault
+// alone does not make a process the victim, because the faulting process may be a shell or a
+// supervisor whose children use the memory. Program text and other pages that the page cache keeps
+// do not count as memory of a process. If the largest process has a child of at least half its
+// size, the child is the victim instead. The same rule is then applied to the child. So a shell
+// does not die in place of the processes that it runs. The faulting process pauses and faults
+// again, until there is free memory.
 //
 // There is one victim at a time: while any process is ending, no other process is killed. Process 1
 // is never a victim, because the kernel panics when process 1 ends. If fault injection

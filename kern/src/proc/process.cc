@@ -316,8 +316,8 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.state = state_letter(*process);
   memcpy(info.name, process->name, sizeof(info.name));
   memcpy(info.path, process->path, sizeof(info.path));
-  // For a script, program.path is the path of the interpreter. A long program.path is cut; then
-  // process->path, which has more room, is the better answer.
+  // For a script, program.path is the path of the interpreter. A long program.path is cut. In that
+  // case report process->path, which has more room.
   const bool is_cut = strlen(process->program.path) == sizeof(process->program.path) - 1;
   copy_name(info.program, sizeof(info.program), is_cut ? process->path : process->program.path);
   static_assert(sizeof(info.build_id) >= kMaxBuildId);

@@ -12,10 +12,10 @@
 //
 // Each thread handles signals itself, in signals_before_user, before it returns to user mode.
 // signals_before_user takes the pending signals one by one: SIGKILL first, then the signal with the
-// lowest number. It ends the process, stops the process, or builds a frame for the handler on the
-// user stack. When a process must stop or end, all its threads are interrupted, and each of them
-// waits or ends in signals_before_user. A signal that the process ignores is dropped when it is
-// sent, unless a thread blocks the signal or waits for it.
+// lowest number. For each signal, the function ends the process, stops the process, or builds a
+// frame for the handler on the user stack. When a process must stop or end, all its threads are
+// interrupted, and each of them waits or ends in signals_before_user. A signal that the process
+// ignores is dropped when it is sent, unless a thread blocks the signal or waits for it.
 //
 // A system call that a signal interrupted ends with EINTR. Thread::restart says whether the call is
 // then restarted: usually if no handler ran, or if the handler has SA_RESTART. To restart the call,

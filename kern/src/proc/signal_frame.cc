@@ -60,8 +60,8 @@ Result<uint64_t> save_fpu(Thread& thread, uint64_t top) {
 // Loads the floating point state of user mode from `address`. EFAULT.
 Result<void> restore_fpu(Thread& thread, uint64_t address) {
   // Copy the state to the kernel stack first, because copy_from_user may fault and sleep. After a
-  // sleep the CPU reloads its floating point state from `thread.user_registers`, so the new state
-  // must not be there in part.
+  // sleep the CPU reloads its floating point state from `thread.user_registers`. So
+  // `thread.user_registers` must not hold a partly copied state.
   alignas(kFpuAlign) char bytes[kMaxFpuSize];
   TRY(copy_from_user(bytes, address, fpu_state_size()));
   fpu_make_valid(*reinterpret_cast<FpuState*>(bytes));

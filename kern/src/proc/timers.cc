@@ -1,6 +1,6 @@
 // Timers of a process.
 //
-// The alarm (ITIMER_REAL) and each POSIX timer is an IntervalTimer. An IntervalTimer contains a
+// The alarm (ITIMER_REAL) and the POSIX timers are IntervalTimers. An IntervalTimer contains a
 // timer of the scheduler. The callback of the scheduler's timer sends the signal. If the
 // IntervalTimer has an interval, the callback also arms the scheduler's timer again, on the same
 // CPU.
