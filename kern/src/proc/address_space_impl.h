@@ -1,4 +1,4 @@
-// Shared by the files of address spaces. The theory is in address_space.cc.
+// Declarations shared by address_space*.cc. The theory is in address_space.cc.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,13 @@ inline uint64_t page_down(uint64_t address) {
   return align_down(address, kPageSize);
 }
 
-// Creates a region for the part [start, end) of `region`. The new region is in no space. ENOMEM.
+// Returns a new region for the part [start, end) of `region`. The caller inserts it into the
+// address space. ENOMEM.
 Result<VmRegion*> vm_region_part(const VmRegion& region, uint64_t start, uint64_t end);
 
-// Pages and tables that a change removes from the page tables. They are freed after other CPUs have
-// invalidated their translations: at the latest by the destructor, before the space's mutex is
-// released.
+// Collects the pages that a change unmaps, and the page tables that become empty. Frees them after
+// the other CPUs have invalidated their translations: each time the list is full, and in the
+// destructor. The destructor must run before the space's mutex is released.
 class AddressSpace::Removal {
  public:
   explicit Removal(const PageTables& tables) : tables_(tables) {}
@@ -31,14 +32,15 @@ class AddressSpace::Removal {
     start_ = std::min(start_, address);
     end_ = std::max(end_, address + kPageSize);
   }
-  // Takes a page: `entry` has been removed from the tables of `region`.
+  // Adds the page of `entry`, which mapped `address` in `region`. The caller has already removed
+  // the entry from the page tables.
   void page(uint64_t address, const PageTables::Entry& entry, const VmRegion& region) {
     if (region.shared && entry.dirty)
       page_of(entry.physical)->mappings.fetch_or(kPageDirty, std::memory_order_relaxed);
     changed(address);
     add(entry.physical, false);
   }
-  // Removes all tables for [start, end) that map nothing.
+  // Removes the page tables for [start, end) that map nothing, and adds them to the list.
   void empty_tables(PageTables& tables, uint64_t start, uint64_t end) {
     tables.remove_empty(
         start, end,
@@ -65,14 +67,16 @@ class AddressSpace::Removal {
   const PageTables& tables_;
   uint64_t start_ = UINT64_MAX, end_ = 0;  // range of all changes so far
   unsigned count_ = 0;
-  // Plain physical addresses, so that the search for unreachable objects finds the pages on the
-  // stack (reach/roots.cc).
+  // The elements are plain physical addresses, without flag bits. A Removal lives on a kernel
+  // stack, and there the search for unreachable objects treats a physical address as a pointer to
+  // the page (reach/roots.cc).
   PhysAddr taken_[kMost];
   uint64_t tables_among_ = 0;  // bit i: taken_[i] is a table
 };
 
-// Removed regions, destroyed without the space's mutex: a region may hold the last reference to its
-// file, and changes of a shared map are written back first.
+// A list of removed regions, which its destructor destroys. The destructor runs after the space's
+// mutex has been released, because it writes changes of shared maps back and may drop the last
+// reference to a file.
 class AddressSpace::GoneRegions {
  public:
   GoneRegions() = default;

@@ -33,7 +33,8 @@ bool continues(const VmRegion& region, const VmRegion& next) {
 }
 }  // namespace
 
-// Creates a region for the part [start, end) of `region`. The new region is in no space. ENOMEM.
+// Returns a new region for the part [start, end) of `region`. The caller inserts it into the
+// address space. ENOMEM.
 Result<VmRegion*> vm_region_part(const VmRegion& region, uint64_t start, uint64_t end) {
   VmRegion* const part = TRY(vm_region_cache.make(KM_SLEEP, start, end, region.protection));
   const uint64_t before = start - region.start;
@@ -124,8 +125,9 @@ void AddressSpace::drop_pages(const VmRegion& region, uint64_t start, uint64_t e
 }
 
 Result<void> AddressSpace::unmap_locked(uint64_t start, uint64_t end, Regions& gone) {
-  VmRegion* rest = nullptr;  // upper part of a region that loses its middle; created first,
-                             // so that ENOMEM changes nothing
+  // The upper part of a region that loses its middle. It is created before anything is changed, so
+  // that ENOMEM leaves the space unchanged.
+  VmRegion* rest = nullptr;
   if (VmRegion* const around = find(start); around && around->start < start && around->end > end) {
     rest = TRY(vm_region_part(*around, end, around->end));
   }
@@ -159,8 +161,8 @@ Result<void> AddressSpace::cut(uint64_t address) {
   return {};
 }
 
-// Merges each two adjacent regions of which the second continues the first. Considers regions that
-// overlap or touch [start, end].
+// For each region that overlaps or touches [start, end]: merges the region with the next region if
+// the next region continues it.
 void AddressSpace::merge(uint64_t start, uint64_t end, Regions& gone) {
   VmRegion* region = first_after(start > 0 ? start - 1 : 0);
   while (region && region->start <= end) {
@@ -180,7 +182,8 @@ void AddressSpace::protect_region(VmRegion& region, uint32_t protection, Removal
   if (region.protection == protection) return;
   region.protection = protection;
   if (region.code && (protection & ABI_PROT_WRITE)) {
-    // From now on the region's pages are data, without breakpoints.
+    // The region's pages are data from now on. Drop the present pages, because they may contain
+    // breakpoints of probes.
     region.code = false;
     code_replaced_ = true;
     drop_pages(region, region.start, region.end, removal);
@@ -188,7 +191,8 @@ void AddressSpace::protect_region(VmRegion& region, uint32_t protection, Removal
   }
   const bool readable = protection != 0, executable = protection & ABI_PROT_EXEC;
   tables_.for_each(region.start, region.end, [&](uint64_t address, const PageTables::Entry& entry) {
-    // If the region becomes writable again, each page becomes writable at its next write fault.
+    // Only take write permission away here. If the region has become writable, each page becomes
+    // writable at its next write fault.
     tables_.protect(address, readable, entry.writable && (protection & ABI_PROT_WRITE), executable);
     removal.changed(address);
   });

@@ -1,8 +1,8 @@
-// Address spaces: walks over all of them, for probes and for the pages of files.
+// Walks over all address spaces, for probes and for the pages of files.
 //
-// A walk holds walk_lock, so that no space is destroyed, and locks one space after the other. fork
-// adds the child at the end of the list before it unlocks the parent. So a walk finds each page
-// that parent and child share in at least one of the two.
+// A walk holds walk_lock, so that no space is destroyed, and locks the mutex of one space at a
+// time. fork adds the child's space at the end of the list before it unlocks the parent's space. So
+// a walk that has visited the parent before a fork reaches the child later, and misses no page.
 #include "proc/address_space_impl.h"
 
 struct AllSpaces {

@@ -6,7 +6,7 @@
 #include "proc/process_impl.h"
 
 namespace {
-constexpr size_t kMaxArguments = 128 << 10;  // bytes of strings with NULs, and of their pointers
+constexpr size_t kMaxArguments = 128 << 10;  // bytes: strings, their NULs, and pointers to them
 constexpr size_t kFirstCapacity = 2048;
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Reads programs' files: static ELF64.
+// Reads the files of programs (static ELF64).
 #pragma once
 
 #include <cstddef>
@@ -24,17 +24,18 @@ struct ElfSegments {
   ElfSegment segments[kMaxElfSegments];
 };
 
-// Finds the segments of the program in an open file, whose first `head_size` bytes are in `head`.
-// ENOEXEC, with the error string set, if the file is no static program for this machine; errors of
-// reading.
+// Reads the program headers of an open file. `head` holds the first `head_size` bytes of the file.
+// ENOEXEC, with the error string set, if the file is not an ELF executable for x86-64, or if its
+// program headers are malformed. Errors of the device's read.
 Result<ElfSegments> elf_segments(Chan& file, const char* head, size_t head_size);
 // Finds a section of the file by its name. The section need not be part of a segment. ENOENT if
-// there is no section of this name, or if the table of sections is malformed; errors of reading.
+// there is no section of this name, or if the section header table is malformed. Errors of the
+// device's read.
 struct ElfSection {
   uint64_t offset, size;
 };
 Result<ElfSection> elf_section(Chan& file, std::string_view name);
-// Sets the error string to `why` and returns ENOEXEC.
+// Sets the error string, which ends with `why`, and returns ENOEXEC.
 Errno not_executable(const char* why);
 // Reads `size` bytes, or fewer at the end of the file. Returns the number of bytes.
 Result<size_t> read_at(Chan& file, uint64_t offset, void* to, size_t size);

@@ -21,7 +21,7 @@ int32_t floating_point_code(uint8_t vector) {
     flags = mxcsr;
     masks = mxcsr >> 7;
   }
-  // Invalid, denormal, division, overflow, underflow, precision.
+  // Indexed by flag: invalid, denormal, division, overflow, underflow, precision.
   constexpr int32_t kCodes[] = {ABI_FPE_FLTINV, ABI_FPE_FLTUND, ABI_FPE_FLTDIV,
                                 ABI_FPE_FLTOVF, ABI_FPE_FLTUND, ABI_FPE_FLTRES};
   const uint32_t raised = flags & ~masks & 0x3f;
@@ -76,7 +76,8 @@ void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address) {
   if (fatal)
     klog("%s: %s at 0x%lx ip 0x%lx sp 0x%lx", ThreadName(thread).text, kind.what, address,
          frame.rip, frame.rsp);
-  // POSIX: the signal has the address of a page fault, otherwise the address of the instruction.
+  // POSIX: for a page fault the signal carries the address that was accessed, for any other
+  // exception the address of the instruction.
   signal_force(thread, kind.signal,
                {.code = kind.code, .word = vector == kVectorPageFault ? address : frame.rip});
 }

@@ -1,11 +1,11 @@
 // Loading programs: static ELF64 files, and scripts that name their interpreter (#!).
 //
-// A program is loaded into a new address space, which nobody uses yet: everything that can fail
-// fails before the old space is released. Only headers are read here; text and data are read page
-// by page on first use (AddressSpace::fault), so the file stays open as long as the program runs.
-// The stack gets, from the top: random bytes, the program's path, the strings, the auxiliary
-// vector, the pointers to the environment's and the arguments' strings, and the number of
-// arguments, as the System V ABI requires (abi/start.h).
+// A program is loaded into a new address space, and the old space is released only when nothing can
+// fail any more. Only headers and the build id are read here. Text and data are read page by page
+// on first use (AddressSpace::fault), so the file stays open as long as the program runs. The stack
+// gets, from the top: random bytes, the program's path, the strings, the auxiliary vector, the
+// pointers to the environment's and the arguments' strings, and the number of arguments, as the
+// System V ABI requires (abi/start.h).
 #include <algorithm>
 
 #include "abi/start.h"
@@ -19,8 +19,8 @@
 
 namespace {
 
-constexpr unsigned kMaxInterpreters = 4;  // most scripts in a chain of interpreters
-constexpr size_t kHeadSize = 512;  // bytes read of a file: ELF header, or a script's first line
+constexpr unsigned kMaxInterpreters = 4;  // maximum number of scripts in a chain of interpreters
+constexpr size_t kHeadSize = 512;  // bytes read from the start of a file: an ELF header or #! line
 
 Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path) {
   Ref<Chan> file = TRY(path_open(context, path, ABI_O_RDONLY | kOpenToExecute, 0));
@@ -32,7 +32,8 @@ Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path
   return file;
 }
 
-// Applies the program's set-user-id and set-group-id bits to the credentials of its starter.
+// Sets `program.who` to the credentials of `starter`, with the changes that the file's set-user-id
+// and set-group-id bits require. Sets `program.secure`, too.
 Result<void> take_rights(Chan& file, const Credentials& starter, LoadedProgram& program) {
   abi_stat stat;
   TRY(file.device->stat(file, stat));
@@ -66,7 +67,8 @@ Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ElfSe
   if (segment.flags & kElfWritable) protection |= ABI_PROT_WRITE;
   if (segment.flags & kElfExecutable) protection |= ABI_PROT_EXEC;
   // If a segment needs no zeros after its bytes from the file, its region also maps the file's next
-  // bytes, up to the end of the last page. So the last page, too, can be the file's cached page.
+  // bytes, up to the end of the last page. Then the last page, like all pages before, can be the
+  // file's cached page.
   const uint64_t file_bytes = segment.file_size == segment.memory_size
                                   ? align_up(before + segment.file_size, kPageSize)
                                   : before + segment.file_size;
@@ -85,7 +87,7 @@ struct NoteHeader {
 };
 constexpr uint32_t kNoteBuildId = 3;
 constexpr char kNoteName[] = "GNU";
-constexpr size_t kMaxNotes = 256;  // most bytes of a segment that are searched
+constexpr size_t kMaxNotes = 256;  // maximum number of bytes that are searched in a segment
 
 // Searches the notes of `segment` for the build id. A program whose build id is missing or
 // malformed runs too.
@@ -114,7 +116,7 @@ Result<void> find_build_id(Chan& file, const ElfSegment& segment, ProgramDescrip
   return {};
 }
 
-// A program in memory, for its auxiliary vector.
+// Facts about a loaded program that its auxiliary vector contains.
 struct LoadedElf {
   uint64_t entry;
   uint64_t headers = 0;  // address of its program headers; 0 if no segment contains them
@@ -167,8 +169,9 @@ class WordWriter {
   unsigned count_ = 0;
 };
 
-// Puts the strings and the pointers to them on the stack. Returns the stack pointer. `path` is the
-// path that exec was called with: for a script it is the script's path, not its interpreter's.
+// Builds the program's initial stack (see the top of this file). Returns the stack pointer. `path`
+// is the path that exec was called with. For a script, `path` is the path of the script, not of the
+// interpreter.
 Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, const LoadedElf& elf,
                              std::string_view path, const Credentials& who, bool secure) {
   uint8_t random_bytes[16];
@@ -198,7 +201,7 @@ Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, co
       {ABI_AT_NULL, 0},
   };
   const uint64_t count = arguments.arguments + arguments.environment;
-  // argc, arguments, NULL, environment, NULL
+  // Words below the auxiliary vector: argc, argument pointers, NULL, environment pointers, NULL.
   const uint64_t stack =
       align_down(strings - sizeof(auxiliary) - (1 + count + 2) * sizeof(uint64_t), 16);
   WordWriter words(space, stack);

@@ -8,15 +8,15 @@
 
 namespace {
 
-// True if `process`, as the parent of `child`, kept the child's group from being orphaned: the
-// parent is in the same session and in another group.
+// True if `process`, the parent of `child`, kept the child's group from being orphaned. A parent
+// does so if it is in the child's session but not in the child's group.
 bool was_link(const Process& process, const Process& child) REQUIRES(process_lock) {
   return child.session == process.session && child.group != process.group;
 }
 
-// Makes process 1 the parent of the children of a process that ends; process 1 reaps the zombies
-// among them. Releases process_lock after each child, since the check whether the child's group is
-// now orphaned goes through all processes.
+// Makes process 1 the parent of all children of `process`, which is ending. Process 1 then reaps
+// the children that are zombies. Releases process_lock after each child, because job_parent_left()
+// goes through all processes.
 void reparent_children(Process& process) {
   for (;;) {
     const Guard guard(process_lock);
@@ -32,8 +32,8 @@ void reparent_children(Process& process) {
   }
 }
 
-// Begins the end of the process: signals do not reach the process any more. If the process leads
-// its session, the session loses its terminal.
+// Begins the end of the process. After this call no signal reaches the process, and it has no
+// timers. If the process leads its session, the session loses its terminal.
 void begin_end(Process& process) {
   Ref<SessionTerminal> terminal;
   SignalQueue dropped;
@@ -106,8 +106,8 @@ void process_end(Process& process) {
 
 namespace {
 
-// True if the child has a change of state to report. Sets `status` to the status that wait4 returns
-// for it.
+// True if the child has a change of state to report. In this case sets `status` to the status that
+// wait4 returns.
 bool has_news(Process& child, uint32_t options, int& status) REQUIRES(process_lock) {
   const bool counts = !(options & ABI_WNOWAIT);
   if (child.state == ProcessState::kZombie) {

@@ -1,15 +1,17 @@
-// Futexes (Franke, Russell, Kirkwood: Fuss, Futexes and Furwocks, 2002): the C library's locks are
-// words that it changes by itself. It calls the kernel only to wait, or to wake waiting threads.
+// Futexes (Franke, Russell, Kirkwood: Fuss, Futexes and Furwocks, 2002): a lock of the C library is
+// a word in user memory, and the library changes the word without a system call. The library calls
+// the kernel only to wait, or to wake waiting threads.
 //
-// A waiting thread has a Waiter on its kernel stack. A hash of the word's key selects one of
-// kBuckets lists for the Waiter; each list is in order of arrival. So waiting allocates nothing and
-// leaves nothing behind. A waiter enters its list before it checks the word. It checks the word
-// without the list's lock, since the access may fault and sleep. The program changes the word
-// before it calls for a wake-up, so the waker finds in the list each waiter that may have read the
-// old value. The waker removes a sleeping waiter from its list and marks it woken, even if a signal
-// or the deadline has ended the waiter's sleep already. A waiter that is still checking must check
-// again. So no wake-up is lost or wasted: wake counts exactly the waiters that return success. A
-// woken waiter returns success even after a signal or its deadline.
+// A waiting thread has a Waiter on its kernel stack, so waiting allocates nothing. A hash of the
+// word's key selects one of kBuckets lists for the Waiter. Each list is in order of arrival.
+//
+// A waiter first enters its list and then checks the word. The check does not hold the list's lock,
+// because the access to the word may fault and sleep. The program changes the word before it asks
+// for a wake-up. So the waker finds in the list each waiter that may have read the old value. If a
+// waiter is still checking the word, the waker makes it check again. If a waiter sleeps, the waker
+// removes it from the list, marks it as woken and counts it. A signal or the deadline may already
+// have ended the sleep of such a waiter; futex_wait returns success nevertheless. So no wake-up is
+// lost, and futex_wake counts exactly the waiters that return success.
 #include "proc/futex.h"
 
 #include <bit>
@@ -24,7 +26,8 @@ namespace {
 constexpr size_t kBuckets = 256;
 constexpr uint64_t kWord = sizeof(uint32_t);
 
-// A word's key: its address in a space; or its physical address, with `space` nullptr.
+// The key of a word: its address in `space`. If `space` is nullptr, `address` is the word's
+// physical address.
 struct Key {
   const AddressSpace* space;
   uint64_t address;
@@ -34,7 +37,7 @@ struct Key {
 struct Waiter {
   explicit Waiter(const Key& word) : key(word) {}
   Key key;
-  bool asleep = false;  // the word had the expected value
+  bool asleep = false;  // the word had the expected value, so the waiter sleeps
   bool woken = false;
   bool checks_again = false;  // a wake-up came while the waiter checked the word
   WaitQueue queue;

@@ -27,23 +27,24 @@ void signal_group(uint32_t session, uint32_t group, int signal) REQUIRES(process
   }
 }
 
-// Sends `signal`, which stops processes, to the group of `member`, a background process. Returns
-// the error for the caller: EINTR; EIO, without a signal, if the group is orphaned.
+// Sends the stop signal `signal` to the group of the background process `member`, and returns
+// EINTR. If the group is orphaned, sends no signal and returns EIO.
 Errno stop_group(const Process& member, int signal) REQUIRES(process_lock) {
   if (job_is_orphaned(member)) return Errno::EIO;
   signal_group(member.session, member.group, signal);
   return Errno::EINTR;
 }
 
-// True if the current process, `process`, neither blocks nor ignores `signal`.
+// True if `signal` reaches the current thread: the thread does not block it, and `process`, its
+// process, does not ignore it.
 bool stops_for(const Process& process, int signal) REQUIRES(process_lock) {
   return !(self_thread().blocked & signal_bit(signal)) &&
          process.actions[signal].handler != ABI_SIG_IGN;
 }
 
-// Checks whether a process of the terminal's session may change the terminal. If the process is in
-// the background, its group gets SIGTTOU and the call fails, unless the process blocks or ignores
-// SIGTTOU.
+// Checks whether the current process, a member of the terminal's session, may change the terminal.
+// A background process may do so only if it blocks or ignores SIGTTOU. Otherwise its group gets
+// SIGTTOU and the check fails.
 Result<void> check_change(const Process& process, const ForegroundJob& job) REQUIRES(process_lock) {
   if (is_in(process, job) || !stops_for(process, ABI_SIGTTOU)) return {};
   return stop_group(process, ABI_SIGTTOU);

@@ -1,13 +1,15 @@
-// When memory is out at a page fault, the largest process is killed, not the faulting one.
-// Otherwise a shell or a supervisor might die because of its children's memory. Program text and
-// other pages that the page cache keeps do not count. If the largest process has a child of at
-// least half its size, the child is the victim instead, and so on with the child's children. So a
-// shell does not die in place of the processes that it runs. The faulting process waits until the
-// victim's memory is free, and faults again.
+// If a page fault finds no free memory, the process that uses the most memory is killed. The fault
+// alone does not make a process the victim, because the faulting process may be a shell or a
+// supervisor whose children use the memory. Program text and other pages that the page cache keeps
+// do not count as memory of a process. If the largest process has a child of at least half its
+// size, the child is the victim instead. The same rule is then applied to the child. So a shell
+// does not die in place of the processes that it runs. The faulting process pauses and faults
+// again, until there is free memory.
 //
-// There is one victim at a time: while a process is ending, the others wait for it. Process 1 is
-// never a victim, since the system ends with it. A process that has asked for its allocations to
-// fail (FaultInjection) is always its own victim.
+// There is one victim at a time: while any process is ending, no other process is killed. Process 1
+// is never a victim, because the kernel panics when process 1 ends. If fault injection
+// (FaultInjection) has made an allocation of the faulting task fail, the victim is the task's own
+// process.
 #include "proc/out_of_memory.h"
 
 #include "arch/x86_64/time.h"
@@ -18,7 +20,7 @@
 namespace {
 
 constexpr Nanoseconds kPause{10'000'000};
-constexpr unsigned kInitPausesTold = 1'000;  // one pause of this many is logged: every 10 s
+constexpr unsigned kInitPausesTold = 1'000;  // only one of this many pauses is logged: every 10 s
 
 bool is_ending(const Process& process) REQUIRES(process_lock) {
   return process.state == ProcessState::kExiting || signal_kills(process);
@@ -38,8 +40,8 @@ Process* large_child(Process& process) REQUIRES(process_lock) {
   return found;
 }
 
-// Returns the victim. If a process is ending, sets `*one_is_ending` to true and returns nullptr.
-// Otherwise sets it to false; returns nullptr if there is no process but process 1.
+// If a process is already ending, sets `*one_is_ending` to true and returns nullptr. Otherwise sets
+// `*one_is_ending` to false and returns the victim, or nullptr if process 1 is the only process.
 Process* choose_victim(bool* one_is_ending) REQUIRES(process_lock) {
   Process* victim = nullptr;
   *one_is_ending = false;

@@ -1,11 +1,12 @@
-// Chooses a victim when a page is wanted and there is no memory: out_of_memory.cc.
+// Kills a process when a page fault gets no memory. The rules are in out_of_memory.cc.
 #pragma once
 
 #include <cstdint>
 
 struct Thread;
 
-// Called when no page could be allocated for the current thread's process, at `address`. True: try
-// again, some memory may be free now. False: the process itself is the victim, or a signal already
-// ends it. May sleep; no lock held.
+// Called when no page could be allocated for a fault of `thread`, the current thread, at `address`.
+// True if the thread should try again, because memory may be free now. False if the thread's
+// process is the victim, or if a signal is already ending the thread. May sleep; the caller holds
+// no lock.
 bool out_of_memory(Thread& thread, uint64_t address);

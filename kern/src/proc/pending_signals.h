@@ -1,5 +1,5 @@
-// Signals that have been sent and not yet taken: to a process, where any of its threads may take
-// them, or to one thread.
+// Pending signals: signals that have been sent but not yet taken. A signal is pending either for a
+// process, and any of its threads may take it, or for one thread.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 struct PosixTimer;
 extern Spinlock process_lock;  // process_impl.h
 
-// The cause of a signal: its handler gets it in abi_siginfo.
+// The cause of a signal. The signal's handler gets these values in abi_siginfo.
 struct SignalInfo {
   int32_t code = ABI_SI_KERNEL;
   uint32_t pid = 0, uid = 0;
@@ -24,7 +24,8 @@ struct SignalInfo {
 struct QueuedSignal {
   int signal = 0;
   SignalInfo info;
-  // The timer that owns the signal. nullptr: a signal of sigqueue, which is freed when it is taken.
+  // The timer that contains this QueuedSignal. nullptr: a signal of sigqueue; its QueuedSignal is
+  // freed when the signal is taken.
   PosixTimer* timer = nullptr;
   ListNode link;
 };
@@ -53,15 +54,17 @@ class PendingSignals {
   void add(int signal, const SignalInfo& info) REQUIRES(process_lock);
   // Adds the signal. If it is pending already, `info` replaces its info.
   void replace(int signal, const SignalInfo& info) REQUIRES(process_lock);
-  // Adds `queued`, which is in no queue.
+  // Adds `queued`, which must not be in a queue yet.
   void add_queued(QueuedSignal& queued) REQUIRES(process_lock);
   // Removes `queued` if it is in this queue.
   void withdraw(QueuedSignal& queued) REQUIRES(process_lock);
-  // Copies from `from` those signals of `mask` that have no value of their own.
+  // Copies the signals in `mask` from `from`, except signals with a value of their own. Called for
+  // a new process, which has no pending signals yet.
   void copy(const PendingSignals& from, uint64_t mask) REQUIRES(process_lock);
-  // Forgets the signals in `mask`. Nodes that the caller must free are moved to `dropped`.
+  // Forgets the signals in `mask`. QueuedSignals that the caller must free are moved to `dropped`.
   void discard(uint64_t mask, SignalQueue& dropped) REQUIRES(process_lock);
-  // Takes `signal`, which is pending. Nodes that the caller must free are moved to `dropped`.
+  // Takes `signal`, which is pending. A QueuedSignal that the caller must free is moved to
+  // `dropped`.
   TakenSignal take(int signal, SignalQueue& dropped) REQUIRES(process_lock);
 
   // The number of signals of sigqueue that are pending.
@@ -73,7 +76,7 @@ class PendingSignals {
   void update(int signal);
 
   uint64_t pending_ = 0;
-  uint64_t unqueued_ = 0;  // signals that are pending without a node in queued_
+  uint64_t unqueued_ = 0;  // pending signals that have no QueuedSignal in queued_
   std::array<SignalInfo, ABI_SIGNAL_COUNT> info_{};  // for each signal in unqueued_: its info
   SignalQueue queued_;                               // in order of arrival
   unsigned queued_count_ = 0;

@@ -1,26 +1,29 @@
 // Processes.
 //
-// A process is an address space, descriptors, a namespace and a position in the tree of processes;
-// its threads run in it (thread.cc). Its life:
+// A process has an address space, descriptors, a namespace, a position in the tree of processes,
+// and threads (thread.cc). A process passes through these states:
 //
-//   created    process_create, filled in by fork or for process 1; nobody else knows it
+//   created    by process_create; fork or process_start_init fills it in; not in the table yet
 //   alive      in the table, from process_insert on, with one thread or more
 //   ending     alive, but `ending` is set: each thread ends before it is in user mode again
-//   exiting    the last thread frees everything but the structure; signals no longer reach it
-//   zombie     without a thread; only parent, table and lists point at it
-//   gone       its parent's wait4 has reaped it (or SIGCHLD is ignored, and nobody waits)
+//   exiting    the last thread frees everything but the structure; no signal is delivered any more
+//   zombie     has no thread; only its parent, the table and lists point at it
+//   gone       reaped by the parent's wait4, or at once if the parent ignores SIGCHLD
 //
 // The last thread first detaches its task from the process, so that the scheduler no longer uses
-// the process, and finally makes it a zombie: from then on the parent may free the process while
-// the task still runs to its end.
+// the process. Only then does the thread make the process a zombie, because the parent may free a
+// zombie at any time, even while the task is still running to its end.
 //
 // One lock, process_lock, guards the tree, the table, groups, states and signals of all processes.
-// The data under the lock is used rarely (fork, exit, wait, kill, changes of a signal mask) and for
-// a short time, and nearly every such operation concerns two processes. Common paths of system
-// calls do not take the lock. Order: process_lock, then the scheduler's locks. Nothing is allocated
-// or freed while the lock is held. The current directory and the credentials, which the threads of
-// a process share and every path lookup needs, have a lock of their own, Process::paths_lock; a
-// path lookup uses copies.
+// One lock suffices, because the operations that need it (fork, exit, wait, kill, changes of a
+// signal mask) are rare and short. With a lock for each process, nearly every operation would need
+// two locks, because it concerns two processes. Common paths of system calls do not take
+// process_lock. Order: process_lock, then the scheduler's locks. Nothing is allocated or freed
+// while process_lock is held.
+//
+// Every path lookup needs the current directory and the credentials, which the threads of a process
+// share. A lock in each process, Process::paths_lock, guards them; a path lookup copies them under
+// this lock.
 //
 // PIDs count up from 1 and wrap at 32767. A PID that is still the number of a group or session is
 // not reused.
@@ -102,7 +105,8 @@ char state_letter(const Process& process) REQUIRES(process_lock) {
   return 'S';
 }
 
-// Resolves a fault of a system call while a signal is pending. EINTR only if the thread ends.
+// Resolves a page fault of a system call even if a signal is pending. EINTR only if the thread is
+// ending.
 Result<void> fault_despite_signals(Thread& thread, uint64_t address, FaultAccess access) {
   for (;;) {
     {
@@ -133,8 +137,8 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   Result<void> result = process->space->fault(address, access);
   process->space->pages_read() == read_before ? thread.minor_faults++ : thread.major_faults++;
   if (!result && result.error() == Errno::EINTR) {
-    // An access in user mode faults again after the signals are handled; a system call must not
-    // fail because of a signal.
+    // If the access was made in user mode, it faults again after the signals have been handled. A
+    // system call must not fail because of a signal, so resolve its fault now.
     if (frame.from_user()) return true;
     result = fault_despite_signals(thread, address, access);
   }
@@ -147,8 +151,8 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   }
   if (thread.task->fault_injection.failed == 0 && page_cache_relieve()) return true;
   // If out_of_memory() returns true, the access is repeated, and faults again if there is still no
-  // page. Otherwise the thread ends before it is in user mode again; a system call first gets
-  // EFAULT.
+  // memory. If out_of_memory() returns false, the thread ends before it returns to user mode. If
+  // the fault was in a system call, the call first gets EFAULT.
   return out_of_memory(thread, address) || frame.from_user();
 }
 
@@ -246,8 +250,8 @@ Result<void> process_insert(Process& process, Process* parent) {
     parent->children.push_back(process);
     process.group = parent->group;
     process.session = parent->session;
-    // If a signal was sent to the parent's group during the fork, it counts as sent after the fork:
-    // it reaches the child, too, and the fork need not be repeated.
+    // A signal that was sent to the parent's group during the fork counts as sent after the fork.
+    // So the child gets the signal, too, and the fork need not be repeated.
     process.signals.copy(parent->signals, parent->group_signals);
     thread.task->interrupted = signal_deliverable(thread);
   } else {
@@ -312,7 +316,8 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.state = state_letter(*process);
   memcpy(info.name, process->name, sizeof(info.name));
   memcpy(info.path, process->path, sizeof(info.path));
-  // program.path names a script's interpreter, but is cut if it is long.
+  // For a script, program.path is the path of the interpreter. A long program.path is cut. In that
+  // case report process->path, which has more room.
   const bool is_cut = strlen(process->program.path) == sizeof(process->program.path) - 1;
   copy_name(info.program, sizeof(info.program), is_cut ? process->path : process->program.path);
   static_assert(sizeof(info.build_id) >= kMaxBuildId);

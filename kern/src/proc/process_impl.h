@@ -1,4 +1,4 @@
-// Shared by the files of the process layer. The theory is in process.cc.
+// Declarations shared by the files of the process layer. The theory is in process.cc.
 #pragma once
 
 #include <array>
@@ -26,8 +26,7 @@ class SessionTerminal;
 
 enum class ProcessState : uint8_t { kAlive, kExiting, kZombie };
 
-// The ELF file that a process runs, for the tracer. If the process runs a script, this is the
-// interpreter's file.
+// The ELF file that a process runs, for the tracer. For a script, the ELF file is the interpreter.
 struct ProgramDescription {
   char path[70] = {};  // a longer path is cut
   uint8_t build_id_size = 0;
@@ -57,21 +56,22 @@ struct Process {
 
   ProcessId id() const { return {pid, generation}; }
 
-  // Changed only while the process has one thread: before it runs, by exec, at its end.
+  // Changed only while the process has one thread: before the process first runs, in exec, and when
+  // the process ends.
   FdTable* fds = nullptr;
   Ref<Namespace> ns;
   ProgramDescription program;  // changed with interrupts off
-  uint64_t max_resident = 0;   // bytes, of the programs before the last exec
-  Ref<AddressSpace> space;     // changed under process_lock, too
+  uint64_t max_resident = 0;   // bytes; peak of the spaces that the process has left
+  Ref<AddressSpace> space;     // changes also need process_lock
 
   // Changed by the process's own threads.
   std::atomic<uint32_t> umask{022};
-  Limits limits = kFirstLimits;  // changed word by word
+  Limits limits = kFirstLimits;  // read and written without a lock, word by word
   Mutex timers_mutex{LockRank::kProcessTimers};
   ProcessTimers timers;
   Mutex memory_mutex{LockRank::kProcessMemory};  // see MemoryOrder
 
-  // Changed with paths_lock held; `who` also needs process_lock.
+  // Changed with paths_lock held. A change of `who` also needs process_lock.
   mutable Spinlock paths_lock{LockRank::kProcessPaths};
   Ref<Chan> cwd;
   Credentials who;
@@ -131,12 +131,13 @@ Process* process_find(ProcessId id) REQUIRES(process_lock);
 using AllProcesses = List<Process, &Process::all_link>;
 extern AllProcesses all_processes GUARDED_BY(process_lock);
 
-// Creates a process that is in no table yet. process_discard frees it and its parts.
+// Creates a process that is not in the table yet. process_discard frees such a process and its
+// parts.
 Result<Process*> process_create();
 void process_discard(Process* process);
-// Gives the process, which has one thread, a PID and a position in the tree. Makes the signals
-// pending that were sent to the parent's group since the parent's fork began. `parent` is nullptr
-// for process 1. EAGAIN if no PID is free.
+// Gives the process, which has one thread, a PID and a position in the tree. The signals that were
+// sent to the parent's group since the parent's fork began become pending for the process. `parent`
+// is nullptr for process 1. EAGAIN if no PID is free.
 Result<void> process_insert(Process& process, Process* parent);
 // Removes a zombie from table and tree.
 void process_remove(Process& process) REQUIRES(process_lock);
@@ -147,16 +148,16 @@ void process_release_parts(Process& process);
 // Sets the process's path and name from the program at `path`.
 void process_set_path(Process& process, std::string_view path) REQUIRES(process_lock);
 
-// The current process, from its own task.
+// Returns the current process. Called only by a task of a process.
 inline Process& self() {
   return *current_task()->process;
 }
 
-// Ends the current process with a status as of wait4: makes its other threads end, and ends the
-// current one.
+// Ends the current process: makes its other threads end, and ends the current thread. `status` has
+// the format of wait4.
 [[noreturn]] void process_exit(int status);
-// Ends the current process. Called by its last thread. On return the thread's task has left the
-// process, which may be freed.
+// Ends the current process. Called by its last thread. On return the thread's task no longer
+// belongs to the process, and the process may have been freed.
 void process_end(Process& process);
 inline int exited_status(int code) {
   return (code & 0xff) << 8;
@@ -165,8 +166,8 @@ inline int exited_status(int code) {
 // Returns the resources that a process has used so far.
 Usage process_usage(const Process& process) REQUIRES(process_lock);
 
-// Turns an exception of the current process, in user mode, into a signal. `address` is the address
-// of a page fault.
+// Turns an exception in user mode into a signal to the current thread. For a page fault, `address`
+// is the address that was accessed.
 void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address);
 
 // --- exec.cc
@@ -208,35 +209,39 @@ struct LoadedProgram {
   Credentials who;      // credentials to run with; a set-user-id bit changes the effective user
   bool secure = false;  // effective and real ids differ
 };
-// Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, E2BIG,
-// ENOMEM and errors of reading.
+// Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, ELOOP,
+// E2BIG, ENOMEM, and errors of the device's read.
 Result<LoadedProgram> program_load(const PathContext& context, std::string_view path,
                                    Arguments& arguments);
 
 // --- signal.cc
 
-// Makes a signal pending. The process is not a zombie. A signal that is pending already keeps its
-// info.
+// Makes a signal pending for the process, unless the process is ending or no thread would notice
+// the signal. A signal that is pending already keeps its info.
 void signal_post(Process& process, int signal, const SignalInfo& info = {}) REQUIRES(process_lock);
-// signal_post() for a signal that is sent to each member of the process's group; records the signal
-// in Process::group_signals.
+// Does what signal_post() does, for a signal that is sent to each member of the process's group.
+// Also records the signal in Process::group_signals.
 void signal_post_to_member(Process& process, int signal, const SignalInfo& info = {})
     REQUIRES(process_lock);
-// Makes a signal with a value pending: puts `queued`, which is in no queue, into the process's
-// queue, unless the signal is ignored. True if `queued` is now in the queue.
+// Makes a signal with a value pending: puts `queued` into the process's queue. `queued` must not be
+// in a queue yet. False, and nothing is queued, if the process is ending or no thread would notice
+// the signal.
 bool signal_post_queued(Process& process, QueuedSignal& queued) REQUIRES(process_lock);
 // Sends a signal to one thread.
 void signal_post_thread(Thread& thread, int signal, const SignalInfo& info = {})
     REQUIRES(process_lock);
-// Implements sigqueue: queues a node for a real-time signal; other signals carry `value` in their
-// info. ESRCH, EPERM, EAGAIN when too many are queued, ENOMEM.
+// Implements sigqueue: sends `signal` with `value`. Only real-time signals are queued. Any other
+// signal that is pending already keeps its old value. ESRCH, EPERM, EAGAIN when too many signals
+// are queued, ENOMEM.
 Result<void> signal_queue(Process& sender, int32_t pid, int signal, uint64_t value);
-// Sends the current thread a signal that the thread itself caused. It cannot be blocked or ignored.
+// Sends the current thread a signal that the thread itself caused. The signal cannot be blocked or
+// ignored.
 void signal_force(Thread& thread, int signal, const SignalInfo& info = {});
 // True if `who` may send signals to the process (POSIX, kill): root, and users whose real or
 // effective id is the real or saved id of the process.
 bool signal_permitted(const Process& process, const Credentials& who) REQUIRES(process_lock);
-// True if this signal, sent for a fault of the thread, ends the process.
+// True if the process ends when an exception of the thread causes `signal`: the thread blocks the
+// signal, or no handler is set.
 bool signal_is_fatal(const Thread& thread, int signal) REQUIRES(process_lock);
 // Tells the parent that the child's state has changed. `status` is the status that wait4 returns.
 void signal_parent(Process& child, int status) REQUIRES(process_lock);
@@ -244,8 +249,8 @@ void signal_parent(Process& child, int status) REQUIRES(process_lock);
 // code or the signal.
 SignalInfo child_info(const Process& child, int status) REQUIRES(process_lock);
 void signals_reset_for_exec(Process& process) REQUIRES(process_lock);
-// Forgets pending signals in `mask`, of the process and of its threads. Nodes that the caller must
-// free are moved to `dropped`.
+// Forgets the pending signals in `mask`, of the process and of each of its threads. QueuedSignals
+// that the caller must free are moved to `dropped`.
 void signal_discard(Process& process, uint64_t mask, SignalQueue& dropped) REQUIRES(process_lock);
 // True if the signal would have no effect on the process.
 bool signal_is_ignored(const Process& process, int signal) REQUIRES(process_lock);
@@ -255,14 +260,15 @@ TakenSignal signal_take(Thread& thread, uint64_t mask, SignalQueue& dropped) REQ
 uint64_t signals_pending(const Thread& thread) REQUIRES(process_lock);
 // Makes `mask` the blocked signals of the current thread.
 void signal_set_mask(Thread& thread, uint64_t mask) REQUIRES(process_lock);
-// Called when the thread has left its process and takes no signals any more: other threads take the
-// process's signals.
+// Called when the thread has left its process. Interrupts other threads, so that they take the
+// process's signals that this thread could have taken. Tells the parent that the process has
+// stopped if this thread was the last one that had not halted.
 void signals_thread_left(Thread& thread) REQUIRES(process_lock);
 // True if the thread must handle signals before it is in user mode again.
 bool signal_deliverable(const Thread& thread) REQUIRES(process_lock);
-// True if the process ends, or SIGKILL is pending.
+// True if the process is ending, or SIGKILL is pending.
 bool signal_kills(const Process& process) REQUIRES(process_lock);
-// True if the thread, or all of its process, ends before the thread is in user mode again.
+// True if the thread will end, alone or with its process, before it returns to user mode.
 bool signal_ends(const Thread& thread) REQUIRES(process_lock);
 // Handles signals. Called before each return to user mode.
 void signals_before_user(TrapFrame& frame);
@@ -273,7 +279,7 @@ void signals_init();
 inline constexpr uint64_t kUnblockableSignals = uint64_t{1} << ABI_SIGKILL | uint64_t{1}
                                                                                  << ABI_SIGSTOP;
 
-// The most bytes of user stack that a handler's frame takes.
+// Returns the maximum size of a handler's frame on the user stack, in bytes.
 uint64_t signal_frame_size();
 // True if a stack pointer is on the thread's signal stack.
 bool on_signal_stack(const Thread& thread, uint64_t stack_pointer);
@@ -286,14 +292,15 @@ Result<void> signal_return(Thread& thread, TrapFrame& frame);
 
 // --- job_control.cc
 
-// Returns the terminal of the process's session; nullptr if there is none or the process has left
-// it.
+// Returns the terminal of the process's session; nullptr if the session has no terminal, or if the
+// process has given up the terminal.
 SessionTerminal* process_terminal(const Process& process) REQUIRES(process_lock);
-// True if the process's group is orphaned: no member has a parent in another group of the session,
-// which could continue it.
+// True if the process's group is orphaned: no member has a parent in another group of the session.
+// Only such a parent could continue a member that has stopped.
 bool job_is_orphaned(const Process& member) REQUIRES(process_lock);
-// Called when `member` has lost a parent in another group of the session. If the group is now
-// orphaned and one of its members is stopped, all members get SIGHUP and SIGCONT (POSIX, _exit).
+// Called when `member` has lost a parent in another group of the session. If the group of `member`
+// is now orphaned and any process of the group is stopped, all processes of the group get SIGHUP
+// and SIGCONT (POSIX, _exit).
 void job_parent_left(const Process& member) REQUIRES(process_lock);
 // Called when a process ends. If `leader` leads a session that has a terminal, takes the terminal
 // from the session and sends SIGHUP and SIGCONT to the foreground group. The caller hangs up the

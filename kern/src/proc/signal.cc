@@ -3,19 +3,19 @@
 // A sent signal is pending (pending_signals.h) for a process or for one thread until it is taken. A
 // signal to a thread ends the thread's interruptible sleep (task_interrupt), unless the thread
 // blocks the signal. A signal to a process interrupts one thread that does not block the signal; if
-// all threads block it, the first thread to unblock it takes it. A thread that was interrupted for
-// a signal of the process and then blocks the signal, or ends, interrupts another thread in its
-// place.
+// all threads block it, the first thread to unblock it takes it. If a thread was interrupted for a
+// signal of the process, and then blocks the signal or ends, it interrupts another thread instead.
 //
 // Real-time signals of sigqueue and signals of POSIX timers carry a value of their own and are
-// queued. The node is allocated before the lock is taken (a process has at most kMaxQueued), or is
-// part of the timer.
+// queued. sigqueue allocates the QueuedSignal before it takes process_lock, and a process has at
+// most kMaxQueued of them. The QueuedSignal of a timer is part of the timer.
 //
-// Everything else happens in the threads themselves, before they return to user mode:
-// signals_before_user takes pending signals one by one, lowest number first but SIGKILL before all,
-// and ends the process, stops it, or builds a frame for the handler on the user stack. A process
-// that must stop or end interrupts all its threads, and each thread waits or ends there. Signals
-// that would be ignored are dropped when they are sent, unless a thread blocks them.
+// Each thread handles signals itself, in signals_before_user, before it returns to user mode.
+// signals_before_user takes the pending signals one by one: SIGKILL first, then the signal with the
+// lowest number. For each signal, the function ends the process, stops the process, or builds a
+// frame for the handler on the user stack. When a process must stop or end, all its threads are
+// interrupted, and each of them waits or ends in signals_before_user. A signal that the process
+// ignores is dropped when it is sent, unless a thread blocks the signal or waits for it.
 //
 // A system call that a signal interrupted ends with EINTR. Thread::restart says whether the call is
 // then restarted: usually if no handler ran, or if the handler has SA_RESTART. To restart the call,
@@ -60,7 +60,9 @@ bool keeps(const Thread& thread, int signal) REQUIRES(process_lock) {
   return (thread.blocked | thread.awaited) & bit(signal);
 }
 
-// Performs the effects of sending a signal. False if the process cannot take it any more.
+// Performs the immediate effects of sending a signal: SIGKILL and SIGCONT discard pending stop
+// signals and continue a stopped process; a stop signal discards a pending SIGCONT. False if the
+// process is ending and can take no signal any more.
 bool arrives(Process& process, int signal) REQUIRES(process_lock) {
   if (process.state != ProcessState::kAlive || process.ending) return false;
   SignalQueue dropped;  // stays empty: sigqueue queues neither SIGCONT nor signals that stop
@@ -79,8 +81,9 @@ bool arrives(Process& process, int signal) REQUIRES(process_lock) {
   return true;
 }
 
-// Performs the effects of sending a signal to a process. False if the process cannot take it any
-// more, or if no thread of the process would notice it.
+// Calls arrives() for a signal to the process. False if the process can take no signal any more, or
+// if no thread would notice `signal`: the process ignores `signal`, and no thread blocks it or
+// waits for it.
 bool arrives_at_process(Process& process, int signal) REQUIRES(process_lock) {
   if (!arrives(process, signal)) return false;
   if (!signal_is_ignored(process, signal)) return true;
@@ -90,13 +93,15 @@ bool arrives_at_process(Process& process, int signal) REQUIRES(process_lock) {
   return false;
 }
 
-// Wakes or interrupts the thread, for which a signal has become pending.
+// Called when `signal` has become pending for the thread. Wakes the thread if it waits for
+// `signal`, and interrupts the thread unless it blocks `signal`.
 void tell(Thread& thread, int signal) REQUIRES(process_lock) {
   if (thread.awaited & bit(signal)) thread.signal_wait.wake_all();
   if (!(thread.blocked & bit(signal))) task_interrupt(thread.task);
 }
 
-// A signal is pending for the process: tells one thread that can take it, other than `but`.
+// Called when `signal` is pending for the process. Tells one thread, other than `but`: a thread
+// that waits for `signal`, or else a thread that does not block it.
 void tell_one(Process& process, int signal, const Thread* but = nullptr) REQUIRES(process_lock) {
   Thread* found = nullptr;
   for (Thread& thread : process.threads) {
@@ -119,7 +124,7 @@ void stop(Process& process, int signal) REQUIRES(process_lock) {
   threads_interrupt(process);
 }
 
-// Tells the parent when the last thread has halted.
+// Tells the parent that the process has stopped, if all threads have halted.
 void tell_stop(Process& process) REQUIRES(process_lock) {
   if (!process.stopped || process.stop_told || process.halted_threads < process.thread_count)
     return;
@@ -152,7 +157,8 @@ struct Due {
   uint64_t mask = 0;  // the mask that is restored after the handler
 };
 
-// Takes the next signal that ends the process or has a handler. Stops are performed here.
+// Takes the next signal that ends the process or has a handler. If a signal stops the process,
+// performs the stop and goes on.
 Due next_due(Thread& thread, SignalQueue& dropped) REQUIRES(process_lock) {
   Process& process = thread.process;
   for (;;) {
@@ -167,7 +173,8 @@ Due next_due(Thread& thread, SignalQueue& dropped) REQUIRES(process_lock) {
     due.what = disposition(process, signal, thread.forced);
     if (due.what == Disposition::kIgnore) continue;
     if (due.what == Disposition::kStop) {
-      // Nobody could continue the process (POSIX, 2.4.3: the signal is discarded).
+      // Nobody could continue a process of an orphaned group, so the signal is discarded (POSIX,
+      // 2.4.3).
       if (signal != ABI_SIGSTOP && job_is_orphaned(process)) continue;
       stop(process, signal);
       continue;

@@ -1,14 +1,16 @@
-// The frame of a signal's handler on the user stack, and the return from it.
+// The frame of a signal handler on the user stack, and the return from the handler.
 //
-// From higher to lower addresses, below the red zone or at the top of the signal stack:
+// The frame lies below the red zone, or at the top of the signal stack. From higher to lower
+// addresses:
 //
 //   floating point state   aligned to 64 bytes, as XSAVE wants it
 //   SignalFrame            context and info, aligned to 16 bytes
 //   return address         the restorer, which makes the sigreturn call
 //
 // The handler may change the context and the floating point state. The program may even call
-// sigreturn with a context of its own invention. So return_to_user forces registers that user mode
-// may not choose, and fpu_make_valid corrects the floating point state.
+// sigreturn with a context of its own invention. So return_to_user forces segments, flags and the
+// program counter to values that user mode may have, and fpu_make_valid corrects the floating point
+// state.
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/user_registers.h"
 #include "core/user_memory.h"
@@ -57,9 +59,9 @@ Result<uint64_t> save_fpu(Thread& thread, uint64_t top) {
 
 // Loads the floating point state of user mode from `address`. EFAULT.
 Result<void> restore_fpu(Thread& thread, uint64_t address) {
-  // The state is copied to the kernel stack first: the copy may fault and sleep. After a sleep, the
-  // CPU's floating point state is loaded from `thread.user_registers`, which must be unchanged
-  // until then.
+  // Copy the state to the kernel stack first, because copy_from_user may fault and sleep. After a
+  // sleep the CPU reloads its floating point state from `thread.user_registers`. So
+  // `thread.user_registers` must not hold a partly copied state.
   alignas(kFpuAlign) char bytes[kMaxFpuSize];
   TRY(copy_from_user(bytes, address, fpu_state_size()));
   fpu_make_valid(*reinterpret_cast<FpuState*>(bytes));

@@ -14,7 +14,8 @@ SignalInfo sent_by(const Credentials& who) {
   return {.code = ABI_SI_USER, .pid = sender ? sender->pid : 0, .uid = who.real_uid};
 }
 
-// Sends a signal to the processes that kill or sigqueue finds, one by one, and has the result.
+// Sends a signal to processes: to() sends it to one process, and result() returns the result for
+// kill or sigqueue.
 struct Sending {
   const int signal;
   const Credentials& who;
@@ -22,7 +23,7 @@ struct Sending {
   const SignalInfo info = sent_by(who);
   bool found = false, allowed = false;
 
-  // True for SIGCONT to a process of the sender's session, which needs no permission.
+  // True if the signal needs no permission: SIGCONT to a process of the sender's session.
   bool goes_on(const Process& process) const REQUIRES(process_lock) {
     const Process* const sender = current_process();
     return signal == ABI_SIGCONT && sender && sender->session == process.session;
@@ -79,7 +80,7 @@ Result<void> signal_queue(Process& sender, int32_t pid, int signal, uint64_t val
   SignalInfo info = sent_by(sender.who);
   info.code = ABI_SI_QUEUE;
   info.word = value;
-  SignalQueue unused;  // holds the node until it is in the process's queue
+  SignalQueue unused;  // holds the QueuedSignal until the process's queue has it
   if (signal >= ABI_SIGRTMIN) {
     QueuedSignal* const node = TRY(queued_cache.make(KM_SLEEP));
     node->signal = signal;

@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr size_t kLargestTransfer = 64 << 10;  // most bytes that are copied at a time
+constexpr size_t kLargestTransfer = 64 << 10;  // maximum number of bytes copied at a time
 static_assert(kLargestTransfer >= Device::kLargestCommand);
 constexpr uint32_t kSettableFlags = ABI_O_APPEND | ABI_O_NONBLOCK;
 
@@ -58,8 +58,8 @@ Result<Ref<Chan>> get_file(const SystemCall& call) {
   return fd_get(*call.process.fds, call.integer(0));
 }
 
-// Return the open file of argument 0, a descriptor, if it is open for reading, or for writing.
-// EBADF.
+// Return the open file of the descriptor in argument 0. EBADF if the descriptor is invalid, or if
+// the file is not open for reading (get_readable) or for writing (get_writable).
 Result<Ref<Chan>> get_readable(const SystemCall& call) {
   Ref<Chan> chan = TRY(get_file(call));
   if ((chan->open_flags & ABI_O_ACCMODE) == ABI_O_WRONLY) return Errno::EBADF;
@@ -80,16 +80,17 @@ Result<size_t> read_into_user(Chan& chan, uint64_t to, uint64_t size, uint64_t o
   return got;
 }
 
-// True if a pending signal ends a write of which some parts have been written. A write to a stream
-// is ended by any signal, as POSIX requires for slow devices. A write to a file is ended only by a
-// signal that ends the process: programs expect files to be written whole.
+// True if a pending signal ends a write that has written some bytes already. Any signal ends a
+// write to a stream, as POSIX requires for slow devices. Only a signal that ends the process ends a
+// write to a file, because programs expect that a file is written whole.
 bool is_given_up(const Chan& chan) {
   return chan.device->seekable() ? process_is_ending() : current_task()->interrupted.load();
 }
 
 // Writes in parts of the buffer's size. Ends early if the device takes less than a part, or if
-// is_given_up(). If an error occurs after the first part, returns the number of bytes that were
-// written before it. A write to a file of commands (Device::longest_command) is a single part.
+// is_given_up() is true. If an error occurs after the first part, returns the number of bytes that
+// were written before the error. A write to a file of commands (Device::longest_command) is a
+// single part.
 Result<size_t> write_from_user(Process& process, Chan& chan, uint64_t from, uint64_t size,
                                uint64_t offset) {
   const size_t longest = chan.device->longest_command(chan);
@@ -243,8 +244,9 @@ Result<int64_t> sys_fcntl(const SystemCall& call) {
       const Ref<Chan> chan = TRY(get_file(call));
       OffsetHold hold;
       TRY(hold.take(*chan));
-      // Two calls may change the flags at once if the offset needs no hold. The flags outside of
-      // kSettableFlags never change, so one of the calls wins.
+      // For some devices `hold` holds nothing, and two calls may change the flags at once. That
+      // does no harm: the flags outside of kSettableFlags never change, so the result is that of
+      // one of the calls.
       chan->open_flags = (chan->open_flags & ~kSettableFlags) | (call.word(2) & kSettableFlags);
       return 0;
     }

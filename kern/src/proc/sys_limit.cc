@@ -1,12 +1,17 @@
 // System calls on limits and priorities.
 //
-// A process inherits its limits. The kernel enforces the limits of processor time (at the tick), of
-// file sizes, of writable memory and of all memory (both without the stack), of the number of a
-// user's processes, and of the number of descriptors. The limits of the stack's size and of the
-// size of core files, which the kernel never writes, are fixed. Resident and locked memory are not
-// counted, so they are unlimited, and these limits are fixed, too.
+// A process inherits the limits of its parent. The kernel enforces the limits of:
+// - processor time (checked in the tick)
+// - the size of a file
+// - writable memory, and all memory (in each case without the stack)
+// - the number of a user's processes
+// - the number of descriptors
 //
-// A process with a positive nice value gets shorter slices of processor time (run_queue.cc), a
+// All other limits are fixed. The stack has a fixed size. The kernel writes no core files, so the
+// limit of their size is 0. Resident and locked memory are not counted, so their limits are
+// infinite.
+//
+// A process with a positive nice value gets shorter slices of processor time (run_queue.cc). A
 // process with a negative nice value gets longer slices.
 #include <algorithm>
 
@@ -57,7 +62,8 @@ Errno file_too_large() {
   return Errno::EFBIG;
 }
 
-// Calls visit(process) for each process that getpriority or setpriority selects. ESRCH.
+// Calls visit(process) for each process that getpriority or setpriority selects. EINVAL, ESRCH, and
+// the errors of visit().
 template <typename Visit>
 Result<void> visit_priorities(const SystemCall& call, Visit visit) REQUIRES(process_lock) {
   const int which = call.integer(0);

@@ -35,7 +35,8 @@ Result<ByteRange> range_of(Chan& chan, const abi_flock& lock) {
   return byte_range(base, lock.start, lock.length);
 }
 
-// Returns an open file that may have locks. EBADF, EINVAL.
+// Returns the open file of the descriptor in argument 0. EBADF; EINVAL if the file's device has no
+// locks.
 Result<Ref<Chan>> lockable(const SystemCall& call) {
   Ref<Chan> chan = TRY(fd_get(*call.process.fds, call.integer(0)));
   if (!chan->device->one_offset())

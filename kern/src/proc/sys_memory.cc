@@ -102,7 +102,7 @@ Result<int64_t> sys_msync(const SystemCall& call) {
   if ((flags & ~uint32_t{ABI_MS_ASYNC | ABI_MS_SYNC | ABI_MS_INVALIDATE}) ||
       (flags & (ABI_MS_ASYNC | ABI_MS_SYNC)) == (ABI_MS_ASYNC | ABI_MS_SYNC))
     return Errno::EINVAL;
-  // Maps and the cache share memory, so there is nothing to invalidate.
+  // A mapping uses the pages of the page cache, so ABI_MS_INVALIDATE has nothing to do.
   TRY(call.process.space->sync(call.arguments[0], call.arguments[1], flags & ABI_MS_SYNC));
   return 0;
 }

@@ -3,8 +3,8 @@
 // From the first check until the call ends, each descriptor has a PollWaiter in the queues of its
 // device (sched/wait.cc). After a sleep, a file is checked again only if its device has woken the
 // waiter or cannot wake pollers. So a call with many descriptors costs little when one becomes
-// ready. The call holds the channels until it ends, as a waiting read does. Everything is allocated
-// before the first check.
+// ready. The call holds references to the channels until it ends, as a waiting read does.
+// Everything is allocated before the first check.
 #include <algorithm>
 #include <memory>
 

@@ -8,9 +8,9 @@
 
 namespace {
 
-// EINTR if a signal is pending: the parent takes it before the fork is restarted, and the child
-// does not get it. Signals that are sent to the parent's group after this function also reach the
-// child (process_insert).
+// EINTR if a signal is pending. Then the parent takes the signal, the fork is restarted, and the
+// child does not get the signal. A signal that is sent to the parent's group after this function
+// also reaches the child (process_insert).
 Result<void> begin_fork(Thread& thread) {
   const Guard guard(process_lock);
   Process& parent = thread.process;
@@ -130,7 +130,7 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     trace_program_changed(*thread.task);
   }
   call.frame = program.frame;
-  return static_cast<int64_t>(call.frame.rax);  // the old address space is released
+  return static_cast<int64_t>(call.frame.rax);  // `program` releases the old space
 }
 
 Result<int64_t> sys_wait4(const SystemCall& call) {
@@ -212,8 +212,8 @@ Result<int64_t> sys_getsid(const SystemCall& call) {
 
 Result<int64_t> sys_setsid(const SystemCall& call) {
   const Guard guard(process_lock);
-  // EPERM if the number of a group is the process's PID: the process leads the group, or has left
-  // it while it has other members.
+  // EPERM if a group has the process's PID as its number. Such a group exists if the process leads
+  // a group, or has left the group but other members remain.
   for (const Process& other : all_processes) {
     if (other.group == call.process.pid) return Errno::EPERM;
   }

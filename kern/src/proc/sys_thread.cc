@@ -40,7 +40,8 @@ Result<int64_t> sys_thread_create(const SystemCall& call) {
     const Guard guard(process_lock);
     thread.blocked = call.thread.blocked & ~how.unblocked;
     memcpy(thread.task->name, call.process.name, sizeof(call.process.name));
-    // Signals may have reached the process before the new thread's mask was set.
+    // Signals may have reached the process before the new thread's mask was set, so check for
+    // pending signals now.
     thread.task->interrupted = signal_deliverable(thread);
   }
   task_forked(*call.thread.task, *thread.task);
@@ -87,8 +88,9 @@ Result<int64_t> sys_futex(const SystemCall& call) {
         deadline = deadline_at(clock, TRY(get_duration(call.arguments[4])));
       }
       const Result<void> result = futex_wait(space, address, scope, value, deadline);
-      // A thread may wait again and again with a deadline that has passed, and hold a mutex except
-      // during this call. On a single CPU, waiters for the mutex get it only if they run now.
+      // A thread may wait in a loop with a deadline that has passed, and hold a mutex all the time
+      // except during this call. On a single CPU, another thread can get the mutex only if it runs
+      // now.
       if (!result && result.error() == Errno::ETIMEDOUT) task_yield();
       TRY(result);
       return 0;

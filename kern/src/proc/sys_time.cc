@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr Nanoseconds kTick{kSecond / kTickHz};
 
-// Tasks that sleep until a time of day; they check again when the clock has been set.
+// Tasks that sleep until a time of day. When the clock is set, the tasks wake up and compute their
+// deadlines again.
 constinit Spinlock clock_lock{LockRank::kDevice};
 constinit WaitQueue clock_sleepers;
 constinit uint64_t clock_sets GUARDED_BY(clock_lock) = 0;
@@ -60,7 +61,7 @@ Result<Nanoseconds> get_duration(uint64_t address) {
 }
 
 Nanoseconds deadline_after(Nanoseconds duration) {
-  return monotonic_now() + duration;  // both have at most 63 bits
+  return monotonic_now() + duration;  // no overflow: both have at most 63 bits
 }
 
 Nanoseconds deadline_at(int clock, Nanoseconds time) {
@@ -114,8 +115,8 @@ Result<int64_t> sys_clock_gettime(const SystemCall& call) {
   return 0;
 }
 
-// Timers that are armed for a time of day do not notice the change: they expire at the monotonic
-// time that was computed when they were armed.
+// A timer that is armed for a time of day does not notice that the clock is set: the timer expires
+// at the monotonic time that was computed when it was armed.
 Result<int64_t> sys_clock_settime(const SystemCall& call) {
   if (call.integer(0) != ABI_CLOCK_REALTIME) return Errno::EINVAL;
   const Nanoseconds time = TRY(get_duration(call.arguments[1]));

@@ -1,10 +1,10 @@
 // System calls on users and groups: the ids of a process.
 //
 // A process has a real user (who started it), an effective user (whose rights it has) and a saved
-// user (which a set-user-id program may become again). It also has a real, an effective and a saved
-// group. A process without root's rights may set each of its user ids to one of its three user ids,
-// and each of its group ids to one of its three group ids. The C library implements setuid, seteuid
-// and setreuid with setresuid.
+// user (to which a set-user-id program may switch back). It also has a real, an effective and a
+// saved group. A process without root's rights may set each of its user ids to one of its three
+// user ids, and each of its group ids to one of its three group ids. The C library implements
+// setuid, seteuid and setreuid with setresuid.
 #include <algorithm>
 
 #include "proc/system_call.h"
@@ -35,7 +35,8 @@ Result<int64_t> set_ids(const SystemCall& call, bool is_root, Ids ids) {
 
 }  // namespace
 
-// Process::who changes with process_lock and paths_lock held, so either lock is enough to read it.
+// Process::who changes only while both process_lock and paths_lock are held, so a reader needs only
+// one of the two locks.
 Result<int64_t> sys_getids(const SystemCall& call) {
   const Credentials who = call.process.credentials();
   const abi_ids ids = {.uid = who.real_uid,

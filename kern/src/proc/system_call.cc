@@ -38,7 +38,7 @@ void system_call(TrapFrame& frame) {
     frame.rax = static_cast<uint64_t>(-static_cast<int64_t>(result.error()));
     return;
   }
-  // sigreturn has restored all registers.
+  // sigreturn has restored all registers, including rax.
   if (number != ABI_SYS_sigreturn) frame.rax = static_cast<uint64_t>(*result);
 }
 

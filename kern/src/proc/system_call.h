@@ -41,7 +41,7 @@ class UserPath {
   size_t size_ = 0;
 };
 
-// fcntl's ABI_F_GETLK, ABI_F_SETLK and ABI_F_SETLKW.
+// Implements fcntl's commands ABI_F_GETLK, ABI_F_SETLK and ABI_F_SETLKW.
 Result<int64_t> record_lock_command(const SystemCall& call);
 
 // Two arguments of a call: an open directory (or ABI_AT_FDCWD), and a path. If the path is
@@ -52,7 +52,7 @@ class PathAt {
   // ENOTDIR, EFAULT, ENAMETOOLONG, ENOENT.
   Result<void> copy(const SystemCall& call, unsigned i, uint32_t flags = 0);
   const PathContext& context() const { return context_; }
-  // Walks with the rights of `who` instead of the process's effective ones.
+  // From now on walk() uses the rights of `who` instead of the process's effective rights.
   void act_as(const Credentials& who) { context_.who = who; }
   std::string_view view() const { return path_.view(); }
   // Returns the file that the path names. An empty path names the open file of argument `i`, or the
@@ -84,13 +84,15 @@ abi_rusage rusage_of(const Usage& usage);
 
 // Checks that the real user of `process` may have another process. EAGAIN.
 Result<void> limit_allows_process(const Process& process);
-// Checks that the process may have `more` bytes of memory, writable or not. ENOMEM. May sleep.
+// Checks that the process may have `more` additional bytes of memory. If `writable`, the bytes also
+// count for the limit of data. ENOMEM. May sleep.
 Result<void> limit_allows_memory(Process& process, uint64_t more, bool writable);
-// Returns how much of a write of `size` bytes to the open file `chan` at `offset` is below the
-// limit of file sizes. EFBIG, and SIGXFSZ, if no byte is below the limit.
+// Called before `size` bytes are written to the open file `chan` at `offset`. Returns how many of
+// the bytes are below the limit of file sizes. If no byte is below the limit, sends SIGXFSZ and
+// fails with EFBIG.
 Result<size_t> limit_allows_write(Process& process, Chan& chan, uint64_t offset, size_t size);
-// Checks that the file's size may be changed to `size` bytes. EFBIG, and SIGXFSZ, if the file would
-// grow beyond the limit.
+// Checks that the file's size may be changed to `size` bytes. If the file would grow beyond the
+// limit of file sizes, sends SIGXFSZ and fails with EFBIG.
 Result<void> limit_allows_size(Process& process, Chan& chan, uint64_t size);
 
 // --- Times.
@@ -103,8 +105,8 @@ Result<Nanoseconds> duration_of(const abi_timespec& time);
 Result<Nanoseconds> get_duration(uint64_t address);
 // Returns the monotonic time that is `duration` from now.
 Nanoseconds deadline_after(Nanoseconds duration);
-// Returns the monotonic time when the clock (ABI_CLOCK_REALTIME, or a monotonic one) will show
-// `time` unless it is set again.
+// Returns the monotonic time at which `clock` will show `time`, if `clock` is not set before.
+// `clock` is ABI_CLOCK_REALTIME or a monotonic clock.
 Nanoseconds deadline_at(int clock, Nanoseconds time);
 
 // --- Signals.

@@ -1,16 +1,17 @@
 // Threads.
 //
-// A thread is a task in user mode, with registers, a signal mask and signals of its own. Its life:
+// A thread is a task in user mode, with registers, a signal mask and signals of its own. A thread
+// passes through these states:
 //
-//   created    thread_create: among the threads of its process, so that the end or a stop of the
-//              process reaches it; its task does not run yet
+//   created    by thread_create: in the process's list of threads, so that an end or a stop of the
+//              process also affects the thread; the thread's task does not run yet
 //   alive      from thread_start on
-//   ended      it has left the process; its task runs to its end on the kernel's page tables
+//   ended      not in the process any more; the task runs to its end on the kernel's page tables
 //
-// No thread ends another one directly. The end of a process (process_exit) sets `ending`, exec sets
-// `survivor`, and both interrupt the other threads. Each interrupted thread wakes up, if its sleep
-// can be interrupted, and ends itself in signals_before_user. The last thread ends the process
-// (exit.cc).
+// No thread ends another one directly. process_exit sets Process::ending, and exec sets
+// Process::survivor. Then each of these functions interrupts the other threads. An interrupted
+// thread wakes up if its sleep can be interrupted, and ends itself in signals_before_user. The last
+// thread ends the process (exit.cc).
 //
 // A thread's id is its task's id, which is not reused until 2^32 tasks have been created.
 #include "proc/thread.h"
@@ -26,7 +27,8 @@
 namespace {
 
 constinit ObjectCache<Thread> thread_cache;
-constexpr size_t kFpuOffset = align_up(sizeof(Thread), kFpuAlign);  // offset in a thread's memory
+// The memory of a thread contains a Thread and, at this offset, an FpuState.
+constexpr size_t kFpuOffset = align_up(sizeof(Thread), kFpuAlign);
 
 void run_thread(void*) {
   enter_user(self_thread().start_frame);

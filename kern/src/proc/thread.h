@@ -53,13 +53,14 @@ struct Thread {
   bool has_saved_mask = false;
 };
 
-// How the log names a thread: "pid 3 sh" the first one, "pid 3 thread 17 sh" any other.
+// The name of a thread in the log: "pid 3 sh" for the first thread of a process, "pid 3 thread 17
+// sh" for any other thread.
 struct ThreadName {
   explicit ThreadName(const Thread& thread);
   char text[64];
 };
 
-// The current thread, from its own task.
+// Returns the current thread. Called only by a task of a process.
 inline Thread& self_thread() {
   return *current_task()->thread;
 }

@@ -1,18 +1,22 @@
 // Timers of a process.
 //
-// The alarm (ITIMER_REAL) and POSIX timers are IntervalTimers: a timer of the scheduler whose
-// callback sends the signal and arms the timer again, on the CPU where it was armed first. Except
-// for the callback, only the process itself arms its timers, one thread at a time (timers_mutex),
-// after timer_cancel, which waits for a running callback. The process also calls timer_cancel when
-// the process ends or deletes a timer, so no callback uses a timer or a process that is gone. The
-// callback takes process_lock, so timer_cancel is called without this lock.
+// The alarm (ITIMER_REAL) and the POSIX timers are IntervalTimers. An IntervalTimer contains a
+// timer of the scheduler. The callback of the scheduler's timer sends the signal. If the
+// IntervalTimer has an interval, the callback also arms the scheduler's timer again, on the same
+// CPU.
+//
+// Apart from the callback, only the threads of the process arm its timers. timers_mutex lets one
+// thread at a time do this. The thread first calls timer_cancel, which waits for a running
+// callback. timer_cancel is also called when a timer is deleted and when the process ends, so no
+// callback uses a timer or a process that is gone. The callback takes process_lock, so timer_cancel
+// is called without process_lock.
 //
 // A POSIX timer contains the QueuedSignal for its signal, so expiring allocates nothing. While the
 // signal is pending, further expirations are counted as overruns.
 //
-// ITIMER_VIRTUAL, ITIMER_PROF and RLIMIT_CPU count ticks; a process that uses none of them costs
-// one check per tick. As POSIX requires, exec deletes POSIX timers and keeps the other timers, and
-// a forked child has none.
+// ITIMER_VIRTUAL, ITIMER_PROF and RLIMIT_CPU count ticks. A process that uses none of these three
+// costs one check per tick. As POSIX requires, exec deletes POSIX timers and keeps all other
+// timers, and a forked child starts without any timer.
 #include "proc/timers.h"
 
 #include <algorithm>
@@ -31,8 +35,8 @@ uint64_t ticks_of(Nanoseconds time) {
   return time.value / kTick + (time.value % kTick != 0);
 }
 
-// Called when the timer has expired: arms it again if it has an interval. Returns the number of
-// expirations since it was last armed.
+// Called when the timer has expired. Arms the timer again if it has an interval. Returns the number
+// of expirations since the timer was last armed.
 uint64_t expire(IntervalTimer& timer) REQUIRES(process_lock) {
   if (timer.interval.value == 0) {
     timer.deadline = {};
@@ -68,7 +72,8 @@ void posix_timer_expired(void* argument) {
 TimerSetting setting_of(const IntervalTimer& timer) REQUIRES(process_lock) {
   if (timer.deadline.value == 0) return {};
   const Nanoseconds now = monotonic_now();
-  // The timer is armed, even if it is about to expire. `left` is not 0, which would mean unarmed.
+  // The timer is armed, so `left` must not be 0 (not armed), even if the deadline has passed
+  // already.
   const Nanoseconds left = timer.deadline > now ? timer.deadline - now : Nanoseconds{1};
   return {.left = left, .interval = timer.interval};
 }

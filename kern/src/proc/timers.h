@@ -19,10 +19,11 @@ extern Spinlock process_lock;  // process_impl.h
 // The time until a timer's next expiration, and its period.
 struct TimerSetting {
   Nanoseconds left;      // 0: not armed
-  Nanoseconds interval;  // 0: once
+  Nanoseconds interval;  // 0: the timer expires once
 };
 
-// Expires at a time of the monotonic clock. Armed with the process's timers_mutex held.
+// Expires at a time of the monotonic clock. The process arms the timer with timers_mutex held; the
+// callback arms it again without this mutex.
 struct IntervalTimer {
   Timer timer{};
   Process* process = nullptr;
@@ -31,7 +32,7 @@ struct IntervalTimer {
   Nanoseconds interval;
 };
 
-// Counts ticks of processor time down. Under process_lock; but the tick takes the lock only if
+// Counts down ticks of processor time. Under process_lock. The tick takes process_lock only if
 // ProcessTimers::used is set.
 struct TickTimer {
   uint64_t left = 0;  // 0: not armed
@@ -41,10 +42,10 @@ struct TickTimer {
 struct PosixTimer : IntervalTimer {
   int id = 0;
   int clock = 0;
-  bool signals = false;  // ABI_SIGEV_SIGNAL
+  bool signals = false;  // an expiration sends the signal (ABI_SIGEV_SIGNAL)
   // Under process_lock.
   QueuedSignal signal;         // queued while the signal is pending
-  uint64_t overruns = 0;       // expirations since the signal became pending, without the first
+  uint64_t overruns = 0;       // expirations after the one that made the signal pending
   uint64_t last_overruns = 0;  // overruns of the signal that was taken last
   ListNode link;
 };
@@ -59,9 +60,9 @@ struct ProcessTimers {
   std::atomic<bool> used{false};  // the tick has something to count
 };
 
-// The functions from timer_get to timers_end are called for the current process, with its
-// timers_mutex held or while it has one thread only. All of them except posix_timer_overrun may
-// sleep.
+// The functions from timer_get to timers_end are called for the current process. The caller holds
+// the process's timers_mutex, or the process has only one thread. All of them except
+// posix_timer_overrun may sleep.
 
 // Get or set the timer `which`, one of ABI_ITIMER_*. EINVAL.
 Result<TimerSetting> timer_get(Process& process, int which);
@@ -78,6 +79,6 @@ void posix_timer_delete(PosixTimer* timer);
 // posix_timers_delete is called at exec, timers_end when the process ends.
 void posix_timers_delete(Process& process);
 void timers_end(Process& process);
-// Called when RLIMIT_CPU has been set.
+// Called when RLIMIT_CPU has been set, or inherited by a fork.
 void timers_cpu_limited(Process& process);
 void process_timers_init();

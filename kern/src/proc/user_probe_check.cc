@@ -10,8 +10,8 @@
 
 namespace {
 
-// Reads single bytes of a file. Reads the file by pages and caches the last page, since probes
-// usually come in order of address.
+// Returns single bytes of a file. Reads the file by pages and caches the page that was read last,
+// because probes usually come in order of address.
 class Pages {
  public:
   explicit Pages(Chan& file) : file_(file) {}
@@ -50,8 +50,8 @@ class Pages {
   char page_[kPageSize];
 };
 
-// The program's own list of its `ret` instructions, made by tools/stele/returns.py: addresses,
-// ascending.
+// The list of `ret` instructions that a program's file contains: their addresses in ascending
+// order. tools/stele/returns.py puts the list into the file.
 class Returns {
  public:
   explicit Returns(Chan& file) : pages_(file) {}
@@ -69,8 +69,8 @@ class Returns {
     if (count_ > (section.size - kHeader) / sizeof(uint64_t)) return Errno::ENOENT;
     return {};
   }
-  // True if the list has `address`. First searches after the previous address, where the next one
-  // usually is.
+  // True if the list contains `address`. First searches the entries after the address of the
+  // previous call, because callers usually ask in order of address.
   Result<bool> has(uint64_t address) {
     constexpr uint64_t kNear = 64;
     if (next_ < count_ && TRY(at(next_)) <= address) {
@@ -102,7 +102,7 @@ class Returns {
   uint64_t next_ = 0;
 };
 
-// The code in a program's file by address.
+// Looks up code in a program's file by address.
 class Code {
  public:
   explicit Code(Chan& file) : pages_(file) {}
@@ -139,7 +139,7 @@ class Code {
   ElfSegments elf_{};
 };
 
-// A program that is checked; too large for a stack.
+// A program that is being checked. The structure is too large for a kernel stack.
 struct Program {
   explicit Program(Chan& file) : code(file), returns(file) {}
   Code code;
