@@ -4,50 +4,55 @@
  * A cache hands out objects of one size. It has three layers, from the top:
  *
  * - CPUs. Each CPU has two magazines, which are stacks of free, constructed objects: `loaded`
- *   serves allocations and frees; `previous` is full or empty. Only the CPU itself touches them, in
- *   an interrupts-off region, so there is no lock. When `loaded` runs empty (or full), the two are
- *   swapped; if the other one is empty (or full) too, the CPU exchanges one of them with the depot.
- * - Depot. Two lists of magazines, full and empty. A CPU takes the depot's lock only to exchange a
- *   whole magazine. Magazines come in several sizes; caches of large objects begin with small
- *   magazines. The depot counts how often a CPU finds the lock taken. After an interval with much
- *   contention, new magazines have the next larger size. Magazines of an old size are freed when
- *   they come back to the depot empty. So magazines of several sizes may be in use; the CPU caches
- *   the capacity of `loaded`.
- * - Slabs. Runs of pages from the source arena, each cut into objects. Small objects (up to an
- *   eighth of a page) lie in one page with the slab structure at its end; free objects are linked
- *   through their first word. For larger objects, the slab structure lies elsewhere and each object
- *   has a bufctl. In a page-backed cache, the page descriptor of a freed object names its slab.
- *   Objects of a KMC_NOTOUCH cache are not writable memory, so such a cache has a hash, which leads
- *   from an object that is out of its slab to the object's bufctl. The bufctl names the slab. A
- *   slab is in one of three lists: partial, full, empty. The cache keeps one empty slab and returns
- *   others to the source. Unused bytes of a slab serve as colour: the first objects of successive
- *   slabs lie at successive multiples of a cache line, or of the alignment if that is larger. A
- *   checked cache also has slabs of another kind (slab_check.c), and does not use its magazines.
+ *   serves allocations and frees; `previous` is full or empty. Only the CPU itself touches its
+ *   magazines, in an interrupts-off region, so there is no lock. When an allocation finds `loaded`
+ *   empty, the CPU swaps the two magazines; if `previous` is empty, too, the CPU exchanges it for a
+ *   full one of the depot. A free that finds `loaded` full does the same with full and empty
+ *   exchanged.
+ * - Depot. It has two lists of magazines, full and empty. A CPU takes the depot's lock only to
+ *   exchange a whole magazine. Magazines come in several sizes; caches of large objects begin with
+ *   small magazines. The depot counts how often a CPU finds the lock taken. After an interval (see
+ *   "Reaping") with much contention, new magazines have the next larger size. Magazines of an old
+ *   size are freed when they come back to the depot empty. Until then magazines of several sizes
+ *   are in use, so each CPU stores the capacity of its `loaded` magazine.
+ * - Slabs. A slab is a run of pages from the source arena, cut into objects. Small objects (up to
+ *   an eighth of a page) lie in one page with the slab structure at its end; free objects are
+ *   linked through their first word. For larger objects, the slab structure lies elsewhere and each
+ *   object has a bufctl. Most caches are page-backed: when an object is freed, the descriptor of
+ *   its page names the slab. Only the objects of a KMC_NOTOUCH cache need not be memory of the
+ *   direct map. So a KMC_NOTOUCH cache has a hash, which leads from an object that is out of its
+ *   slab to the object's bufctl. The bufctl names the slab. A slab is in one of three lists:
+ *   partial, full, empty. The cache keeps one empty slab and returns others to the source. Unused
+ *   bytes of a slab serve as colour: the first objects of successive slabs lie at successive
+ *   multiples of a cache line, or of the alignment if that is larger. A checked cache also has
+ *   slabs of another kind (slab_check.c), and does not use its magazines.
  *
  * Reaping. An interval is the time between two calls of kmem_update, some seconds. The shortest
  * length of a depot list in an interval is the list's surplus: nobody needed these magazines. The
  * other magazines are the working set. An allocation that may sleep and finds no memory reaps in
- * three steps and retries after each: first the surplus of all depots, as far as it is still
- * unused; then all magazines of the depots and the empty slabs; then the CPUs' magazines. In an
- * interprocessor interrupt the CPUs move their whole magazines to the depots, so that interrupts
- * are off for a short time only. The caches from which slab structures, bufctls and magazines come
- * are reaped last, because reaping other caches frees objects of these. Atomic allocations never
- * reap.
+ * three steps, and tries again after each step. It reaps:
+ * 1. the surplus of all depots, as far as it is still unused;
+ * 2. all magazines of the depots, and the empty slabs;
+ * 3. the CPUs' magazines. The CPUs move them, each as a whole, to the depots in an interprocessor
+ *    interrupt. So interrupts are off for a short time only.
+ * The caches from which slab structures, bufctls and magazines come are reaped last, because
+ * reaping other caches frees objects of these caches. Atomic allocations never reap.
  *
  * The constructor runs when an object leaves the slabs, the destructor when it returns to them:
  * objects in magazines and depot are constructed.
  *
- * Invariants, while no operation is under way: allocations - frees = live; live + rounds in
- * magazines and depot = objects out of the slabs. Each CPU counts allocations and frees in the top
- * layer, where callers get objects and give them back. So live counts are exact, and objects that
- * idle in magazines are not counted as live.
+ * Invariants, while no operation is under way: allocations - frees = live objects; live objects +
+ * objects in magazines of CPUs and depot = objects out of the slabs. Each CPU counts allocations
+ * and frees in the top layer, where callers get objects and give them back. So live counts are
+ * exact, and objects that idle in magazines are not counted as live.
  *
- * Tracing happens in the top layer, too. A hook makes a record in the interrupts-off region in
- * which the caller's object leaves a magazine. On a free, another hook drops the record in the
- * region in which the object comes back, before anyone else can get the object. The CPU's own copy
- * of the flags decides whether a hook is called. The CPU itself changes its copy in an
- * interprocessor interrupt, so never inside an interrupts-off region. An allocation that goes to
- * the slabs leaves its region, enters another one afterwards, and tests the flags there.
+ * Tracing happens in the top layer, too. On an allocation, a hook makes a record in the
+ * interrupts-off region in which the object leaves a magazine. On a free, another hook drops the
+ * record in the interrupts-off region in which the object comes back, before anyone else can get
+ * the object. The CPU's own copy of the flags decides whether a hook is called. The CPU itself
+ * changes its copy in an interprocessor interrupt, so the copy never changes inside an
+ * interrupts-off region. An allocation that goes to the slabs leaves its region, enters another one
+ * afterwards, and tests the flags there.
  *
  * The allocator itself uses some caches (kmem_slab, kmem_bufctl, kmem_hash, kmem_cache,
  * kmem_magazine.BYTES). Their kmem_cache structures are static and their slabs come from
@@ -58,12 +63,14 @@
  * lock. A destroyed cache is a zombie: its magazines are taken away, and its live objects go
  * straight to the slabs when freed. When the last object is back and no other free is under way,
  * the reference for being alive is dropped. When no reference is left, the structures of the cache
- * are freed, which may sleep. An interrupt that frees the last object therefore leaves this work to
- * the next kmem_cache_create, _destroy, _release or _next, or kmem_update.
+ * are freed. Freeing them may sleep, so an interrupt that frees the last object leaves this work to
+ * the next call of kmem_cache_create, _destroy, _release or _next, or of kmem_update.
  *
- * Locks: list of caches, depot, slabs of a cache. None is held while another is taken, or while
- * anything outside these files is called. An allocation or a free keeps interrupts off for a
- * bounded time: 20 to 60 instructions and the hook, or the exchange of a magazine under the depot
+ * Locks: there is one for the list of caches, one for each depot, and one for the slabs of each
+ * cache. No two of these locks are held at once. No constructor, destructor, hook or arena is
+ * called under one of these locks. There is one exception: under the list lock, a new name is
+ * looked up among arenas and kinds of references. An allocation or a free keeps interrupts off for
+ * a bounded time: 20 to 60 instructions and the hook, or the exchange of a magazine under the depot
  * lock. A holder of a cache's lock moves one object and, in the hash of bufctls, at most one
  * bucket. Only verification and the checks of slab_check.c hold a cache's lock while they walk
  * lists.
@@ -195,8 +202,8 @@ void kmem_cache_release(struct kmem_cache* cache) {
   bury();
 }
 
-/* Returns the next cache with a reference and drops the reference to `cache`, as kmem_cache_next
- * does, but leaves unreferenced caches to bury(). Any context. */
+/* Takes a reference to the next cache, drops the reference to `cache`, and returns the next cache.
+ * Unlike kmem_cache_next, leaves caches without references to bury(). Any context. */
 static struct kmem_cache* next_unburied(struct kmem_cache* cache) {
   LOCK_GUARD(&list_lock);
   struct kmem_cache* const next = cache ? cache->next : first_cache;
@@ -417,7 +424,7 @@ enum reap_turn { REAP_ORDINARY, REAP_QUANTUM, REAP_OWN, REAP_TURNS };
 
 static enum reap_turn reap_turn_of(const struct kmem_cache* cache) {
   if (kmem_cache_flags(cache) & KMC_QCACHE) return REAP_QUANTUM;
-  /* The caches from which the allocator makes slab structures, bufctls and magazines. */
+  /* The caches from which the allocator allocates slab structures, bufctls and magazines. */
   return cache->small && cache->source == slab_os_metadata_source() ? REAP_OWN : REAP_ORDINARY;
 }
 

@@ -7,9 +7,9 @@
  *
  * The stride from slot to slot keeps the alignment.
  *
- * The audit records the requested bytes, and where, when and by which task the object was last
+ * The audit records the requested size, and where, when and by which task the object was last
  * allocated and last freed. The red zone begins where the requested bytes end. The last word of
- * each audit is red zone too: it guards the start of the next object. A free object is filled with
+ * each audit is red zone, too: it guards the start of the next object. A free object is filled with
  * FREE_PATTERN, a newly allocated one with FRESH_PATTERN. Allocation rotates through the slabs with
  * free objects and through the objects in them, so that a freed object stays free for long and a
  * late write to it is found.
@@ -26,26 +26,31 @@
  * and nobody gets the object again. An object that is freed to the wrong cache stays an allocated
  * object of its own cache. A refused free is not counted, so live counts stay exact.
  *
- * A checked cache uses no magazines (uses_magazines): they are retired when checking starts, and
- * without loaded magazines allocation and free take the slow path anyway. Objects are constructed
- * when allocated and destructed when freed. A CPU's flag KMC_CHECKED, which free tests together
- * with KMC_EVER_TRACED, means that an object of a checked slab may come back. The flag is set
- * before the first such object is allocated and stays set, even when checking has stopped, as long
- * as an object of a checked slab is out. So objects of checked slabs never get into magazines of
- * their cache, and each free of such an object is checked. Objects of unchecked slabs return to
- * their slabs, which serve no allocations while the cache is checked; a double free of such an
- * object is found, but the report cannot say where the first free was.
+ * A checked cache uses no magazines. They are retired when checking starts. A CPU without magazines
+ * takes the slow path, which tests whether the cache is checked (uses_magazines). Objects are
+ * constructed when allocated and destructed when freed.
  *
- * States of an object: free -> taken (under the lock; not yet constructed) -> allocated (by the CPU
- * that took it) -> freeing (compare and exchange: of two concurrent frees one is reported) -> free
- * (under the lock). The states "allocated" and "freeing" have a damaged variant for objects that
- * have been reported already. Damaged objects are quarantined under the lock: a free
- * object when the damage is found, an allocated one when it is freed.
- * The states are kept apart from the objects, in the slab's structure.
+ * A CPU's flag KMC_CHECKED means that an object of a checked slab may come back; free tests it
+ * together with KMC_EVER_TRACED. The flag is set before the first such object is allocated. When
+ * checking stops, the flag is cleared only if no object of a checked slab is out. So objects of
+ * checked slabs never get into magazines of their cache, and each free of such an object is
+ * checked. Objects of unchecked slabs return to their slabs, which serve no allocations while the
+ * cache is checked. A double free of such an object is found, but the report cannot say where the
+ * first free was.
  *
- * The cache's lock guards the lists. Checks and pattern writes happen without the lock, except in a
- * scan, which holds it for one object at a time. Reports are made with no lock of the allocator
- * held. Reports of several CPUs can mix; each line carries the number of its report.
+ * States of an object: free -> taken -> allocated -> freeing -> free. The states are kept apart
+ * from the objects, in the slab's structure. The changes are made
+ * - to "taken", which means not yet constructed: under the lock,
+ * - to "allocated": by the CPU that has taken the object,
+ * - to "freeing": by compare and exchange, so that one of two concurrent frees is reported,
+ * - to "free": under the lock.
+ * The states "allocated" and "freeing" have a damaged variant for objects that have been reported
+ * already. Damaged objects are quarantined under the lock: a free object when the damage is found,
+ * an allocated one when it is freed.
+ *
+ * The cache's lock guards the lists. A scan holds the lock while it checks one object. All other
+ * checks and the writes of patterns happen without the lock. Reports are made with no lock of the
+ * allocator held. Reports of several CPUs can mix; each line carries the number of its report.
  */
 
 #include "kasan.h"
@@ -137,8 +142,9 @@ static void list_remove(struct kmem_cache* cache, struct checked_slab* slab, enu
   *(next ? &next->links[which].prev : &ends[1]) = prev;
 }
 
-/* Adds `out` to the counts of allocated objects and `quarantined` to those of quarantined objects,
- * and moves the slab to the right lists. */
+/* Adds `out` to the number of allocated objects and `quarantined` to the number of quarantined
+ * objects, in the slab and in the cache. If the slab has lost its last free object, or has got one
+ * again, updates the list USABLE. */
 static void count(struct kmem_cache* cache, struct checked_slab* slab, int out, int quarantined) {
   struct kmem_checks* const checks = &cache->checks;
   const bool was_usable = is_usable(cache, slab);
@@ -260,8 +266,9 @@ static char* take_from(struct kmem_cache* cache, struct checked_slab* slab) {
   return object_at(cache, slab, i);
 }
 
-/* Inserts the slab `made` into the lists unless it is NULL, and takes an object from a listed slab;
- * `*object` is NULL if none is free. False if the cache is not checked any more. */
+/* If `made` is not NULL, inserts it into the lists. Then takes a free object of the first usable
+ * slab; `*object` is NULL if there is none. If the cache is not checked any more, changes nothing
+ * and returns false. */
 static bool take(struct kmem_cache* cache, struct checked_slab* made, char** object) {
   LOCK_GUARD(&cache->lock);
   *object = NULL;
@@ -313,9 +320,9 @@ size_t kmem_cache_usable_size(const struct kmem_cache* cache, const void* object
 
 /* ---- Free. */
 
-/* Prevents the reuse of an object that was freed twice. If the first free is still under way, it
- * quarantines the object itself when it reaches the slab. If the object is allocated again, or its
- * slab has been given back, nothing is done. */
+/* Prevents the reuse of an object that was freed twice. If the first free is still under way, marks
+ * the object as damaged, and the first free quarantines it. Does nothing if the object is allocated
+ * again, or if its slab has been given back. */
 static void quarantine_if_free(struct kmem_cache* cache, const struct checked_slab* slab,
                                const void* object) {
   LOCK_GUARD(&cache->lock);

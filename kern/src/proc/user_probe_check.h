@@ -10,7 +10,8 @@ inline constexpr uint8_t kFunctionNop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
 inline constexpr uint8_t kReturnInstruction = 0xc3;
 inline constexpr uint8_t kBreakpoint = 0xcc;
 
-// EINVAL, with the error string set, unless each address of `probes` has the expected instruction,
-// in code of `program` that the program cannot write, and the program's section .stele.returns
-// lists each `ret`. ENOEXEC; errors of reading. May sleep.
+// Succeeds if each address of `probes` has the expected instruction, in code that the program
+// cannot write. The section .stele.returns of `program` must also list the address of each `ret`.
+// Otherwise EINVAL, with the error string set. ENOEXEC: `program` is no static program for this
+// machine. ENOMEM; errors of reading. May sleep.
 Result<void> user_probes_check(Chan& program, std::span<const UserProbe> probes);

@@ -14,7 +14,8 @@ static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) ==
                   offsetof(ProbeRegisters, rdi) &&
               offsetof(TrapFrame, rax) - offsetof(TrapFrame, r11) == offsetof(ProbeRegisters, rax));
 
-// Interrupts are off, and this CPU came from user mode: no other hit() runs on it.
+// Calls hit() of each consumer of the site. Interrupts are off, and this CPU came from user mode,
+// so no other hit() is running on this CPU.
 [[gnu::always_inline]] inline void tell(const ProbeTable& table, const ProbeSite& site,
                                         const TrapFrame& frame) {
   const ProbesOffHere off;
@@ -34,10 +35,11 @@ static_assert(offsetof(TrapFrame, rdi) - offsetof(TrapFrame, r11) ==
   }
 }
 
-// Called when no probe was found. True if the original instruction is at `address` again, so the
-// probe has just been removed. Otherwise the caller searches a second time, which finds a probe
-// that was added meanwhile. If the second search fails, the breakpoint is the program's own. The
-// program's `int $3` may have two bytes (cd 03); `address` is then the address of the second byte.
+// Called when no probe was found at `address`. True if the original instruction is back at
+// `address`, because the probe has just been removed. If false, the caller searches a second time,
+// because a probe may have been added meanwhile. If the second search fails, too, the breakpoint is
+// the program's own. Such a breakpoint may be an `int $3` of two bytes (cd 03); `address` is then
+// the address of the second byte.
 bool is_gone(uint64_t address) {
   uint8_t byte;
   return load_user_now(&byte, address, 1) &&

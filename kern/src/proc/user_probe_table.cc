@@ -34,8 +34,10 @@ class WantedList {
   size_t count_ = 0;
 };
 
-// True if an instruction that a probe replaces (a `ret` if `returns`, otherwise the nop) is at
-// index `at` of the page, with `first` in place of its first byte. Compares up to the page's end.
+// True if the instruction that a probe replaces is at index `at` of the page: a `ret` if `returns`
+// is true, otherwise a function's nop. Its first byte is expected to be `first`, because a
+// breakpoint may have replaced the original byte. A nop may continue on the next page; the bytes
+// there are not compared.
 bool stands_at(const uint8_t* page, size_t at, uint8_t first, bool returns) {
   if (page[at] != first) return false;
   if (returns) return true;

@@ -1,10 +1,11 @@
 // The probes on one program: their addresses, instructions and consumers.
 //
 // A table is complete before it is published. A CPU finds the table without a lock, with interrupts
-// off, and may use it until that CPU enables interrupts: the registry frees a table only after a
-// round of interrupts over all CPUs. A published table changes in one way only: entries lose their
-// consumer. So removing probes needs no memory. A site without consumers has no breakpoint any
-// more, but a CPU may have hit the breakpoint before, so the site can still be found.
+// off, and may use it until that CPU enables interrupts. So user_probes.cc frees a table only after
+// an interprocessor interrupt has run on every CPU. A published table changes in one way only:
+// removing a probe clears the consumer of its entry. So removing probes needs no memory. A site
+// without consumers has no breakpoint any more, but a CPU may have hit the breakpoint before, so
+// the site can still be found.
 #pragma once
 
 #include <atomic>
@@ -27,8 +28,8 @@ struct ProbeSite {
 
 class ProbeTable {
  public:
-  // Makes a table of the live entries of `old`, which may be nullptr, and `probes`. ENOMEM. May
-  // sleep.
+  // Makes a table of `probes`, for `consumer`, and of the entries of `old` that still have a
+  // consumer. `old` may be nullptr. ENOMEM. May sleep.
   static Result<ProbeTable*> create(const ProbeTable* old, ProbeConsumer& consumer,
                                     std::span<const UserProbe> probes);
   static void destroy(ProbeTable* table);
@@ -46,15 +47,15 @@ class ProbeTable {
     return {entries_ + site.first, site.count};
   }
 
-  // Removes the consumer from all entries. True if it had any.
+  // Removes the consumer from all entries. True if any entry had this consumer.
   bool remove(const ProbeConsumer& consumer);
   bool empty() const;
   // True if the page at address `page` has a site with a consumer.
   bool is_in(uint64_t page) const;
 
-  // Writes the breakpoints of sites with a consumer to `bytes`, the page of code at address `page`,
-  // and restores the instructions of sites without a consumer; also rewrites unchanged bytes. Skips
-  // a site whose bytes are not the expected ones.
+  // Patches `bytes`, the page of code at address `page`: writes the breakpoint at each site with a
+  // consumer, and the original byte at each site without one. Also writes bytes that already have
+  // the right value. Skips a site whose bytes are not the expected ones.
   void patch(uint64_t page, uint8_t* bytes) const;
 
  private:

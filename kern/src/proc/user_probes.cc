@@ -1,45 +1,51 @@
 // Probes on functions of programs.
 //
-// A probe is a breakpoint instruction, one byte, which replaces the first byte of a `ret`, or of
-// the five-byte nop that a function begins with. Neither instruction has to be executed at its
-// address: after a nop the program continues five bytes further, and for a `ret` the return address
-// is loaded (user_probe_hit.cc). So nothing is single-stepped, no return address is modified, and
+// A probe is a breakpoint instruction of one byte. It replaces the first byte of a `ret`, or of the
+// five-byte nop that a function begins with. The kernel emulates the replaced instruction: after a
+// nop the program continues five bytes further; after a `ret` it continues at the return address on
+// its stack (user_probe_hit.cc). So nothing is single-stepped, no return address is modified, and
 // signals, exceptions and longjmp work as usual. A program that reads its own code sees the
 // breakpoints.
 //
 // The probed file is identified by device and qid path, and held open: it stays the same file when
-// it is renamed or removed, and a file that takes its name is another one. Addresses are addresses
-// in memory, which are fixed in a static program. The host may overwrite a file of #p9 while it
-// runs (nobody else can, file_use.cc): bytes are changed only if they are the expected ones.
+// it is renamed or removed, and a file that takes its name is another one. Probes are set at
+// virtual addresses; these are fixed, because programs are linked statically. The host may
+// overwrite a file of #p9 while a program runs from it (file_use.cc prevents all other writes). So
+// bytes are changed only if they are the expected ones.
 //
-// Pages. Code is mapped from the file a page at a time, cannot be written by the program (other
-// segments are never patched), and is shared after fork. A page without probes may be the page
-// cache's, which all readers of the file see. A page with probes belongs to the spaces that map it,
-// not to the page cache, also after the probes are removed. It has the same content in all spaces
-// that map it, and is patched in place, through the direct map. Breakpoints are written in two
-// cases. A page that is copied or filled is patched before it is mapped, under its space's lock.
-// Arming first publishes the probes and then goes through the present pages of all spaces, taking
-// the lock of each: it patches the space's own pages, and removes pages of the page cache, which
-// are copied at the next fault. Mapping a page and patching a space both hold the space's lock, so
-// the later of the two sees the effect of the earlier. fork adds a child's space to the list of
-// spaces before it unlocks the parent's.
+// Pages. Only code that the program cannot write is patched. A process maps its code from the file
+// a page at a time, and shares the pages with its children after fork. A page without probes may
+// belong to the page cache, whose pages all readers of the file see. A page with probes is a copy
+// of the file's page, which belongs to the address spaces that map the copy, not to the page cache.
+// The copy stays in use after the probes are removed. It has the same content in all these address
+// spaces, and is patched in place, through the direct map. Breakpoints are written in two cases:
+// - A page that is copied or filled is patched before it is mapped, under the lock of its address
+//   space.
+// - Arming first publishes the probes. Then it locks one address space of the program after the
+//   other, and goes through the present pages of code. It patches the pages that only processes of
+//   the program use. Of the pages of the page cache, it unmaps those that have probes; the next
+//   fault maps a copy.
+// Both cases hold the lock of the address space, so the later of the two sees the effect of the
+// earlier. fork adds the child's address space to the list of address spaces before it unlocks the
+// parent's, so arming does not miss the child.
 //
 // Lookups. A hit searches for its probe with interrupts off and without a lock: first for the
 // program (ProbedProgram), then for the address (ProbeTable), both by hash. Programs and tables are
-// complete when they are published, and freed only after a round of interrupts over all CPUs, which
-// waits for CPUs that have interrupts off. Arming replaces the table. Disarming empties entries in
-// place, restores the bytes, and makes a round: after the round no hit() of the consumer is
-// running. A CPU that has hit a breakpoint which is removed before the lookup executes the original
-// instruction at that address. All bytes are written a second time after a round, since an emulator
-// may have missed the first write (arch/x86_64/text_patch.h). Arming ends with a round too, so a
-// lookup overlaps at most one arming or disarming.
+// complete when they are published. They are freed only after a round, which is an interprocessor
+// interrupt on every CPU: it waits for the CPUs that have interrupts off. Arming replaces the
+// table. Disarming empties entries in place, restores the bytes, and makes a round: after the round
+// no hit() of the consumer is running. If a breakpoint is removed between a CPU's hit and its
+// lookup, the CPU executes the original instruction at that address. All bytes are written a second
+// time after a round, since an emulator may have missed the first write (arch/x86_64/text_patch.h).
+// Arming ends with a round, too, so a lookup overlaps at most one arming or disarming.
 //
-// Lock order: registry_lock, then the locks of spaces. consumers_lock is a spinlock for the list of
-// consumers. It is not held while a consumer is told of the end of a process or a change of memory;
-// instead each consumer has a count of such calls, and disarming waits for them.
+// Lock order: registry_lock, then the locks of address spaces. consumers_lock is a spinlock for the
+// list of consumers. It is not held while thread_left(), process_left() or memory_…() of a consumer
+// is called. Instead each consumer has a count of its calls that are under way, and disarming waits
+// until the count is 0.
 //
-// Costs. Without probes: a load and a branch for each page filled, exec, exit, mmap and munmap.
-// docs/probes.md has the cost of a hit.
+// Costs. Without probes, one to three loads and branches are executed when a page is filled, and in
+// each exec, exit, mmap and munmap. docs/probes.md has the cost of a hit.
 #include "proc/user_probes.h"
 
 #include <array>
@@ -66,7 +72,7 @@ constinit Spinlock consumers_lock{LockRank::kConsumers};
 constinit Consumers consumers GUARDED_BY(consumers_lock);
 constinit WaitQueue calls_done;
 
-// Under registry_lock.
+// The caller holds registry_lock.
 ProbedProgram* find_program(const ProgramId& id) {
   ProbedProgram* program = probed_program_bucket(id).load(std::memory_order_relaxed);
   while (program && !(program->id == id)) program = program->next.load(std::memory_order_relaxed);
@@ -78,7 +84,8 @@ void round_of_interrupts() {
   on_each_cpu([](void*) {}, nullptr);
 }
 
-// Patches all code of `program` to match its table; ends with a round.
+// Patches all code of `program` to match its table. Does so twice, each time followed by a round
+// (see the top of this file).
 void patch_all_pages(const ProbedProgram& program) {
   struct Patch final : AddressSpace::CodeVisitor {
     explicit Patch(const ProbeTable& in) : table(in) {}
@@ -129,7 +136,8 @@ void enlist(ProbeConsumer& consumer) {
   user_probes_in_use.consumers.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Removes the consumer from the list. On return for_each_consumer is not calling it.
+// Removes the consumer from the list. First waits until for_each_consumer() is not calling the
+// consumer any more.
 void delist(ProbeConsumer& consumer) {
   const Guard guard(consumers_lock);
   ProbeConsumer::UserProbeState& state = consumer.user_state;
@@ -141,8 +149,8 @@ void delist(ProbeConsumer& consumer) {
   if (state.watches_memory) user_probes_in_use.watchers.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Returns the next consumer after `last`, or the first if `last` is nullptr. The consumer stays in
-// the list until it is passed as `last`.
+// Returns the next consumer after `last`, or the first if `last` is nullptr. The returned consumer
+// stays in the list until the caller passes it as `last`.
 ProbeConsumer::UserProbeState* next_consumer(ProbeConsumer::UserProbeState* last,
                                              bool watchers_only) {
   const Guard guard(consumers_lock);
@@ -163,7 +171,7 @@ void for_each_consumer(bool watchers_only, Tell tell) {
 }
 
 // Removes all probes of the consumer. Returns the programs that have no probes left; lookups do not
-// find them any more.
+// find these programs any more.
 ProbedProgram* disarm_all(const ProbeConsumer& consumer) {
   const MutexGuard guard(registry_lock);
   ProbedProgram* gone = nullptr;

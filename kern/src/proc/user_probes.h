@@ -1,5 +1,5 @@
-// Probes on functions of programs: functions for the process layer. probe.h has the consumers'
-// view, user_probes.cc the theory.
+// Probes on functions of programs: the interface for the process layer. probe.h has the interface
+// for consumers; user_probes.cc explains how the probes work.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 struct TrapFrame;
 class ProbeTable;
 
-// Numbers of programs with probes, of consumers that have probes or watch memory, and of consumers
-// that watch memory.
+// `programs`: number of programs with probes. `consumers`: number of consumers that have probes or
+// watch memory. `watchers`: number of consumers that watch memory.
 struct UserProbesInUse {
   std::atomic<uint32_t> programs{0}, consumers{0}, watchers{0};
 };
@@ -44,28 +44,28 @@ inline const ProbeTable* user_probes_of(const ProgramId& id) {
   return program ? program->table.load(std::memory_order_acquire) : nullptr;
 }
 
-// Handles a breakpoint (TrapHandlers; user_probe_hit.cc). False if the breakpoint is the program's
-// own.
+// Handles a breakpoint, as a callback of TrapHandlers (user_probe_hit.cc). False if the breakpoint
+// is the program's own.
 bool user_probes_breakpoint(TrapFrame& frame);
 
 bool user_probes_want_page(const ProgramId& program, uint64_t page);
-// True if the page at address `page` of `program`'s code has probes. The space that is to map the
-// page, which is locked, then needs a copy.
+// True if the page at address `page` of `program`'s code has probes. The address space that maps
+// the page then needs its own copy. The caller has locked the address space.
 inline bool user_probes_in_page(const ProgramId& program, uint64_t page) {
   return user_probes_in_use.programs.load(std::memory_order_relaxed) != 0 &&
          user_probes_want_page(program, page);
 }
 void user_probes_patch_page(const ProgramId& program, uint64_t page, uint8_t* bytes);
-// Writes the breakpoints into a page, which is about to be mapped at address `page` of `program`.
-// The space is locked.
+// Writes the breakpoints to `bytes`, a page that is about to be mapped at address `page` of
+// `program`. The caller has locked the address space.
 inline void user_probes_page_filled(const ProgramId& program, uint64_t page, void* bytes) {
   if (user_probes_in_use.programs.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     user_probes_patch_page(program, page, static_cast<uint8_t*>(bytes));
   }
 }
 
-// Report events of the current process to the consumers. Called by a task of the process; may
-// sleep.
+// The following functions report events of the current process to the consumers. Called by a task
+// of this process; may sleep.
 enum class MemoryChange : uint8_t { kMapped, kUnmapped };
 void user_probes_tell_thread_left(uint32_t id);
 void user_probes_tell_left(uint32_t pid, ProcessLeft how);

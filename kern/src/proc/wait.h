@@ -5,7 +5,8 @@
 #include "lib/result.h"
 #include "proc/process_impl.h"
 
-// Selects children: ABI_P_*.
+// Selects children: with ABI_P_ALL all children, with ABI_P_PID the child with the pid `id`, with
+// ABI_P_PGID the children in the process group `id`.
 struct ChildChoice {
   int which = ABI_P_ALL;
   uint32_t id = 0;
@@ -16,7 +17,7 @@ struct WaitResult {
   SignalInfo info;
   Usage usage;  // usage of the child and of the children that it has waited for
 };
-// Waits for a child of the current process that has ended (ABI_WEXITED; it is reaped), stopped
-// (ABI_WUNTRACED) or continued (ABI_WCONTINUED). Each change is reported once; with ABI_WNOWAIT it
-// can be reported again. ECHILD, EINTR.
+// Waits until a child of the current process has ended (ABI_WEXITED), stopped (ABI_WUNTRACED) or
+// continued (ABI_WCONTINUED). Reaps a child that has ended. Each change is reported once. With
+// ABI_WNOWAIT, no child is reaped and the change can be reported again. ECHILD, EINTR.
 Result<WaitResult> process_wait(const ChildChoice& choice, uint32_t options);

@@ -23,8 +23,8 @@ struct Wait {
 };
 
 // Calls report.circle(size) for each circle among the waits, followed by report.member(wait) for
-// each of its tasks. Each member waits for the lock of the next, the last for the lock of the
-// first. Sorts the waits. Time O(n log n).
+// each of its tasks. Each member waits for a lock that the next member holds; the last member waits
+// for a lock that the first member holds. Sorts the waits. Time O(n log n).
 template <typename Report>
 void find_circles(std::span<Wait> waits, Report& report) {
   std::sort(waits.begin(), waits.end(),

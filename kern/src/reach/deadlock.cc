@@ -1,8 +1,8 @@
-// The wait graph is exact while all CPUs are stopped. No spinlock is held then, and both fields
-// that make an edge are written with the spinlock of the Mutex held: the Mutex for which a task
-// waits (Task::waits_for), and the owner of the Mutex. A task that was woken but has not run yet
-// still counts as waiting. If another task has taken the Mutex meanwhile, the woken task does have
-// to wait; otherwise the Mutex has no owner, and there is no edge.
+// The wait graph is exact while all CPUs are stopped. An edge consists of two fields: the Mutex for
+// which a task waits (Task::waits_for), and the owner of that Mutex. Both fields are written with
+// the spinlock of the Mutex held, and no spinlock is held while CPUs are stopped. A task that was
+// woken but has not run yet still counts as waiting. If another task has taken the Mutex meanwhile,
+// the woken task does have to wait; otherwise the Mutex has no owner, and there is no edge.
 //
 // Memory for the waits is allocated before CPUs stop. If this memory is too small, the search is
 // repeated with more memory.

@@ -1,14 +1,15 @@
 // Describes what lies at an address. The debugger command kmem-whatis
-// (tools/stele/debugger/whatis.py) gives the same descriptions, in the same words, of a guest's
-// memory or of a core.
+// (tools/stele/debugger/whatis.py) describes addresses of a running guest or of a core in the same
+// words.
 //
-// The address may be any number, so it is never dereferenced. The owner of the memory is found in
-// the linker's symbols, the page's descriptor, the slabs, the boundary tags, and, for stacks, by
-// asking providers (ReachProvider::describe). The page's descriptor names the slab of a page-backed
-// cache. Other memory of the direct map belongs to a segment of an arena, or to an object of one of
-// the arena's quantum caches. An arena may import its memory from another arena, so that segments
-// of both contain the address. The importing arena knows the owner more exactly. So arenas are
-// searched in the order of their distance from base_arena, counted in imports, the largest first.
+// The address may be any number, so it is never dereferenced. The owner of the memory is found from
+// the linker's symbols, page descriptors, slabs and boundary tags; providers describe the stacks of
+// tasks (ReachProvider::describe). The page's descriptor names the slab of an object, except in the
+// quantum caches of arenas. Other memory of the direct map belongs to a segment of an arena, or to
+// an object of one of the arena's quantum caches. An arena may import its memory from another
+// arena; the address then lies in a segment of each of the two. The importing arena knows the owner
+// more exactly. So arenas are searched in the order of their distance from base_arena, counted in
+// imports, the largest first.
 #include "reach/describe.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Finds the holders of an object: the words, in roots and in live objects, that lead to it.
 //
-// Live objects that cannot be reached count as holders, too. If a walker or a provider of roots
-// reports the object without a word, this counts as a holder, too (Link::kWalker and Link::kOwner
-// in paths.h). This file does not depend on the kernel.
+// Words in live objects that cannot be reached count, too. A walker or a provider of roots may
+// report the object without a word; such a report also counts as a holder (Link::kWalker and
+// Link::kOwner in paths.h). This file does not depend on the kernel.
 #pragma once
 
 #include <cstddef>
@@ -81,7 +81,7 @@ class Holders {
 
   const Index& index_;
   Space& space_;
-  const uint64_t target_, size_;  // address of the searched object, and its bytes
+  const uint64_t target_, size_;  // address of the target, and its size in bytes
   Visit visit_;
   // `walking_`: a walker runs. `walked_to_`: this walker has led to the object.
   bool walking_ = false, walked_to_ = false;

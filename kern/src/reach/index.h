@@ -1,17 +1,19 @@
 // The index of live objects: leads from any address to the object that contains it.
 //
-// Memory consists of page frames. Objects come in runs: the objects of one slab, or one segment of
-// an arena. The index has a word for each frame, which names the run that lies in the frame; the
-// runs, with the layout of their objects; and a state byte for each object. So two loads and a
-// division lead from an address to its object. An address outside of all objects leads to nothing.
+// Memory consists of page frames. Objects come in runs: a run is the objects of one slab, or one
+// segment of an arena, which is a single object. The index consists of three arrays. For each frame
+// there is a word that names the run that lies in the frame. For each run there is the layout of
+// its objects. For each object there is a state byte. So two loads and a division lead from an
+// address to its object. An address outside of all objects leads to nothing.
 //
 // Runs nest: a slab lies in a segment of an arena. Outer runs are added first. When an inner run is
 // added, the segment around it stops being an object. Frames of the outer run that the inner run
 // does not cover still name the outer run.
 //
-// This file does not depend on the kernel: a program that has the memory of another system (a core)
-// builds its index in the same way. The caller supplies the memory for the index. If it is too
-// small, everything is still counted, and complete() is false.
+// This file does not depend on the kernel: a program that reads the memory of another system, for
+// example from a core, builds its index in the same way. The caller supplies the memory for the
+// index. If this memory is too small, all runs and objects are still counted, and complete() is
+// false.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +22,8 @@
 
 namespace reach {
 
-// State bits of an object. The last three are for the search for heads (heads.h); the search for
-// references (references.cc) uses kSeen, too.
+// State bits of an object. kSeen, kCandidate and kKept are for the search for heads (heads.h). The
+// search for references (references.cc) uses kSeen, too.
 enum State : uint8_t {
   kLive = 0x1,
   kReached = 0x2,
@@ -60,7 +62,8 @@ class Index {
  public:
   static constexpr unsigned kFrameShift = 12;
 
-  // Memory begins at `base` and has as many frames as `frames` has elements. `frames` is zeroed.
+  // Memory begins at `base` and has as many frames as `frames` has elements. The caller has zeroed
+  // the elements.
   Index(uint64_t base, std::span<uint32_t> frames, std::span<Run> runs, std::span<uint8_t> states)
       : base_(base), frames_(frames), runs_(runs), states_(states) {
     if (!runs.empty())
@@ -82,7 +85,8 @@ class Index {
     const uint64_t frame = frame_of(start), end = frame_of(start + memory - 1) + 1;
     for (uint64_t i = frame; i < end && i < frames_.size(); i++) frames_[i] = number;
   }
-  // The object that contains `start` stops being an object, because its memory has an inner run.
+  // The object that contains `start` stops being an object, because an inner run lies in its
+  // memory.
   void cover(uint64_t start) {
     if (const Object outer = find(start)) outer.state() = 0;
   }

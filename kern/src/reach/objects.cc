@@ -1,12 +1,15 @@
-// The allocator knows which objects are live: objects that slabs have given out and no magazine
-// holds (slab_walk.h), and the segments of memory arenas (arena_walk.h). Spans are not objects:
-// they hold the slabs of a cache or the segments of another arena. Small allocations from an arena
-// are objects of its quantum caches. Outer runs are added before inner ones, as index.h requires:
-// an arena is walked after its source arena.
+// The allocator knows which objects are live. They are the objects that slabs have given out and no
+// magazine holds (slab_walk.h), and the segments of arenas that hand out memory (arena_walk.h). A
+// segment is not an object if it is a span, that is, if it holds the slabs of a cache or the
+// segments of another arena. Small allocations from an arena are objects of its quantum caches. An
+// arena is walked after its source arena, because index.h requires that outer runs are added before
+// inner ones.
 //
-// The index leaves out the memory of some arenas: base_arena, which serves only the allocator's own
-// structures and the tracer (all other users get memory from the page arena); KM_NOTRACE arenas,
-// whose memory is neither scanned nor listed; and arenas with a quantum smaller than a page.
+// The index leaves out the memory of some arenas:
+// - base_arena. It serves only the allocator's own structures and the tracer; all other users get
+//   memory from the page arena.
+// - KM_NOTRACE arenas. Their memory is neither scanned nor listed.
+// - Arenas with a quantum smaller than a page.
 #include "reach/objects.h"
 
 #include "arch/x86_64/paging.h"

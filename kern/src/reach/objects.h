@@ -17,15 +17,15 @@ struct Source {
   bool listed;          // the objects are listed when they are unreached
 };
 
-// The numbers of elements that an index of the present memory needs in its arrays, with a margin
+// How many elements the arrays of an index need for the memory that is in use now, with a margin
 // for growth.
 struct Needs {
   uint64_t frames, runs, objects, sources;
 };
 Needs estimate();
-// Fills the index with all live objects, and returns the number of sources. Objects of sources for
-// which `sources` has no room are left out. All other CPUs are stopped, interrupts off. Time is
-// proportional to the number of slabs, free objects and pages.
+// Fills the index with all live objects, and returns the number of sources. If `sources` has no
+// room for a source, the objects of this source are left out. All other CPUs are stopped,
+// interrupts off. Time is proportional to the number of slabs, free objects and pages.
 uint32_t index_objects(Index& index, std::span<Source> sources);
 
 }  // namespace reach

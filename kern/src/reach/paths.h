@@ -3,8 +3,8 @@
 // The search is breadth first, from all roots at once, so each object is first found through as few
 // other objects as possible (Moore, "The shortest path through a maze", 1959). Each object gets a
 // link: the word by which it was first found. Following links backwards gives the path. The rules
-// of mark.h decide which words are pointers. Space::walk() (mark.h) shows contents that are not
-// addresses. A path never leads through an object that is kOpaque.
+// of mark.h decide which words are pointers. Space::walk() (mark.h) follows contents that refer to
+// objects but are not addresses. A path never leads through an object that is kOpaque.
 //
 // The caller first shows all roots: it calls word_at(), words(), word() and mark(), as it would
 // call these functions of a Marker (mark.h). Then the caller calls finish(). Among paths of equal
@@ -105,8 +105,8 @@ class Paths {
     }
   }
 
-  // Returns the links of a shortest path, after finish(): the first is a root, the last leads to
-  // `object`. Empty if the object cannot be reached. Valid until the next call.
+  // Called after finish(). Returns the links of a shortest path: the first link is a root, the last
+  // one leads to `object`. Empty if the object cannot be reached. Valid until the next call.
   std::span<const Link> path(const Object& object) {
     if (!complete_ || !object) return {};
     size_t first = queue_.size();
@@ -122,7 +122,7 @@ class Paths {
   Link from(Link::Kind root, uint64_t address) const {
     return walking_ ? walking_ : Link(root, address);
   }
-  // True if this call found the object.
+  // If the object has not been found before, stores `by` as its link, queues it, and returns true.
   bool reach(const Object& object, Link by) {
     if (!complete_ || !(object.state() & kLive)) return false;
     Link& link = link_of(object);
@@ -136,7 +136,8 @@ class Paths {
   Space& space_;
   bool complete_ = false;
   std::span<Link> links_;  // for each object, by Index::number_of(): its link
-  // During the search: the addresses of found objects, each once. After path(): its result.
+  // During the search: the addresses of found objects, each once. After path(): the links of the
+  // path.
   std::span<Link> queue_;
   size_t head_ = 0, tail_ = 0;
   Link walking_;  // while a walker runs: the link for objects that it reports

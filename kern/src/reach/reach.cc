@@ -29,14 +29,15 @@
 //
 // Marking is conservative: a word in scanned memory is taken for a pointer to a live object if its
 // value is an address anywhere in that object. So an object in use is always reached, as long as a
-// word with its address is somewhere in scanned memory:
+// word with its address is somewhere in scanned memory. Three cases need care:
 //   - An owner that stores an address in another form (physical, packed, complemented) registers a
 //     walker for its objects, or a provider of roots (reach/reach.h).
-//   - The address of an object in transit through the allocator is in a register or on a stack, or
-//     the object lies in a magazine or slab that is in transit. A magazine or slab is scanned only
-//     while it is in transit: otherwise it also holds stale addresses, and addresses of objects of
-//     other owners.
-//   - The memory of a program is in use and never scanned: the kernel stores no pointers there.
+//   - While the allocator allocates or frees an object, the object's address is in a register or on
+//     a stack. Or the object lies in a magazine or slab that is in transit itself, between parts of
+//     the allocator. A magazine or slab is scanned only while it is in transit, because otherwise
+//     it also holds stale addresses, and addresses of objects of other owners.
+//   - The memory of a program is in use but never scanned, because the kernel stores no pointers
+//     there.
 // On the other hand, a lost object is taken for reached while a stale word with its address
 // remains: in a part of a stack that has not been overwritten, or in memory that was allocated and
 // not yet filled. Such words disappear sooner or later, so a second look is worthwhile.
@@ -116,7 +117,7 @@ bool more(const Group& a, const Group& b) {
   return a.own.bytes + a.keeps.bytes > b.own.bytes + b.keeps.bytes;
 }
 
-// Writes the groups of heads, most bytes first, each with the objects that it keeps.
+// Writes the groups of heads, most bytes first, each with the objects that its heads keep.
 void write_groups(Writer& to, const Groups& groups) {
   const std::span<const Group> all = groups.all();
   uint16_t order[Groups::kMost];

@@ -6,9 +6,9 @@
 // address of the object that the record names. Objects that have traced references get a state bit
 // in the index, so that most words are rejected early.
 //
-// The compiler may hold a local reference in two registers, and store these in any order. So on a
-// stack the two words are also searched for separately. Two words that match separately may do so
-// by chance, so they are reported as kStackApart.
+// The compiler may hold a local reference in two registers, and store the two registers anywhere on
+// the stack. So on a stack the two words are also searched for separately. Two words that match
+// separately may do so by chance, so they are reported as kStackApart.
 //
 // A stale pair may remain where a reference has been: on a stack, or in an object that has released
 // the reference (HeldRef). If a reference is found more than once, a reachable object or static
@@ -65,8 +65,8 @@ class Search final : public SurveyWork {
   }
 
  private:
-  // Collects the records. No CPU was stopped in a tracing hook, since hooks run with interrupts
-  // off.
+  // Collects the records. The trace tables are consistent: tracing hooks run with interrupts off,
+  // so no CPU was stopped within a hook.
   void collect() {
     for_each_class(of_, [&](RefClass& one) {
       const RefKind kind = ref_kind_of(one);

@@ -10,8 +10,8 @@
 //
 // While a page is in transit between the arena and a page table, registers and stacks may contain
 // only its physical address or its page-table entry, and no pointer to the page. So on stacks a
-// physical address and a page-table entry count as pointers, if the page is an object by itself and
-// not part of a slab.
+// physical address and a page-table entry count as pointers, if the page belongs to an object that
+// consists of whole pages.
 #include "reach/roots.h"
 
 #include "arch/x86_64/table_walk.h"

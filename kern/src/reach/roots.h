@@ -17,8 +17,8 @@ void hide_all(ReachVisitor& visitor);
 // stacks of CPUs, and the roots of providers.
 void visit_roots(ReachVisitor& visitor);
 // describe_provided() calls ReachProvider::describe of the providers one after the other, until a
-// provider writes a text. meaning_provided() calls ReachProvider::meaning in this manner. Both
-// return the length of the text; 0 if no provider writes one.
+// provider writes a text. meaning_provided() does the same with ReachProvider::meaning. Both
+// functions return the length of the text; 0 if no provider writes one.
 int describe_provided(uint64_t address, char* buffer, size_t size);
 int meaning_provided(const kmem_cache* cache, const void* object, char* buffer, size_t size);
 

@@ -14,10 +14,9 @@ namespace reach {
 // Interrupts are off as long as `work` runs. This is the only interrupts-off region of the kernel
 // without a bound: it grows with the memory in use. `#mem/irqoff` lists it (core/irq_off.h).
 void with_world_stopped(void (*work)(void*), void* argument);
-// For `work`: the stack pointer of CPU `cpu`. The part of the CPU's kernel stack from there to the
-// top is in use and holds all registers of the interrupted code: in the interrupt's frame and in
-// the frame of the function that waits; for the calling CPU, in the frame of the function that
-// calls `work`.
+// For `work`: the stack pointer of CPU `cpu`. The CPU's kernel stack is in use from there to the
+// top. This part holds all registers of the interrupted code: some in the interrupt's frame, the
+// callee-saved ones in the frame of the function that waits, or that calls `work`.
 uint64_t stopped_stack(CpuId cpu);
 
 }  // namespace reach

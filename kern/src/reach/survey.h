@@ -36,8 +36,8 @@ struct Survey {
   Nanoseconds begin;          // time since boot when all CPUs had stopped
 };
 
-// The work that is done on a survey. All CPUs are stopped, interrupts off: look() must not
-// allocate, free, or take a sleeping lock.
+// The work that is done on a survey. look() runs with all CPUs stopped and interrupts off: it must
+// not allocate, free, or take a sleeping lock.
 class SurveyWork {
  public:
   // Called before each try, with CPUs running, to allocate memory whose size depends on the size of

@@ -1,5 +1,5 @@
-// Visitors for providers and walkers. MarkingVisitor forwards everything that they report to a
-// marker. The visitor of for_each_root() reports the ranges of root words.
+// Visitors for providers and walkers. MarkingVisitor forwards all reports of providers and walkers
+// to a marker. The visitor of for_each_root() reports the ranges of root words.
 #pragma once
 
 #include "arch/x86_64/paging.h"
@@ -41,9 +41,9 @@ class MarkingVisitor final : public ReachVisitor {
     marker_.mark(object);
   }
 
-  // A stale entry may lead to a page that is no page table any more. If the page belongs to a slab,
-  // it is rejected because it is no object of one page; if it belongs to a program, because it has
-  // mappings.
+  // A stale entry may lead to a page that is no page table any more. Such a page is rejected. A
+  // page of a slab is rejected because it is not an object of exactly one page; a page of a program
+  // is rejected because it has mappings.
   bool table(PhysAddr page) override {
     const Object object = find(page);
     if (!is_whole_pages(object) || object.size() != kPageSize) return false;

@@ -3,11 +3,11 @@
 // The answer is made at one moment, with all CPUs stopped, in memory that was allocated before. It
 // begins with a description (describe). For an address in the direct map, a survey is made. If the
 // address lies in an object, live or free, the answer then lists the words that point to the object
-// (holders), and for a live object the shortest path to it (paths).
+// (holders). If the object is live, the answer ends with the shortest path to it (paths).
 //
-// The stack of a task that asks always contains the address, so this stack is not a root here.
-// Stale words on other stacks are listed like all other words: the answer shows that they lie on a
-// stack.
+// The stack of a task that asks about an address always contains this address. So the stacks of
+// asking tasks are not roots here. Stale words on other stacks are listed like all other words: the
+// answer shows that they lie on a stack.
 #include "reach/whatis.h"
 
 #include <algorithm>
@@ -96,7 +96,7 @@ class OthersRoots final : public ReachVisitor {
   ReachVisitor& to_;
 };
 
-// Shows all roots to `search`, a Paths or a Holders, and calls its finish().
+// Shows all roots to `search`, which is a Paths or a Holders, and calls search.finish().
 template <typename Search>
 void search_from_roots(const Index& index, Search& search) {
   index.for_each(kWalked, kWalked,

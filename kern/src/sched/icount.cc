@@ -1,19 +1,19 @@
-// Makes runs repeatable under an emulator that counts instructions. `icount` on the kernel command
-// line turns it on (scripts/guest adds it).
+// Makes runs repeatable under an emulator that counts instructions. The option `icount` on the
+// kernel command line enables this code (scripts/guest adds the option).
 //
 // Under QEMU -icount one thread runs the CPUs in turn, and time is the number of instructions. The
 // kernel has to ensure two things:
 //
-// - At least one CPU never halts. When all CPUs halt, another of QEMU's threads advances the clock
-//   and runs timers, while the thread of the CPUs may still be visiting the halted CPUs; the host
-//   then decides which CPU runs next. So the last CPU that would halt executes nops instead.
-//   Invariant: `halted` is less than the number of CPUs. A CPU counts as halted from before its
-//   `hlt` until it has handled the interrupt that ended the `hlt`. The idle task is not preempted
-//   in between, so a working CPU is never counted.
+// - At any time at least one CPU is not halted. When all CPUs halt, another of QEMU's threads
+//   advances the clock and runs timers, while the thread of the CPUs may still be visiting the
+//   halted CPUs; the host then decides which CPU runs next. So the last CPU that would halt
+//   executes nops instead. Invariant: `halted` is less than the number of CPUs. A CPU counts as
+//   halted from before its `hlt` until it has handled the interrupt that ended the `hlt`. The idle
+//   task is not preempted in between, so a working CPU is never counted.
 // - CPUs yield. QEMU 7.2 lets a CPU run until the next timer of any CPU is due, and gives the next
 //   CPU no instructions until that timer has been handled; so of two busy CPUs one would starve.
-//   The instruction `pause` lets QEMU go on to the next CPU. Each CPU executes it in its tick. With
-//   N CPUs, each CPU omits it in every Nth tick and so gets a full slice.
+//   The instruction `pause` lets QEMU go on to the next CPU. Each CPU executes a `pause` in its
+//   tick. With N CPUs, each CPU omits the `pause` in every Nth tick and so gets a full slice.
 #include <atomic>
 
 #include "arch/x86_64/interrupts.h"

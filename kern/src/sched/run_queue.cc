@@ -1,15 +1,15 @@
 // The scheduler: decides which task runs on which CPU.
 //
 // Each CPU has a queue of runnable tasks and gives each task a slice of a few ticks in turn. With
-// an empty queue the CPU runs its idle task, which first tries to steal a task from a CPU with more
-// than one, then halts. A task that becomes runnable goes to the CPU where it last ran if that CPU
-// is idle, otherwise to the least loaded CPU. A task that an interrupt wakes goes to the head of
-// its queue and preempts the CPU at once, so that input is answered while others compute.
+// an empty queue the CPU runs its idle task. The idle task first tries to steal a task from a CPU
+// that has several, then halts. A task that becomes runnable goes to the CPU where it last ran if
+// that CPU is idle, otherwise to the least loaded CPU. A task that an interrupt wakes goes to the
+// head of its queue and preempts the CPU at once, so that input is answered while others compute.
 //
 // A task that sleeps or yields keeps the rest of its slice, and is preempted when the slice is used
-// up. If a task got a new slice each time, it could starve the other tasks of its CPU: a task that
-// yields with a mutex held, and locks the mutex again soon after unlocking it, would always be
-// preempted with the mutex held.
+// up. If a task got a new slice each time, it could starve other tasks. For example, a task may
+// yield with a mutex held, and lock the mutex again soon after unlocking it. Such a task would
+// leave the CPU only with the mutex held, so no other task of this CPU would get the mutex.
 //
 // State changes. kRunning -> kRunnable, kSleeping or kDead: by the task itself, with its CPU's run
 // queue locked. kSleeping -> kRunnable: by the caller that wins the compare-and-exchange in
@@ -17,8 +17,8 @@
 // takes the task off its queue.
 //
 // The run queue's lock is held across the switch: the leaving task takes it, the next task releases
-// it. So a waker that acquires the lock of the run queue where a sleeping task last ran knows
-// that the task's registers are saved and its stack is unused.
+// it. A waker first acquires the lock of the run queue where the sleeping task last ran. Once the
+// waker has the lock, the task's registers are saved and its stack is unused.
 //
 // Idle tasks run on the stacks on which the CPUs started. They are on no queue and never sleep.
 #include <atomic>
@@ -95,7 +95,8 @@ void finish_switch() RELEASE(this_run_queue) {
   if (dead) reaper_take(*dead);
 }
 
-// Moves a task to this CPU from another CPU that has several. Interrupts off.
+// Moves a task to this CPU from another CPU that has several. False if there is none. Interrupts
+// off.
 bool steal() {
   const CpuId me = cpu_id();
   const unsigned count = cpu_count();
@@ -150,7 +151,7 @@ void tick() {
   }
 }
 
-// Declares the code that now runs on this CPU, on the CPU's start-up stack, to be its idle task.
+// Makes the code that is running on this CPU's start-up stack the CPU's idle task.
 void adopt_idle_task() {
   Cpu& cpu = this_cpu();
   Task& idle = idle_tasks[number_of(cpu.id)];
@@ -284,8 +285,8 @@ void sched_init() {
   tick_register(tick);
 }
 
-// Runs other tasks until this CPU has none; returns false at once if there is none to run. Not
-// inlined, so that no frame of this function is on the stack while the CPU is idle.
+// Runs other tasks until this CPU has no more tasks. Returns false at once if there is no task to
+// run. Not inlined, so that no frame of this function is on the stack while the CPU is idle.
 [[gnu::noinline]] static bool run_others(const RunQueue& queue) {
   if (queue.load == 0 && !steal()) return false;
   schedule();

@@ -3,8 +3,8 @@
 //
 // Allocator hooks may run with any lock of the scheduler held, so they do not wake the sweeper's
 // task. Instead each CPU's tick tests whether a sweep is wanted. A task that a tick wakes goes to
-// the head of its queue and runs at once. So the sweep comes before the task that fills the tables
-// continues.
+// the head of its queue and runs at once. So the sweep comes before the interrupted task can add
+// more stacks and contexts.
 #include <atomic>
 
 #include "arch/x86_64/dead_frames.h"

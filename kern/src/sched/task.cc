@@ -1,14 +1,15 @@
 // Creation and end of tasks.
 //
 // A kernel stack is four pages of memory, mapped into the kernel's virtual range above an unmapped
-// guard page, so that an overflow faults instead of overwriting its neighbour. Unmapping interrupts
-// every CPU, so up to kMaxFreeStacks free stacks stay mapped in a list for later tasks; `settle`
-// releases these cached stacks. Traces of the arenas show a cached stack as free. When a task
-// reuses it, they show it as allocated by the creator of that task.
+// guard page, so that an overflow faults instead of overwriting other memory. Unmapping interrupts
+// every CPU, so up to kMaxFreeStacks free stacks stay mapped in a list for later tasks. The command
+// `settle` (trace/settle.h) releases these cached stacks. Traces of the arenas show a cached stack
+// as free. When a task reuses the stack, the traces show it as allocated by the creator of that
+// task.
 //
-// A dead task cannot free the stack that it runs on: the next task on the CPU hands the dead
-// task to the reaper, a kernel task. All CPUs together may end tasks faster than the reaper frees
-// them. So task_create() first frees a dead task itself, and the new task usually gets this task's
+// A dead task cannot free the stack that it runs on: the next task on the CPU hands the dead task
+// to the reaper, a kernel task. All CPUs together may end tasks faster than the reaper frees them.
+// So task_create() first frees a dead task itself, and the new task usually gets the dead task's
 // stack. In this way dead tasks never use up memory.
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/dead_frames.h"
@@ -128,9 +129,9 @@ void settle() {
 }
 
 // ---- Functions for reach/reach.h, which marks reachable memory. In the kernel stack of a task
-// that does not run, only the part above the saved stack pointer is in use. visit_stacks also
-// marks the cached stacks. The search cannot follow their list: its links are addresses in the
-// kernel's virtual range, where no object is.
+// that does not run, only the part above the saved stack pointer is in use. visit_stacks also marks
+// the cached stacks. The search cannot follow the list of cached stacks: the links of the list are
+// addresses in the kernel's virtual range, where no object is.
 
 void hide_task(Task& task, void* visitor) {
   if (task.stack_memory) static_cast<ReachVisitor*>(visitor)->hide(task.stack_memory);

@@ -1,23 +1,25 @@
 // Sleeping: wait queues and mutexes.
 //
-// No wake-up is lost. A waker changes the condition's data under the guard lock. The sleeper holds
-// the guard lock from its check of the condition until it is on the queue. The sleeper counts as
-// asleep from the moment when it sets its state, with its CPU's run queue locked; from then on a
-// waker waits until the sleeper has left the CPU (run_queue.cc).
+// No wake-up is lost. A waker changes the condition's data under the guard lock, a spinlock that
+// the caller of WaitQueue::wait() passes. The sleeper holds the guard lock from its check of the
+// condition until it is on the queue. The sleeper sets its state to kSleeping with its CPU's run
+// queue locked. From then on the sleeper counts as asleep, and a waker waits until the sleeper has
+// left the CPU (run_queue.cc).
 //
-// Three sources can wake a sleeper: the queue, its deadline, and task_interrupt. The first source
-// to change the sleeper's state from kSleeping wins. The deadline and task_interrupt leave the
-// sleeper on the queue, and it takes itself off. A woken sleeper always checks its condition first,
-// before the deadline and signals. So a wake_one for a sleeper whose deadline has just passed is
-// not lost.
+// Three sources can wake a sleeper: the queue, the sleeper's deadline, and task_interrupt. The
+// first source to change the sleeper's state from kSleeping wins. The deadline and task_interrupt
+// leave the sleeper on the queue; the sleeper then takes itself off. A woken sleeper always checks
+// its condition first, before the deadline and signals. So a wake_one for a sleeper whose deadline
+// has just passed is not lost.
 //
-// A Poller waits for several conditions at once. For each it has a PollWaiter, with a PollLink in
-// each queue that is woken when the condition may have become true. The links stay in the queues
-// while the poller checks, sleeps and checks again. A waker first marks the waiter and the poller
-// as woken, then wakes the task. The poller first sets its state to kSleeping, then tests its mark.
-// So one of the two sees the other, and a wake-up between check and sleep is not lost. A waker
-// holds the queue's lock, so the poller cannot be destroyed meanwhile. A woken poller checks only
-// the conditions whose waiter is marked.
+// A Poller waits for several conditions at once. It has a PollWaiter for each condition. The
+// PollWaiter has a PollLink in each queue that is woken when this condition may have become true.
+// The links stay in the queues while the poller checks, sleeps and checks again. A waker first
+// marks the PollWaiter and the poller as woken, then wakes the task. The poller first sets its
+// state to kSleeping, then tests its mark. So either the poller sees the mark or the waker sees the
+// state, and a wake-up between check and sleep is not lost. A waker holds the queue's lock, so the
+// poller cannot be destroyed meanwhile. A woken poller checks only the conditions whose PollWaiter
+// is marked.
 //
 // Lock order: guard lock, queue, run queue.
 #include "arch/x86_64/time.h"
@@ -57,8 +59,8 @@ Result<void> WaitQueue::sleep(Spinlock& guard_lock, bool interruptible, Nanoseco
   this_run_queue.lock();
   task.interruptible = interruptible;
   task.state = TaskState::kSleeping;
-  // task_interrupt first sets `interrupted`, then tests the state; this function first sets
-  // the state, then tests `interrupted`. So one of the two sees the other's change.
+  // task_interrupt first sets `interrupted`, then tests the state. This function first sets the
+  // state, then tests `interrupted`. So at least one of the two functions sees the other's change.
   TaskState expected = TaskState::kSleeping;
   const bool stay = interruptible && task.interrupted &&
                     task.state.compare_exchange_strong(expected, TaskState::kRunning);
