@@ -1,7 +1,7 @@
 // The first instruction of a probed function is a call of probe_entry. probe_entry builds a struct
 // ProbeEntryFrame (probe_entry.h), turns this CPU's guard on (Cpu::probes_off), and calls
-// probe_called with interrupts off. If the guard was on already, it calls probe_kept_out instead.
-// The function's registers and flags are preserved.
+// probe_called with interrupts off. If the guard was on already, probe_entry calls probe_kept_out
+// instead. The function's registers and flags are preserved.
 
 #define PROBES_OFF %gs:36               // Cpu::probes_off
 
