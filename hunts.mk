@@ -1,11 +1,12 @@
 # Hunts for bugs in guests. The exit status of make is the verdict: 0 nothing found, 1 something
 # found, 2 unknown.
 #
-# make ends with 2 if any recipe fails. But under -q it ends with 1 if a recipe has lines that are
-# still to be executed. So these goals run under -q, where make executes only lines with +, and a
-# finding leaves a line without +. -q holds for all goals of a make, so a hunt must be the only goal.
-# The recipe writes its status to a file whose name has make's process number, so several hunts may
-# run at once.
+# If a recipe fails, make ends with 2, so a failing recipe cannot give the status 1. But `make -q`
+# ends with 1 if a recipe has lines that make has not executed, and -q makes it execute only lines
+# with +. So the goals of this file run under -q, and the recipe of a hunt that has found something
+# contains a line without +. -q applies to all goals of a make, so a hunt must be the only goal.
+# Several hunts may run at once, because the recipe writes its status to a file whose name has
+# make's process number.
 
 leaktest: leaktest-run ## does CMD='…' leak? (REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…' PORTS='NAME…' REPORT=FILE): 0 no, 1 yes, 2 unknown
 leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, and let that fail: status as of leaktest
@@ -28,7 +29,7 @@ ON_KERNEL = $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(C
 leaktest-run: OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) --runs $(RUNS) $(if $(QUICK),--quick) \
   $(if $(LIST),--list '$(LIST)') $(if $(TOGETHER),--together) $(if $(SHARE),--share '$(SHARE)') $(ADD:%=--add '%') $(PORTS:%=--port '%') \
   --history $(BASE)/history.db $(if $(REPORT),--report '$(REPORT)') $(if $(SUPPRESSIONS),--suppressions '$(SUPPRESSIONS)') $(if $(BASELINE),--baseline '$(BASELINE)') $(ON_KERNEL) "$$HUNT_CMD"
-# The page needs npm and its registry. Without them the leak test runs, but makes no page.
+# The HTML page of the report needs npm and npm's registry. Without them the leak test runs, but makes no page.
 leaktest-run: PREPARE = { command -v npm >/dev/null && MAKEFLAGS= MAKELEVEL= $(MAKE) -s report-page BASE=$(BASE) >&2 || echo 'leaktest: no page: `make report-page` says why' >&2; } &&
 leaksweep-run: OPTIONS = --no-build $(if $(REPORT),--report '$(REPORT)') $(ON_KERNEL) "$$HUNT_CMD"
 leakfuzz-run: KERNELS = break
@@ -39,7 +40,7 @@ load-run: OPTIONS = --smp $(SMP) --mem $(MEM) --minutes $(MINUTES) $(if $(SEED),
 stress-run: KERNELS = $(or $(VARIANT),checked sanitize)
 stress-run: OPTIONS = --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(KERNELS:%=--variant %)
 
-# Hands CMD to the recipe unexpanded: a $ in it is for the guest's shell, not for make.
+# Hands CMD to the recipe unexpanded, because a $ in CMD is for the guest's shell, not for make.
 $(HUNTS:%=%-run): export HUNT_CMD := $(value CMD)
 unexport CMD
 
@@ -48,8 +49,8 @@ $(HUNTS):
 as-verdict = $(if $(filter 0,$(1)),,$(if $(filter 1,$(1)),@false,$(error the verdict is unknown)))
 status-of = $(BASE)/$(1)/status.$$PPID
 
-# Separate makes build the kernels one after the other: two makes in one folder at once would disturb each
-# other.
+# Runs a make of its own for each kernel, one after the other: two makes that run in one folder at
+# once would disturb each other.
 $(HUNTS:%=%-run): %-run:
 	+@mkdir -p $(BASE)/$*; echo 2 > $(call status-of,$*)
 	+@for variant in $(or $(KERNELS),'$(VARIANT)'); do \

@@ -1,8 +1,7 @@
 /* Error numbers that the kernel returns. C and C++; shared with user programs.
  *
- * The values are newlib's (newlib/libc/include/sys/errno.h), so that the C library stores a system
- * call's error without a table; user/libc checks them at compile time.
- */
+ * The values are newlib's (newlib/libc/include/sys/errno.h), so that the C library need not
+ * translate a system call's error; user/libc checks the values at compile time. */
 #pragma once
 
 /* X(name, value, message) */

@@ -1,12 +1,13 @@
 /* The state in which a program starts. C, C++ and assembly; shared with user programs.
  *
- * The stack holds argc, the arguments' addresses, NULL, the environment's addresses, NULL, and the
- * auxiliary vector: pairs of a type and a value, the last of type ABI_AT_NULL (System V ABI, AMD64
- * supplement, section 3.4.1; numbers as on other systems). Registers are zero except rsp and rax.
- */
+ * The stack holds, from rsp upwards: argc, the arguments' addresses, NULL, the environment's
+ * addresses, NULL, and the auxiliary vector. The vector consists of pairs of a type and a value;
+ * the last pair has the type ABI_AT_NULL (System V ABI, AMD64 supplement, section 3.4.1). The
+ * numbers of the types are the same as on other systems. Registers are zero except rsp and rax. */
 #pragma once
 
-/* The value of rax that identifies Stele. Other kernels that may start the file leave 0 there. */
+/* The value of rax that identifies Stele. Another kernel that can start the same file sets rax to
+ * 0. */
 #define ABI_START_RAX 0x656c657473 /* "stele" */
 
 #define ABI_AT_NULL 0

@@ -112,14 +112,14 @@
 enum { ABI_SYSCALLS(ABI_SYSCALL_NUMBER) ABI_SYS_COUNT = 92 };
 #undef ABI_SYSCALL_NUMBER
 
-/* A relative path begins at `directory`, an open directory or ABI_AT_FDCWD, the current directory.
- * The numbers are newlib's. */
+/* A relative path begins at `directory`. This is the file descriptor of an open directory, or
+ * ABI_AT_FDCWD for the current directory. The numbers are newlib's. */
 #define ABI_AT_FDCWD (-2)
 #define ABI_AT_EACCESS 1          /* access: checks the rights of the effective user */
 #define ABI_AT_SYMLINK_NOFOLLOW 2 /* a symbolic link at the end of the path is not followed */
 #define ABI_AT_SYMLINK_FOLLOW 4   /* link: a symbolic link at the end of the path is followed */
 #define ABI_AT_REMOVEDIR 8        /* unlink: removes a directory, as rmdir does */
-#define ABI_AT_EMPTY_PATH 16      /* an empty path means `directory` itself, a file of any type */
+#define ABI_AT_EMPTY_PATH 16      /* an empty path means `directory`, which may be any open file */
 
 /* open and fcntl flags: newlib's. */
 #define ABI_O_RDONLY 0x0
@@ -167,7 +167,7 @@ struct abi_stat {
   uint32_t nlink;
   uint32_t uid;
   uint32_t gid;
-  uint64_t size; /* bytes; 0 where it is not known before reading */
+  uint64_t size; /* bytes; 0 if the size is not known before the file is read */
   uint64_t block_size;
   uint64_t blocks; /* blocks of 512 bytes that the file takes up */
   struct abi_timespec atime, mtime, ctime;
@@ -195,13 +195,13 @@ struct abi_flock {
 #define ABI_F_RDLCK 1
 #define ABI_F_WRLCK 2
 #define ABI_F_UNLCK 3
-/* flock */
+/* Arguments of flock. */
 #define ABI_LOCK_SH 1
 #define ABI_LOCK_EX 2
 #define ABI_LOCK_NB 4
 #define ABI_LOCK_UN 8
 
-/* nsec of utimens */
+/* Values of nsec for utimens. */
 #define ABI_UTIME_NOW (-2)
 #define ABI_UTIME_OMIT (-1)
 
@@ -257,15 +257,15 @@ struct abi_thread {
   uint64_t argument;
   uint64_t stack; /* the stack pointer at entry */
   uint64_t tls;   /* address of fs:0, in user memory */
-  uint64_t id;    /* uint32_t *, or 0. The kernel stores the thread's id there before either thread
-                   * continues. When the thread will touch no user memory any more, the kernel
-                   * stores 0 there and wakes the word's waiters (ABI_FUTEX_WAIT). */
+  uint64_t id;    /* uint32_t *, or 0. The kernel stores the thread's id there before the thread or
+                   * its creator continues. When the thread will touch no user memory any more, the
+                   * kernel stores 0 there and wakes the word's waiters (ABI_FUTEX_WAIT). */
   uint64_t unblocked; /* mask of signals that the thread does not block, even if the caller does */
 };
 
-/* futex: threads wait on a word of user memory. A private word is identified by its address in the
- * process, a shared one (in memory that processes share) by the memory itself. */
-#define ABI_FUTEX_WAIT 0 /* waits; EAGAIN unless *word is `value`; ETIMEDOUT; EINTR */
+/* futex: threads wait on a word of user memory. A private word is identified by its address and the
+ * process. A shared word lies in memory that processes share, and is identified by that memory. */
+#define ABI_FUTEX_WAIT 0 /* waits; EAGAIN if *word is not `value`; ETIMEDOUT; EINTR */
 #define ABI_FUTEX_WAKE 1 /* wakes at most `value` waiters; returns how many */
 #define ABI_FUTEX_WAIT_SHARED 2
 #define ABI_FUTEX_WAKE_SHARED 3
@@ -306,8 +306,8 @@ struct abi_itimerspec {
 #define ABI_ITIMER_VIRTUAL 1
 #define ABI_ITIMER_PROF 2
 
-/* Signals: newlib's numbers, followed by the real-time signals, which are queued with a value when
- * sigqueue or a timer sends them. */
+/* Signals: newlib's numbers, followed by the real-time signals. A real-time signal that sigqueue or
+ * a timer sends is queued with a value. */
 #define ABI_SIGNALS(X)                         \
   X(HUP, 1)     /* terminal gone */            \
   X(INT, 2)     /* ^C */                       \
@@ -354,8 +354,8 @@ enum { ABI_SIGNALS(ABI_SIGNAL_NUMBER) ABI_SIGRTMIN = 32, ABI_SIGRTMAX = 63, ABI_
 #define ABI_SA_RESETHAND 0x40
 #define ABI_SA_NOCLDWAIT 0x80
 
-/* The handler is called as handler(int signal, struct abi_siginfo *, struct abi_ucontext *) with
- * the stack aligned as the ABI requires; it returns to `restorer`, which calls ABI_SYS_sigreturn.
+/* The kernel calls handler(int signal, struct abi_siginfo *, struct abi_ucontext *) with the stack
+ * aligned as the ABI requires. The handler returns to `restorer`, which calls ABI_SYS_sigreturn.
  * Bit s of a mask is signal s. */
 struct abi_sigaction {
   uint64_t handler;
@@ -364,7 +364,7 @@ struct abi_sigaction {
   uint64_t restorer;
 };
 
-/* The cause of a signal. Fields that a code does not use are 0. */
+/* The cause of a signal. Fields that have no meaning for a `code` are 0. */
 struct abi_siginfo {
   int32_t signo;
   int32_t code;   /* ABI_SI_*, ABI_CLD_* for SIGCHLD, or the kind of a fault */
@@ -410,7 +410,8 @@ struct abi_stack {
 };
 
 /* The indices of the registers in struct abi_ucontext, the interrupted state to which a handler
- * returns. The handler may change every field except `stack`. */
+ * returns. The handler may change `mask`, the floating-point state, and the registers up to
+ * ABI_REG_EFL. Changes of other fields have no effect. */
 enum {
   ABI_REG_R8,
   ABI_REG_R9,

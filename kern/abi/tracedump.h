@@ -1,16 +1,15 @@
 /* The file #mem/tracedump: the tracer's data in binary. C and C++; shared with programs and host
- * tools. Python tools read the layout from this text (tools/stele/abi.py).
+ * tools. Python tools read the layout from the text of this header (tools/stele/abi.py).
  *
- * docs/tracedump.md explains it. All numbers are little-endian, all fields lie at multiples of
- * their size, and there is no padding. The file is a header, then sections, one after the other: a
- * section header and `count` items of `item_size` bytes each, then zeros up to the next multiple
- * of 8.
+ * docs/tracedump.md explains the layout. All numbers are little-endian, all fields lie at multiples
+ * of their size, and there is no padding. The file is a header, followed by sections. A section is
+ * a section header, `count` items of `item_size` bytes each, and zeros up to the next multiple of
+ * 8.
  *
- * Sections with other tags, and further fields at the end of the header, of a section header or of
- * an item, may appear under the same version number. So a reader goes from header to section by
- * `header_size`, from section to section by `size`, from item to item by `item_size`, and skips
- * tags that it does not know.
- */
+ * Later kernels may add sections with other tags under the same version number, and may add fields
+ * at the end of the header, of a section header or of an item. So a reader goes from header to
+ * section by `header_size`, from section to section by `size`, from item to item by `item_size`,
+ * and skips tags that it does not know. */
 #pragma once
 
 #ifdef __cplusplus
@@ -36,13 +35,13 @@ struct abi_tracedump_header {
   uint64_t memory_limit;        /* bytes that the tracer may use */
   uint64_t memory_used;
   uint32_t build_id_size; /* bytes of the kernel's build id; 0 if it has none */
-  uint32_t commands;      /* number of commands start, stop, reset and mark since boot; wraps */
+  uint32_t commands; /* number of commands start, refs, stop, reset and mark since boot; wraps */
   uint8_t build_id[ABI_BUILD_ID_MAX];
-  /* Number of records with a stack that is not in STACKS, because there was no memory for it. The
+  /* Number of records whose stack is not in STACKS, because there was no memory for it. These
    * records have the stack id 0, as if no stack had been recorded. */
   uint64_t stacks_unnamed;
-  /* Number of records with a context that is not in CONTEXTS, because there was no memory for it.
-   * The records have the context id 0, as if no context had been recorded. */
+  /* Number of records whose context is not in CONTEXTS, because there was no memory for it. These
+   * records have the context id 0, as if no context had been recorded. */
   uint64_t contexts_unnamed;
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_header, 112);
@@ -80,8 +79,8 @@ enum abi_tracedump_source_flag { ABI_TRACEDUMP_ZOMBIE = 1 }; /* destroyed, with 
  * counters is generated from this list, and so is every text with counters, in the kernel and in
  * the programs that read the dump.
  *
- * HOT(name): hooks count it for each record. COLD(name): counted less often. DERIVED(name):
- * computed from others when the trace is read. */
+ * HOT(name): the tracer's hooks count it for each record. COLD(name): counted less often.
+ * DERIVED(name): computed from other counters when the trace is read. */
 #define ABI_TRACEDUMP_COUNTERS(HOT, COLD, DERIVED)                             \
   DERIVED(seen) /* recorded + dropped + filtered */                            \
   HOT(recorded)                                                                \
@@ -115,7 +114,7 @@ struct abi_tracedump_source {
   uint64_t max_size; /* bytes; UINT64_MAX: no limit */
   uint64_t sample;   /* bytes between sampling points, on the average; 0: everything is recorded */
   uint32_t depth;
-  uint32_t pid; /* records only this process; 0: all */
+  uint32_t pid; /* only allocations of this process are recorded; 0: of all processes */
   uint32_t mark;
   uint32_t stacks; /* number of distinct stacks in its records */
   ABI_TRACEDUMP_COUNTERS(ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_COUNTER, ABI_TRACEDUMP_COUNTER)
@@ -136,7 +135,7 @@ struct abi_tracedump_context {
   uint32_t name; /* offset in STRINGS: of the program, kernel task or interrupt */
   uint32_t path; /* offset in STRINGS: of the program's file; "" if it is not known */
   uint32_t build_id_size;
-  uint32_t thread; /* id of a process's thread other than its first; otherwise 0 */
+  uint32_t thread; /* thread id; 0 for the first thread of a process, and without a process */
   uint32_t reserved;
   uint8_t build_id[ABI_BUILD_ID_MAX]; /* build id of the program */
 };

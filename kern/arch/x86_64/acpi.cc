@@ -1,5 +1,6 @@
 // ACPI: root pointer → root table → MADT (processors, interrupt controllers) and FADT (power). ACPI
-// specification 6.4, sections 5.2.5 to 5.2.12. Only static tables; no AML.
+// specification 6.4, sections 5.2.5 to 5.2.12. This file reads static tables only; it executes no
+// AML.
 #include "arch/x86_64/acpi.h"
 
 #include "arch/x86_64/paging.h"

@@ -24,11 +24,11 @@ struct AcpiInfo {
     uint32_t interrupt = 0;  // global system interrupt
     bool low_active = false, level = false;
   };
-  Route isa[16] = {};               // for each ISA interrupt: its route
-  uint16_t power_control_port = 0;  // PM1a control block; 0 if unknown
+  Route isa[16] = {};               // the route of each ISA interrupt
+  uint16_t power_control_port = 0;  // I/O port of the PM1a control block; 0 if unknown
 };
 
-// Reads ACPI's tables. Once, while the boot page tables are active: their direct map has all memory
-// below 4 GiB.
+// Reads ACPI's tables. Called once, while the boot page tables are active, because their direct map
+// has all memory below 4 GiB.
 void acpi_init(PhysAddr root_pointer);
 const AcpiInfo& acpi_info();

@@ -2,9 +2,10 @@
 // The code jumps to the higher half and calls kernel_main(protocol, physical address of the
 // loader's information).
 //
-// The boot page tables map the first 4 GiB three times: at 0 (for this code), in the direct map,
-// and (the first GiB) at the image's address. paging_init replaces them; other processors use them
-// while they start (smp.cc); then smp_start clears boot_pml4.
+// The boot page tables map the first 4 GiB twice: at 0 (for this code) and in the direct map. They
+// also map the first GiB at the image's address. paging_init replaces them on the boot CPU. The
+// other processors use them while they start (smp.cc). When all have started, smp_start clears
+// boot_pml4.
 
 #define KERNEL_BASE 0xffffffff80000000
 #define PHYS(symbol) (symbol - KERNEL_BASE)

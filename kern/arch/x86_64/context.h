@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // The size of a kernel stack in bytes, a multiple of the page size; boot.S repeats the values. Code
-// that is built with a sanitizer has larger frames.
+// that is built with a sanitizer needs larger stacks.
 #if defined(CONFIG_UBSAN) || defined(CONFIG_KASAN)
 inline constexpr size_t kKernelStackSize = 32 * 1024;
 #else
@@ -17,10 +17,11 @@ struct Context {
   uint64_t stack_pointer = 0;
 };
 
-// Saves the caller's registers in *from and continues as *to. Interrupts are off in both contexts.
+// Saves the caller's registers on its stack and the stack pointer in *from, and continues as *to.
+// Interrupts are off in both contexts.
 extern "C" void context_switch(Context* from, const Context* to);
-// Makes a context that calls entry(argument) on the stack below `stack_top`, interrupts off; entry
-// must not return. The chain of frame pointers ends at the context's start.
+// Makes a context that calls entry(argument) on the stack below `stack_top`, with interrupts off;
+// entry must not return. The chain of frame pointers ends at the start of the context.
 void context_init(Context& context, uint64_t stack_top, void (*entry)(void*), void* argument);
 
 // Sets the kernel stack on which this CPU enters the kernel from user mode: the stack of the task

@@ -1,6 +1,6 @@
 // Processors: the per-CPU structures, segment descriptors, and CPU features. The architecture
-// requires segments; SYSCALL requires kernel code and data next to each other (Intel SDM volume 3,
-// section 5.8.8).
+// requires segments. SYSCALL requires that the descriptor of kernel data follows that of kernel
+// code (Intel SDM volume 3, section 5.8.8).
 #include "core/cpu.h"
 
 #include "arch/x86_64/context.h"
@@ -16,8 +16,9 @@ static_assert(offsetof(Cpu, current) == 24 && offsetof(Cpu, id) == 32 &&
 static_assert(offsetof(Cpu, in_nmi) == 54);
 
 extern "C" void system_call_entry();
-extern "C" const uint64_t smap_sites_start[],
-    smap_sites_end[];  // pairs: address of a site, last byte of stac or clac
+// Pairs: the address of a nop in the code, and the last byte of the instruction (stac or clac) that
+// replaces the nop.
+extern "C" const uint64_t smap_sites_start[], smap_sites_end[];
 extern "C" char boot_stack_top[];
 
 namespace {
@@ -26,7 +27,7 @@ constinit CpuTables tables[kMaxCpus] = {};
 constinit unsigned count = 1;
 constinit bool has_smep = false, has_smap = false, has_umip = false;
 
-constexpr uint64_t kRflagsCleared = 0x47700;  // AC NT IOPL DF IF TF: off at system call entry
+constexpr uint64_t kRflagsCleared = 0x47700;  // AC NT IOPL DF IF TF: cleared at system call entry
 
 }  // namespace
 
@@ -58,7 +59,7 @@ void cpu_find_features() {
   has_smap = features.ebx & (1 << 20);
   has_umip = features.ecx & (1 << 2);
   if (!has_smap) return;
-  // Each site holds a three-byte nop until this loop patches it.
+  // Each site is a three-byte nop; the loop replaces it with stac or clac.
   for (const uint64_t* site = smap_sites_start; site < smap_sites_end; site += 2) {
     auto* code = reinterpret_cast<uint8_t*>(site[0]);
     code[0] = 0x0f;

@@ -1,4 +1,4 @@
-// A CPU's own tables, private to this folder: descriptors, task state, stacks.
+// The tables of each CPU: descriptors, task state, stacks. Private to this folder.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,21 @@ struct alignas(64) CpuTables {
   Cpu cpu;
   alignas(16) uint64_t gdt[7];
   alignas(16) TaskStateSegment tss;
-  uint64_t first_stack;     // top of the stack that the CPU began on
+  uint64_t first_stack;     // top of the stack on which the CPU began
   PageTables* user_tables;  // page tables active on this CPU; nullptr: the kernel's
 };
 CpuTables& cpu_tables(CpuId id);
 
 // Sets up the current CPU as number `id`: descriptors, GS, interrupt table, features. `ist_tops`:
-// the tops of its kIstCount interrupt stacks.
+// the tops of the CPU's kIstCount interrupt stacks.
 void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops);
-// Sets up GS, so that locks work. The first call on the boot CPU.
+// Sets up GS, so that locks work. Called before anything else on the boot CPU.
 void cpu_early_setup();
 // Finds the processors' features, and patches stac and clac (smap.h) into the code if the
-// processors have SMAP. Once, with the boot page tables.
+// processors have SMAP. Called once, while the boot page tables are active, because the final ones
+// map the code read-only.
 void cpu_find_features();
 // Loads the interrupt descriptor table (trap.cc).
 void trap_load_table();
-// Sets the result of cpu_count(). Once, when all CPUs that work have started.
+// Sets the result of cpu_count(). Called once, when all CPUs that work have started.
 void cpu_set_count(unsigned count);

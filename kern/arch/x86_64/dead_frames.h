@@ -1,11 +1,11 @@
 // Stale words of earlier calls on a stack.
 #pragma once
 
-// Zeroes 2 KiB below the caller's frame, and the caller-saved registers. Functions do not write all
-// of their frames, so later frames would contain stale words of earlier ones; and an interrupt
-// saves all registers. If a task calls this before it sleeps or halts, no stale pointer on its
-// stack makes a leaked object look reachable to a search for unreachable objects (reach/reach.h).
-// The stack must have 2 KiB of room.
+// Zeroes 2 KiB below the caller's frame, and the caller-saved registers. Stale words may lie there:
+// functions do not write all of their frames, so a later frame contains words of earlier frames,
+// and an interrupt saves all registers on the stack. A task calls this before it sleeps or halts.
+// Then no stale pointer on its stack makes a leaked object look reachable to a search for
+// unreachable objects (reach/reach.h). The stack must have 2 KiB of room.
 [[gnu::always_inline]] inline void dead_frames_clear() {
   constexpr unsigned long kBytes = 2048;
   void* place;

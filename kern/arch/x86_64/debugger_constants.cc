@@ -1,5 +1,5 @@
-// Constants for debuggers (tools/stele/debugger/). Compilers omit a constant from the debugging
-// information unless a variable holds it. So this unused variable holds them.
+// Constants for debuggers (tools/stele/debugger/). A compiler omits a constant from the debugging
+// information unless a variable holds the constant. So this file has a variable that no code uses.
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/paging.h"

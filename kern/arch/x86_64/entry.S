@@ -2,9 +2,10 @@
 // calls C++ with rbp = 0, so that a walk by frame pointers ends at the entry and never shows the
 // interrupted code.
 //
-// GS: in the kernel GS base is the address of this CPU's structure; swapgs exchanges it with user
-// mode's GS base at each entry from user mode and at each return to it. An NMI, machine check or
-// double fault may hit between the entry and its swapgs, so these check GS base itself.
+// GS: in the kernel, GS base is the address of this CPU's structure. swapgs exchanges it with user
+// mode's GS base at each entry from user mode and at each return to user mode. An NMI, machine
+// check or double fault may arrive inside an entry, before its swapgs. So the entry of these three
+// (trap_entry_paranoid) tests the value of GS base.
 
 #include "arch/x86_64/smap.h"
 
@@ -63,7 +64,8 @@
         .text
         .globl trap_entries_start, trap_entries_end
 trap_entries_start:
-// 256 entries of 16 bytes, which push an error code where the CPU does not, and the vector.
+// 256 entries of 16 bytes. Each pushes the vector, and before the vector a zero if the CPU has
+// pushed no error code.
         .align 16
 FUNCTION trap_stubs
         .set vector, 0
@@ -103,7 +105,7 @@ trap_return:
 1:      iretq
 END trap_entry
 
-// A breakpoint in the kernel belongs to a probe, and is handled without calling a function that
+// A breakpoint in the kernel belongs to a probe. It is handled without a call of a function that
 // could be probed. A breakpoint in a program usually belongs to a probe too.
 FUNCTION trap_entry_breakpoint
         testb $3, 24(%rsp)
@@ -121,10 +123,11 @@ FUNCTION trap_entry_breakpoint
         jmp trap_return
 2:      cmpb $0, IN_NMI
         je trap_return
-        // A return inside of an NMI's handler: iretq would unblock the next NMI, which would use
-        // the same stack. So popfq and ret return from two words below the interrupted stack
-        // pointer. The two words may overlap the frame's rsp and ss, which have been read before
-        // the words are written.
+        // The breakpoint was inside an NMI's handler. iretq would unblock NMIs, and the next NMI
+        // would use the same stack. So popfq and ret do the return: the code copies flags and rip
+        // into the two words below the interrupted stack pointer, and ret ends with this stack
+        // pointer. The two words may be the frame's rsp and ss; the code has read rsp before, and
+        // needs no ss.
         movq 160(%rsp), %rax
         movq 152(%rsp), %rcx
         movq 136(%rsp), %rdx
@@ -157,7 +160,7 @@ FUNCTION trap_entry_paranoid
         movl $0xc0000101, %ecx
         rdmsr
         testl %edx, %edx
-        js 1f                           // a kernel address: GS is the kernel's already
+        js 1f                           // a kernel address: GS base is this CPU's already
         swapgs
         incl %ebx
 1:      movq %rsp, %rdi
@@ -188,8 +191,8 @@ FUNCTION system_call_entry
 END system_call_entry
 
 // enter_user_from(const TrapFrame* frame): moves the frame to the top of the kernel stack. The
-// callers' frames, and *frame itself, may lie there, so the frame is first copied to an address
-// below all of them.
+// callers' frames, and *frame itself, may lie at the top. So the frame is first copied to an
+// address below all of them.
 FUNCTION enter_user_from
         cli
         movq %gs:8, %rdx

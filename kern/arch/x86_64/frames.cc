@@ -1,5 +1,5 @@
-// Stack walks by frame pointers. Every function keeps a frame pointer; every entry into the kernel
-// and every task begins with rbp = 0.
+// Stack walks by frame pointers. Every function keeps a frame pointer. Every entry into the kernel
+// and every task begins with rbp = 0, which ends a walk.
 #include "arch/x86_64/frames.h"
 
 #include "arch/x86_64/context.h"
@@ -19,9 +19,9 @@ struct Bounds {
   uint64_t low, high;
 };
 
-// Finds the stack of this CPU that contains `address`; empty if none does. The top of the task's
-// stack is read in one load, so the result is right even if the task moves to another CPU
-// meanwhile.
+// Returns the stack of this CPU that contains `address`; an empty range if none does. A single load
+// through GS reads the top of the task's stack. So the result is right even if the task moves to
+// another CPU meanwhile.
 Bounds stack_of(uint64_t address) {
   uint64_t top;
   asm volatile("movq %%gs:8, %0" : "=r"(top));
@@ -37,11 +37,11 @@ Bounds stack_of(uint64_t address) {
   return {0, 0};
 }
 
-// Words that context_switch leaves on the stack: five registers, the frame pointer, the return
-// address.
+// Indices of words that context_switch leaves on the stack: five registers, the frame pointer, the
+// return address.
 constexpr size_t kSavedFramePointer = 5, kSavedReturn = 6;
 
-// Walks from the frame at `frame_pointer`, inside of `bounds`.
+// Walks from the frame at `frame_pointer` upwards, inside `bounds`.
 size_t walk(Bounds bounds, uint64_t frame_pointer, uint64_t* program_counters, size_t max) {
   size_t n = 0;
   while (n < max && frame_pointer >= bounds.low && frame_pointer + 16 <= bounds.high &&
@@ -55,8 +55,9 @@ size_t walk(Bounds bounds, uint64_t frame_pointer, uint64_t* program_counters, s
   return n;
 }
 
-// The trap frame lies above two words: the frame pointer that the called C++ function pushed, at
-// `frame_pointer`, and the return address that the entry's call pushed.
+// Returns the trap frame if `return_address` lies in an entry of entry.S, otherwise nullptr. Two
+// words lie between the frame pointer and the trap frame: the frame pointer that the called C++
+// function pushed, at `frame_pointer`, and the return address that the entry's call pushed.
 const TrapFrame* trap_frame_above(uint64_t frame_pointer, uint64_t return_address) {
   const bool is_entry = return_address > reinterpret_cast<uint64_t>(trap_entries_start) &&
                         return_address <= reinterpret_cast<uint64_t>(trap_entries_end);
@@ -84,8 +85,8 @@ size_t walk_user_stack(uint64_t* program_counters, uint64_t* frame_pointers, siz
   const TrapFrame& entry = *(reinterpret_cast<const TrapFrame*>(this_cpu().kernel_stack) - 1);
   if (max == 0) return 0;
   program_counters[0] = entry.vector == kVectorSystemCall ? entry.rip : entry.rip + 1;
-  // Interrupts are off, so trap.cc does not resolve a fault: user_frames() ends at the load that
-  // faults.
+  // Interrupts are off, so trap.cc does not resolve a page fault: user_frames() ends at the load
+  // that faults.
   return 1 + user_frames(entry.rbp, entry.rsp, kUserEnd, program_counters + 1, max - 1,
                          frame_pointers + 1);
 }
@@ -97,8 +98,8 @@ size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_
   if (n == max || entry.rsp % 8 != 0 || !load_user_word(entry.rsp, &program_counters[n])) return n;
   if (program_counters[n] == 0) return n;
   n++;
-  // The walk begins at the caller's frame: the function has not made its own yet, or has left it
-  // already.
+  // The walk begins at the caller's frame, because the function has not made its frame yet, or has
+  // left it already.
   return n + user_frames(entry.rbp, entry.rsp + 8, kUserEnd, program_counters + n, max - n,
                          program_counters + n);
 }

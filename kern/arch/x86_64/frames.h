@@ -6,46 +6,47 @@
 
 // Writes up to `max` return addresses of the kernel stack, innermost first, beginning with the
 // return address in the frame at `frame_pointer` (__builtin_frame_address(0)). Ends at the end of
-// the stack or, in an interrupt, at the interrupt's entry, so that the result never contains the
-// interrupted code. Never faults, since it stays inside of the stack on which it begins. Returns
+// the stack or, in an interrupt, at the interrupt's entry, so the result never contains the
+// interrupted code. Never faults, since the walk stays inside the stack on which it begins. Returns
 // the number of addresses. Any context.
 size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max);
 
-// Walks the kernel stack, from `stack_base` up to `stack_top`, of a task that does not run, and
-// writes up to `max` return addresses, innermost first. Begins where the task left its CPU, and
-// continues through interrupts. Returns the number of addresses; 0 if `context` does not point into
-// the stack. The task must not run meanwhile.
+// Walks the kernel stack of a task that does not run, from `stack_base` up to `stack_top`. Writes
+// up to `max` return addresses, innermost first. Begins where the task left its CPU, and continues
+// through interrupts. Returns the number of addresses; 0 if `context` does not point into the
+// stack. The task must not run meanwhile.
 struct Context;
 size_t walk_saved_stack(const Context& context, uint64_t stack_base, uint64_t stack_top,
                         uint64_t* program_counters, size_t max);
 
 // Walks the user stack with which the current task entered the kernel by a system call, fault or
-// interrupt; writes up to `max` addresses and returns their number. Begins with the instruction
-// after the system call, or the interrupted instruction's address plus one, so that subtracting one
-// gives an address in the function, as for a return address. A frame that is not mapped at the
-// moment, not aligned, not above the previous one or not in user space ends the walk. The task must
-// have been in user mode. Interrupts off; any context but NMI; never sleeps. Bound: 2 * `max`
-// loads, of which one may fault.
+// interrupt. Writes up to `max` addresses and returns their number. The first address is that of
+// the instruction after the system call, or the address of the interrupted instruction plus one. So
+// subtracting one gives an address in the function, as for a return address. The walk ends at a
+// frame that is not mapped at the moment, not aligned, not above the previous frame, or not in user
+// space. The task must have been in user mode. Interrupts off; any context but NMI; never sleeps.
+// Bound: 2 * `max` loads, of which one may fault.
 //
-// frame_pointers[i], from 1 on, is the frame that program_counters[i] was found in. If fewer than
+// frame_pointers[i], from 1 on, is the frame in which program_counters[i] was found. If fewer than
 // `max` addresses were found, the next entry is the frame pointer at which the walk ended. Callers
 // that do not need the frame pointers pass the same array twice.
 size_t walk_user_stack(uint64_t* program_counters, uint64_t* frame_pointers, size_t max);
 
-// Walks the user stack where a function of a program is being called (at the breakpoint on its
-// first instruction, before it has a frame) or is about to return. For a call the result begins
-// with the address after the function's five-byte nop. Then follow the return address on top of the
-// stack, the return address in the caller's frame, and so on. Called only while such a breakpoint
-// is being handled.
+// Walks the user stack at a probe's breakpoint: on a function's first instruction, before the
+// function has a frame, or where the function is about to return (`returning`). For a call, the
+// result begins with the address after the function's five-byte nop. Then follow the return address
+// on top of the stack, the return address in the caller's frame, and so on. Called only while such
+// a breakpoint is being handled.
 size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_t max);
-// True if the function that was called with `return_address` at `stack_pointer` is still among the
-// callers of the function that is being called now, or if the chain of frames breaks before this is
+// For a function that was called earlier, with `return_address` at `stack_pointer`. False if the
+// function has returned: then it is not among the callers of the function that is being called now.
+// Otherwise true, also if the chain of frames breaks, or has more than 64 frames, before this is
 // known. Called only while a breakpoint is being handled, as walk_user_stack_of_call(). Bound: 65
 // loads.
 bool user_call_stands(uint64_t stack_pointer, uint64_t return_address);
 
 struct TrapFrame;
-// As walk_kernel_stack(), for a panic: *entered also gets the trap frame at which the walk ended,
-// or nullptr.
+// Does what walk_kernel_stack() does, for a panic. *entered gets the trap frame at which the walk
+// ended, or nullptr.
 size_t walk_kernel_stack_to_trap(uint64_t frame_pointer, uint64_t* program_counters, size_t max,
                                  const TrapFrame** entered);

@@ -1,5 +1,5 @@
-// Interrupt controllers, by memory-mapped registers at fixed addresses of the kernel's virtual
-// range (paging_init maps them): the local APIC first, then the I/O APICs, a page each.
+// Interrupt controllers. paging_init has mapped their registers at the start of the kernel's
+// virtual range: a page for the local APIC first, then a page for each I/O APIC.
 #include "arch/x86_64/interrupt_controller.h"
 
 #include "arch/x86_64/acpi.h"
@@ -40,7 +40,7 @@ void wait_until_sent() {
 }
 
 // An NMI between the two writes does no harm: the NMI's handler does not change the destination,
-// and does not leave the APIC busy.
+// and waits until the APIC has sent.
 void command(uint32_t apic_id, uint32_t low) {
   const InterruptsOff off;
   wait_until_sent();
@@ -67,7 +67,7 @@ unsigned io_inputs(unsigned n) {
 }  // namespace
 
 void interrupt_controllers_init() {
-  // The 8259s: moved to unused vectors, then masked.
+  // Moves the interrupts of the 8259s to unused vectors, then masks them.
   for (const uint16_t port : {0x20, 0xa0}) {
     out8(port, 0x11);
     out8(port + 1, port == 0x20 ? 0xe0 : 0xe8);

@@ -1,4 +1,4 @@
-// Interrupt flag of this CPU.
+// The interrupt flag of this CPU.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,9 @@ class InterruptsOff {
   const bool were_on_;
 };
 
-// Reports the life of a scope to irq_off.h. For the handler of a trap or a probe: it is entered
-// with interrupts off, and the return from the trap or probe restores `flags`. Does nothing without
+// Reports the life of a scope to irq_off.h as a stretch with interrupts off, if `flags` has
+// interrupts on. For the handler of a trap or a probe: the handler is entered with interrupts off,
+// and the return from the trap or probe restores `flags`. Does nothing without
 // CONFIG_IRQ_OFF_TRACE.
 class EnteredInterruptsOff {
  public:

@@ -1,6 +1,6 @@
-// For assembly: an instruction that may fault on user memory. The instruction's entry in the
-// exception table names the next label 773, where trap.cc continues when the fault cannot be
-// resolved.
+// For assembly: marks an instruction that may fault on user memory. The exception table gets the
+// addresses of the instruction and of the next label 773. If trap.cc cannot resolve a fault of the
+// instruction, it continues at this label.
 // clang-format off
 #pragma once
 

@@ -1,22 +1,23 @@
 // Page tables with four levels (Intel SDM volume 3, section 4.5).
 //
-// The kernel's half (entries 256 to 511 of the root) is made once: direct map, kernel virtual range
-// with its second-level tables, image. Every user root copies those 256 entries, so all roots see
-// later kernel mappings. Tables of the kernel virtual range are never freed. Kernel mappings are
-// global; each lives until unmap_kernel has invalidated it on every CPU.
+// The kernel's half (entries 256 to 511 of the root) is made once. It has the direct map, the
+// kernel virtual range with its second-level tables, and the image. Every user root copies those
+// 256 entries, so all roots see later kernel mappings. Tables of the kernel virtual range are never
+// freed. Kernel mappings are global; each lives until unmap_kernel has invalidated it on every CPU.
 //
 // The image is mapped with exactly the rights that its segments need: each page is writable or
 // executable, never both; guard pages below the first stacks stay unmapped. In the direct map the
-// image's code and constants are read-only too. To patch code, text_write maps the code at two
-// pages that belong to the current CPU, with interrupts off, so that no other CPU ever caches the
-// mapping. No kernel mapping is reachable from user mode.
+// image's code and constants are read-only too. To patch code, text_write maps the code writable at
+// two pages. Each CPU has two such pages of its own and uses them with interrupts off, so no other
+// CPU ever caches the mapping. No kernel mapping is reachable from user mode.
 //
-// A set of user tables knows on which CPUs it is active. A CPU's bit is set before it loads the
-// tables and cleared after it has loaded others. So flush() interrupts only CPUs that may have
-// cached translations: a CPU that loads the tables later starts with an empty cache (only global
-// entries survive). The CPU that changes an entry invalidates that page itself. If its task moves
-// to another CPU meanwhile, that CPU has just loaded the tables, even if another task of the same
-// address space ran there before: activate() never skips the load.
+// A set of user tables has a bit for each CPU on which it is active. The bit is set before the CPU
+// loads the tables, and cleared after the CPU has loaded others. So flush() interrupts only CPUs
+// that may have cached translations: a CPU that loads the tables later starts with an empty cache
+// (only global entries survive). The CPU that changes an entry invalidates that page on itself. If
+// the task then moves to another CPU, it finds no old translation there, because activate() has
+// just loaded the tables on that CPU. activate() never skips the load, even if a task of the same
+// address space ran there before.
 #include "arch/x86_64/paging.h"
 
 #include <algorithm>
@@ -47,8 +48,8 @@ namespace {
 constexpr uint64_t kPresent = kPresentEntry, kWritable = 1 << 1, kUser = kUserEntry,
                    kWriteThrough = 1 << 3, kUncached = 1 << 4, kDirty = 1 << 6, kLarge = 1 << 7,
                    kGlobal = 1 << 8, kNoExecute = kNoExecuteEntry;
-// Set in an entry that is not present but keeps its page (PageTables::protect). The processor
-// ignores the bit.
+// Set in an entry that is not present for the processor but still holds a page, to which no access
+// is allowed (PageTables::protect). The processor ignores the bit.
 constexpr uint64_t kKept = kKeptEntry;
 constexpr uint64_t kLent = 1 << 10;  // PageTables::Entry::is_lent; the processor ignores the bit
 constexpr uint64_t kAddressMask = kEntryAddress;
@@ -59,12 +60,12 @@ constexpr uint64_t kLargePage = 2 << 20;
 constinit PhysAddr kernel_root{};
 constinit Spinlock kernel_lock{LockRank::kPageTable};
 constinit bool from_page_arena = false;
-// Number of page tables, a page each, from the page arena. Changed under kernel_lock, read without
-// a lock.
+// Number of page tables from the page arena; each is a page. Changed under kernel_lock, read
+// without a lock.
 constinit uint64_t kernel_tables = 0;
 
-// The range at which text_write() maps code: two pages for each CPU. It lies after the pages of the
-// interrupt controllers.
+// The range at which text_write() maps code: two pages for each CPU. The range lies after the pages
+// of the interrupt controllers.
 constexpr uint64_t kTextWindow = kKernelVirtualBase + (1 << 20);
 constexpr unsigned kWindowPages = 2;
 static_assert((1 << 20) + kMaxCpus * kWindowPages * kPageSize <= kKernelVirtualReserved);
@@ -86,8 +87,8 @@ Result<PhysAddr> new_table(int flags) {
   return direct_map_phys(table);
 }
 
-// Returns the entry for `address` in the table of level `target` (0: pages, 1: 2 MiB); makes
-// missing tables.
+// Returns the entry for `address` in the table of level `target` (0: pages, 1: 2 MiB). Makes tables
+// that are missing on the way.
 Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, uint64_t table_flags,
                              int flags) {
   uint64_t* table = table_of(root.value);
@@ -105,7 +106,7 @@ Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, u
   return &table[index_at(address, target)];
 }
 
-// Returns the entry of a 4 KiB page, or nullptr if one of its tables is missing.
+// Returns the entry of a 4 KiB page, or nullptr if a table on the way is missing.
 uint64_t* find_entry(PhysAddr root, uint64_t address) {
   uint64_t* table = table_of(root.value);
   for (unsigned level = 3; level > 0; level--) {
@@ -209,9 +210,9 @@ bool is_empty(const uint64_t* table) {
 
 using TakeTable = void (*)(void* argument, PhysAddr table);
 
-// Removes empty tables below `table`, of level `level`, for addresses in [start, end). The
-// processor also caches entries that lead to tables; INVLPG of any page invalidates all these
-// (section 4.10.4.1).
+// `table` is a table of level `level`. Removes empty tables below it, for addresses in [start,
+// end). The processor also caches entries that lead to tables; INVLPG of any page invalidates all
+// cached entries of this kind (section 4.10.4.1).
 void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_t end,
                         TakeTable take, void* argument) {
   const uint64_t covered = uint64_t{kPageSize} << (9 * level);
@@ -231,7 +232,8 @@ void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_
   }
 }
 
-// For a range of more bytes than this, forget() invalidates all of user space at once.
+// If a range has more bytes than this, forget() invalidates all of user space instead of single
+// pages.
 constexpr uint64_t kForgetOneByOne = 8 * kPageSize;
 
 struct Forgotten {
@@ -254,7 +256,8 @@ void paging_init() {
   kernel_root = new_table(0).take();
   for (uint64_t address = 0; address < boot_info().highest.value; address += kLargePage)
     map_direct(address);
-  // Second-level tables of the kernel virtual range, so that all roots share them from the start.
+  // Makes the second-level tables of the kernel virtual range, so that all roots share them from
+  // the start.
   for (uint64_t offset = 0; offset < kKernelVirtualSize; offset += uint64_t{1} << 39) {
     static_cast<void>(make_entry(kernel_root, kKernelVirtualBase + offset, 2, 0, 0));
   }
@@ -400,7 +403,7 @@ void PageTables::protect(uint64_t address, bool readable, bool writable, bool ex
   if (!entry || !decode(*entry).present) return;
   const uint64_t bits = kUser | (readable ? kPresent : kKept) | (writable ? kWritable : 0) |
                         (executable ? 0 : kNoExecute);
-  // The processor may set kDirty meanwhile.
+  // The processor may set kDirty meanwhile; then the exchange fails and is repeated.
   uint64_t before = __atomic_load_n(entry, __ATOMIC_RELAXED);
   while (!__atomic_compare_exchange_n(entry, &before,
                                       (before & (kAddressMask | kDirty | kLent)) | bits, false,

@@ -9,10 +9,11 @@
 #include "lib/units.h"
 
 inline constexpr uint64_t kDirectMapBase = 0xffff800000000000;
-inline constexpr uint64_t kKernelVirtualBase =
-    0xffffc00000000000;  // stacks, device memory: the arena `kernel_virtual`
-inline constexpr uint64_t kKernelVirtualReserved =
-    2 << 20;  // bytes at the start that the arena does not have: interrupt controllers, text_write
+// Stacks and device memory: the arena `kernel_virtual`.
+inline constexpr uint64_t kKernelVirtualBase = 0xffffc00000000000;
+// Bytes at the start of this range that the arena does not have. Interrupt controllers and the code
+// that text_write() patches are mapped there.
+inline constexpr uint64_t kKernelVirtualReserved = 2 << 20;
 inline constexpr uint64_t kKernelVirtualSize = uint64_t{1} << 40;
 inline constexpr uint64_t kKernelImageBase = 0xffffffff80000000;
 inline constexpr uint64_t kUserEnd = 0x00007ffffffff000;
@@ -27,27 +28,29 @@ inline PhysAddr direct_map_phys(const void* address) {
 
 enum class Access : uint8_t { kRead, kReadWrite, kReadExecute, kDevice };
 
-// Maps `size` bytes (multiples of a page) of the kernel virtual range. Page tables come from the
-// page arena: ENOMEM. Interrupts must be on.
+// Maps `size` bytes (a multiple of a page) in the kernel virtual range. Page tables come from the
+// page arena; ENOMEM if the arena has no page. Interrupts must be on.
 Result<void> map_kernel(uint64_t address, PhysAddr physical, size_t size, Access access);
-// Removes a mapping. When it returns, no CPU uses the mapping any more. Interrupts on.
+// Removes a mapping. When the function returns, no CPU uses the mapping any more. Interrupts must
+// be on.
 void unmap_kernel(uint64_t address, size_t size);
 
 // Writes `size` bytes (at most a page) of the kernel's code, byte by byte, through a temporary
-// mapping. Any context but NMI. The caller handles CPUs that run the code meanwhile (text_patch.h).
+// mapping. Any context but NMI. The caller must take care of CPUs that run the code meanwhile
+// (text_patch.h).
 void text_write(uint64_t address, const uint8_t* bytes, size_t size);
 
-// Once, on the boot CPU, before the memory core: replaces the boot page tables by the final ones
-// (image with W^X, direct map, interrupt controllers). Table pages come from early_alloc until
-// paging_use_page_arena is called.
+// Replaces the boot page tables by the final ones (image with W^X, direct map, interrupt
+// controllers). Called once, on the boot CPU, before the memory core is initialised. Table pages
+// come from early_alloc until paging_use_page_arena is called.
 void paging_init();
 void paging_use_page_arena();
 // Returns the name of the stack whose guard page contains the address; nullptr if none does.
 const char* guard_page_name(uint64_t address);
 
-// The page tables of one user address space. The owner serialises all calls but `activate` with its
-// own sleeping lock. Each change invalidates the page's translation on this CPU; other CPUs may use
-// the old translation until flush() has returned.
+// The page tables of one user address space. The owner serialises all calls except `activate` with
+// its own sleeping lock. Each change of an entry invalidates the page's translation on this CPU.
+// Other CPUs may use the old translation until flush() has returned.
 class PageTables {
  public:
   static Result<PageTables> create();
@@ -55,46 +58,48 @@ class PageTables {
   // Only for tables that are active on no CPU.
   PageTables(PageTables&& other) noexcept : root_(other.root_) { other.root_ = {}; }
   PageTables& operator=(PageTables&& other) noexcept;
-  ~PageTables();  // frees the tables, not the pages that are mapped; must not be active on any CPU
+  // Frees the tables, but not the pages that are mapped. The tables must be active on no CPU.
+  ~PageTables();
 
   struct Entry {
     PhysAddr physical;
     bool present = false;
-    bool readable = false;  // false: the entry only keeps the page (protect())
+    bool readable = false;  // false: no access; the entry only stores the page (protect())
     bool writable = false;
     bool executable = false;
-    bool dirty = false;    // written since clean(), or since it was mapped
+    bool dirty = false;    // written since the page was mapped or clean() was called
     bool is_lent = false;  // the value that was given to map()
   };
-  // Maps one 4 KiB page of user space, replacing the old mapping. `is_lent` is stored in the entry
-  // for the caller (Entry::is_lent). ENOMEM.
+  // Maps one 4 KiB page of user space in place of an old mapping, if any. `is_lent` has no meaning
+  // here: it is stored in the entry for the caller (Entry::is_lent). ENOMEM.
   Result<void> map(uint64_t address, PhysAddr physical, bool writable, bool executable,
                    bool is_lent = false);
   // The result's `present` is false if nothing is mapped at the address.
   Entry lookup(uint64_t address) const;
-  // Removes one page's entry, and returns the old one.
+  // Removes the entry of one page, and returns the old entry.
   Entry unmap(uint64_t address);
-  // Removes tables for addresses in [start, end), a multiple of pages, that map nothing any more.
-  // Calls take(argument, table) for each table; the caller frees these tables after flush().
+  // Removes page tables that map nothing any more, for addresses in [start, end). `start` and `end`
+  // are multiples of a page. Calls take(argument, table) for each removed table; the caller frees
+  // the table after flush().
   void remove_empty(uint64_t start, uint64_t end, void (*take)(void* argument, PhysAddr table),
                     void* argument);
   // Makes a present page read-only.
   void write_protect(uint64_t address);
-  // Clears the dirty bit. Until flush() has returned, a CPU that has cached the entry may write to
-  // the page without setting the bit again.
+  // Clears the dirty bit. Until flush() has returned, another CPU that has cached the entry may
+  // write to the page without setting the bit again.
   void clean(uint64_t address);
-  // Sets the access to a present page. A page that is not readable cannot be accessed at all, but
-  // for_each and lookup still find it.
+  // Sets the access to a present page. If the page is not readable, user mode cannot access it at
+  // all, but for_each and lookup still find it.
   void protect(uint64_t address, bool readable, bool writable, bool executable);
   // Calls visit(address, entry) for each present page in [start, end), in order.
   template <typename Visit>
   void for_each(uint64_t start, uint64_t end, Visit visit) const;
-  // Makes all other CPUs on which the tables are active invalidate their cached translations of
-  // addresses in [start, end). Interrupts no CPU if the tables are active on no other. The caller
-  // has interrupts on and holds no spinlock.
+  // Invalidates cached translations of addresses in [start, end) on all other CPUs on which the
+  // tables are active. Interrupts only these CPUs. The caller has interrupts on and holds no
+  // spinlock.
   void flush(uint64_t start, uint64_t end) const;
-  // Loads the tables on this CPU and invalidates all the CPU's translations of user space, even if
-  // the tables were active here. Interrupts off (context switch).
+  // Loads the tables on this CPU, even if they were active here, and so invalidates all the CPU's
+  // translations of user space. Interrupts off (context switch).
   void activate();
   // Loads the kernel's own tables, which map no user space. Interrupts off.
   static void activate_kernel();
@@ -103,8 +108,8 @@ class PageTables {
   PhysAddr root() const { return root_; }
 
  private:
-  // Returns the first present page in [*address, end), and sets *address to it; present is false if
-  // there is none.
+  // Returns the first present page in [*address, end), and sets *address to the page's address. If
+  // there is none, `present` is false in the result.
   Entry next_present(uint64_t* address, uint64_t end) const;
   // Loads `tables`; nullptr: the kernel's.
   static void load(PageTables* tables);

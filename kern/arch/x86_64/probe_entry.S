@@ -1,6 +1,7 @@
-// Target of the call at a probed function's first instruction. Builds a struct ProbeEntryFrame
-// (probe_entry.h) with interrupts off and this CPU's guard on. The function's registers and flags
-// are preserved.
+// The first instruction of a probed function is a call of probe_entry. probe_entry builds a struct
+// ProbeEntryFrame (probe_entry.h), turns this CPU's guard on (Cpu::probes_off), and calls
+// probe_called with interrupts off. If the guard was on already, probe_entry calls probe_kept_out
+// instead. The function's registers and flags are preserved.
 
 #define PROBES_OFF %gs:36               // Cpu::probes_off
 
@@ -42,7 +43,7 @@ probe_entry:
         pushq 88(%rsp)                  // the function's return address
         pushq %rbp
         movq %rsp, %rax
-        pushq 96(%rsp)                  // return address of this call, in the function
+        pushq 96(%rsp)                  // return address of this call, an address in the function
         pushq %rax
         movq %rsp, %rbp
         movq %rsp, %rdi
