@@ -52,7 +52,8 @@ enum class FileUse : uint8_t {
   kExecuted,  // a program that is being loaded or is running
 };
 
-// A channel refers to a file or directory in a device's tree. Device::open makes it an open file.
+// A channel refers to a file or directory in a device's tree. Device::open makes the channel an
+// open file.
 class Chan : public RefCounted<Chan> {
  public:
   static constexpr RefKind kRefKind = RefKind::kChan;
@@ -63,8 +64,8 @@ class Chan : public RefCounted<Chan> {
   std::atomic<uint32_t> open_flags{0};
   bool is_open = false;
   // The credentials of the process that opened the file. The device checks later reads and writes
-  // against these, not against the credentials of the process that reads or writes. Before
-  // open: a user and a group that own no file.
+  // against these, not against the credentials of the process that reads or writes. Before open: a
+  // user and a group that own no file.
   Credentials opener{.uid = UINT32_MAX, .gid = UINT32_MAX};
   uint64_t offset = 0;  // position of the next read or write without an offset; see OffsetHold
   std::atomic<uint8_t> offset_hold{0};  // used by OffsetHold (namespace.h)
