@@ -31,8 +31,8 @@ class CAPABILITY("spinlock") Spinlock {
   // the analysis cannot see the lock there: a function that a template calls with the lock held,
   // and the scope of a TryGuard that holds the lock.
   void known_held() const ASSERT_CAPABILITY(this) {}
-  // Tells the analysis to accept accesses without the lock. Called where no other code can reach the
-  // guarded data, or no other CPU runs.
+  // Tells the analysis to accept accesses without the lock. Called where no other code can reach
+  // the guarded data, or no other CPU runs.
   void not_needed() const ASSERT_CAPABILITY(this) {}
   LockRank rank() const { return rank_; }
 
