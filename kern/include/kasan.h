@@ -1,9 +1,8 @@
 /* KernelAddressSanitizer: its interface for the allocator. Compiles to nothing without
- * CONFIG_KASAN. C and C++. The theory is in src/kasan.cc.
+ * CONFIG_KASAN. For C and C++. The theory is in src/kasan.cc.
  *
- * Addresses are multiples of eight; those outside of the direct map are ignored. Any context.
- * The caller must be the only user of the memory.
- */
+ * The addresses that these functions get are multiples of eight. Addresses outside of the direct
+ * map are ignored. Any context. The caller must be the only user of the memory. */
 #pragma once
 
 #ifdef __cplusplus
@@ -28,8 +27,8 @@ enum kasan_why {
 
 enum { KASAN_REDZONE_BYTES = 16 }; /* least number of bytes between two objects in a slab */
 
-/* Makes the shadow of all memory; at first all memory is allowed. Once, between boot_parse() and
- * memory_init(). */
+/* Makes the shadow memory, which says for each byte of memory whether access is allowed. At first
+ * all memory is allowed. Called once, between boot_parse() and memory_init(). */
 void kasan_init(void);
 /* Forbids access to `size` bytes, rounded up to a multiple of eight. */
 void kasan_forbid(const void* address, size_t size, enum kasan_why why);

@@ -1,4 +1,4 @@
-/* Memory of any size. C and C++. The size-class caches kmalloc_16 … kmalloc_8192 (with steps
+/* Memory of any size. For C and C++. The size-class caches kmalloc_16 … kmalloc_8192 (with steps
  * between the powers of two) serve most requests; the page arena serves larger ones. */
 #pragma once
 
@@ -8,16 +8,17 @@
 extern "C" {
 #endif
 
-/* Makes the caches. Once, by memory_init. */
+/* Makes the caches. Called once, by memory_init(). */
 void kmalloc_init(void);
 
-/* Allocates `size` bytes, aligned to 16; from 4096 bytes on, to a page. NULL when out of memory or
- * size is 0. `flags`: KM_*. With KM_ATOMIC: any context but NMI. */
+/* Allocates `size` bytes. The memory is aligned to a page if `size` is 4096 or more, otherwise to
+ * 16 bytes. NULL when out of memory or size is 0. `flags`: KM_*. With KM_ATOMIC: any context but
+ * NMI. */
 void* kmalloc(size_t size, int flags);
 /* Frees memory that kmalloc returned, or NULL. */
 void kfree(void* memory);
-/* Usable bytes: at least the requested size; exactly the requested size if the object is
- * checked. */
+/* Returns the number of usable bytes: at least the requested size. For an object in a checked slab
+ * (slab.h) it is exactly the requested size. */
 size_t kmalloc_usable_size(const void* memory);
 
 #ifdef __cplusplus
@@ -33,13 +34,13 @@ size_t kmalloc_usable_size(const void* memory);
 template <typename T>
 class ObjectCache {
  public:
-  // Once, at boot; panics if the cache cannot be made. `size`: bytes of an object, more than
-  // sizeof(T) if further data follows each object.
+  // Makes the cache. Called once, at boot; panics if the cache cannot be made. `size` is the size
+  // of an object in bytes: more than sizeof(T) if further data follows each object.
   void init(const char* name, size_t size = sizeof(T), size_t alignment = alignof(T)) {
     cache_ = kmem_cache_create(name, size, alignment, 0, nullptr, nullptr, nullptr, nullptr);
     if (!cache_) panic_no_cache(name);
   }
-  // ENOMEM when out of memory. May sleep with KM_SLEEP.
+  // Allocates and constructs an object. ENOMEM when out of memory. May sleep with KM_SLEEP.
   template <typename... Arguments>
   __attribute__((always_inline)) Result<T*> make(int flags, Arguments&&... arguments) {
     void* memory = kmem_cache_alloc(cache_, flags);

@@ -10,7 +10,8 @@
 
 struct Page {
   void* slab = nullptr;  // slab that the page belongs to (slab_os_pages_set_slab), or null
-  // User page: the number of address spaces that map the page, and kPage* flags.
+  // User page: the number of page-table entries and of other users that have the page, and kPage*
+  // flags.
   std::atomic<uint32_t> mappings{0};
   uint32_t large_pages = 0;  // in the first page of a large kmalloc allocation: its number of pages
 };
@@ -21,34 +22,35 @@ struct Page {
 inline constexpr uint32_t kPageOfFile = uint32_t{1} << 31;
 // The page may differ from the file's content on the device.
 inline constexpr uint32_t kPageDirty = uint32_t{1} << 30;
-// The page is not from the page arena: page_unmapped() frees the page with the function that
-// page_set_owner() has set.
+// The page is not from the page arena. It is freed by the function that page_set_owner() has set.
 inline constexpr uint32_t kPageOwned = uint32_t{1} << 29;
-// A task waits on a word of the page, identified by its physical address (futex), so the page stays
-// in memory while it is mapped.
+// A task waits for a futex in the page. A futex is identified by its physical address, so the page
+// stays in memory while it is mapped.
 inline constexpr uint32_t kPageNamed = uint32_t{1} << 28;
+// The bits of the count.
 inline constexpr uint32_t kPageMappings = kPageNamed - 1;
 
 // Removes a mapping; frees the page if this was the last mapping and no file has the page.
 void page_unmapped(PhysAddr page);
-// Removes the page from its file; frees it now, or with its last mapping.
+// Removes the page from its file. If no mapping is left, frees the page; otherwise the removal of
+// the last mapping frees it.
 void page_leaves_file(PhysAddr page);
-// Sets the function that frees pages with kPageOwned. Once, at boot.
+// Sets the function that frees pages with kPageOwned. Called once, at boot.
 void page_set_owner(void (*free)(PhysAddr page));
 
 // Takes over all usable memory: makes the descriptors, base_arena and page_arena, the slab
-// allocator and kmalloc. Called once, with one CPU.
+// allocator and kmalloc. Called once, when only one CPU runs.
 void memory_init();
 
-// The descriptor of a frame, or of an address in the direct map; nullptr if the address is not
-// memory.
+// Returns the descriptor of a frame, or of an address in the direct map; nullptr if the address is
+// above all memory.
 Page* page_of(PhysAddr address);
 Page* page_of(const void* direct_map_address);
 
 // All descriptors, by frame number.
 std::span<const Page> page_descriptors();
 
-// One page from the page arena; zeroed with KM_ZERO. `flags`: KM_*. ENOMEM.
+// Allocates one page from the page arena; KM_ZERO zeroes the page. `flags`: KM_*. ENOMEM.
 Result<PhysAddr> page_alloc(int flags);
 void page_free(PhysAddr page);
 

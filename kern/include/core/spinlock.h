@@ -1,6 +1,6 @@
-// Spinlocks. Taking a spinlock turns interrupts off on this CPU until the lock is released, so that
-// an interrupt handler may take any lock. Code under a spinlock is short and bounded and never
-// sleeps.
+// Spinlocks. A CPU keeps interrupts off while it holds a spinlock. So an interrupt handler never
+// interrupts a holder on its own CPU, and may take any spinlock. Code that holds a spinlock is
+// short and bounded and never sleeps.
 #pragma once
 
 #include <atomic>
@@ -20,27 +20,30 @@ class CAPABILITY("spinlock") Spinlock {
   Spinlock(const Spinlock&) = delete;
   Spinlock& operator=(const Spinlock&) = delete;
 
-  // Interrupts must be off. Use Guard.
+  // Interrupts must be off. Most code uses Guard, which turns interrupts off and then calls lock().
   void lock() ACQUIRE();
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
-  // True if this CPU holds the lock. False for a lock that HookLock::lock_in_hook() took.
+  // True if this CPU holds the lock. Without CONFIG_LOCK_RANK_CHECK, false for a lock that
+  // HookLock::lock_in_hook() took, because that function does not store the CPU's number.
   bool held() const;
-  // Tells the thread-safety analysis that the lock is held where the analysis cannot see that: in a
-  // function that a template calls with the lock held, and inside a TryGuard.
+  // Tells the thread-safety analysis that the lock is held. Two kinds of code need this, because
+  // the analysis cannot see the lock there: a function that a template calls with the lock held,
+  // and the scope of a TryGuard that holds the lock.
   void known_held() const ASSERT_CAPABILITY(this) {}
-  // Tells the analysis that the lock is not needed: no other code can reach the guarded data, or no
-  // other CPU runs.
+  // Tells the analysis to accept accesses without the lock. Called where no other code can reach
+  // the guarded data, or no other CPU runs.
   void not_needed() const ASSERT_CAPABILITY(this) {}
   LockRank rank() const { return rank_; }
 
  protected:
   static constexpr unsigned kLockedBit = 30;
   static constexpr uint32_t kLocked = uint32_t{1} << kLockedBit;
-  // The value of a HookLock that is closed and free.
+  // The value of `owner_` in a HookLock that is free but closed to hooks (hook_lock.h).
   static constexpr uint32_t kClosed = kLocked | uint32_t{1} << 29;
 
-  // 0 or kClosed when free, otherwise kLocked and the CPU's number + 1; a hook omits the number.
+  // 0 or kClosed: the lock is free. kLocked | (n + 1): CPU n holds the lock. kLocked alone:
+  // HookLock::lock_in_hook() took the lock.
   std::atomic<uint32_t> owner_{0};
   static bool is_free(uint32_t owner) { return owner == 0 || owner == kClosed; }
   void spin();  // waits until the lock is free, and takes it
@@ -67,7 +70,8 @@ inline void Spinlock::unlock() {
 
 #endif
 
-// Holds a lock, with interrupts off, for the life of a scope. `Lock` is the lock's exact type.
+// Holds a lock, with interrupts off, for the life of a scope. `Lock` is the lock's exact type,
+// because lock() and unlock() are not virtual.
 template <typename Lock = Spinlock>
 class SCOPED_CAPABILITY Guard {
  public:
@@ -81,9 +85,9 @@ class SCOPED_CAPABILITY Guard {
   Lock& lock_;
 };
 
-// Holds a lock as Guard does if the lock is free; otherwise only keeps interrupts off. The analysis
-// cannot follow a scoped lock that may not be held, so a caller that has the lock calls
-// known_held().
+// Takes the lock if it is free, and holds it, with interrupts off, for the life of a scope. If the
+// lock is not free, only keeps interrupts off. `operator bool` is true if the lock is held; the
+// analysis does not see this, so the caller then calls known_held().
 template <typename Lock = Spinlock>
 class TryGuard {
  public:

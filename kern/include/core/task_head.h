@@ -17,15 +17,15 @@ struct TaskHead {
   uint32_t pid;      // PID of the process; 0 for a kernel task
   Process* process;  // nullptr for a kernel task
 
-  // Cached by the store (src/store/current_context.cc); 0 in a new task. Only the task itself uses
-  // these two fields, with interrupts off.
-  uint64_t trace_context;  // cached context of the task, until exec; see ContextTable::remember()
-  // The user-mode caller of the system call or fault under way (see current_context.h);
-  // kTraceFromUser after each return to user mode.
+  // Two caches of the tracer (src/store/current_context.cc); 0 in a new task. Only the task itself
+  // writes these two fields, with interrupts off.
+  uint64_t trace_context;  // the task's context until exec; a value of ContextTable::remember()
+  // The user stack of the system call or fault under way; current_context.h lists the values. Each
+  // return to user mode stores kTraceFromUser alone.
   uint64_t trace_call;
 
-  // The id of the thread for contexts; 0 for the first thread of a program, whose context has the
-  // process only, and for a kernel task.
+  // The thread id that the task's context records. 0 for a kernel task. Also 0 for the first thread
+  // of a program, because its context names only the process.
   uint32_t thread_in_context;
 
   ListNode wait_link;  // guarded by the lock of the wait queue that the task is on

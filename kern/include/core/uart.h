@@ -8,10 +8,11 @@ inline constexpr unsigned kUartCount = 4;
 
 void uart_early_init();
 bool uart_present(unsigned port);
-// Sends all bytes, polling. Any context.
+// Sends all bytes, by polling. Any context.
 void uart_write(unsigned port, const char* data, size_t size);
 // Turns on interrupts for received bytes: `receive` is called in interrupt context for each byte.
 // False if there is no such port, or if its interrupt cannot be registered.
 bool uart_listen(unsigned port, void (*receive)(unsigned port, uint8_t byte));
-// Waits until all written bytes are on the line. Any context.
+// Waits until the ports have sent all written bytes; gives up if a port does not become ready. Any
+// context.
 void uart_drain();

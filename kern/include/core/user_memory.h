@@ -1,5 +1,6 @@
 // Copying between kernel and user space. The addresses come from user programs and may have any
-// value: EFAULT for an invalid one. May sleep, since a page may have to be copied or made.
+// value. The functions return EFAULT for an invalid address. They may sleep, because a page may
+// have to be copied or made.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@ Result<void> copy_to_user(uint64_t to, const void* from, size_t size);
 // Copies a string with its NUL, at most `size` bytes; returns the length without the NUL.
 // ENAMETOOLONG if the string is longer.
 Result<size_t> copy_string_from_user(char* to, uint64_t from, size_t size);
-// As copy_from_user, but never sleeps: false if a page is not mapped right now. Any context but
-// NMI.
+// Does what copy_from_user does, but never sleeps. False if the address is invalid or a page is not
+// mapped right now. Any context but NMI.
 bool load_user_now(void* to, uint64_t from, size_t size);
-// As load_user_now, for eight bytes. Interrupts off.
+// Does what load_user_now does, for eight bytes. The caller has interrupts off.
 bool load_user_word(uint64_t from, uint64_t* to);

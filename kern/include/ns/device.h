@@ -41,52 +41,56 @@ struct Credentials {
   uint32_t groups[ABI_GROUPS_MAX] = {};  // the supplementary groups
 
   bool is_in(uint32_t group) const;
-  // A copy with the real user and group as the effective ones, for access().
+  // Returns a copy whose effective ids are the real ids, for access().
   Credentials real() const;
 };
 
-// Two uses of an open file that exclude each other (file_use_begin).
+// The uses of a file that exclude each other: at any time a file has one of these uses
+// (file_use_begin).
 enum class FileUse : uint8_t {
   kWritten,   // open for writing, or being truncated
-  kExecuted,  // a program that is loaded or runs
+  kExecuted,  // a program that is being loaded or is running
 };
 
-// A file or directory in a device's tree; after Device::open an open file.
+// A channel refers to a file or directory in a device's tree. Device::open makes the channel an
+// open file.
 class Chan : public RefCounted<Chan> {
  public:
   static constexpr RefKind kRefKind = RefKind::kChan;
   Device* device = nullptr;
   Qid qid;
-  // ABI_O_* after open. F_SETFL changes some flags, but not O_APPEND while the offset is held.
+  // The ABI_O_* flags of the open. F_SETFL can change some flags, but not O_APPEND while a call
+  // holds the offset (OffsetHold).
   std::atomic<uint32_t> open_flags{0};
   bool is_open = false;
-  // The rights of the process that opened the file. The device uses these in later reads and
-  // writes, not the rights of the process that reads or writes. Before open: the rights of nobody.
+  // The credentials of the process that opened the file. The device checks later reads and writes
+  // against these, not against the credentials of the process that reads or writes. Before open: a
+  // user and a group that own no file.
   Credentials opener{.uid = UINT32_MAX, .gid = UINT32_MAX};
-  uint64_t offset = 0;  // position of reads, writes and seeks that give none; see OffsetHold
+  uint64_t offset = 0;  // position of the next read or write without an offset; see OffsetHold
   std::atomic<uint8_t> offset_hold{0};  // used by OffsetHold (namespace.h)
-  void* state = nullptr;  // the device's state of an open file or node; Device::close releases it
-  uint64_t kept_number = 0;  // number of the reference that keep() stored
-  char* path = nullptr;      // the canonical name that led here, updated after renames, for
-                             // getcwd, `..` and messages; kmalloc'ed, may be nullptr
-  std::atomic<uint64_t> named_at{0};  // value of directory_renames() when `path` led here
+  void* state = nullptr;     // the device's data for this channel; Device::close releases it
+  uint64_t kept_number = 0;  // the tracer's number of the reference that keep() stored
+  char* path = nullptr;      // the canonical path that led here, updated after renames.
+                             // For getcwd, `..` and messages. From kmalloc; may be nullptr
+  std::atomic<uint64_t> named_at{0};  // `path` was valid when directory_renames() was this
 
-  // For the namespace, which finds the union again by these two fields: device and qid path of the
-  // file on which this file was mounted.
+  // Set if this file is mounted on another file: device and qid path of that other file. The
+  // namespace uses these two fields to find the other members of the union (mount.h).
   Device* mount_device = nullptr;
   uint64_t mount_path = 0;
-  Ref<Chan> union_next;  // an open directory of a union: the next member, open too
+  Ref<Chan> union_next;  // in an open directory of a union: the next member, also open
 
-  UsedFile* used_file = nullptr;  // the use that file_use_begin has marked
+  UsedFile* used_file = nullptr;  // counts the uses of the file; set by file_use_begin
   bool may_have_lock = false;     // the open file may have a flock; set by open_file_lock_set
   std::atomic<CachedFile*> cached{nullptr};  // set once, by the page cache
   std::atomic<bool> writes_pages{
-      false};  // a shared map may write through this channel (page cache)
+      false};  // a shared map may write with this channel; set by the page cache
 
   // ENOMEM. create, clone and destroy may sleep.
   static Result<Ref<Chan>> create(Device* device, Qid qid);
-  // Another channel to the same file of the same device, not open and without a name. This channel
-  // is not open, or is a directory.
+  // Makes another channel to the same file of the same device. The new channel is not open and has
+  // no path. May be called only for a channel that is not open, and for a directory.
   Result<Ref<Chan>> clone();
   static void destroy(Chan* chan);
 
@@ -117,15 +121,19 @@ struct AttributeChange {
 
 // Checks that `who` may make the change to a file whose attributes are `now`. Root may make every
 // change. The owner may set mode and times, and may change the group to one of the owner's groups.
-// A user with write permission may set the times to the present. Adjusts `change` to the resulting
-// attributes: setting an owner clears the set-user-id and set-group-id bits; a mode set by a user
-// who is not in the file's group loses set-group-id. EPERM, EACCES.
+// A user with write permission may set the times to the present. EPERM, EACCES.
+//
+// Also adjusts change.mode for users other than root:
+// - A change of owner or group that sets no mode clears the set-user-id and set-group-id bits,
+//   except on directories.
+// - A mode set by a user who is not in the file's group loses set-group-id.
 Result<void> check_attributes(const abi_stat& now, AttributeChange& change, const Credentials& who);
-// True if `who` has all of the rights `want` (4 read, 2 write, 1 execute or search) to a file with
-// these permissions.
+// True if `who` has all rights in `want` (4 read, 2 write, 1 execute or search) to a file with this
+// mode, owner and group.
 bool permitted(uint32_t mode, uint32_t uid, uint32_t gid, const Credentials& who, uint32_t want);
-// The rights that an open with ABI_O_* `flags` needs. kOpenToExecute is kernel-internal: the kernel
-// reads the file to run it, and the opener needs only the right to execute.
+// wanted_by_open() returns the rights that an open with ABI_O_* `flags` needs, as `want` for
+// permitted(). Only the kernel itself uses the flag kOpenToExecute, to open a file that it will
+// run. The opener then needs only the right to execute.
 inline constexpr uint32_t kOpenToExecute = 1u << 31;
 uint32_t wanted_by_open(uint32_t flags);
 
@@ -136,81 +144,88 @@ struct DirectoryEntry {
   std::string_view name;
 };
 
-// A page of a file for an address space. Page::mappings counts one mapping for the caller, who puts
-// the page into page tables or gives the mapping back (page_unmapped).
+// A page of a file for an address space. Page::mappings already counts one mapping for the caller.
+// The caller either puts the page into page tables or calls page_unmapped().
 struct FilePage {
   PhysAddr physical;
-  // Counts the changes of the file that may have replaced or removed a page. The counter lives as
-  // long as the channel.
+  // Counts changes of the file, each of which may have replaced or removed pages. The counter lives
+  // as long as the channel that was given to Device::page.
   const std::atomic<uint64_t>* changes;
   uint64_t change;  // value of `changes` when the page was looked up
 };
 
-// Tells sync_pages() how to handle the errors of its own write-back and of earlier ones: kTell
-// returns an error, once; kKeep keeps errors for the next call with kTell.
+// Tells sync_pages() how to treat errors. EINTR and ETIMEDOUT are returned at once. Any other error
+// of a write-back is stored with the file. kTell returns the stored error, of this write-back or of
+// an earlier one, and clears the error. kKeep leaves the error for the next call with kTell.
 enum class SyncErrors : uint8_t { kTell, kKeep };
 
-// A device of the kernel, reached as #NAME. All calls may sleep, with no lock held. A comment says
-// "open file" if `chan` must be open, "open or not" if it may be; otherwise `chan` is not open. A
-// device does not override the calls that it does not support; the default's error is given below.
+// A device of the kernel, reached as #NAME. All functions may sleep, and are called with no lock
+// held. A comment says "open file" if `chan` must be open, "open or not" if it may be; otherwise
+// `chan` is not open. A device overrides only the functions that it supports. For the others the
+// comments give the error of the default.
 class Device {
  public:
   constexpr Device(const char* name) : name_(name) {}
   const char* name() const { return name_; }
 
-  // A channel to the root of the device. `spec` is the text after the dot in #name.spec, usually
-  // empty.
+  // Returns a channel to the root of the device. `spec` is the text after the dot in #name.spec,
+  // usually empty.
   virtual Result<Ref<Chan>> attach(std::string_view spec);
-  // A new channel to the entry `name` of the directory `chan` (which may be open). "." and ".."
-  // never get here: the path walk resolves them by name. Search permission has been checked.
-  // ENOENT, ENOTDIR.
+  // Returns a new channel to the entry `name` of the directory `chan`, which may be open. `name` is
+  // never "." or "..": the path walk resolves these by name. The caller has checked search
+  // permission. ENOENT, ENOTDIR.
   virtual Result<Ref<Chan>> walk(Chan& chan, std::string_view name, const Credentials& who) = 0;
-  // Open or not. Implementations start from fill_stat.
+  // Open or not. Implementations first call fill_stat().
   virtual Result<void> stat(Chan& chan, abi_stat& stat) = 0;
-  // Checks permission and makes `chan`, which nobody else holds, an open file (is_open,
-  // open_flags); may return another channel instead, as clone files do. A failed open leaves the
-  // channel unchanged. EACCES, EISDIR.
+  // Checks permission and makes `chan` an open file (sets is_open and open_flags). Nobody else
+  // holds `chan`. May return another channel instead: opening #probe/clone, for example, makes a
+  // session and returns the session's open ctl file. A failed open leaves `chan` unchanged. EACCES,
+  // EISDIR.
   virtual Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) = 0;
-  // Makes and opens a file or directory (mode & ABI_S_IFMT) `name` in the directory `directory`; a
-  // FIFO is made but not opened. The caller has checked the permission to write to the directory,
-  // as for remove and rename. A device that is able to checks the permission again, in one step
-  // with the change. EEXIST if the name exists. EPERM by default.
+  // Makes a file or directory, as mode & ABI_S_IFMT says, with the name `name` in `directory`, and
+  // opens it. A FIFO is made but not opened. Before create, remove and rename the caller has
+  // checked the permission to write to the directory. Some devices check this permission again,
+  // atomically with the change. EEXIST if the name exists. EPERM by default.
   virtual Result<Ref<Chan>> create(Chan& directory, std::string_view name, uint32_t flags,
                                    uint32_t mode, const Credentials& who);
   // Open file. Reads from `offset` and returns the number of bytes; 0 at the end. `buffer` is
   // kernel memory. EISDIR for directories.
   virtual Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) = 0;
-  // If chan.open_flags has ABI_O_APPEND and the file has an end, writes at the end and ignores
-  // `offset`. A device with one_offset then sets chan.offset to the end of the written bytes.
+  // Open file. Writes at `offset`. Exception: if chan.open_flags has ABI_O_APPEND and the file has
+  // an end, writes at the end and ignores `offset`. In this case a device with one_offset sets
+  // chan.offset to the end of the written bytes.
   virtual Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) = 0;
-  // For an open file `chan` to which commands are written: the size in bytes of the largest write,
-  // at most kLargestCommand. write() gets each such write whole, in one call. By default 0: a
-  // program's write may reach write() in several calls.
+  // The size in bytes of the longest command that may be written to the open file `chan`, at most
+  // kLargestCommand. A longer write fails with EINVAL; any other write reaches write() whole, in
+  // one call. By default 0: the file takes no commands, and a program's write may reach write() in
+  // several calls.
   static constexpr size_t kLargestCommand = size_t{64} << 10;
   virtual size_t longest_command(const Chan& chan) const;
   // Open directory: stores the first entry at or after `position` in `entry` and `name`
-  // (NUL-terminated, 256 bytes) and advances `position` to the next. Position 0 is the beginning;
-  // the device chooses the other positions, below 2^48. An entry that stays is seen exactly once
-  // even if other entries come and go. ENOENT after the last. The caller adds "." and "..".
+  // (NUL-terminated, 256 bytes) and advances `position` to the next entry. Position 0 is the
+  // beginning; the device chooses the other positions, below 2^48. An entry that stays is seen
+  // exactly once even if other entries come and go. ENOENT after the last entry. The caller adds
+  // "." and "..".
   virtual Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name);
-  // The last reference of a channel, open or not, is gone: releases `state`. Must not fail.
+  // Called when the last reference to a channel, open or not, is gone: releases chan.state. Cannot
+  // fail.
   virtual void close(Chan& chan);
   // Called when Chan::clone makes `copy` from `chan`: sets copy.state. By default copies the
   // pointer.
   virtual Result<void> clone_state(Chan& chan, Chan& copy);
-  // Removes `chan`, which the walk has found at `from`; rename() moves it to `to`. ENOENT if `chan`
-  // is not at `from` any more, EPERM by default.
+  // remove() removes the file `chan`, which the walk has found at `from`. rename() moves this file
+  // to `to`. ENOENT if the file is not at `from` any more. EPERM by default.
   virtual Result<void> remove(Chan& chan, const DirectoryEntry& from, const Credentials& who);
   virtual Result<void> rename(Chan& chan, const DirectoryEntry& from, const DirectoryEntry& to,
                               const Credentials& who);
-  // Makes a symbolic link `name` in `directory`; `target` is shorter than kMaxPath. EEXIST, EPERM
+  // Makes a symbolic link `name` in `directory`; `target` is shorter than kMaxPath. EEXIST. EPERM
   // by default.
   virtual Result<void> symlink(Chan& directory, std::string_view name, std::string_view target,
                                const Credentials& who);
   // Copies the target of the symbolic link `chan` to `target` (kMaxPath bytes) without a NUL.
-  // Returns its length, below kMaxPath. EINVAL by default.
+  // Returns the target's length, which is below kMaxPath. EINVAL by default.
   virtual Result<size_t> readlink(Chan& chan, char* target);
-  // Makes another name for the file `chan`, which is no directory. EEXIST, EPERM by default.
+  // Makes another name for the file `chan`, which is no directory. EEXIST. EPERM by default.
   virtual Result<void> link(Chan& chan, const DirectoryEntry& to, const Credentials& who);
   virtual Result<void> truncate(Chan& chan, uint64_t size,
                                 const Credentials& who);  // EINVAL by default
@@ -220,29 +235,32 @@ class Device {
   // Open file: makes written data as durable as the device can. `data_only`: the file's times need
   // not become durable. Does nothing by default: data is durable when write returns.
   virtual Result<void> sync(Chan& chan, bool data_only);
-  // Open file: prepares it for mapping; `writes`: for writable shared maps. ENODEV by default: no
-  // file of the device can be mapped; ENOMEM, and the device's own errors.
+  // Open file: prepares the file for mapping. `writes` is true for a shared map that may write to
+  // the file. ENODEV by default, because the device's files cannot be mapped. ENOMEM, and the
+  // device's own errors.
   virtual Result<void> map(Chan& chan, bool writes);
-  // Page `index` of a file prepared for mapping; makes the page if `chan` is mapped for writing.
-  // ENXIO if the file ends before the page; ENOMEM, ENOSPC, EIO, EINTR.
+  // Returns page `index` of a file that was prepared for mapping. If the file has a hole there, the
+  // device makes the page. ENXIO if the file ends before the page; ENOMEM, ENOSPC, EIO, EINTR.
   virtual Result<FilePage> page(Chan& chan, uint64_t index);
-  // Writes back to the device what programs have changed through shared maps in the `size` bytes
-  // from `offset` on. Has the effect of write(). Does nothing by default.
+  // Writes to the device what programs have changed through shared maps, in the range of `size`
+  // bytes from `offset` on. On the device this has the effect of write(). Does nothing by default.
   virtual Result<void> sync_pages(Chan& chan, uint64_t offset, uint64_t size, SyncErrors errors);
   // Used and free space of the device. By default reports 0 blocks.
   virtual Result<void> statfs(Chan& chan, abi_statfs& result);
   virtual Result<void> ioctl(
       Chan& chan, uint32_t request,
       void* argument);  // ENOTTY by default; `argument` is kernel memory of the request's type
-  // Returns the directory in which `chan` is now, and its name in this directory in `name` (256
+  // Returns the directory that `chan` is in now, and stores the name of `chan` there in `name` (256
   // bytes). Returns an empty reference for the device's root. ENOENT if `chan` has been removed or
-  // the device cannot tell. ENOTSUP by default, for devices whose names never change.
+  // the device cannot find the directory. ENOTSUP by default, for devices whose names never change.
   virtual Result<Ref<Chan>> parent(Chan& chan, char* name);
-  // The subset of ABI_POLLIN | ABI_POLLOUT that would not block, with ABI_POLLERR and ABI_POLLHUP;
-  // by default ABI_POLLIN | ABI_POLLOUT. `waiter` may be nullptr and does not outlive the channel.
-  // A device whose answer can change first calls waiter->wait_on() for each queue that it wakes
-  // after a change, and then determines the answer; or it calls look_again() if it is not told of
-  // changes.
+  // Returns ABI_POLLIN if a read would not block and ABI_POLLOUT if a write would not block, with
+  // ABI_POLLERR and ABI_POLLHUP where these hold. By default ABI_POLLIN | ABI_POLLOUT. `waiter` may
+  // be nullptr and does not outlive the channel.
+  //
+  // If the answer can change, a device first calls waiter->wait_on() for each queue that the device
+  // wakes after a change, and then determines the answer. A device that does not learn of changes
+  // calls waiter->look_again() instead.
   virtual uint16_t poll(Chan& chan, PollWaiter* waiter);
   // True if reads have an offset; false for streams (lseek gives ESPIPE).
   virtual bool seekable() const { return true; }
@@ -250,15 +268,16 @@ class Device {
   // True if the kernel honours the set-user-id and set-group-id bits of the device's files.
   virtual bool grants_rights() const { return true; }
 
-  // True if calls that use chan.offset exclude each other, which requires that these calls do not
-  // wait for other processes.
+  // True if calls that use chan.offset exclude each other (OffsetHold). A device may return true
+  // only if none of these calls waits for another process.
   virtual bool one_offset() const { return false; }
 
-  // The device's number, constant during its life; abi_stat.dev.
+  // The device's number, as in abi_stat.dev. It never changes.
   uint32_t id() const { return id_; }
 
  protected:
-  // Zeroes `stat` and sets dev, ino, mode, size, one link, and the block size; owned by root.
+  // Zeroes `stat`, so that root is the owner; then sets dev, ino, mode, size, one link, and the
+  // block size.
   void fill_stat(abi_stat& stat, uint64_t path, uint32_t mode, uint64_t size = 0) const;
 
  private:
@@ -281,18 +300,20 @@ struct TableEntry {
 };
 
 // A device whose tree is a fixed table. Its directories may also contain nodes: files and
-// directories that come and go. This class implements attach, walk, stat, open with permissions,
-// and entry; directories cannot be read or written. The device implements read_file and write_file
-// for open files and switches on chan.qid.path, which is the index in the table:
+// directories that come and go. This class implements attach, walk, stat, entry, and open with the
+// check of permissions. Directories cannot be read or written. The device implements read_file and
+// write_file for open files, and distinguishes the files by chan.qid.path, which is the index in
+// the table:
 //
 //   constexpr TableEntry kTable[] = {{"", ABI_S_IFDIR | 0555, 0},
 //                                    {"free", ABI_S_IFREG | 0444, 0},
 //                                    {"trace", ABI_S_IFDIR | 0500, 0}};
 //
 // A device with nodes overrides the dynamic_* functions. The nodes' qid paths are kDynamic and
-// above; the device defines the meaning of these numbers. A node's channel may have a reference in
-// chan.state from the walk on; the device then overrides clone_state and close, where chan.is_open
-// distinguishes the states of nodes and open files.
+// above; the device defines the meaning of these numbers. dynamic_walk may store a reference in
+// the chan.state of a node's channel. The device then overrides clone_state and close. These two
+// functions find by chan.is_open whether chan.state belongs to an open file, or to a node that is
+// not open.
 class TableDevice : public Device {
  public:
   constexpr TableDevice(const char* name, std::span<const TableEntry> table)
@@ -312,12 +333,13 @@ class TableDevice : public Device {
   static constexpr uint64_t kDynamic = uint64_t{1} << 32;
   static bool is_dynamic(const Chan& chan) { return chan.qid.path >= kDynamic; }
 
-  // `chan` (not a directory) is being opened and permission is granted: makes chan.state, which
-  // close releases. Does nothing by default.
+  // Called when `chan`, which is no directory, is being opened and permission has been granted.
+  // Makes chan.state, which close releases. Does nothing by default.
   virtual Result<void> open_file(Chan& chan, uint32_t flags);
-  // These four functions implement Device's functions of the same names without _file; `chan` is an
-  // open file. Several processes may have the file open and call the functions at once: shared data
-  // in chan.state is made by open_file, or guarded by a lock.
+  // Each of these four functions implements Device's function of the same name without _file.
+  // `chan` is an open file. Several processes may have the file open and call the functions at
+  // once. So data in chan.state that several calls use is made by open_file and then only read, or
+  // is guarded by a lock.
   virtual Result<size_t> read_file(Chan& chan, char* buffer, size_t size,
                                    uint64_t offset);  // EACCES by default
   virtual Result<size_t> write_file(Chan& chan, const char* buffer, size_t size,
@@ -326,21 +348,22 @@ class TableDevice : public Device {
                                   void* argument);  // ENOTTY by default
   virtual uint16_t poll_file(Chan& chan,
                              PollWaiter* waiter);  // ABI_POLLIN | ABI_POLLOUT by default
-  // Looks up `name`, which is not in the table, in `directory`: sets chan.qid and optionally
-  // chan.state. ENOENT by default.
+  // Looks up a node: called if the table does not have `name` in `directory`. Sets chan.qid and
+  // optionally chan.state. ENOENT by default.
   virtual Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan);
-  // stat of a node with a dynamic qid; implementations start from fill_stat. ENOENT by default.
+  // Implements stat for a node; implementations first call fill_stat(). ENOENT by default.
   virtual Result<void> dynamic_stat(Chan& chan, abi_stat& stat);
-  // The dynamic entry number `index` of `directory`, after those of the table; `name` has 256
-  // bytes. ENOENT after the last, and by default.
+  // Stores node number `index`, from 0 on, of `directory` in `entry` and `name` (256 bytes). A
+  // listing has the table's entries first, then the nodes. ENOENT after the last node, and by
+  // default.
   virtual Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry, char* name);
 
  private:
   const std::span<const TableEntry> table_;
 };
 
-// A growing text: the content of a file that is generated at open. print never fails; if memory
-// runs out the text ends there, and failed() is true.
+// A growing text: the content of a file that is generated at open. print and append return no
+// error: if memory runs out, the text ends there, and failed() is true.
 class Text {
  public:
   static Result<Text*> create();  // ENOMEM

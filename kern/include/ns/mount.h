@@ -12,11 +12,11 @@
 struct Mount {
   ListNode link;
   Ref<Chan> chan;  // not open
-  bool create;     // new files of the union are made in this member
+  bool create;     // new files of the union are made in the first member with `create`
 };
 
-// A mount point: the covered file. Two channels with equal device and qid path are the same mount
-// point.
+// A mount point: a file on which channels are mounted. Channels with equal device and qid path
+// refer to the same mount point.
 struct MountHead {
   ListNode link;
   Ref<Chan> target;  // not open; prevents the reuse of the qid for another file
@@ -38,28 +38,28 @@ class Namespace : public RefCounted<Namespace> {
   Namespace& operator=(const Namespace&) = delete;
 
   Chan& root() { return *root_; }
-  // Member `index` of the union mounted on the file (device, path), or nothing after the last.
-  // `create` (may be nullptr) becomes true if new files are made in that member.
+  // Returns member `index` of the union mounted on the file (device, path), or an empty reference
+  // after the last member. If `create` is not nullptr, sets *create to the member's Mount::create.
   Ref<Chan> member(const Device* device, uint64_t path, size_t index, bool* create = nullptr);
-  // A mount point where `chan` is bound; nothing if there is none.
+  // Returns a mount point on which `chan` is mounted; an empty reference if there is none.
   Ref<Chan> bound_at(const Chan& chan);
   size_t member_count(const Device* device, uint64_t path);
-  // Mounts `source` on `target`, both not open. `flags`: ABI_BIND_*. ENOMEM. May sleep.
+  // Mounts `source` on `target`. Neither channel is open. `flags`: ABI_BIND_*. ENOMEM. May sleep.
   Result<void> bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t flags);
-  // Undoes all mounts at the file. EINVAL if nothing is mounted there.
+  // Undoes all mounts on the file of `target`. EINVAL if nothing is mounted there.
   Result<void> unmount(Chan& target);
 
  private:
   MountHead* find(const Device* device, uint64_t path) REQUIRES(lock_);
 
   const Ref<Chan> root_;
-  // Number of mount points. member() first reads the number without the lock, and returns if it is
-  // 0.
+  // Number of mount points. member() first reads this number without the lock, and returns if the
+  // number is 0.
   std::atomic<size_t> head_count_{0};
   Spinlock lock_{LockRank::kNamespace};
   // Under `lock_`.
   List<MountHead, &MountHead::link> heads_ GUARDED_BY(lock_);
 };
 
-// Makes the caches of namespaces and mounts. Once, at boot.
+// Makes the caches of namespaces and mounts. Called once, at boot.
 void mount_init();

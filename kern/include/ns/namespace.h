@@ -11,10 +11,11 @@
 #include "ns/device.h"
 #include "ns/mount.h"
 
-// A namespace that contains only `#root`. ENOMEM. All functions here may sleep.
+// Makes a namespace that contains only `#root`. ENOMEM. All functions of this file may sleep.
 Result<Ref<Namespace>> namespace_create();
 
-// The symbolic links that a walk follows: all, all but one at the end of the path, or none.
+// The symbolic links that a path walk follows. kFollow: all links. kNotLast: all links except one
+// at the end of the path. kNone: no links.
 enum class Links : uint8_t { kFollow, kNotLast, kNone };
 
 // The context in which a path is resolved.
@@ -33,20 +34,21 @@ inline constexpr size_t kMaxName = 255;
 // a symbolic link at the end of the path only if a slash comes after it.
 Result<Ref<Chan>> path_walk(const PathContext& context, std::string_view path,
                             Links links = Links::kFollow);
-// Opens, and with ABI_O_CREAT creates. EEXIST with ABI_O_EXCL; ELOOP with ABI_O_NOFOLLOW for a
-// symbolic link; ABI_O_TRUNC truncates.
+// Opens a file. ABI_O_CREAT: makes the file if it does not exist. ABI_O_TRUNC: truncates it. EEXIST
+// with ABI_O_EXCL if the file exists; ELOOP with ABI_O_NOFOLLOW if the file is a symbolic link.
 Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, uint32_t flags,
                             uint32_t mode);
-// Makes a directory, FIFO or file, as given by `mode`, with its permissions. EEXIST.
+// Makes a directory, FIFO or file. `mode` gives the type and the permissions. EEXIST.
 Result<void> path_make(const PathContext& context, std::string_view path, uint32_t mode);
 // Makes a symbolic link to `target`, which need not exist. EEXIST.
 Result<void> path_symlink(const PathContext& context, std::string_view target,
                           std::string_view path);
-// Makes another name for the file `from`. EPERM for a directory; EXDEV; EEXIST.
+// Makes `to` another name for the file `from`. EPERM for a directory; EXDEV if the names are on
+// different devices; EEXIST.
 Result<void> path_link(const PathContext& from_context, std::string_view from,
                        const PathContext& context, std::string_view to, Links links);
-// Removes `path`: with `directory` as rmdir does (ENOTDIR, ENOTEMPTY), otherwise as unlink does
-// (EISDIR).
+// Removes `path`. If `directory` is true, works as rmdir does (ENOTDIR, ENOTEMPTY), otherwise as
+// unlink does (EISDIR).
 Result<void> path_remove(const PathContext& context, std::string_view path, bool directory);
 Result<void> path_rename(const PathContext& from_context, std::string_view from,
                          const PathContext& context, std::string_view to);
@@ -55,21 +57,24 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
                        uint32_t flags);
 Result<void> path_unmount(const PathContext& context, std::string_view target);
 
-// Replaces an old name of `chan` by a name that leads to it now. `name` has `length` bytes, at most
-// kMaxPath, and no NUL; the name led to `chan` when directory_renames() was `named_at`. The name
-// stays if it still leads to `chan`, or if the device's names never change; otherwise the new name
-// begins at the device's root. ENOENT if `chan` has been removed or has no known name;
-// ENAMETOOLONG; EINTR if the process is ending. On an error `name` is unchanged.
+// Updates `name`, a name of `chan`, if it does not lead to `chan` any more. `name` has `length`
+// bytes, at most kMaxPath, and no NUL. It led to `chan` when directory_renames() was `named_at`.
+//
+// The name stays as it is if it still leads to `chan`, or if the device's names never change.
+// Otherwise the new name is the path of the device's root and, after it, the names from this root
+// down to `chan`. ENOENT if `chan` has been removed or has no known name; ENAMETOOLONG; EINTR if
+// the process is ending. On an error `name` is unchanged.
 Result<void> present_name(Namespace& ns, Chan& chan, uint64_t named_at, char* name, size_t& length);
-// As present_name() for the channel's own name (Chan::path): stores the present name with a NUL in
-// `name` and returns its length without the NUL. ENOENT also if the channel has no name.
+// Does what present_name() does, for the channel's own name (Chan::path). Stores the present name
+// with a NUL in `name` and returns its length without the NUL. ENOENT also if the channel has no
+// name.
 Result<size_t> chan_present_name(Namespace& ns, Chan& chan, char (&name)[kMaxPath]);
 // The number of directory renames since boot.
 uint64_t directory_renames();
 
-// Marks the file of `chan` as written or executed (`use`) until `chan` ends: a file cannot be
-// written while it is executed, nor executed while it is written. ETXTBSY, ENOMEM. Nobody else
-// holds `chan`. May sleep.
+// Marks the file of `chan` as written or executed (`use`) until `chan` is freed. A file cannot be
+// written while it is executed, or executed while it is written: ETXTBSY. Does nothing if the
+// device does not have one_offset. ENOMEM. Nobody else holds `chan`. May sleep.
 Result<void> file_use_begin(Chan& chan, FileUse use);
 // The memory that file_use_begin may need, for callers that allocate it in advance.
 class FileUseReserve {
@@ -78,15 +83,15 @@ class FileUseReserve {
   FileUseReserve(const FileUseReserve&) = delete;
   FileUseReserve& operator=(const FileUseReserve&) = delete;
   ~FileUseReserve();
-  // ENOMEM. May sleep.
+  // Allocates the memory. ENOMEM. May sleep.
   Result<void> fill();
 
  private:
   friend Result<void> file_use_begin(Chan& chan, FileUse use, FileUseReserve& reserve);
   UsedFile* file_ = nullptr;
 };
-// Does what file_use_begin(chan, use) does, with memory from a filled reserve: fails only with
-// ETXTBSY.
+// Does what file_use_begin(chan, use) does, but uses the memory of a filled reserve. Fails only
+// with ETXTBSY.
 Result<void> file_use_begin(Chan& chan, FileUse use, FileUseReserve& reserve);
 
 // Reads the next entries (abi_dirent) of an open directory; the members of a union are merged.
@@ -94,17 +99,17 @@ Result<void> file_use_begin(Chan& chan, FileUse use, FileUseReserve& reserve);
 // was read.
 Result<size_t> directory_read(Chan& directory, char* buffer, size_t size);
 
-// Holds the offset of an open file for one call, if its device has one_offset. Other users of the
-// open file wait, so that two writes do not use the same offset. The flag O_APPEND does not change
-// during the hold.
+// Holds the offset of an open file for one call, so that two writes do not use the same offset.
+// Other calls that take the hold wait. The flag O_APPEND does not change during the hold. On a
+// device without one_offset the hold has no effect.
 class OffsetHold {
  public:
   OffsetHold() = default;
   OffsetHold(const OffsetHold&) = delete;
   OffsetHold& operator=(const OffsetHold&) = delete;
   ~OffsetHold();
-  // Takes the hold, once. May sleep; EINTR if the process is ending. The caller's reference to the
-  // channel outlives the hold.
+  // Takes the hold. Called at most once. May sleep; EINTR if the process is ending. The caller
+  // keeps a reference to the channel until the hold ends.
   Result<void> take(Chan& chan);
 
  private:
@@ -128,13 +133,14 @@ Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec);
 Result<bool> fd_close_on_exec(FdTable& table, int fd);
 Result<void> fd_set_close_on_exec(FdTable& table, int fd, bool on);
 void fd_close_for_exec(FdTable& table);
-// The process is about to request a record lock. The table owns the process's record locks; from
-// now on, closing a descriptor removes the process's locks on the descriptor's file.
+// Called when the process is about to request a record lock. The table owns the process's
+// record locks: from now on, closing a descriptor removes these locks on the descriptor's file.
 void fd_may_have_locks(FdTable& table);
-// From now on new descriptors are below `limit`. Open descriptors above the limit stay open.
+// From now on new descriptors are below `limit`. Open descriptors at or above the limit stay open.
 void fd_set_limit(FdTable& table, int limit);
 
-// Memory of `size` bytes for shared maps: an open file of #tmp, without a name. ENOMEM, ENOSPC.
+// Makes memory of `size` bytes for shared maps, and returns it as an open file of #tmp without a
+// name. ENOMEM, ENOSPC.
 Result<Ref<Chan>> shared_memory_create(uint64_t size);
 
 // Two ends of a pipe (#pipe), for the pipe system call.
@@ -142,10 +148,10 @@ struct PipeEnds {
   Ref<Chan> reader, writer;
 };
 Result<PipeEnds> pipe_create();
-// Opens the FIFO `file`, which is not open, and waits until it is open for the other direction,
-// too. With ABI_O_NONBLOCK does not wait: ENXIO for a writer without readers. EINTR, EACCES,
-// ENOMEM.
+// Opens the FIFO `file`, which is not open, and waits until the FIFO is open for the other
+// direction, too. With ABI_O_NONBLOCK it does not wait, and fails with ENXIO if it opens for
+// writing and there is no reader. EINTR, EACCES, ENOMEM.
 Result<Ref<Chan>> fifo_open(Ref<Chan> file, uint32_t flags, const Credentials& who);
 
-// Sets up namespaces and channels. Once, at boot, after the scheduler runs.
+// Sets up namespaces and channels. Called once, at boot, when the scheduler runs.
 void ns_init();

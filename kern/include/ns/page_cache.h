@@ -7,8 +7,8 @@
 #include "lib/result.h"
 #include "ns/device.h"
 
-// Implemented by a device with cached files: these functions bypass the cache, and otherwise do
-// what the device's read and write do.
+// Implemented by a device with cached files. These functions do what the device's read and write
+// do, but bypass the cache.
 class PageSource {
  public:
   virtual Result<size_t> read_source(Chan& chan, char* buffer, size_t size, uint64_t offset) = 0;
@@ -19,7 +19,8 @@ class PageSource {
   ~PageSource() = default;
 };
 
-// --- For devices, in their overrides of Device's functions. May sleep, no lock held.
+// --- For devices, in their overrides of Device's functions. These functions may sleep; no lock is
+// held.
 
 // Implements Device::map. ENOMEM, and the errors of stat.
 Result<void> page_cache_map(Chan& chan, PageSource& source, bool writes);
@@ -36,32 +37,34 @@ Result<void> page_cache_truncate(Chan& chan, PageSource& source, uint64_t size,
                                  Result<void> (*cut)(void* argument), void* argument);
 // Implements Device::sync_pages.
 Result<void> page_cache_sync(Chan& chan, uint64_t offset, uint64_t size, SyncErrors errors);
-// Called when a new file gets this qid path: removes the pages of an earlier file with the same
-// path from the cache.
+// Called when a new file gets this qid path. If an earlier file had the same path, removes its
+// pages from the cache.
 void page_cache_forget(const Device& device, uint64_t path);
 
 // --- For the rest of the kernel.
 
-// Called when a channel ends, in the context of Chan::destroy.
+// page_cache_leave() is called when a channel is being freed (Chan::destroy). It calls
+// page_cache_drop() if the channel's file is cached.
 void page_cache_drop(Chan& chan);
 inline void page_cache_leave(Chan& chan) {
   if (chan.cached.load(std::memory_order_relaxed)) page_cache_drop(chan);
 }
-// Lets the page cache's task write back the file through `chan`, repeatedly until the device
-// answers. For a shared writable map that is gone, if the write-back at its end was given up
-// without the device's answer (EINTR, ETIMEDOUT).
+// Makes the page cache's task write back the file through `chan`, again and again until the device
+// answers. Called after a writable shared map has been removed, if the map's own write-back ended
+// without an answer of the device (EINTR, ETIMEDOUT).
 void page_cache_sync_later(Ref<Chan> chan);
-// Writes back all changed pages. May sleep.
+// Writes back all changed pages of all files. May sleep.
 void page_cache_sync_all();
-// When out of memory: frees clean pages that are not mapped. If these are few, writes back changed
-// pages, takes pages of files out of address spaces, and frees again. True if an allocation should
-// be tried again. May sleep; no lock held.
+// Called when out of memory. First frees clean pages that are not mapped. If these are few, writes
+// back changed pages, removes pages of files from address spaces (but not the segments of
+// programs), and frees clean pages again. True if an allocation should be tried again. May sleep;
+// no lock held.
 bool page_cache_relieve();
-// The number of pages in the cache, and of those that are mapped.
+// `pages`: the number of pages in the cache. `mapped`: the number of these pages that are mapped.
 struct PageCacheCounts {
   uint64_t pages, mapped;
 };
 PageCacheCounts page_cache_counts();
 
-// Sets up the page cache. Once, at boot, when tasks can be made.
+// Sets up the page cache. Called once, at boot, when tasks can be made.
 void page_cache_init();

@@ -1,5 +1,5 @@
-// Probes: a consumer is called, on the same CPU, when a function of the kernel or of a program is
-// called or returns.
+// Probes. When a probed function of the kernel or of a program is called or returns, the CPU that
+// runs the function calls the probe's consumer.
 //
 // src/probe/kernel_probes.cc puts probes on kernel functions, src/proc/user_probes.cc on functions
 // of programs; src/probe/probe_recorder.cc is the consumer behind #probe. docs/probes.md explains
@@ -21,42 +21,44 @@ struct ProbeHit {
   uint32_t tag;   // tag that was given with the probe
   bool returned;  // false: the function is being called; true: it is about to return
   bool user;      // the function is a program's
-  // The address of the return address. A call and its return have the same address; nested calls
-  // have lower addresses. A call means that all calls still open at the same or a lower address
-  // have ended without a return (exceptions, longjmp).
+  // The address at which the return address lies on the stack. A call and its return have the same
+  // address; nested calls have lower addresses. When a call is reported, earlier calls at the same
+  // or a lower address that have not returned have ended in another way (exception, longjmp).
   uint64_t stack_pointer;
-  // Kernel: the argument for walk_kernel_stack(). At a call the walk finds the address after the
-  // function's nop, then the callers; at a return it finds only the callers. User: 0;
-  // walk_user_stack_of_call() finds the frames.
+  // For a kernel function: the argument for walk_kernel_stack(). At a call the walk finds the
+  // address after the function's nop, then the callers; at a return it finds only the callers. For
+  // a function of a program: 0; walk_user_stack_of_call() finds the frames.
   uint64_t frame_pointer;
   const ProbeRegisters*
-      registers;   // registers at the call; at a return only those with a result are valid
-  uint64_t flags;  // RFLAGS of the probed code
-  // True if the probed code runs with interrupts on. Otherwise it may be changing per-CPU data,
-  // such as the allocator's magazines: the consumer must not allocate then.
+      registers;   // registers at the call; at a return only the result registers are valid
+  uint64_t flags;  // kernel: RFLAGS of the probed code; program: kRflagsIf
+  // True if the probed code runs with interrupts on. If it runs with interrupts off, it may be
+  // changing per-CPU data, such as the allocator's magazines. The consumer must then not allocate.
   bool interrupts_on() const { return (flags & kRflagsIf) != 0; }
 };
 
 enum class ProcessLeft : uint8_t { kEnded, kOtherProgram };
 
-// The consumer of a probe. hit() is called with interrupts off, never in an NMI, and never for a
-// probe that is hit within hit() on the same CPU: a guard on each CPU suppresses and counts these.
-// hit() neither sleeps nor faults.
+// The consumer of a probe. hit() is called with interrupts off, and never in an NMI. hit() must
+// neither sleep nor fault. If hit() itself runs into a probe, no consumer is called: a guard on
+// each CPU suppresses such hits, and `kept_out` counts them.
 class ProbeConsumer {
  public:
   virtual void hit(const ProbeHit& hit) = 0;
-  // The current thread, the task with this id, will not run its program any more: its calls will
-  // not return. Interrupts on, may sleep. thread_left() and the three functions below are called
-  // only for consumers that have user probes or watch memory.
+  // Called in a thread that stops running its program: calls under way in the thread will not
+  // return. `id` is the task's id. Interrupts on, may sleep. thread_left() and process_left() are
+  // called only for consumers that have user probes or watch memory.
   virtual void thread_left(uint32_t id) { static_cast<void>(id); }
-  // The current process ends or becomes another program: its memory is gone. All threads, or all
-  // but the current one, have ended; thread_left() was called for each, including the current one.
+  // Called in a process that ends or becomes another program: its present memory is about to be
+  // freed. The current thread is the only one left. thread_left() has been called for each thread,
+  // including the current one.
   virtual void process_left(uint32_t pid, ProcessLeft how) {
     static_cast<void>(pid), static_cast<void>(how);
   }
-  // The current process has mapped or unmapped a range of memory by mmap or munmap. `size` is in
-  // bytes: for mmap as requested, although mmap maps whole pages; for munmap, a multiple of the
-  // page size. Interrupts on, may sleep. For consumers that watch memory.
+  // Called when the current process has mapped or unmapped a range of memory by mmap or munmap.
+  // `size` is in bytes. For mmap it is the requested size, although mmap maps whole pages; for
+  // munmap it is a multiple of the page size. Interrupts on, may sleep. Called only for consumers
+  // that watch memory (user_probes_watch_memory).
   virtual void memory_mapped(uint64_t address, uint64_t size) {
     static_cast<void>(address), static_cast<void>(size);
   }
@@ -64,21 +66,21 @@ class ProbeConsumer {
     static_cast<void>(address), static_cast<void>(size);
   }
 
-  // Hits that the guard has suppressed.
+  // Number of hits that the guard has suppressed.
   std::atomic<uint64_t> kept_out{0};
 
   // Only src/proc/user_probes.cc uses this.
   struct UserProbeState {
     ListNode link;
     ProbeConsumer* consumer = nullptr;
-    uint32_t calls = 0;  // calls of thread_left and the three functions below it that are under way
+    uint32_t calls = 0;  // number of calls of this consumer under way, except hit()
     bool watches_memory = false;
     bool leaving = false;
   } user_state;
 };
 
-// --- Kernel functions (src/probe/kernel_probes.cc). Each function has a constant number, from 0 on
-// in the order of addresses.
+// --- Kernel functions (src/probe/kernel_probes.cc). Each function that can be probed has a
+// constant number, from 0 on in the order of addresses.
 
 struct KernelFunction {
   uint64_t address;
@@ -86,7 +88,7 @@ struct KernelFunction {
   uint32_t consumers;  // number of consumers with a probe on the function
 };
 uint32_t kernel_function_count();
-// Returns number `index` of the functions that can be probed.
+// Returns the function with number `index`.
 KernelFunction kernel_function(uint32_t index);
 
 struct KernelProbe {
@@ -94,16 +96,16 @@ struct KernelProbe {
   uint32_t tag;
   bool returns;  // hit() is called for returns, too
 };
-// Sets probes for a consumer that has none. When it returns, every call of the functions on any CPU
-// hits; on failure none does. ENOMEM. May sleep; no lock held.
+// Sets probes for a consumer that has no kernel probes. After success, each call of one of the
+// functions is a hit, on every CPU. On failure no probe is set. ENOMEM. May sleep; no lock held.
 Result<void> kernel_probes_arm(ProbeConsumer& consumer, std::span<const KernelProbe> probes);
-// Removes the consumer's probes. When it returns, no hit() is under way or will come, and functions
-// without a probe have their original text. May sleep.
+// Removes the consumer's kernel probes. On return no hit() is under way or will come, and functions
+// without a probe have their original code. May sleep.
 void kernel_probes_disarm(ProbeConsumer& consumer);
 
-// --- Functions of programs (src/proc/user_probes.cc). A probe is on a program's file: in every
-// process that runs it now or later, under any name of the file. The consumer filters hits by
-// process.
+// --- Functions of programs (src/proc/user_probes.cc). A probe belongs to the file of a program. It
+// is active in all processes that run this file now or later, under any of the file's names. The
+// consumer filters hits by process.
 
 struct UserProbe {
   uint64_t address;  // address of the function, which begins with a five-byte nop
@@ -111,13 +113,15 @@ struct UserProbe {
       returns;  // addresses of the function's `ret` instructions; empty: no hit() for returns
   uint32_t tag;
 };
-// Sets probes, as kernel_probes_arm() does, on functions of `program`, an open ELF file. EINVAL,
-// with the error string set, if one of the addresses has other instructions; ENOMEM. A consumer may
-// have probes on several programs.
+// Sets probes on functions of `program`, an open ELF file. After success, each call of one of the
+// functions is a hit, in every process. EINVAL, with the error string set, if the instruction at an
+// address is not as UserProbe requires; ENOMEM. A consumer may have probes on several programs.
 Result<void> user_probes_arm(ProbeConsumer& consumer, Chan& program,
                              std::span<const UserProbe> probes);
-// Removes all probes of the consumer, on all programs, and its watch of memory. Waits for calls of
-// hit(), …_left() and memory_…() under way: the caller holds no lock that these take.
+// Removes all user probes of the consumer, on all programs, and ends its watch of memory. Waits
+// until no call of hit(), thread_left(), process_left(), memory_mapped() or memory_unmapped() is
+// under way. So the caller must hold no lock that these functions take.
 void user_probes_disarm(ProbeConsumer& consumer);
-// Calls memory_…() of the consumer for mmap and munmap by all processes. Cannot fail.
+// From now on, calls the consumer's memory_mapped() and memory_unmapped() for each mmap and munmap
+// of any process. Cannot fail.
 void user_probes_watch_memory(ProbeConsumer& consumer);

@@ -22,7 +22,8 @@ Result<Ref<Chan>> process_file(int fd);
 
 // --- For #proc, #cons and the tracer.
 
-// Identifies a process uniquely: its PID, and how often PIDs had wrapped when it got the PID.
+// Identifies a process uniquely: its PID, and the number of times that PIDs had wrapped around when
+// the process got the PID.
 struct ProcessId {
   uint32_t pid = 0, generation = 0;
   bool operator==(const ProcessId&) const = default;
@@ -55,13 +56,14 @@ struct ThreadInfo {
 // Among the threads of the process, returns the one with the smallest id above `id`; ESRCH if there
 // is none.
 Result<ThreadInfo> process_next_thread(ProcessId process, uint32_t id);
-// The smallest PID greater than `pid`; 0 if there is none. Zombies included.
+// Returns the smallest PID greater than `pid`; 0 if there is none. Includes zombies.
 uint32_t process_next(uint32_t pid);
-// Copies the arguments from the process's memory, separated by NULs. ESRCH. May sleep.
+// Copies the process's arguments, separated by NULs, from the process's memory. ESRCH. May sleep.
 Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size);
 
-// Sends a signal to a process (pid > 0) or to a group (pid < 0). ESRCH, EPERM unless `who` is root
-// or the owner. Any context when who.uid is 0.
+// Sends a signal to the process `pid` (> 0) or to the group -`pid` (`pid` < 0). ESRCH; EINVAL for
+// an invalid signal; EPERM unless `who` is root or the owner. May be called in any context if
+// who.uid is 0.
 Result<void> process_signal(int32_t pid, int signal, const Credentials& who);
 // Sends a signal to this process, but not to another process that has the same PID by now. Returns
 // the same errors, and may be called in the same contexts, as process_signal(pid).

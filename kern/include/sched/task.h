@@ -23,8 +23,8 @@ enum class TaskState : uint8_t { kRunnable, kRunning, kSleeping, kDead };
 
 // Fault injection for a task: the allocations that shall fail (`failnext` of #debug).
 struct FaultInjection {
-  uint64_t skip = 0;    // the number of allocations that still succeed
-  uint64_t fail = 0;    // the number of allocations that then fail
+  uint64_t skip = 0;    // number of allocations that still succeed
+  uint64_t fail = 0;    // number of allocations that fail after these
   uint64_t failed = 0;  // number of failures since the command was given
   // For a sweep (drivers/dev/debug_failnext.cc): the number of the task's process in the sweep,
   // from 1 on; 0: the task is not part of a sweep.
@@ -49,11 +49,11 @@ struct Task : TaskHead {
 
   std::atomic<bool> interruptible;  // the current sleep ends when `interrupted` is set
   std::atomic<bool> interrupted;    // a signal is pending: interruptible sleeps end at once
-  const Mutex* waits_for;  // a mutex that another task holds. Only the waiting task sets this field
-  uint64_t held_mutexes;   // bit for each lock rank of the mutexes held (CONFIG_LOCK_RANK_CHECK)
+  const Mutex* waits_for;  // the mutex that the task waits for; only the task itself sets this
+  uint64_t held_mutexes;   // a bit for the rank of each held mutex (CONFIG_LOCK_RANK_CHECK)
   uint64_t user_ticks, system_ticks;
   uint64_t voluntary_switches, involuntary_switches;
-  int32_t extra_slice;  // ticks by which a slice is longer (> 0) or shorter than usual
+  int32_t extra_slice;  // ticks by which a slice is longer (> 0) or shorter (< 0) than usual
 
   Context context;                // the registers, while the task does not run
   uint64_t stack_base;            // lowest address of the kernel stack, above its guard page
@@ -78,18 +78,18 @@ inline Task* current_task() {
   return static_cast<Task*>(current_task_head());
 }
 
-// Makes the caller the boot CPU's idle task, which has the lowest priority and must not sleep.
-// Called when memory is set up, with interrupts on or off. Later each CPU calls sched_start_cpu,
-// which never returns.
+// Makes the caller the idle task of the boot CPU. An idle task has the lowest priority and must not
+// sleep. sched_init() is called when memory is set up; interrupts may be on or off. Later each CPU
+// calls sched_start_cpu(), which never returns.
 void sched_init();
 [[noreturn]] void sched_start_cpu();
-// Registers the function activate(process), which loads the process's address space on this CPU
-// when a task of the process gets the CPU. For a kernel task `process` is nullptr: activate() loads
-// the kernel's own tables. It is called with interrupts off and a run queue locked, so it takes no
-// lock.
+// Registers the function activate(process). The scheduler calls activate() when a task of `process`
+// gets a CPU; activate() then loads the process's address space on this CPU. For a kernel task
+// `process` is nullptr, and activate() loads the kernel's own tables. activate() is called with
+// interrupts off and a run queue locked, so it takes no lock.
 void sched_register_activate(void (*activate)(Process* process));
 
-// A kernel stack: memory of the page arena, mapped above a guard page. ENOMEM. May sleep.
+// Allocates a kernel stack: memory of the page arena, mapped above a guard page. ENOMEM. May sleep.
 struct KernelStack {
   uint64_t base;  // lowest address, above the guard page
   void* memory;   // the stack's address in the direct map
@@ -97,9 +97,10 @@ struct KernelStack {
 Result<KernelStack> kernel_stack_alloc();
 void kernel_stack_free(const KernelStack& stack);
 
-// Makes a task that is not yet runnable; `process` may be set before task_start. ENOMEM. May sleep.
+// Makes a task that is not yet runnable. The caller may set Task::process before task_start().
+// ENOMEM. May sleep.
 Result<Task*> task_create(const char* name, void (*entry)(void*), void* argument);
-// Makes the task runnable: on CPU `cpu`, where it stays, or (kAnyCpu) on any CPU.
+// Makes the task runnable. The task stays on CPU `cpu`; with kAnyCpu it may run on any CPU.
 inline constexpr CpuId kAnyCpu{UINT32_MAX};
 void task_start(Task* task, CpuId cpu = kAnyCpu);
 // Frees a task that was created and never started.
@@ -110,10 +111,11 @@ void task_discard(Task* task);
 // Registers the function that task_exit calls in each ending task; it may sleep. Called once, at
 // boot.
 void task_register_exit(void (*leave)(Task&));
-// Prepares the child's task of a fork before it runs; the caller is `parent`.
+// Called in the task `parent` for its new task `child`, before `child` runs: by fork, and when a
+// process makes a thread.
 void task_forked(Task& parent, Task& child);
-// Registers the function that task_forked calls; it cannot fail and must not sleep. Called once, at
-// boot.
+// Registers the function that task_forked calls; this function cannot fail and must not sleep.
+// Called once, at boot.
 void task_register_fork(void (*inherit)(Task& parent, Task& child));
 // Makes task_drain_dead wait for the current task from now on. Called before others can see that
 // the task is about to end.
@@ -123,16 +125,19 @@ void task_will_exit();
 void task_leave_process();
 // Yields the CPU to other tasks.
 void task_yield();
-// Called from the tick and at the end of interrupts when need_resched is set and preemption is
-// allowed.
+// Switches to another runnable task, if there is one. Called at the end of an interrupt if
+// need_resched is set and preemption is allowed, before the return to a program, and to yield the
+// CPU.
 void schedule();
 // Sets `interrupted` and wakes the task if it sleeps interruptibly. Any context.
 void task_interrupt(Task* task);
-// All tasks, under the scheduler's list lock: visit must not sleep.
+// Calls visit() for all tasks. The list of tasks is locked by a spinlock, so visit() must not
+// sleep.
 void task_for_each(void (*visit)(Task& task, void* argument), void* argument);
 // Stores the return addresses on the task's kernel stack, innermost first, and returns their
-// number. The task does not run. The caller holds the list lock, or all CPUs are stopped, so that
-// the task is not freed.
+// number. The task must not be running. The caller must keep the task from being freed: it runs
+// inside task_for_each(), or all CPUs are stopped.
 size_t task_walk_stack(const Task& task, uint64_t* program_counters, size_t max);
-// Blocks until every task that has exited has been freed (for `settle`). May sleep.
+// Waits until all tasks that have called task_will_exit() are freed. For `settle` (trace/settle.h).
+// May sleep.
 void task_drain_dead();

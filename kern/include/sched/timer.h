@@ -12,8 +12,8 @@ struct Timer {
   CpuId cpu;
   ListNode link;
 };
-// Arms (again) for `deadline`. Any context.
+// Arms the timer, or arms it again, for `deadline`. Any context.
 void timer_arm(Timer& timer, Nanoseconds deadline);
-// When it returns, the callback is not running and will not run. Not called from the callback
-// itself.
+// Disarms the timer. On return the callback is not running and will not run. Must not be called by
+// the callback itself.
 void timer_cancel(Timer& timer);
