@@ -9,7 +9,7 @@
 # make's process number.
 
 leaktest: leaktest-run ## does CMD='…' leak? (REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…' PORTS='NAME…' REPORT=FILE): 0 no, 1 yes, 2 unknown
-leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, and let that fail: status as of leaktest
+leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, with that allocation failing (the exit status is that of leaktest)
 leakfuzz: leakfuzz-run ## random system calls (MINUTES=10 SEED=), and what they leave behind: status as of leaktest
 load: load-run ## the ports' tests at random, MINUTES=10, untraced, traced and sampled in turn (SEED=, PORTS='NAME…', ICOUNT=1): status as of leaktest
 stress: stress-run ## everything at once, at random, MINUTES=10 for each debug build (SEED=, VARIANT=): status as of leaktest

@@ -276,7 +276,7 @@ def main():
     values, reasons = counted(options.counts_only)
     unknown = values.keys() - {row[0] for row in ROWS}
     if unknown:
-        sys.exit(f"bench: rows that nobody explains: {', '.join(sorted(unknown))}")
+        sys.exit(f"bench: rows without an explanation: {', '.join(sorted(unknown))}")
     if not options.counts_only:
         host_values, host_reasons = host_figures(folder / "pairs_bench")
         values |= host_values

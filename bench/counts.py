@@ -68,7 +68,7 @@ def flag_tests(path):
     bit tests on memory, since `path` has no others, and the branch after each test."""
     tests = [place for place, instruction in enumerate(path) if re.match(r"test\w* \$0x[0-9a-f]+,.*\(%r", instruction)]
     if not tests or not all(path[place + 1].startswith("j") for place in tests):
-        raise ValueError("the hot path tests the flags in another way than is looked for")
+        raise ValueError("the hot path does not test the flags in the expected way")
     return 2 * len(tests)
 
 

@@ -328,7 +328,7 @@ static inline void close_memory(const struct arena&, const void*, size_t) {}
 
 void arena_impl::check_sleep(const struct arena& arena, int flags) {
   if ((flags & KM_SLEEP) && !slab_os_may_sleep()) [[unlikely]]
-    panic("%s: KM_SLEEP is asked for, but the caller may not sleep", arena.name);
+    panic("%s: KM_SLEEP is requested, but the caller may not sleep", arena.name);
 }
 
 ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size,
@@ -371,7 +371,7 @@ void arena_init(uintptr_t base, size_t size) {
 struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum,
                            arena_import import, arena_export export_, struct arena* source,
                            size_t quantum_cache_max, int flags) {
-  if (!kmem_is_name(name)) panic("\"%s\" is no name for an arena", name);
+  if (!kmem_is_name(name)) panic("\"%s\" is not a valid name for an arena", name);
   if (!arena_cache) {
     arena_cache = kmem_cache_create("arena", sizeof(struct arena), alignof(struct arena),
                                     KMC_NOTRACE, base_arena, nullptr, nullptr, nullptr);

@@ -90,7 +90,7 @@ const char* name_of(uint8_t value) {
     case KASAN_FREED_PAGES:
       return "the pages are free";
     default:
-      return "past the end of what was asked for";
+      return "past the end of the requested bytes";
   }
 }
 

@@ -272,13 +272,13 @@ void kmem_init(void) {
 static struct kmem_cache* cache_make(const char* name, size_t size, size_t align, size_t slab_size,
                                      int flags, struct arena* source, kmem_constructor constructor,
                                      kmem_destructor destructor, void* private_data) {
-  if (!kmem_is_name(name)) slab_os_panic("\"%s\" is no name for a cache", name);
+  if (!kmem_is_name(name)) slab_os_panic("\"%s\" is not a valid name for a cache", name);
   bury();
   struct kmem_cache* const cache = kmem_cache_alloc(kmem_cache_cache, KM_SLEEP | KM_ZERO);
   if (!cache) return NULL;
   if (!cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source()))
-    slab_os_panic("%s: objects of %lu bytes aligned to %lu cannot be", name, (unsigned long)size,
-                  (unsigned long)align);
+    slab_os_panic("%s: objects of %lu bytes aligned to %lu are impossible", name,
+                  (unsigned long)size, (unsigned long)align);
   cache->constructor = constructor;
   cache->destructor = destructor;
   cache->private_data = private_data;

@@ -59,7 +59,7 @@ bool slab_check_find_damage(const void* from, const void* to, uint32_t pattern,
 static const char* const verdict_names[] = {
     [DOUBLE_FREE] = "double free",
     [WRONG_CACHE] = "free to the wrong cache",
-    [NO_OBJECT] = "free of what is no object",
+    [NO_OBJECT] = "free of an address that is not an object",
     [WRITE_PAST_END] = "write past the end of an object",
     [WRITE_BEFORE] = "write before the start of an object",
     [WRITE_AFTER_FREE] = "write to a free object",
@@ -95,9 +95,9 @@ static void log_damage(const char* prefix, const struct report* report) {
   const long first = (const char*)damage->first - report->object,
              last = (const char*)damage->last - report->object;
   if (first == last)
-    slab_os_log("%s byte %+ld is not what was left there:", prefix, first);
+    slab_os_log("%s byte %+ld has changed:", prefix, first);
   else
-    slab_os_log("%s bytes %+ld to %+ld are not what was left there:", prefix, first, last);
+    slab_os_log("%s bytes %+ld to %+ld have changed:", prefix, first, last);
   const unsigned char* line = damage->first - (uintptr_t)damage->first % DUMP_WIDTH;
   for (int i = 0; i < DUMP_LINES && line <= damage->last; i++, line += DUMP_WIDTH) {
     dump_line(prefix, report, line, false);
@@ -129,7 +129,7 @@ static void log_report(const struct report* report, uint64_t number) {
     slab_os_log("%s %p is given to %s, which has no object there", prefix,
                 (const void*)report->object, report->given->name);
   else if (audit && report->verdict != NO_AUDIT)
-    slab_os_log("%s object %p of %s: %zu bytes, %zu asked for", prefix, (const void*)report->object,
+    slab_os_log("%s object %p of %s: %zu bytes, %zu requested", prefix, (const void*)report->object,
                 name, report->cache->object_size, audit->requested);
   else
     slab_os_log("%s object %p of %s: %zu bytes%s", prefix, (const void*)report->object, name,

@@ -273,7 +273,7 @@ static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object,
   if (page_backed(cache)) return slab_os_page_slab(object);
   *bufctl = linear_hash_remove(cache->hash, (uintptr_t)object);
   if (*bufctl) return (*bufctl)->slab;
-  slab_os_panic("%s: %p is freed, but is not out: a double free, or one to the wrong cache",
+  slab_os_panic("%s: %p is freed, but is not allocated: a double free, or one to the wrong cache",
                 cache->name, object);
 }
 
@@ -284,7 +284,7 @@ static void slab_put(struct kmem_cache* cache, void* object) {
   if (offset % cache->stride != 0 || offset / cache->stride >= cache->objects_per_slab ||
       slab->out == 0)
     slab_os_panic(
-        "%s: %p is freed, but is no object that is out. `check` in #mem/kmemtrace/%s says more",
+        "%s: %p is freed, but is not an allocated object. `check` in #mem/kmemtrace/%s says more",
         cache->name, object, cache->name);
   if (cache->small) {
     *(void**)object = slab->free_objects;
@@ -368,7 +368,7 @@ const char* kmem_qcache_note(struct kmem_cache* cache, const void* object, int o
   linear_hash_insert(cache->hash, bufctl);
   const bool wrong = bufctl->noted == (out != 0);
   bufctl->noted = out;
-  return wrong ? out ? "somebody has it" : "it is not allocated" : NULL;
+  return wrong ? out ? "it is allocated already" : "it is not allocated" : NULL;
 }
 #endif
 
@@ -427,7 +427,9 @@ static const char* verify_slab(struct kmem_cache* cache, struct kmem_slab* slab)
     for (struct kmem_bufctl* bufctl = slab->idle_bufctls; bufctl; bufctl = bufctl->next) idle++;
     if (idle != (page_backed(cache) ? slab->out : 0)) return "idle bufctls and objects out differ";
   }
-  return free + slab->out == cache->objects_per_slab ? NULL : "objects free and out are not all";
+  return free + slab->out == cache->objects_per_slab
+             ? NULL
+             : "the numbers of free and allocated objects do not add up";
 }
 
 const char* kmem_cache_verify(struct kmem_cache* cache) {

@@ -141,12 +141,12 @@ static inline void choose_object(struct kmem_cpu* cpu) {
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void check_call(
     const struct kmem_cache* cache, size_t requested, int flags) {
   if (requested > cache->object_size)
-    slab_os_panic("%s: %lu bytes are asked for, of objects of %lu", cache->name,
+    slab_os_panic("%s: %lu bytes are requested, but objects have %lu", cache->name,
                   (unsigned long)requested, (unsigned long)cache->object_size);
   if ((flags & KM_ZERO) && cache->constructor)
-    slab_os_panic("%s: KM_ZERO is asked for, but objects have a constructor", cache->name);
+    slab_os_panic("%s: KM_ZERO is requested, but objects have a constructor", cache->name);
   if ((flags & KM_SLEEP) && !slab_os_may_sleep())
-    slab_os_panic("%s: KM_SLEEP is asked for, but the caller may not sleep", cache->name);
+    slab_os_panic("%s: KM_SLEEP is requested, but the caller may not sleep", cache->name);
 }
 
 /* Takes an object from the slabs and constructs it. Reaps and retries if it may sleep. The slab

@@ -397,7 +397,7 @@ KTEST(ref_places_without_memory) {
   if (dump) {
     unsigned said = 0;
     read_lines(*dump, [&](std::string_view line) {
-      said += line == "where they lie is not known: there was no memory to look";
+      said += line == "their locations are not known: there was no memory for the search";
       EXPECT(!line.starts_with("\treference"));
     });
     EXPECT(said == 1);

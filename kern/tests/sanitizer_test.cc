@@ -33,7 +33,7 @@ bool found(SanitizerExpected& expected, std::string_view what) {
          std::string_view(expected.last()).find(what) != std::string_view::npos;
 }
 
-constexpr std::string_view kPastEnd = "past the end of what was asked for",
+constexpr std::string_view kPastEnd = "past the end of the requested bytes",
                            kFree = "the object is free", kFreePages = "the pages are free",
                            kNoObject = "no allocated object is there";
 

@@ -44,7 +44,7 @@ def test_timeout():
 def test_panic():
     result = guest("echo panic > #debug/ctl")
     assert result.status == 134, result
-    assert "asked for by #debug/ctl" in result.stderr
+    assert "requested through #debug/ctl" in result.stderr
     assert re.search(r"sys_write\+0x[0-9a-f]+ \[kernel\]", result.stderr)
 
 

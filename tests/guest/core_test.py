@@ -42,7 +42,7 @@ def panicked(tmp_path_factory):
     core = tmp_path_factory.mktemp("core") / "core"
     result = guest(DUMPS + "echo == end; cat #mem/kmemstat; echo panic > #debug/ctl", *SMALL, "--core", str(core), log=False)
     assert result.status == 134
-    assert "kernel panic: asked for by #debug/ctl" in result.stderr
+    assert "kernel panic: requested through #debug/ctl" in result.stderr
     assert f"guest: the memory of the kernel that panicked is in {core}\n" in result.stderr
     return result, core
 
@@ -294,6 +294,6 @@ def test_a_panic_stops_under_gdb(tmp_path):
     run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "4", *SMALL, "--", "-batch", *(word for command in commands for word in ("-ex", command))],
                          stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120)
     result = Result(run.returncode, text(run.stdout), text(run.stderr))
-    assert "kernel panic: asked for by #debug/ctl" in result.stdout
+    assert "kernel panic: requested through #debug/ctl" in result.stdout
     assert "DebugDevice::control" in result.stdout and "debug_1024  " in result.stdout
     assert "power_off" in gdb(tmp_path / "core", "bt sh")["bt sh"]

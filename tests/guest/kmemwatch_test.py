@@ -91,7 +91,7 @@ watch=$!; echo start depth=3 > #mem/kmemtrace/debug_1024; echo stop > #mem/kmemt
 echo "== user"; cat /tmp/out; echo "== error"; cat /tmp/err; echo "== root"; cat /tmp/roots; echo "== ctl"; cat #mem/kmemtrace/ctl""")
     assert (result.status, result.stderr) == (0, ""), result
     sections = sections_of(result.stdout)
-    assert re.fullmatch(r"kmemwatch: #mem/kmemtrace/ctl: Permission denied.*: no trace can be started; it watches without\n", sections["error"]), result
+    assert re.fullmatch(r"kmemwatch: #mem/kmemtrace/ctl: Permission denied.*: no trace can be started; watching without traces\n", sections["error"]), result
     for who in ("user", "root"):
         output, status = sections[who].rsplit("status ", 1)
         assert (status, accused_in(output)) == ("1\n", {"debug_64", "debug_1024"}), result

@@ -139,7 +139,7 @@ def test_what_does_not_end_without_a_failure_either_is_doubted():
 def test_a_panic_is_a_finding_and_not_the_end():
     result = leaksweep("true < /etc/profile || echo panic > '#debug/ctl'", "--jobs", "1")
     assert result.status == 1, result
-    panics = re.findall(r"^PANIC: failing allocation (\d+) of process 1 panics the kernel:\n.*asked for by #debug/ctl", result.stdout, re.M)
+    panics = re.findall(r"^PANIC: failing allocation (\d+) of process 1 panics the kernel:\n.*requested through #debug/ctl", result.stdout, re.M)
     assert panics == [str(int(panics[0]) + number) for number in range(len(panics))] and len(panics) > 1, result
     assert int(re.search(r"allocations of the processes: 1: (\d+)\n", result.stdout)[1]) > int(panics[-1]), result
     assert result.stdout.endswith("\npanic\n"), result

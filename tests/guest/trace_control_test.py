@@ -137,7 +137,7 @@ def test_until_all_are_stopped(section):
 
 def test_caches_that_cannot_be_made_or_destroyed(section):
     assert section["errors"].count("refused\n") == 9, section["errors"]
-    assert "chan is none of the caches that were made here" in section["errors"]
+    assert "chan is not a cache that was made here" in section["errors"]
 
 
 # --- Tracing from boot on.

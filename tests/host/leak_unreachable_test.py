@@ -160,7 +160,7 @@ def test_what_a_script_plants():
 
 def test_reports_of_a_guest():
     lost, clean, found = "debug_64", text_of(), text_of(("chan", 3, 0x5000))
-    for said in ("", f"status 0\n{clean}", "status 1\nunreachable: Out of memory: no memory for what is found\n"):
+    for said in ("", f"status 0\n{clean}", "status 1\nunreachable: Out of memory: no memory for the results\n"):
         unreached.check_the_end(said, lost)
     for said in (f"status 0\n{found}", "status 0\n", "status 0\nunreachable: No such file or directory\n"):
         with pytest.raises(unreached.Lost):

@@ -113,7 +113,7 @@ def test_the_same_from_other_callers_is_told_only():
     result = difference(later, base)
     assert not result.amounts
     assert [line.partition(":")[0].partition(",")[0] for line in result.lost] == [
-        "of the base", "1 stacks of the kernel have as much as in the base", "the base is of another kernel"]
+        "of the base", "1 stacks of the kernel have as many bytes as in the base", "the base is of another kernel"]
 
 
 def test_programs_alone_are_compared_as_they_are():

@@ -135,11 +135,11 @@ TEST_P(Check, DoubleFreeIsReportedAndNotCounted) {
 TEST_P(Check, FreeOfWhatIsNoObjectIsRefused) {
   auto* const object = alloc(11);
   free(object + 1, 12);
-  EXPECT_TRUE(said({"free of what is no object, victim", "1 bytes into the object",
+  EXPECT_TRUE(said({"free of an address that is not an object, victim", "1 bytes into the object",
                     "allocated at place 11", "freed at place 12", "nothing is freed"}));
   int nowhere;
   free(&nowhere, 12);
-  EXPECT_TRUE(said({"free of what is no object, victim", "has no object there"}));
+  EXPECT_TRUE(said({"free of an address that is not an object, victim", "has no object there"}));
   EXPECT_TRUE(sound(cache_, 1));
   free(object, 1);
   EXPECT_TRUE(sound(cache_, 0));

@@ -84,7 +84,7 @@ TEST(TraceLater, WhatIsWrongIsSaidAndTheRestGoesOn) {
   EXPECT_EQ(
       errors("a:min=2:max=1"),
       std::vector<std::string>{"a: min=2 max=1: nothing has such a size; min is at most max"});
-  const std::string name = ": no cache or arena can have that name, nor is it \"all\"";
+  const std::string name = ": no cache or arena can have that name, and it is not \"all\"";
   const std::string longest(31, 'x'), too_long(32, 'x');
   EXPECT_EQ(errors("a,,b,:depth=2," + longest), (std::vector<std::string>{name, name}));
   for (const std::string& bad : {too_long, std::string(1000, 'x'), std::string("a/b"),

@@ -125,7 +125,7 @@ TEST_F(TraceSummaryTest, WhatIsLockedIsReadWhereEverybodyStandsStill) {
   EXPECT_EQ(summary_.standing_shards(), 1u);
   EXPECT_EQ(summary_.total().objects, 1000u);
   EXPECT_EQ(print(1).back(),
-            "  1 of 64 parts of the traces were just being changed: of each a record may be wrong");
+            "  1 of 64 parts of the traces were being changed: one record of each may be wrong");
 }
 
 // There are more stacks than the 2,048 slots of the summary. The three largest stacks are still

@@ -53,8 +53,9 @@ TEST_F(TraceTextTest, ThatPlacesAreNotKnownIsSaid) {
   begin();
   text_->header.of_references = text_->places_missing = true;
   take();
-  EXPECT_NE(read().find("\nwhere they lie is not known: there was no memory to look\n\n1 ref"),
-            std::string::npos);
+  EXPECT_NE(
+      read().find("\ntheir locations are not known: there was no memory for the search\n\n1 ref"),
+      std::string::npos);
 }
 
 TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {

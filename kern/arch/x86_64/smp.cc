@@ -128,7 +128,7 @@ void smp_start() {
   if (found > 1) wait(kInitDelay);
   for (unsigned id = 1; id < found; id++) {
     if (start_cpu(id, parameters)) continue;
-    klog("smp: CPU %u (local APIC %u) does not start; going on with %u", id, apic_ids[id], id);
+    klog("smp: CPU %u (local APIC %u) does not start; continuing with %u", id, apic_ids[id], id);
     found = id;
   }
   cpu_set_count(found);

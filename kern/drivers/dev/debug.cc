@@ -176,7 +176,7 @@ class DebugDevice final : public TableDevice {
     TRY(check_command_text(text, kSyntax));
     CommandLine line;
     if (next_command(text, line)) {
-      if (line.word == "panic" && line.rest.empty()) panic("asked for by #debug/ctl");
+      if (line.word == "panic" && line.rest.empty()) panic("requested through #debug/ctl");
       if (line.word == "hang" && line.rest.empty()) debug_hang();
       if (line.word == "hang" && line.rest == "log") debug_hang_in_log();
       if (line.word == "deadlock") return debug_deadlock(line.rest);

@@ -459,8 +459,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
 Result<void> destroy_cache(const AllocCommand& command) {
   kmem_cache* const cache = command.origin.source.cache();
   if (!debug_cache_is_made(cache)) {
-    return fail(Errno::EINVAL, "%.40s is none of the caches that were made here",
-                command.origin.name());
+    return fail(Errno::EINVAL, "%.40s is not a cache that was made here", command.origin.name());
   }
   if (Holding* const holding = find_holding(command.origin)) {
     while (holding->count > 0) give_back(command.origin, holding->take_oldest());

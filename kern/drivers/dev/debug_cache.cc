@@ -19,7 +19,7 @@ Result<kmem_cache*> debug_cache_make(std::string_view name, size_t size) {
   char terminated[KMEM_CACHE_NAME_MAX] = {};
   if (name.size() < sizeof(terminated)) name.copy(terminated, name.size());
   if (!kmem_is_name(terminated))
-    return fail(Errno::EINVAL, "\"%s\" is not a valid name of a cache", Quoted(name).get());
+    return fail(Errno::EINVAL, "\"%s\" is not a valid name for a cache", Quoted(name).get());
   kmem_cache** const place = std::find(std::begin(made), std::end(made), nullptr);
   if (place == std::end(made))
     return fail(Errno::ENOSPC, "%zu caches have been made: destroy some first", std::size(made));

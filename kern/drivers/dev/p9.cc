@@ -389,7 +389,8 @@ Result<void> P9Device::rename(Chan&, const DirectoryEntry& from, const Directory
 }
 
 Result<Ref<Chan>> P9Device::parent(Chan& chan, char* name) {
-  if (!chan.qid.directory) return fail(Errno::ENOENT, "#p9: no call says where a file is now");
+  if (!chan.qid.directory)
+    return fail(Errno::ENOENT, "#p9: the host cannot say where a file is now");
   if (chan.qid.path == root_.path) return Ref<Chan>();
   Ref<Chan> parent = TRY(walk_from(number_of(chan), ".."));
   if (!parent->qid.directory) return Errno::EIO;
@@ -485,5 +486,5 @@ void p9_device_init() {
   if (started)
     device_register(&device);
   else if (started.error() != Errno::ENODEV)
-    klog("#p9: the host's folder cannot be had: error %d", static_cast<int>(started.error()));
+    klog("#p9: the host's folder cannot be opened: error %d", static_cast<int>(started.error()));
 }

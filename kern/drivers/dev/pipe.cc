@@ -304,7 +304,7 @@ Result<void> bring_ring(Pipe& pipe) {
 Result<void> wait_for_other_end(Pipe& pipe, bool is_reader, uint64_t before, bool may_wait) {
   const Guard guard(pipe.lock);
   if (!is_reader && !may_wait && pipe.reader == 0)
-    return fail(Errno::ENXIO, "nobody has the FIFO open to read");
+    return fail(Errno::ENXIO, "nobody has the FIFO open for reading");
   if (!may_wait) return {};
   return (is_reader ? pipe.readers : pipe.writers).wait(pipe.lock, [&]() REQUIRES(pipe.lock) {
     return is_reader ? pipe.writer > 0 || pipe.opened_writers != before

@@ -159,16 +159,16 @@ void __ubsan_handle_nonnull_return_v1(const LocationOnly* /*attribute*/, const L
 }
 
 void __ubsan_handle_invalid_builtin(const LocationOnly* at) {
-  REPORT(at->location, "the number of zeros of 0 is asked for");
+  REPORT(at->location, "clz or ctz of 0");
 }
 
 // The loops keep these functions from returning, because the compiler has emitted no code after the
 // calls.
 [[noreturn]] void __ubsan_handle_builtin_unreachable(const LocationOnly* at) {
-  for (;;) REPORT(at->location, "what cannot be reached is reached");
+  for (;;) REPORT(at->location, "unreachable code was reached");
 }
 [[noreturn]] void __ubsan_handle_missing_return(const LocationOnly* at) {
-  for (;;) REPORT(at->location, "a function ends without its value");
+  for (;;) REPORT(at->location, "a function ended without a return value");
 }
 }
 

@@ -294,9 +294,10 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
   if (what->qid.directory != where->qid.directory) {
     if (planted(Planted::kBindKind)) static_cast<void>(what.release());
     return fail(where->qid.directory ? Errno::EISDIR : Errno::ENOTDIR,
-                "a directory covers a directory, a file covers a file");
+                "a directory can cover only a directory, a file only a file");
   }
-  if (order && !what->qid.directory) return fail(Errno::EINVAL, "only directories make unions");
+  if (order && !what->qid.directory)
+    return fail(Errno::EINVAL, "only directories can form a union");
   if (what->device == where->device && what->qid == where->qid && !order)
     return fail(Errno::EINVAL, "a file cannot be bound to itself");
   return context.ns->bind(std::move(what), where, flags);

@@ -52,7 +52,7 @@ Result<Split> split(std::string_view path) {
   const size_t slash = path.rfind('/');
   Split parts;
   if (slash == std::string_view::npos) {
-    if (path.front() == '#') return fail(Errno::EPERM, "the root of a device stays as it is");
+    if (path.front() == '#') return fail(Errno::EPERM, "the root of a device cannot be changed");
     parts = {".", path};
   } else {
     parts = {path.substr(0, slash == 0 ? 1 : slash), path.substr(slash + 1)};
@@ -127,7 +127,7 @@ Result<Ref<Chan>> Walk::creation_member() {
   bool create = false;
   for (size_t i = 0;; ++i) {
     Ref<Chan> member = ns.member(at_.mount_device, at_.mount_path, i, &create);
-    if (!member) return fail(Errno::EPERM, "no part of this union takes new files");
+    if (!member) return fail(Errno::EPERM, "no directory of this union accepts new files");
     if (create) return member;
   }
 }

@@ -39,7 +39,7 @@ bool parse_argument(std::string_view text, uint8_t* argument) {
 Result<void> parse_functions(std::string_view line, std::string_view word, ProbeCommand* command) {
   while (!line.empty() && is_space(line.front())) line.remove_prefix(1);
   if (line.empty()) {
-    return fail(Errno::EINVAL, "%s takes names of functions, * and ? in them stand for others",
+    return fail(Errno::EINVAL, "%s takes names of functions, in which * and ? are wildcards",
                 Quoted(word).get());
   }
   command->functions = line;
@@ -175,7 +175,7 @@ Result<void> parse_line(std::string_view line, ProbeCommand* command) {
   }
   const std::string_view rest = next_word(line);
   if (rest.empty()) return {};
-  return fail(Errno::EINVAL, "\"%s\": nothing comes after that of %s", Quoted(rest).get(),
+  return fail(Errno::EINVAL, "\"%s\": nothing may follow the argument of %s", Quoted(rest).get(),
               Quoted(word).get());
 }
 

@@ -171,7 +171,7 @@ Result<void> ProbeFunctions::merge(ProbeRule& rule, const Request& request) {
   const char* name = request.program == kKernel
                          ? kernel_function(static_cast<uint32_t>(request.function)).name
                          : &texts_[request.name];
-  return fail(Errno::EINVAL, "%s is to allocate or free in two ways", Quoted(name).get());
+  return fail(Errno::EINVAL, "%s cannot allocate or free in two ways", Quoted(name).get());
 }
 
 Result<void> ProbeFunctions::build() {

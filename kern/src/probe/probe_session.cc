@@ -129,7 +129,8 @@ Result<void> ProbeSession::set_option(const ProbeCommand& command) {
       return {};
     case ProbeWord::kCpu:
       if (command.number >= cpu_count()) {
-        return fail(Errno::EINVAL, "cpu %lu: there are %u, from 0", command.number, cpu_count());
+        return fail(Errno::EINVAL, "cpu %lu: there are %u CPUs, numbered from 0", command.number,
+                    cpu_count());
       }
       options_.cpu = CpuId{static_cast<uint32_t>(command.number)};
       return {};

@@ -78,7 +78,7 @@ Result<void> add_segment(AddressSpace& space, const Ref<Chan>& file, const ElfSe
                        segment.file_size ? file_bytes : 0);
   if (result) return {};
   return result.error() == Errno::EINVAL
-             ? not_executable("a segment lies where it cannot, or two share a page")
+             ? not_executable("a segment is outside of user space, or two segments share a page")
              : result.error();
 }
 

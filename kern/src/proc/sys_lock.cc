@@ -78,7 +78,9 @@ Result<int64_t> record_lock_command(const SystemCall& call) {
   const uint32_t access = chan->open_flags & ABI_O_ACCMODE;
   if (access == (kind == LockKind::kShared ? ABI_O_WRONLY : ABI_O_RDONLY) &&
       kind != LockKind::kNone)
-    return fail(Errno::EBADF, "a shared lock wants a file open to read, an exclusive one to write");
+    return fail(Errno::EBADF,
+                "a shared lock requires a file that is open for reading, an exclusive lock one "
+                "that is open for writing");
   fd_may_have_locks(fds);
   TRY(record_lock_set(*chan, owner, kind, range,
                       call.integer(1) == ABI_F_SETLKW ? LockWait::kYes : LockWait::kNo));

@@ -33,13 +33,13 @@ Result<AddressSpace::Mapping> mapping_of(const SystemCall& call, uint64_t size,
   mapping.file = TRY(fd_get(*call.process.fds, call.integer(4)));
   mapping.offset = call.arguments[5];
   if (mapping.offset % kPageSize != 0)
-    return fail(Errno::EINVAL, "the offset of a map is a multiple of %zu", kPageSize);
+    return fail(Errno::EINVAL, "the offset of a map must be a multiple of %zu", kPageSize);
   if (mapping.offset > INT64_MAX || size > INT64_MAX - mapping.offset) return Errno::EINVAL;
   Chan& file = *mapping.file;
   const uint32_t access = file.open_flags & ABI_O_ACCMODE;
   mapping.may_write = !mapping.shared || access == ABI_O_RDWR;
   if (access == ABI_O_WRONLY)
-    return fail(Errno::EACCES, "a file that is mapped is open for reading");
+    return fail(Errno::EACCES, "a file must be open for reading to be mapped");
   if ((protection & ABI_PROT_WRITE) && !mapping.may_write)
     return fail(Errno::EACCES, "the file is not open for writing");
   TRY(file.device->map(file, mapping.shared && mapping.may_write));

@@ -145,7 +145,8 @@ Result<int64_t> sys_mknod(const SystemCall& call) {
   const uint32_t mode = call.word(2), given = mode & ABI_S_IFMT;
   const uint32_t type = given == 0 ? ABI_S_IFREG : given;
   if (type != ABI_S_IFREG && type != ABI_S_IFIFO)
-    return fail(Errno::EPERM, "only files and FIFOs are made; devices are bound");
+    return fail(Errno::EPERM,
+                "mknod makes only files and FIFOs; bind brings a device into the namespace");
   PathAt path;
   TRY(path.copy(call, 0));
   TRY(path_make(path.context(), path.view(), (mode & 07777 & ~call.process.umask) | type));

@@ -48,7 +48,7 @@ Result<int64_t> sys_timer_create(const SystemCall& call) {
       break;
     case ABI_CLOCK_PROCESS_CPUTIME_ID:
     case ABI_CLOCK_THREAD_CPUTIME_ID:
-      return fail(Errno::ENOTSUP, "no timers on processor time but setitimer's");
+      return fail(Errno::ENOTSUP, "only setitimer has timers for processor time");
     default:
       return Errno::EINVAL;
   }

@@ -172,7 +172,7 @@ Result<void> check(Program& program, std::span<const UserProbe> probes) {
   }
   for (const UserProbe& probe : probes) {
     if (!TRY(program.code.matches(probe.address, kFunctionNop)))
-      return fail(Errno::EINVAL, "%lx: there begins no function that can be probed", probe.address);
+      return fail(Errno::EINVAL, "%lx: no function that can be probed begins there", probe.address);
     TRY(check_returns(program, probe));
   }
   return {};

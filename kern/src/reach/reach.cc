@@ -222,7 +222,7 @@ Result<void> reach_set_looks(unsigned wanted) {
 Result<ReachReport*> reach_report_make() {
   const MutexGuard guard(looking);
   void* const memory = trace_copy_alloc(sizeof(Found));
-  if (!memory) return fail(Errno::ENOMEM, "no memory for what is found");
+  if (!memory) return fail(Errno::ENOMEM, "no memory for the results");
   auto* const found = new (memory) Found;
   Result<ReachReport*> report = make(*found);
   found->~Found();

@@ -342,7 +342,7 @@ Result<void> check_states(std::span<Target> targets, std::string_view text, Comm
       if (scope == CommandScope::kOneCache && is_about_checking(command.word) &&
           !can_be_checked(target.source)) {
         return fail(Errno::EINVAL, "%.40s cannot be checked: %s", target.source.name(),
-                    target.source.cache()   ? "its free objects are not memory to write on"
+                    target.source.cache()   ? "its free objects must not be written to"
                     : target.source.arena() ? "it is an arena"
                                             : "it is of references");
       }

@@ -57,7 +57,7 @@ bool trace_next_item(std::string_view* text, TraceItem* item) {
 
 Result<TraceOptions> trace_check_item(const TraceItem& item) {
   if (!can_be_a_name(item.name))
-    return fail(Errno::EINVAL, "no cache or arena can have that name, nor is it \"all\"");
+    return fail(Errno::EINVAL, "no cache or arena can have that name, and it is not \"all\"");
   return trace_parse_options(item.options, ':');
 }
 

@@ -14,7 +14,7 @@ constexpr std::string_view kSynopsis =
 
 constexpr std::string_view kDescription = R"(
 Watch the kernel's caches and arenas for growth, and report its certainty. A
-cache that fills up and then stays, or sways with the load, does not grow.
+cache that fills up and then stays, or varies with the load, does not grow.
 
 options:
   -h, --help            show this help message and exit
@@ -45,7 +45,7 @@ kmemwatch
 kmemwatch -t -o sample=512K
         The same, and record allocations in what grows, with little overhead.
 kmemwatch -i 0.02 -w 10 -T 20 -v
-        In a hurry: windows of 0.2 s, twenty seconds.
+        A quick look: windows of 0.2 s, twenty seconds.
 )";
 
 constexpr CommandLine kLine = {.program = "kmemwatch", .usage = kSynopsis};

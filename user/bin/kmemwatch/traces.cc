@@ -20,7 +20,7 @@ Traces::Traces(const Arguments& arguments) : command_("start" + arguments.trace_
   may_start_ = access(ctl.c_str(), W_OK) == 0;
   if (!may_start_)
     std::cerr << "kmemwatch: " << ctl << ": " << std::strerror(errno)
-              << ": no trace can be started; it watches without" << std::endl;
+              << ": no trace can be started; watching without traces" << std::endl;
 }
 
 void Traces::start(const std::set<std::string>& growing,

@@ -93,7 +93,7 @@ void add_all(TraceSummary::Others others = TraceSummary::Others::kRun) {
 void report_standing() {
   if (!trace_started_first()) return;
   if (summary_in_use.exchange(true, std::memory_order_acquire) && !panicking())
-    return to_log("who has the memory cannot be told now: another report is being made");
+    return to_log("the owners of the memory cannot be listed now: another report is being made");
   const auto sink = line.exchange(to_log, std::memory_order_relaxed);
   summary.clear();
   add_all(TraceSummary::Others::kStandStill);
@@ -127,8 +127,7 @@ void slab_trace_mourn(kmem_cache* cache, uint64_t live) {
   if (!trace_table_of(source))
     return print("  nothing is known of them: %.40s was not traced", source.name());
   if (!begin())
-    return print(
-        "  what is known of them cannot be told now: a trace is being changed, or reported");
+    return print("  their records cannot be read now: a trace is being changed, or reported");
   if (TraceTable* table = trace_table_of(source)) {
     const StoreReading reading;
     report_destroyed(*table, live);
@@ -147,7 +146,8 @@ void trace_report_out_of_memory() {
   }
   if (!begin()) {
     next_out_of_memory.store(now + kShortPause.value, std::memory_order_relaxed);
-    return print("who has the memory cannot be told now: a trace is being changed, or reported");
+    return print(
+        "the owners of the memory cannot be listed now: a trace is being changed, or reported");
   }
   {
     const StoreReading reading;

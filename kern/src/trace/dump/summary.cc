@@ -124,7 +124,7 @@ void TraceSummary::print_unsure(void (*line)(const char* text)) const {
   if (standing_shards_ == 0) return;
   char text[kLine];
   format(text, sizeof(text),
-         "  %u of %u parts of the traces were just being changed: of each a record may be wrong",
+         "  %u of %u parts of the traces were being changed: one record of each may be wrong",
          standing_shards_, shards_);
   line(text);
 }

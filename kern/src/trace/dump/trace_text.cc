@@ -133,7 +133,8 @@ void TraceText::print_header() {
     print("%s", filters);
   } else {
     length_ = std::min<size_t>(header.format_counters(piece_, kPiece), kPiece - 1);
-    if (places_missing) print("\nwhere they lie is not known: there was no memory to look");
+    if (places_missing)
+      print("\ntheir locations are not known: there was no memory for the search");
     section_ = groups_.size() > 0 ? Section::kGroup : Section::kRest;
   }
   print("\n");
