@@ -1,4 +1,5 @@
-// The lock that is held while traces are started and stopped, and the trace tables of sources.
+// The lock for starting and stopping traces; and access to the trace table of a source, which is a
+// cache, an arena or a kind of references.
 #pragma once
 
 #include "core/sleep.h"
@@ -21,7 +22,8 @@ extern TraceLater trace_later GUARDED_BY(trace_control);
 // arena is made. Logs a line for each invalid item. Once, at boot.
 void trace_start_at_boot(std::string_view items);
 
-// The pointer in a source to its trace's table. slab.h's trace_table is a TraceTable.
+// Returns the address of the source's pointer to the table of its trace. The type trace_table in
+// slab.h is TraceTable.
 inline TraceTable** trace_slot_of(TraceSource source) {
   return reinterpret_cast<TraceTable**>(source.trace_slot());
 }
