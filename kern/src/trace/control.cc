@@ -485,8 +485,8 @@ void arena_trace_entered(struct arena* arena) {
 
 // Ends the trace of a source to which nobody has a reference any more. So no command for it is
 // under way. The caller may hold the control lock: opening a dump may run out of memory and reap
-// caches, and the last reference to a cache may be dropped then. So this function takes the lock
-// only if the task does not hold it. The thread-safety analysis cannot follow this condition.
+// caches, and one of these caches may be freed. So this function takes the lock only if the task
+// does not hold it. The thread-safety analysis cannot follow this condition.
 static void end_trace(TraceSource source) NO_THREAD_SAFETY_ANALYSIS {
   if (!trace_table_of(source)) return;
   Target target{source, nullptr, true};

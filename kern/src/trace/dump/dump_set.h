@@ -81,8 +81,7 @@ class DumpSet {
   }
 
  private:
-  // The number of slots for `items` items: a power of two, so that at least a fifth of them stays
-  // free.
+  // The number of slots for `items` items: a power of two. At least a fifth of them stays free.
   static uint32_t slots_for(uint32_t items) { return std::bit_ceil(items + items / 4 + 1); }
 
   uint32_t* slot_of(const Key& key) const {

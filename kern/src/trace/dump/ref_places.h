@@ -18,8 +18,7 @@
 
 class RefPlaces {
  public:
-  // Later values are more reliable than earlier ones: a stack or an unreachable object may have
-  // stale words.
+  // Later values are more reliable than earlier ones. For example, a stack may have stale words.
   enum class Where : uint8_t {
     kNowhere,
     kStackApart,       // on a stack; the two words of the reference are not neighbours

@@ -25,7 +25,7 @@ class TraceSummary {
 
   struct Sum {
     uint64_t objects = 0, bytes = 0;  // sums over the records
-    SampleWeight estimate = {};       // in a sampled trace: the allocations behind the records
+    SampleWeight estimate = {};       // estimated sums over all allocations, recorded or not
 
     Sum& operator+=(const Sum& other) {
       objects += other.objects;
