@@ -186,8 +186,8 @@ class TraceText {
   size_t context_length_ = 0;
   char context_text_[kContextText];
 
-  // The cached end of an object's line, which begins with the object's size; and the record for
-  // which the end was made.
+  // The cached text of an object's line after the address, and the record for which this text was
+  // made.
   const TraceRecord* tail_of_ = nullptr;
   size_t tail_length_ = 0;
   char tail_[kObjectLine];
