@@ -61,7 +61,7 @@ class StackTable : public InternTable {
 
   constexpr StackTable() = default;
 
-  // Makes the table ready for use. ENOMEM. No tracer lock held.
+  // Makes the table ready for use. ENOMEM. Called with no tracer lock held.
   Result<void> open() { return InternTable::open(); }
   // Forgets every stack and frees the memory. Called when nobody uses the table, with no tracer
   // lock held.

@@ -67,8 +67,8 @@ void trace_page_free(void* page);
 // for trace_page_free().
 void trace_page_return(void* page);
 
-// Contiguous whole pages from the arena, within the limit; nullptr if there are none. `size` is in
-// bytes. Context and locks as for trace_page_free().
+// Takes contiguous whole pages from the arena, within the limit; nullptr if there are none. `size`
+// is in bytes. Context and locks as for trace_page_free().
 void* trace_block_take(size_t size);
 void trace_block_free(void* block, size_t size);
 

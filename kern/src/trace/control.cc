@@ -1,5 +1,5 @@
-// Start, stop, reset and mark: for one source (a cache, an arena or a kind of references), for all
-// sources, and for caches and arenas that are made later.
+// Executes start, stop, reset and mark for one source (a cache, an arena or a kind of references),
+// for all sources, and for caches and arenas that are made later.
 //
 // A command for all sources holds the control lock while it lists the sources and until it is done.
 // A new cache or arena enters its list under the same lock (slab_trace_entering). So each source is
@@ -377,8 +377,8 @@ Result<bool> run_locked(std::span<Target> targets, std::string_view* text, Comma
 }
 
 // Runs lines of correct syntax. Runs settle and sweep without the control lock, so that other tasks
-// can use traces meanwhile. The lines after a settle or sweep apply to the sources, and their
-// states, that exist after it. If `source` is empty, the lines are for all sources.
+// can use traces meanwhile. After a settle or sweep, the remaining lines are checked against the
+// sources and states at that time. If `source` is empty, the lines are for all sources.
 Result<void> run(TraceSource source, std::string_view text) {
   const CommandScope scope = source ? CommandScope::kOneCache : CommandScope::kAllCaches;
   for (;;) {
@@ -458,8 +458,8 @@ void trace_start_at_boot(std::string_view items) {
   }
 }
 
-// ---- New caches and arenas. If they can be traced, the control lock is held while they enter
-// their list. Clang's thread-safety analysis cannot follow this condition.
+// ---- New caches and arenas. If a new cache or arena can be traced, the control lock is held while
+// it enters its list. Clang's thread-safety analysis cannot follow this condition.
 
 static void enter(TraceSource source, const char* name) NO_THREAD_SAFETY_ANALYSIS {
   if (!source.can_be_traced()) return;

@@ -1,4 +1,5 @@
-// Sampling: chooses the allocations that a sampled trace records, and computes the weight of each.
+// Sampling: chooses the allocations that a sampled trace records, and computes the weight of each
+// record.
 //
 // Poisson sampling by bytes: every allocated byte is a sampling point with probability 1/rate,
 // independent of all other bytes. An allocation is recorded if it contains a sampling point. So an

@@ -71,8 +71,8 @@ void become_user(TraceDump& dump) REQUIRES(trace_control) {
 }
 
 // Moves the stack and context numbers from the snapshot to the dump. A sweep may have visited the
-// dump before the move, and may visit the snapshot only after it has been closed. So this function
-// marks the numbers, because the sweep would find them in neither.
+// dump before the move, and come to the snapshot after the move. So this function marks the
+// numbers; otherwise the sweep would miss them.
 void close_snapshot(TraceDump& dump) {
   dump.holds_all.store(true, std::memory_order_release);
   StoreMark mark(trace_stacks, trace_contexts);

@@ -1,5 +1,6 @@
 // Lists where traced references lie, for dumps. The list has the live references of one kind or of
-// all kinds. Each has the stack that took the reference and the memory in which it was found.
+// all kinds. Each entry has the stack of the caller that took the reference, and the memory in
+// which the reference was found.
 //
 // reach/references.cc can search all memory. It registers a function that finds the references
 // (RefFinder). This file stores the results in untraced memory, and formats them.
@@ -21,7 +22,7 @@ class RefPlaces {
   // Later values are more reliable than earlier ones. For example, a stack may have stale words.
   enum class Where : uint8_t {
     kNowhere,
-    kStackApart,       // on a stack; the two words of the reference are not neighbours
+    kStackApart,       // on a stack; pointer and number of the reference lie apart
     kStack,            // on a stack
     kUnreachedObject,  // in an object that nothing can reach
     kObject,           // in any other object
@@ -37,8 +38,8 @@ class RefPlaces {
   };
   struct Entry {
     uint64_t number;  // number of the reference
-    uint64_t object;  // the object that the reference is to
-    StackId stack;    // the kernel stack that took the reference
+    uint64_t object;  // the object to which the reference points
+    StackId stack;    // the kernel stack of the caller that took the reference
     RefKind kind;
     Location place;
 
@@ -71,7 +72,7 @@ class RefPlaces {
 
   std::span<Entry> all() { return {entries_.data(), size_}; }
   std::span<const Entry> all() const { return {entries_.data(), size_}; }
-  // The references that `stack` took. Call only if all entries are of one kind.
+  // The references that were taken with this stack. Call only if all entries are of one kind.
   std::span<const Entry> of_stack(StackId stack) const;
   // Writes "at +0x20 of vm_region 0x…"; returns the length of the whole text.
   int format(char* buffer, size_t size, const Location& place) const;
@@ -90,8 +91,8 @@ class RefPlaces {
 };
 
 // A function that fills `places` with the live references of one kind, `of`. If `of` is nullptr,
-// fills it with those of all kinds. ENOMEM, with the error string set. May sleep. Called with
-// interrupts on and no spinlock held.
+// fills it with the references of all kinds. ENOMEM, with the error string set. May sleep. Called
+// with interrupts on and no spinlock held.
 using RefFinder = Result<void> (*)(RefPlaces& places, const RefClass* of);
 // Registers the finder, at boot. Without a finder, dumps do not say where references lie.
 void trace_register_ref_finder(RefFinder finder);

@@ -1,10 +1,11 @@
 // The tracer's output on the log. It prints whole dumps, for callers in the kernel, and reports. A
-// report needs no memory and may be made with any lock held. It is made when a cache is destroyed
-// with live objects, before a process is killed for lack of memory, and in a panic or NMI.
+// report needs no memory and may be made with any lock held. Reports are made when a cache is
+// destroyed with live objects, before a process is killed for lack of memory, and in a panic or
+// NMI.
 //
 // Reports share one summary in static memory, so only one report at a time is made. A report holds
-// the control lock (trace_control), so that no table is freed. It does not wait for the lock: if
-// another report is under way, or a trace is being started or stopped, it only prints a line that
+// the control lock (trace_control), so that no table is freed, but never waits for it. If another
+// report is under way, or a trace is being started or stopped, a report only prints a line that
 // says so. The report of a panic or an NMI is made without the lock, while all other CPUs are
 // stopped. This works because the list of tables (started.h) is complete at any moment, and a
 // locked shard can be read without its lock.

@@ -1,11 +1,12 @@
 // The binary dump: snapshots of all traces, in the format of abi/tracedump.h.
 //
 // One pass over the snapshots collects the stacks and contexts of the records, and the sums for the
-// headers. The numbers of stacks and contexts determine the layout of the sections. The bytes are
-// made while they are read, item by item, from any offset on. Records are read from the snapshots
-// again, slice by slice. So a reader that goes backwards begins a new walk. The dump takes memory
-// for each stack, context and program, not for each record. When there is no memory for a stack or
-// context, its records have 0 as its number, and the header has the number of such records.
+// headers. The layout of the sections follows from the counts of stacks, contexts and records. The
+// bytes are made while they are read, item by item, from any offset on. Records are read from the
+// snapshots again, slice by slice. So a reader that goes backwards begins a new walk. The dump
+// takes memory for each stack, context and program, not for each record. When there is no memory
+// for a stack or context, its records have 0 in the place of its number, and the header counts
+// these records.
 //
 // The snapshots stay open until the dump is closed. So the numbers of stacks and contexts in the
 // dump stay valid.

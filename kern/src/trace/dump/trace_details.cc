@@ -43,7 +43,7 @@ void TraceDetails::use(std::span<std::byte> records, std::span<std::byte> cells)
 }
 
 // Allocates memory for the details of `groups`, as much as is useful and available. Called only
-// once: while the memory stays the same, a collection from the same group on has the same result.
+// once, so that a repeated collection from the same group on has the same result.
 void TraceDetails::want_room(const TraceGroups& groups) {
   size_t wanted = 0;
   for (uint32_t i = 0; i < groups.size() && wanted < kMostRoom; i++)
