@@ -62,7 +62,8 @@ class StoreHolders {
     holder.link_.unlink();
     holder.is_user_ = false;
   }
-  // The next holder that this sweep has not visited (asked_ is the sweep's number); nullptr if there is none.
+  // The next holder that this sweep has not visited; nullptr if there is none. `sweep` is the
+  // number of the sweep.
   StoreHolder* next(StoreHolder::Holds holds, uint32_t sweep) {
     Holders& list = list_of(holds);
     StoreHolder* const holder = list.front();
