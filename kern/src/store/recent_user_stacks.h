@@ -1,6 +1,6 @@
-// The recent stacks of programs that one CPU has met in a session of probes, with their numbers.
-// The same few places allocate again and again, and comparing a stack costs a tenth of a look-up.
-// The sweeper (sweeper.h) clears this cache in each sweep.
+// Caches the user stacks that one CPU has recently recorded for a probe session, with their numbers
+// in the stack table. A few call sites allocate again and again, and comparing a cached stack costs
+// a tenth of a look-up in the table. The sweeper (sweeper.h) clears this cache in each sweep.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,10 @@
 
 class RecentUserStacks {
  public:
-  // The number of a stack, which is given innermost frame first: the cached number, otherwise the
-  // result of make(), which is cached unless it is kNone. Called on the CPU of this cache, with
-  // interrupts off.
+  // Returns the number of a stack: the cached one, otherwise the result of make(). `frames` begins
+  // with the innermost frame. Caches the result of make() unless it is kNone, or the stack has
+  // fewer than two or more than kFrames frames. Called on the CPU of this cache, with interrupts
+  // off.
   template <typename Make>
   StackId number(const uint64_t* frames, size_t count, Make make) {
     if (count < 2 || count > kFrames) return make();
@@ -28,7 +29,7 @@ class RecentUserStacks {
     return number;
   }
 
-  // Forgets the stacks. Called on the CPU of this cache, with interrupts off.
+  // Empties the cache. Called on the CPU of this cache, with interrupts off.
   void forget() {
     for (Stack& stack : stacks_) stack.count = 0;
   }

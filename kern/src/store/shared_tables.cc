@@ -49,8 +49,9 @@ void close_tables() {
 
 }  // namespace
 
-// The lists of holders. A holder that the sweep visits moves to the end of its list; new holders
-// are added at the end, too. So if the first holder has been visited, all have been.
+// The lists of holders. A sweep visits the first holder of a list and moves it to the end; new
+// holders are added at the end, too. So when the sweep has visited the first holder, it has visited
+// all holders that were in the list when the sweep began.
 class StoreHolders {
  public:
   void add(StoreHolder& holder) {
@@ -61,7 +62,8 @@ class StoreHolders {
     holder.link_.unlink();
     holder.is_user_ = false;
   }
-  // The next holder that this sweep has not visited; nullptr if there is none.
+  // The next holder that this sweep has not visited; nullptr if there is none. `sweep` is the
+  // number of the sweep.
   StoreHolder* next(StoreHolder::Holds holds, uint32_t sweep) {
     Holders& list = list_of(holds);
     StoreHolder* const holder = list.front();
@@ -89,8 +91,8 @@ constinit StoreHolders holders GUARDED_BY(lock);
 
 }  // namespace
 
-// Allocating the reserve may reap, which may end a trace. So the reserve is allocated before the
-// lock is taken.
+// Allocates the reserve before it takes the lock, because the allocation may reap and so end a
+// trace, which takes this lock.
 Result<void> trace_users_add(StoreHolder& holder) {
   TRY(dump_reserve_hold());
   const MutexGuard guard(lock);
@@ -129,9 +131,10 @@ StoreMarkingStopped::~StoreMarkingStopped() NO_THREAD_SAFETY_ANALYSIS {
   lock.unlock();
 }
 
-// --- Readings (StoreReading) work as in sleepable RCU: one of two counters, the current side,
-// counts them. A waiter first switches the side. A reading that counts itself on the old side after
-// the switch sees the switch and begins again.
+// --- Readings (StoreReading) are counted as in sleepable RCU: of two counters, `side` selects the
+// one that a new reading increments. A waiter switches `side`, and waits until the old counter is
+// 0. A reading that increments the old counter after the switch notices this, decrements the
+// counter and begins again.
 
 namespace {
 
@@ -154,8 +157,8 @@ StoreReading::~StoreReading() {
   readings[side_]--;
 }
 
-// Polls, since waits are rare. A reading cannot wake the waiter, because a reading may end with any
-// lock held.
+// Polls. A reading cannot wake the waiter, because a reading may end with any lock held. Polling is
+// good enough, because waits are rare.
 void trace_readings_wait() {
   static constinit Spinlock wait_lock{LockRank::kDevice};
   static constinit WaitQueue no_wake;

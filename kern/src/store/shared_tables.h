@@ -1,22 +1,26 @@
-// The tables that all traces and sessions of probes share: stacks and contexts, each stored once.
-// And the holders: objects that hold numbers of stacks and contexts.
+// The tables of stacks and of contexts, which all traces and probe sessions share. A table stores
+// each stack or context once, and names it by a number. An object that stores such numbers is a
+// holder.
 //
-// Everything that holds numbers of stacks, pairs or contexts is a holder: a trace table, a session,
-// an open dump. While there is a holder, the pool of trace memory is filled and there is a reserve
-// for dumps; when there is none, all memory is given back. The sweeper (sweeper.h) marks the
-// numbers that holders, tasks and interrupts hold, and forgets entries that are not marked. So
-// numbers stay valid under these rules:
+// Holders are trace tables, probe sessions and open dumps. Their numbers name stacks, contexts, or
+// pairs of a kernel and a user stack (stack_table.h). While there is a holder, the pool of trace
+// memory is filled and a workspace for dumps is in reserve; when there is none, all memory is given
+// back. The sweeper (sweeper.h) marks the numbers that holders, tasks and interrupts hold, and
+// forgets the entries that are not marked. A number stays valid if all code obeys these rules:
 //
-//   A hook, with interrupts off, may use any number that it has looked up, or taken from a holder,
-//   from the current task or from the CPU's caches.
-//   Code that moves a number from one holder to another does so with interrupts off, and marks the
-//   number: the sweeper may visit the first holder after the move and the second before it.
-//   Code that reads numbers from a holder with interrupts on is in a StoreReading until it no
-//   longer uses the numbers, or until they are in a holder of copies.
+//   - A hook runs with interrupts off. It may use any number that it has looked up, or that it has
+//     taken from a holder, from the current task or from the CPU's caches.
+//   - Code that moves a number from one holder to another marks the number. Otherwise the sweeper
+//     could miss the number, by visiting the second holder before the move and the first holder
+//     after the move. A hook does the move with interrupts off. Other code gives the number to the
+//     second holder before the mark, and takes it from the first holder after the mark.
+//   - Code that reads numbers from a holder with interrupts on is in a StoreReading until it no
+//     longer uses the numbers, or until another holder has copies of them
+//     (StoreHolder::Holds::kCopies).
 //
-// Locks: the sweeper holds the lock of the lists of holders (kTraceStore) while a holder marks its
-// numbers, so the holder cannot go away meanwhile. The holder's data is guarded by the holder's
-// locks, which rank below kTraceStore, or changes only in a StoreMarkingStopped.
+// Locks: while a holder marks its numbers, the sweeper holds kTraceStore, the lock of the lists of
+// holders. So the holder cannot go away meanwhile. A holder guards its data by its own locks, which
+// rank below kTraceStore, or changes its data only during a StoreMarkingStopped.
 #pragma once
 
 #include <cstdint>
@@ -44,18 +48,20 @@ class StoreMark {
 
 class StoreHolder {
  public:
-  // Copies are numbers that were read from a holder of originals; they do not change.
+  // Hooks store numbers in holders of originals: trace tables, probe sessions. A holder of copies,
+  // such as a dump, has numbers that were read from a holder of originals. Copies do not change.
   enum class Holds : uint8_t { kOriginals, kCopies };
 
   StoreHolder(const StoreHolder&) = delete;
   StoreHolder& operator=(const StoreHolder&) = delete;
 
-  // Marks each number that the holder has; numbers that it gets during the call need no mark. The
-  // sweeper calls this between trace_users_add() and trace_users_drop(), with kTraceStore held. May
-  // sleep, but not allocate.
+  // Marks each number that the holder has. Numbers that the holder gets during the call need no
+  // mark. The sweeper calls this function between trace_users_add() and trace_users_drop(), with
+  // kTraceStore held. May sleep, but not allocate.
   virtual void mark(StoreMark& mark) = 0;
-  // Clears the numbers that the holder caches for this CPU and uses without a look-up. Called on
-  // each CPU in an interrupt, while the sweeper holds kTraceStore; about 100 instructions.
+  // Clears the numbers that the holder caches for this CPU, and that hooks use without a look-up.
+  // Called on each CPU in an interrupt, while the sweeper holds kTraceStore. Bound: about 100
+  // instructions.
   virtual void forget_recent() {}
   // True between trace_users_add() and trace_users_drop().
   bool is_user() const { return is_user_; }
@@ -72,11 +78,11 @@ class StoreHolder {
   const Holds holds_;
 };
 
-// Adds a holder as a user of the tables. The first user makes the tables ready: ENOMEM. May sleep;
-// no sleeping lock of a rank below kTraceSweep is held.
+// Adds a holder as a user of the tables. The first user makes the tables ready. ENOMEM. May sleep.
+// The caller holds no sleeping lock of a rank below kTraceSweep.
 Result<void> trace_users_add(StoreHolder& holder);
-// Removes a user. Removing the last user empties the tables, after the end of a sweep that is under
-// way. May sleep; no sleeping lock of a rank below kTraceSweep is held.
+// Removes a user. The last user waits for the end of a sweep that is under way, and empties the
+// tables. May sleep. The caller holds no sleeping lock of a rank below kTraceSweep.
 void trace_users_drop(StoreHolder& holder);
 
 // A user without numbers, which keeps the tables ready while a holder is being made.
@@ -91,10 +97,11 @@ class StoreUse final : public StoreHolder {
   void mark(StoreMark&) override {}
 };
 
-// During a StoreReading, the sweeper keeps all numbers that a holder of originals has at the
-// beginning of the reading or gets later. The holder that is read must stay a user until the
-// reading ends: the tables are emptied without waiting for readings. Any context but NMI; two
-// locked instructions. A reading may sleep, but not wait for a sweep.
+// During a StoreReading, the sweeper forgets no number that a holder of originals has at the
+// beginning of the reading or gets during the reading. The reader ensures that this holder stays a
+// user until the reading ends, because removing the last user empties the tables without waiting
+// for readings. Any context but NMI; two locked instructions. A reading may sleep, but not wait for
+// a sweep.
 class StoreReading {
  public:
   StoreReading();
@@ -121,8 +128,8 @@ class StoreMarkingStopped {
 
 // True if the tables have users. Any context.
 bool trace_users_any();
-// Calls mark() of each holder of originals or of copies, as `holds` says, that this sweep has not
-// visited. `sweep` is the number of the sweep.
+// Calls mark() of each holder of originals, or of each holder of copies, once in a sweep. `sweep`
+// is the number of the sweep. Holders that are added during the sweep may be skipped.
 void trace_users_mark(StoreHolder::Holds holds, uint32_t sweep, StoreMark& mark);
 // On each CPU, clears the recent stacks and callers and calls forget_recent() of all holders.
 void trace_users_forget_recent();

@@ -1,4 +1,4 @@
-// The frames of a kernel stack that are recorded.
+// Says which frames of a kernel stack are recorded.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 class StackScope {
  public:
-  // word() is below this limit.
+  // All values of word(), the scope as a number, are below this limit.
   static constexpr uint64_t kLimit = 256;
 
   constexpr StackScope() = default;
@@ -18,8 +18,8 @@ class StackScope {
 
   constexpr uint32_t depth() const { return word_ % kCallers; }
   constexpr bool skips_allocator() const { return word_ >= kCallers; }
-  // The number of frames to walk: one more than are recorded or skipped, to see whether the stack
-  // is truncated.
+  // The number of frames to walk: the frames that may be skipped, the frames to record, and one
+  // more. The last one shows that the recorded stack is truncated.
   constexpr uint32_t walk() const {
     return depth() + 1 + (skips_allocator() ? kAllocatorFrames : 0);
   }

@@ -1,11 +1,12 @@
-// Stacks, each kept once and named by a 32-bit number (intern_table.h).
+// A table that stores each stack once, and names it by a 32-bit number (intern_table.h).
 //
-// Kernel frames are stored as the lower half of the address, user frames in two words.
+// A kernel frame is stored in one 32-bit word, the lower half of its address. A user frame is
+// stored in two words.
 //
 // A pair is an entry of two words: the number of a kernel stack and the number of the user stack of
-// the program that made the system call. So a record needs one number for both stacks, and a user
-// stack costs one entry for each kernel stack that it occurs with, regardless of the number of
-// processes. While the sweeper keeps a pair, it keeps both stacks.
+// the program that made the system call. So a record needs only one number for both stacks. Each
+// combination of a kernel stack and a user stack costs one entry, in however many processes it
+// occurs. While the sweeper keeps a pair, it also keeps the pair's two stacks.
 #pragma once
 
 #include <array>
@@ -17,8 +18,8 @@
 #include "store/ids.h"
 #include "store/intern_table.h"
 
-// A flag next to the number of a stack or pair in a 64-bit word: the stack has more frames than are
-// recorded.
+// A flag in a 64-bit word whose lower half is the number of a stack or pair. The flag says that the
+// stack has more frames than are recorded.
 inline constexpr uint64_t kStackTruncated = uint64_t{1} << 32;
 constexpr StackId stack_in(uint64_t word) {
   return StackId{static_cast<uint32_t>(word)};
@@ -45,8 +46,8 @@ class StackTable : public InternTable {
     // False for StackId::kNone.
     explicit operator bool() const { return entry_ != nullptr; }
     StackKind kind() const { return static_cast<StackKind>(kind_of(entry_->key)); }
-    // For a stack, not a pair: the number of return addresses, and the return address with this
-    // index. Index 0 is the innermost frame.
+    // Call these two functions only for a stack, not for a pair. size() is the number of return
+    // addresses. Index 0 is the return address of the innermost frame.
     size_t size() const;
     uint64_t operator[](size_t index) const;
     // The two stacks of a pair.
@@ -60,19 +61,20 @@ class StackTable : public InternTable {
 
   constexpr StackTable() = default;
 
-  // Makes the table ready for use. ENOMEM. No tracer lock held.
+  // Makes the table ready for use. ENOMEM. Called with no tracer lock held.
   Result<void> open() { return InternTable::open(); }
-  // Forgets every stack and frees the memory. Nobody uses the table. No tracer lock held.
+  // Forgets every stack and frees the memory. Called when nobody uses the table, with no tracer
+  // lock held.
   void clear() { InternTable::clear(); }
 
-  // The number of the stack with these `count` return addresses (cut to kMaxFrames), innermost
-  // first; kNone if it cannot be stored. Any context but NMI, interrupts off, after
-  // trace_memory_prepare(); takes kInternTable if a look-up without a lock fails. Bound: two passes
-  // over a chain.
+  // Finds or adds the stack with these return addresses, innermost first, and returns its number;
+  // kNone if it cannot be stored. Addresses beyond kMaxFrames are ignored. Called in any context
+  // but NMI, with interrupts off, after trace_memory_prepare(). Takes kInternTable if a look-up
+  // without a lock fails. Bound: two passes over a chain.
   StackId intern(StackKind kind, const uint64_t* frames, size_t count);
   // intern() which also sets *known: true if the table had the stack before.
   StackId intern(StackKind kind, const uint64_t* frames, size_t count, bool* known);
-  // intern() for packed kernel frames; `sum` is the sum of their weights.
+  // intern() for packed kernel frames (packs()). `sum` is the sum of their weights (weight()).
   StackId intern_packed(std::span<const uint32_t> frames, uint64_t sum);
   // The number of a stack of packed kernel frames if a look-up without a lock finds it; otherwise
   // kNone.
@@ -96,17 +98,18 @@ class StackTable : public InternTable {
     return static_cast<uint64_t>(int64_t{static_cast<int32_t>(frame)});
   }
   // The weight of a frame. The hash is made from the sum of the weights of all frames (multilinear
-  // hashing). So if a few frames change, only their weights must be subtracted and added.
+  // hashing). So if a few frames change, only their old weights are subtracted and their new
+  // weights added.
   static uint64_t weight(uint64_t frame, size_t index) { return frame * kFactors[index]; }
 
   // The stack or pair with this number. `id` is kNone, or a number from intern() that a holder has.
   View view(StackId id) const { return id == StackId::kNone ? View() : View(&at(number_of(id))); }
-  // The two stacks of a pair; for the number of a stack, this number and kNone.
+  // Returns the two stacks of a pair. If `id` names a single stack, returns `id` and kNone.
   Pair split(StackId id) const {
     const View stored = view(id);
     return stored && stored.kind() == StackKind::kPair ? stored.pair() : Pair{id, StackId::kNone};
   }
-  // Keeps the stack or pair, unless `id` is kNone, in this sweep (InternTable::mark()).
+  // Keeps the stack or pair in this sweep (InternTable::mark()). Does nothing for kNone.
   void mark(StackId id) { InternTable::mark(number_of(id)); }
   // The number of different stacks, without pairs; exact when no intern() is under way.
   uint32_t size() const { return count(Pass::kReferred); }

@@ -12,10 +12,11 @@
 
 namespace {
 
-// Fewer entries than this, added since the last sweep, are not worth another sweep.
+// A sweep is due only if at least this many entries were added since the last sweep.
 constexpr uint32_t kLeast = 384;
-// When memory is short, a sweep is worth it after fewer additions: 1/kPartIfShort of the entries
-// that the last sweep left, but not less than kLeastIfShort.
+// When memory is short for a table, fewer additions make a sweep due: 1/kPartIfShort of the entries
+// that the last sweep left, but at least kLeastIfShort. Memory is short for a table if trace memory
+// is short and less than 1/kPartIfShort of the table's own bytes are free.
 constexpr uint32_t kLeastIfShort = 64;
 constexpr uint32_t kPartIfShort = 8;
 

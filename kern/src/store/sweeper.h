@@ -1,33 +1,38 @@
-// The sweeper: forgets stacks and contexts whose numbers nobody has any more, so that the tables of
-// a permanently traced system do not fill up with stacks and contexts of ended processes and calls.
+// The sweeper forgets stacks and contexts whose numbers nobody has any more. Without it, the tables
+// of a permanently traced system would fill up with stacks and contexts of processes that have
+// ended.
 //
-// It marks and sweeps, so that no hook counts references. A sweep is an epoch of the tables
-// (intern_table.h). A look-up or mark stamps an entry with the epoch. The sweep forgets entries
-// that do not have this stamp at its end.
+// The sweeper uses mark and sweep, so that hooks need not count references. Each sweep begins a new
+// epoch of the tables (intern_table.h). Each look-up and each mark stamps the entry with the epoch.
+// Then the sweep forgets the entries that do not have this epoch's stamp.
 //
-//   1. The epoch begins. In a round, an interrupt on every CPU, each CPU clears the numbers that
-//      hooks use without a look-up: its recent stacks and callers, and the recent stacks of probe
-//      sessions. Hooks have interrupts off. So after this round each number in use was looked up in
-//      this epoch, or has a holder.
+//   1. The epoch begins. A round follows, which is an interrupt on every CPU: each CPU clears the
+//      numbers that hooks use without a look-up. These are its recent stacks and callers, and the
+//      recent stacks of probe sessions. Hooks run with interrupts off. So after the round each
+//      number in use was looked up in this epoch, or has a holder.
 //   2. Holders mark their numbers, in the order in which numbers move: first tasks and interrupts,
-//      which cache contexts and callers; then records and sessions (the originals), where hooks
-//      store the numbers; then dumps, which copy them. A number that moves before its holder is
-//      visited is found at its new holder, or was marked during the move. Before dumps are visited,
-//      the sweeper waits for the end of copies in progress (StoreReading).
-//   3. Pairs and contexts without the stamp die; the living ones mark their stacks and programs.
-//   4. A round. After it, each hook that is making a pair has looked up both stacks in this epoch.
+//      which cache contexts and callers; then trace tables and probe sessions, where hooks store
+//      the numbers; then dumps, which copy the numbers. If a number moves before the sweeper visits
+//      its first holder, the sweeper finds it in its second holder, or the move has marked it.
+//      Before the sweeper visits dumps, it waits until all copies that are being made are complete
+//      (StoreReading).
+//   3. Pairs and contexts without the stamp die. The sweep marks the stacks and programs of all
+//      other pairs and contexts.
+//   4. Another round. After this round, each hook that is making a pair has looked up both stacks
+//      in this epoch, so that step 5 keeps them.
 //   5. Stacks and programs without the stamp die.
-//   6. A round. After it, no hook is reading a chain in which it has met a dead entry. So the
-//      memory of dead entries can now be reused.
+//   6. A last round. After this round, no hook is reading a chain in which it has met a dead entry.
+//      So the memory of dead entries can now be reused.
 //
 // A sweep also gives back memory: a CPU that clears its recent stacks and callers frees some of the
 // pages that it has not needed since the last sweep, and a trace frees the memory of its empty
 // shards before it marks.
 //
 // Interrupts are off for slices of about 2,000 instructions. A sweep costs about 30 instructions
-// for each record and each entry, and three interrupts on every CPU. It is due when the
-// table of stacks or that of contexts has about twice the entries that the last sweep left in it
-// (so the cost for each added entry is bounded), or about an eighth more when memory is short.
+// for each record and each entry, and three interrupts on every CPU. A sweep is due when the table
+// of stacks or the table of contexts has about twice the entries that it had after the last sweep.
+// So the cost for each added entry is bounded. When memory is short, an increase by about an eighth
+// makes a sweep due.
 //
 // A sweep holds trace_sweep_lock, which ranks below trace_control.
 #pragma once
@@ -36,12 +41,12 @@
 
 #include "store/shared_tables.h"
 
-// Sweeps now, if the tables have users. May sleep, until dumps that are being opened have copied
-// their numbers. The caller holds neither trace_control nor a lock of a lower rank, and is not in a
-// StoreReading.
+// Sweeps now, if the tables have users. May sleep: waits until dumps that are being opened have
+// copied their numbers. The caller holds neither trace_control nor a lock of a lower rank, and is
+// not in a StoreReading.
 void trace_sweep();
-// True if a sweep is due. Called in each tick: any context, about 40 instructions, three if nothing
-// is traced.
+// True if a sweep is due. Called in each tick, in any context. Costs about 40 instructions, or
+// three if nothing is traced.
 bool trace_sweep_wanted();
 
 // Counts since boot.
@@ -51,7 +56,7 @@ struct TraceSweeps {
 };
 TraceSweeps trace_sweeps();
 
-// Registers another function that marks numbers. Called at boot. Each sweep calls `mark` before it
-// visits the holders. `mark` must mark each number that its owner has from the beginning of the
-// sweep to this call.
+// Registers a function that marks the numbers of an owner that is no StoreHolder. Called at boot.
+// Each sweep calls `mark` before it visits the holders. `mark` must mark each number that its owner
+// has had since the beginning of the sweep.
 void trace_register_marker(void (*mark)(StoreMark& mark));

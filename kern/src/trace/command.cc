@@ -16,7 +16,7 @@ constexpr const char* words(CommandScope scope) {
              : "start, refs, stop, reset, mark, [no]check, scan, limit N, reap, sweep or settle";
 }
 
-// A limit is at least a page; the upper bound is beyond all memory.
+// The bounds of the limit on trace memory, in bytes: one page, and more than any machine has.
 constexpr uint64_t kMinLimit = kPageSize;
 constexpr uint64_t kMaxLimit = uint64_t{1} << 40;
 

@@ -1,18 +1,20 @@
-// The commands of #mem/kmemtrace/NAME and …/ctl, and their effect on the state of a trace.
+// The commands that are written to the files of #mem/kmemtrace, and their effect on the state of a
+// trace. A command in the file NAME is for one source: a cache, an arena or a kind of references. A
+// command in `ctl` is for all sources.
 //
 //   off --start--> running --stop--> stopped --reset--> off
 //   stopped --start--> running, with the records kept
 //
-// `refs` in …/ctl starts the traces of references; `start` in …/ctl does not start them. start
-// while running: no effect with the same options, EBUSY with other options. reset while running:
-// empties the table, and the trace goes on. start after stop with another sampling rate: EBUSY,
-// since the kept records would get wrong weights. stop and reset succeed when there is nothing to
-// stop or reset. mark needs a trace. settle, sweep, limit and reap are for all caches and change no
-// state. check, nocheck and scan are for run-time checking (slab.h), which is independent of
-// traces.
+// In `ctl`, `start` starts the traces of caches and arenas, and `refs` starts the traces of
+// references. While a trace is running, start has no effect if the options are the same, and fails
+// with EBUSY if they differ. While a trace is running, reset empties its table, and the trace goes
+// on. After a stop, start fails with EBUSY if the sampling rate differs, because the kept records
+// would get wrong weights. stop and reset succeed when there is nothing to stop or reset. mark
+// needs a trace. settle, sweep, limit and reap are for all sources and change no state. check,
+// nocheck and scan are for run-time checking (slab.h), which is independent of traces.
 //
-// The functions of this file change no cache: control.cc uses them to parse all lines and compute
-// their effect on the state before it executes the first line.
+// The functions of this file change no cache. control.cc uses them to parse all lines of a write
+// and to compute the effect of these lines on the state, before it executes the first line.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +47,8 @@ struct TraceCommand {
 // The scope of a command, which determines the valid words.
 enum class CommandScope : uint8_t { kOneCache, kAllCaches };
 
-// Parses the options of `start`, with `separator` between them; a blank means any white space.
-// EINVAL, with an error string.
+// Parses the options of `start`, with `separator` between them. If `separator` is a blank, any
+// white space separates options. EINVAL, with an error string.
 Result<TraceOptions> trace_parse_options(std::string_view text, char separator);
 
 // Cuts the next line with a command off the front of *text and parses it. False if no command is

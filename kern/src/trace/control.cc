@@ -1,5 +1,5 @@
-// Start, stop, reset and mark: for one source (a cache, an arena or a kind of references), for all
-// sources, and for caches and arenas that are made later.
+// Executes start, stop, reset and mark for one source (a cache, an arena or a kind of references),
+// for all sources, and for caches and arenas that are made later.
 //
 // A command for all sources holds the control lock while it lists the sources and until it is done.
 // A new cache or arena enters its list under the same lock (slab_trace_entering). So each source is
@@ -35,8 +35,8 @@ namespace {
 
 struct Target {
   TraceSource source;
-  TraceTable* made;  // table that the current start has made; nullptr if the source had one
-  bool acts;         // the current command affects it
+  TraceTable* made;  // table that the current start has made; nullptr if the source had a table
+  bool acts;         // the current command affects the source
 };
 
 // The sources of a command, with a reference to each.
@@ -86,8 +86,8 @@ class Targets {
   size_t count_ = 0;
 };
 
-// A round of interprocessor interrupts, which changes the flags of all targets that act, on every
-// CPU. After it, no hook that saw the old flags is under way.
+// The arguments of a round. A round interrupts each CPU, to change its copy of the flags of all
+// targets with `acts`. After the round, no hook that saw the old flags is under way.
 struct Round {
   std::span<Target> targets;
   int set;
@@ -109,8 +109,8 @@ void change_flags(std::span<Target> targets, int set, int clear) {
       &round);
 }
 
-// Sets `acts` in each target whose phase meets the condition, and clears it in the others. False if
-// no target acts.
+// For each target, sets `acts` to true if the target's phase meets the condition, otherwise to
+// false. Returns false if no target acts.
 template <typename Condition>
 bool select(std::span<Target> targets, Condition condition) REQUIRES(trace_control) {
   bool any = false;
@@ -149,15 +149,15 @@ Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
   return {};
 }
 
-// Adds the context of the task that starts a trace to the table of contexts. This task is often the
-// first that allocates; the hook then has only a stack to store.
+// Adds the context of the task that starts a trace to the table of contexts. Often this task is
+// also the first that allocates. Then the hook of this allocation needs to store only a stack.
 void know_starter() {
   const ProbesOff no_hit;
   trace_memory_prepare();
   trace_find_base();
 }
 
-// Does all work of a start except for changing flags, for the targets that act.
+// For the targets with `acts`: does all work of a start, but does not change flags.
 Result<void> prepare_start(std::span<Target> targets, const TraceOptions& options)
     REQUIRES(trace_control) {
   TRY(make_tables(targets));
@@ -181,8 +181,8 @@ void note_running(std::span<Target> targets) REQUIRES(trace_control) {
   }
 }
 
-// True if a start command affects the source. In a command for all sources, `start` is for caches
-// and arenas, `refs` for references.
+// True if a start command affects the source. When a command is for all sources, `start` affects
+// caches and arenas, and `refs` affects references.
 bool is_meant(TraceSource source, const TraceCommand& command, CommandScope scope) {
   return scope == CommandScope::kOneCache ||
          (source.references() != nullptr) == (command.word == TraceWord::kRefs);
@@ -201,7 +201,7 @@ Result<void> start(std::span<Target> targets, const TraceCommand& command, Comma
   return {};
 }
 
-// Starts the trace of a source that only the caller can use, so that no round is needed.
+// Starts the trace of a source that only the caller can use, so that no CPU must be interrupted.
 Result<void> start_unused(TraceSource source, const TraceOptions& options) REQUIRES(trace_control) {
   Target target{source, nullptr, true};
   TRY(prepare_start({&target, 1}, options));
@@ -253,7 +253,7 @@ bool is_about_checking(TraceWord word) {
   return word == TraceWord::kCheck || word == TraceWord::kNoCheck || word == TraceWord::kScan;
 }
 
-// True for a cache whose free objects are memory that may be written.
+// True for a cache whose free objects are memory on which checking may write.
 bool can_be_checked(TraceSource source) {
   return source.cache() && kmem_cache_can_be_checked(source.cache());
 }
@@ -330,9 +330,9 @@ Result<void> check_options(TraceSource source, const TraceOptions& options) {
               source.name());
 }
 
-// Checks that every line can be executed, beginning with the current states. In a command for all
-// sources, `mark` skips sources that are not traced, and `check` skips sources that cannot be
-// checked.
+// Checks that each line can be executed in the states that the lines before it leave. In a command
+// for all sources, `mark` skips sources that are not traced, and `check` skips sources that cannot
+// be checked.
 Result<void> check_states(std::span<Target> targets, std::string_view text, CommandScope scope)
     REQUIRES(trace_control) {
   for (const Target& target : targets) {
@@ -362,8 +362,9 @@ bool takes_long(TraceWord word) {
   return word == TraceWord::kSettle || word == TraceWord::kSweep;
 }
 
-// Executes lines, and cuts them off *text, until a line has a command that runs without the lock.
-// True if there is such a line: it is cut off, too, and *command is its command.
+// Executes the lines of *text in order, and removes each from *text. Stops at a line whose command
+// must run without the lock: removes the line, stores its command in *command and returns true.
+// Returns false when no line is left.
 Result<bool> run_locked(std::span<Target> targets, std::string_view* text, CommandScope scope,
                         TraceCommand* command) REQUIRES(trace_control) {
   TRY(check_states(targets, *text, scope));
@@ -375,9 +376,9 @@ Result<bool> run_locked(std::span<Target> targets, std::string_view* text, Comma
   return false;
 }
 
-// Runs well-formed lines. Settles and sweeps without the control lock, so that other tasks can use
-// traces meanwhile; the lines after a settle or sweep apply to the states and sources at its end.
-// If `source` is empty, the lines are for all sources.
+// Runs lines of correct syntax. Runs settle and sweep without the control lock, so that other tasks
+// can use traces meanwhile. After a settle or sweep, the remaining lines are checked against the
+// sources and states at that time. If `source` is empty, the lines are for all sources.
 Result<void> run(TraceSource source, std::string_view text) {
   const CommandScope scope = source ? CommandScope::kOneCache : CommandScope::kAllCaches;
   for (;;) {
@@ -396,8 +397,9 @@ Result<void> run(TraceSource source, std::string_view text) {
   }
 }
 
-// Starts the trace of the source if there is a request for `name`. Nobody else uses the source yet
-// (at boot there is one CPU). If there is no memory, logs that the source is not traced.
+// Starts the trace of the source if there is a request for `name`. Nobody else uses the source yet:
+// either it is new, or the system boots and has one CPU. If there is no memory, logs that the
+// source is not traced.
 void start_if_wanted(TraceSource source, std::string_view name) REQUIRES(trace_control) {
   const std::optional<TraceOptions> options = trace_later.wants(name);
   if (!options || (source.references() && !trace_later.names(name))) return;
@@ -456,8 +458,8 @@ void trace_start_at_boot(std::string_view items) {
   }
 }
 
-// ---- New caches and arenas. If they can be traced, the control lock is held while they enter
-// their list. Clang's thread-safety analysis cannot follow this condition.
+// ---- New caches and arenas. If a new cache or arena can be traced, the control lock is held while
+// it enters its list. Clang's thread-safety analysis cannot follow this condition.
 
 static void enter(TraceSource source, const char* name) NO_THREAD_SAFETY_ANALYSIS {
   if (!source.can_be_traced()) return;
@@ -481,10 +483,10 @@ void arena_trace_entered(struct arena* arena) {
   entered(arena);
 }
 
-// Ends the trace of a source that nobody refers to any more, so no command for it is under way. The
-// caller may hold the control lock: when opening a dump runs out of memory it reaps caches, and one
-// of these caches may end. So this function takes the lock only if the task does not hold it, which
-// the thread-safety analysis cannot follow.
+// Ends the trace of a source to which nobody has a reference any more. So no command for it is
+// under way. The caller may hold the control lock: opening a dump may run out of memory and reap
+// caches, and one of these caches may be freed. So this function takes the lock only if the task
+// does not hold it. The thread-safety analysis cannot follow this condition.
 static void end_trace(TraceSource source) NO_THREAD_SAFETY_ANALYSIS {
   if (!trace_table_of(source)) return;
   Target target{source, nullptr, true};

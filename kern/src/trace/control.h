@@ -1,4 +1,5 @@
-// The lock that is held while traces are started and stopped, and the trace tables of sources.
+// The lock for starting and stopping traces; and access to the trace table of a source, which is a
+// cache, an arena or a kind of references.
 #pragma once
 
 #include "core/sleep.h"
@@ -10,7 +11,7 @@
 // Serialises start, stop, reset, mark and the opening of dumps.
 extern Mutex trace_control;
 
-// The number of start, refs, stop, reset and mark commands since boot. A command counts once, also
+// The number of start, refs, stop, reset and mark commands since boot. A command counts once, even
 // if it is for all sources or has no effect.
 extern uint32_t trace_commands_done GUARDED_BY(trace_control);
 
@@ -18,10 +19,11 @@ extern uint32_t trace_commands_done GUARDED_BY(trace_control);
 extern TraceLater trace_later GUARDED_BY(trace_control);
 // Starts the traces of `items`, the value of `trace=` on the kernel command line; this text must
 // stay valid. The trace of a cache or arena that does not exist yet is started when the cache or
-// arena is made. Logs a line for each invalid item. Once, at boot.
+// arena is made. Logs a line for each invalid item. Called once, at boot.
 void trace_start_at_boot(std::string_view items);
 
-// The pointer in a source to its trace's table. slab.h's trace_table is a TraceTable.
+// Returns the address of the source's pointer to the table of its trace. The type trace_table in
+// slab.h is TraceTable.
 inline TraceTable** trace_slot_of(TraceSource source) {
   return reinterpret_cast<TraceTable**>(source.trace_slot());
 }

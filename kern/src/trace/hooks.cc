@@ -1,21 +1,24 @@
-// The tracer's hooks, called by slab_magazine.c, arena.cc, arena_traced.cc and ref_hooks.cc. They
-// run with interrupts off, on the stack of the allocator's caller, and with the locks that the
+// The tracer's hooks, called by slab_magazine.c, arena.cc, arena_traced.cc and ref_hooks.cc. A hook
+// runs with interrupts off, on the stack of the allocator's caller, and with all locks that this
 // caller holds.
 //
-// No hook allocates from a cache that can be traced, formats text or waits for anything but a short
-// lock. Bound of an allocation: kPagesPerHook pages from the arena (usually none), four walks of
-// the recorded frames, two chains of the stack table, each searched twice and split, and the split
-// of one bucket. Once for each system call, also a walk of kUserStackDepth user frames and one more
-// chain of the stack table. Once for each program of a process, two chains of the context table.
-// Bound of a free: one chain. An allocation skipped by filters or sampling costs one counter.
+// A hook neither formats text nor allocates from a cache that can be traced. It waits for short
+// locks only. The bound of an allocation is: kPagesPerHook pages from the arena (usually none),
+// four walks of the recorded frames, two chains of the stack table, each searched twice and split,
+// and the split of one bucket. The first allocation in a system call also walks kUserStackDepth
+// user frames and searches one more chain of the stack table. The first allocation of each program
+// of a process also searches two chains of the context table. The bound of a free is one chain. An
+// allocation that filters or sampling skip only increments one counter.
 //
 // A probe's hit uses the same tables of stacks and contexts, and may occur at any function call. So
-// the hook of an allocation keeps probes off on this CPU while it calls functions. It does so only
-// while interrupts are off, since the task may move to another CPU afterwards. The fast path calls
-// no function. The hook of a free uses only a trace's table, which hits of probes do not use.
+// the hook of an allocation turns probes off on this CPU before it calls functions. It turns them
+// on again before it restores interrupts, because after that the task may move to another CPU. The
+// fast path calls no function. The hook of a free uses only a trace's table, which hits of probes
+// do not use.
 //
-// A hook has no stack frame: the recorded stack begins with its caller's frame. It leaves the fast
-// path by a jump (kern_frames in kern.mk), which no probe could follow; so hooks cannot be probed.
+// A hook has no stack frame of its own: the recorded stack begins with the frame of the hook's
+// caller. A hook leaves the fast path by a jump (kern_frames in kern.mk), which a probe could not
+// follow. So hooks cannot be probed.
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/probe_guard.h"
@@ -39,7 +42,7 @@ bool wanted(const TraceOptions& options, uint64_t size) {
   return !(table.filters() && !wanted(table.options(), size)) && table.samples(size, cpu);
 }
 
-// Records a selected allocation: the general path.
+// The general path: records an allocation that filters and sampling admit.
 [[gnu::noinline]] void record_allocation(TraceTable* table, const void* object, uint64_t size,
                                          const void* frame) {
   const ProbesOffHere no_hit;
@@ -90,7 +93,7 @@ bool wanted(const TraceOptions& options, uint64_t size) {
   return object;
 }
 
-// Records an allocation whose stack and context have numbers. Called after
+// Records an allocation whose stack and context are in the tables and have numbers. Called after
 // TraceTable::record_known() has failed.
 void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t stack) {
   const ProbesOffHere no_hit;
@@ -114,9 +117,10 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return object;
 }
 
-// Called if the faster functions have not found the pair of the kernel stack in `recent` and the
-// current task's user stack. If the user stack is not known yet, walks and stores it. Then stores
-// the pair in the stack table and in `recent`. False if a stack or the pair cannot be stored.
+// Slow path: neither learn_caller() nor find_pair() has found the pair of the kernel stack in
+// `recent` and the current task's user stack. If the user stack is not known yet, walks and stores
+// it. Then stores the pair in the stack table and in `recent`. False if a stack or the pair cannot
+// be stored.
 [[gnu::noinline, gnu::cold]] bool make_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu) {
   if (trace_memory_low()) trace_memory_prepare();
   uint64_t caller = task.trace_call;
@@ -132,11 +136,12 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// `recent` has the current kernel stack, but another caller. In the first hook of a system call,
-// this function searches the CPU's recent callers. The caller is usually there, and was recorded
-// with this kernel stack before. In this case stores the caller in `recent` and returns true.
-// Otherwise returns false; *met is the caller's entry if the caller is there but was recorded with
-// another kernel stack. Calls no C++ function, and changes few registers.
+// Called if `recent` has the current kernel stack, but another caller. In the first hook of a
+// system call, searches the CPU's recent callers for the present caller (recent_callers.h). If the
+// caller is found and was recorded with this kernel stack before, stores the caller and the pair in
+// `recent` and returns true. Otherwise returns false. If the caller is found but was recorded with
+// another kernel stack, sets *met to its entry, otherwise to nullptr. Calls no C++ function, and
+// changes few registers.
 [[gnu::always_inline]] inline bool learn_caller(RecentStack& recent, const TaskHead& task,
                                                 RecentCaller** met) {
   *met = nullptr;
@@ -158,8 +163,9 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// Looks up the pair of the stack in `recent` and the task's user stack, and stores it in `recent`.
-// False if the pair cannot be stored.
+// Looks up the pair of the kernel stack in `recent` and the task's user stack. Stores the pair in
+// `recent` and, if `met` is not nullptr, in that entry of the recent callers. False if the pair
+// cannot be stored.
 [[gnu::always_inline]] inline bool find_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu,
                                              RecentCaller* met) {
   const uint64_t caller = task.trace_call;
@@ -177,9 +183,9 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// Records the object with the kernel stack in `recent`. `knows`: `recent` has the pair for the
-// present caller, too. False, with nothing recorded, if the pair cannot be stored, or if
-// record_at_once() fails.
+// Records the object with the kernel stack in `recent`. `knows` says that `recent` also has the
+// pair for the present caller. Returns false, with nothing recorded, if the pair cannot be stored
+// or record_at_once() fails.
 [[gnu::always_inline]] inline bool record_by(RecentStack& recent, TraceTable* table,
                                              const void* object, uint64_t size, const Cpu& cpu,
                                              RecentCaller* met, bool knows) {
@@ -198,7 +204,8 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return object;
 }
 
-// `recent` has the current kernel stack; learn_caller() has failed and returned `met`.
+// Ends the hook of an allocation after learn_caller() has failed and returned `met`. `recent` has
+// the current kernel stack.
 NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_pair(TraceTable* table, void* object,
                                                         uint64_t size, RecentStack* recent,
                                                         uint64_t saved, RecentCaller* met) {
@@ -210,9 +217,9 @@ NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_pair(TraceTable* table, void*
   return finish_tried(recorded, table, object, size, recent->first_frame(), saved);
 }
 
-// `recent`, the entry at the current stack's index, differs from this stack in frame `from` and
-// maybe in later frames. If only return addresses differ, changes the entry to the current stack.
-// True if this was done and the stack table has the stack.
+// `recent` is the entry at the current stack's index. It differs from this stack in frame `from`
+// and maybe in later frames. If only return addresses differ, changes the entry to the current
+// stack, and then searches the stack table. Returns true if both succeed.
 [[gnu::always_inline]] inline bool take_over(RecentStack& recent, const RecentStack::Frame* from,
                                              StackScope scope, const Cpu& cpu) {
   if (!recent.readdress(from, reinterpret_cast<uint64_t>(recent.first_frame()), scope,
@@ -225,10 +232,12 @@ NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_pair(TraceTable* table, void*
   return true;
 }
 
-// `recent`, the entry at the stack's index, begins at the same frame as the current stack. If
-// `from` is not nullptr, the entry has another stack, which differs from frame `from` on. Otherwise
-// the entry has the current stack, but the CPU is in an interrupt or exception, or the task has no
-// valid context yet. An exception inside the kernel belongs to the task.
+// Ends the hook of an allocation. `recent`, the entry at the stack's index, begins at the same
+// frame as the current stack. If `from` is not nullptr, the entry has another stack, which differs
+// from frame `from` on. Otherwise the entry has the current stack, and the fast path has failed for
+// one of two reasons: the CPU is in an interrupt or exception, or the task has no valid context
+// yet. An exception inside the kernel has the task's context, so its allocations need not take the
+// general path.
 NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_entry(TraceTable* table, void* object,
                                                          uint64_t size, RecentStack* recent,
                                                          uint64_t saved,
@@ -267,11 +276,11 @@ NOT_PROBED [[gnu::noinline]] void finish_free(TraceTable* table, const void* obj
   slab_os_irq_restore(saved);
 }
 
-// Arenas may hand out numbers and sizes that a record cannot hold. With kAsked, the hook tests for
-// this.
+// An arena may hand out numbers, and have sizes, that a record cannot hold. kAsked: the hook tests
+// whether the record can hold them.
 enum class Fits : uint8_t { kAlways, kAsked };
 
-// Records an allocation whose stack, caller and context have numbers.
+// Records an allocation whose stack, caller and context are cached.
 [[gnu::always_inline]] inline void* trace_known(TraceTable* table, void* object, size_t requested,
                                                 const RecentStack* recent, uint64_t saved) {
   if (!table->record_known(
@@ -285,7 +294,8 @@ enum class Fits : uint8_t { kAlways, kAsked };
   return object;
 }
 
-// `recent` has the kernel stack, but with another caller than the current task's.
+// Records an allocation. `recent` has the kernel stack, but with another caller than the current
+// task's.
 NOT_PROBED [[gnu::noinline]] void* trace_of_caller(TraceTable* table, void* object,
                                                    size_t requested, RecentStack* recent,
                                                    uint64_t saved) {
@@ -295,7 +305,8 @@ NOT_PROBED [[gnu::noinline]] void* trace_of_caller(TraceTable* table, void* obje
   return trace_known(table, object, requested, recent, saved);
 }
 
-// `recent`, the entry at the stack's index, has a stack that begins at the same frame.
+// Records an allocation. `recent`, the entry at the stack's index, has a stack that begins at the
+// same frame.
 [[gnu::always_inline]] inline void* trace_at_place(TraceTable* table, void* object,
                                                    size_t requested, RecentStack* recent,
                                                    uint64_t saved) {
@@ -314,8 +325,9 @@ NOT_PROBED [[gnu::noinline]] void* trace_brought(TraceTable* table, void* object
   return trace_at_place(table, object, requested, recent, saved);
 }
 
-// The entry at the stack's index has a stack that begins at another frame. If another entry of the
-// set has a stack that begins at `frame`, or can be moved there, swaps the two entries.
+// Records an allocation. The entry at the stack's index has a stack that begins at another frame.
+// If another entry of the set has a stack that begins at `frame`, or can be moved there, swaps the
+// two entries and uses it. Otherwise takes the general path.
 NOT_PROBED [[gnu::noinline]] void* trace_from_set(TraceTable* table, void* object, size_t requested,
                                                   const void* frame, uint64_t saved) {
   RecentStack* const brought = bring_recent(reinterpret_cast<uint64_t>(frame), table->scope(),
@@ -325,8 +337,9 @@ NOT_PROBED [[gnu::noinline]] void* trace_from_set(TraceTable* table, void* objec
   return trace_brought(table, object, requested, brought, saved);
 }
 
-// `recent`, the entry at the stack's index, has a stack that begins at another frame. Maybe it has
-// the same frames on another task's stack.
+// Records an allocation. `recent`, the entry at the stack's index, has a stack that begins at
+// another frame. If the entry has the same frames on another task's stack, moves the entry to the
+// current stack. Otherwise searches the set.
 NOT_PROBED [[gnu::noinline]] void* trace_elsewhere(TraceTable* table, void* object,
                                                    size_t requested, RecentStack* recent,
                                                    uint64_t saved, const void* frame) {
@@ -335,9 +348,10 @@ NOT_PROBED [[gnu::noinline]] void* trace_elsewhere(TraceTable* table, void* obje
   return trace_brought(table, object, requested, recent, saved);
 }
 
-// Fast path: filters and sampling are off; the stack, the caller and the context are in the caches;
-// the CPU's shard has a free record. This path, and the path of an allocation that sampling skips,
-// call no function, so that no register is saved. All other cases restart on a slower path.
+// Fast path. It requires that filters and sampling are off, that the stack, the caller and the
+// context are in the caches, and that the CPU's shard has a free record. It calls no function, so
+// that no register is saved. The same is true of an allocation that sampling skips. All other cases
+// restart on a slower path.
 template <Fits fits>
 [[gnu::always_inline]] inline void* trace_alloc(TraceTable* table, void* object, size_t requested,
                                                 const void* frame, uint64_t saved) {
@@ -354,7 +368,7 @@ template <Fits fits>
   RecentStack* const recent = recent_place(frame_pointer, cpu_id_for_index());
   if (!recent->is_at(frame_pointer, table->key_of(kernel_stack_top()))) [[unlikely]]
     return trace_elsewhere(table, object, requested, recent, saved, frame);
-  // trace_at_place() does not get `frame`, which saves a register: `recent` has it, too.
+  // trace_at_place() gets the frame from `recent`: one argument less saves a register.
   return trace_at_place(table, object, requested, recent, saved);
 }
 

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::string_view kAll = "all";
 
-// Cuts the text before `separator`, and the separator, off the front of *text; if there is no
-// separator, cuts off all of *text. Returns the text without the separator.
+// Removes the front of *text up to the first `separator`, with the separator, and returns this
+// front without the separator. If there is no separator, removes and returns all of *text.
 std::string_view cut(std::string_view* text, char separator) {
   const size_t end = text->find(separator);
   const std::string_view front = text->substr(0, end);

@@ -3,13 +3,14 @@
 //
 //   trace=ITEM[,ITEM...]      ITEM: NAME[:KEY=N...] or all[:KEY=N...], with the options of `start`
 //
-// An item without a colon has the options of the next item that has a colon. An item with a
-// name takes precedence over `all`, regardless of the order; of two valid items with the same name
-// the first counts. A name also matches later caches and arenas of this name, which are called
-// NAME.2 and so on.
+// An item without a colon has the options of the next item that has a colon. An item with a name
+// takes precedence over `all`, in any order. If two valid items have the same name, the first
+// counts. If several caches or arenas are made with one name, the later ones are called NAME.2 and
+// so on; an item NAME applies to all of them.
 //
 // This file only stores requests; control.cc starts the traces. The text of the command line is
-// stored and parsed again for each new cache, since new caches are rare.
+// stored, and is parsed again for each new cache. This is cheap enough, because new caches are
+// rare.
 #pragma once
 
 #include <cstdint>
@@ -36,16 +37,18 @@ class TraceLater {
  public:
   // Sets the value of `trace=`, at boot; the text must stay valid. Invalid items are ignored.
   void expect(std::string_view items);
-  // Applies a command for all sources. EBUSY for a start with other options, ENOSPC if no further
-  // mark is possible, with an error string and nothing changed.
+  // Applies a command for all sources. On an error nothing is changed, and the error string is set:
+  // EBUSY for a start with other options, ENOSPC if no further mark is possible.
   Result<void> advance(const TraceCommand& command);
 
-  // The options for the trace of a cache or arena that is made as `name`; none if it is not traced.
+  // Returns the options for the trace of a new cache or arena with this name; none if it is not to
+  // be traced.
   std::optional<TraceOptions> wants(std::string_view name) const;
-  // True if the command line has an item with this name.
+  // True if the command line has a valid item with this name; false for "all".
   bool names(std::string_view name) const;
   // The mark with which a new trace begins: the number of `mark` commands for all since the first
-  // `start` for all, or since boot with `trace=`. A `reset` after a `stop` of all begins anew.
+  // `start` for all, or since boot with `trace=`. A `reset` after a `stop` of all sets the mark to
+  // 0.
   uint32_t mark() const { return mark_; }
 
   // For reports: the options for all, if there is such a request, and the items of the command
@@ -53,7 +56,8 @@ class TraceLater {
   std::optional<TraceOptions> all() const { return all_; }
   std::string_view items() const { return items_; }
 
-  // The number of caches and arenas that could not be traced for lack of memory.
+  // The number of caches and arenas that could not be traced for lack of memory, since the last
+  // `start` for all.
   uint32_t untraced() const { return untraced_; }
   void count_untraced() { untraced_++; }
 

@@ -3,9 +3,9 @@
 #include "slab_os.h"
 #include "trace/control.h"
 
-// Tests the flag and uses the table with interrupts off, as a hook does. The end of a trace first
-// clears the flag, then interrupts every CPU. So the end of a trace waits until this function is
-// done.
+// Tests the flag and uses the table with interrupts off, as a hook does. The end of a trace clears
+// the flag, interrupts every CPU and waits for this, before it frees the table. So the table exists
+// until this function is done.
 void kmem_not_leak(const void* object) {
   if (!object) return;
   kmem_cache* const cache = kmem_cache_of(object);

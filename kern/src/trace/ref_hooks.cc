@@ -1,8 +1,8 @@
-// The hooks of references while their kind is traced (core/ref.h).
+// The hooks that are called when a reference of a traced kind is taken or put (core/ref.h).
 //
-// A reference is recorded as an object of an arena. The record's address is the number of the
-// reference. The record's size encodes the address of the object that the reference is to
-// (TraceTable::place_of).
+// A reference is recorded as if it were an object of an arena. The record's address is the number
+// of the reference. The record's size encodes the address of the object to which the reference
+// points (TraceTable::place_of).
 #include "core/cpu.h"
 #include "core/ref.h"
 #include "slab_os.h"
@@ -30,7 +30,8 @@ ALLOCATOR_TEXT uint64_t ref_trace_take(RefKind kind, const void* object) {
   return number;
 }
 
-// The trace may have ended since the reference was taken.
+// Does nothing if the kind is no longer traced: the trace may have ended since the reference was
+// taken.
 ALLOCATOR_TEXT void ref_trace_put(RefKind kind, uint64_t number) {
   const uint64_t saved = slab_os_irq_save();
   if ((counts_of(kind).put & kRefTraced) == 0) [[unlikely]]

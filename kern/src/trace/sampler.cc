@@ -17,8 +17,8 @@ constexpr uint64_t multiply_high(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(Wide{a} * b >> 64);
 }
 
-// Q[k] = ln 2 / 1! + (ln 2)^2 / 2! + … + (ln 2)^k / k!, times 2^64; Q[16] is 2^64 up to the last
-// bits.
+// Q[k] = ln 2 / 1! + (ln 2)^2 / 2! + … + (ln 2)^k / k!, times 2^64. Q[16] is 2^64 except for
+// rounding errors.
 constexpr unsigned kMinima = 16;
 constexpr std::array<uint64_t, kMinima + 1> make_q() {
   std::array<uint64_t, kMinima + 1> q{};
@@ -32,8 +32,8 @@ constexpr std::array<uint64_t, kMinima + 1> make_q() {
 constexpr std::array<uint64_t, kMinima + 1> kQ = make_q();
 static_assert(kQ[kMinima] > UINT64_MAX - 1000 && kQ[kMinima] > kQ[kMinima - 1]);
 
-// e^-x · 2^63 for x in units of 2^-58: 2^-n · e^-t with t below ln 2, by Taylor's series. Error
-// below 2^-55.
+// Returns e^-x · 2^63; x is in units of 2^-58. Computed as 2^-n · e^-t, with t below ln 2 and e^-t
+// by Taylor's series. The error is below 2^-55.
 uint64_t exp_minus(uint64_t x) {
   const uint64_t halvings = x / kLn2Mean;
   if (halvings >= 63) return 0;
@@ -45,8 +45,8 @@ uint64_t exp_minus(uint64_t x) {
   return sum >> halvings;
 }
 
-// x / (1 − e^-x) · 2^60 for x up to 1, in units of 2^-58: 1 + x/2 + x²/12 − x⁴/720 + x⁶/30240 −
-// x⁸/1209600, from the Bernoulli numbers. The next term is below 2^-25.
+// Returns x / (1 − e^-x) · 2^60, for x up to 1; x is in units of 2^-58. Computed as 1 + x/2 + x²/12
+// − x⁴/720 + x⁶/30240 − x⁸/1209600, from the Bernoulli numbers. The next term is below 2^-25.
 uint64_t series(uint64_t x) {
   const auto scale = [](uint64_t a, uint64_t b) {
     return static_cast<uint64_t>(Wide{a} * b >> kMeanShift);
@@ -68,7 +68,7 @@ uint64_t Sampler::random() {
   return z ^ z >> 31;
 }
 
-// Knuth, The Art of Computer Programming, volume 2, 3.4.1, algorithm S: no logarithm is computed.
+// Knuth, The Art of Computer Programming, volume 2, 3.4.1, algorithm S, which needs no logarithm.
 uint64_t Sampler::uncut_deviate() {
   const uint64_t bits = random();
   const auto ones = static_cast<unsigned>(std::countl_one(bits));

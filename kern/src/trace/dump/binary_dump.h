@@ -16,7 +16,8 @@ class TraceBinaryDump {
 
   TraceBinary binary;
 
-  // Calls TraceBinary::read() with a lock held, so that any number of tasks may read at once.
+  // Calls TraceBinary::read(), which allows one reader at a time, with a lock held. So any number
+  // of tasks may call this function.
   size_t read(char* buffer, size_t size, uint64_t offset) {
     const MutexGuard guard(reading_);
     return binary.read(buffer, size, offset);

@@ -16,8 +16,9 @@
 #include "trace/dump/trace_text.h"
 #include "trace/trace.h"
 
-// An open dump, in a workspace (dump_reserve.h). First the snapshot holds the stack and context
-// numbers of the text. When `holds_all` is true, the dump holds them itself.
+// An open dump, in a workspace (dump_reserve.h). While the snapshot is open, the snapshot marks the
+// stack and context numbers of the text for the sweeper. When `holds_all` is true, the dump marks
+// these numbers.
 class TraceDump final : public StoreHolder {
  public:
   explicit TraceDump(std::span<std::byte> memory)
@@ -30,7 +31,7 @@ class TraceDump final : public StoreHolder {
 
   const std::span<std::byte> workspace;
   std::atomic<bool> holds_all{false};
-  // The text of a trace that is off: a few lines.
+  // The text if the source is not traced: a few lines. off_length is 0 if the source is traced.
   size_t off_length = 0;
   char off_text[512];
   RefPlaces places;
@@ -70,7 +71,8 @@ void become_user(TraceDump& dump) REQUIRES(trace_control) {
 }
 
 // Moves the stack and context numbers from the snapshot to the dump. A sweep may have visited the
-// dump already, but not the snapshot; so this function marks the numbers.
+// dump before the move, and come to the snapshot after the move. So this function marks the
+// numbers; otherwise the sweep would miss them.
 void close_snapshot(TraceDump& dump) {
   dump.holds_all.store(true, std::memory_order_release);
   StoreMark mark(trace_stacks, trace_contexts);
@@ -78,8 +80,8 @@ void close_snapshot(TraceDump& dump) {
   dump.text.snapshot().close();
 }
 
-// Opens a snapshot of the source's trace; false if the source is not traced. The trace may end
-// before the snapshot is opened, and another trace may begin; then this function starts again.
+// Opens a snapshot of the source's trace. False if the source is not traced. If the trace ends
+// before the snapshot is opened, starts again, because another trace may have begun.
 Result<bool> open_snapshot(TraceDump& dump, TraceSource source) {
   TraceText& text = dump.text;
   for (;;) {
@@ -152,8 +154,8 @@ Result<void> choose_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
   return {};
 }
 
-// Opens snapshots of all traces. If a command to a trace comes in between, starts again. Returns
-// the number of commands before the snapshots (trace_commands_done).
+// Opens snapshots of all traces. If a trace is started, stopped, reset or marked meanwhile, begins
+// again. Returns the number of such commands before the snapshots (trace_commands_done).
 Result<uint32_t> open_all(TraceBinaryDump& dump) {
   for (;;) {
     uint32_t commands;
@@ -218,8 +220,8 @@ void trace_binary_close(TraceBinaryDump* dump) {
   TraceBinaryDump::destroy(dump);
 }
 
-// Formats the rest of trace_status()'s first line, then a line for each request to trace
-// sources when they are made.
+// Formats the rest of the first line of trace_status(), then a line for each request to trace
+// sources that are made later.
 static size_t format_later(char* buffer, size_t size) {
   size_t length = 0;
   const auto rest = [&] { return size - std::min(size, length); };
@@ -253,8 +255,9 @@ Result<size_t> trace_status(char* buffer, size_t size) {
                                        trace_stacks.size(), trace_contexts.size()));
   length += format_later(place(), rest());
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
-    // The lock is not held during TraceSource::next, which drops the reference to the previous
-    // source: that may free a destroyed cache and end its trace.
+    // The lock is not held during TraceSource::next(), which drops the reference to the previous
+    // source. If it was the last reference to a destroyed cache, the cache is freed and its trace
+    // ends.
     MutexGuard guard(trace_control);
     TraceTable* table = trace_table_of(source);
     if (!table) continue;

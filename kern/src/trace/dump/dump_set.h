@@ -1,8 +1,8 @@
-// A set of items, which have numbers and are found by key. Dumps add up records in such items.
+// A set of numbered items, which are found by key. Dumps use the items to add up records.
 //
-// A hash table with linear probing over an array of items. It begins in the memory that use() gives
-// it and moves to larger memory when needed. When there is no memory the set is full: it still
-// finds items, but adds none.
+// The set is a hash table with linear probing over an array of items. At first it uses the memory
+// that use() sets. When this is full, the set moves to larger memory. When there is no larger
+// memory, the set is full: it still finds items, but adds none.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,9 @@
 
 #include "store/page_buffer.h"
 
-// An Item has a type Key, a constructor from a key, and key(). is(key) compares. hash(key) is a
-// hash whose highest bits are used.
+// An Item has a type Key and a constructor from a Key. key() is the item's key, is(key) is true if
+// this is the item's key, and the static function hash(key) returns a hash whose highest bits are
+// used.
 template <typename Item>
 class DumpSet {
  public:
@@ -69,7 +70,7 @@ class DumpSet {
     return size_ - 1;
   }
 
-  // Sorts the items, which changes their numbers. find() is invalid until reindex().
+  // Sorts the items, which changes their numbers. Call reindex() before the next find().
   template <typename Before>
   void sort(Before before) {
     std::sort(items_, items_ + size_, before);
@@ -80,7 +81,7 @@ class DumpSet {
   }
 
  private:
-  // A power of two that leaves at least a fifth of the slots free.
+  // The number of slots for `items` items: a power of two. At least a fifth of them stays free.
   static uint32_t slots_for(uint32_t items) { return std::bit_ceil(items + items / 4 + 1); }
 
   uint32_t* slot_of(const Key& key) const {

@@ -1,5 +1,5 @@
-// Splits the pair that a record names into kernel stack and user stack. Caches the last pair, since
-// the next record usually has the same one.
+// Splits the pair of stacks that a record has into a kernel stack and a user stack. Caches the last
+// pair, because the next record usually has the same pair.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 class LastPair {
  public:
   explicit LastPair(const StackTable& stacks) : stacks_(stacks) {}
-  // The two stacks of `id`, the field `stack` of a record. Valid until the next call.
+  // Returns the two stacks of `id`, which is the field `stack` of a record. The reference is valid
+  // until the next call.
   const StackTable::Pair& split(StackId id) {
     if (id != id_) pair_ = stacks_.split(id_ = id);
     return pair_;

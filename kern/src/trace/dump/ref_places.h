@@ -1,8 +1,9 @@
-// Where traced references lie, for dumps: the live references of one kind or of all kinds, each
-// with the stack that took it and the memory in which it was found.
+// Lists where traced references lie, for dumps. The list has the live references of one kind or of
+// all kinds. Each entry has the stack of the caller that took the reference, and the memory in
+// which the reference was found.
 //
-// reach/references.cc, which can search all memory, finds the references and registers a function
-// for this (RefFinder). This file stores the results, in untraced memory, and formats them.
+// reach/references.cc can search all memory. It registers a function that finds the references
+// (RefFinder). This file stores the results in untraced memory, and formats them.
 #pragma once
 
 #include <array>
@@ -18,10 +19,10 @@
 
 class RefPlaces {
  public:
-  // Later values are more reliable: a stack may have stale words.
+  // Later values are more reliable than earlier ones. For example, a stack may have stale words.
   enum class Where : uint8_t {
     kNowhere,
-    kStackApart,       // on a stack; the two words of the reference are not neighbours
+    kStackApart,       // on a stack; pointer and number of the reference lie apart
     kStack,            // on a stack
     kUnreachedObject,  // in an object that nothing can reach
     kObject,           // in any other object
@@ -37,26 +38,27 @@ class RefPlaces {
   };
   struct Entry {
     uint64_t number;  // number of the reference
-    uint64_t object;  // the object that the reference is to
-    StackId stack;    // the kernel stack that took the reference
+    uint64_t object;  // the object to which the reference points
+    StackId stack;    // the kernel stack of the caller that took the reference
     RefKind kind;
     Location place;
 
     bool is_found() const { return place.where != Where::kNowhere; }
   };
-  // The longest text of a place, with its NUL.
+  // The size of the longest text of a Location, with its NUL.
   static constexpr size_t kText = 128;
 
   // --- For the finder.
 
   // Removes all entries, and makes room for `count` entries. ENOMEM. May sleep.
   Result<void> begin(size_t count);
-  // Adds a reference whose location is not known yet; only counts it if there is no room.
+  // Adds a reference whose location is not known yet. If there is no room, counts the reference
+  // without adding it.
   void add(uint64_t number, uint64_t object, StackId stack, RefKind kind);
   // True if there was room for all references; wanted() is their number.
   bool complete() const { return wanted_ <= entries_.capacity(); }
   size_t wanted() const { return wanted_; }
-  // Sorts by number, after all references have been added. Needed for find().
+  // Sorts by number. Called after all references have been added, and before find().
   void sort_by_number();
   // The reference with this number; nullptr if there is none.
   Entry* find(uint64_t number);
@@ -70,7 +72,7 @@ class RefPlaces {
 
   std::span<Entry> all() { return {entries_.data(), size_}; }
   std::span<const Entry> all() const { return {entries_.data(), size_}; }
-  // The references that `stack` took. Call only if all entries are of one kind.
+  // The references that were taken with this stack. Call only if all entries are of one kind.
   std::span<const Entry> of_stack(StackId stack) const;
   // Writes "at +0x20 of vm_region 0x…"; returns the length of the whole text.
   int format(char* buffer, size_t size, const Location& place) const;
@@ -88,8 +90,9 @@ class RefPlaces {
   uint16_t name_count_ = 0;
 };
 
-// A function that fills `places` with the live references of the kind `of`, or of all kinds if `of`
-// is nullptr. ENOMEM, with the error string set. May sleep; interrupts on, no spinlock held.
+// A function that fills `places` with the live references of one kind, `of`. If `of` is nullptr,
+// fills it with the references of all kinds. ENOMEM, with the error string set. May sleep. Called
+// with interrupts on and no spinlock held.
 using RefFinder = Result<void> (*)(RefPlaces& places, const RefClass* of);
 // Registers the finder, at boot. Without a finder, dumps do not say where references lie.
 void trace_register_ref_finder(RefFinder finder);

@@ -1,13 +1,14 @@
-// The tracer's output on the log: whole dumps, for callers in the kernel; and reports that may be
-// made without memory and with any lock held: when a cache is destroyed with live objects, before a
-// process is killed for lack of memory, and in a panic.
+// The tracer's output on the log. It prints whole dumps, for callers in the kernel, and reports. A
+// report needs no memory and may be made with any lock held. Reports are made when a cache is
+// destroyed with live objects, before a process is killed for lack of memory, and in a panic or
+// NMI.
 //
-// Reports share one summary in static memory, so there is one report at a time. While a report
-// holds the control lock, no table is freed; the report only tries this lock and does not wait for
-// it. The report of a panic or an NMI is made without the lock, while all other CPUs are stopped:
-// tables in the list are complete at any moment, and a locked shard can be read without its lock.
-// If another report is under way, or a trace is being started or stopped, a report prints a line
-// that says so, and ends.
+// Reports share one summary in static memory, so only one report at a time is made. A report holds
+// the control lock (trace_control), so that no table is freed, but never waits for it. If another
+// report is under way, or a trace is being started or stopped, a report only prints a line that
+// says so. The report of a panic or an NMI is made without the lock, while all other CPUs are
+// stopped. This works because the list of tables (started.h) is complete at any moment, and a
+// locked shard can be read without its lock.
 #include <algorithm>
 #include <atomic>
 #include <cstdarg>
@@ -31,8 +32,8 @@ namespace {
 constexpr size_t kLongestLine = 400;  // longer lines are split for the log
 constexpr unsigned kTopOfCache = 10;
 constexpr unsigned kTopOfAll = 5;
-// kPause: the least time between two out-of-memory reports. kShortPause: the least time between an
-// attempt to report that failed and the next attempt.
+// kPause is the least time between two out-of-memory reports. If such a report could not be made,
+// kShortPause is the least time until the next attempt.
 constexpr Nanoseconds kPause{10'000'000'000};
 constexpr Nanoseconds kShortPause{1'000'000'000};
 
@@ -56,9 +57,9 @@ void print(const char* pattern, ...) {
   line.load(std::memory_order_relaxed)(text);
 }
 
-// Clears the summary for a report. False if another report is being made, or a trace is being
-// changed. The caller prints stacks in a StoreReading, since the records that name them may be
-// freed meanwhile.
+// Takes the control lock and clears the summary, for a report. False if another report is being
+// made, or a trace is being changed. The caller prints stacks in a StoreReading: hooks may free the
+// records that have these stacks, and the sweeper must not forget the stacks meanwhile.
 bool begin() TRY_ACQUIRE(true, trace_control) {
   if (summary_in_use.exchange(true, std::memory_order_acquire)) return false;
   if (trace_control.try_lock()) {
@@ -88,8 +89,8 @@ void add_all(TraceSummary::Others others = TraceSummary::Others::kRun) {
   print("%s are live in %u traces; most have:", total, summary.tables());
 }
 
-// Makes the report of a panic or an NMI. After an NMI the system goes on; so if the NMI interrupted
-// another report, that report's summary must not change.
+// Makes the report of a panic or an NMI. After an NMI the system goes on. So if the NMI interrupted
+// another report, this function must not change the summary, which the other report still uses.
 void report_standing() {
   if (!trace_started_first()) return;
   if (summary_in_use.exchange(true, std::memory_order_acquire) && !panicking())

@@ -1,6 +1,7 @@
 // Reports to the log (report.cc).
 #pragma once
 
-// Sends reports to `sink`, line by line, instead of the log; with nullptr, to the log again. The
-// next out-of-memory report is made even if it comes soon after another one. For tests.
+// Sends reports to `sink`, line by line. If `sink` is nullptr, sends them to the log, as at boot.
+// Also allows the next out-of-memory report at once, even if the last one was made shortly before.
+// For tests.
 void trace_report_to(void (*sink)(const char* text));

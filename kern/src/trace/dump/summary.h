@@ -1,11 +1,13 @@
-// The stacks that hold most memory, computed without allocation and without waiting for locks: for
-// the destruction of a cache with live objects, for out-of-memory, and for panics.
+// Finds the stacks whose allocations hold the most memory, without allocating and without waiting
+// for locks. Used when a cache is destroyed with live objects, when memory is exhausted, and in
+// panics.
 //
 // Records are added up by stack and source in a fixed number of entries, in sets of eight. When a
-// set is full, its smallest sum is added to `others_` and its entry is reused. So the stacks that
-// hold most usually stay. The sum of a stack is exact unless an earlier sum of the same stack was
-// moved to `others_`; then it is too low by that sum. A shard whose lock is not free is skipped and
-// counted or, if all other CPUs are stopped, read without the lock.
+// set is full, the entry with the smallest sum is reused, and its sum is added to `others_`. So the
+// stacks that hold the most memory usually keep their entries. If an entry was reused and its stack
+// occurs again, the sum of this stack is too low; otherwise it is exact. A shard whose lock is not
+// free is skipped and counted. If all other CPUs are stopped, such a shard is read without the
+// lock.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +25,7 @@ class TraceSummary {
 
   struct Sum {
     uint64_t objects = 0, bytes = 0;  // sums over the records
-    SampleWeight estimate = {};       // in a sampled trace: the allocations that they represent
+    SampleWeight estimate = {};       // estimated sums over all allocations, recorded or not
 
     Sum& operator+=(const Sum& other) {
       objects += other.objects;
@@ -31,7 +33,7 @@ class TraceSummary {
       estimate += other.estimate;
       return *this;
     }
-    // Writes "N bytes in M allocations", and for a sampled trace the estimate.
+    // Writes "N bytes in M allocations", and the estimate if it differs.
     void format_to(char* buffer, size_t size) const;
   };
 

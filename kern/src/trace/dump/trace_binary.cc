@@ -369,7 +369,7 @@ abi_tracedump_record TraceBinary::record_item(const Source& source, const TraceR
           .stack = number_of(pair.stack),
           .context = number_of(context),
           .user_stack = number_of(pair.user_stack),
-          // Probes have an owner instead of a mark.
+          // The records of probe sessions have an owner in the place of a mark.
           .mark = static_cast<uint16_t>(source.kind == ABI_TRACEDUMP_PROBE ? 0 : record.mark()),
           .cpu = static_cast<uint8_t>(record.cpu()),
           .flags = static_cast<uint8_t>(record.not_leak() ? ABI_TRACEDUMP_NOT_LEAK : 0)};

@@ -1,11 +1,12 @@
 // The binary dump: snapshots of all traces, in the format of abi/tracedump.h.
 //
-// One pass over the snapshots collects the stacks and contexts of the records and the sums for the
-// headers. These determine the layout of the sections. The bytes are made while they are read, item
-// by item, from any offset on. Records are read from the snapshots again, slice by slice, so a
-// reader that goes backwards begins a new walk. The dump takes memory for each stack, context and
-// program, not for each record. When there is no memory for a stack or context, records have 0 in
-// its place, and the header has the number of such records.
+// One pass over the snapshots collects the stacks and contexts of the records, and the sums for the
+// headers. The layout of the sections follows from the counts of stacks, contexts and records. The
+// bytes are made while they are read, item by item, from any offset on. Records are read from the
+// snapshots again, slice by slice. So a reader that goes backwards begins a new walk. The dump
+// takes memory for each stack, context and program, not for each record. When there is no memory
+// for a stack or context, its records have 0 in the place of its number, and the header counts
+// these records.
 //
 // The snapshots stay open until the dump is closed. So the numbers of stacks and contexts in the
 // dump stay valid.
@@ -30,7 +31,7 @@ class TraceBinary {
   struct Moment {
     uint64_t time;  // nanoseconds since boot
     uint64_t memory_limit, memory_used;
-    uint32_t commands = 0;  // commands to traces since boot; 0 for probes
+    uint32_t commands = 0;  // trace_commands_done; 0 in a dump of a probe session
     std::span<const uint8_t> build_id;
   };
   // The memory that the constructor gets, in bytes: for sources, stacks, contexts and programs.
@@ -44,18 +45,22 @@ class TraceBinary {
   TraceBinary& operator=(const TraceBinary&) = delete;
   ~TraceBinary() { clear(); }
 
-  // Makes room for `sources` traces. Called first, and again to start anew. ENOMEM. May sleep.
+  // Empties the dump, and makes room for `sources` traces. Called before the first add(), and again
+  // to start anew. ENOMEM. May sleep.
   Result<void> begin(uint32_t sources);
-  // Adds a trace (TraceSnapshot::choose) while there is room. In `header` all fields are set except
-  // the counters and their sums. `kind` and `flags`: ABI_TRACEDUMP_*.
+  // Adds a trace, and chooses its table for a snapshot (TraceSnapshot::choose). The caller has made
+  // room (begin()), and has set name, state, object_size and objects in `header`. `kind` and
+  // `flags`: ABI_TRACEDUMP_*.
   void add(const TraceHeader& header, uint32_t kind, uint32_t flags, TraceTable& table);
-  // Opens the snapshots, after the last add(). Errors as for TraceSnapshot::open().
+  // Opens the snapshots. Called after the last add(). Errors as for TraceSnapshot::open().
   Result<void> open();
-  // Determines the layout of the file, after open(). May sleep.
+  // Collects stacks, contexts and sums, and determines the layout of the file. Called after open().
+  // May sleep.
   void finish(const Moment& moment);
 
   uint64_t size() const { return header_.size; }
-  // Reads the file from `offset` on; 0 at its end. One reader at a time. May sleep.
+  // Reads the file from `offset` on, and returns the number of bytes; 0 at the end of the file. One
+  // reader at a time. May sleep.
   size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:
@@ -63,15 +68,15 @@ class TraceBinary {
     TraceHeader header;
     uint32_t kind;
     uint32_t flags;
-    uint32_t stacks = 0;      // number of different kernel stacks of the source's records
-    uint64_t records_at = 0;  // offset in the file of the section with these records
+    uint32_t stacks = 0;      // number of different kernel stacks in the records
+    uint64_t records_at = 0;  // offset of the section of records in the file
     TraceSnapshot snapshot{};
   };
   struct Section {
     uint64_t offset;  // offset of the section's header in the file
     abi_tracedump_section header;
   };
-  // An element of a table that is found by its id, StackId or ContextId.
+  // An item of a DumpSet whose key is an id, StackId or ContextId.
   template <typename Id>
   struct Identified {
     using Key = Id;
@@ -84,8 +89,8 @@ class TraceBinary {
   };
   struct Stack : Identified<StackId> {
     using Identified::Identified;
-    // During collection: number of the last source that has this stack, from 1 on. Later: number of
-    // the stack's first frame in the section of frames.
+    // During collection: one plus the index of the last source that has this stack, or 0. Later:
+    // number of the stack's first frame in the section of frames.
     uint32_t source_or_frame = 0;
   };
   struct Context : Identified<ContextId> {
@@ -122,8 +127,8 @@ class TraceBinary {
   };
   static_assert(sizeof(abi_tracedump_source) <= Extent::kMax);
 
-  // Each string takes kStringRoom bytes: "" first, then the names of sources, then name and path of
-  // each program of the dump's contexts.
+  // The section of strings. Each string takes kStringRoom bytes. The strings are "", then the names
+  // of the sources, then for each program its name and its path.
   static constexpr uint32_t kStringRoom = 72;
   static_assert(sizeof(TraceHeader::name) <= kStringRoom &&
                 sizeof(ContextTable::Program::name) <= kStringRoom &&
@@ -150,7 +155,8 @@ class TraceBinary {
   abi_tracedump_stack stack_item(uint32_t index) const;
   void make_frames(uint64_t offset, Extent& extent) const;
 
-  // The number of the source whose section of records, including its header, contains `offset`.
+  // The index of the source to whose section of records `offset` belongs. The section's header
+  // belongs to the section.
   uint32_t source_at(uint64_t offset) const;
   // Reads from `offset` on within the records of one slice; 0 if `offset` is not in a record.
   size_t read_records(char* buffer, size_t size, uint64_t offset);

@@ -42,8 +42,8 @@ void TraceDetails::use(std::span<std::byte> records, std::span<std::byte> cells)
   cells_.use(cells);
 }
 
-// Allocates memory for the details of `groups`, as much as is useful and available. Called once, so
-// that repeated collections process the same groups together each time.
+// Allocates memory for the details of `groups`, as much as is useful and available. Called only
+// once, so that a repeated collection from the same group on has the same result.
 void TraceDetails::want_room(const TraceGroups& groups) {
   size_t wanted = 0;
   for (uint32_t i = 0; i < groups.size() && wanted < kMostRoom; i++)
@@ -56,7 +56,8 @@ void TraceDetails::want_room(const TraceGroups& groups) {
   }
 }
 
-// Makes empty details for as many groups as fit, from `first` on; returns their number.
+// Makes empty details for as many groups as fit, beginning with group `first`. Returns the number
+// of these groups.
 uint32_t TraceDetails::plan(const TraceGroups& groups, uint32_t first) {
   size_t used = 0;
   uint32_t count = 0;
@@ -126,7 +127,7 @@ void TraceDetails::add(uint32_t index, const TraceRecord& record, StackId user_s
 }
 
 // Stores a record if it is one of the group's oldest. If not all records of the group fit, the
-// stored records are a heap with the youngest on top, which is replaced first.
+// stored records are a heap with the youngest on top. An older record replaces the youngest one.
 void TraceDetails::add_oldest(Detail& detail, const TraceRecord& record) {
   TraceRecord* const first = records_ + detail.first_record;
   if (detail.records < detail.room) {
@@ -176,7 +177,7 @@ void TraceDetails::add_mark(uint32_t index, Detail& detail, const TraceRecord& r
   detail.mark = mark;
 }
 
-// Sorts the cells by group; the marks of a group ascend.
+// Sorts the cells by group. In each group, the ranges of marks are sorted upwards.
 void TraceDetails::order_cells(const ContextTable& contexts) {
   cells_.sort([](const Cell& a, const Cell& b) {
     if (a.its.owner != b.its.owner) return a.its.owner < b.its.owner;
@@ -194,8 +195,8 @@ void TraceDetails::order_cells(const ContextTable& contexts) {
   }
 }
 
-// Finds the contexts of the group's oldest records, at most kContextsShown. The group's origins are
-// sorted by context.
+// Finds the contexts of the group's oldest records, at most kContextsShown. The caller has sorted
+// the group's origins by context.
 void TraceDetails::find_contexts(Detail& detail) const {
   const std::span<const Cell> origins = cells_.items().subspan(detail.first_origin, detail.origins);
   const Cell* found[kContextsShown];

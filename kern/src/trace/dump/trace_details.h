@@ -2,11 +2,13 @@
 // user stacks, and the marks.
 //
 // One pass collects the details of as many groups as fit. Each record has an origin, which is a
-// context with a user stack. Each origin of a group has a cell, and so has each range of 64 marks,
-// regardless of the number of records. When there is no memory for more cells, the records that
-// need another cell are counted as unknown.
+// context with a user stack. The records of a group that have the same origin are added up in one
+// cell. Each range of 64 marks that occur in a group has a cell, too. So the number of cells does
+// not depend on the number of records. When there is no memory for another cell, the records that
+// need one are only counted.
 //
-// Collected details do not change until the next collection, so mark() need not wait for a reader.
+// Collected details do not change until the next collection. So the sweeper may call mark() while a
+// reader uses the details.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +26,12 @@ class TraceDetails {
   // The most contexts that are shown for each group: those of its oldest objects.
   static constexpr uint32_t kContextsShown = 8;
 
-  // The sums over the records of a group with one context and one user stack; or a range of 64
-  // marks, with a bit for each mark that occurs in the group.
+  // Either the sums over the records of one origin in a group; or a range of 64 marks, with a bit
+  // for each mark that occurs in the group.
   struct Cell {
-    // `owner`: twice the group's number, plus one for marks. `a` and `b` are the numbers of context
-    // and user stack; or `a` is the first mark divided by 64.
+    // `owner` is twice the group's index, plus one in a cell of marks. In a cell of an origin, `a`
+    // is the number of the context and `b` the number of the user stack. In a cell of marks, `a` is
+    // the first mark divided by 64.
     struct Key {
       uint32_t owner, a, b;
       bool operator==(const Key&) const = default;
@@ -50,8 +53,8 @@ class TraceDetails {
     }
 
     Key its;
-    uint64_t marks = 0;               // a bit for each mark; unused in an origin
-    uint64_t objects = 0, bytes = 0;  // these and the following fields: unused for marks
+    uint64_t marks = 0;               // a bit for each mark; unused in a cell of an origin
+    uint64_t objects = 0, bytes = 0;  // from here on: unused in a cell of marks
     // Time and address of the oldest object.
     Milliseconds time{UINT64_MAX};
     uint64_t object = UINT64_MAX;
@@ -66,9 +69,9 @@ class TraceDetails {
   // allocated later if possible. Called once, before all other functions.
   void use(std::span<std::byte> records, std::span<std::byte> cells);
 
-  // Collects the details of the groups from number `first` on, of as many as fit; returns their
-  // number, at least one. Repeated collections from the same `first` have the same result. May
-  // sleep.
+  // Collects the details of as many groups as fit, beginning with group `first`. Returns the number
+  // of these groups, at least one. Repeated collections with the same `first` have the same result.
+  // May sleep.
   uint32_t collect(TraceSnapshot& snapshot, const TraceGroups& groups, const StackTable& stacks,
                    const ContextTable& contexts, uint32_t first);
 
@@ -89,11 +92,11 @@ class TraceDetails {
   std::span<const Cell> user_origins(uint32_t index) const {
     return cells_.items().subspan(details_[index].first_origin, details_[index].user_origins);
   }
-  // The numbers of records that have no cell for their origin, or for their mark, for lack of
-  // memory.
+  // When there is no memory for a cell, records are only counted: without_origin() counts those
+  // without a cell for their origin, without_mark() those without a cell for their mark.
   uint64_t without_origin(uint32_t index) const { return details_[index].without_origin; }
   uint64_t without_mark(uint32_t index) const { return details_[index].without_mark; }
-  // The lowest mark from `from` on that a record of the group has; kNoMark if there is none.
+  // The lowest mark, not below `from`, that occurs in the group; kNoMark if there is none.
   static constexpr uint32_t kNoMark = UINT32_MAX;
   uint32_t next_mark(uint32_t index, uint32_t from) const;
 
@@ -104,12 +107,12 @@ class TraceDetails {
  private:
   struct Detail {
     uint32_t first_record;
-    uint32_t records, room;  // number of stored records; how many fit
+    uint32_t records, room;  // number of stored records; number that fit
     bool all;                // all records of the group fit
-    uint32_t origin;         // cell for the origin of the last added record; kNone: there is none
+    uint32_t origin;         // number of the cell for the origin of the last added record; or kNone
     ContextId context;       // context of the last added record
     StackId user_stack;      // user stack of the last added record
-    uint32_t mark;           // mark of the last added record; kNone: there is no cell for it
+    uint32_t mark;           // mark of the last added record; kNone if it has no cell
     uint32_t first_origin, origins, user_origins, first_mark, marks;
     uint32_t context_count;
     ContextId contexts[kContextsShown];
@@ -127,7 +130,7 @@ class TraceDetails {
   void order_origins(Detail& detail, const ContextTable& contexts);
 
   std::span<std::byte> room_;   // first the details, after them the records
-  PageBuffer<std::byte> more_;  // the memory of `room_`, if it could be allocated
+  PageBuffer<std::byte> more_;  // memory for `room_`, if it could be allocated
   std::span<Detail> details_;
   TraceRecord* records_ = nullptr;
   DumpSet<Cell> cells_;

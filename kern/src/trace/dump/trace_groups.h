@@ -1,7 +1,7 @@
-// Sums of a snapshot's records by the kernel stack that allocated them, in one pass.
+// Adds up a snapshot's records by kernel stack, in one pass.
 //
-// This takes memory for each stack, not for each record. When there is no memory for more stacks,
-// the records of all further stacks are added up together.
+// The sums take memory for each stack, not for each record. When there is no memory for more
+// stacks, the records of all further stacks are added up together (rest()).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct TraceGroup {
 
   StackId stack;  // kernel stack; kNone: not recorded
   uint64_t objects = 0, bytes = 0;
-  SampleWeight estimate = {};  // in a sampled trace: the allocations that the records represent
+  SampleWeight estimate = {};  // estimated sums over all allocations, recorded or not
   uint64_t time_sum = 0;       // sum of the allocations' times since boot, in milliseconds
   Milliseconds newest;         // time of the newest allocation
 };

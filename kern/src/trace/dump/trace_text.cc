@@ -240,7 +240,8 @@ void TraceText::print_context() {
   item_ = 0;
 }
 
-// Collects the user stacks of the group, one entry for each stack of a program, most bytes first.
+// Collects the user stacks of the group, those with most bytes first. The same user stack in two
+// programs counts as two.
 void TraceText::collect_user_stacks() {
   user_stacks_ = 0;
   const std::span<const TraceDetails::Cell> origins = details_.user_origins(index());
@@ -262,7 +263,7 @@ void TraceText::collect_user_stacks() {
   }
 }
 
-// Inserts a sum in order of bytes; sums that do not fit are only counted.
+// Inserts a sum in order of bytes. If there is no room for a sum, only counts it.
 void TraceText::add_user_stack(const UserStackSum& sum) {
   const auto before = [](const UserStackSum& a, const UserStackSum& b) {
     if (a.bytes != b.bytes) return a.bytes > b.bytes;
@@ -315,7 +316,8 @@ void TraceText::print_user_frame() {
 }
 
 // Each call prints the location of one reference of the group, up to kPlacesShown. The last call
-// prints how many more references were found, and how many were not.
+// prints the number of the other references that were found, and the number of references that were
+// not found.
 void TraceText::print_place() {
   const std::span<const RefPlaces::Entry> taken = places->of_stack(group().stack);
   if (item_ < taken.size() && item_ < kPlacesShown && taken[item_].is_found()) {
@@ -332,8 +334,8 @@ void TraceText::print_place() {
   item_ = 0;
 }
 
-// Writes the line of an object. Most lines of a long dump are such lines, and consecutive lines
-// often differ in the address only; so the rest of the line is cached.
+// Writes the line of an object. These lines are the greatest part of a long dump, and consecutive
+// lines often differ only in the address. So the text after the address is cached.
 char* TraceText::put_object(char* to, const TraceRecord& at) {
   if (!tail_of_ || !has_same_tail(at, *tail_of_)) {
     tail_length_ = static_cast<size_t>(put_tail(tail_, at) - tail_);

@@ -1,13 +1,13 @@
 // The text of a dump: a snapshot of a table, grouped by stack.
 //
-// It is made in passes over the snapshot, in memory that does not grow with the number of records.
-// The first pass adds up the groups (trace_groups.h). Another pass collects the details of as many
-// groups as fit (trace_details.h). Usually the details of all groups fit, and the snapshot is
-// closed before anything is read. Otherwise the details of further groups are collected when a
-// reader comes to them.
+// The text is made in passes over the snapshot, in memory that does not grow with the number of
+// records. The first pass adds up the groups (trace_groups.h). Another pass collects the details of
+// as many groups as fit (trace_details.h). Usually the details of all groups fit, and the snapshot
+// is closed before anything is read. Otherwise, when a reader comes to a group whose details are
+// missing, another pass collects the details of this group and of the next ones.
 //
-// Text is made piece by piece while it is read, so that no hook waits for symbols or formatting. A
-// read from an earlier offset restarts from the beginning.
+// Text is made piece by piece while it is read. No lock that a hook needs is held while symbols are
+// looked up and lines are formatted. A read from an earlier offset restarts from the beginning.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@
 #include "trace/trace_options.h"
 #include "trace/trace_table.h"
 
-// The first two lines of a dump, and a line of `ctl`.
+// The data for the first two lines of a dump. The file `ctl` shows the same data in one line for
+// each trace.
 struct TraceHeader {
   char name[64];
   TraceState state;
@@ -34,7 +35,7 @@ struct TraceHeader {
   uint64_t objects;                // live objects, with a record or without
   std::optional<uint32_t> stacks;  // number of different stacks of the live records, if counted
   TraceCounters counters;
-  uint64_t unattributed;  // live records of stacks for which a dump has no group
+  uint64_t unattributed;  // live records that are in no group of the dump
 
   // Writes "kmemtrace NAME state …", without filters and newline. Returns the length of the whole
   // text.
@@ -54,8 +55,8 @@ class TraceText {
   static constexpr size_t kGroupRoom = 36 * 1024, kRecordRoom = 64 * 1024, kCellRoom = 20 * 1024;
   static constexpr size_t kRoom = kGroupRoom + kRecordRoom + kCellRoom;
 
-  // `memory`: kRoom bytes, aligned to pages. The numbers of the records in `stacks` and `contexts`
-  // must stay valid while the text is used.
+  // `memory`: kRoom bytes, aligned to pages. While the text is used, the stack and context numbers
+  // in the records must stay valid.
   TraceText(std::span<std::byte> memory, const StackTable& stacks, const ContextTable& contexts);
 
   // The snapshot of the text. The caller opens it, and may close it if needs_snapshot() is false.
@@ -73,12 +74,13 @@ class TraceText {
   // The caller fills in name, state, object_size, of_references and `objects` before make(), which
   // fills in the other fields.
   TraceHeader header = {};
-  // For references: where they lie, found shortly after the snapshot was opened. Must stay valid
-  // while the text is read.
+  // In a dump of references: the result of a search for the references, made shortly after the
+  // snapshot was opened. It must stay valid while the text is read. nullptr in other dumps, and if
+  // there was no memory for the search.
   const RefPlaces* places = nullptr;
   bool places_missing = false;  // there was no memory to search for the references
 
-  // Reads the text from `offset` on; 0 at its end.
+  // Reads the text from `offset` on, and returns the number of bytes; 0 at the end of the text.
   size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:
@@ -118,9 +120,10 @@ class TraceText {
   const TraceGroup& group() const { return groups_[group_]; }
   uint32_t index() const { return group_ - first_collected_; }  // index of the group's details
 
-  // A cached line for a frame, with its kernel function. Most frames of a stack occur in earlier
-  // stacks. The line is at the index that the frame's hash gives or at one of the next
-  // kFrameProbes - 1 indices; if these are all in use, a new line replaces the first.
+  // A cached line of text for a frame of a kernel stack. Most frames of a stack occur in earlier
+  // stacks. The line is at the index that the frame's hash gives, or at one of the next
+  // kFrameProbes - 1 indices. If these are all in use, a new line replaces the line at the first
+  // index.
   struct FrameLine {
     static constexpr size_t kLongest = 62;
     uint64_t frame;
@@ -132,8 +135,8 @@ class TraceText {
 
   // Makes the next piece of the text in piece_.
   void next_piece();
-  // Each of these makes the next piece of one part of the text (enum Section) in piece_, or moves
-  // to the next part.
+  // Each of these functions prints one part of the text (enum Section). A call makes the part's
+  // next piece in piece_, or moves to the next part.
   void print_header();
   void print_group();
   void print_frame();
@@ -172,7 +175,7 @@ class TraceText {
   Section section_ = Section::kHeader;
   uint32_t group_ = 0;
   uint32_t item_ = 0;        // index of the next item in the part `section_`
-  uint32_t printed_ = 0;     // number of ranges of marks that are printed
+  uint32_t printed_ = 0;     // number of ranges of marks printed so far
   uint32_t user_frame_ = 0;  // index of the next frame of a user stack
   size_t length_ = 0;        // bytes of `piece_`
   char piece_[kPiece];
@@ -183,7 +186,8 @@ class TraceText {
   size_t context_length_ = 0;
   char context_text_[kContextText];
 
-  // The cached end of an object's line, from its size on, and the record for which it was made.
+  // The cached text of an object's line after the address, and the record for which this text was
+  // made.
   const TraceRecord* tail_of_ = nullptr;
   size_t tail_length_ = 0;
   char tail_[kObjectLine];
