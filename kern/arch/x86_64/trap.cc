@@ -3,11 +3,11 @@
 //
 // Exceptions. From user mode, page faults go to the registered handler; all other exceptions, and
 // page faults that the handler does not resolve, become signals. In the kernel, two kinds are
-// expected: breakpoints of probes (probe_breakpoint), and page faults at instructions of the
-// exception table (user_copy.S) that access user memory. Any other exception in the kernel is a
-// panic. These page faults go to the registered handler, too, if the interrupted code may sleep. If
-// it may not sleep, or if the handler does not resolve the fault, execution continues at the
-// address that the exception table gives for the instruction.
+// expected: breakpoints of probes (probe_breakpoint), and page faults in user memory at
+// instructions of the exception table (user_copy.S). Such a page fault goes to the registered
+// handler, too, if the interrupted code may sleep. If the code may not sleep, or if the handler
+// does not resolve the fault, execution continues at the address that the exception table gives for
+// the instruction. Any other exception in the kernel is a panic.
 //
 // Interrupts. Handlers run with interrupts off on the stack of the interrupted task, with
 // Cpu.interrupt_depth raised. If a reschedule is requested when the outermost handler is done,
