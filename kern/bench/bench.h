@@ -7,7 +7,8 @@
 // the loop around the operation and the calls in the operation. Timer interrupts are included, too,
 // as in real use. least() repeats a short operation in rounds and returns the cost in the cheapest
 // round; most rounds have no timer interrupt. mean() is for operations that differ from each other.
-// It averages over so many operations that timer interrupts are less than a thousandth of the cost.
+// mean() averages over so many operations that timer interrupts are less than a thousandth of the
+// cost.
 //
 // bench/bench.py has the meaning of the rows, their targets, and the figures of Akaros and Linux.
 #pragma once

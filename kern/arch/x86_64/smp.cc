@@ -4,8 +4,8 @@
 // page.
 //
 // Cross-CPU calls go through one slot, which one caller has at a time. A caller waits for the slot,
-// and then for the other CPUs to finish. It waits with interrupts on, so that its own CPU can still
-// run the functions of other callers.
+// and then for the other CPUs to finish. A caller waits with interrupts on, so that its own CPU can
+// still run the functions of other callers.
 #include "arch/x86_64/smp.h"
 
 #include <atomic>

@@ -10,14 +10,14 @@
 // the instruction. Any other exception in the kernel is a panic.
 //
 // Interrupts. Handlers run with interrupts off on the stack of the interrupted task, with
-// Cpu.interrupt_depth raised. If a reschedule is requested when the outermost handler is done,
-// schedule() preempts the task. Preemption is allowed while the task holds no lock and preempt_off
-// is zero.
+// Cpu.interrupt_depth raised. If a reschedule is requested when the outermost handler is done, and
+// preemption is allowed, schedule() preempts the task. Preemption is allowed while the task holds
+// no lock and preempt_off is zero.
 //
 // Return to user mode. With interrupts off, return_to_user() calls schedule() if a reschedule is
-// requested. Then it calls before_user with interrupts on. It repeats these two steps until no
-// reschedule is requested. It also forces segments, flags and the program counter to values that
-// user mode may have, so that iretq cannot fault in the kernel.
+// requested. Then return_to_user() calls before_user with interrupts on. These two steps are
+// repeated until no reschedule is requested. Finally return_to_user() forces segments, flags and
+// the program counter to values that user mode may have, so that iretq cannot fault in the kernel.
 #include "arch/x86_64/trap.h"
 
 #include "arch/x86_64/cpu_setup.h"

@@ -300,7 +300,8 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
   }
   if ((mode & ABI_S_IFMT) == ABI_S_IFIFO)
     return fail(Errno::EPERM, "#p9: the emulator makes no FIFOs");
-  // client.create() turns the directory's fid into the file's fid, so it gets a copy of the fid.
+  // client.create() turns the fid of the directory into the fid of the new file. So `made` is a
+  // channel with a copy of the directory's fid.
   Ref<Chan> made = TRY(clone_of(number_of(directory), {.type = 0, .version = 0, .path = 0}));
   const uint32_t linux_flags =
       (flags & kLinuxAccess) | kLinuxExclusive | (flags & ABI_O_APPEND ? kLinuxAppend : 0);

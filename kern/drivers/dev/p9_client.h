@@ -1,6 +1,6 @@
 // A client of a 9P2000.L server: one function for each call of the protocol. The client does not
 // trust the server. For every possible answer, a call ends and returns an error or a value in
-// range. It accesses only memory of the client and of the caller.
+// range. The call accesses only memory of the client and of the caller.
 #pragma once
 
 #include <cstddef>
