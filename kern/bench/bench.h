@@ -1,14 +1,14 @@
-// Benchmarks of the memory core and the tracer, in the production kernel. Reading a file of #bench
-// runs the benches of that file: #bench/rows those of BenchContext kTask and kProcess, and
-// #bench/scale, #bench/contexts, #bench/cpus and #bench/remote those of one further BenchContext
-// each. The text has a line `NAME VALUE` for each row, with two decimals.
+// Benchmarks of the allocator and the tracer, in the production kernel. The device #bench has
+// several files (BenchContext). Reading a file runs the benches that belong to the file. The text
+// that is read has a line `NAME VALUE` for each result (row); VALUE has two decimals.
 //
 // Under `scripts/guest --icount` a tick of the time stamp counter is one instruction, so the values
-// are counts that repeat exactly; otherwise they are noisy ticks. A row counts the whole operation,
-// including the loop around it and the calls. Timer interrupts are included, as in real use.
-// least() repeats a short operation in rounds and returns the cost in the cheapest round; most
-// rounds have no timer interrupt. mean() measures operations that differ from each other: it
-// averages over so many that timer interrupts are less than a thousandth of the cost.
+// are numbers of instructions that repeat exactly. Otherwise they are noisy ticks. A value includes
+// the loop around the operation and the calls in the operation. Timer interrupts are included, too,
+// as in real use. least() repeats a short operation in rounds and returns the cost in the cheapest
+// round; most rounds have no timer interrupt. mean() is for operations that differ from each other.
+// mean() averages over so many operations that timer interrupts are less than a thousandth of the
+// cost.
 //
 // bench/bench.py has the meaning of the rows, their targets, and the figures of Akaros and Linux.
 #pragma once
@@ -77,17 +77,17 @@ class Pinned {
   Pinned& operator=(const Pinned&) = delete;
 };
 
-// Returns the number of objects for #bench/scale (`name` is "objects") or for #bench/contexts
-// (`name` is "contexts"; each context has one object). It is the N of `objects=N` or `contexts=N`
-// on the kernel command line, a million by default. EINVAL for an invalid N. ENOMEM if free memory
-// is too small for N objects of kBenchTiny bytes and their records, or the limit of trace memory
-// too small for the records; the error string gives the needed amount.
+// Returns the N of the option `NAME=N` on the kernel command line; a million by default. `name` is
+// "objects" (the number of objects for #bench/scale) or "contexts" (the number of contexts for
+// #bench/contexts, which have one object each). EINVAL for an invalid N. ENOMEM if there is not
+// enough free memory for N objects of kBenchTiny bytes and their records. ENOMEM also if the limit
+// of trace memory is too low for these records. The error string gives the needed amount.
 Result<unsigned> bench_many(const char* name);
 // #bench/scale and #bench/contexts measure with kBenchFew objects too, for comparison.
 inline constexpr unsigned kBenchFew = 100;
 inline constexpr size_t kBenchTiny = 16;  // bytes of an object in #bench/{scale,contexts,cpus}
-// Calls run(argument) in a task on CPU `cpu` (kAnyCpu: on the CPU where the task begins), and waits
-// for the task's end. ENOMEM.
+// Calls run(argument) in a new task on CPU `cpu`, and waits for the task's end. With kAnyCpu, the
+// task may begin on any CPU, but stays there. ENOMEM.
 Result<void> bench_in_task(void (*run)(void*), void* argument, CpuId cpu = kAnyCpu);
 
 // Returns EINVAL if the guest has only one CPU.
@@ -122,9 +122,9 @@ unsigned callers_of(const void* frame);
 // In most rows, a traced allocation records this many program counters.
 inline constexpr unsigned kDepth = 10;
 
-// Calls body(), which must be BENCH_INLINE, so deep in the stack that an allocation in it records
-// `depth` program counters. If `depth` is less than kDepth, the bench itself may already be deeper;
-// then the record has more.
+// Calls body() so deep in the stack that an allocation in body() records `depth` program counters.
+// body() must be BENCH_INLINE. If `depth` is less than kDepth, the bench itself may already be
+// deeper; then the record has more program counters.
 template <typename Body>
 [[gnu::noinline]] void at_depth(unsigned depth, const Body& body) {
   if (const unsigned callers = callers_of(__builtin_frame_address(0)); callers >= depth) {
@@ -136,8 +136,9 @@ template <typename Body>
   keep_frame();
 }
 
-// Calls body(), which must be BENCH_INLINE, from stack number `stack` of the 4^`levels` possible
-// stacks.
+// Calls body() with a call stack that depends on `stack`. body() must be BENCH_INLINE. on_stack()
+// calls itself `levels` times, and each time `stack` chooses one of four call sites. So there are
+// 4^`levels` different call stacks.
 template <typename Body>
 [[gnu::noinline]] void on_stack(unsigned stack, unsigned levels, const Body& body) {
   if (levels == 0) {
@@ -166,7 +167,7 @@ template <typename Body>
 inline constexpr unsigned kStacks = 1000, kStackLevels = 5;
 
 // The number of objects over which least_of_each() averages. An object's address determines where
-// the table stores its record, which changes the cost by a few instructions.
+// the trace's table stores the object's record, which changes the cost by a few instructions.
 inline constexpr unsigned kObjects = 32;
 
 // A cache for one bench. All its objects must be free when the BenchCache is destroyed.
@@ -202,7 +203,7 @@ class Traced {
   kmem_cache* const cache_;
 };
 
-// An array in pages of page_arena, so that it changes no slab cache.
+// An array in pages of page_arena. Allocating the array changes no slab cache.
 template <typename T>
 class Block {
  public:
@@ -241,9 +242,9 @@ struct Objects {
   void* taken[kObjects];
 };
 
-// Returns the cost of body(i), which allocates an object of `cache` and frees it again. For each of
-// `objects`: frees the object, so that body(i) allocates exactly this one, and measures body(i)
-// with least(). Returns the mean of these costs. All `objects` are free afterwards.
+// Measures body(i), which allocates an object of `cache` and frees it again. Frees one of `objects`
+// after another. Each time, body(i) allocates exactly the object that was just freed, and least()
+// measures body(i). Returns the mean of these costs. All `objects` are free afterwards.
 template <typename Body>
 BENCH_INLINE inline Cost least_of_each(kmem_cache* cache, const Objects& objects,
                                        const Body& body) {

@@ -22,7 +22,7 @@ constexpr TableEntry kTable[] = {
     {"cpus", ABI_S_IFREG | 0400, kRoot},  {"remote", ABI_S_IFREG | 0400, kRoot},
 };
 
-// True while a reader runs benches. Another reader gets EBUSY, even one that shares the open file.
+// True while a reader runs benches. Any other reader gets EBUSY, even if it shares the open file.
 constinit std::atomic<bool> running{false};
 constinit Text* output = nullptr;  // bench_row() appends here while `running` is true
 

@@ -1,6 +1,7 @@
-// Benches with many outstanding objects (objects that are allocated and have a record): the cost of
-// a traced pair, of the longest hook, of a free after the trace has stopped, and of dumps; and the
-// memory of the records.
+// Benches with many outstanding objects (objects that are allocated and have a record). They
+// measure the cost of a traced pair (an allocation and a free), of the longest hook (the tracer's
+// work in one allocation or free), of a free after the trace has stopped, and of dumps. They also
+// measure the memory of the records.
 #include <algorithm>
 
 #include "arch/x86_64/interrupts.h"
@@ -39,8 +40,8 @@ class Outstanding {
   const Block<void*> objects_;
 };
 
-// The cost of an allocation and a free, if the freed object is the newest outstanding one, the
-// oldest, or a random one.
+// The cost of an allocation and a free, depending on which of the outstanding objects is freed: the
+// newest, the oldest or a random object.
 struct Orders {
   Cost newest, oldest, random;
 };
@@ -65,13 +66,14 @@ Orders orders_of_free(kmem_cache* cache, const Outstanding& objects) {
   return orders;
 }
 
-// Instructions for each of kMany objects: of its allocation (`taken`) and of its free (`freed`).
-// All are allocated before the first is freed.
+// For each of `count` objects, the number of instructions of its allocation (`taken`) and of its
+// free (`freed`).
 struct EachCost {
   explicit EachCost(unsigned count) : taken(count), freed(count) {}
   Block<uint32_t> taken, freed;
 };
 
+// Allocates kMany objects, then frees them. Stores the cost of each operation.
 [[gnu::noinline]] void measure_each(kmem_cache* cache, const Block<void*>& objects,
                                     const EachCost& cost) {
   at_depth(kDepth, [&]() BENCH_INLINE {
@@ -224,9 +226,9 @@ KBENCH(dumps, kTask) {
   free_all(cache, objects, kMany);
 }
 
-// The cost of traced pairs while kBenchFew other objects are outstanding, and while
-// bench_many("objects") are. One CPU allocates all objects. The objects are tiny, so the tracer
-// uses most of the memory.
+// The cost of traced pairs while few other objects are outstanding (kBenchFew), and while many are
+// outstanding (bench_many). One CPU allocates all objects. The objects are tiny, so the tracer uses
+// most of the memory.
 KBENCH(scale, kTaskAtScale) {
   constexpr size_t kRecordBytes = 32;
   Result<unsigned> many = bench_many("objects");

@@ -1,6 +1,6 @@
-// Benches of a pair (an allocation and the free of that object): untraced and traced, in caches
-// with and without bufctls, by kmalloc, at several depths, from many stacks, in a kernel task and
-// in a process. Also a bench of counted references.
+// Benches of a pair (an allocation and the free of that object). Pairs are untraced or traced, in
+// caches with or without bufctls, by kmalloc, at several depths, from many stacks, in a kernel task
+// or in a process. Another bench measures counted references.
 #include <atomic>
 #include <optional>
 
@@ -20,8 +20,8 @@ namespace {
 
 constexpr size_t kSmall = 64, kLarge = 1024;  // a cache of kLarge objects has bufctls
 
-// Returns the cost of body(), which allocates an object of `cache` and frees it. at_depth(depth)
-// calls body().
+// Measures body(), which allocates an object of `cache` and frees it, at a stack depth of `depth`.
+// Frees `objects`, as least_of_each() does.
 template <typename Body>
 BENCH_INLINE inline Cost at(unsigned depth, kmem_cache* cache, const Objects& objects, Body body) {
   Cost cost;
@@ -34,7 +34,8 @@ Cost untraced_pairs(kmem_cache* cache) {
   return at(0, cache, objects, [cache](unsigned) BENCH_INLINE { pair(cache); });
 }
 
-// The objects are allocated before the trace begins, so the trace has no other outstanding objects.
+// The objects are allocated before the trace begins, so they have no records. During a pair, the
+// trace has only the record of the pair's object.
 Cost traced_pairs(kmem_cache* cache, unsigned depth = kDepth, const char* options = nullptr) {
   const Objects objects(cache);
   const Traced traced(cache, options);
@@ -196,7 +197,7 @@ class PlainRef {
   std::atomic<uint32_t>* count_;
 };
 
-// Makes a copy of a reference, in memory, and drops the copy.
+// Copies a reference and drops the copy. escape() makes the compiler store the copy in memory.
 template <typename Reference>
 BENCH_INLINE inline void copy_and_drop(const Reference& from) {
   const Reference copy(from);

@@ -8,8 +8,9 @@
 
 namespace {
 
-// The tables in probe/probe_places.h have an index entry for each 64 bytes of code. The alignment
-// makes this function always the first in its 64 bytes, regardless of the code before it.
+// A look-up in the tables of probe/probe_places.h starts at the first function of a block of 64
+// bytes of code. The alignment makes this function always the first in its block. So the cost of
+// the look-up does not depend on the code before this function.
 [[gnu::noipa, gnu::aligned(64)]] void bench_probed() {}
 
 uint32_t probed_function() {

@@ -28,8 +28,8 @@ uint64_t cost_of_look(reach::Findings& findings) {
 
 }  // namespace
 
-// The row is the cost that each node of a list of kMany nodes adds to a search. This includes the
-// index of the nodes and the allocator's walk over them.
+// The row is the cost that each node of a list of kMany nodes adds to a search. The cost includes
+// the allocator's walk over the nodes and the making of their index.
 KBENCH(reach, kTask) {
   const BenchCache cache(sizeof(Node));
   auto* const findings = new (trace_copy_alloc(sizeof(reach::Findings))) reach::Findings;

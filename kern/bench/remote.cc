@@ -20,7 +20,8 @@ class Freer {
     task_start(task, CpuId{(number_of(cpu_id()) + 1) % cpu_count()});
     return {};
   }
-  // Lets the task free the objects, and waits. Returns the number of instructions of the frees.
+  // Makes the task free the objects, and waits until it has done so. Returns the number of
+  // instructions of the frees.
   uint64_t free_all() {
     become(State::kFreeing);
     return taken_;
@@ -68,8 +69,8 @@ class Freer {
   uint64_t taken_ = 0;
 };
 
-// The cost of an allocation on this CPU plus a free on the other CPU, both with their loops and
-// calls. The freed objects come back to this CPU in magazines, through the depot.
+// The cost of an allocation on this CPU plus a free on the other CPU, including the loops and calls
+// around them. The freed objects come back to this CPU in magazines, through the depot.
 Cost remote_pairs(kmem_cache* cache, Freer& freer, const Block<void*>& objects) {
   uint64_t best = UINT64_MAX;
   for (unsigned round = 0; round < kRounds; round++) {

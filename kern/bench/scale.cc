@@ -38,8 +38,9 @@ BENCH_INLINE inline Cost pair_cost(kmem_cache* cache) {
   return cost;
 }
 
-// Objects that are each allocated by a different process, in a system call from a different user
-// stack. The current kernel task poses as each of these processes for the life of a scope.
+// Objects that all seem to be allocated by different processes, in system calls from different user
+// stacks. In fact the current kernel task allocates them and poses as each process in turn. The
+// destructor restores the task's PID and name, and frees the objects.
 class Strangers {
  public:
   Strangers(kmem_cache* cache, unsigned count) : cache_(cache), count_(count), objects_(count) {
@@ -161,10 +162,10 @@ Result<unsigned> bench_many(const char* name) {
   return static_cast<unsigned>(count);
 }
 
-// Rows `looked_up`: the cost of a record whose context, user stack and stack pair must be looked up
-// among `count` others. Rows `pair`: the cost of a pair in one context, while `count` others exist.
-// With `depth=1` the trace records one kernel frame, so that both calls of renew() have the same
-// kernel stack.
+// The rows `looked_up` give the cost of a record whose context, user stack and stack pair must be
+// looked up among `count` others. The rows `pair` give the cost of a pair in one context, while
+// `count` other contexts exist. With `depth=1` the trace records one kernel frame, so that both
+// calls of renew() have the same kernel stack.
 KBENCH(contexts, kTaskOfContexts) {
   constexpr unsigned kOperations = 16'000;
   Result<unsigned> many = bench_many("contexts");
@@ -176,7 +177,7 @@ KBENCH(contexts, kTaskOfContexts) {
     const Traced traced(cache, "depth=1");
     Strangers strangers(cache, count);
     strangers.renew(count, Strangers::Order::kAsNumbered);
-    trace_sweep();  // a sweep is due, and would otherwise run during the count
+    trace_sweep();  // a sweep is due, and would otherwise run during the measurement
     const uint32_t filled = entries();
     ASSERT(trace_contexts.size() >= count && trace_stacks.size() >= count);
     const Cost looked_up = strangers.renew(kOperations, Strangers::Order::kRandom);

@@ -1,4 +1,4 @@
-/* The values of sizes.h. In C, as only C can include slab_impl.h. */
+/* The values of sizes.h. This file is in C because only C can include slab_impl.h. */
 #include "bench/sizes.h"
 
 #include "slab_impl.h"

@@ -24,12 +24,13 @@ extern "C" {
 // Called by the first instruction of a probed function.
 void probe_entry();
 
-// Called by probe_entry with interrupts off. If this CPU's guard (Cpu::probes_off) was off,
-// probe_entry turns it on and calls probe_called; otherwise it calls probe_kept_out.
+// probe_entry calls one of these two functions, with interrupts off. If the guard of this CPU
+// (Cpu::probes_off, probe_guard.h) is 0, probe_entry sets the guard to 1 and calls probe_called.
+// Otherwise this CPU already handles a probe, and probe_entry calls probe_kept_out.
 void probe_called(const ProbeEntryFrame* frame);
 void probe_kept_out(uint64_t after_nop);
-// Handles a breakpoint instruction in the kernel. True if it belongs to a probe; the frame then
-// says where to continue. Interrupts off, any context. Functions that it calls before it turns the
-// guard on, or if the guard was on, are NOT_PROBED.
+// Handles a breakpoint instruction in the kernel. Returns true if the breakpoint belongs to a
+// probe; the frame then says where to continue. Interrupts off, any context. Functions that
+// probe_breakpoint calls while it has not set the guard are NOT_PROBED.
 bool probe_breakpoint(TrapFrame* frame);
 }

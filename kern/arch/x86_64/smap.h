@@ -1,5 +1,5 @@
-// For assembly: allow and forbid access to user memory. The sites are three-byte nops, which
-// cpu_find_features replaces with stac and clac if the CPU has SMAP.
+// Macros for assembly: STAC allows access to user memory, CLAC forbids it. Each macro makes a
+// three-byte nop, which cpu_find_features replaces with stac or clac if the CPU has SMAP.
 // clang-format off
 #pragma once
 

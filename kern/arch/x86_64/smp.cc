@@ -3,9 +3,9 @@
 // (trampoline.S). The CPUs' stacks lie in the kernel's virtual range, each above an unmapped guard
 // page.
 //
-// Cross-CPU calls go through one slot, which one caller has at a time. A caller that waits for the
-// slot, or for the other CPUs to finish, has interrupts on: its own CPU can still run the functions
-// of other callers.
+// Cross-CPU calls go through one slot, which one caller has at a time. A caller waits for the slot,
+// and then for the other CPUs to finish. A caller waits with interrupts on, so that its own CPU can
+// still run the functions of other callers.
 #include "arch/x86_64/smp.h"
 
 #include <atomic>

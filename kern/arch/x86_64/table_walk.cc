@@ -35,7 +35,7 @@ void walk_user(PhysAddr table, unsigned level, unsigned entries, TableVisitor& v
   }
 }
 
-// Visits `table`, of level `level`, and the tables below its entries `first` up to `end`.
+// Visits `table`, which is of level `level`, and the tables below its entries `first` to `end` - 1.
 void walk_kernel(PhysAddr table, unsigned level, unsigned first, unsigned end,
                  void (*visit)(PhysAddr page, void* argument), void* argument) {
   visit(table, argument);

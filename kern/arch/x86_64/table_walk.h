@@ -4,8 +4,8 @@
 #include "lib/units.h"
 
 inline constexpr uint64_t kPresentEntry = 1 << 0, kUserEntry = 1 << 2;
-// A bit that the processor ignores: the entry is not present, but still has a page of user space
-// (PageTables::protect).
+// Set in an entry of user space whose page must not be accessed (PageTables::protect): the entry is
+// not present, but still has the page's address. The processor ignores the bit.
 inline constexpr uint64_t kKeptEntry = 1 << 9;
 inline constexpr uint64_t kNoExecuteEntry = uint64_t{1} << 63;
 inline constexpr uint64_t kEntryAddress = 0x000ffffffffff000;
@@ -32,11 +32,13 @@ struct TableVisitor {
 // Walks the tables of user space below `root` (PageTables::root()), and the root itself. The
 // visitor must reject tables that change meanwhile, or have been freed.
 void walk_user_tables(PhysAddr root, TableVisitor& visitor);
-// Visits all tables of the kernel's virtual range, but not the pages that they map. All other CPUs
-// are stopped, or do not change these tables.
+// Visits all tables of the kernel's virtual range, but not the pages that these tables map. The
+// caller ensures that no other CPU changes the tables meanwhile; usually, all other CPUs are
+// stopped.
 void walk_kernel_tables(void (*table)(PhysAddr page, void* argument), void* argument);
-// Visits the pages of the stacks on which CPUs were started; the boot CPU's stacks are in the
-// image. Called in the context of walk_kernel_tables().
+// Visits the pages of the stacks that belong to a CPU: the stack on which the CPU was started, and
+// the stacks of double faults, NMIs and machine checks. Skips the boot CPU's stacks, because they
+// are in the kernel image. Called in the same context as walk_kernel_tables().
 void walk_cpu_stacks(void (*page)(PhysAddr page, void* argument), void* argument);
 
 // True if an address, which may be any number, is mapped in the kernel's half.

@@ -8,12 +8,13 @@
 // were the nop (probe_breakpoint). A round serves any number of changes.
 //
 // An emulator that translates code may miss a byte that is written during the translation, and
-// continue with the old byte (QEMU 7.2 does, with several CPUs). After a round, translations that
-// were under way are finished. So the final first bytes are written a second time, after the last
-// round (src/probe/kernel_probes.cc).
+// continue with the old byte (QEMU 7.2 does, with several CPUs). A round ends only when all
+// translations that were under way at its start are finished. So the final first bytes are written
+// a second time, after the last round (src/probe/kernel_probes.cc).
 //
-// No CPU may have its program counter within the patched bytes. None has: a function's entry is a
-// single instruction of five bytes, before and after.
+// No CPU's program counter may point into the middle of the patched bytes. None does, because the
+// five bytes form one instruction before and after the change: the nop at a function's entry, or
+// the call that replaces the nop.
 //
 // No permanent mapping of the code is writable: text_write writes bytes through a temporary mapping
 // that belongs to the CPU.
@@ -30,8 +31,8 @@ inline uint8_t text_byte(uint64_t address) {
   return *reinterpret_cast<const volatile uint8_t*>(address);
 }
 void text_write_byte(uint64_t address, uint8_t byte);
-// Writes the last four bytes of the instruction at `address`: of a call of `target`, or of the nop
-// if `target` is nullptr.
+// Writes the last four bytes of the instruction at `address`. The bytes are those of a call of
+// `target`, or those of the nop if `target` is nullptr.
 void text_write_tail(uint64_t address, void (*target)());
 // On return every CPU has executed a serialising instruction, and interrupts-off regions that were
 // running have ended. Called in the contexts that on_each_cpu() allows.

@@ -22,7 +22,7 @@ constexpr unsigned kMaxTickHandlers = 4;
 constinit uint64_t start_tsc = 0;
 constinit uint64_t nanoseconds_per_tick = 0;  // 32.32 fixed point; 0 until measured
 constinit uint32_t timer_count = 0;
-constinit std::atomic<uint64_t> wall_at_boot{0};  // nanoseconds from 1970 to boot; may wrap
+constinit std::atomic<uint64_t> wall_at_boot{0};  // nanoseconds from 1970 to boot, modulo 2^64
 void (*tick_handlers[kMaxTickHandlers])() = {};
 
 void on_timer(TrapFrame&, void*) {

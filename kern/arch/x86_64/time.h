@@ -32,7 +32,7 @@ uint64_t boot_wall_seconds();
 void tick_register(void (*handler)());
 
 // Measures the rates of the time stamp counter and of the local APIC's timer, and reads the
-// real-time clock. Once, on the boot CPU, after interrupt_controllers_init().
+// real-time clock. Called once, on the boot CPU, after interrupt_controllers_init().
 void time_init();
 // Starts this CPU's tick.
 void time_start_tick();

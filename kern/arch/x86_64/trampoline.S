@@ -1,6 +1,7 @@
-// The first code of the other CPUs: copied to the page at 0x8000, where a STARTUP message starts it
-// in real mode. The code enters long mode with the boot page tables, which map this page at its
-// physical address, and continues in the higher half with the kernel's page tables.
+// The first code of the other CPUs. smp_start() copies this code to the page at 0x8000, and a
+// STARTUP message starts the copy in real mode. The code enters long mode with the boot page
+// tables, which map the page at its physical address. Then the code continues in the higher half
+// with the kernel's page tables.
 
 #define TRAMPOLINE 0x8000
 #define KERNEL_BASE 0xffffffff80000000
@@ -60,7 +61,7 @@ ap_start:
         movq (%rsi), %rax
         movq 8(%rsi), %rsp
         movq 16(%rsi), %rdi
-        movq %rax, %cr3                 // this page is unmapped from here on
+        movq %rax, %cr3                 // unmaps the page at 0x8000
         xorl %ebp, %ebp
         call ap_main
         ud2

@@ -2,19 +2,22 @@
 // call.
 //
 // Exceptions. From user mode, page faults go to the registered handler; all other exceptions, and
-// page faults that the handler does not resolve, become signals. In the kernel only one kind is
-// expected: a page fault at an instruction of the exception table (user_copy.S). If the interrupted
-// code may sleep, this fault goes to the same handler. If the handler is not called, or does not
-// resolve the fault, execution continues at the table's fixup. Everything else is a panic.
+// page faults that the handler does not resolve, become signals. In the kernel, two kinds are
+// expected: breakpoints of probes (probe_breakpoint), and page faults in user memory at
+// instructions of the exception table (user_copy.S). Such a page fault goes to the registered
+// handler, too, if the interrupted code may sleep. If the code may not sleep, or if the handler
+// does not resolve the fault, execution continues at the address that the exception table gives for
+// the instruction. Any other exception in the kernel is a panic.
 //
 // Interrupts. Handlers run with interrupts off on the stack of the interrupted task, with
-// Cpu.interrupt_depth raised. When the outermost handler is done and a reschedule was requested,
-// schedule() preempts the task, if preemption is allowed: no lock held, preempt_off zero.
+// Cpu.interrupt_depth raised. If a reschedule is requested when the outermost handler is done, and
+// preemption is allowed, schedule() preempts the task. Preemption is allowed while the task holds
+// no lock and preempt_off is zero.
 //
-// Return to user mode. return_to_user() calls schedule() if a reschedule is requested, with
-// interrupts off, then before_user with interrupts on, and repeats both until no reschedule is
-// requested. It forces segments, flags and the program counter to values that user mode may have,
-// so that iretq cannot fault in the kernel.
+// Return to user mode. With interrupts off, return_to_user() calls schedule() if a reschedule is
+// requested. Then return_to_user() calls before_user with interrupts on. These two steps are
+// repeated until no reschedule is requested. Finally return_to_user() forces segments, flags and
+// the program counter to values that user mode may have, so that iretq cannot fault in the kernel.
 #include "arch/x86_64/trap.h"
 
 #include "arch/x86_64/cpu_setup.h"
@@ -31,7 +34,7 @@
 #include "sched/task.h"
 
 extern "C" const char trap_stubs[];
-// Pairs of addresses: an instruction that may fault, and its fixup.
+// Pairs of addresses: an instruction that may fault, and the code that follows a fault (the fixup).
 extern "C" const uint64_t exception_table_start[], exception_table_end[];
 extern "C" void trap_dispatch(TrapFrame* frame);
 extern "C" void trap_dispatch_paranoid(TrapFrame* frame);
@@ -151,8 +154,8 @@ void interrupt(TrapFrame& frame) {
   Cpu& cpu = this_cpu();
   const uint8_t vector = static_cast<uint8_t>(frame.vector);
   if (vector == kVectorSpurious) return;
-  // A task turns probes off only while interrupts are off: otherwise the task might be preempted
-  // and continue on another CPU.
+  // A task turns probes off only while interrupts are off, because the task might otherwise be
+  // preempted and continue on another CPU. So no interrupt comes while probes are off.
   ASSERT(cpu.probes_off == 0);
   const uint8_t outer_vector = cpu.interrupt_vector;
   cpu.interrupt_depth++;
@@ -195,8 +198,9 @@ NOT_PROBED void trap_dispatch(TrapFrame* frame) {
   if (frame->from_user()) return_to_user(frame);
 }
 
-// Skips return_to_user when possible, for probes that are hit often: only rip and rsp have changed,
-// and before_user has work only if the task was interrupted.
+// Skips return_to_user when possible, because probes may be hit often. A handler that returns true
+// has changed at most rip and rsp, so only rip needs a check. before_user has work only if
+// Task::interrupted is set.
 void user_breakpoint_dispatch(TrapFrame* frame) {
   const EnteredInterruptsOff entered(kRflagsIf);
   const bool done = higher.breakpoint && higher.breakpoint(*frame);
@@ -239,7 +243,7 @@ NOT_PROBED void trap_dispatch_paranoid(TrapFrame* frame) {
   const ProbesOffHere nmi;
   Cpu& cpu = this_cpu();
   const bool outer = cpu.in_nmi;
-  cpu.in_nmi = true;  // set before the first call, since the called function may have a probe
+  cpu.in_nmi = true;  // before the first function call, since the function may have a probe
   if (frame->vector == kVectorNmi && panicking()) halt_forever();
   if (frame->vector == kVectorDoubleFault) {
     // The CPU could not push the frame of a page fault: cr2 or the stack pointer tells which guard

@@ -5,8 +5,8 @@
 
 #include "lib/result.h"
 
-// Saved by entry.S, lowest address first. System calls build the same frame, so that fork, exec,
-// signals and faults share it.
+// The frame that entry.S builds on the kernel stack, lowest address first. Exceptions, interrupts
+// and system calls all use this layout, so that fork, exec and signals handle only one layout.
 struct TrapFrame {
   uint64_t r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
   uint64_t vector;
@@ -27,18 +27,18 @@ using InterruptHandler = void (*)(TrapFrame& frame, void* argument);
 // Routes ISA interrupt `irq` (0..15) to CPU 0, and registers a handler that is called with
 // interrupts off, in interrupt context. `name` appears in traces and in reports of run-time checks;
 // it must stay valid. ENODEV if no I/O APIC has the line; EBUSY if the line has two handlers
-// already (lines 3 and 4 are shared by two ports).
+// already (two serial ports share line 3, and two others share line 4).
 Result<void> interrupt_register(unsigned irq, const char* name, InterruptHandler handler,
                                 void* argument);
-// Registers a handler for any other vector: of the local APIC's timer, of an interprocessor
-// interrupt, of a device with MSI-X, or kVectorDebugSelf. Called as the handlers of
-// interrupt_register() are. EINVAL for an exception's vector and kVectorSpurious; EBUSY if the
-// vector has two handlers already.
+// Registers a handler for a vector that is not an ISA interrupt's: for example, the vector of the
+// local APIC's timer, of an interprocessor interrupt or of a device with MSI-X. The handler is
+// called with interrupts off, in interrupt context. EINVAL for an exception's vector and for
+// kVectorSpurious; EBUSY if the vector has two handlers already.
 Result<void> interrupt_register_vector(uint8_t vector, const char* name, InterruptHandler handler,
                                        void* argument);
 // The name given at registration ("timer", "uart0", …) or "interrupt".
 const char* interrupt_name(uint8_t vector);
-// Sends `vector` to this CPU through its local interrupt controller. The interrupt comes as soon as
+// Sends `vector` to this CPU through the CPU's local APIC. The interrupt comes as soon as
 // interrupts are on.
 void interrupt_raise_self(uint8_t vector);
 
@@ -48,7 +48,7 @@ struct TrapHandlers {
   // A system call; the handler puts its result into frame.rax.
   void (*system_call)(TrapFrame& frame);
   // A page fault at `address` in user mode, or by the kernel in a user-memory access
-  // (user_memory.h). True if it was resolved.
+  // (user_memory.h). Returns true if the fault was resolved.
   bool (*page_fault)(TrapFrame& frame, uint64_t address, bool write, bool execute);
   // A breakpoint instruction in user mode. Called with interrupts off; may turn interrupts on for a
   // while. Returns false if trap.cc shall handle the breakpoint as any other exception. A handler

@@ -4,7 +4,7 @@
 #include "arch/x86_64/smap.h"
 
         .text
-// int user_copy(void* to, const void* from, size_t size): 0, or 1 after a bad address.
+// int user_copy(void* to, const void* from, size_t size): returns 0, or 1 if an address was bad.
         .globl user_copy
         .type user_copy, @function
 user_copy:
@@ -27,7 +27,7 @@ user_copy:
         ret
         .size user_copy, . - user_copy
 
-// int user_load_word(uint64_t from, uint64_t* to): 0, or 1 after a bad address.
+// int user_load_word(uint64_t from, uint64_t* to): returns 0, or 1 if `from` was bad.
         .globl user_load_word
         .type user_load_word, @function
 user_load_word:
@@ -46,8 +46,9 @@ user_load_word:
         ret
         .size user_load_word, . - user_load_word
 
-// long user_copy_string(char* to, const char* from, size_t size): number of bytes before the NUL,
-// `size` if there is none, -1 after a bad address.
+// long user_copy_string(char* to, const char* from, size_t size): copies up to and including the
+// NUL, but at most `size` bytes. Returns the number of bytes before the NUL, `size` if no NUL was
+// found, or -1 if an address was bad.
         .globl user_copy_string
         .type user_copy_string, @function
 user_copy_string:
@@ -73,13 +74,17 @@ user_copy_string:
         .size user_copy_string, . - user_copy_string
 
 // size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high, uint64_t*
-// return_addresses, size_t max, uint64_t* frame_pointers): follows frame pointers and returns the
-// number of return addresses found. Each frame pointer must be a multiple of 8, at least `low`, and
-// above the previous frame, and its frame must end at or below `high`. The walk ends at the first
-// frame pointer that does not meet these conditions, at a return address of 0, or at a load that
-// faults. frame_pointers[i] is where return address i was found; if there were fewer than `max`,
-// the next entry is where the walk ended. frame_pointers and return_addresses may be the same
-// array, which then gets the return addresses. Interrupts off, so that a fault fails at once.
+// return_addresses, size_t max, uint64_t* frame_pointers): follows frame pointers, stores up to
+// `max` return addresses, and returns their number. The walk ends at a bad frame pointer, at a
+// return address of 0, or at a load that faults. A frame pointer is good if it is a multiple of 8,
+// the frame's 16 bytes lie between `low` and `high`, and the frame lies above the previous frame.
+//
+// Return address i is in the frame at frame_pointers[i]. If the walk finds fewer than `max` return
+// addresses, one more entry of frame_pointers says at which frame pointer the walk ended. A caller
+// that does not need the frame pointers may pass one array for both; the return addresses then
+// overwrite the frame pointers.
+//
+// Interrupts must be off: trap.cc then does not resolve a fault, and the load fails at once.
         .globl user_frames
         .type user_frames, @function
 user_frames:

@@ -44,7 +44,7 @@ Result<size_t> copy_string_from_user(char* to, uint64_t from, size_t size) {
 }
 
 bool load_user_now(void* to, uint64_t from, size_t size) {
-  const InterruptsOff off;  // so that trap.cc does not resolve a fault: the copy fails
+  const InterruptsOff off;  // trap.cc then does not resolve a fault, and the copy fails
   return in_user_space(from, size) && user_copy(to, reinterpret_cast<const void*>(from), size) == 0;
 }
 

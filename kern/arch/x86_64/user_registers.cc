@@ -31,7 +31,8 @@ constinit uint64_t components = 0;  // XCR0; 0 without XSAVE
 constinit size_t size = kFxsaveSize;
 constinit uint32_t mxcsr_bits = kMxcsrBits;
 
-// A processor with AVX-512 has AVX, and all three components of AVX-512.
+// Returns the value for XCR0. The processor accepts AVX-512 only together with AVX, and only with
+// all three components of AVX-512.
 uint64_t wanted_components(uint64_t supported) {
   uint64_t wanted = kX87 | kSse;
   if (supported & kAvx) wanted |= kAvx;

@@ -3,18 +3,19 @@
 // other tasks run.
 //
 // XSAVE saves the components that CPUID reports: x87, SSE, AVX, AVX-512. On a processor without
-// XSAVE, FXSAVE is used, and programs have x87 and SSE. The size is known only at boot
-// (fpu_state_size), so the state lies in memory after the structure of its thread.
+// XSAVE, the kernel uses FXSAVE, and programs have only x87 and SSE. The size of a thread's saved
+// state is known only at boot (fpu_state_size), so the state lies in memory after the thread's
+// structure.
 //
 // A task that leaves its CPU always saves its registers, so that another CPU may run the task. The
 // task need not load its registers again if no other thread has run on the CPU since (for example,
 // only the idle task). For this, Cpu::user_registers has the registers that the CPU loaded last,
 // and UserRegisters::cpu has the CPU that last loaded the thread's registers.
 //
-// FS base is set by a system call. wrfsbase would avoid the call. But the bit that enables it
-// (FSGSBASE) also lets programs write GS base, which the entries of NMIs and machine checks rely on
-// (entry.S); and the kernel would have to read the register at each switch. A program makes the
-// call once.
+// A program sets FS base by a system call. The instruction wrfsbase would avoid the call, but the
+// bit of CR4 that enables it (FSGSBASE) also lets programs write GS base. The entry code of NMIs
+// and machine checks (entry.S) relies on GS base. The kernel would also have to read FS base at
+// each switch. The cost of the call does not matter, because a thread makes it only once.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +32,9 @@ size_t fpu_state_size();
 
 // Sets the initial state of a program.
 void fpu_init(FpuState& state);
-// Saves or loads the state of the program that runs on this CPU; interrupts off. All components are
-// requested; XCR0 limits them. xsaveopt skips components in their initial state, and those that
-// have not changed since they were loaded from the same address.
+// Saves or loads the state of the program that runs on this CPU; interrupts off. The instructions
+// handle all components that XCR0 enables. xsaveopt skips components in their initial state, and
+// components that have not changed since they were loaded from the same address.
 enum class FpuSaver : uint8_t { kFxsave, kXsave, kXsaveopt };
 extern FpuSaver fpu_saver;  // set at boot
 inline void fpu_save(FpuState& state) {
@@ -61,8 +62,8 @@ struct UserRegisters {
   CpuId cpu{kMaxCpus};   // the CPU that last loaded these registers; kMaxCpus: none
 };
 
-// For the task switch, with interrupts off: save is called for the task that leaves, load for the
-// next. `cpu` is this CPU.
+// Called in the task switch, with interrupts off: user_registers_save for the task that leaves the
+// CPU, user_registers_load for the task that runs next. `cpu` is this CPU.
 inline void user_registers_save(UserRegisters& registers) {
   fpu_save(*registers.fpu);
 }
@@ -79,6 +80,7 @@ void user_registers_set_fs_base(UserRegisters& registers, uint64_t address);
 // The features of the processor, as programs get them in ABI_AT_HWCAP.
 uint64_t user_capabilities();
 
-// fpu_find_features: once at boot, before any program runs. fpu_setup_cpu: once on each CPU.
+// fpu_find_features is called once at boot, before any program runs. Then fpu_setup_cpu is called
+// once on each CPU.
 void fpu_find_features();
 void fpu_setup_cpu();

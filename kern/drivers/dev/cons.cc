@@ -1,9 +1,10 @@
 // #cons: the console.
 //
-// `cons` and `console` are one file, the terminal on the first serial port. Opening `tty` gives the
-// terminal of the caller's session (ENXIO if it has none). The terminal's mode can be changed
-// (mesg); its owner is always root. `cmdline` reads as the kernel command line. `power` takes `off`
-// and `halt`, which both power the machine off; only root may write it.
+// `cons` and `console` are one file, the terminal on the first serial port. The permissions of this
+// file can be changed (the program mesg does so), but its owner is always root. Opening `tty` gives
+// the terminal of the caller's session (ENXIO if the session has none). `cmdline` reads as the
+// kernel command line. `power` takes `off` and `halt`, which both power the machine off; only root
+// may write to `power`.
 
 #include <atomic>
 

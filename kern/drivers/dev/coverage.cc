@@ -1,9 +1,10 @@
-// #coverage: the places of the kernel's code that the system calls of some tasks have reached
-// (sched/coverage.h). Only root may open it.
+// #coverage: the places of the kernel's code that the system calls of selected tasks have reached
+// (sched/coverage.h).
 //
-//   places   each open file has its own map. `start` makes the writing task record in this map, but
-//            not its children; `stop` ends the recording. Reads as 64-bit addresses, each once, in
-//            the order in which they were first reached
+//   places   each open file has its own map of places. Takes two commands. With `start` the task
+//            that writes the command begins to record in this map; its children do not record.
+//            `stop` ends the recording. Reads as 64-bit addresses, each once, in the order in which
+//            they were first reached. Only root may open the file
 #include "sched/coverage.h"
 
 #ifdef CONFIG_COVERAGE

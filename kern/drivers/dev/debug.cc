@@ -1,16 +1,18 @@
 // #debug: makes the kernel misbehave on request, so that tests can check its reports.
 //
-//   alloc        leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N,
-//                churn NAME N, cache NAME BYTES N, destroy NAME, failnext N [after=M] [process=K],
-//                one a line; reads as the held objects (debug_alloc.cc), the failnext order of the
-//                reading task, and the last sweep (debug_failnext.cc)
+//   alloc        takes commands, one per line: leak NAME N [depth=D] [size=BYTES] [irq] [atomic]
+//                [stays]; free NAME N; churn NAME N; cache NAME BYTES N; destroy NAME;
+//                failnext N [after=M] [process=K]. Reads as the held objects (debug_alloc.cc), the
+//                failnext order of the reading task, and the last sweep (debug_failnext.cc)
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees the object
 //   leaky/leak   opening it allocates an object of the cache `leaky`, closing forgets the object
-//   crime        see debug_crime.cc
-//   ctl          panic; hang or hang log, with interrupts off (debug_hang.cc); deadlock
-//                N [behind=M], tasks that wait in a circle for locks (debug_deadlock.h)
-//   stacks       the kernel stacks of tasks that do not run (debug_stacks.cc)
-//   text         the checksum of the kernel's code, which is constant while nothing is probed
+//   crime        takes commands that misuse objects (debug_crime.cc)
+//   ctl          takes one of these commands: panic; hang and hang log, which hang the CPU with
+//                interrupts off (debug_hang.cc); deadlock N [behind=M], which makes tasks wait in a
+//                circle for each other's locks (debug_deadlock.h)
+//   stacks       reads as the kernel stacks of tasks that do not run (debug_stacks.cc)
+//   text         reads as the checksum of the kernel's code, which is constant while nothing is
+//                probed
 //
 // Tests and README expect the name of the function leaky_open in traces.
 #ifdef CONFIG_DEBUG_DEVICE

@@ -1,11 +1,11 @@
-// #debug/alloc: objects that are leaked, freed and churned on request.
+// #debug/alloc: allocates and frees objects on request. `leak` allocates objects and holds them
+// until `free` frees them, the oldest first. `churn` allocates each object and frees it at once.
 //
-// NAME is a cache, an arena, `kmalloc` or `kernel_stack`. An object of an arena has size=BYTES, or
-// one quantum; an object of `kmalloc` has size=BYTES, or 20000 bytes. For each NAME, the objects
-// that `leak` has allocated are in a list, oldest first. The lists of held objects lie in pages of
-// a separate arena, `debug`, so that they do not change the counts of other arenas and caches.
-// Tests and README expect these names of functions in traces: leak_at_depth, debug_alloc_write,
-// debug_interrupt.
+// NAME is a cache, an arena, `kmalloc` or `kernel_stack`. size=BYTES is the size of an object of an
+// arena (default: the arena's quantum) or of `kmalloc` (default: 20000 bytes). For each NAME, the
+// held objects are in a list, oldest first. The lists lie in pages of a separate arena, `debug`, so
+// that they do not change the counts of other arenas and caches. Tests and README expect these
+// names of functions in traces: leak_at_depth, debug_alloc_write, debug_interrupt.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_alloc.h"
@@ -96,8 +96,9 @@ struct Leaked {
   return {};
 }
 
-// Allocates below `depth` frames of this function. escape() keeps the compiler from turning the
-// recursive call into a loop or a jump.
+// Allocates an object. Calls itself first, so that the allocation's call stack has `depth` frames
+// of this function. escape() keeps the compiler from turning the recursive call into a loop or a
+// jump.
 [[gnu::noinline, gnu::noclone]] static Leaked leak_at_depth(const Origin& origin, uint64_t size,
                                                             int flags, uint64_t depth) {
   Leaked leaked =
@@ -131,8 +132,8 @@ void give_back(const Origin& origin, const Leaked& leaked) {
 
 // --- Held objects.
 
-// A page with a part of a list of objects: objects[first] to objects[end - 1]. Objects are added at
-// the end and taken from the front.
+// A page with a part of a list of objects. The objects are objects[first] to objects[end - 1]; they
+// are added at the end and taken from the front.
 struct Chunk {
   static constexpr size_t kRoom = (kPageSize - 16) / sizeof(Leaked);
   Chunk* next;
@@ -269,8 +270,8 @@ Result<void> parse_option(std::string_view option, AllocCommand& command) {
   return {};
 }
 
-// Returns what `name` means, with a reference. The name of a cache or arena takes precedence over
-// `kmalloc` and `kernel_stack`.
+// Returns the origin that `name` means, and takes a reference to it. The name of a cache or arena
+// takes precedence over `kmalloc` and `kernel_stack`.
 Result<Origin> find_origin(std::string_view name) {
   if (const TraceSource source = TraceSource::find(name)) return Origin{Kind::kSource, source};
   if (name == "kmalloc") return Origin{Kind::kKmalloc};
@@ -280,7 +281,7 @@ Result<Origin> find_origin(std::string_view name) {
               static_cast<int>(name.size()), name.data());
 }
 
-// N [after=M] [process=K]
+// Parses the arguments of failnext: N [after=M] [process=K].
 Result<void> parse_failnext(std::string_view rest, AllocCommand& command) {
   constexpr std::string_view kAfter = "after=", kProcess = "process=";
   command.verb = Verb::kFailNext;
@@ -298,8 +299,8 @@ Result<void> parse_failnext(std::string_view rest, AllocCommand& command) {
   return fail(Errno::EINVAL, "expected failnext N [after=M] [process=K]");
 }
 
-// Fills in the default size. Rejects a size for a cache or kernel_stack, whose objects have a fixed
-// size.
+// Sets the default size if the command has none. Rejects a size for a cache or kernel_stack,
+// because their objects have a fixed size. Also rejects irq and atomic for kernel_stack.
 Result<void> check_size(AllocCommand& command) {
   const Origin& origin = command.origin;
   const bool choice = origin.kind == Kind::kKmalloc || origin.source.arena();
@@ -316,7 +317,7 @@ Result<void> check_size(AllocCommand& command) {
   return {};
 }
 
-// NAME BYTES N
+// Parses the arguments of cache: NAME BYTES N.
 Result<void> parse_cache(std::string_view rest, AllocCommand& command) {
   command.verb = Verb::kCache;
   command.name = next_word(rest);
@@ -364,7 +365,7 @@ Result<void> parse(const CommandLine& line, AllocCommand& command) {
   return check_size(command);
 }
 
-// A request to debug_interrupt, from one task at a time, and its result.
+// A request to debug_interrupt and its result. One task at a time makes a request.
 struct InterruptRequest {
   const AllocCommand* command;
   unsigned wanted, got;
@@ -444,7 +445,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
               command.count);
 }
 
-// Makes a cache and allocates its objects, which are held as those of `leak` are.
+// Makes a cache, allocates N objects from the cache, and holds them as `leak` does.
 [[gnu::always_inline]] inline Result<void> make_cache(AllocCommand& command) {
   kmem_cache* const cache = TRY(debug_cache_make(command.name, command.size));
   command.origin = Origin{Kind::kSource, cache};
@@ -455,7 +456,7 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
   return leaked;
 }
 
-// Destroys a cache, with its held objects.
+// Frees all held objects of a cache and destroys the cache.
 Result<void> destroy_cache(const AllocCommand& command) {
   kmem_cache* const cache = command.origin.source.cache();
   if (!debug_cache_is_made(cache)) {
@@ -494,7 +495,7 @@ Result<void> churn(const AllocCommand& command) {
 
 }  // namespace
 
-// Parses all lines before it executes the first.
+// Parses all lines before executing the first.
 [[gnu::noinline, gnu::noclone]] Result<void> debug_alloc_write(std::string_view text) {
   TRY(check_command_text(text, kAllocSyntax));
   CommandLine line;

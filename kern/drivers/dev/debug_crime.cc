@@ -6,10 +6,11 @@
 //   wrongfree CACHE OTHER  frees an object of CACHE to OTHER; the object stays allocated
 //   overflow               adds one to the largest int
 //
-// The first four require a checked cache (wrongfree: one of the two), since the system would not
-// survive them otherwise. With KernelAddressSanitizer the first three take any cache; overflow
-// requires UndefinedBehaviorSanitizer. Both sanitizers end the system when they report. Tests
-// expect the names of the crime_… functions in reports.
+// The first three commands require that CACHE is checked at run time, because the system would not
+// survive them otherwise. wrongfree requires that CACHE or OTHER is checked. With
+// KernelAddressSanitizer the first three commands take any cache. overflow requires
+// UndefinedBehaviorSanitizer. Both sanitizers end the system when they report. Tests expect the
+// names of the crime_… functions in reports.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_crime.h"

@@ -21,12 +21,12 @@ struct Philosopher {
   Philosopher *neighbour = nullptr, *first = nullptr;
   // Number of tasks that have no fork yet; used in the first Philosopher only.
   std::atomic<unsigned> without{0};
-  // The waiting task; nullptr in the first Philosopher, whose task is the caller's.
+  // The waiting task; nullptr in the first Philosopher, whose task is the caller.
   Task* task = nullptr;
 };
 
-// The thread safety analysis is off: the function takes two locks of one rank in the wrong order,
-// and never releases them.
+// The thread safety analysis is off, because the function takes two locks of the same rank, which
+// the lock order forbids, and never releases the locks.
 [[gnu::noinline]] void deadlock_dine(void* argument) NO_THREAD_SAFETY_ANALYSIS {
   auto& self = *static_cast<Philosopher*>(argument);
   self.fork.lock();
@@ -35,7 +35,7 @@ struct Philosopher {
   self.neighbour->fork.lock();
 }
 
-// ENOMEM: the tasks that were made have been discarded.
+// Makes all tasks except the first, which is the caller. On ENOMEM, no task remains.
 Result<void> make_tasks(Philosopher* table, unsigned count) {
   for (unsigned i = 1; i < count; i++) {
     Result<Task*> task = task_create("deadlock", deadlock_dine, &table[i]);

@@ -1,14 +1,16 @@
 // failnext: makes allocations of one process fail. An order says how many allocations shall succeed
 // first, and how many shall then fail. The order is stored in the process's task (FaultInjection),
-// so it ends with the task and affects no other task. While any task has an order, the allocator
-// calls fails_for_task() before each allocation.
+// so the order ends with the task and affects no other task. While any task has an order, the
+// allocator calls fails_for_task() before each allocation.
 //
-// A sweep is a process and all descendants that it forks, numbered in the order of their forks. An
-// order for process number K is given when the sweep begins. It takes effect when process K is
-// forked, for K = 1 at once. Each process has its number in its own FaultInjection. Struct Sweep
-// has what the processes share: the order, the highest number and the first failure. There is one
-// sweep at a time. While more than one process of the sweep lives, only two things change in struct
-// Sweep: its atomic fields, and the fields of the first failure, which `failed` publishes.
+// A sweep makes allocations fail in one process of a group: a first process and all its
+// descendants. The processes are numbered in the order of their forks; the first has number 1. The
+// command that begins the sweep gives the order for process number K. The order is stored in the
+// task of process K when this process is forked, or at once if K is 1. Each process has its number
+// in its own FaultInjection. Struct Sweep has what the processes share: the order, the highest
+// number and the first failure. There is one sweep at a time. While more than one process of the
+// sweep lives, only two things change in struct Sweep: its atomic fields, and the fields of the
+// first failure, which `failed` publishes.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_failnext.h"
@@ -61,18 +63,19 @@ void note_failure(kmem_inject_site site, const void* source, size_t size) {
   sweep.failed.store(true, std::memory_order_release);
 }
 
-// Called by the allocator. Allocations in an exception count, since the task caused it; allocations
-// in an interrupt do not.
+// Called by the allocator; returns 1 if the allocation shall fail. The order covers allocations
+// during an exception, because the task caused the exception, but no allocations in an interrupt.
 int fails_for_task(kmem_inject_site site, const void* source, size_t size, int flags) {
   const Cpu& cpu = this_cpu();
   if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
   FaultInjection& order = task_on(cpu)->fault_injection;
   if (order.fail == 0) return 0;
-  // In a sweep, dumps and probe sessions also fail to get the tracer's memory (KM_SLEEP). The
-  // tracer's hooks do not fail: their failure tests no caller, and without a trace the hooks would
-  // not allocate.
+  // In a sweep, the order also covers the tracer's own memory if a dump or a probe session
+  // allocates it (KM_SLEEP). The order does not cover the allocations of the tracer's hooks,
+  // because no caller would notice that such an allocation fails. Besides, hooks allocate only
+  // while a trace runs, so the numbers of later allocations would depend on the trace.
   if (site == KMEM_INJECT_TRACE && (order.process == 0 || !(flags & KM_SLEEP))) return 0;
-  // Allocations from caches that cannot be traced, such as the allocator's own, do not fail either.
+  // Allocations from caches that cannot be traced, such as the allocator's own, do not fail.
   if (site == KMEM_INJECT_CACHE &&
       (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
     return 0;
@@ -100,8 +103,8 @@ bool any_task(Predicate predicate) {
   return search.found;
 }
 
-// Switches the allocator's calls of fails_for_task() on if any task has an order, or can fork a
-// process that gets one; otherwise switches them off. EBUSY.
+// Makes the allocator call fails_for_task() while any task has an order or belongs to a sweep,
+// whose later processes may get an order. Otherwise ends these calls. EBUSY.
 Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
   const bool wanted = any_task([](const Task& task) {
     return task.fault_injection.fail > 0 || task.fault_injection.process != 0;
@@ -119,7 +122,7 @@ void on_exit(Task& task) {
   if (task.fault_injection.fail == 0 && task.fault_injection.process == 0) return;
   const MutexGuard guard(failnext_mutex);
   task.fault_injection = {};
-  static_cast<void>(ask_if_wanted());  // can only switch `asking` off, which cannot fail
+  static_cast<void>(ask_if_wanted());  // may only set `asking` to false, which cannot fail
 }
 
 void on_fork(Task& parent, Task& child) {

@@ -1,4 +1,4 @@
-// Hangs a CPU forever (#debug/ctl), for the tests of the NMI's report.
+// Hangs a CPU forever (#debug/ctl), for tests of the report that an NMI prints (core/nmi.h).
 #pragma once
 
 // Hangs with interrupts off and a lock held.

@@ -1,7 +1,7 @@
 // Registers all devices.
 #pragma once
 
-// Registers all devices. Once, after ns_init.
+// Registers all devices. Called once, after ns_init.
 void devices_init();
 
 // Called by devices_init, in this order.

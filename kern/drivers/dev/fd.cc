@@ -1,6 +1,7 @@
-// #fd: the open files of the calling process, by descriptor: `fd/N`, and `stdin`, `stdout`,
-// `stderr` for the first three. Opening one of these files is like dup: it returns the same open
-// file. EACCES if the open asks for more access than the open file has.
+// #fd: the open files of the calling process. `fd/N` is the open file with descriptor N; `stdin`,
+// `stdout` and `stderr` are those with descriptors 0, 1 and 2. Opening one of these files is like
+// dup: the result is the same open file. EACCES if the caller asks for more access than the open
+// file has.
 
 #include "drivers/dev/devices.h"
 #include "lib/format.h"

@@ -2,9 +2,9 @@
 //
 //   kmemstat              arenas as a tree, caches under the arena that their slabs come from
 //   slab_stats arena_stats free
-//   kmemtrace/NAME        the trace of NAME, a cache, an arena or a kind of references: reads as a
-//                         dump taken at open; takes commands
-//   kmemtrace/ctl         reads as the states of all traces; takes commands for all of them
+//   kmemtrace/NAME        the trace of NAME, which is a cache, an arena or a kind of references.
+//                         Reads as a dump taken at open; takes commands
+//   kmemtrace/ctl         reads as the states of all traces; takes commands for all traces
 //                         (trace_command_all)
 //   tracedump             all traces in binary, as they were at open (abi/tracedump.h)
 //   ksyms                 the kernel's functions: address and name, a line each
@@ -13,13 +13,14 @@
 //   whatis                takes an address; then reads as a description of it (mem_whatis.h)
 //   references            where each traced reference lies, found when the file is
 //                         opened (trace/dump/ref_places.h)
-//   irqoff                the longest stretches with interrupts off; `reset` forgets them
-//                         (mem_irq_off.cc, Kconfig IRQ_OFF_TRACE)
+//   irqoff                the longest stretches with interrupts off; takes `reset`, which clears
+//                         the recorded stretches (mem_irq_off.cc, Kconfig IRQ_OFF_TRACE)
 //
-// A text belongs to the open file and is made at open, so that a program that reads it in small
-// pieces sees the state of one moment. The files kmemtrace/NAME are dynamic: a channel to such a
-// file holds a reference to the cache or arena, which keeps the structure after its destruction.
-// Destroyed caches and arenas are not listed, but their open files stay usable.
+// A text is made when the file is opened, and belongs to the open file. So a program that reads the
+// text in small pieces sees the state of one moment. The files kmemtrace/NAME are dynamic. A
+// channel to such a file holds a reference to the cache or arena, so the structure exists as long
+// as the channel, even if the cache or arena is destroyed. Destroyed caches and arenas are not
+// listed, but their open files stay usable.
 //
 // Files that everyone may read show no kernel addresses.
 #include <algorithm>
@@ -78,7 +79,8 @@ constexpr uint32_t kTraceFileMode = ABI_S_IFREG | 0600;
 
 // --- The tracer's files.
 
-// Prints the state of every trace. The text may grow between two calls of trace_status().
+// Prints the state of every trace. Repeats trace_status() with a larger buffer until the text fits,
+// because the text may grow between two calls.
 Result<void> print_trace_status(Text& text) {
   for (size_t size = TRY(trace_status(nullptr, 0)) + kPageSize;;) {
     auto* buffer = static_cast<char*>(kmalloc(size, KM_SLEEP));
@@ -140,8 +142,8 @@ class MemDevice final : public TableDevice {
  public:
   constexpr MemDevice() : TableDevice("mem", kTable) {}
 
-  // No files can be created. A shell's `> NAME` comes here if kmemtrace has no file NAME; the error
-  // string is then that of a failed walk.
+  // No files can be created. A shell's `> NAME` calls this function if kmemtrace has no file NAME.
+  // The function then sets the same error string as dynamic_walk().
   Result<Ref<Chan>> create(Chan& directory, std::string_view name, uint32_t, uint32_t,
                            const Credentials&) override {
     if (directory.qid.path == kTraceDirectory) return no_such_trace(name);
@@ -285,7 +287,8 @@ class MemDevice final : public TableDevice {
                 static_cast<int>(name.size()), name.data());
   }
 
-  // Hashes the name (FNV-1a), which is unique while the source exists; the address must not leak.
+  // Returns a hash of the name (FNV-1a). The name is unique while the source exists. The address is
+  // not used, because programs see the path and must not learn the address.
   static uint64_t path_of(TraceSource source) {
     uint64_t hash = 0xcbf29ce484222325;
     for (const char* c = source.name(); *c; c++)
@@ -315,9 +318,10 @@ class MemDevice final : public TableDevice {
     kfree(&open);
   }
 
-  // Printing into a growing text allocates memory, so lines printed later would count memory that
-  // earlier lines do not: a new slab in the line of its cache, but not in that of its arena. So the
-  // text is printed again until its memory does not grow.
+  // Printing makes the text grow, which allocates memory. Lines printed later then count memory
+  // that earlier lines do not count. For example, the line of a cache counts a new slab that the
+  // earlier line of the arena does not count. So the text is printed again until its memory no
+  // longer grows.
   static void fill_settled(Text& text, void (*print)(Text& text)) {
     for (size_t before = SIZE_MAX; text.capacity() != before && !text.failed();) {
       before = text.capacity();

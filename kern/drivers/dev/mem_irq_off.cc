@@ -12,8 +12,9 @@
 
 namespace {
 
-// Looks up `address` itself, not `address` - 1 as for a return address: `address` may be the first
-// of a function.
+// Looks up `address` itself. (For a return address, symbol_format() looks up the address before
+// it.) `address` may be the first of a function, and the address before it would then belong to
+// another function.
 void print_place(Text& text, const char* before, uint64_t address) {
   const Symbol symbol = symbol_lookup(address);
   if (symbol.name) {

@@ -17,12 +17,12 @@ class MemWhatis {
     if (answer_) whatis_answer_free(answer_);
   }
 
-  // Takes an address: hexadecimal with 0x, or decimal. EINVAL, ENOMEM, both with an error string;
-  // the previous answer stays.
+  // Takes an address, hexadecimal with 0x or decimal, and makes the answer. After an error (EINVAL
+  // or ENOMEM, with an error string) the previous answer stays.
   Result<void> write(std::string_view text);
-  // The answer begins at the offset of the first read after the write: after the written text if
-  // the file is used sequentially, or at the offset that was set by a seek. 0 at the answer's end,
-  // and if there is no answer.
+  // Reads the answer. The offset of the first read after a write() is the offset of the answer's
+  // first byte. So a program may read directly after writing, or seek to any offset before reading.
+  // Returns 0 at the answer's end, and if there is no answer.
   size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:

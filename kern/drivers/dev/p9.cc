@@ -1,19 +1,20 @@
 // #p9: a folder of the host, by 9P2000.L over virtio (QEMU: -virtfs
 // local,path=DIR,mount_tag=…,security_model=none).
 //
-// Every channel has a fid, the server's name for a file. Walking, attaching and creating make the
-// fid; closing clunks it, maybe later (p9_client.cc). The server is the emulator, which answers at
-// once. Nevertheless its answers are not trusted (p9_client.cc), and a process that waits for an
-// answer can be killed (virtio.h). No lock is held while a process waits.
+// Every channel has a fid, a number by which the server knows the file. Walking, attaching and
+// creating make the fid. Closing clunks the fid, at once or later (p9_client.cc). The server is the
+// emulator, which usually answers at once. Nevertheless its answers are not trusted (p9_client.cc),
+// and a process that waits for an answer can be killed (virtio.h). No lock is held while a process
+// waits.
 //
-// Reading a directory from its beginning reads all of it, because the server's positions may use
-// all 64 bits, but a program's offset is signed. So a position given to programs is an offset in
-// this copy, the listing. The listing belongs to the channel's fid and is guarded by a sleeping
-// lock.
+// When a program reads a directory from the beginning, this device makes a copy of all entries, the
+// listing. The positions that programs get are offsets in the listing. The server's own positions
+// cannot be used, because they may use all 64 bits, but a program's offset is signed. The listing
+// belongs to the channel's fid, and a sleeping lock guards it.
 //
 // The server checks permissions as the host's user who runs the emulator. In addition, this device
-// checks the guest's permissions, except for root. #p9 is registered only if the machine has such a
-// virtio device.
+// checks the guest's permissions, except for root. #p9 is registered only if the machine has a
+// virtio device for 9P.
 
 #include <algorithm>
 #include <atomic>
@@ -83,7 +84,7 @@ struct Fid final : P9Fid {
   static Result<Fid*> make();  // ENOMEM
   void forgotten() override;
 
-  // For an open directory: its listing, which has a struct Listed and the name for each entry.
+  // For an open directory, the listing: for each entry, a struct Listed and the name.
   // P9Device::lock_ guards the listing.
   Text* listing = nullptr;
 };
@@ -108,7 +109,7 @@ abi_timespec time_from(const P9Time& time) {
   return {static_cast<int64_t>(time.seconds), static_cast<int64_t>(time.nanoseconds)};
 }
 
-// Collects the entries of a directory in a text: a struct Listed and the name for each entry.
+// Makes the listing of a directory (Fid::listing) in a text.
 class TextListing final : public P9Listing {
  public:
   explicit TextListing(Text& text) : text_(text) {}
@@ -124,8 +125,8 @@ class TextListing final : public P9Listing {
   Text& text_;
 };
 
-// Finds the name of the file with this qid path in a directory; "" if the directory does not have
-// the file.
+// Finds the name of the file with qid path `path` in a directory, and stores the name in `name`;
+// "" if the directory does not have the file.
 class NameListing final : public P9Listing {
  public:
   NameListing(uint64_t path, char* name) : path_(path), name_(name) { name[0] = '\0'; }
@@ -144,7 +145,7 @@ class NameListing final : public P9Listing {
 class P9Device final : public Device, public PageSource {
  public:
   constexpr P9Device() : Device("p9") {}
-  // ENODEV if the machine has no such device.
+  // ENODEV if the machine has no virtio device for 9P.
   Result<void> init();
 
   Result<Ref<Chan>> attach(std::string_view spec) override;
@@ -299,14 +300,15 @@ Result<Ref<Chan>> P9Device::create(Chan& directory, std::string_view name, uint3
   }
   if ((mode & ABI_S_IFMT) == ABI_S_IFIFO)
     return fail(Errno::EPERM, "#p9: the emulator makes no FIFOs");
-  // The call turns the directory's fid into the file's fid, so a copy of the fid is used.
+  // client.create() turns the fid of the directory into the fid of the new file. So `made` is a
+  // channel with a copy of the directory's fid.
   Ref<Chan> made = TRY(clone_of(number_of(directory), {.type = 0, .version = 0, .path = 0}));
   const uint32_t linux_flags =
       (flags & kLinuxAccess) | kLinuxExclusive | (flags & ABI_O_APPEND ? kLinuxAppend : 0);
   const P9Qid qid =
       TRY(client.create(number_of(*made), name, linux_flags, mode & kModeBits, who.gid));
   made->qid = {.path = qid.path, .version = qid.version, .directory = false};
-  page_cache_forget(*this, qid.path);  // a deleted file may have had this number
+  page_cache_forget(*this, qid.path);  // pages of a deleted file that had the same qid path
   made->is_open = true;
   made->open_flags = flags;
   return made;
@@ -377,8 +379,8 @@ Result<void> P9Device::clone_state(Chan& chan, Chan& copy) {
   return {};
 }
 
-// Removes and renames by name: after a rename by fid, QEMU updates only some of the fids at and
-// below the file.
+// remove() and rename() use the calls of the protocol that take names. After a rename by fid, QEMU
+// would update only some of the fids of the file and of the files below it.
 Result<void> P9Device::remove(Chan& chan, const DirectoryEntry& from, const Credentials&) {
   return client.remove(number_of(from.directory), from.name, chan.qid.directory);
 }

@@ -1,18 +1,19 @@
 // Each property of a server's answer is checked in one function. Request::send checks the length,
 // tag and type of a message. P9Reader checks that a value is present: a missing value reads as
-// zero, and ok() is false from then on. The function that returns a value checks its range. Every
-// loop ends: read and write stop at the first answer that transfers less than requested; a listing
-// has a limit, and each answer must change its position.
+// zero, and ok() is false from then on. The function that returns a value checks the value's range.
+// Every loop ends. read() and write() stop at the first answer that transfers less than requested.
+// list() has a limit, and fails if an answer does not change the position in the listing.
 //
-// No fid is lost. A process that is ending does not wait for long, neither for a slot nor for an
-// answer (VirtioChannel::wait). Without a slot it cannot clunk its fid: the fid goes to `left_`,
-// and the next request that gets a slot clunks it. If the answer to a request that makes a fid did
-// not come, the server may still make the fid: the fid stays in `late_`, and the slot's next holder
-// clunks it. A fid in `left_` or `late_` does not wait forever for a next request: when no slot was
-// free, the holders of the slots still have fids of their own to clunk.
+// Every fid is clunked at last, although a process that is ending does not wait long for a slot or
+// an answer (VirtioChannel::wait). If the process gets no slot, it cannot clunk its fid. The fid
+// then goes to `left_`, and the next request that gets a slot clunks the fid first. If no answer
+// comes to a request that makes a fid, the server may still make the fid. The fid then stays in
+// `late_`, and the slot's next holder clunks the fid. There will be such a next request: when no
+// slot is free, the holders of the slots still have fids of their own to clunk.
 //
-// The server's error numbers are returned unchanged, except for EINTR: in this kernel EINTR means a
-// pending signal, and the caller would retry forever.
+// from_linux() translates an error of the server into the same error of this kernel, and an unknown
+// error into EIO. EINTR also becomes EIO: in this kernel EINTR means a pending signal, and the
+// caller would retry forever.
 #include "drivers/dev/p9_client.h"
 
 #include <algorithm>
@@ -70,8 +71,8 @@ P9Time time_of(P9Reader& reply) {
 // A request. The caller writes the arguments with writer(), calls send(), and reads the reply.
 class P9Client::Request {
  public:
-  // `makes`: the fid that the request shall make. The caller calls made() when the request has
-  // succeeded.
+  // `makes` is the fid that the request shall make, or nullptr. The caller calls made() when the
+  // request has succeeded.
   static Result<Request> make(P9Client& client, P9 type, P9Fid* makes = nullptr) {
     for (;;) {
       Result<unsigned> slot = client.transport_.acquire();
@@ -208,7 +209,8 @@ bool P9Client::has_left() {
 }
 
 void P9Client::clunk(P9Fid& fid) {
-  // A process that is ending does not wait again for each of its files.
+  // If a fid is in `left_`, no slot was free for an earlier clunk. A process that is ending does
+  // not wait for a slot again for each of its files.
   if (!transport_.is_ending() || !has_left()) {
     Result<Request> request = Request::make(*this, P9::kTclunk);
     if (request) {

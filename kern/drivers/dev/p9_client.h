@@ -1,6 +1,6 @@
 // A client of a 9P2000.L server: one function for each call of the protocol. The client does not
-// trust the server. For every possible answer, a call ends, returns a value in range or an error,
-// and touches no memory but that of the client and the caller.
+// trust the server. For every possible answer, a call ends and returns an error or a value in
+// range. The call accesses only memory of the client and of the caller.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 inline constexpr uint32_t kP9MessageSize = 64 * 1024;
 inline constexpr uint32_t kP9Payload =
-    kP9MessageSize - 4096;  // bytes of one read or write; well below what a message has room for
+    kP9MessageSize - 4096;  // bytes of one read or write; less than the room in a message
 inline constexpr unsigned kP9Slots = 4;  // concurrent requests, at most
 inline constexpr uint32_t kP9RootFid = 0, kP9FirstFid = 1;
 inline constexpr size_t kP9MaxName = 255;
@@ -30,21 +30,22 @@ bool p9_is_name(std::string_view name);
 // All calls may sleep.
 class P9Transport {
  public:
-  // Takes a free slot, below kP9Slots. The slots are taken in rotation, so none stays free while
-  // others are reused. EINTR, ETIMEDOUT.
+  // Takes a free slot and returns its number, which is less than kP9Slots. Slots are taken in
+  // rotation, so that each free slot is used again soon. EINTR, ETIMEDOUT.
   virtual Result<unsigned> acquire() = 0;
   virtual void release(unsigned slot) = 0;
   virtual char* request(unsigned slot) = 0;      // kP9MessageSize bytes
   virtual const char* reply(unsigned slot) = 0;  // kP9MessageSize bytes
-  // Sends the request's first `size` bytes. Returns the size of the answer, of which at most
-  // kP9MessageSize bytes are stored. After EINTR or ETIMEDOUT nobody waits for the answer any more,
-  // and the slot stays taken until the answer comes.
+  // Sends the request's first `size` bytes. Returns the size of the answer, but stores at most
+  // kP9MessageSize bytes of the answer. After EINTR or ETIMEDOUT nobody waits for the answer any
+  // more; even after release(), the slot is not free until the answer comes.
   virtual Result<size_t> transact(unsigned slot, size_t size) = 0;
   // True if the caller's process is ending: loops of requests must end too.
   virtual bool is_ending() = 0;
 };
 
-// A fid: the server's name for a file. The user of the client provides the memory.
+// A fid: a number by which the client refers to a file of the server. The user of the client
+// provides the memory of a P9Fid.
 class P9Fid {
  public:
   constexpr explicit P9Fid(uint32_t fid) : number(fid) {}
@@ -91,9 +92,9 @@ class P9Listing {
   virtual Result<void> add(const P9Qid& qid, uint8_t type, std::string_view name) = 0;
 };
 
-// The caller chooses the numbers of fids. The client owns a P9Fid from clunk() on, and after the
-// failure of a call that should have made the fid. The client may call P9Fid::forgotten() after the
-// failed call has returned.
+// The caller chooses the numbers of fids. A caller that passes a P9Fid to clunk() gives it to the
+// client. A P9Fid also belongs to the client if the call that should have made the fid fails. The
+// client then calls P9Fid::forgotten(), perhaps only after the call has returned.
 //
 // Every call may also fail with an error of the server (never EINTR), with EIO for an invalid
 // answer, with an error of the transport, or with ENOMEM. Any number of callers may use the client
@@ -102,14 +103,14 @@ class P9Client {
  public:
   constexpr explicit P9Client(P9Transport& transport) : transport_(transport) {}
 
-  // Agrees on the protocol and attaches kP9RootFid. Once, before all other calls. ENOTSUP.
+  // Agrees on the protocol and attaches kP9RootFid. Called once, before all other calls. ENOTSUP.
   Result<P9Qid> connect();
   // Makes `to` the entry `name` of `from`. ENOENT.
   Result<P9Qid> walk(uint32_t from, P9Fid& to, std::string_view name);
   // Makes `to` the same file as `from`.
   Result<void> clone(uint32_t from, P9Fid& to);
-  // Clunks a fid: tells the server to forget it. If there is no slot, the next call that gets a
-  // slot clunks the fid first.
+  // Clunks a fid, that is, tells the server to forget the fid. If no slot is free, the next call
+  // that gets a slot clunks the fid first.
   void clunk(P9Fid& fid);
   Result<P9Attributes> attributes(uint32_t fid);
   Result<void> set_attributes(uint32_t fid, const P9Change& change);
@@ -135,7 +136,8 @@ class P9Client {
   // Lists all entries of an open directory. EIO if the listing repeats or exceeds kP9MaxListing;
   // EINTR.
   Result<void> list(uint32_t fid, P9Listing& listing);
-  // Removes the entry `name` of a directory. `is_directory`: an empty directory, otherwise a file.
+  // Removes the entry `name` of a directory. If `is_directory`, the entry must be an empty
+  // directory; otherwise it must be a file.
   Result<void> remove(uint32_t directory, std::string_view name, bool is_directory);
   Result<void> rename(uint32_t directory, std::string_view name, uint32_t new_directory,
                       std::string_view new_name);
@@ -143,15 +145,17 @@ class P9Client {
  private:
   class Request;
 
-  // Takes a fid that must be clunked before the caller makes its own request in `slot`.
+  // Takes a fid that the caller must clunk before it makes its own request in `slot`; nullptr if
+  // there is none.
   P9Fid* take_left(unsigned slot);
   bool has_left();
 
   P9Transport& transport_;
-  // For each slot: the fid that the slot's request makes, until the answer comes. If none came, the
-  // slot's next holder clunks this fid. Only the slot's holder accesses its element.
+  // For each slot, the fid that the slot's request makes, while no answer has come. If no answer
+  // comes in time, the slot's next holder clunks this fid. Only the holder of a slot accesses the
+  // slot's element.
   P9Fid* late_[kP9Slots] = {};
   Spinlock lock_{LockRank::kDevice};
-  // Fids that are still to be clunked because there was no slot. Under `lock_`.
+  // Fids that must still be clunked, because no slot was free. Under `lock_`.
   List<P9Fid, &P9Fid::link_> left_ GUARDED_BY(lock_);
 };
