@@ -31,7 +31,8 @@ enum class P9 : uint8_t {
 
 inline constexpr size_t kP9Header = 7;  // size[4] type[1] tag[2]
 
-// Appends little-endian values to a request. The caller makes sure that `buffer` is large enough.
+// Appends little-endian values to a request. The caller makes sure that `buffer` is large enough
+// and that no string has more than 65,535 bytes.
 class P9Writer {
  public:
   P9Writer(char* buffer, P9 type, uint16_t tag) : buffer_(buffer), at_(4) {

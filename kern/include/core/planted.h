@@ -39,7 +39,7 @@
   X(kDupRange, "dup_range")           /* F_DUPFD out of range keeps the file */                    \
   X(kBindSpare, "bind_spare")         /* a second bind into a union keeps the spare structure */   \
   X(kTmpHole, "tmp_hole")       /* reading after the last page indexes past the array of pages */  \
-  X(kPipeReader, "pipe_reader") /* a write to a pipe without readers uses the freed ring */        \
+  X(kPipeReader, "pipe_reader") /* a write without readers uses a null pointer as the ring */      \
   X(kPipeKill, "pipe_kill")     /* a task that waits for room in a pipe cannot be killed */        \
   X(kTraceFreed, "trace_freed") /* a free on the tracer's slow path is not counted */              \
   X(kPipeStat, "pipe_stat")     /* fstat of a pipe takes the process lock under the pipe's lock */ \
