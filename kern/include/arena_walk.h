@@ -1,5 +1,5 @@
-// A walk over the segments of all arenas, and the segment that contains an address. For walks over
-// all memory while nothing changes; the rules are those of slab_walk.h.
+// Functions that walk over the segments of all arenas, and that find the segment of an address.
+// They are called while all other CPUs are stopped, under the rules of slab_walk.h.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,19 @@
 
 struct arena;
 
-// Returns the arena after `arena` in order of creation: an arena comes after its source. `arena`
-// nullptr: returns the first arena; after the last returns nullptr.
+// Returns the arena after `arena` in order of creation, so an arena comes after its source. Returns
+// the first arena if `arena` is nullptr, and nullptr after the last arena.
 arena* arena_walk_next(arena* arena);
 // True if the arena hands out memory: addresses of the direct map.
 bool arena_walk_is_memory(const arena* arena);
-// True if the arena serves only the tracer: KM_NOTRACE.
+// True if the arena was created with KM_NOTRACE, so that only the tracer uses it.
 bool arena_walk_is_private(const arena* arena);
 
 struct ArenaWalk {
   // A span that the arena has imported from its source.
   virtual void span(uint64_t base, size_t size) = 0;
-  // An allocated segment: held by a direct caller, or a span of a cache or another arena.
+  // An allocated segment. A direct caller holds the segment, or it is a span of a cache or of
+  // another arena.
   virtual void segment(uint64_t base, size_t size) = 0;
 
  protected:
@@ -29,13 +30,13 @@ struct ArenaWalk {
 // Time is proportional to the number of the arena's boundary tags.
 void arena_walk(const arena* arena, ArenaWalk& walk);
 
-// The segment, not the span, that contains an address, which may be any number.
+// Finds the segment that contains `address`. `address` may be any number.
 struct ArenaSegment {
   uint64_t start, size;  // bytes; size 0: no segment contains the address
   bool free;
 };
 ArenaSegment arena_locate(const arena* arena, uint64_t address);
-// The arena's quantum caches, `number` from 0 on; nullptr after the last.
+// Returns the arena's quantum cache with this number, from 0 on; nullptr after the last.
 kmem_cache* arena_walk_quantum_cache(const arena* arena, unsigned number);
 // True if the arena forwards to its source (arena_pass_on) and so has no segments.
 bool arena_walk_passes_on(const arena* arena);

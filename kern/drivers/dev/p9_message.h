@@ -31,7 +31,8 @@ enum class P9 : uint8_t {
 
 inline constexpr size_t kP9Header = 7;  // size[4] type[1] tag[2]
 
-// Appends little-endian values to a request. The caller makes sure that the values fit.
+// Appends little-endian values to a request. The caller makes sure that `buffer` is large enough
+// and that no string has more than 65,535 bytes.
 class P9Writer {
  public:
   P9Writer(char* buffer, P9 type, uint16_t tag) : buffer_(buffer), at_(4) {
@@ -49,7 +50,7 @@ class P9Writer {
     at_ += size;
     return *this;
   }
-  // Writes the request's size into its header, and returns it.
+  // Writes the size of the whole request into the header, and returns the size.
   size_t finish() {
     const auto size = static_cast<uint32_t>(at_);
     memcpy(buffer_, &size, sizeof size);
@@ -73,7 +74,8 @@ struct P9Qid {
   bool symlink() const { return type & 0x02; }
 };
 
-// Takes values off a reply. A missing value reads as zero, and ok() is false from then on.
+// Reads the values of a reply one after the other. A value that does not fit into the rest of the
+// reply reads as zero, and ok() is false from then on.
 class P9Reader {
  public:
   P9Reader(const char* data, size_t size) : data_(data), size_(size) {}

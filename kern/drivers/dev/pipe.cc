@@ -6,15 +6,15 @@
 // read it any more. If the writing end is closed first, the ring stays until the reading end is
 // closed, so that its bytes can still be read.
 //
-// A FIFO is a file of some device that opens as an end of a pipe. The pipe is found by the file, so
-// all names of the file lead to the same bytes. The pipe exists from the first open to the last
-// close; an open for one direction waits for an open for the other. The pipe has a channel to the
-// FIFO's file, for stat and changes of attributes; this channel also keeps the file's number from
-// being reused. Open FIFOs are in a table.
+// A FIFO is a file of another device; to open the file is to open an end of a pipe. The list of
+// open FIFOs (`fifos`) maps a file to its pipe, so all names of one file lead to the same pipe. The
+// pipe exists from the first open to the last close. An open for reading waits for a writer, and an
+// open for writing waits for a reader. The pipe has a channel to the FIFO's file, for stat and
+// changes of attributes. While the pipe has this channel, the file's number is not reused.
 //
-// Writes of up to kAtomic bytes are not mixed with other writes (PIPE_BUF). The pipe's lock guards
-// everything, and is held for the copying of at most one ring, 8 KiB. The lock of the table of
-// FIFOs (fifos_lock) is taken before a pipe's lock.
+// Writes of up to kAtomic bytes are not mixed with other writes (PIPE_BUF). A pipe's lock guards
+// the ring and the counts of ends, and is held while at most one ring, 8 KiB, is copied. fifos_lock
+// guards the list of open FIFOs. No task holds fifos_lock and a pipe's lock together.
 
 #include <algorithm>
 
@@ -49,11 +49,11 @@ struct Pipe {
 
   WaitQueue readers, writers;
 
-  // For a FIFO, under fifos_lock: its node in the table, and the number of opens, finished or under
-  // way.
+  // Used only for a FIFO, and guarded by fifos_lock: the pipe's node in `fifos`, and the number of
+  // its open ends and of opens under way.
   ListNode link;
   unsigned users = 0;
-  // The channel of the first open to the FIFO's file; held as long as the pipe exists.
+  // Channel to the FIFO's file, from the first open; empty if the pipe is not a FIFO's.
   Ref<Chan> file;
 
   bool is_fifo() const { return static_cast<bool>(file); }
@@ -67,8 +67,8 @@ constinit std::atomic<uint64_t> next_number{1};
 
 // Pipe number n of the pipe call has the qid paths 2n (reading end) and 2n + 1 (writing end). An
 // end of a FIFO has the path of the FIFO's file. The qid version of a FIFO's reading end is the
-// number of writing ends that had been closed before the reading end was opened: poll() reports no
-// hang-up for those.
+// number of writing ends that had been closed before the reading end was opened. poll() does not
+// report the closing of these earlier ends as a hang-up.
 bool reads(const Chan& chan) {
   return (chan.open_flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
 }
@@ -180,14 +180,14 @@ Result<size_t> PipeDevice::write(Chan& chan, const char* buffer, size_t size, ui
   return done;
 }
 
-// Numbers of ends of one direction: open now, and opened so far.
+// Counts the ends of one direction: `open` ends exist now, `opened` ends have been opened so far.
 struct Ends {
   unsigned open;
   uint64_t opened;
 };
 
-// Adds an end that reads, writes or does both. Returns the numbers of writing ends for an end that
-// reads, otherwise those of reading ends, as they were before.
+// Adds an end that reads, writes or does both. Returns the counts of the other direction before the
+// call: of writing ends if the new end reads, otherwise of reading ends.
 Ends open_end(Pipe& pipe, bool is_reader, bool is_writer) {
   const Guard guard(pipe.lock);
   const Ends others =
@@ -284,7 +284,7 @@ Result<Pipe*> enter_fifo(Ref<Chan> file) {
   return found;
 }
 
-// Gives the pipe a ring if it has none. ENOMEM.
+// Allocates the pipe's ring if the pipe has none. ENOMEM.
 Result<void> bring_ring(Pipe& pipe) {
   char* ring = static_cast<char*>(kmem_cache_alloc(buffer_cache, KM_SLEEP));
   if (!ring) return Errno::ENOMEM;
@@ -299,8 +299,9 @@ Result<void> bring_ring(Pipe& pipe) {
   return {};
 }
 
-// Waits until the other direction is open, or has been opened since `before`, its number of opens
-// at that time. If `may_wait` is false, does not wait: ENXIO for a writer without readers. EINTR.
+// Waits for an open of the other direction. Returns once an end of that direction is open, or more
+// than `before` ends of that direction have been opened so far. If `may_wait` is false, returns at
+// once, with ENXIO for a writer without readers. EINTR.
 Result<void> wait_for_other_end(Pipe& pipe, bool is_reader, uint64_t before, bool may_wait) {
   const Guard guard(pipe.lock);
   if (!is_reader && !may_wait && pipe.reader == 0)
@@ -316,8 +317,8 @@ Result<void> wait_for_other_end(Pipe& pipe, bool is_reader, uint64_t before, boo
 
 Result<PipeEnds> pipe_create() {
   const uint64_t number = next_number.fetch_add(1, std::memory_order_relaxed);
-  // Both channels get the pipe as their state only when both exist: releasing a channel without a
-  // state does not touch the pipe.
+  // The channels get the pipe as their state at the end, when nothing can fail any more. An error
+  // before that releases channels without a state, which does not touch the pipe.
   Ref<Chan> reader =
       TRY(Chan::create(&device, {.path = 2 * number, .version = 0, .directory = false}));
   Ref<Chan> writer =
@@ -348,7 +349,7 @@ Result<Ref<Chan>> fifo_open(Ref<Chan> file, uint32_t flags, const Credentials& w
   Pipe& pipe = *TRY(enter_fifo(std::move(file)));
   const Ends others = open_end(pipe, is_reader, is_writer);
   if (is_reader) chan->qid.version = static_cast<uint32_t>(others.opened - others.open);
-  // From here on releasing the channel closes the end.
+  // From here on the release of the channel closes the end and calls leave_fifo().
   chan->state = &pipe;
   chan->open_flags = flags;
   TRY(bring_ring(pipe));

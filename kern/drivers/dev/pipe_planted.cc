@@ -22,8 +22,8 @@ constinit std::atomic<unsigned> ended{0}, written{0};
 
 }  // namespace
 
-// escape() keeps the compiler from removing the lost allocation. escape() and the asm below keep it
-// from turning calls into jumps.
+// escape() keeps the compiler from removing the lost allocation. escape() and the asm below also
+// keep the compiler from turning calls into jumps, which would remove callers from the stack.
 [[gnu::noinline, gnu::noclone]] static void planted_lose() {
   const void* lost = kmalloc(kLost, KM_SLEEP);
   escape(lost);

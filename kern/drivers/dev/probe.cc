@@ -1,13 +1,14 @@
 // #probe: sessions that record calls of functions; docs/probes.md is the manual.
 //
 //   functions   the kernel functions that can be probed
-//   clone       opening it makes a session and returns the open ctl of the session
-//   N/ctl N/counts N/events N/outstanding
+//   clone       an open makes a session; the descriptor that it returns is the session's ctl
+//   N/ctl N/counts N/events N/outstanding   the files of session N
 //
 // A session lives as long as one of its files is open, in any process. An open file holds a
-// reference; a channel that is not open holds none, and looks its session up again at open. Session
-// numbers are not reused. Closing the last file removes the probes and frees the memory; this also
-// happens when the process that has the file open is killed.
+// reference to the session. A channel that is not open holds no reference, and looks its session up
+// by number at open. A session number is reused only after 2^32 - 1 sessions. Closing the last file
+// removes the probes and frees the memory; this also happens when the process that has the file
+// open is killed.
 #include <algorithm>
 #include <array>
 
@@ -69,7 +70,7 @@ Living* find_living(uint32_t number) REQUIRES(living_mutex) {
   return nullptr;
 }
 
-// Makes a session. Returns it with a reference.
+// Makes a session and takes a reference to it for the caller. ENOMEM, ENOSPC.
 Result<ProbeSession*> make_session() {
   const MutexGuard guard(living_mutex);
   for (Living& one : living) {
@@ -82,7 +83,7 @@ Result<ProbeSession*> make_session() {
   return fail(Errno::ENOSPC, "all %zu sessions are in use: close one", kMaxSessions);
 }
 
-// Returns the session with this number, with a reference. ENOENT.
+// Finds the session with this number and takes a reference to it for the caller. ENOENT.
 Result<ProbeSession*> hold_session(uint32_t number) {
   const MutexGuard guard(living_mutex);
   Living* const one = find_living(number);
@@ -108,14 +109,16 @@ struct OpenFile {
   // Set only for the files `counts` and `outstanding`, by open_session_file().
   ProbeCountsText* counts = nullptr;
   TraceBinaryDump* outstanding = nullptr;
-  // Serialises readers of counts and events. In events, `begin` and `end` bound the unread rest of
-  // `line`; in ctl, `begin` counts the bytes read.
+  // Serialises readers of one open file `counts`, `events` or `ctl`. For `events`,
+  // line[begin..end-1] has not been read yet. For `ctl`, `begin` is the number of bytes read so
+  // far.
   Mutex reading{LockRank::kTraceReader};
   size_t begin = 0, end = 0;
   char line[kProbeEventLine + 32];
 };
 
-// Reads as many lines as fit, or part of one; 0 if there is no event.
+// Reads lines of events until the buffer is full or no event is left. The last line may be cut; the
+// next call then continues the line. Returns the number of bytes read.
 size_t take_lines(OpenFile& open, char* buffer, size_t size) {
   const MutexGuard guard(open.reading);
   size_t done = 0;
@@ -140,7 +143,8 @@ size_t take_lines(OpenFile& open, char* buffer, size_t size) {
   return done;
 }
 
-// Uses its own read position, since writes move the file's offset, too.
+// Reads the session's number from `ctl`. Uses open.begin as the position, because writes of
+// commands move the file's offset, too.
 size_t read_number(OpenFile& open, char* buffer, size_t size, uint64_t offset) {
   const MutexGuard guard(open.reading);
   if (offset == 0) open.begin = 0;
@@ -156,7 +160,7 @@ constexpr Nanoseconds kStep{8'000'000};
 
 Result<size_t> read_events(Chan& chan, OpenFile& open, char* buffer, size_t size) {
   for (;;) {
-    // Reads `ended` before the events, so that all events before the session's end are found.
+    // Reads `ended` before the events, so that no event from before the session's end is missed.
     const bool ended = open.session->events_ended();
     const size_t length = take_lines(open, buffer, size);
     if (length > 0 || ended || size == 0) return length;
@@ -165,7 +169,8 @@ Result<size_t> read_events(Chan& chan, OpenFile& open, char* buffer, size_t size
   }
 }
 
-// Opens programs by the paths, and with the rights, of the process that starts a session.
+// Opens the programs that a command names. The process that writes the command supplies the
+// namespace, the current directory and the access rights.
 class Programs final : public ProbePrograms {
  public:
   Result<HeldRef<Chan>> open(std::string_view path) override {
@@ -238,7 +243,7 @@ class ProbeDevice final : public TableDevice {
   uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {
     if (!is_dynamic(chan) || !chan.state || part_of(chan) != SessionFile::kEvents)
       return ABI_POLLIN | ABI_POLLOUT;
-    if (waiter) waiter->look_again();  // hits wake nobody (probe_events.h)
+    if (waiter) waiter->look_again();  // a hit does not wake readers (probe_events.h)
     OpenFile& open = open_of(chan);
     return open.begin != open.end || open.session->events_ready() ? ABI_POLLIN : 0;
   }

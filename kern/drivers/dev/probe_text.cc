@@ -92,7 +92,7 @@ void ProbeCountsText::print_stack(std::string_view kind, const StackTable::View&
   }
 }
 
-// Prints `value` with a '?' for each blank or unprintable character.
+// Prints `key`, then `value` with '?' in place of each blank or unprintable character.
 void ProbeCountsText::print_word(std::string_view key, const char* value) {
   append(key);
   for (const char* c = value; *c; c++) piece_[length_++] = *c > ' ' && *c <= '~' ? *c : '?';
@@ -128,7 +128,8 @@ void ProbeCountsText::print_row(const ProbeCounts::Row& row) {
 
 namespace {
 
-// Puts a name of at most `most` characters, with a '?' for each blank or unprintable one.
+// Writes at most the first `most` characters of a name to `to`, with '?' in place of each blank or
+// unprintable character. Returns the end of the written text.
 char* put_name(char* to, const char* name, size_t most) {
   for (size_t i = 0; name[i] && i < most; i++)
     *to++ = name[i] > ' ' && name[i] <= '~' ? name[i] : '?';

@@ -23,7 +23,7 @@ class ProbeCountsText final : public StoreHolder {
   size_t read(char* buffer, size_t size, uint64_t offset);
 
  private:
-  // The longest row has two stacks of addresses, each with a blank, and a program's fields.
+  // The longest row has two stacks, with a blank before each address, and the fields of a program.
   static constexpr size_t kPiece = 4096 - 128;
   static constexpr size_t kLongestRow =
       size_t{2} * 17 * kProbeMaxDepth + sizeof(ContextTable::Program::name) +
@@ -43,10 +43,10 @@ class ProbeCountsText final : public StoreHolder {
   uint32_t number_ = 0;
   uint32_t next_ = 0;      // index of the row that comes after `piece_`
   uint64_t position_ = 0;  // offset of `piece_` in the text
-  size_t length_ = 0;      // bytes of `piece_`, which holds the head or a row
+  size_t length_ = 0;      // number of bytes in `piece_`: the head of the text or one row
   char piece_[kPiece];
 };
 
-// Formats an event as a line of at most kProbeEventLine bytes. Returns its length.
+// Formats an event as a line of at most kProbeEventLine bytes. Returns the length of the line.
 inline constexpr size_t kProbeEventLine = 512;
 size_t probe_format_event(char* line, const ProbeEvent& event);

@@ -4,7 +4,7 @@
 //   N/stat N/status N/cmdline N/comm   of process N; `self` is the caller
 //   N/threads                          a line for each thread of process N
 //   N/ctl                              takes a signal by name or number: kill, term, stop, cont,
-//                                      int, … For the owner of N and root
+//                                      int, … Only root and the owner of process N may write
 //   uptime meminfo stat loadavg version
 //
 // A file's text is made when the file is opened. The nodes of a process are dynamic: their qid path
@@ -72,7 +72,7 @@ char upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
 
-// "kill", "KILL", "SIGKILL" or "9".
+// Parses a signal's name or number: "kill", "KILL", "SIGKILL" or "9".
 Result<int> parse_signal(std::string_view text) {
   if (uint64_t number; parse_number(text, 0, ABI_SIGNAL_COUNT - 1, &number))
     return static_cast<int>(number);
@@ -170,7 +170,8 @@ Totals all_processes() {
   return totals;
 }
 
-// The times of the CPUs are the sums of the living processes' times; the rest counts as idle.
+// Prints the user and system time of all living processes as the CPUs' busy time. All other CPU
+// time since boot counts as idle.
 void print_stat(Text& text) {
   const Totals totals = all_processes();
   const uint64_t all = monotonic_now().value / (1'000'000'000 / kLinuxTickHz) * cpu_count();
@@ -238,8 +239,8 @@ class ProcDevice final : public TableDevice {
     return {};
   }
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override {
-    // Positions in the root from kFirstPid on contain the PID, so that the end of one process does
-    // not hide another.
+    // In the root, after process PID has been listed, the position is kFirstPid + PID. The next
+    // call looks for a higher PID, so no process is skipped if another one ends between the calls.
     if (directory.qid.path != kRoot) return TableDevice::entry(directory, position, entry, name);
     if (position < kFirstPid && TableDevice::entry(directory, position, entry, name)) return {};
     auto pid = static_cast<uint32_t>(std::max(position, kFirstPid) - kFirstPid);

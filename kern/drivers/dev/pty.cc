@@ -1,9 +1,9 @@
 // #pty: pseudo-terminals.
 //
-// Opening `ptmx` makes a pair. The open file is its master: writing to it types input, and reading
-// from it gets the output of programs on the slave, `pts/N`. The slave is a terminal with the same
-// line discipline as the console. The slave belongs to the user who made the pair, and can be
-// opened after the master has unlocked it.
+// An open of `ptmx` makes a pair: a master, which is the open file, and a slave, `pts/N`. The slave
+// is a terminal with the same line discipline as the console. A write to the master types input for
+// the programs on the slave, and a read from the master gets their output. The slave belongs to the
+// user who made the pair, and can be opened after the master has unlocked the slave.
 //
 //   master closed        the slave has hung up: reads give 0, writes EIO. The session loses its
 //                        terminal; its leader and its foreground group get SIGHUP and SIGCONT. The
@@ -11,13 +11,13 @@
 //   last slave closed    when all output has been read, reads from the master give EIO until a
 //                        slave is opened again.
 //
-// A pair is one object (Pty), to which the channels of both ends refer. The object, and its number
-// N, are freed with the last channel. Output waits in a ring until the master reads; a writer waits
-// while the ring is full, and an echo that does not fit is lost. A writer to the master waits while
-// the input is full.
+// A pair is one object (Pty), to which the channels of both ends refer. When the last channel is
+// gone, the object is freed and the number N can be reused. The slave's output waits in a ring
+// until the master reads. A writer to the slave waits while the ring is full; an echo that does not
+// fit is lost. A writer to the master waits while the input buffer is full.
 //
-// Lock order: the lock of the table of pairs, then the lock of a pair (Terminal). The process
-// table's lock is taken only while neither of these two locks is held.
+// Lock order: table_lock, then the lock of a pair (Terminal::lock_). A task that takes the process
+// table's lock holds neither of these two locks.
 
 #include <algorithm>
 
@@ -81,7 +81,7 @@ class Pty final : public Terminal {
   // Under `lock_`.
   char output_[kOutputSize] GUARDED_BY(lock_) = {};
   size_t output_head_ GUARDED_BY(lock_) = 0, output_count_ GUARDED_BY(lock_) = 0;
-  uint32_t slaves_ GUARDED_BY(lock_) = 0;  // number of open slaves opened since the last hang-up
+  uint32_t slaves_ GUARDED_BY(lock_) = 0;  // slaves opened after the last hang-up and still open
   bool was_opened_ GUARDED_BY(lock_) = false;
   bool locked_ GUARDED_BY(lock_) = true;
   bool master_ GUARDED_BY(lock_) = true;  // the master is open
@@ -92,7 +92,7 @@ class Pty final : public Terminal {
 
 constinit ObjectCache<Pty> pty_cache;
 constinit Spinlock table_lock{LockRank::kDevice};
-// A pair in the table may have lost its last reference (Ref::try_take).
+// A pair in the table may have lost its last reference already, so look-ups use Ref::try_take.
 constinit Pty* table[kMaxPtys] GUARDED_BY(table_lock);
 constinit uint64_t next_serial GUARDED_BY(table_lock) = 1;
 
@@ -290,7 +290,7 @@ class PtyDevice final : public TableDevice {
     if (is_dynamic(chan)) copy.keep(Ref<SessionTerminal>(&pty_of(chan)));
     return {};
   }
-  // Changes the mode only: the owner stays the user who made the pair, and the device stores no
+  // Changes only the mode. The owner is always the user who made the pair, and the device stores no
   // times.
   Result<void> set_attributes(Chan& chan, const AttributeChange& change,
                               const Credentials& who) override {
@@ -370,7 +370,7 @@ class PtyDevice final : public TableDevice {
   }
 
  private:
-  // Unlike the numbers in names, serial numbers are never reused.
+  // Contains the serial number, because the number N in the name is reused.
   static uint64_t path_of(const Pty& pty, bool master) {
     return kDynamic + pty.serial() * 2 + master;
   }
@@ -378,7 +378,8 @@ class PtyDevice final : public TableDevice {
   static Pty& pty_of(Chan& chan) {
     return static_cast<Pty&>(*static_cast<SessionTerminal*>(chan.state));
   }
-  // Parses a number as `pts` lists it; kMaxPtys for any other name.
+  // Parses a name in `pts`: a decimal number without leading zeros. Returns kMaxPtys for any other
+  // name.
   static uint64_t number_of(std::string_view name) {
     uint64_t number = 0;
     if (name.empty() || name.size() > 4 || (name.size() > 1 && name[0] == '0')) return kMaxPtys;

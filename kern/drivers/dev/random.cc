@@ -1,9 +1,10 @@
 // #random: `random` and `urandom`, which both read as unpredictable numbers.
 //
 // The generator is ChaCha20 (Bernstein 2008; RFC 8439) with fast key erasure: the first half of
-// each block replaces the key and only the second half is output, so earlier output cannot be
-// computed from later memory. The key is seeded at boot from the time stamp counter, RDSEED or
-// RDRAND where the CPU has them, and the wall clock. The time stamp counter enters each block.
+// each block replaces the key and only the second half is output. So an attacker who reads the key
+// cannot compute earlier output. At boot the key is seeded from the time stamp counter, the wall
+// clock and, if the CPU has one of them, RDSEED or RDRAND. Each block also uses the time stamp
+// counter, as its nonce.
 
 #include "core/random.h"
 
@@ -32,8 +33,8 @@ void quarter_round(uint32_t& a, uint32_t& b, uint32_t& c, uint32_t& d) {
   c += d, b = std::rotl(b ^ c, 7);
 }
 
-// Computes one block: its first half becomes the key, its second the output. The lock is held for
-// some 1,000 instructions.
+// Computes one block: the first half becomes the new key, the second half is the output. Takes some
+// 1,000 instructions with the lock held.
 void next_block(uint8_t (&output)[kOutputBytes]) REQUIRES(lock) {
   const uint64_t nonce = tsc();
   const uint32_t start[kBlockWords] = {0x61707865,
@@ -80,7 +81,8 @@ CpuRandom cpu_random() {
   return {rdrand, highest >= 7 && (b & (1u << 18))};
 }
 
-// Gets 64 bits from the CPU's generator; 0 if it has none or fails.
+// Gets 64 bits from the CPU's generator. Returns 0 if the CPU has no generator, or if the generator
+// fails ten times.
 uint64_t hardware_word(const CpuRandom& have) {
   uint64_t word = 0;
   bool ok = false;

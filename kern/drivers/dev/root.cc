@@ -1,12 +1,13 @@
 // #root: the initial archive, read-only.
 //
 // The archive is one or more cpio archives in the "newc" format (cpio(5)) with zeros between them.
-// The boot loader has put the archive into memory, where it stays: files are read in place. At boot
-// one pass counts the names and a second makes the index, a tree of nodes in one array; directories
-// without an entry are added. A later entry replaces an earlier one of the same name. Hard links
-// are entries of one archive with the same inode number. The last of them has the bytes; all links
-// get the qid of that node, so that they are one file. The index does not change after boot, so
-// there is no lock.
+// The boot loader has put the archive into memory. The archive stays there, and files are read in
+// place. At boot one pass counts the names, and a second pass makes the index, a tree of nodes in
+// one array. The second pass also adds directories that have no entry. A later entry replaces an
+// earlier one of the same name. Hard links are entries of one archive with the same inode number.
+// Only the last of these entries has the file's bytes. All links of a file get the qid of the node
+// with the bytes, so that programs see one file. The index does not change after boot, so there is
+// no lock.
 
 #include <algorithm>
 
@@ -28,7 +29,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 struct Node {
   std::string_view name;  // the last component of the path; points into the archive
   uint32_t parent = 0, first_child = kNone, last_child = kNone, sibling = kNone;
-  uint32_t content = 0;  // index of the node with the bytes: for a hard link maybe another node
+  uint32_t content = 0;  // index of the node with the bytes; may be another node for a hard link
   uint32_t mode = 0, uid = 0, gid = 0, links = 1, mtime = 0;
   uint32_t archive = 0, inode = 0;  // number of the cpio archive, and inode number in that archive
   const char* data = nullptr;
@@ -50,7 +51,8 @@ class Reader {
   explicit Reader(std::span<const std::byte> all)
       : all_(reinterpret_cast<const char*>(all.data()), all.size()) {}
 
-  // Gets the next entry; false at the end, or where the archive is damaged, which is logged.
+  // Gets the next entry. False at the end. If the archive is damaged here, logs this and returns
+  // false.
   bool next(Entry& entry) {
     for (;;) {
       while (at_ + kHeader <= all_.size() &&
@@ -101,8 +103,8 @@ class Reader {
   uint32_t archive_ = 0;
 };
 
-// Removes the first name from `path` and returns it; skips "." and leading slashes. Empty at the
-// end.
+// Removes the first name from `path` and returns the name. Skips "." and leading slashes. Returns
+// "" at the end of the path.
 std::string_view next_name(std::string_view& path) {
   for (;;) {
     while (path.starts_with('/')) path.remove_prefix(1);
@@ -256,8 +258,8 @@ void RootDevice::join_links() {
   }
 }
 
-// Computes the link counts of directories: the counts in the archive are those of the host's
-// directories.
+// Computes the link counts of directories. The counts in the archive are not used, because they
+// describe directories of the host.
 void RootDevice::count_subdirectories() {
   for (uint32_t i = 0; i < count_; ++i)
     if (nodes_[i].is_directory()) nodes_[i].links = 2;
@@ -344,7 +346,8 @@ Result<void> RootDevice::map(Chan& chan, bool writes) {
 }
 
 Result<void> RootDevice::entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) {
-  // A position is the index of a node: the entries of a directory are in ascending order.
+  // A position is a node's index. The next entry is the first one whose index is not below the
+  // position, because the entries of a directory are in ascending order of index.
   uint32_t i = node_of(directory).first_child;
   if (position > i && position < count_ && nodes_[position].parent == directory.qid.path)
     i = static_cast<uint32_t>(position);

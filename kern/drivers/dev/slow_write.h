@@ -9,9 +9,9 @@
 
 inline constexpr size_t kWritePiece = 256;  // bytes
 
-// Calls `send` for one piece of `data` after the other, each of at most kWritePiece bytes, until a
-// signal is pending. Returns the number of bytes sent. Sends at least one piece, so that repeated
-// calls make progress. The caller holds no lock.
+// Sends `data` in pieces of at most kWritePiece bytes, with one call of `send` for each piece.
+// Stops when a signal is pending, but not before the first piece, so that repeated calls make
+// progress. Returns the number of bytes sent. The caller holds no lock.
 template <typename Send>
 size_t write_until_signal(std::string_view data, Send send) {
   size_t done = 0;

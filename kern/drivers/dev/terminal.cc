@@ -1,16 +1,16 @@
 // The line discipline, after POSIX chapter 11 (General Terminal Interface): handles what is typed.
 // The calls of programs are in terminal_use.cc.
 //
-// In canonical mode bytes gather in `line_`, where they can be erased, until the end of the line;
-// then the line moves to the input, where readers find it. In other modes bytes go to the input at
-// once. ^D moves the line without a line end, and puts a mark (kEndOfFile) after the line; a read
-// ends at the mark. A read that finds the mark first returns 0: end of file. Control characters are
-// echoed as ^X.
+// In canonical mode, typed bytes collect in `line_`, where the user can erase them. A line end
+// moves the line to `input_`, from which programs read. In other modes bytes go to `input_` at
+// once. ^D moves the line without a line end, and puts a mark (kEndOfFile) after the line. A read
+// ends at the mark. If the mark is the first item, the read returns 0: end of file. Control
+// characters are echoed as ^X.
 //
-// One spinlock guards everything. receive() takes the lock in interrupts. The lock is held for the
-// handling of one byte, the transmission of the byte's echo, or the copying of one read. Output is
-// cooked in pieces of 256 bytes, so that writers do not hold the lock for long. Signals are sent
-// after the lock has been released, since the process table's lock ranks above it.
+// The spinlock lock_ guards all data of a terminal. receive() takes lock_ in interrupts. lock_ is
+// held while one byte is handled, its echo is sent, or the bytes of one read are copied. Output is
+// cooked in pieces of 256 bytes, so that writers do not hold lock_ for long. Signals are sent after
+// lock_ has been released, because a task that holds lock_ must not take the process table's lock.
 
 #include "drivers/dev/terminal.h"
 
@@ -54,7 +54,8 @@ void Terminal::receive(uint8_t byte) {
   if (signal) job_signal(job, signal);
 }
 
-// Maps or drops a byte before any other handling; false if it was dropped.
+// Applies the input modes to a byte before any other handling: strips the eighth bit, maps or drops
+// CR and NL. False if the byte is dropped.
 bool Terminal::map_input(uint8_t& byte) const {
   if (modes_.iflag & ABI_ISTRIP) byte &= 0x7f;
   if (literal_) return true;
@@ -98,7 +99,8 @@ void Terminal::take(uint8_t byte) {
   literal_ = false;
 }
 
-// Handles a byte in canonical mode; true if readers may continue.
+// Handles a byte in canonical mode. True if the byte moved the line to `input_`: readers must be
+// woken.
 bool Terminal::edit(uint8_t byte) {
   if (is(byte, ABI_VERASE) || (byte == '\b' && !literal_)) {
     erase();
@@ -209,15 +211,14 @@ void Terminal::send_cooked(const char* data, size_t size) {
   send(cooked, length);
 }
 
-// Takes input, at most `size` bytes: in canonical mode one line or a part of it, otherwise all that
-// there is.
+// Takes at most `size` bytes from the input. In canonical mode stops at the end of the first line.
 size_t Terminal::take_input(char* buffer, size_t size) {
   const bool canonical = has(ABI_ICANON);
   size_t done = 0;
   while (count_ > 0) {
     const uint16_t item = input_[head_];
-    // With a full buffer, a mark is still taken, so that the next read does not see it as an end of
-    // file.
+    // A mark is taken even if the buffer is full. Otherwise the next read would find the mark first
+    // and report an end of file.
     if (done == size && item != kEndOfFile) break;
     head_ = (head_ + 1) % kInputSize;
     --count_;
@@ -231,8 +232,8 @@ size_t Terminal::take_input(char* buffer, size_t size) {
 }
 
 bool Terminal::ready(size_t wanted) const {
-  // A full input counts as ready, since a writer to the master then waits and cannot add the line
-  // end.
+  // A full input is ready even without a line end: writers to the master wait for room, so no line
+  // end can arrive.
   if (has(ABI_ICANON)) return lines_ > 0 || is_full();
   return count_ >= wanted;
 }

@@ -18,22 +18,25 @@ class Terminal : public SessionTerminal {
   void hang_up() override EXCLUDES(lock_);
 
   // Returns how often the terminal has hung up. A hang-up cuts off all files that are open. The
-  // parameter `opening` of the functions below is the number of hang-ups when the file was opened.
+  // functions below get the number of hang-ups when the file was opened (`opening`), and compare it
+  // with the present number to see whether the file has been cut off.
   uint32_t opening() EXCLUDES(lock_);
   // Called when a program opens the terminal: may make it the terminal of the program's session.
   void opened(uint32_t flags);
-  // Reads input: in canonical mode at most one line; 0 at ^D and after a hang-up. EINTR, EAGAIN
-  // with `nonblock`, EIO where job control forbids the read (job_control.h). May sleep.
+  // Reads input, in canonical mode at most one line. Returns 0 at ^D and after a hang-up. With
+  // `nonblock` fails with EAGAIN if there is no input. EIO if job control forbids the read
+  // (job_control.h); EINTR. May sleep.
   Result<size_t> read(char* buffer, size_t size, bool nonblock, uint32_t opening) EXCLUDES(lock_);
   // Sends everything, with "\n" as "\r\n" if the terminal's modes say so. A signal ends the write
-  // early, but not before the first piece has been sent. Returns the number of bytes sent. EIO,
-  // EAGAIN, EINTR. May sleep.
+  // early. Returns the number of bytes sent; fails only if no byte was sent. EIO after a hang-up or
+  // if job control forbids the write; EAGAIN with `nonblock`; EINTR. May sleep.
   Result<size_t> write(const char* data, size_t size, bool nonblock, uint32_t opening)
       EXCLUDES(lock_);
-  // As Device::poll; ABI_POLLIN | ABI_POLLHUP after a hang-up.
+  // Implements Device::poll. Returns ABI_POLLIN | ABI_POLLHUP after a hang-up.
   uint16_t poll(uint32_t opening, PollWaiter* waiter) EXCLUDES(lock_);
-  // ABI_TC*. ENOTTY for other requests; requests that change something give the errors of job
-  // control. The argument is kernel memory of the request's type.
+  // Handles the requests ABI_TC*; ENOTTY for any other request. EIO after a hang-up. A request that
+  // changes something can also fail with the errors of job control. `argument` points to kernel
+  // memory of the request's type.
   Result<void> ioctl(uint32_t request, void* argument, uint32_t opening) EXCLUDES(lock_);
 
  protected:
@@ -49,8 +52,8 @@ class Terminal : public SessionTerminal {
   // Called by a hang-up, which cuts off all open files.
   virtual void files_lost() REQUIRES(lock_) {}
 
-  // Handles a request that job control has already permitted. ENOTTY for a request that is not for
-  // the line discipline.
+  // Handles a request that job control has already permitted. ENOTTY if the line discipline does
+  // not know the request.
   Result<void> change_or_tell(uint32_t request, void* argument) EXCLUDES(lock_);
   // True if another line might not fit in the input: typists (writers to a pseudo-terminal's
   // master) then wait.
@@ -66,7 +69,7 @@ class Terminal : public SessionTerminal {
   WaitQueue readers_, writers_, typists_;
 
  private:
-  static constexpr uint16_t kEndOfFile = 0x100;  // the mark in the input where ^D was typed
+  static constexpr uint16_t kEndOfFile = 0x100;  // mark in the input; a read ends here (^D)
 
   bool has(uint32_t local_mode) const REQUIRES(lock_) { return modes_.lflag & local_mode; }
   bool is(uint8_t byte, int control) const REQUIRES(lock_) {
@@ -115,7 +118,7 @@ class Terminal : public SessionTerminal {
   bool literal_ GUARDED_BY(lock_) = false;  // ^V was typed
   uint16_t input_[kInputSize] GUARDED_BY(lock_) = {};
   size_t head_ GUARDED_BY(lock_) = 0, count_ GUARDED_BY(lock_) = 0;
-  size_t lines_ GUARDED_BY(lock_) = 0;              // line ends and ends of file in the input
+  size_t lines_ GUARDED_BY(lock_) = 0;              // number of "\n" and of marks in the input
   uint8_t line_[kLineSize] GUARDED_BY(lock_) = {};  // the line being typed, in canonical mode
   size_t line_length_ GUARDED_BY(lock_) = 0;
 };

@@ -1,5 +1,5 @@
-// The calls of programs to a terminal: reading, writing, and its modes. The theory is in
-// terminal.cc.
+// The operations of programs on a terminal: read, write, poll and ioctl. terminal.cc explains the
+// line discipline.
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kDecisecond = 100'000'000;
 
-// Copies a request's argument, which is kernel memory of its type.
+// Copies the argument of a request from kernel memory. T is the type of the request's argument.
 template <typename T>
 T argument_of(const void* argument) {
   T value;
@@ -37,7 +37,8 @@ void Terminal::opened(uint32_t flags) {
   static_cast<void>(job_acquire(*this, Steal::kNo));
 }
 
-// Waits for input as the modes require. After a timeout the input may still be empty.
+// Waits for as much input as the modes require. Succeeds after a timeout (VTIME), too; the input
+// may then be empty.
 Result<void> Terminal::wait_for_input(size_t size, uint32_t opening) {
   const auto due = [this, opening](size_t wanted)
                        REQUIRES(lock_) { return ready(wanted) || hang_ups_ != opening; };
@@ -49,7 +50,8 @@ Result<void> Terminal::wait_for_input(size_t size, uint32_t opening) {
   const Nanoseconds patience{modes_.cc[ABI_VTIME] * kDecisecond};
   if (patience.value == 0) return wanted > 0 ? wait_for(wanted) : Result<void>();
   if (wanted > 0) TRY(wait_for(1));
-  // VTIME limits the time between two bytes; if VMIN is 0, the time until the first byte.
+  // VTIME limits the time between two bytes. If VMIN is 0, VTIME limits the time until the first
+  // byte instead.
   while (!due(std::max<size_t>(wanted, 1))) {
     const size_t before = count_;
     const Result<void> waited = readers_.wait(
@@ -70,7 +72,7 @@ Result<size_t> Terminal::read(char* buffer, size_t size, bool nonblock, uint32_t
     if (nonblock && !ready(1)) return Errno::EAGAIN;
     TRY(wait_for_input(size, opening));
     if (hang_ups_ != opening) return size_t{0};
-    // Another reader, or ^C, may have emptied the input.
+    // Another reader may have taken the input, or ^C may have discarded it.
     const bool may_be_empty = !has(ABI_ICANON) && (modes_.cc[ABI_VMIN] == 0);
     if (count_ == 0 && !may_be_empty) continue;
     return take_input(buffer, size);

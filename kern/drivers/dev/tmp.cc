@@ -3,23 +3,25 @@
 // A node is a file, a directory, a symbolic link or a FIFO. An entry is a name of a node in a
 // directory; a file may have several entries (hard links). A node lives as long as an entry or a
 // channel refers to it: a file that was removed while open stays readable until it is closed, and
-// is then freed. A file's bytes lie in pages of the cache `tmp_page`, found through an array, which
-// is doubled when the file grows, and is shrunk when the file shrinks. A page that was never
-// written is a hole and reads as zeros. All files together, with all their structures, may have
-// half of memory, so a full #tmp leaves enough to run the `rm` that empties it. Address spaces map
-// the pages themselves; truncating a file unmaps them. Anonymous memory that processes share is a
-// file without a name. The contents of a FIFO are in the pipe device (pipe.cc).
+// is then freed. A file's bytes lie in pages of the cache `tmp_page`. An array of pointers finds
+// the pages. The array doubles when the file grows, and shrinks when the file shrinks. A page that
+// was never written is a hole and reads as zeros. All files and their structures together may use
+// half of memory, so a full #tmp leaves enough memory to run the `rm` that empties it. A process
+// that maps a file maps these same pages; truncating the file unmaps the pages that are cut off.
+// Anonymous memory that processes share is a file without a name. The contents of a FIFO are in the
+// pipe device (pipe.cc).
 //
-// One sleeping lock for the device guards names, contents and attributes. The lock is held for the
-// copying of one read or write, and while a directory is searched for one name or for a reader's
-// next entry. Permissions for changes of a directory are checked with the lock held, in one step
-// with the change. References to nodes are counted without the lock. A channel's state is its node;
-// the qid path is the node's number, which is never reused. The state of an open directory also
-// remembers the last entry that was read, so that the next entry is found without a search.
+// One sleeping lock for the device guards names, contents and attributes. The lock is held while
+// one read or write is copied, and while a directory is searched for one name or for a reader's
+// next entry. A change of a directory checks the permissions with the lock held, in one step with
+// the change. References to nodes are counted without the lock. A channel's qid path is the number
+// of the node, which is never reused. The channel's state is the node itself. Only the channel of
+// an open directory has another state, a Reader: it has the node and the last entry that was read,
+// so that the next entry is found without a search.
 //
 // A read updates the access time only if the access time is not later than the time of the last
-// change. So a program can tell whether a file was read since it was written, and repeated reads
-// write nothing. A write or truncation by another user than root clears a file's set-user-id and
+// change. So a program can tell whether a file was read after the last write, and repeated reads do
+// not change the node. A write or truncation by any user but root clears a file's set-user-id and
 // set-group-id bits.
 
 #include <algorithm>
@@ -43,7 +45,7 @@ using tmp::Entry, tmp::Name, tmp::Node, tmp::now;
 struct Reader {
   Ref<Node> node;
   // Under the device's lock.
-  Entry* last = nullptr;  // the entry that was read last; valid while node->removals is `removals`
+  Entry* last = nullptr;  // the entry that was read last; valid while node->removals == removals
   uint64_t removals = 0;  // node->removals when `last` was read
 };
 
@@ -68,7 +70,8 @@ Result<void> check_writable(const Node& directory, const Credentials& who) {
   return permitted(directory.mode, directory.uid, directory.gid, who, 3) ? Result<void>()
                                                                          : Errno::EACCES;
 }
-// Checks the sticky bit: that `who`, who may write the directory, may remove this entry. EPERM.
+// Checks whether the directory's sticky bit lets `who` remove this entry. `who` has write
+// permission for the directory. EPERM.
 Result<void> check_sticky(const Entry& entry, const Credentials& who) {
   const Node& directory = *entry.directory;
   const bool may = who.uid == 0 || !(directory.mode & 01000) || directory.uid == who.uid ||
@@ -76,7 +79,7 @@ Result<void> check_sticky(const Entry& entry, const Credentials& who) {
   return may ? Result<void>() : Errno::EPERM;
 }
 
-// `name` has 256 bytes.
+// Copies the name of `entry` to `name`, a buffer of 256 bytes.
 void put_name(const Entry& entry, char* name) {
   const std::string_view view = entry.name.view();
   memcpy(name, view.data(), view.size());
@@ -135,10 +138,10 @@ class TmpDevice final : public Device {
   static Node& node_of(Chan& chan) {
     return has_reader(chan) ? *reader_of(chan).node : *static_cast<Node*>(chan.state);
   }
-  // Makes `chan` an open file. ENOMEM: `chan` is unchanged.
+  // Marks `chan` as open; a directory also gets its Reader. After ENOMEM `chan` is unchanged.
   static Result<void> set_open(Chan& chan, uint32_t flags);
-  // Returns the entry `from` if it is still a name of the node and `who` may remove it. EBUSY for
-  // the root, ENOENT, EACCES, EPERM.
+  // Finds the entry `from` of the node, and checks that `who` may remove the entry. EBUSY if the
+  // node is the root; ENOENT if the node does not have this name any more; EACCES, EPERM.
   Result<Entry*> detachable(Node& node, const DirectoryEntry& from, const Credentials& who);
   // Makes a node that `who` owns and that is in no directory.
   static Result<Ref<Node>> make_node(uint32_t mode, const Credentials& who);
@@ -400,7 +403,7 @@ Result<Entry*> TmpDevice::detachable(Node& node, const DirectoryEntry& from,
 }
 
 Result<void> TmpDevice::remove(Chan& chan, const DirectoryEntry& from, const Credentials& who) {
-  Ref<Node> removed;  // released after `guard`: without the lock
+  Ref<Node> removed;  // destroyed after `guard`, so the node is released without the lock
   SpareEntry left;
   MutexGuard guard(lock_);
   Node& node = node_of(chan);

@@ -22,7 +22,7 @@ constinit std::atomic<uint64_t> bytes_held = 0;  // bytes of all nodes, names, a
 constinit uint64_t most_bytes = 0;               // limit of bytes_held
 constinit const Device* device = nullptr;
 
-// ENOSPC if all files together would exceed their limit.
+// Adds `bytes` to bytes_held. ENOSPC if all files together would exceed their limit.
 Result<void> charge(size_t bytes) {
   if (bytes_held.fetch_add(bytes, std::memory_order_relaxed) + bytes <= most_bytes) return {};
   bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
@@ -32,7 +32,7 @@ void discharge(size_t bytes) {
   bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-// Makes a page for a file, not cleared. ENOMEM, ENOSPC.
+// Allocates a page for a file, and does not clear the page. ENOMEM, ENOSPC.
 Result<char*> make_page() {
   TRY(charge(kPageSize));
   if (auto* const page = static_cast<char*>(kmem_cache_alloc(page_cache, KM_SLEEP))) {
@@ -43,7 +43,7 @@ Result<char*> make_page() {
   return Errno::ENOMEM;
 }
 
-// Frees a page that neither a file nor an address space has any more.
+// Frees a page that belongs to no file any more and is not mapped.
 void free_page(PhysAddr page) {
   kmem_cache_free(page_cache, direct_map(page));
   discharge(kPageSize);
@@ -95,8 +95,8 @@ Result<void> grow(Node& node, size_t slots) {
   return set_slots(node, std::max(slots, ahead));
 }
 
-// Shrinks an array of more than four slots if the file needs less than half of them; frees the
-// array if the file is empty. Keeps the old array when there is no memory for a smaller one.
+// Frees the array of an empty file. Shrinks any other array of more than four slots if the file
+// needs less than half of the slots. Keeps the old array if there is no memory for a smaller one.
 void fit(Node& node) {
   const size_t needed = slots_for(node.size);
   if (node.page_slots > std::max<size_t>(needed * 2, 4) || needed == 0)
@@ -219,8 +219,8 @@ void read_pages(const Node& node, char* buffer, size_t size, uint64_t offset) {
   }
 }
 
-// Clears the page that contains `end`, from `end` on: programs that map the page may have written
-// there.
+// Clears the bytes from `end` to the end of its page, because programs that map the page may have
+// written there.
 static void clear_tail(Node& node, uint64_t end) {
   const size_t last = end / kPageSize, rest = end % kPageSize;
   if (rest && last < node.page_slots && node.pages[last])

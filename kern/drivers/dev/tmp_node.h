@@ -47,7 +47,7 @@ struct Entry {
   Name name;
   Ref<Node> node;  // empty while the entry is in no directory
   Node* directory = nullptr;
-  uint64_t position = 0;  // increases from entry to entry of the directory; for Device::entry
+  uint64_t position = 0;  // for Device::entry; later entries of the directory have higher positions
   ListNode in_directory, of_node;
 };
 
@@ -77,7 +77,7 @@ struct Node : RefCounted<Node> {
   // has kPageOfFile and kPageOwned.
   uint64_t size = 0;
   std::atomic<uint64_t> changes{0};  // for FilePage::changes: how often pages have been removed
-  char** pages = nullptr;            // kmalloc'ed array of the pages; nullptr: a hole
+  char** pages = nullptr;            // kmalloc'ed array; a slot for a hole has nullptr
   size_t page_slots = 0;
   size_t page_count = 0;  // number of pages that are not holes
 
@@ -89,7 +89,7 @@ struct Node : RefCounted<Node> {
   Node* parent() { return entries.empty() ? nullptr : entries.front()->directory; }
 };
 
-// Makes the caches and sets the limit of memory; `device` owns the nodes. Once, at boot.
+// Makes the caches and sets the limit of the files' memory. `device` is #tmp. Once, at boot.
 void nodes_init(const Device& device);
 // bytes_allowed(): the limit of the bytes of all files together. bytes_used(): the bytes that the
 // files use.
@@ -106,13 +106,15 @@ void insert(Node& directory, Entry& entry, Ref<Node> node);
 // to the node.
 Ref<Node> detach(Entry& entry);
 
-// Contents of a file. read_pages copies `size` bytes from `offset` on; all must be within the file.
+// The contents of a file. read_pages copies `size` bytes from `offset` on; the range must lie
+// within the file.
 void read_pages(const Node& node, char* buffer, size_t size, uint64_t offset);
-// Returns the number of bytes written, less than `size` if memory ran out; the file's size grows if
-// bytes were written after its end. ENOMEM, ENOSPC.
+// Writes after the file's end enlarge the file. Returns the number of bytes written; fewer than
+// `size` if memory runs out during the write. ENOMEM or ENOSPC if nothing could be written.
 Result<size_t> write_pages(Node& node, const char* buffer, size_t size, uint64_t offset);
 void resize(Node& node, uint64_t size);
-// Returns the page with number `index`, which is within the file; fills a hole. ENOMEM, ENOSPC.
+// Returns page number `index`, which must lie within the file. Replaces a hole by a page of zeros.
+// ENOMEM, ENOSPC.
 Result<char*> page_at(Node& node, size_t index);
 
 }  // namespace tmp

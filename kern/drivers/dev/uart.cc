@@ -2,9 +2,9 @@
 // them.
 //
 // A write returns when the port has accepted all bytes, or when a signal comes. A read blocks until
-// there is a byte. Input is buffered after the port was first opened for reading; when the buffer
-// is full, new bytes are lost. Port 0 belongs to the console: here it can only be written; #cons
-// reads it.
+// there is a byte. Input is buffered from the first open for reading on; while the buffer is full,
+// new bytes are lost. #cons reads the input of port 0, which belongs to the console. So `0` can
+// only be written.
 
 #include <algorithm>
 

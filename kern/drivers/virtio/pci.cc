@@ -10,7 +10,7 @@ namespace {
 constexpr uint16_t kAddressPort = 0xcf8, kDataPort = 0xcfc;
 constexpr uint8_t kCommand = 0x04, kHeaderType = 0x0c, kBars = 0x10, kCapabilities = 0x34;
 constexpr uint32_t kCommandIo = 1, kCommandMemory = 2, kCommandMaster = 4;
-constexpr uint32_t kStatusHasCapabilities = 1u << 20;  // in the dword of the command register
+constexpr uint32_t kStatusHasCapabilities = 1u << 20;  // in the dword at kCommand
 constexpr uint8_t kCapabilityMsix = 0x11;
 constexpr uint32_t kMsixEnable = 1u << 31, kMsixMaskAll = 1u << 30;
 constexpr uint32_t kMessageAddress = 0xfee00000;  // Intel SDM volume 3, section 11.11

@@ -18,11 +18,11 @@ std::optional<PciFunction> pci_find(uint16_t vendor, uint16_t device);
 
 uint32_t pci_read(PciFunction function, uint8_t offset);  // `offset` is a multiple of 4
 void pci_write(PciFunction function, uint8_t offset, uint32_t value);
-// Enables the function's ports and memory, and bus mastering.
+// Enables access to the function's ports and memory, and lets the function do DMA (bus mastering).
 void pci_enable(PciFunction function);
-// Returns the first port of base address register `index`; 0 if it maps no ports.
+// Returns the first port in base address register `index`; 0 if the register maps no ports.
 uint16_t pci_port_base(PciFunction function, unsigned index);
-// Returns the memory address in base address register `index`; 0 if it maps no memory.
+// Returns the memory address in base address register `index`; 0 if the register maps no memory.
 PhysAddr pci_memory_base(PciFunction function, unsigned index);
 // Enables MSI-X: message 0 is sent as `vector` to the CPU with local APIC `apic_id`; all other
 // messages are masked. ENODEV if the function has no MSI-X, ENOMEM. Interrupts on.

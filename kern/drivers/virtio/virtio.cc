@@ -3,8 +3,9 @@
 // chains that it is done with. Slot s always uses descriptors 2s (the request, which the device
 // reads) and 2s + 1 (the reply, which the device writes), so descriptors need no allocation.
 //
-// The lock is held to fill one chain, or in the interrupt to process the replies: at most kSlots,
-// unless the device misbehaves.
+// transact() holds the lock while it fills one chain. The interrupt handler holds the lock while it
+// processes the new entries of the used ring. There are at most kSlots entries if the device keeps
+// to the protocol; a faulty device can report more.
 
 #include "drivers/virtio/virtio.h"
 
@@ -24,7 +25,7 @@ namespace {
 
 constexpr uint16_t kVendor = 0x1af4;
 
-// Registers, from the device's first port.
+// Registers, as offsets from the device's first port.
 enum Register : uint16_t {
   kDeviceFeatures = 0,
   kGuestFeatures = 4,
@@ -91,7 +92,7 @@ uint8_t VirtioChannel::config(unsigned offset) const {
   return in8(static_cast<uint16_t>(port_ + kDeviceConfig + offset));
 }
 
-// Sleeps until condition(), which is called with the lock held, is true. EINTR, ETIMEDOUT.
+// Sleeps until condition() is true. Calls condition() with the lock held. EINTR, ETIMEDOUT.
 template <typename Condition>
 Result<void> VirtioChannel::wait(WaitQueue& queue, Condition condition) {
   const Nanoseconds end = monotonic_now() + kSilence;
@@ -154,7 +155,8 @@ Result<size_t> VirtioChannel::transact(unsigned slot, const void* request, size_
   return waited.error();
 }
 
-// The device is not trusted: it may report a slot that was not sent, and any slot more than once.
+// The device is not trusted. A reported slot may be one that was not sent, or one that the device
+// has reported before.
 void VirtioChannel::on_interrupt() {
   Guard guard(lock_);
   while (used_seen_ != used_header_[1]) {

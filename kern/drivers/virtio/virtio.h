@@ -1,5 +1,5 @@
-// A virtio device with one queue for requests and replies, by the legacy PCI interface (Virtual I/O
-// Device 1.1, sections 2.6, 4.1.4.8).
+// A driver for virtio devices with one queue, which carries requests and replies. Uses the legacy
+// PCI interface (Virtual I/O Device 1.1, sections 2.6, 4.1.4.8).
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 #include "lib/result.h"
 #include "sched/task.h"
 
-// A device is not trusted to answer. A caller gives up with EINTR when its process is ending, and
-// with ETIMEDOUT after a minute. The caller's slot is then not reused until the answer comes, since
-// the device may write into the slot's memory until then.
+// A device may fail to answer. A caller gives up with EINTR when its process is ending, and with
+// ETIMEDOUT after a minute. An abandoned slot is not reused until the answer comes, because until
+// that time the device may write to the slot's reply buffer.
 class VirtioChannel {
  public:
   static constexpr unsigned kSlots = 4;  // concurrent requests
@@ -29,9 +29,10 @@ class VirtioChannel {
   Result<unsigned> acquire();
   // Gives up the slot. Called once for each acquire(), whether transact() succeeded or failed.
   void release(unsigned slot);
-  // Sends `request` and sleeps until the device has put its answer into `reply`. Returns the
-  // answer's size, as the device gives it. `request` and `reply` are contiguous memory of the
-  // direct map. The caller holds the slot. Called once for each acquire(). EINTR, ETIMEDOUT.
+  // Sends `request` and sleeps until the device has put its answer into `reply`. Returns the size
+  // of the answer; the size comes from the device and is not checked. `request` and `reply` are
+  // contiguous memory of the direct map. The caller holds the slot. Called once for each acquire().
+  // EINTR, ETIMEDOUT.
   Result<size_t> transact(unsigned slot, const void* request, size_t request_size, void* reply,
                           size_t reply_size);
 

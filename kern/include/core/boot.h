@@ -29,9 +29,10 @@ void* early_alloc(size_t size, size_t align);
 // Ends early allocation: from now on boot_info().usable does not change and early_alloc panics.
 void early_alloc_close();
 // Reads the boot loader's structures at `information`; `protocol` is 0 for PVH, 1 for Multiboot2.
-// Once, with the boot page tables.
+// Called once, while the boot page tables are in use.
 void boot_parse(uint32_t protocol, PhysAddr information);
 
-// The value of the word `name=` on the kernel command line, "" for the word `name` alone, nullptr
-// if there is neither. `length` gets the value's length; a space ends it.
+// Looks for `name=VALUE` on the kernel command line. Returns the start of VALUE and stores the
+// length of VALUE in `length`; VALUE ends at a space. Returns "" if the word is `name` alone, and
+// nullptr if the command line has neither word.
 const char* boot_option(const char* name, size_t* length);

@@ -43,9 +43,10 @@ struct Cpu {
 
 // A stamp has kStampBits bits. The lowest kStampCpuBits bits are a CPU's number. The bits above
 // them are an epoch: bits 31 and up of a time since boot in milliseconds. The epoch changes every
-// 25 days and wraps after 34 years. A stamp and the lower 32 bits of a time give the whole time
-// (see TraceRecord), even if the stamp still has the previous epoch: a CPU updates its stamp in its
-// next tick.
+// 25 days and wraps after 34 years. A trace record stores a stamp and the lower 32 bits of a time;
+// together they give the whole time (table_store.h). The stamp may still have the previous epoch,
+// because a CPU updates its stamp only in its next tick. Bit 31 of the time is in the stamp and in
+// the lower 32 bits; a difference between the two bits shows that the epoch is the previous one.
 inline constexpr unsigned kStampCpuBits = 6, kStampBits = 15, kEpochShift = 31;
 static_assert(kMaxCpus <= 1u << kStampCpuBits);
 constexpr uint32_t cpu_stamp(CpuId id, Milliseconds time) {
@@ -70,8 +71,8 @@ inline TaskHead* current_task_head() {
   return task;
 }
 
-// As cpu_id(), for use as an array index: the compiler knows that the register's upper half is 0,
-// so it does not extend the number.
+// Like cpu_id(), but for an array index: tells the compiler that the upper half of the register is
+// 0. So the compiler emits no instruction that extends the number to 64 bits.
 inline CpuId cpu_id_for_index() {
   uint64_t id;
   asm volatile("movl %%gs:32, %k0" : "=r"(id));
@@ -94,7 +95,7 @@ inline bool in_interrupt_or_exception() {
   return is;
 }
 
-// The CPUs found and started have the numbers 0..cpu_count()-1.
+// Returns the number of CPUs found and started. Their ids are 0..cpu_count()-1.
 unsigned cpu_count();
 inline constexpr CpuId kBootCpu{0};
 // For a loop over all CPUs: for (const CpuId id : all_cpus()).

@@ -1,10 +1,13 @@
-// A spinlock that hooks take in the fewest instructions, and that can be closed to hooks.
+// A spinlock for the tracer's hooks, which run at each traced allocation and free. A hook takes the
+// lock in the fewest instructions. The lock can be closed to hooks.
 //
-// A hook that finds the lock taken does not wait in lock_in_hook(): the hook uses its slow path,
-// which calls lock(). While the lock is closed, all hooks use their slow path. So a special case
-// that only the slow path handles costs the fast path nothing: a hook tests the bit kLockedBit of
-// the lock's word, and this bit is set in a closed lock, too. In a build that checks ranks, and in
-// host tests, a hook waits for the lock and then tests whether it is closed.
+// If the lock is taken, lock_in_hook() fails and does not wait. The hook then uses its slow path,
+// which calls lock(). If the lock is closed, lock_in_hook() fails, too, so all hooks use their slow
+// path. A special case that needs the slow path closes the lock, and costs the fast path nothing: a
+// hook tests only the bit kLockedBit of the lock's word, which is set in a closed lock, too.
+//
+// A build that checks ranks, and host tests, have a simpler lock_in_hook(): it waits for the lock
+// and then tests whether the lock is closed.
 #pragma once
 
 #include "core/spinlock.h"
@@ -15,13 +18,13 @@ class CAPABILITY("spinlock") HookLock : public Spinlock {
 
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
-  // For a hook: nothing else can run on this CPU before the hook has ended. So this function
-  // neither counts the held lock nor stores this CPU's number, which saves two instructions. False
+  // For a hook. Nothing else can run on this CPU before the hook has ended. So this function saves
+  // two instructions: it does not count the held lock, and does not store this CPU's number. False
   // if the lock is taken or closed.
   bool lock_in_hook() TRY_ACQUIRE(true);
   void unlock_in_hook() RELEASE();
 
-  // Takes effect with the next unlock().
+  // Closes or opens the lock to hooks. Takes effect with the next unlock().
   void set_closed(bool closed) REQUIRES(this) { closed_ = closed ? kClosed >> 16 : 0; }
 
  private:
@@ -46,7 +49,7 @@ inline void HookLock::unlock() {
 
 #if !defined(CONFIG_LOCK_RANK_CHECK) && (!defined(STELE_HOST) || defined(STELE_BENCH))
 inline bool HookLock::lock_in_hook() {
-  bool was_free;  // fetch_or would load the operand's address into a register
+  bool was_free;  // asm, because fetch_or would load the operand's address into a register
   asm volatile("lock btsl %2, %0" : "+m"(owner_), "=@ccnc"(was_free) : "i"(kLockedBit) : "memory");
   return was_free;
 }

@@ -22,19 +22,21 @@
 #pragma once
 
 #ifdef CONFIG_IRQ_OFF_TRACE
-/* Inlined, so that the recorded place is the guard's user and not the guard. */
+/* For constructors and destructors of guards such as InterruptsOff. They are inlined, so that the
+ * recorded place is in the function that uses the guard. */
 #define IRQ_OFF_INLINE __attribute__((always_inline))
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 /* Begins a stretch: interrupts were on and have just gone off on this CPU. The return address of
- * this call is recorded as the place where they went off. */
+ * this call is recorded as the place where interrupts went off. */
 void irq_off_begin(void);
 /* Ends the stretch: interrupts come on next. Does nothing if no stretch is under way. */
 void irq_off_end(void);
-/* Records `function` as the place where the stretch under way began: for a caller that runs
- * functions of other code, such as interrupt handlers. Interrupts off. */
+/* Records `function` as the place where the present stretch began. Code that calls handlers of
+ * other code, such as interrupt handlers, uses this to show the handler as the cause. Interrupts
+ * off. */
 void irq_off_blame(const void* function);
 #ifdef __cplusplus
 }
@@ -67,8 +69,8 @@ struct IrqOffStretch {
 };
 
 // Copies the table of each online CPU to stretches[CPU * kIrqOffPlaces…], unsorted. `stretches` has
-// room for cpu_count() tables and is zero. Interrupts on, no lock held. Bound: a copy of 3 KB on
-// each CPU.
+// room for cpu_count() tables, and the caller has cleared it. Interrupts on, no lock held. Each CPU
+// copies 3 KB with interrupts off.
 void irq_off_read(IrqOffStretch* stretches);
 // Clears the tables of all CPUs. Interrupts on, no lock held.
 void irq_off_reset();

@@ -2,8 +2,8 @@
 //
 // The rule: while a CPU holds a spinlock of rank r it may take only spinlocks of a rank lower than
 // r. The table below lists the ranks upwards, so the innermost locks come first. Two locks of one
-// rank are never held together, unless the rank's comment allows it. A sleeping lock (Mutex) may be
-// taken only with no spinlock held, and follows the same rule among sleeping locks. With
+// rank are never held together, unless the rank's comment allows it. A task that takes a sleeping
+// lock (Mutex) may hold other sleeping locks of higher ranks, but no spinlock. With
 // CONFIG_LOCK_RANK_CHECK every acquisition is checked.
 #pragma once
 
@@ -15,13 +15,13 @@
   X(kInternTable)   /* a hash chain of stacks or contexts */                                       \
   X(kTraceShard)    /* one shard of a trace table */                                               \
   X(kArenaTags)     /* pool of boundary tags */                                                    \
-  X(kArena)         /* an arena; importing takes the source arena's lock after dropping its own */ \
+  X(kArena)         /* an arena; an import drops this lock, then takes the source arena's lock */  \
   X(kSlabCacheList) /* list of all caches */                                                       \
   X(kSlabDepot)     /* depot of a cache */                                                         \
   X(kSlabCache)     /* slab lists of a cache */                                                    \
   X(kTaskList)      /* list of all tasks; free kernel stacks */                                    \
   X(kTimer)         /* per-CPU timer queue */                                                      \
-  X(kRunQueue)      /* per-CPU run queue; two only in order of CPU number */                       \
+  X(kRunQueue)      /* per-CPU run queue; two may be held, taken in order of CPU number */         \
   X(kWaitQueue)     /* wait queue */                                                               \
   X(kReaper)        /* tasks that have ended */                                                    \
   X(kPageTable)     /* an address space's page tables */                                           \
@@ -49,11 +49,11 @@
   X(kTraceControl)  /* commands of traces: start, stop, reset, mark */                             \
   X(kReach)         /* a search for unreachable objects, one at a time */                          \
   X(kTraceReader)   /* a dump, or the events of a session: one reader at a time */                 \
-  X(kProbeSession)  /* a session of #probe: held around arming, and around kTraceStore */          \
+  X(kProbeSession)  /* a session of #probe: taken before the locks of probes and of kTraceStore */ \
   X(kProcessTimers) /* POSIX timers of a process: held while user memory is copied */              \
   X(kProcessMemory) /* mmap and munmap of a process, while probes watch them */                    \
   X(kFailNext)      /* #debug: the tasks whose allocations shall fail */                           \
-  X(kDebugDevice)   /* #debug: held around its commands */
+  X(kDebugDevice)   /* #debug: held during each of its commands */
 
 #define LOCK_RANK_ENUMERATOR(name) name,
 enum class LockRank : uint8_t { kNone, LOCK_RANKS(LOCK_RANK_ENUMERATOR) };

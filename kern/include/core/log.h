@@ -6,7 +6,7 @@ extern "C" {
 #endif
 
 /* Prints one line (the newline is added) to the console port, with a time stamp. Lines of several
- * CPUs do not mix. */
+ * CPUs do not mix if each has at most 256 bytes. */
 void klog(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 
 /* Stops every CPU, prints the message and a symbolic backtrace, and ends QEMU with the status that
@@ -17,10 +17,10 @@ void panic(const char* pattern, ...) __attribute__((format(printf, 1, 2), noretu
 }
 #endif
 
-/* Prepares `line`, a buffer of `size` bytes, for the console. It holds a text of `length` bytes, or
- * only the beginning if the text is too long. Replaces all but printable ASCII characters and tabs
- * by '?', since a program's name may contain any byte, and appends the line end. Returns the length
- * of the line. */
+/* Makes the text in `line`, a buffer of `size` bytes, a line for the console. `length` is the
+ * length of the whole text; the buffer has only the beginning of a text that is too long. Turns all
+ * bytes except printable ASCII characters and tabs into '?', because a program's name may contain
+ * any byte. Appends the line end. Returns the length of the line. */
 #ifdef __cplusplus
 #include <cstddef>
 size_t log_line(char* line, size_t size, size_t length);

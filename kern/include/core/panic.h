@@ -9,8 +9,8 @@ struct TrapFrame;
 [[noreturn, gnu::cold]] void panic_from_trap(const TrapFrame& frame, const char* pattern, ...)
     __attribute__((format(printf, 2, 3)));
 // Registers a function that prints a report. A panic, and an NMI (nmi.h), call the function after
-// the backtraces, with all other CPUs stopped and interrupts off. The function allocates nothing
-// and only tries locks. At most four functions.
+// the backtraces, with all other CPUs stopped and interrupts off. The function allocates nothing,
+// and takes locks only with try_lock(). At most four functions.
 void panic_register_report(void (*report)());
 // Calls the registered reports. All other CPUs are stopped.
 void panic_call_reports();

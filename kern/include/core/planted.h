@@ -10,10 +10,10 @@
 // X(enumerator, name)
 #define PLANTED_BUGS(X)                                                                            \
   X(kPipeClose, "pipe_close") /* closing a pipe leaves its buffer behind */                        \
-  X(kWalkError, "walk_error") /* a walk that fails keeps the directory reached */                  \
+  X(kWalkError, "walk_error") /* a walk that fails keeps the last directory that it reached */     \
   X(kExitFiles, "exit_files") /* a process that ends keeps its descriptor table */                 \
-  /* Leaks that the leak test does not find by the stacks of five traced runs. pipe_planted.h      \
-     describes the first six. */                                                                   \
+  /* Leaks that the leak test misses if it compares only the stacks of five traced runs.           \
+     pipe_planted.h describes the first six. */                                                    \
   X(kFiveStacks, "five_stacks")                                                                    \
   X(kOneInTwo, "one_in_two")                                                                       \
   X(kOneInFour, "one_in_four")                                                                     \
@@ -21,7 +21,7 @@
   X(kReallocation, "reallocation")                                                                 \
   X(kBatch, "batch")                                                                               \
   X(kByTime, "by_time")             /* the task `memory` loses an object in each of its rounds */  \
-  X(kKeptStack, "kept_stack")       /* freed kernel stacks are lost while `page` has no trace */   \
+  X(kKeptStack, "kept_stack")       /* freed kernel stacks leak if arena `page` has no trace */    \
   X(kTraceTable, "trace_table")     /* a trace that is reset keeps a page */                       \
   X(kDumpCopy, "dump_copy")         /* closing a tracedump keeps its work memory */                \
   X(kProbeSession, "probe_session") /* closing a session of probes keeps its memory */             \
@@ -39,11 +39,11 @@
   X(kDupRange, "dup_range")           /* F_DUPFD out of range keeps the file */                    \
   X(kBindSpare, "bind_spare")         /* a second bind into a union keeps the spare structure */   \
   X(kTmpHole, "tmp_hole")       /* reading after the last page indexes past the array of pages */  \
-  X(kPipeReader, "pipe_reader") /* writing to a pipe without readers succeeds */                   \
+  X(kPipeReader, "pipe_reader") /* a write without readers uses a null pointer as the ring */      \
   X(kPipeKill, "pipe_kill")     /* a task that waits for room in a pipe cannot be killed */        \
   X(kTraceFreed, "trace_freed") /* a free on the tracer's slow path is not counted */              \
   X(kPipeStat, "pipe_stat")     /* fstat of a pipe takes the process lock under the pipe's lock */ \
-  /* References that stay; the leak test must name their holder. */                                \
+  /* References that are never put; the leak test must name the holder of each. */                 \
   X(kRefList, "ref_list")         /* reference in a list that nobody empties */                    \
   X(kRefTimer, "ref_timer")       /* reference held by a timer that expires in a day */            \
   X(kRefImmortal, "ref_immortal") /* reference to an object that is never freed */                 \
@@ -53,9 +53,9 @@
   X(kBindKind, "bind_kind")           /* a bind of a file to a directory keeps the file */         \
   X(kForkSpace, "fork_space")         /* a fork that fails keeps the child's address space */      \
   X(kMapRoom, "map_room")             /* an mmap that fails keeps its own address space */         \
-  X(kCreateGone, "create_gone")       /* a new file of a removed directory stays */                \
-  X(kCoverageAgain, "coverage_again") /* a second `start` keeps the first map */                   \
-  /* Stacks and contexts that are swept too soon; the proof must find these. */                    \
+  X(kCreateGone, "create_gone")       /* a new file in a removed directory is not freed */         \
+  X(kCoverageAgain, "coverage_again") /* a second `start` of #coverage keeps the first map */      \
+  /* Stacks and contexts that are swept too soon; the kernel test `proof` must find these bugs. */ \
   X(kSweepForgetsRoot, "sweep_forgets_root") /* ids cached in tasks are not marked */              \
   X(kSweepNoSecondLook,                                                                            \
     "sweep_no_second_look")                /* entries used after the first check are freed too */  \
@@ -66,7 +66,8 @@ enum class Planted : uint32_t { PLANTED_BUGS(PLANTED_ENUMERATOR) };
 #undef PLANTED_ENUMERATOR
 
 #ifdef CONFIG_PLANTED_BUGS
-// Reads the command line. Once; panics on an unknown name.
+// Activates the bugs that `break=` on the kernel command line names. Panics on an unknown name.
+// Called once.
 void planted_init();
 // True if the bug is active. Any context.
 bool planted(Planted bug);

@@ -1,9 +1,9 @@
 // Guards against recursive probes.
 //
 // While a CPU runs a probe's consumer, no other probe may be hit on that CPU: neither by the
-// consumer nor by an NMI that interrupts it. Cpu::probes_off is the guard. probe_entry.S tests it
-// with interrupts off before it calls any function, so nearly every function can be probed,
-// including the tracer's.
+// consumer nor by an NMI that interrupts the consumer. Cpu::probes_off is the guard. Assembly code
+// (probe_entry.S) tests the guard with interrupts off, before the first call of a function. So
+// nearly every function can be probed, including the tracer's functions.
 #pragma once
 
 #ifndef STELE_HOST
@@ -13,16 +13,16 @@
 #include "core/cpu.h"
 #endif
 
-// For the few functions that cannot be probed: those between a probe's entry and the guard
-// (trap.cc), and the hooks of allocations (hooks.cc), which end in jumps. The compiler then emits
-// no nop, which a probe would replace.
+// For the few functions that cannot be probed: functions that run before the guard is tested, such
+// as those in trap.cc, and the tracer's hooks of allocations, which end in jumps (hooks.cc). A
+// probe replaces a nop at the start of a function; with this attribute the compiler emits no nop.
 #define NOT_PROBED [[gnu::no_instrument_function]]
 
 #ifndef STELE_HOST
 // Keeps probes off this CPU for the life of a scope in which interrupts are off anyway. A
 // suppressed hit is counted for its consumers (ProbeConsumer::kept_out). For callers of
-// ProbeConsumer::hit(), and for code that a hit must not interrupt: code that takes a lock that
-// hit() takes, too (this guard first), or changes per-CPU data that hit() uses.
+// ProbeConsumer::hit(), and for code that a hit must not interrupt. Such code uses a lock or
+// per-CPU data that hit() uses, too; it makes this guard before it takes the lock.
 class ProbesOffHere {
  public:
   NOT_PROBED ProbesOffHere() {

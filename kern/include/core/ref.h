@@ -33,14 +33,15 @@ struct RefTotals {
 };
 RefTotals ref_totals(RefKind kind);
 
-// The tracer's hooks. Records that the caller's caller has taken a reference to `object`. Returns
-// the reference's number; 0 if the kind is not traced any more. Any context but NMI.
+// The tracer's hooks, called from the inline functions below. ref_trace_take records a new
+// reference to `object`, with the call stack. Returns the reference's number; 0 if the kind is not
+// traced any more. Any context but NMI.
 uint64_t ref_trace_take(RefKind kind, const void* object);
 // Drops the record of the reference with this number, which is not 0.
 void ref_trace_put(RefKind kind, uint64_t number);
 
-// ref_count_taken() counts a taken reference, ref_count_put() a put one. Either costs one
-// instruction, and a branch on the sign of the count.
+// ref_count_taken() counts a reference as taken, ref_count_put() counts a reference as put. Each
+// function costs one instruction, and a branch on the sign of the count.
 template <RefKind kind>
 [[gnu::always_inline]] inline uint64_t ref_count_taken(const void* object) {
   constexpr size_t counts = offsetof(Cpu, refs) + static_cast<size_t>(kind) * sizeof(RefCounts);
@@ -63,8 +64,8 @@ traced:
 template <typename T>
 class Ref;
 
-// T supplies `static constexpr RefKind kRefKind`, and `static void destroy(T*)`, called once when
-// the count reaches zero, in the context of the last holder.
+// T supplies `static constexpr RefKind kRefKind` and `static void destroy(T*)`. destroy() is called
+// once, when the count reaches zero, in the context of the last holder.
 template <typename T>
 class RefCounted {
  public:
@@ -90,8 +91,8 @@ class RefCounted {
   std::atomic<uint32_t> count_{1};  // Ref::first() takes the first reference
 };
 
-// A reference outside a Ref, for a holder that cannot have a Ref as a member. Plain data.
-// Ref::adopt() must turn it into a Ref again.
+// A reference as plain data, for a holder that cannot have a Ref as a member. It has no destructor:
+// the holder must turn it into a Ref again with Ref::adopt().
 template <typename T>
 struct HeldRef {
   T* object = nullptr;
@@ -119,15 +120,16 @@ class Ref {
     object_->unref();
   }
 
-  // The first reference to a new object.
+  // Returns the first reference to a new object, whose count is already 1.
   [[gnu::always_inline]] static Ref first(T* object) {
     Ref ref;
     ref.object_ = object;
     ref.number_ = ref_count_taken<T::kRefKind>(object);
     return ref;
   }
-  // A reference to an object that the caller found without a reference and that has not been freed
-  // yet. Empty if the object's last reference is gone.
+  // Takes a reference for a caller that found the object, but has no reference. Returns an empty
+  // Ref if the object's last reference is gone. The memory of the object must not have been freed
+  // yet.
   [[gnu::always_inline]] static Ref try_take(T& object) {
     return object.try_ref() ? first(&object) : Ref();
   }

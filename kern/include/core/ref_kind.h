@@ -1,4 +1,5 @@
-// The kinds of counted objects. References of a kind can be traced, as allocations of a cache can.
+// The kinds of objects with a reference count. The references of each kind can be traced, as the
+// allocations of a cache can be traced.
 #pragma once
 
 #include <cstdint>

@@ -7,14 +7,14 @@
 
 struct TaskHead;
 
-// Prints the report and panics. For a task that expects reports (SanitizerExpected), only stores it
-// and returns. Any context.
+// Prints the report and panics. If the current task expects reports (SanitizerExpected), only
+// stores the report and returns. Any context.
 void sanitizer_report(const char* pattern, ...) __attribute__((format(printf, 1, 2), cold));
 // True if the current task expects reports; false in an interrupt.
 bool sanitizer_expected();
 
-// For tests: during the life of the object, its task's reports are stored instead of ending the
-// machine, and the task goes on. Only one such object exists at a time.
+// For tests. While this object exists, a report from the task that made it is stored and causes no
+// panic, and the task continues. Only one such object exists at a time.
 class SanitizerExpected {
  public:
   SanitizerExpected();

@@ -1,5 +1,6 @@
-// Sleeping, for all layers above the spinlocks. The scheduler implements it (src/sched/wait.cc).
-// Before the scheduler runs, nobody waits: a Mutex is always free when it is taken.
+// Sleeping, wait queues, polling and sleeping locks, for all layers above the spinlocks. The
+// scheduler implements them (src/sched/wait.cc). Before the scheduler runs, nothing waits: each
+// Mutex is free when code takes it.
 #pragma once
 
 #include <atomic>
@@ -28,11 +29,11 @@ struct PollLink {
 class WaitQueue {
  public:
   constexpr WaitQueue() = default;
-  // Sleeps until condition() is true. `guard_lock` protects the condition's data; the caller holds
-  // it at the call and on every return, and it is dropped while asleep. EINTR when a signal is
-  // pending; ETIMEDOUT at `deadline`.
+  // Sleeps until condition() is true. `guard_lock` protects the data of the condition. The caller
+  // holds `guard_lock`. The lock is dropped during the sleep, and held again on every return. EINTR
+  // when a signal is pending; ETIMEDOUT at `deadline`.
   //
-  // Conditions are annotated REQUIRES(the lock).
+  // A condition is a lambda with the annotation REQUIRES(the lock).
   template <typename Condition>
   Result<void> wait(Spinlock& guard_lock, Condition condition, Nanoseconds deadline = {UINT64_MAX})
       REQUIRES(guard_lock) {
@@ -45,7 +46,7 @@ class WaitQueue {
   void wait_uninterruptible(Spinlock& guard_lock, Condition condition) REQUIRES(guard_lock) {
     while (!is_met(condition)) static_cast<void>(sleep(guard_lock, false, {UINT64_MAX}));
   }
-  // Sleeps until condition() is true, or until `deadline`: ETIMEDOUT. Signals do not end the sleep.
+  // Like wait(), but signals do not end the sleep. ETIMEDOUT at `deadline`.
   template <typename Condition>
   Result<void> wait_uninterruptible(Spinlock& guard_lock, Condition condition, Nanoseconds deadline)
       REQUIRES(guard_lock) {
@@ -54,22 +55,24 @@ class WaitQueue {
     }
     return {};
   }
-  // Wakes one waiting task, or all of them. wake_one() and wake_all() both wake all pollers. Any
-  // context. The caller may hold locks of a rank above kWaitQueue.
+  // wake_one() wakes one waiting task, wake_all() wakes all waiting tasks. Each of the two
+  // functions also wakes all pollers. Any context. The caller may hold locks of a rank above
+  // kWaitQueue.
   void wake_one();
   void wake_all();
 
  private:
   friend class PollWaiter;
-  // The thread-safety analysis is off: the condition is annotated with the caller's name of the
-  // lock, which the analysis cannot match with `guard_lock`.
+  // The thread-safety analysis is off, because it cannot know that the lock in the condition's
+  // annotation is `guard_lock`.
   template <typename Condition>
   static bool is_met(Condition& condition) NO_THREAD_SAFETY_ANALYSIS {
     return condition();
   }
   void wake_pollers() REQUIRES(lock_);
-  // Drops the lock and goes to sleep in one step; takes the lock again before it returns. Exactly
-  // one Guard, on guard_lock, has turned interrupts off.
+  // Drops the lock and goes to sleep in one step, so that no wake-up is missed. Takes the lock
+  // again before the return. The caller holds no other spinlock, and only the Guard on guard_lock
+  // has turned interrupts off.
   Result<void> sleep(Spinlock& guard_lock, bool interruptible, Nanoseconds deadline)
       REQUIRES(guard_lock);
 
@@ -93,11 +96,11 @@ class PollWaiter {
   // a later change wakes the poller.
   static constexpr unsigned kMaxQueues = 2;
   void wait_on(WaitQueue& queue);
-  // No queue is woken for this condition: the poller tests it again at short intervals.
+  // For a condition whose changes wake no queue: makes the poller test it again at short intervals.
   void look_again() { looks_again_ = true; }
   bool looks_again() const { return looks_again_; }
-  // True at the first call, if one of the queues has been woken since the last call, and always
-  // after look_again().
+  // True if the condition must be tested: at the first call, after one of the queues has been woken
+  // since the last call, and at every call after look_again().
   bool take_woken() { return woken_.exchange(false) || looks_again_; }
 
  private:
@@ -114,9 +117,9 @@ class Poller {
   Poller() : task_(current_task_head()) {}
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
-  // Sleeps until one of the queues is woken; returns at once if one was woken since the last call.
-  // May return early; the caller calls it again until a condition is true. EINTR when a signal is
-  // pending, ETIMEDOUT. No lock held.
+  // Sleeps until one of the queues is woken. Returns at once if a queue was woken since the last
+  // call. May also return without a reason, so the caller calls it in a loop until a condition is
+  // true. EINTR when a signal is pending; ETIMEDOUT at `deadline`. No lock held.
   Result<void> sleep(Nanoseconds deadline);
 
  private:
