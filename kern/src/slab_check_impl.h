@@ -1,5 +1,6 @@
-/* Internals shared by slab_check.c (checked slabs), slab_check_look.c (read-only access) and
- * slab_check_report.c (patterns, reports). Only for C. */
+/* Internals of the checks, shared by slab_check.c (checked slabs), slab_check_look.c (read-only
+ * access), slab_check_report.c (patterns, reports) and slab_locate.c (description of an address).
+ * The theory is in slab_check.c. For C only. */
 #pragma once
 
 #include "slab_impl.h"
@@ -11,7 +12,8 @@ static const uint64_t RED_WORD = 0xfeedfacefeedface;
 
 /* ---- Checked slabs. */
 
-enum list { ALL, USABLE }; /* all checked slabs of a cache; those of them with free objects */
+/* The lists of a cache's checked slabs: all of them, and those that have free objects. */
+enum list { ALL, USABLE };
 
 enum state {
   FREE,
@@ -56,7 +58,7 @@ static inline bool is_usable(const struct kmem_cache* cache, const struct checke
 
 /* The record of an object's last allocation and free. It lies after the object's red zone. */
 struct audit {
-  uint64_t start;   /* RED_WORD; a write past the red zone damages it */
+  uint64_t start;   /* RED_WORD, which a write past the red zone damages */
   size_t requested; /* bytes */
   struct slab_os_place allocated, freed;
   uint64_t guard; /* RED_WORD: the red zone before the next object */
@@ -85,11 +87,11 @@ enum verdict {
 
 struct report {
   enum verdict verdict;
-  struct kmem_cache* cache;  /* the object's cache. NO_OBJECT: the cache whose slab contains the
-                              * address; equal to `given` if no slab does */
+  struct kmem_cache* cache;  /* the object's cache. For NO_OBJECT: the cache whose slab contains the
+                              * address, or `given` if the address is in no slab */
   struct kmem_cache* given;  /* the cache that the object was freed to */
-  const char* object;        /* NO_OBJECT: the freed address */
-  const char* around;        /* NO_OBJECT: the object whose slot contains the address, or NULL */
+  const char* object;        /* for NO_OBJECT: the freed address */
+  const char* around;        /* for NO_OBJECT: the object in whose slot the address is, or NULL */
   const struct audit* audit; /* audit of the object; NULL if it has none */
   struct damage damage;      /* damage.first is NULL for verdicts without damage */
   const char* found;         /* text: how the error was found */

@@ -4,8 +4,10 @@
 #include "slab_check_impl.h"
 
 enum {
-  REPORTS_SHOWN = 100, /* logged per cache since its checking was switched on; others are counted */
-  DUMP_WIDTH = 16,     /* bytes in a line */
+  /* Reports that are logged for a cache after its checking is switched on. Further reports are only
+   * counted. */
+  REPORTS_SHOWN = 100,
+  DUMP_WIDTH = 16, /* bytes in a line */
   DUMP_LINES = 4,
 };
 
@@ -68,7 +70,8 @@ static const char* const verdict_names[] = {
 
 static uint64_t reports_ever;
 
-/* Logs a line of the bytes found at `line` or, if `wanted`, of the bytes expected there. */
+/* Logs one line with the DUMP_WIDTH bytes at `line`. With `wanted`, logs one line with the bytes
+ * that were expected there, but only those in the damaged range. */
 static void dump_line(const char* prefix, const struct report* report, const unsigned char* line,
                       bool wanted) {
   static const char digits[] = "0123456789abcdef";

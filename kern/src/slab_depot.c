@@ -1,13 +1,13 @@
-/* The depot of a cache, which has the magazines that no CPU has; and the sizes of magazines. The
- * theory is in slab.c. */
+/* The depot of a cache, and the sizes of magazines. The depot keeps the magazines that no CPU uses.
+ * The theory is in slab.c. */
 
 #include "slab_impl.h"
 
 /* ---- Sizes of magazines. */
 
-/* The size of a magazine in bytes, with its header of two words, is a power of two. The largest
- * magazine is still a small object of its cache, so that making a magazine takes at most one page.
- * largest_full bounds the memory that idles in the two magazines of a CPU. */
+/* The size of a magazine in bytes, with its header of two words, is a power of two. Even the
+ * largest magazine is a small object (slab_layer.c), so that making a magazine takes at most one
+ * page. largest_full bounds the memory that idles in the two magazines of a CPU. */
 static const struct magazine_type {
   uint32_t rounds;
   size_t largest_start; /* caches of objects up to this size (bytes) start with this type */
@@ -72,9 +72,8 @@ static struct kmem_magazine* list_take(struct magazine_list* list) {
   return magazine;
 }
 
-/* Takes a magazine of the surplus; NULL if there is none. `min` counts this magazine too, because
- * nobody has needed it in the current interval. So `min`, which becomes the next surplus, decreases
- * together with `count`. */
+/* Takes a magazine of the surplus; NULL if there is none. Decreases `min` too, because `min` counts
+ * this magazine and becomes the next surplus. */
 static struct kmem_magazine* list_take_surplus(struct magazine_list* list) {
   if (list->surplus == 0 || list->min == 0) return NULL;
   list->surplus--;

@@ -1,6 +1,7 @@
 /* Internals shared by slab.c (caches), slab_magazine.c (per-CPU magazines), slab_depot.c (depot),
- * slab_layer.c (slabs) and slab_check.c (checked slabs). arena_traced.cc uses the magazines of
- * quantum caches. For C and C++. The theory is in slab.c. */
+ * slab_layer.c (slabs), slab_check.c (checked slabs), slab_walk.c and slab_locate.c (read-only
+ * access). arena_traced.cc uses the magazines of quantum caches. For C and C++. The theory is in
+ * slab.c. */
 #pragma once
 
 #include "linear_hash.h"
@@ -34,7 +35,7 @@ struct kmem_magazine {
 struct magazine_list {
   struct kmem_magazine* first;
   uint64_t count;   /* magazines in the list */
-  uint64_t min;     /* lowest count since the last depot_update: nobody needed these magazines */
+  uint64_t min;     /* lowest count since depot_update: this many magazines were not needed */
   uint64_t surplus; /* `min` of the previous interval, minus the magazines reaped since then */
 };
 
@@ -43,7 +44,7 @@ struct magazine_list {
 struct kmem_cpu {
   uint8_t flags;     /* this CPU's KMC_TRACED, KMC_EVER_TRACED, KMC_INJECT and KMC_CHECKED */
   uint32_t rounds;   /* objects in `loaded` */
-  uint32_t capacity; /* capacity of `loaded`; 0 while there is none */
+  uint32_t capacity; /* capacity of `loaded`; 0 if no magazine is loaded */
   uint32_t previous_rounds;
   struct kmem_magazine* loaded;
   struct kmem_magazine* previous;
@@ -52,10 +53,11 @@ struct kmem_cpu {
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct kmem_cpu) == 64, "the fast path reads one line");
 
-/* Represents an object outside of the object's own memory. The bufctl of a free object is on the
- * slab's list free_bufctls. While a caller or a magazine has the object, a page-backed cache holds
- * the bufctl in the slab's list idle_bufctls, and any other cache in its hash, where the bufctl
- * leads to the object's slab. */
+/* Describes an object without using the object's own memory. The bufctl of a free object is in the
+ * slab's list free_bufctls. While a caller or a magazine has the object, the bufctl is elsewhere.
+ * In a page-backed cache it is in the slab's list idle_bufctls, because the page descriptor leads
+ * from the object to the slab. In a KMC_NOTOUCH cache it is in the cache's hash, which leads from
+ * the object to the bufctl and so to the slab. */
 struct kmem_bufctl {
   struct kmem_bufctl* next;
   void* object;
@@ -67,8 +69,8 @@ struct kmem_bufctl {
 
 enum slab_list { SLABS_PARTIAL, SLABS_FULL, SLABS_EMPTY, SLAB_LISTS };
 
-/* The structure of a slab: at the end of the page for small objects, otherwise from the cache
- * kmem_slab. */
+/* The structure of a slab. For small objects it lies at the end of the slab's page; otherwise it
+ * comes from the cache kmem_slab. */
 struct kmem_slab {
   struct kmem_slab *next, *prev;
   struct kmem_cache* cache;
@@ -78,10 +80,11 @@ struct kmem_slab {
   bool checked;    /* this structure begins a struct checked_slab (slab_check.c) */
   uint16_t colour; /* bytes from the start of the pages to the first object */
   union {
-    void* free_objects;               /* cache->small: free objects, linked by their first word */
+    void* free_objects; /* if cache->small: free objects, linked by their first word */
     struct kmem_bufctl* free_bufctls; /* otherwise: the bufctls of free objects */
   };
-  struct kmem_bufctl* idle_bufctls; /* page-backed with bufctls: one for each object that is out */
+  /* If the cache is page-backed and not small: a bufctl for each object that is out. */
+  struct kmem_bufctl* idle_bufctls;
 };
 
 /* slab_check.c's part of a cache. */
@@ -99,8 +102,9 @@ struct kmem_checks {
 
   /* Guarded by the cache's lock. */
   struct checked_slab* lists[2][2]; /* the first and the last slab of each list */
-  /* The numbers of checked slabs, of checked slabs without allocated or quarantined objects, of
-   * checked objects that are out, and of quarantined objects. */
+  /* `slabs` counts the checked slabs, `empty` the checked slabs without allocated or
+   * quarantined objects. `out` counts the checked objects that are out, `quarantined` the
+   * quarantined objects. */
   uint64_t slabs, empty, out, quarantined;
 };
 
@@ -112,7 +116,8 @@ struct kmem_cache {
   size_t stride;      /* bytes from object to object */
   size_t slab_size;
   uint32_t objects_per_slab;
-  uint16_t colour_step, colour_max; /* colours are multiples of the step up to the maximum; bytes */
+  /* In bytes. The colours are the multiples of colour_step that are at most colour_max. */
+  uint16_t colour_step, colour_max;
 
   bool small; /* the slab structure and the links of free objects lie in the slab's page */
   struct arena* source;
@@ -128,11 +133,12 @@ struct kmem_cache {
 
   /* Guarded by the lock of the list of caches (slab.c). */
   struct kmem_cache* next;
-  uint64_t references; /* one while the cache or an object of it is alive, one for each holder */
+  /* One reference until the cache is destroyed and its objects are back; one for each holder. */
+  uint64_t references;
 
   struct slab_os_lock depot_lock;
   struct magazine_list full, empty;
-  struct kmem_magazine* misfits; /* empty magazines of an old size; depot_update frees them */
+  struct kmem_magazine* misfits; /* empty magazines of an old size, which wait to be freed */
   uint64_t depot_rounds;         /* objects in `full` */
   uint32_t magazine_type;        /* type of new magazines; also read without the lock */
   uint32_t calm_intervals;       /* consecutive intervals without contention */
@@ -146,9 +152,9 @@ struct kmem_cache {
   uint64_t slab_count[SLAB_LISTS];
   uint64_t objects_out;
   uint16_t next_colour;     /* colour of the next slab */
-  bool mourned;             /* a zombie that waits for its last object */
+  bool mourned;             /* the cache is a zombie that waits for its last object */
   uint32_t frees_under_way; /* frees that have returned their object and still use the cache */
-  struct linear_hash* hash; /* for each object that is out: its bufctl; NULL if page-backed */
+  struct linear_hash* hash; /* the bufctls of the objects that are out; NULL if page-backed */
 
   struct kmem_checks checks;
 
@@ -188,32 +194,33 @@ static inline void lock_guard_end(const struct lock_guard* guard) {
 extern struct kmem_cache *const kmem_slab_cache, *const kmem_bufctl_cache, *const kmem_hash_cache;
 extern struct kmem_cache* const kmem_magazine_caches[MAGAZINE_TYPES];
 
-/* ---- slab_layer.c. Any context (with KM_ATOMIC), no lock held. */
+/* ---- slab_layer.c. Any context, because allocations are KM_ATOMIC; no lock held. */
 
 /* Fills in stride, slab size and objects per slab; false if size or alignment is invalid. If
- * `slab_size` is 0, this function chooses the size. */
+ * `slab_size` is 0, this function chooses the slab size. */
 bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size);
 /* Makes an empty hash for bufctls. */
 void slab_layer_hash_init(struct linear_hash* hash);
 /* Allocates an object without constructing it; NULL when out of memory. */
 void* slab_layer_alloc(struct kmem_cache* cache, int flags);
-/* Takes back a destructed object. True if it was the last object that a zombie cache waited for:
- * the caller then drops a reference to the cache. */
+/* Takes back a destructed object. True if a zombie cache has now got its last object back: the
+ * caller then drops a reference to the cache. */
 bool slab_layer_free(struct kmem_cache* cache, void* object);
-/* True if an object of an unchecked slab is free in its slab. Page-backed caches; time is
+/* True if an object of an unchecked slab is free in its slab. For page-backed caches only. Time is
  * proportional to the slab's objects. */
 bool slab_layer_is_free(struct kmem_cache* cache, const void* object);
-/* Called when a cache is destroyed. True if objects are out or frees are under way: the cache, now
- * a zombie, then waits for the last of these. */
+/* Called when a cache is destroyed and becomes a zombie. True if the cache must wait before it can
+ * be freed, because objects are out or frees are under way. */
 bool slab_layer_mourn(struct kmem_cache* cache);
 /* Returns the empty slabs to the source arena. Any context. */
 void slab_layer_reap(struct kmem_cache* cache);
 /* Frees the slabs, which are all empty, and the hash. */
 void slab_layer_finish(struct kmem_cache* cache);
 void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
-/* Called when an object has come back, with the cache's lock held. True, once, if it was the last
- * object that a zombie cache waited for. After the lock is released the cache may be gone, unless
- * frees_under_way counts the caller's free. */
+/* Called with the cache's lock held, when an object has come back or a free has ended. True if this
+ * was the last object or free that a zombie cache waited for; true only once. If the result is
+ * false, another CPU may free the cache as soon as the lock is released. While frees_under_way
+ * counts a free, the cache is not freed. */
 static inline bool slab_layer_was_last(struct kmem_cache* cache) {
   const bool last = cache->mourned && cache->objects_out == 0 && cache->frees_under_way == 0;
   if (last) cache->mourned = false;
@@ -228,11 +235,11 @@ bool slab_layer_end_free(struct kmem_cache* cache);
 static inline bool slab_check_on(const struct kmem_cache* cache) {
   return __atomic_load_n(&cache->checks.on, __ATOMIC_RELAXED);
 }
-/* Chooses the shape of checked slabs. `align` is the alignment of objects as slab_layer_init has
- * rounded it. Page-backed caches only. */
+/* Chooses the shape of checked slabs. `align` is the alignment of objects, already adjusted by
+ * slab_layer_init. For page-backed caches only. */
 void slab_check_init(struct kmem_cache* cache, size_t align);
-/* Switches checking on for a cache that is not in the list of caches yet, if
- * slab_os_check_new_cache asks for it. */
+/* Switches checking on for a new cache if slab_os_check_new_cache(name) is true. The cache is not
+ * in the list of caches yet. */
 void slab_check_new_cache(struct kmem_cache* cache, const char* name);
 /* Takes an object, not constructed, from a checked slab. NULL when out of memory, and also if the
  * cache is not checked any more. */
@@ -248,8 +255,9 @@ enum check_outcome {
   CHECK_PASSED,    /* a checked object, which the caller now frees with slab_layer_free */
 };
 enum check_outcome slab_check_free(struct kmem_cache* cache, void* object, const void* frame);
-/* True if an object that leaves a magazine belongs to the cache. Reports a checked object of
- * another cache and returns false; panics for anything else. */
+/* True if an object that leaves a magazine belongs to the cache. If the object belongs to a checked
+ * slab of another cache, reports this and returns false. Panics if the address is in no slab, or in
+ * an unchecked slab of another cache. */
 bool slab_check_owner(struct kmem_cache* cache, void* object);
 bool slab_check_is_checked(const void* object);
 /* Takes back a destructed object of a checked slab. Returns what slab_layer_free returns. */
@@ -285,8 +293,8 @@ void depot_put(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_
  * magazines get larger if CPUs have waited for the depot's lock, and smaller if no CPU has waited
  * for a long time. May sleep. */
 void depot_update(struct kmem_cache* cache);
-/* Takes a full magazine out of the depot for good, so that the caller frees it. With
- * `surplus_only`, takes only magazines of the surplus. NULL if there is none. */
+/* Takes a full magazine out of the depot for the caller to free. With `surplus_only`, takes only
+ * magazines of the surplus. NULL if there is none. */
 struct kmem_magazine* depot_reap_full(struct kmem_cache* cache, bool surplus_only);
 /* Frees the depot's empty magazines, or only their surplus. */
 void depot_reap_empty(struct kmem_cache* cache, bool surplus_only);
@@ -304,7 +312,8 @@ struct cache_batch {
 bool magazines_loaded(const struct kmem_cache* cache);
 /* Moves every CPU's magazines of the batch's caches to the depots of these caches. May sleep. */
 void magazines_unload(struct cache_batch* batch);
-/* Frees the depot's magazines, or only its surplus; their objects go to the slabs. May sleep. */
+/* Frees the depot's magazines, or only the surplus ones, and returns their objects to the slabs.
+ * May sleep. */
 void magazines_reap(struct kmem_cache* cache, bool surplus_only);
 /* Takes all magazines away from the CPUs and the depot of a cache that has stopped using them: a
  * zombie, or a checked cache. May sleep. */

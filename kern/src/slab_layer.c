@@ -5,8 +5,8 @@
 
 enum {
   SMALL_MAX = SLAB_OS_PAGE_SIZE / 8,      /* larger objects get bufctls */
-  LARGE_SLAB_OBJECTS = 4,                 /* a slab of large objects has at least this many, … */
-  LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* … unless the slab would be larger than this */
+  LARGE_SLAB_OBJECTS = 4,                 /* objects that a slab of large objects should have */
+  LARGE_SLAB_MAX = 8 * SLAB_OS_PAGE_SIZE, /* bytes of a slab, unless one object needs more */
   COLOUR_STEP = 64,                       /* a cache line; a larger alignment replaces it */
   REDZONE_ALIGN_MAX = 64, /* objects of larger alignment have no red zone between them */
   EMPTY_SLABS_KEPT = 1,   /* so that repeated alloc and free of one object needs no new slab */
@@ -35,7 +35,7 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   if (align == 0) align = touch ? sizeof(void*) : 1;
   if (touch && align < sizeof(void*)) align = sizeof(void*);
   if (touch && align > SLAB_OS_PAGE_SIZE) return false;
-  /* A trace record has 31 bits for a size. */
+  /* A trace record has 31 bits for a size. Quantum caches are not traced. */
   if (cache->object_size > (cache->flags & KMC_QCACHE ? SIZE_MAX / 4 : INT32_MAX)) return false;
   const size_t redzone = touch && align <= REDZONE_ALIGN_MAX ? KASAN_REDZONE_BYTES : 0;
   cache->stride = (cache->object_size + redzone + align - 1) & ~(align - 1);
@@ -49,8 +49,8 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
     return true;
   }
   if (slab_size == 0) {
-    /* The smallest power of two, in bytes, that has room for enough objects and wastes at most an
-     * eighth. */
+    /* Chooses the smallest power of two, in bytes, with room for enough objects and at most an
+     * eighth wasted. Beyond LARGE_SLAB_MAX room for one object is enough. */
     slab_size = SLAB_OS_PAGE_SIZE;
     while (slab_size < cache->stride ||
            (slab_size < LARGE_SLAB_MAX && (slab_size / cache->stride < LARGE_SLAB_OBJECTS ||
@@ -109,7 +109,7 @@ static void* hash_take(struct kmem_cache* cache, size_t* bytes) {
   return linear_hash_take(cache->hash, bytes);
 }
 
-/* True if hash_fit would do something. The lock is held. */
+/* True if hash_fit would do something. The cache's lock is held. */
 static bool hash_misfits(const struct kmem_cache* cache) {
   return cache->hash && (linear_hash_wanted(cache->hash) > 0 || linear_hash_spare(cache->hash));
 }
@@ -241,7 +241,7 @@ static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
   return object;
 }
 
-/* Takes an object from the slabs in the lists. */
+/* Takes an object from a slab in the lists; NULL if none is free. */
 static void* take_listed(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
   struct kmem_slab* const slab =
@@ -306,8 +306,9 @@ static void slab_put(struct kmem_cache* cache, void* object) {
 bool slab_layer_is_free(struct kmem_cache* cache, const void* object) {
   LOCK_GUARD(&cache->lock);
   const struct kmem_slab* const slab = slab_os_page_slab(object);
-  /* The slab has been given back, or all its objects are free. In the second case it may be about
-   * to be given back, without the lock, so its free list is not read. */
+  /* Either the slab has been given back, or all its objects are free. In the second case another
+   * CPU may be giving the slab back right now, without the lock. So the slab's free list is not
+   * read. */
   if (!slab || slab->cache != cache || slab->out == 0) return true;
   if (cache->small) {
     for (const void* free = slab->free_objects; free; free = *(void* const*)free)

@@ -1,6 +1,6 @@
 /* Describes an address in a slab (slab_walk.h). All other CPUs are stopped, so nothing changes, but
- * an operation may have been stopped half-way. A slab is complete once its page descriptors or its
- * cache refer to it; the structure of any other slab is not read. */
+ * an operation may have been stopped half-way. The structure of a slab is read only if a page
+ * descriptor or a list of a cache refers to the slab, because the structure is then complete. */
 #include "slab_check_impl.h"
 #include "slab_impl.h"
 #include "slab_walk.h"

@@ -23,8 +23,8 @@ static void swap_magazines(struct kmem_cpu* cpu) {
   __atomic_store_n(&cpu->previous_rounds, rounds, __ATOMIC_RELAXED);
 }
 
-/* Loads `magazine`. The loaded magazine becomes the previous one. The caller has put the old
- * previous magazine, if there was one, into the depot. */
+/* Loads `magazine`. The magazine that was loaded becomes the previous one. The caller has put the
+ * old previous magazine, if there was one, into the depot. */
 static void load_magazine(struct kmem_cpu* cpu, struct kmem_magazine* magazine, uint32_t rounds) {
   cpu->previous = magazine;
   __atomic_store_n(&cpu->previous_rounds, rounds, __ATOMIC_RELAXED);
@@ -72,8 +72,8 @@ static bool is_memory(const struct kmem_cache* cache) {
   return !(__atomic_load_n(&cache->flags, __ATOMIC_RELAXED) & KMC_NOTOUCH);
 }
 
-/* Allow and forbid accesses to an object. A free object is open while its constructor or destructor
- * runs. */
+/* Allow and forbid accesses to an object. Accesses to a free object are allowed while its
+ * constructor or destructor runs. */
 static void open_object(const struct kmem_cache* cache, void* object) {
   if (is_memory(cache)) kasan_allow(object, cache->object_size);
 }
@@ -81,8 +81,8 @@ static void close_object(const struct kmem_cache* cache, void* object) {
   if (is_memory(cache)) kasan_forbid(object, cache->object_size, KASAN_FREED);
 }
 
-/* Called before a caller gets `object`, which may be NULL: allows the requested bytes. Returns
- * `object`. */
+/* Called before a caller gets `object`, which may be NULL: allows accesses to the requested bytes.
+ * Returns `object`. */
 static void* handed_out(const struct kmem_cache* cache, void* object, size_t requested) {
   if (!object || !is_memory(cache)) return object;
   const size_t whole = (requested + 7) & ~(size_t)7;
@@ -93,8 +93,8 @@ static void* handed_out(const struct kmem_cache* cache, void* object, size_t req
 }
 
 /* Called when a caller frees the object: forbids accesses to it. False if the object is free
- * already; KASAN has then reported this. For objects of a checked cache free_checked does this
- * work. */
+ * already; KASAN has then reported this. If a freed object may lie in a checked slab (KMC_CHECKED),
+ * this function does nothing, and free_checked forbids the accesses. */
 static bool taken_back(const struct kmem_cache* cache, void* object) {
   if (!is_memory(cache) || (kmem_cache_flags(cache) & KMC_CHECKED)) return true;
   if (!kasan_may_free(object)) return false;
@@ -102,8 +102,8 @@ static bool taken_back(const struct kmem_cache* cache, void* object) {
   return true;
 }
 
-/* Delays the reuse of freed objects: swaps the last object of the loaded magazine, which is not
- * empty, with one that the number of allocations selects. */
+/* Delays the reuse of freed objects: swaps the last object of the loaded magazine with another one,
+ * which the number of allocations selects. The magazine is not empty. */
 static void choose_object(struct kmem_cpu* cpu) {
   void** const objects = cpu->loaded->objects;
   const uint32_t last = cpu->rounds - 1, other = (uint32_t)(cpu->allocations % cpu->rounds);
@@ -136,8 +136,8 @@ static inline void choose_object(struct kmem_cpu* cpu) {
 
 /* ---- Allocation. */
 
-/* Panics on invalid arguments. The slow path always checks, since that costs little there; the
- * entry points check with CONFIG_SLAB_CHECK_CALLS. */
+/* Panics on invalid arguments. Allocations from the slabs always check, since a check costs little
+ * there. The entry points check only with CONFIG_SLAB_CHECK_CALLS. */
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void check_call(
     const struct kmem_cache* cache, size_t requested, int flags) {
   if (requested > cache->object_size)
@@ -149,9 +149,9 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void check_call(
     slab_os_panic("%s: KM_SLEEP is requested, but the caller may not sleep", cache->name);
 }
 
-/* Takes an object from the slabs and constructs it. Reaps and retries if it may sleep. The slab
- * layer's own allocations are atomic: if each nested allocation reaped, one failure would reap many
- * times. */
+/* Takes an object from the slabs and constructs it. With KM_SLEEP, reaps and retries while there is
+ * no memory. The slab layer's own allocations never reap: if each nested allocation reaped, one
+ * failure would reap many times. */
 ALLOCATOR_TEXT static void* constructed_from_slab(struct kmem_cache* cache, int flags) {
   void* object = slab_layer_alloc(cache, flags & ~(KM_ZERO | KM_SLEEP));
   for (int extent = KMEM_REAP_SURPLUS; !object && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL;
@@ -232,8 +232,9 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_injected(
 }
 
 /* The fast path. `frame` is the stack frame of the entry point; a backtrace begins with the entry
- * point's caller. Each cold path ends the interrupts-off region itself, so that the hot path need
- * not preserve values for the cold paths and does not read `requested`. */
+ * point's caller. Each cold path is a tail call and ends the interrupts-off region itself. So the
+ * hot path saves no registers for a cold path. `requested` is a pointer, because only the cold
+ * paths read the size. */
 static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cache* cache,
                                                                 const size_t* requested, int flags,
                                                                 const void* frame) {
@@ -254,8 +255,8 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
   return object;
 }
 
-/* Zeroes with interrupts on, since an object can be large, and only the requested bytes, since the
- * rest may be red zone. */
+/* Zeroes only the requested bytes, because the other bytes may be red zone. Interrupts are on
+ * meanwhile, because an object can be large. */
 ALLOCATOR_TEXT static __attribute__((noinline)) void* alloc_zeroed(struct kmem_cache* cache,
                                                                    size_t requested, int flags,
                                                                    const void* frame) {
@@ -338,8 +339,8 @@ static inline __attribute__((always_inline)) void free_object(struct kmem_cache*
   slab_os_irq_restore(saved);
 }
 
-/* The object may belong to a checked slab: checks it, with interrupts on, before the free is
- * counted. */
+/* The object may belong to a checked slab. Checks the object, with interrupts on, before the free
+ * is counted. */
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_checked(struct kmem_cache* cache,
                                                                         void* object,
                                                                         uint64_t saved) {
@@ -362,8 +363,8 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_checked(struct k
   object_to_slab(cache, object);
 }
 
-/* The loaded magazine has no room. Drops the object's trace record before free_slow, which may
- * leave the interrupts-off region. */
+/* The loaded magazine has no room. Drops the object's trace record before the call of free_slow,
+ * because free_slow may leave the interrupts-off region. */
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_traced_slow(
     struct kmem_cache* cache, void* object, uint64_t saved) {
   slab_trace_free(cache, object, saved);
@@ -401,7 +402,8 @@ static void empty_magazine(struct kmem_cache* cache, struct kmem_magazine* magaz
   for (uint32_t i = 0; i < rounds; i++) object_to_slab(cache, magazine->objects[i]);
 }
 
-/* Takes the loaded magazine off this CPU and loads the previous one. NULL if none was loaded. */
+/* Takes the loaded magazine off this CPU and loads the previous one. Returns the magazine, or NULL
+ * if no magazine was loaded, and stores the number of its objects in *rounds. */
 static struct kmem_magazine* unload_magazine(struct kmem_cpu* cpu, uint32_t* rounds) {
   struct kmem_magazine* const magazine = cpu->loaded;
   *rounds = cpu->rounds;
@@ -466,7 +468,7 @@ void magazines_finish(struct kmem_cache* cache) {
 
 void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
   const unsigned cpus = slab_os_cpu_count();
-  /* Sums the frees first, so that for each counted free the allocation is counted, too. */
+  /* Sums the frees first. So if a free is counted, its allocation is counted, too. */
   for (unsigned i = 0; i < cpus; i++)
     stats->frees += __atomic_load_n(&cache->cpu[i].frees, __ATOMIC_ACQUIRE);
   for (unsigned i = 0; i < cpus; i++) {

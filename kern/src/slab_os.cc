@@ -71,8 +71,8 @@ bool slab_os_may_sleep() {
   const InterruptsOff stays_on_this_cpu;
   const Cpu& cpu = this_cpu();
   if (cpu.held_locks != 0 || cpu.interrupt_depth != 0) return false;
-  // A CPU's start-up code runs as its idle task, whose id is 0, with interrupts off. This code may
-  // pass KM_SLEEP.
+  // A CPU's start-up code runs with interrupts off as the CPU's idle task, whose id is 0. This code
+  // may use KM_SLEEP.
   if (!cpu.current || cpu.current->id == 0) return true;
   return interrupts && cpu.preempt_off == 0;
 }
@@ -110,7 +110,7 @@ void* slab_os_page_slab(const void* object) {
   return page ? page->slab : nullptr;
 }
 
-// True if the option `check=NAME[,NAME…]` of the kernel command line has the name, or `all`.
+// True if the option `check=NAME[,NAME…]` of the kernel command line lists the name, or `all`.
 bool slab_os_check_new_cache(const char* name) {
 #ifdef CONFIG_SLAB_CHECK_ALL
   static_cast<void>(name);

@@ -2,9 +2,10 @@
  *
  * An object that is out of its slab is live unless it lies in a magazine of a CPU or of the depot.
  * An object that is free in its slab is on the slab's free list, linked by its first word or by its
- * bufctl; for a checked slab, the slab's structure has the state of each object. An object in
- * transit between slab and magazine counts as live: the stopped CPU has the address of the object,
- * or of its magazine, in a register or on the stack. */
+ * bufctl. The structure of a checked slab has the state of each object instead. An object that a
+ * stopped CPU was moving between slab and magazine counts as live. A search for unreachable objects
+ * still finds such an object, because the CPU has the address of the object, or of its magazine, in
+ * a register or on the stack. */
 #include "slab_walk.h"
 
 #include "slab_impl.h"

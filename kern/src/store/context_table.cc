@@ -13,8 +13,8 @@ union Padded {
   T object;
 };
 
-// Copies as many characters as leave room for a NUL, and returns their number. Copies '?' for an
-// unprintable character.
+// Copies at most kSize - 1 characters, so that a NUL fits behind them, and returns their number.
+// Copies '?' for an unprintable character.
 template <size_t kSize>
 size_t copy_printable(char (&to)[kSize], std::string_view text) {
   const size_t length = std::min(text.size(), kSize - 1);
@@ -29,8 +29,8 @@ void ContextTable::clear() {
   base_.fetch_add(kStep, std::memory_order_relaxed);
 }
 
-// If there is memory for a new program but not for its context, the program stays stored until a
-// sweep forgets it, and a later call may use it.
+// If there is memory for a new program but not for its context, the program stays in the table. A
+// later call may use the program, or a sweep forgets it.
 ContextId ContextTable::intern(ContextKind kind, uint32_t pid, std::string_view name,
                                const TraceProgram& program, uint32_t thread) {
   if (!is_open()) return ContextId::kNone;

@@ -1,18 +1,17 @@
 // Contexts: the tasks, processes and interrupts that allocate, each stored once under a 32-bit
 // number (intern_table.h).
 //
-// A context is a process with the program that it runs, a kernel task, or an interrupt. A process's
-// first thread has the process's context, so that a process with a single thread needs only one;
-// each other thread has its own context. A context is small and refers to its program, which is
-// large and stored once for all its processes: a system that runs the same few programs again and
-// again needs 40 bytes for each process. The user stack in a record (stack_table.h), not the
-// context, tells from where in the program a system call came.
-//
+// A context is a process with the program that it runs, a kernel task, or an interrupt. The first
+// thread of a process has the context of the process, so a process with a single thread needs only
+// one context. Each other thread has its own context. A context is small. It refers to its program,
+// which is large, but stored only once for all processes that run it. So a system that runs the
+// same few programs again and again needs 40 bytes for each process. A context does not tell from
+// where in the program a system call came; the user stack in a record (stack_table.h) tells this.
 // Tasks cache the numbers of their contexts, so that the table is searched once for each program
-// that a process runs. clear() does not change these caches: a cached number carries the table's
-// epoch, which each clear() advances. Without memory intern() returns 0, and the caller counts the
-// loss. Allocator hooks and hits of probes call intern(). Both keep probes off, so no probe can hit
-// while a chain is locked.
+// that a process runs. clear() does not clear these caches. Instead, each cached number carries the
+// table's epoch, and clear() advances the epoch, which makes all cached numbers invalid. Without
+// memory intern() returns 0, and the caller counts the loss. Allocator hooks and hits of probes
+// call intern() with probes off, so no probe can hit while a chain is locked.
 #pragma once
 
 #include <array>
@@ -48,15 +47,15 @@ class ContextTable : public InternTable {
   // Forgets every context and frees the memory. Nobody uses the table. No tracer lock held.
   void clear();
 
-  // Returns the number of a context, kNone if it cannot be stored or the table is not open. Long
-  // texts and build ids are cut, and unprintable characters become '?'. Any context but NMI,
-  // interrupts off, after trace_memory_prepare(); takes kInternTable. Bound: two passes over two
-  // chains.
+  // Returns the number of a context; kNone if the context cannot be stored or the table is not
+  // open. Long texts and build ids are cut, and unprintable characters become '?'. Any context but
+  // NMI, interrupts off, after trace_memory_prepare(); takes kInternTable. Bound: two passes over
+  // two chains.
   ContextId intern(ContextKind kind, uint32_t pid, std::string_view name,
                    const TraceProgram& program = {}, uint32_t thread = 0);
 
-  // Returns the value that a task or an interrupt caches for a number: number and epoch. 0 for
-  // kNone. The sweeper marks the cached numbers in each sweep.
+  // Returns the value that a task or an interrupt caches for a number: the number and the epoch.
+  // Returns 0 for kNone. The sweeper marks the cached numbers in each sweep.
   uint64_t remember(ContextId id) const {
     return id == ContextId::kNone ? 0 : base_.load(std::memory_order_relaxed) | number_of(id);
   }
@@ -81,7 +80,7 @@ class ContextTable : public InternTable {
   // Formats a context as "pid 3 sh", "pid 3 thread 17 sh", "irq timer" or "task reaper"; "unknown"
   // for nullptr. Returns what ::format() returns.
   static int format(char* buffer, size_t size, const Context* context);
-  // Keeps the context, unless `id` is kNone, in this sweep (InternTable::mark()).
+  // Keeps the context in this sweep (InternTable::mark()). Does nothing for kNone.
   void mark(ContextId id) { InternTable::mark(number_of(id)); }
   // Returns the number of contexts; exact while no intern() runs.
   uint32_t size() const { return count(Pass::kReferring); }

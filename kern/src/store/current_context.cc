@@ -1,14 +1,14 @@
 // Finds the task, process or interrupt that is allocating.
 //
-// A task caches two numbers: its context, valid until exec, and the user stack of its present
-// system call or fault, valid until the task returns to user mode (trap.cc then stores
-// kTraceFromUser). So the user stack is looked up once for each system call that records anything;
-// usually the CPU finds it among its recent stacks (recent_callers.h).
+// A task caches two numbers. The number of its context is valid until exec. The number of the user
+// stack of its present system call or fault is valid until the task returns to user mode; trap.cc
+// then stores kTraceFromUser. So the user stack is looked up once for each system call that records
+// anything. Usually the CPU finds the stack among its recent stacks (recent_callers.h).
 //
 // A cached number may be from before the tables were emptied. ContextTable::remembers() is false
-// for such a context number. A task's user stack is looked up only after a valid context was found,
-// and the task forgets both together. So the cached user stack is valid if the cached context is
-// valid.
+// for such a context number. The cached user stack needs no such test: a task's user stack is
+// looked up only after a valid context was found, and is forgotten together with the context. So
+// the user stack is valid if the cached context is valid.
 #include "store/current_context.h"
 
 #include <algorithm>

@@ -26,17 +26,17 @@ CurrentContext trace_find_context();
 // Finds the present context without the caller. Call after trace_memory_prepare(), with interrupts
 // off.
 ContextId trace_find_base();
-// Looks up the caller of the current task and caches it. The task's trace_call is kTraceFromUser
-// alone, its context is valid, and recent_caller() has not found the caller. Call after
-// trace_memory_prepare(), with interrupts off.
+// Looks up the caller of the current task, caches it and returns it. Call this only if the task's
+// trace_call is kTraceFromUser alone, its context is valid and recent_caller() has not found the
+// caller; after trace_memory_prepare(), with interrupts off.
 uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu);
 
 // True while the CPU handles an interrupt, with or without a current task.
 bool trace_in_interrupt(const Cpu& cpu);
 
 // True if the CPU is not in an interrupt and the current task's cached context
-// (TaskHead::trace_context) is valid. The CPU must have a current task. The task's caller may not
-// have been looked up yet; if it has, the cached caller is valid, too.
+// (TaskHead::trace_context) is valid. The CPU must have a current task. If the task's caller has
+// been looked up already, the cached caller is valid, too.
 [[gnu::always_inline]] inline bool trace_context_remembered(const Cpu& cpu) {
   return (cpu.interrupt_depth == 0 || !trace_in_interrupt(cpu)) &&
          trace_contexts.remembers(cpu.current->trace_context);

@@ -40,7 +40,8 @@ Result<void> dump_reserve_hold() {
   auto* memory = static_cast<std::byte*>(trace_copy_alloc(kDumpWorkspace));
   {
     const Guard guard(lock);
-    // Another holder may have come first, or a dump of an earlier trace still uses the reserve.
+    // `reserve` is set here if another holder came first, or a dump of an earlier trace still uses
+    // it.
     if (!reserve) reserve = std::exchange(memory, nullptr);
     if (!reserve) return Errno::ENOMEM;
     holders++;

@@ -15,13 +15,13 @@
 inline constexpr size_t kDumpWorkspace = 128 * 1024;
 
 // Adds a holder of the reserve, which exists while it has a holder. The first holder allocates the
-// reserve: ENOMEM. May sleep.
+// reserve; ENOMEM if there is no memory. May sleep.
 Result<void> dump_reserve_hold();
 // Removes a holder.
 void dump_reserve_drop();
 
-// Takes a workspace of kDumpWorkspace bytes, page-aligned, with undefined contents. May sleep. If
-// there is no memory, waits for the reserve: EINTR if a signal ends the wait, ENOMEM if there is no
-// reserve, because nothing is traced.
+// Takes a workspace of kDumpWorkspace bytes, page-aligned, with undefined contents. If there is no
+// memory, waits for the reserve. EINTR: a signal has ended the wait. ENOMEM: there is no reserve,
+// because nothing is traced. May sleep.
 Result<std::span<std::byte>> dump_workspace_take();
 void dump_workspace_give_back(std::span<std::byte> workspace);

@@ -48,10 +48,10 @@ InternTable::Head& InternTable::split_head(uint32_t index) {
   return head_at(index);
 }
 
-// Splits an unsplit chain: moves its entries, and the entries of its descendants, from the split
-// ancestor to this chain. One lock covers both chains; it is held. A look-up that reads a moved
-// entry continues in the new chain. If the page of this head is an alias of a page in the lower
-// half, splits the chain of the corresponding head in the lower half instead.
+// Splits an unsplit chain: moves the entries of this chain and of its descendants out of the chain
+// of the nearest split ancestor. Both chains have the same lock, which is held. A look-up that has
+// just read a moved entry continues in the new chain. If the page of this head is an alias of a
+// page in the lower half, splits the chain of the corresponding head in the lower half instead.
 [[gnu::noinline]] void InternTable::split(uint32_t index) {
   while (!has_own_page(index)) index = parent_of(index);
   const uint32_t bits = 2 * std::bit_floor(index) - 1;
@@ -71,7 +71,8 @@ InternTable::Head& InternTable::split_head(uint32_t index) {
   head_at(index).store(first, std::memory_order_release);
 }
 
-// Replaces the alias at this index by a page of unsplit heads, if there is memory. No lock is held.
+// Replaces the alias page of the head at this index by a page of unsplit heads, if there is memory.
+// No lock is held.
 void InternTable::take_head_page(uint32_t index) {
   void* const memory = trace_page_take();
   if (!memory) return;
@@ -88,7 +89,7 @@ void InternTable::take_head_page(uint32_t index) {
   }
 }
 
-// Adds heads: replaces the alias at this index by a page, or adds one bit to the mask.
+// Adds heads: replaces the alias page of the head at this index, or adds one bit to the mask.
 [[gnu::noinline]] void InternTable::more_heads(uint32_t index) {
   if (has_own_page(index)) {
     grow();
@@ -139,9 +140,9 @@ void InternTable::grow() {
   return before.first;
 }
 
-// Takes a place at `end_`. Returns 0 if this needs a page that is not in the directory; *missing is
-// then the page's number. When a page is begun, the rest of the previous page becomes a free place
-// if it is large enough.
+// Takes a place at `end_`. If this needs a page that is not in the directory, returns 0 and stores
+// the page's number in *missing. When a new page is begun, the unused end of the previous page
+// becomes a free place, provided that it is large enough.
 inline uint32_t InternTable::take_end(uint32_t granules, uint32_t* missing) {
   uint32_t before = end_.load(std::memory_order_acquire), id;
   do {
@@ -161,8 +162,8 @@ inline uint32_t InternTable::take_end(uint32_t granules, uint32_t* missing) {
   return id;
 }
 
-// Takes a place by dividing a larger free place; 0 if there is none. The rest is large enough to be
-// a place.
+// Takes a place by dividing a larger free place; 0 if there is none. The remainder is large enough
+// to be a place.
 [[gnu::noinline, gnu::cold]] uint32_t InternTable::take_larger(uint32_t granules) {
   for (uint32_t larger = granules + kLeast; larger <= kMost; larger++) {
     if (const uint32_t id = take_free(larger)) {
@@ -194,9 +195,9 @@ class SCOPED_CAPABILITY HookGuard {
 
 }  // namespace
 
-// Adds the entry, or finds it, without taking a page. If a page is needed, the returned number is
-// 0, and *missing is the page's number. `larger`: there is no memory for a page, so a larger free
-// place may be divided.
+// Finds the entry, or adds it, without taking a page. If the addition needs a page, returns the
+// number 0 and stores the page's number in *missing. `larger`: there is no memory for a page, so a
+// larger free place may be divided.
 [[gnu::always_inline]] inline InternTable::Interned InternTable::add_locked(uint64_t key,
                                                                             const uint32_t* data,
                                                                             bool larger,
@@ -259,8 +260,8 @@ InternTable::Interned InternTable::add(uint64_t key, const uint32_t* data) {
 // --- Forgetting.
 
 // Bugs planted here for tests (core/planted.h) show only in windows of a few instructions. This
-// function widens the windows. In the kernel it does so for one window in 16, since under --icount
-// each pause lets all other CPUs run.
+// function widens the windows. The kernel widens only one window in 16, because with --icount QEMU
+// runs one CPU at a time, and each pause lets all other CPUs run.
 [[maybe_unused]] static void linger() {
 #ifdef STELE_HOST
   constexpr int kPauses = 100;
@@ -308,8 +309,8 @@ void InternTable::begin_epoch() {
   swept_ = 0;
 }
 
-// Makes the entry dead and puts it into the list `limbo_`, unless its stamp is the epoch. True if
-// the entry is dead now.
+// Makes the entry dead and puts it into the list `limbo_`, unless its stamp is the epoch. Returns
+// true if the entry is dead now.
 bool InternTable::kill(Entry& entry) {
   uint32_t before = entry.stamp.load(std::memory_order_relaxed);
   if (before == epoch_.load(std::memory_order_relaxed)) return false;

@@ -1,24 +1,25 @@
-// A table of word sequences, each kept once and named by a 32-bit number until nobody refers to it.
-// The common base class of StackTable (stack_table.h) and ContextTable (context_table.h).
+// A table of sequences of words. It stores each sequence once, under a 32-bit number, until nobody
+// refers to the number any more. The common base class of StackTable (stack_table.h) and
+// ContextTable (context_table.h).
 //
-// A hash table with chains, after the stack depots of KASAN and of Linux' lib/stackdepot.c.
-// Equality is a full compare of kind and words, so each sequence has exactly one number. When there
-// is no memory, the number is 0 ("not recorded"), which the caller counts.
+// A hash table with chains, after Linux' lib/stackdepot.c, the stack depot of KASAN. Equality is a
+// full compare of kind and words, so each sequence has exactly one number. When there is no memory,
+// the number is 0 ("not recorded"), which the caller counts.
 //
 // Look-ups take no lock; interrupts are off. While a chain is split, a look-up may miss an existing
 // entry. A look-up that finds nothing locks the chain, searches it again, and adds the entry if it
-// is still missing. The lowest bits of the hash select the lock; they do not change as the table
-// grows.
+// is still missing. The lowest bits of the hash select the lock. These bits do not change as the
+// table grows, so the lock of an entry stays the same.
 //
 // The number of chain heads grows with the entries, by linear hashing (Litwin 1980), but a chain is
 // split only when an addition locks it. `mask_` is the number of heads minus one. When there are
-// too few heads, it gets one more bit. At first each page of heads in the new upper half is an
+// too few heads, `mask_` gets one more bit. At first each page of heads in the new upper half is an
 // alias of the corresponding page in the lower half, whose chains still have the entries. An
-// addition that finds such an alias replaces it by a new page, if there is memory. All heads in the
-// new page are `unsplit`, a chain in which nothing is found. The next addition that locks
-// such a chain moves the entries of the chain there, from the chain of the nearest split ancestor
-// (the index of a chain's parent is the chain's own index without the highest one bit). So an entry
-// is always in its own head's chain, or in the chain of the nearest split ancestor.
+// addition that finds such an alias replaces it by a new page, if there is memory. In the new page,
+// all heads are `unsplit`, a chain in which nothing is found. The next addition that locks such a
+// chain splits it: it moves the chain's own entries there from the chain of the nearest split
+// ancestor. (The index of a chain's parent is the chain's index without its highest set bit.) So an
+// entry is always in its own head's chain, or in the chain of the nearest split ancestor.
 //
 // Entries are forgotten by mark and sweep, without reference counts. An entry has a stamp: the
 // epoch in which it was last looked up, added or marked. The first look-up in an epoch changes the
@@ -31,10 +32,11 @@
 // number is valid as long as its holder marks it in each sweep.
 //
 // Free places are in lock-free lists by size, in units of kGranule bytes; a counter next to each
-// list's head prevents the ABA problem. If the list of a size is empty, a place comes from the end
-// of the last page, `end_`; without memory for another page, a larger free place is divided. Pages
-// are allocated with no lock held, since an unneeded page may go back to the arena. An addition
-// takes at most one page, for its entry or for heads, and perhaps a directory page.
+// list's head prevents the ABA problem. If the list of a size is empty, a place is taken at `end_`,
+// where the unused part of the last page begins. If this needs another page and there is no memory,
+// a larger free place is divided. Pages are allocated with no lock held, because a page that proves
+// unneeded may go back to the arena, which has a lock. An addition takes at most one page, for its
+// entry or for heads, and perhaps a directory page.
 #pragma once
 
 #include <array>
@@ -65,19 +67,19 @@ class InternTable {
   Fill fill() const;
 
   // The steps of a sweep. One task at a time sweeps; it may sleep between the steps. A round is an
-  // interrupt on every CPU; the first one clears the numbers that hooks use without a look-up
-  // (recent stacks and callers). Hooks have interrupts off, so after a round all earlier hooks are
-  // over.
+  // interrupt on every CPU. Hooks have interrupts off, so after a round all earlier hooks are over.
+  // The first round of a sweep also clears the numbers that hooks use without a look-up (recent
+  // stacks and callers).
   //   1. begin_epoch(), then a round.
   //   2. mark() of each number that a holder has. Numbers returned after the round need no mark.
   //   3. sweep(kReferring) until it is false, then a round.
   //   4. sweep(kReferred) until it is false, then a round.
   //   5. reuse() until it is false.
-  // A sweep that stops early may restart with 1. If the table is cleared and opened between two
-  // steps, the sweep is over.
+  // A sweep that stops early may restart with step 1. If the table is cleared and opened between
+  // two steps, the sweep is over.
   void begin_epoch();
-  // Keeps the entry `id` for this epoch, and the entries that it refers to. `id` is a number that a
-  // holder has, or 0. Lock-free, any context but NMI.
+  // Keeps the entry `id` in this sweep; the sweep then also keeps the entries to which it refers.
+  // `id` is a number that a holder has, or 0. Lock-free, any context but NMI.
   void mark(uint32_t id);
   // Sweeps about 64 entries; true if there is more to do. Called with interrupts on. Turns
   // interrupts off for one chain at a time: 100 instructions, and about 40 for each entry beyond
@@ -133,14 +135,16 @@ class InternTable {
     return (key & ((1u << kShapeBits) - 1)) >> kKindBits;
   }
 
-  // The words of the program that a context refers to. A context's first words are their address.
+  // Returns the words of the program that a context refers to. A context's first words are the
+  // address of the program's words.
   static const uint32_t* referred_data(const uint32_t* data) {
     const uint32_t* referred;
     __builtin_memcpy(&referred, data, sizeof(referred));
     return referred;
   }
 
-  // The number of the entry with these words if a look-up without a lock finds it, otherwise 0.
+  // Returns the number of the entry with these words if a look-up without a lock finds it,
+  // otherwise 0.
   [[gnu::always_inline]] uint32_t find(uint64_t key, const uint32_t* data) const {
     const Entry* entry = head(key).load(std::memory_order_acquire);
     for (; entry; entry = entry->next.load(std::memory_order_acquire)) {
@@ -174,8 +178,8 @@ class InternTable {
   }
 
  private:
-  // An id names a place, which is room for an entry: page number times kPlacesPerPage, plus the
-  // offset in the page in granules. Offset 0 is not used, so that no id is 0.
+  // A place is room for an entry. Its id is the page's number times kPlacesPerPage, plus the
+  // place's offset in the page, in granules. Offset 0 is not used, so that no id is 0.
   static constexpr uint32_t kGranule = 8;
   static constexpr uint32_t kPlacesPerPage = kPageSize / kGranule;
   // The granules left in the page that is used up to `end`: 0 if `end` is the end of a page.
@@ -189,8 +193,8 @@ class InternTable {
   }
   static constexpr uint32_t kMost = (sizeof(Entry) + kMaxWords * sizeof(uint32_t)) / kGranule;
 
-  // The stamp of an entry in a chain is an epoch. In a list of free or swept entries, it is kDead
-  // plus the number of the next entry in the list.
+  // While an entry is in a chain, its stamp is an epoch. While it is in a list of free or swept
+  // entries, its stamp is kDead plus the number of the next entry in the list.
   static constexpr uint32_t kDead = uint32_t{1} << 31;
   static_assert(uint64_t{PageDirectory::kMaxPages} * kPlacesPerPage <= kDead);
 
@@ -219,8 +223,8 @@ class InternTable {
     return (key & 2) != 0 ? Pass::kReferring : Pass::kReferred;
   }
 
-  // The number of an entry, which is never 0. The compiler is told so, which saves a test in the
-  // callers.
+  // Returns the number of an entry. Tells the compiler that the number is never 0, which saves a
+  // test in the callers.
   [[gnu::always_inline]] static uint32_t id_of(const Entry& entry) {
     if (entry.id == 0) __builtin_unreachable();
     return entry.id;
@@ -289,13 +293,13 @@ class InternTable {
   std::array<Lock, kLocks> locks_;
 
   PageDirectory pages_;
-  std::atomic<uint32_t> end_{0};  // the first unused place, or the start of the first unused page
+  std::atomic<uint32_t> end_{0};  // where the unused part of the last page begins
   std::array<std::atomic<FreeList>, kMost + 1> free_ = {};  // free places by size in granules
   std::atomic<uint32_t> free_granules_{0};                  // granules in all lists of `free_`
   std::array<std::atomic<uint32_t>, 2> counts_ = {};        // entries of each Pass
 
   // Used only by the sweep.
   uint32_t swept_ = 0;  // number of heads that the present pass has visited
-  uint32_t limbo_ = 0;  // the first unlinked entry, 0 for none; the stamps link the others
+  uint32_t limbo_ = 0;  // first of the unlinked entries, which their stamps link; 0: none
   std::atomic<uint32_t> survivors_{0};
 };

@@ -22,8 +22,8 @@ namespace {
 }
 
 // Finds the number of a stack that no recent entry holds. `recent` is the entry at the stack's
-// index. If this entry differs from the stack in return addresses only, changes it; otherwise fills
-// another entry.
+// index; `from` is the result of find_recent(). If this entry differs from the stack in return
+// addresses only, changes the entry; otherwise fills another one.
 RecordedStack find_other_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
                                RecentStack* recent, const RecentStack::Frame* from,
                                RecentStack** kept) {

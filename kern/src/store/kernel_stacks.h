@@ -25,9 +25,9 @@ class RecordedStack {
 };
 
 // Records the kernel stack from the frame at `frame_pointer` on; this frame is on the current
-// stack. Interrupts off, any context but NMI, between trace_users_add() and trace_users_drop() and
-// after trace_memory_prepare(). Cheap if the stack differs little from a recent stack of this CPU.
-// Bound: three walks of the recorded frames, one chain of the stack table.
+// stack. Interrupts off, any context but NMI. Call after trace_memory_prepare(), between
+// trace_users_add() and trace_users_drop(). Cheap if the stack differs little from a recent stack
+// of this CPU. Bound: three walks of the recorded frames and one chain of the stack table.
 RecordedStack record_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu);
 // Records the kernel stack as record_kernel_stack() does, together with the user stack of `caller`
 // (CurrentContext::caller). Returns the number of the pair, or of the kernel stack if there is no

@@ -1,6 +1,6 @@
 // An array that grows at its end, in single pages of untraced memory (trace_copy_alloc). Only the
 // list of its pages may need more than a page of contiguous memory, so the array can grow when
-// memory is fragmented. Items are never copied. May sleep.
+// memory is fragmented. Items never move. May sleep.
 #pragma once
 
 #include <compare>
@@ -21,7 +21,7 @@ class PageArray {
   T& operator[](size_t index) { return pages_[index / kItems][index % kItems]; }
   const T& operator[](size_t index) const { return pages_[index / kItems][index % kItems]; }
 
-  // Appends an item. ENOMEM, with nothing changed.
+  // Appends an item. ENOMEM changes nothing.
   Result<void> push(const T& item) {
     if (size_ == pages_.size() * kItems) TRY(add_page());
     (*this)[size_++] = item;
@@ -36,7 +36,7 @@ class PageArray {
     }
   }
 
-  // An iterator for algorithms.
+  // A random-access iterator, as algorithms of the standard library need it.
   class Iterator {
    public:
     using iterator_category = std::random_access_iterator_tag;

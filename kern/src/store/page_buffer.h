@@ -27,7 +27,7 @@ class PageBuffer {
   }
 
   // Makes room for at least `count` items. Keeps the first `kept` items; the others are undefined.
-  // ENOMEM, with nothing changed.
+  // ENOMEM changes nothing.
   Result<void> reserve(size_t count, size_t kept = 0) {
     if (count <= capacity_) return {};
     PageBuffer larger;
@@ -52,7 +52,7 @@ class PageBuffer {
   size_t capacity_ = 0;
 };
 
-// A growing array. Items are contiguous, and move when the array grows; those of PageArray
+// A growing array. Items are contiguous, and move when the array grows. The items of a PageArray
 // (page_array.h) do not move.
 template <typename T>
 class PageVector {
@@ -64,7 +64,7 @@ class PageVector {
   T& operator[](size_t index) { return items_[index]; }
   const T& operator[](size_t index) const { return items_[index]; }
 
-  // Appends an item. ENOMEM, with nothing changed.
+  // Appends an item. ENOMEM changes nothing.
   Result<void> push(const T& item) {
     if (size_ == items_.capacity()) TRY(items_.reserve(2 * size_ + 1, size_));
     items_[size_++] = item;

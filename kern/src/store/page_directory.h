@@ -1,6 +1,6 @@
 // Pages of trace memory by number: a radix tree of two levels that only grows. Reading and growing
-// take no lock. The root is a member of the object, so that a small limit of trace memory is not
-// used up by the tree.
+// take no lock. The root is a member of the object, not a page of trace memory, so that the tree
+// does not use up a small limit of trace memory.
 #pragma once
 
 #include <atomic>
@@ -16,24 +16,26 @@ class PageDirectory {
   static constexpr uint32_t kFanout = kPageSize / sizeof(void*);
   static constexpr uint32_t kMaxPages = kFanout * kFanout;
 
-  // Page number `index`, which obtain() has returned.
+  // Returns page number `index`, which obtain() has returned before.
   void* operator[](uint32_t index) const {
     const Leaf* leaf = root_[index / kFanout].load(std::memory_order_acquire);
     return leaf->pages[index % kFanout].load(std::memory_order_acquire);
   }
 
-  // Page number `index`; nullptr if obtain() has not returned this page. Any number is valid.
+  // Returns page number `index`; nullptr if obtain() has not returned this page. Any number is
+  // valid.
   void* find(uint32_t index) const {
     if (index >= kMaxPages) return nullptr;
     const Leaf* leaf = root_[index / kFanout].load(std::memory_order_acquire);
     return leaf ? leaf->pages[index % kFanout].load(std::memory_order_acquire) : nullptr;
   }
 
-  // Page number `index`. If it does not exist, takes a page with undefined contents; nullptr when
-  // out of memory. Of two concurrent calls the later one returns its page to the pool. Takes two
-  // pages of trace memory at most. Lock-free; any context but NMI, after trace_memory_prepare().
-  // The caller holds no tracer lock, or a lock that serialises all calls, so that no page is
-  // returned. Bound: the zeroing of a leaf.
+  // Returns page number `index`. If the page does not exist, adds a page with undefined contents;
+  // nullptr when out of memory. If two CPUs add the same page, the later one returns its page to
+  // the pool. Takes at most two pages of trace memory. Lock-free; any context but NMI, after
+  // trace_memory_prepare(). The caller holds no tracer lock, because of trace_page_return(). A lock
+  // that serialises all calls is allowed, because then no page is returned. Bound: the zeroing of a
+  // leaf.
   void* obtain(uint32_t index) {
     if (index >= kMaxPages) return nullptr;
     Leaf* leaf = publish(root_[index / kFanout], [](void* page) { return new (page) Leaf; });
@@ -58,7 +60,8 @@ class PageDirectory {
   };
   static_assert(sizeof(Leaf) == kPageSize);
 
-  // Returns the content of `place`. If it is nullptr, first stores make(page) there.
+  // Returns the pointer in `place`. If `place` is empty, first takes a page and stores make(page)
+  // there; nullptr when out of memory.
   template <typename T, typename Make>
   static T* publish(std::atomic<T*>& place, Make make) {
     T* there = place.load(std::memory_order_acquire);

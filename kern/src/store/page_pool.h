@@ -1,12 +1,12 @@
-// A pool of free pages, from which hooks take pages without using the arena. It is lock-free: a CPU
-// that is stopped in the middle of an operation (the host of a virtual machine may stop it for
-// milliseconds) does not block others.
+// A pool of free pages, from which hooks take pages without using the arena. The pool is lock-free:
+// a CPU that is stopped in the middle of an operation does not block others. (The host of a virtual
+// machine may stop a CPU for milliseconds.)
 //
 // The pool has a slot for each page, full or empty, and a count of unclaimed pages. put() fills a
 // slot and then increments the count. take() decrements the count, which claims one page, and then
 // searches for a full slot. So at every moment
-//   full slots >= count + claims
-// and each claim finds a page: if one pass over the slots finds none, other CPUs have taken and put
+//   full slots >= count + claims of take() calls that are still searching
+// and each claim finds a page. If one pass over the slots finds none, other CPUs have taken and put
 // pages meanwhile, which is progress. Operations on the count are sequentially consistent. Suppose
 // that one CPU puts a page and then tests whether pages are still wanted, while another CPU
 // declares that none are wanted and then takes all pages. Then at least one of the two CPUs sees

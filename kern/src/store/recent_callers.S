@@ -5,8 +5,9 @@
 #include "arch/x86_64/may_fault.h"
 #include "arch/x86_64/smap.h"
 
-// Offsets, which recent_callers.cc checks: in a trap frame, from its end; in a Cpu and a TaskHead;
-// in a RecentCaller (an entry), whose arrays of frames are filled from the end.
+// Offsets of fields, which recent_callers.cc checks. Those in a trap frame (FRAME_…) count from its
+// end. An entry (ENTRY_…) is a RecentCaller. Its arrays of frames are filled from the end, so
+// ENTRY_NEXT_END and ENTRY_RETURN_END are the ends of these arrays.
         .set FRAME_RSP, -16
         .set FRAME_RIP, -40
         .set FRAME_VECTOR, -56
@@ -36,8 +37,8 @@
         .endm
 
 // Compares the next frame pointer and the return address in a frame with those of the entry, and
-// continues with the next frame. The addresses of frames were user addresses when the entry was
-// made, and are unchanged.
+// continues with the next frame. The frame's address needs no check: it was a user address when the
+// entry was made, and earlier comparisons have shown that it is unchanged.
         .macro FRAME left, frame, next
 .Lframes_\left:
         movq ENTRY_NEXT_END-8*\left(%r9), %\next
@@ -49,9 +50,9 @@
         .endm
 
         .text
-// Returns the caller (a value of TaskHead::trace_call) in rax and its entry in r9, and stores the
-// caller in the task. Returns 0 in rax if there is no entry. Changes r9 to r11. Interrupts are off,
-// so a fault is not handled but ends the comparison (MAY_FAULT).
+// Returns the caller (a value of TaskHead::trace_call) in rax and the caller's entry in r9, and
+// stores the caller in the task. Returns 0 in rax if there is no entry. Clobbers r9, r10 and r11.
+// Interrupts are off, so a fault is not handled but ends the comparison (MAY_FAULT).
         .globl find_recent_caller
         .type find_recent_caller, @function
 find_recent_caller:

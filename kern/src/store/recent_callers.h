@@ -1,22 +1,23 @@
 // A CPU's recent user stacks at entries into the kernel. The first record of a system call or fault
-// compares the user stack with one of these, instead of walking, hashing and looking it up.
+// searches these stacks for the present user stack. A comparison is cheaper than walking the stack,
+// hashing it and looking it up.
 //
 // Each CPU has a table of walked stacks, in sets of four. The instruction and stack pointers of the
 // kernel entry select the set; a new stack replaces the oldest of its set. A table entry
-// (RecentCaller) holds registers at the kernel entry; the frame pointer and return address of each
-// frame; and the caller (a value of TaskHead::trace_call). If registers and frames are equal, a
-// walk would have the same result, also in another process: processes that run the same program
-// share table entries if their stacks lie at the same addresses. The comparison takes six
-// instructions a frame; a load that faults counts as a difference.
+// (RecentCaller) holds three things: registers at the kernel entry, the frame pointer and return
+// address of each frame, and the caller (a value of TaskHead::trace_call). If registers and frames
+// are equal, a walk would have the same result, even in another process. So processes that run the
+// same program share table entries if their stacks lie at the same addresses. The comparison takes
+// six instructions a frame; a load that faults counts as a difference.
 //
-// A stack is kept when it occurs for the second time, provided that it ends with a frame pointer of
-// 0, as is usual, or is truncated, and that its return addresses are below 4 GiB. Other stacks are
-// walked each time.
+// A stack is kept when it occurs for the second time, if it fulfils two conditions. It must end
+// with a frame pointer of 0, as is usual, or be truncated. Its return addresses must be below 4
+// GiB. All other stacks are walked each time.
 //
 // A table is used and filled only by its CPU, with interrupts off. The table's pages are trace
 // memory. They are taken when stacks are added, while the pages of all CPUs are a small part of the
-// limit. They are given back when the stack table is emptied, since they contain numbers of its
-// stacks.
+// limit. The pages are given back when the stack table is emptied, because they contain numbers of
+// stacks in the stack table.
 #pragma once
 
 #include <array>
@@ -44,8 +45,8 @@ struct RecentCaller {
   uint64_t end;         // bits that must be 0 in the last frame's frame pointer: all bits, or none
                         // if the stack is truncated
   StackId pair;         // pair of `stack` and this caller's user stack
-  // The frames, in the last elements of these arrays: for each, the pointer to the next frame
-  // (unused for the last), and the return address.
+  // The frames are in the last elements of these arrays. `next` is the address of the next frame,
+  // and is unused for the last frame.
   std::array<uint64_t, kMaxFrames> next;
   std::array<uint32_t, kMaxFrames> return_address;
 };

@@ -1,5 +1,5 @@
-// Compares a stack with its entry, frame by frame (recent_stacks.h). Calls no function and changes
-// few registers, so that a hook saves no registers for the call. Cannot be probed.
+// Compares a stack with an entry of the table, frame by frame (recent_stacks.h). Calls no function
+// and changes few registers, so that a hook saves no registers for the call. Cannot be probed.
 
 // Compares a frame before the last one and continues with the next.
         .macro FRAME left, frame, next
@@ -15,10 +15,10 @@
         .text
 // Compares frame pointer and return address of the frames before the last frame, then the return
 // address of the last frame. The entry point (recent_stack_compare) determines the number of
-// frames. Arguments: rcx and r10 are the first frame on the stack; r9 is the last frame of the
-// entry. If all frames are equal, returns with ZF set and the last frame on the stack in r10.
-// Otherwise ZF is clear, and r11 is the number of frames from the first differing frame to the
-// last. Changes rcx, r10 and r11.
+// frames. Arguments: rcx and r10 both hold the address of the first frame on the stack; r9 holds
+// the address of the entry's last frame. If all frames are equal, ZF is set, and r10 is the address
+// of the last frame on the stack. Otherwise ZF is clear, and r11 is the number of frames after the
+// first frame that differs. Clobbers rcx, r10 and r11.
         .type compare_recent_stack, @function
 compare_recent_stack:
         .altmacro

@@ -31,8 +31,8 @@ struct CpuPage {
 };
 static_assert(sizeof(CpuPage) <= kPageSize && offsetof(CpuPage, places) == 0);
 
-// The pages of all CPUs are together at most 1/kPartOfLimit of the limit of trace memory. If this
-// allows fewer than kLeastPages for each CPU, no CPU has a page; no CPU has more than kMostPages.
+// The pages of all CPUs are together at most 1/kPartOfLimit of the limit of trace memory. If a
+// CPU's part would be less than kLeastPages, no CPU gets a page. No CPU gets more than kMostPages.
 constexpr uint64_t kPartOfLimit = 16, kLeastPages = 4, kMostPages = 48;
 // The most pages of entries that a CPU may have. Changed only while no hook runs.
 constinit uint64_t most_pages = 0;

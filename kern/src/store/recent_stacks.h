@@ -3,10 +3,10 @@
 //
 // Each CPU has a table, in sets of four entries. An entry holds the frame pointer and return
 // address of each frame of a walk, and the number of the stack. An entry matches the current stack
-// if each frame there has the same values: the comparison follows the frames as the walk would,
-// with six instructions a frame, and so has the same result. (The last frame pointer may differ if
-// the walk would end there, too.) A shorter key would not be enough: stacks that differ only in
-// outer frames have the same inner frames.
+// if each frame of the stack has the values in the entry. The comparison follows the frames as the
+// walk would, with six instructions a frame, so it has the same result as a walk. (The frame
+// pointer in the last frame may differ if a walk would also end at this frame.) A shorter key would
+// not be enough: stacks that differ only in outer frames have the same inner frames.
 //
 // Tasks that do the same work have the same frames at the same distance from the top of their
 // stacks. So the table is indexed by the first frame's offset in its page, which is the same on all
@@ -17,12 +17,14 @@
 // If a stack differs from the entry in return addresses only, as when one function is called from
 // several places, readdress() changes the entry while comparing. The stack table's hash is a sum
 // over the frames, so only changed frames are added again. In all other cases refresh() walks the
-// stack and fills the entry. It also changes only frames that differ, and a frame whose address is
-// the same as before needs no bounds check. In an unused entry all frames differ.
+// stack and fills the entry. Like readdress(), it changes only frames that differ. It checks the
+// bounds of a frame only if the frame lies at another address than before. In an unused entry all
+// frames differ.
 //
-// A stack is kept only if its frames lie on the current task's own stack and its return addresses
-// can be packed. An entry stores the top of its stack. While the CPU's current stack has the same
-// top, all frame pointers of the entry lie on this stack and may be followed without bounds checks.
+// A stack is kept only if it begins on the current task's own stack and its return addresses can be
+// packed into 32 bits (StackTable::packs()). A walk ends where a frame pointer leaves this stack.
+// An entry stores the top of its stack. While the CPU's current stack has the same top, all frame
+// pointers of the entry lie on this stack and may be followed without bounds checks.
 //
 // A trace record names a pair: the kernel stack and the caller's user stack (stack_table.h). An
 // entry caches the last caller (a value of TaskHead::trace_call) and the number of its pair. When
@@ -70,15 +72,16 @@ class RecentStack {
     return first_ == frame_pointer && key_ == key;
   }
   // Call only if is_at() is true. Returns nullptr if a walk would have the same result as before.
-  // Otherwise returns a frame of the entry: up to this frame the walk would have the same result.
+  // Otherwise returns the first frame of the entry that differs from the stack.
   const Frame* differs(uint64_t top) const {
     return differs_below([top] { return top; });
   }
-  // differs() with a function that returns the top; it is called only if the top is needed.
+  // differs() with a function that returns the top. The function is called only if the top is
+  // needed.
   template <typename Top>
   [[gnu::always_inline]] const Frame* differs_below(Top top) const {
-    // Loads before the registers are set: with a sanitizer a load calls a function, which changes
-    // registers.
+    // These loads must come before the register variables are set: with a sanitizer a load calls a
+    // function, which changes registers.
     const auto* first = reinterpret_cast<const uint64_t*>(first_);
     const Frame* const behind = last_;
     register const uint64_t* memory asm("r10") = first;
@@ -121,12 +124,13 @@ class RecentStack {
     return stack_;
   }
 
-  // True if named() is the number for a record with this stack and this caller (a value of
-  // TaskHead::trace_call): the number of a pair, or of the kernel stack alone if the caller is 0;
-  // with kStackTruncated if one of the two stacks is truncated.
+  // True if named() is for a record with this stack and this caller (a value of
+  // TaskHead::trace_call).
   bool knows(uint64_t caller) const {
     return caller_ == caller;
   }
+  // Returns the number of the pair, or of the kernel stack if the caller is 0; with kStackTruncated
+  // if one of the stacks is truncated.
   uint64_t named() const {
     return named_;
   }
@@ -141,18 +145,21 @@ class RecentStack {
     named_ = ((stack_ | caller) & kStackTruncated) | number_of(pair);
   }
 
-  // The entry's stack may be another task's. If it begins at the same distance from its top, and
-  // with the same return address, as the stack at `frame_pointer`: moves the entry to the latter
-  // stack and returns true. The entry's other frames must then be compared as usual.
+  // The entry's stack may be another task's. Returns true if this stack and the stack at
+  // `frame_pointer` have the same scope, the same return address in the first frame, and the same
+  // distance from the first frame to the top. In this case first moves the entry to the stack at
+  // `frame_pointer`; the caller must still compare the other frames. Otherwise changes nothing.
   [[gnu::always_inline]] inline bool move(uint64_t frame_pointer, StackScope scope, uint64_t top);
-  // Stores changed return addresses in the entry. False if anything else differs. The entry matches
-  // nothing until name() is called. `from`: the result of differs(), or nullptr if differs() was
-  // not called.
+  // Stores changed return addresses in the entry. False if the entry then still differs from the
+  // stack. The entry matches nothing until name() is called. `from`: the result of differs(), or
+  // nullptr if differs() was not called.
   [[gnu::always_inline]] inline bool readdress(const Frame* from, uint64_t frame_pointer,
                                                StackScope scope, uint64_t top);
-  // Walks the stack and stores the result in the entry. False, with the entry unused, if frames do
-  // not lie on the task's own stack, cannot be packed or are too many. skipped(address) is true for
-  // frames that a scope may skip. The entry matches nothing until name() is called.
+  // Walks the stack and stores the result in the entry. The entry matches nothing until name() is
+  // called. False if the entry cannot hold the stack: the first frame does not lie on the task's
+  // own stack, a return address cannot be packed, the scope has more than kMaxFrames frames, or
+  // other frames are skipped than before. The entry is then unused. skipped(address) is true for
+  // frames that a scope may skip.
   template <typename Skipped>
   [[gnu::always_inline]] inline bool refresh(uint64_t frame_pointer, StackScope scope, uint64_t top,
                                              Skipped skipped);
@@ -178,23 +185,23 @@ class RecentStack {
   // Why the walk ended at the last frame. This determines which changed frame pointers in the last
   // frame are accepted.
   enum class End : uint32_t {
-    // No more frames were wanted, or the last frame has no return address: any change is accepted.
+    // The walk reached its largest number of frames, or the last frame has no return address: any
+    // change is accepted.
     kAnywhere,
-    // The frame pointer pointed out of the stack: any other such pointer is accepted.
+    // The frame pointer pointed out of the stack: any other pointer out of the stack is accepted.
     kOutside,
   };
 
   static bool outside(uint64_t next, uint64_t above, uint64_t top) {
     return next < above || next + 16 > top || (next & 7) != 0;
   }
-  // True if the walk ends at the last frame although its frame pointer has changed.
+  // True if a walk would still end at the last frame, although its frame pointer has changed.
   bool ends(const uint64_t* last, uint64_t top) const {
     return end_ == End::kAnywhere || outside(last[0], reinterpret_cast<uint64_t>(last) + 16, top);
   }
 
-  // False if the frame at `index` was skipped and its new return address is not to be skipped, or
-  // if it was the first frame not skipped and is now to be skipped. In a new entry, counts the
-  // skipped frames and returns true.
+  // False if the frame at `index` was skipped and is now to be recorded, or was the first recorded
+  // frame and is now to be skipped. In an unused entry, counts the skipped frames and returns true.
   template <typename Skipped>
   [[gnu::always_inline]] bool skips_as_before(uint32_t index, uint64_t address, Skipped skipped) {
     if (index > skip_ || !scope_.skips_allocator() || skipped(address) == (index < skip_))
@@ -212,7 +219,8 @@ class RecentStack {
     const uint32_t place = index - skip_;
     if (place < scope_.depth()) sum_ += StackTable::weight(change, place);
   }
-  // Resets the entry, so that every frame differs. Frames after `last` have no addresses.
+  // Resets the entry, so that every frame differs. No frame after index `last` has a return
+  // address.
   [[gnu::cold]] void start_over(StackScope scope, uint32_t last) {
     for (uint32_t i = 0; i <= last; i++) frames_[i].address = 0;
     scope_ = scope;
@@ -239,16 +247,17 @@ class RecentStack {
   uint64_t sum_ = 0;    // sum of the recorded frames' weights
   uint64_t stack_ = 0;  // number of the stack, and kStackTruncated
   StackScope scope_;
-  uint32_t skip_ = 0;                 // number of the allocator's frames, which are skipped
-  uint32_t recorded_ = 0;             // number of recorded frames, after the skipped ones
-  uint32_t walked_ = 0;               // frames with a return address: the last frame may have none
+  uint32_t skip_ = 0;      // number of the allocator's frames, which are skipped
+  uint32_t recorded_ = 0;  // number of recorded frames, after the skipped ones
+  uint32_t walked_ = 0;    // number of frames with a return address; the last frame may have none
   Frame frames_[kMaxFrames] = {};     // return addresses after the last frame are 0
   uint32_t packed_[kMaxFrames] = {};  // packed return addresses of all frames
 };
 
-// The last frame's frame pointer may point outside of the old stack, but into the new one. So the
-// entry stores 0 for it, which is outside of all stacks, and ends() checks the actual value. The
-// loop handles three frames at a time; changes after the last frame have no effect.
+// In the last frame, a frame pointer that pointed out of the old stack could point into the new
+// stack. So the entry gets 0 there, which is outside of all stacks, and ends() checks the frame
+// pointer in memory. The loop handles three frames at a time; changes after the last frame have no
+// effect.
 inline bool RecentStack::move(uint64_t frame_pointer, StackScope scope, uint64_t top) {
   if (frames_[0].address != reinterpret_cast<const uint64_t*>(frame_pointer)[1] ||
       first_ - top_ != frame_pointer - top || key_ - top_ != scope.word() ||
@@ -347,9 +356,9 @@ inline bool RecentStack::refresh(uint64_t frame_pointer, StackScope scope, uint6
   return true;
 }
 
-// The table of a CPU: for each index an entry, or no_recent_stack, which matches nothing. Indices
-// form sets. The entry of a stack is at the stack's own index or, after another entry has taken
-// this index, at another index of the set.
+// The table of a CPU: for each index an entry, or no_recent_stack, which matches nothing. Four
+// indices that differ only in the lowest two bits form a set. A stack's entry is at the stack's own
+// index, or, after another entry has taken this index, at another index of the set.
 inline constexpr size_t kRecentPlaces = 256, kRecentWays = 4;
 using RecentPlaces = std::array<RecentStack*, kRecentPlaces>;
 extern std::array<RecentPlaces*, kMaxCpus> recent_places;
@@ -373,8 +382,8 @@ inline size_t recent_index(uint64_t frame_pointer) {
   const uint64_t mixed = frame_pointer >> 4 ^ reinterpret_cast<const uint64_t*>(frame_pointer)[1];
   return mixed % kRecentPlaces;
 }
-// This CPU's entry at the index of the stack that begins at the frame, which must be on the current
-// stack. Interrupts off.
+// Returns this CPU's entry at the index of the stack that begins at the frame. The frame must be on
+// the current stack. Interrupts off.
 inline RecentStack* recent_place(uint64_t frame_pointer, CpuId cpu) {
   return (*recent_places[number_of(cpu)])[recent_index(frame_pointer)];
 }
@@ -382,8 +391,8 @@ inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   return recent_place(frame_pointer, cpu.id);
 }
 // Searches the set for an entry whose stack begins at this frame, or at the same distance from the
-// top of another stack. Moves the entry to this stack and swaps it to the stack's index. The
-// entry's other frames may differ. nullptr if there is none.
+// top of another stack. Moves the entry to this stack, puts it at the stack's index and returns it;
+// its other frames may differ from the stack. Returns nullptr if there is no such entry.
 [[gnu::always_inline]] inline RecentStack* bring_recent(uint64_t frame_pointer, StackScope scope,
                                                         uint64_t top, CpuId cpu) {
   RecentPlaces& places = *recent_places[number_of(cpu)];
@@ -397,11 +406,11 @@ inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   }
   return nullptr;
 }
-// Finds the entry that holds the stack, after the entry at the stack's index did not match. *from
-// is the result of that entry's differs(), or nullptr if that entry's is_at() was false. Returns
-// nullptr if no entry holds the stack. If *from is then not nullptr, is_at() is true for the entry
-// that is now at the index, and this entry differs from the stack from frame *from on: readdress()
-// may be able to change the entry.
+// Finds the entry that holds the stack; nullptr if there is none. Call this after the entry at the
+// stack's index did not match. *from is then the result of this entry's differs(), or nullptr if
+// its is_at() was false. If find_recent() returns nullptr, *from may be a frame of the entry that
+// is now at the index: is_at() is true for this entry, and *from is the first frame that differs
+// from the stack. readdress() may then be able to change the entry.
 [[gnu::always_inline]] inline RecentStack* find_recent(uint64_t frame_pointer, StackScope scope,
                                                        const Cpu& cpu,
                                                        const RecentStack::Frame** from) {
