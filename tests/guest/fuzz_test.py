@@ -108,8 +108,8 @@ def test_bad_arguments():
 
 
 def test_coverage():
-    """#coverage lists each address that the writing process reaches once. It does not list the
-    addresses that children of the process reach."""
+    """#coverage lists the addresses that the writing process reaches, each address only once. It does
+    not list the addresses that children of the process reach."""
     result = guest("""
         exec 3<> '#coverage/places'
         echo start >&3

@@ -19,7 +19,7 @@ def cpus_in(errors):
     account = errors[errors.index("NMI: what each CPU does"):errors.index("NMI: end")]
     cpus = {}
     for line in account.splitlines():
-        if cpu := re.search(r"  CPU (\d+) of \d+, task ", line):  # other output may precede it in its line
+        if cpu := re.search(r"  CPU (\d+) of \d+, task ", line):  # other output may come before this text in the line
             functions = cpus.setdefault(int(cpu[1]), [])
         elif re.match(r"\[", line):
             break

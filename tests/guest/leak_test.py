@@ -247,7 +247,7 @@ TAKEN = {
     "ref_immortal": ("cd /tmp", "namespace", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", None),
 }
 # For these bugs, the report lists the references alone, not under an object. The reason is either that
-# the object also stays without the bug, or that its cache does not have the name of the class.
+# the object also stays without the bug, or that the object's cache does not have the name of the class.
 ALONE = ("ref_immortal", "coverage_again")
 IN_SHORT = ("walk_error", "exec_format", "ref_list", "ref_timer", "ref_immortal")
 
