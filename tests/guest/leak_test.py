@@ -443,6 +443,8 @@ def test_a_program_and_a_folder_from_outside(tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("cpus", [pytest.param(1, marks=pytest.mark.cpus(1)), pytest.param(4, marks=pytest.mark.cpus(4))])
 def test_a_hundred_clean_commands(cpus):
-    result = leaktest(ROOT / "tests/guest/clean_commands.txt", "--together", "--list")
+    commands = ROOT / "tests/guest/clean_commands.txt"
+    count = len(re.findall(r"^[^#\n]", commands.read_text(), re.M))
+    result = leaktest(commands, "--together", "--list")
     assert result.status == 0, result
-    assert result.stdout.endswith("\n\n100 clean, 0 leak, 0 unknown\n")
+    assert result.stdout.endswith(f"\n\n{count} clean, 0 leak, 0 unknown\n")
