@@ -4,9 +4,9 @@ Three collectors make the items: pytest's own for *_test.py, googletest.py for t
 and kernel_tests.py for kern/tests/*_test.cc. An item is named FILE::NAME, and `make test
 TESTS=word` selects the items whose name contains the word.
 
-Tests run in several processes (pytest-xdist). QEMU has a thread for each CPU of a guest. So all tests
-whose guests have several CPUs form the group MANY_CPUS: one process runs them, one after the other,
-while the other processes run tests whose guests have one CPU.
+Tests run in several processes (pytest-xdist). QEMU has a thread for each CPU of a guest, except with
+-icount. So all tests whose guests have several CPUs, and that do not use -icount, form the group
+MANY_CPUS: one process runs them, one after the other, while the other processes run all other tests.
 """
 import os
 import shlex
@@ -97,8 +97,8 @@ def pytest_runtest_setup(item):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    # With --ask-meanwhile a loop runs in the guest, which scripts do not expect. So only lost objects
-    # count as failures.
+    # With --ask-meanwhile a loop runs in the guest. Scripts do not expect this loop, so only lost
+    # objects count as failures.
     if guest.ask_meanwhile and call.excinfo and not call.excinfo.errisinstance(unreached.Lost):
         call.excinfo = None
     report = (yield).get_result()

@@ -1,6 +1,6 @@
-"""Collects GoogleTest programs for pytest: tests/host/NAME_test.cc is build/host/NAME_test, and
-each of the program's cases is an item. The program runs once, with all selected cases, when pytest
-runs the first of these items. So the cases share one process."""
+"""Collects GoogleTest programs for pytest. tests/host/NAME_test.cc is the source of the program
+build/host/NAME_test, and each case of the program is an item. The program runs once, with all
+selected cases, when pytest runs the first of these items. So the cases share one process."""
 import os
 import re
 import subprocess

@@ -23,7 +23,7 @@
  *
  * The log gets a report of each error, with the stacks in the audit and the stack of the code that
  * found the error. The object is quarantined: it stays in its slab, the slab stays with the cache,
- * and nobody gets the object again. An object that is freed to the wrong cache stays an allocated
+ * and the object is not reused. An object that is freed to the wrong cache stays an allocated
  * object of its own cache. A refused free is not counted, so live counts stay exact.
  *
  * A checked cache uses no magazines. They are retired when checking starts. A CPU without magazines

@@ -151,7 +151,7 @@ static void log_report(const struct report* report, uint64_t number) {
   slab_os_log("%s %s", prefix,
               report->verdict == WRONG_CACHE ? "the object stays allocated"
               : report->verdict == NO_OBJECT ? "nothing is freed"
-              : audit                        ? "nobody gets the object again"
+              : audit                        ? "the object is not reused"
                                              : "the object stays free");
 }
 

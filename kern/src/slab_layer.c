@@ -410,20 +410,20 @@ static const char* verify_slab(struct kmem_cache* cache, struct kmem_slab* slab)
   if (slab->cache != cache) return "a slab names another cache";
   if (page_backed(cache) && slab_os_page_slab(slab->base) != slab)
     return "a page names another slab";
-  if (slab->colour > cache->colour_max) return "a slab has a colour that its cache has not";
+  if (slab->colour > cache->colour_max) return "a slab has an invalid colour";
   if (cache->small) {
     for (char* object = slab->free_objects; object; object = *(char**)object) {
       const size_t offset = (size_t)(object - slab->base);
       if (offset % cache->stride || offset / cache->stride >= cache->objects_per_slab)
         return "a free object lies outside";
-      if (++free > cache->objects_per_slab) return "the free list is a circle";
+      if (++free > cache->objects_per_slab) return "the free list has a cycle";
     }
   } else {
     for (struct kmem_bufctl* bufctl = slab->free_bufctls; bufctl; bufctl = bufctl->next) {
       const size_t offset = (size_t)((char*)bufctl->object - slab->base);
       if (offset % cache->stride || offset / cache->stride >= cache->objects_per_slab)
         return "a free object lies outside";
-      if (++free > cache->objects_per_slab) return "the list of bufctls is a circle";
+      if (++free > cache->objects_per_slab) return "the list of bufctls has a cycle";
     }
     for (struct kmem_bufctl* bufctl = slab->idle_bufctls; bufctl; bufctl = bufctl->next) idle++;
     if (idle != (page_backed(cache) ? slab->out : 0)) return "idle bufctls and objects out differ";

@@ -115,7 +115,7 @@ KTEST(walls_typed_signals_have_the_rights_of_who_chose_the_foreground) {
   for (IdleProcess* process : {&leader, &his, &roots, &elsewhere}) process->enter();
   const uint32_t session = leader->pid, group = his->pid;
   leader->session = leader->group = his->session = roots->session = session;
-  // `elsewhere` is in the group but in another session. No POSIX call could bring this about.
+  // `elsewhere` is in the group but in another session, which no POSIX call permits.
   his->group = roots->group = elsewhere->group = group;
   ForegroundJob job{.leader = leader->id(), .group = group, .who = {kUser, kUser}};
   job_signal(job, ABI_SIGINT);
@@ -147,7 +147,7 @@ KTEST(walls_a_fork_takes_what_comes_to_the_group) {
   }
 }
 
-// A device whose files return nothing until the reading process is ending.
+// A device whose reads wait until the reading process is ending.
 class SilentDevice final : public Device {
  public:
   constexpr SilentDevice() : Device("silent") {}
@@ -215,7 +215,8 @@ KTEST(walls_long_writes_look_at_signals) {
   EXPECT(*terminal.write(text, sizeof text, false, 0) == sizeof text);
   current_task()->interrupted = true;
   EXPECT(*terminal.write(text, sizeof text, false, 0) < sizeof text);
-  // The test results do not use this port, nor does scripts/guest in runs of these tests.
+  // The bytes disturb nobody: the test results go to another port, and scripts/guest uses this one
+  // only for scripts.
   Result<Ref<Chan>> port = path_open(ns.context(), "#uart/1", ABI_O_WRONLY, 0);
   if (port) {
     Result<size_t> put = (*port)->device->write(**port, text, sizeof text, 0);
@@ -224,8 +225,8 @@ KTEST(walls_long_writes_look_at_signals) {
   current_task()->interrupted = false;
 }
 
-// Users and servers decide how large directories are, and how many directories lie above them. An
-// ending process must stop searching.
+// Directories may be large, and paths may be long, because users and file servers decide both. A
+// search through a directory or along a path must therefore stop when its process is ending.
 KTEST(walls_who_ends_looks_no_further) {
   TestNamespace ns;
   const PathContext context = ns.context();
@@ -247,7 +248,8 @@ KTEST(walls_who_ends_looks_no_further) {
   EXPECT(path_remove(context, "#tmp/c/b", true) && path_remove(context, "#tmp/c", true));
 }
 
-// Programs expect that a signal does not interrupt a write to a file.
+// Programs expect that a signal does not interrupt a write to a file. A task that waits for the
+// file's offset therefore gives up only when its process is ending.
 KTEST(walls_who_waits_for_an_offset_gives_up_only_when_it_ends) {
   TestNamespace ns;
   Result<Ref<Chan>> file = path_open(ns.context(), "#tmp/shared", ABI_O_RDWR | ABI_O_CREAT, 0644);

@@ -1,6 +1,7 @@
 // Answers about an address: its description, its holders, and the path to it (reach/whatis.h).
 //
-// The stack of the asking task is no root, so a test may keep the addresses of its objects.
+// The stack of the asking task is no root here, so a test may keep the addresses of its objects in
+// local variables.
 #include <array>
 #include <atomic>
 #include <cstdarg>
@@ -95,8 +96,9 @@ class TestCache {
     *node = {};
     return node;
   }
-  // Makes nodes that no root leads to. Static memory or stacks may contain stale words with
-  // addresses of earlier objects, so the function makes more nodes than it needs.
+  // Makes nodes that no root leads to. Stale words in static memory or on stacks may contain the
+  // address of a new node. So the function makes 32 nodes more than it needs, and keeps only
+  // unreachable ones.
   template <size_t kCount>
   void make_unknown(Node* (&nodes)[kCount]) const {
     Candidate candidates[kCount + 32];
@@ -129,7 +131,8 @@ KTEST(whatis_path_is_the_shortest) {
   const TestCache cache(sizeof(Node));
   Node* nodes[7];
   cache.make_unknown(nodes);
-  // planted → 0 → 1 → 6, and planted_too → 2 → 3 → 4 → 6; node 5 is lost and points to node 6, too.
+  // planted → 0 → 1 → 6, and planted_too → 2 → 3 → 4 → 6. Node 5 points to node 6, too, but node 5
+  // is unreachable.
   nodes[0]->next[3] = nodes[1];
   nodes[1]->next[1] = nodes[6];
   nodes[2]->next[0] = nodes[3];
@@ -250,7 +253,7 @@ KTEST(whatis_held_by_a_stack_alone) {
   cache.free(node);
 }
 
-// ---- Kinds.
+// ---- Kinds of addresses.
 
 namespace {
 
@@ -282,7 +285,7 @@ KTEST(whatis_states_are_those_of_the_statistics) {
   EXPECT(places.in_magazine + places.in_depot == stats.magazine_rounds);
   EXPECT(places.in_magazine > 0 && places.in_depot > 0 && stats.depot_full > 0);
   EXPECT(places.live + places.in_slab + places.in_magazine + places.in_depot == kObjects);
-  // An address after the objects of a slab: in the slab's structure.
+  // The structure of this slab lies in the slab's own memory, after the objects.
   kmem_located slab;
   EXPECT(kmem_locate(nodes[0], &slab));
   const Answer structure(number(slab.structure) + 1);
@@ -420,8 +423,8 @@ struct Asking {
 };
 constexpr unsigned kAskers = 4, kQuestions = 4;
 
-// Half of the tasks ask about `asking.node`. The others allocate and free, also objects of the same
-// cache.
+// Half of the tasks ask about `asking.node`. The other tasks allocate and free objects of the
+// node's cache, and of kmalloc.
 void ask_or_allocate(void* argument) {
   auto& asking = *static_cast<Asking*>(argument);
   if (asking.number++ % 2 == 0) {
@@ -513,7 +516,8 @@ KTEST(whatis_without_memory) {
   }
   failing_task = nullptr;
   kmem_inject_end();
-  // The allocations are: the text; page frames, runs, states, sources and stack; links; the answer.
+  // The eight allocations are the text, the survey's five tables (page frames, runs, states,
+  // sources and stack), the links of the path, and the answer.
   EXPECT(failed == 8);
   cache.free(node);
 }

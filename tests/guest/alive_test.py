@@ -1,5 +1,5 @@
-"""gdb's commands for unreachable objects, for references and for pointers to an object, in running guests and in cores: they print the same as
-the guest's own files (#mem/unreachable, #mem/kmemtrace/ref.*, #mem/whatis)."""
+"""gdb's commands for unreachable objects, for references and for pointers to an object. In running guests and in cores, these commands print the
+same as the guest's own files (#mem/unreachable, #mem/kmemtrace/ref.*, #mem/whatis)."""
 import re
 import subprocess
 
@@ -178,8 +178,8 @@ def test_nothing_is_lost_in_a_panic(tmp_path):
 
 
 def test_planted_bugs_in_a_core(tmp_path):
-    """gdb finds the planted bugs in a core: a lost object with its contents, a reference in a list
-    that nobody empties, and a reference that is nowhere any more."""
+    """gdb finds the planted bugs in a core: an unreachable object and the objects that it keeps, a
+    reference in a list that nobody empties, and a reference that is stored nowhere any more."""
     result = guest("cd /tmp; cd /\necho == unreachable; cat '#mem/unreachable'; echo panic > '#debug/ctl'", *SMALL, "--variant", "break", "--cmdline",
                    "break=bind_spare,ref_list,ref_immortal trace=mount,ref.chan,ref.namespace", "--core", str(tmp_path / "core"), log=False, lost=["mount"])
     core = ("--kernel", str(BUILD / "variant/break/stele.elf"), "--core", str(tmp_path / "core"))

@@ -1,4 +1,5 @@
-"""Traces of arenas: planted leaks of pages, of large kmalloc objects and of kernel stacks are in the dumps of the arenas; arenas in kmemstat."""
+"""Traces of arenas: planted leaks of pages, of large kmalloc objects and of kernel stacks are in the dumps of the arenas, and kmemstat counts
+the allocations of the arenas."""
 import re
 
 import pytest

@@ -67,8 +67,8 @@ def test_little_memory():
 
 
 def test_an_end_without_memory():
-    """The script's shell is killed while loops leak all memory in the kernel. They also leak the
-    memory that the shell frees, so the guest must end without any memory."""
+    """The script's shell is killed while loops leak all memory in the kernel. The loops also leak
+    the memory that the shell frees, so the guest must turn itself off although no memory is free."""
     leak = """for n in 10000 1000 100 10 1; do while echo "leak debug_1024 $n" > '#debug/alloc'; do :; done; done 2> /dev/null"""
     for _ in range(5):
         result = guest(f"for cpu in 1 2 3 4; do while :; do {leak}; done & done\n{leak}\nkill -9 $$",
@@ -139,7 +139,7 @@ def test_without_a_terminal():
     run = subprocess.run([str(ROOT / "scripts/run"), "--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")],
                          input="echo $((6 * 7))", capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr
-    # scripts/run types the command that turns the guest off right after the input, so its echo may come before the answer 42.
+    # Right after the input, scripts/run types the command that turns the guest off. The echo of that command may come before the answer 42.
     assert re.search(r"42\r?\n", run.stdout), run.stdout
 
 

@@ -112,7 +112,7 @@ def test_counts(result):
 
 
 def test_the_trace_has_what_is_live_and_no_more(result):
-    # Four objects were allocated. One of them stays live, since it was freed to the wrong cache, which is not counted as a free.
+    # Four objects were allocated. One of them stays live, because it was freed to the wrong cache, and the trace does not count such a free.
     assert re.search("seen 4 recorded 4 dropped 0 filtered 0 freed 3 cleared 0 live 1 ", result.stdout)
 
 

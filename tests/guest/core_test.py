@@ -54,8 +54,8 @@ def said(panicked):
 
 
 AGES = re.compile(r"age ms min \d+ avg \d+ max \d+|age \d+")
-# After its dump the guest frees more objects that were allocated before the trace, so these counters
-# are larger in the core.
+# After the guest has printed a dump, it frees more objects that were allocated before the trace. So
+# these counters are larger in the core than in the dump.
 AFTER_STOP = re.compile(r"untracked \d+ unmatched \d+")
 
 
@@ -121,8 +121,8 @@ def functions(backtrace):
 
 
 def test_backtraces(panicked, said):
-    """For the task that panicked, gdb shows the same functions as the backtrace that the panic printed. For a sleeping task, gdb shows the
-    functions from WaitQueue::sleep up; the reaper's backtrace ends at the task's first function."""
+    """For the task that panicked, gdb shows the same functions as the backtrace that the panic printed. For a sleeping task, gdb shows
+    WaitQueue::sleep and its callers. The reaper's backtrace ends at the first function of a task."""
     running = functions(said["bt sh"])
     shown = re.findall(r"^    [0-9a-f]{16} (\S+)\+", panicked[0].stderr, re.M)
     assert running[running.index("panic") + 1:][-len(shown) + 1:] == shown[1:]
@@ -131,7 +131,7 @@ def test_backtraces(panicked, said):
     assert functions(said["bt reaper"])[-2:] == ["task_begin", "context_start"]
 
 
-NOWHERE = 0x7fff00000000  # an address in no function; not 0, which is the address of functions that the linker has dropped
+NOWHERE = 0x7fff00000000  # an address in no function; 0 would be the address of the functions that the linker has dropped
 
 
 def test_where_the_caller_is():
@@ -172,8 +172,8 @@ def test_what_cannot_be_asked(panicked, tmp_path):
     assert run.stderr == f"kmem-unreachable: {tmp_path}/tools/stele-reach: No such file or directory: make builds it\n", run
 
 
-# --- Explanations of addresses. The guest prints dumps and statistics, and then waits. expected()
-# derives from them how gdb should explain each address.
+# --- Explanations of addresses. The guest prints dumps and statistics, and then waits. From these
+# dumps and statistics, expected() derives how gdb should explain each address.
 
 KINDS = WAIT + """
 echo check > #mem/kmemtrace/debug_1024
@@ -288,8 +288,8 @@ def test_a_guest_is_booted_under_gdb():
 @pytest.mark.long
 @pytest.mark.cpus(4)
 def test_a_panic_stops_under_gdb(tmp_path):
-    """gdb types a command that makes the kernel panic. gdb then has the stopped guest, from which scripts/dump writes a core. The guest ends when
-    gdb continues it."""
+    """gdb types a command that makes the kernel panic. The panic stops the guest under gdb, and scripts/dump writes a core of the guest. The guest
+    ends when gdb continues it."""
     commands = ["type echo panic > '#debug/ctl'", "continue", "bt sh", "kmem-caches", f"shell {ROOT}/scripts/dump {tmp_path}/core", "continue"]
     run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "4", *SMALL, "--", "-batch", *(word for command in commands for word in ("-ex", command))],
                          stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120)

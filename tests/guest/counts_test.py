@@ -22,8 +22,8 @@ def test_traces_add_no_more_to_whole_loads_than_the_baseline():
 
 
 def test_one_reader_at_a_time_has_the_benches_run():
-    """While a reader of #bench/rows runs the benches, a second reader gets an error, even if both share an open file. So neither reads an
-    incomplete result."""
+    """While a reader of #bench/rows runs the benches, a second reader gets an error, even if the two readers share an open file. So no reader
+    gets an incomplete result."""
     result = guest("""
 reader() { until cat <&3 > /tmp/$1; do sleep 0.1; done; }
 exec 3< '#bench/rows'; reader a & reader b; wait; cat /tmp/a; echo ==; cat /tmp/b""")

@@ -16,8 +16,8 @@ def circles_in(text):
 
 
 def assert_circle(circle, pid, result):
-    """Checks a circle that the command `deadlock N` of #debug/ctl made. Its first task is the process
-    `pid`, which wrote the command."""
+    """Checks a circle that the command `deadlock N` of #debug/ctl made. One task of the circle belongs
+    to the process `pid`, which wrote the command; the other tasks are kernel tasks."""
     size, tasks = circle
     assert len(tasks) == size and len({task for task, *_ in tasks}) == size and len({lock for _, _, _, lock, *_ in tasks}) == size, result
     for i, (_, name, process, _, rank, owner, functions) in enumerate(tasks):

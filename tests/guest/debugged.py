@@ -21,7 +21,7 @@ def gdb(core, *commands):
 
 
 def gdb_on(target, *commands):
-    """Runs the commands in gdb, started with these options of scripts/gdb. Returns {command: output}."""
+    """Runs the commands in gdb. `target` has the options for scripts/gdb. Returns {command: output}."""
     words = [word for command in commands for word in ("-ex", f"echo == {command}\\n", "-ex", command)]
     run = subprocess.run([ROOT / "scripts/gdb", *target, "--", "-batch", *words], capture_output=True, check=False)
     result = Result(run.returncode, text(run.stdout), text(run.stderr))

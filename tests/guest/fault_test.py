@@ -1,4 +1,4 @@
-"""Fault injection: `failnext`, and system calls in which each allocation fails in turn."""
+"""Fault injection: the command `failnext` of #debug/alloc, and system calls in which each allocation fails in turn."""
 import re
 
 import pytest
@@ -55,7 +55,7 @@ def test_what_fails_is_counted_and_not_recorded(sections):
     out, _ = sections
     [dump] = dumps_in(out["traced"])
     assert (dump.counters["seen"], dump.counters["freed"], dump.counters["live"]) == (5, 5, 0)
-    assert out["traced"].splitlines()[-1].split()[11] == "3"  # column FAILED: once each in next, after, traced
+    assert out["traced"].splitlines()[-1].split()[11] == "3"  # column FAILED: one failure in each of the sections next, after and traced
 
 
 def test_bad_orders(sections):

@@ -52,8 +52,8 @@ cp -a /host/tree /tmp/tree && cp -a /tmp/tree /host/back && cp -a /tmp/tree/link
 
 
 def tree_of(root):
-    """Returns for each path below `root`, {path: (kind and mode, seconds of the modification time (busybox has no finer times), contents or target
-    of the link, the first path of the same file)}."""
+    """Returns {path: (type and mode, modification time, contents, first path)} of all paths below `root`. The time is in whole seconds, because
+    busybox has no finer times. The contents of a symbolic link are its target. Hard links to the same file have the same first path."""
     tree, names = {}, {}
     for path in sorted(root.rglob("*")):
         status = path.lstat()
@@ -218,8 +218,8 @@ $PWD/written -c 'echo ran'; true > written; rm program written
     assert result.stderr.lower().count("text file busy") == 5, result
 
 
-# A process is in old/inner. old is renamed to new, and another directory gets the name old. Then the
-# process is in new/inner, and .. is new.
+# A process is in `old/inner`. The directory `old` is renamed to `new`, and another directory gets the
+# name `old`. Then the process is in `new/inner`, and its `..` is `new`.
 @pytest.mark.parametrize("place", ("/tmp", "#tmp", "/host"))
 def test_a_directory_that_was_renamed_knows_where_it_is(place, folder):
     result = guest(rf"""

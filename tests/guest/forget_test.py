@@ -12,8 +12,8 @@ CTL = "'#mem/kmemtrace/ctl'"
 
 
 # `processes` processes start and end before leakdemo leaks. The trace memory in use depends on the
-# CPUs that were active since the last sweep. So the test reads it ten times during the first thousand
-# processes and ten times during the last thousand, and compares the maxima.
+# CPUs that were active since the last sweep. So the test reads the amount of memory in use ten times
+# during the first thousand processes and ten times during the last thousand, and compares the maxima.
 @pytest.mark.parametrize("cpus, limit, processes", (
     (1, "2M", 4_000),
     pytest.param(1, "4M", 100_000, marks=pytest.mark.long),
@@ -52,15 +52,15 @@ echo '== leak'; cat '#mem/kmemtrace/leaky'
 
 
 def named_in(dump):
-    """Returns the records of objects of `leaky` in a binary dump, each with the frames and the process that its stacks and its context name."""
+    """Returns the records of objects of `leaky` in a binary dump, each with the frames of its two stacks, and the PID and name from its context."""
     return [(record.object, record.size, record.mark, *(dump.stacks[number].frames for number in (record.stack, record.user_stack)),
              dump.contexts[record.context].pid, dump.contexts[record.context].name) for record in dump.source("leaky").records]
 
 
 def test_what_is_open_stays_readable(tmp_path):
     """Dump files, `counts` and `events` that were opened before sweeps have the same text after the sweeps. A binary dump copies records from its
-    snapshot only when it is read; until then the snapshot keeps the stacks and contexts that the records refer to. A text dump has read its
-    snapshot at open."""
+    snapshot only when a process reads the dump; until then the snapshot keeps the stacks and contexts that the records refer to. A text dump
+    reads its snapshot already at open."""
     result = guest(f"""
 sweeps() {{ for i in 1 2 3 4; do proctest forks 100; echo sweep > {CTL}; done; }}
 echo start > '#mem/kmemtrace/leaky'; echo start > '#mem/kmemtrace/chan'

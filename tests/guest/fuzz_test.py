@@ -35,8 +35,8 @@ def test_nothing_is_found(tmp_path):
     assert calls_in(output) > 500
     programs = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("run ")]
     assert {line.split()[1] for line in programs} == {"0", "65534"}
-    # The number of covered addresses grows until the end of the run: programs have not closed the descriptors through which the fuzzer reads
-    # coverage.
+    # The number of covered addresses still grows in the second half of the run. The growth would stop if programs could close the descriptors
+    # through which the fuzzer reads coverage.
     rests = [line.split() for line in (tmp_path / "log").read_text().splitlines() if line.startswith("rest ")]
     places = [int(words[4]) for words in rests]
     assert len(rests) > 4 and places[0] > 2000 and sorted(set(places[-3:]))[-1] > places[len(places) // 2], rests
@@ -108,8 +108,8 @@ def test_bad_arguments():
 
 
 def test_coverage():
-    """#coverage lists the addresses that the writing process reaches, each once, without those of
-    its children."""
+    """#coverage lists the addresses that the writing process reaches, each address only once. It does
+    not list the addresses that children of the process reach."""
     result = guest("""
         exec 3<> '#coverage/places'
         echo start >&3

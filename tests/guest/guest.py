@@ -16,8 +16,8 @@ ask_meanwhile, ask_cpus = None, CPUS  # pytest's --ask-meanwhile and --ask-cpus:
 
 
 class Result:
-    """The exit status and the output of a guest. The constructor prints both, so that pytest shows them in full if the test fails. (In a failed
-    assert it abbreviates the values.)"""
+    """The exit status and the output of a guest. The constructor prints both, so that pytest shows them in full if the test fails. (For a failed
+    assert, pytest shows only abbreviated values.)"""
 
     def __init__(self, status, stdout, stderr):
         self.status, self.stdout, self.stderr = status, stdout, stderr
@@ -32,8 +32,8 @@ def text(data):
 
 
 def guest(script, *options, log=True, lost=()):
-    """Runs `script` in a guest. If `log` is true, the kernel's log is not in stderr. At the end no object may be unreachable, except objects that
-    the script has lost through #debug, and objects of the caches and arenas `lost`."""
+    """Runs `script` in a guest. If `log` is true, the kernel's log is discarded; otherwise it is in the result's stderr. At the end all objects
+    must be reachable, except objects that the script has lost through #debug, and objects of the caches and arenas `lost`."""
     may_be_lost = "|".join([unreached.planted_in(script), *lost])
     if ask_meanwhile:
         script = unreached.ASK_MEANWHILE + script

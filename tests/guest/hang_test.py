@@ -1,5 +1,5 @@
-"""A hanging guest: at the timeout, an NMI makes every CPU print its state, even with locks held or
-functions probed."""
+"""A hanging guest: at the timeout, an NMI makes every CPU print its state, even while locks are held
+or functions are probed."""
 import re
 import signal
 import subprocess
@@ -19,7 +19,7 @@ def cpus_in(errors):
     account = errors[errors.index("NMI: what each CPU does"):errors.index("NMI: end")]
     cpus = {}
     for line in account.splitlines():
-        if cpu := re.search(r"  CPU (\d+) of \d+, task ", line):  # the line may follow part of another one
+        if cpu := re.search(r"  CPU (\d+) of \d+, task ", line):  # other output may come before this text in the line
             functions = cpus.setdefault(int(cpu[1]), [])
         elif re.match(r"\[", line):
             break
@@ -66,8 +66,8 @@ def test_every_cpu_and_the_top_stacks():
 @pytest.mark.long
 @pytest.mark.cpus(4)
 def test_everything_is_probed():
-    """The functions that the NMI handler calls have breakpoints on their returns. A breakpoint's iret would allow the next NMI, but the CPU that
-    collects the backtraces must not interrupt a handler with a second NMI."""
+    """The functions that the NMI handler calls have breakpoints on their returns. The iret of a breakpoint unblocks NMIs while the handler still
+    runs. So the CPU that collects the backtraces must not send a second NMI to a CPU whose handler runs."""
     cpus, account = hang("""exec 3<>#probe/clone
 echo 'event+return console_print* vformat format symbol_* walk_kernel* log_line uart_write
 start' >&3 || exit

@@ -42,8 +42,8 @@ def wait_for_power_off(log, run):
 
 
 def test_whoever_reads_late_is_not_seen():
-    """The guest prints more than a pipe can hold. In the first run the test reads the output at once, in the second only after the guest's end.
-    Both runs execute the same instructions."""
+    """The guest prints more than a pipe can hold. In the first run, the test reads the output at once. In the second run, the test reads the output
+    only after the guest has ended. Both runs execute the same instructions."""
     seen = []
     for late in (False, True):
         with tempfile.NamedTemporaryFile() as log:

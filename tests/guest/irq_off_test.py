@@ -1,8 +1,9 @@
 """#mem/irqoff shows the longest stretches with interrupts off, and stretches in code of the tracer and of probes are short.
 
-All tests run under --icount with one CPU, where a tick is an instruction, so the length of a stretch is exact.
-Most tests run in the kernel `checked`, whose locks take a few instructions more. The long test runs
-in `irqoff`, the default kernel with IRQ_OFF_TRACE.
+The tests measure under --icount with one CPU. A tick is then an instruction, so the length of a
+stretch is exact. Most tests run in the kernel `checked`, whose locks take a few instructions more
+than those of the default kernel. The long test runs in `irqoff`, the default kernel with
+IRQ_OFF_TRACE.
 """
 import re
 import subprocess
@@ -65,8 +66,8 @@ def test_exact():
 
 
 def test_statistics_look_at_one_cache_at_a_time():
-    """arena_stats() turns interrupts off for one cache at a time. An arena has eight quantum caches, and each has counts for each CPU; with 64
-    CPUs, adding up the counts of all eight at once would take 10,000 instructions."""
+    """arena_stats() turns interrupts off for one cache at a time. An arena has eight quantum caches, and each cache has counts for each CPU. With
+    64 CPUs, a stretch that adds up the counts of all eight caches would take 10,000 instructions."""
     result = measured("cat '#mem/kmemstat' > /dev/null; echo reset > '#mem/irqoff'; cat '#mem/kmemstat' > /dev/null; cat '#mem/irqoff'", "checked")
     of_arenas = [ticks for ticks, off, _, _ in stretches_in(result.stdout) if off == "arena_stats"]
     assert of_arenas and max(of_arenas) < 1_000, result
@@ -77,7 +78,7 @@ def test_statistics_look_at_one_cache_at_a_time():
     pytest.param("irqoff", 1_000_000, 20_000, 300, marks=pytest.mark.long),
 ))
 def test_operations(variant, records, ranges, times):
-    """In none of the operations of bench/irq_off.py is a stretch longer than bound() allows."""
+    """No stretch in an operation of bench/irq_off.py is longer than bound() allows."""
     result = measured(irq_off.script(records, ranges, times), variant, "--mem", "1500M" if records > 100_000 else "512M", "--timeout", "1200")
     steps = irq_off.steps_in(result.stdout)
     assert "end" in steps and result.status == 0, result
@@ -91,8 +92,8 @@ def test_operations(variant, records, ranges, times):
 
 
 def test_report_for_want_of_memory():
-    """When the kernel kills a process for lack of memory, it reports the stacks that hold most memory. No stretch of that report is longer than
-    LIMIT, although nearly all memory is in objects with records, so that the report has as many records as possible to add up."""
+    """When the kernel kills a process for lack of memory, it reports the stacks that hold most memory. No stretch of this report is longer than
+    LIMIT, even if the report has to add up very many records. For this reason the script first fills nearly all memory with traced objects."""
     result = measured("""
 echo start > '#mem/kmemtrace/debug_1024'
 for n in 10000 1000 100; do while echo "leak debug_1024 $n" > #debug/alloc; do :; done 2> /dev/null; done

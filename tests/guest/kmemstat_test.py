@@ -7,9 +7,11 @@ pytestmark = pytest.mark.cpus(1)
 
 
 def page_arena(text):
-    """Returns two sums of bytes for the page arena. The first: ALLOCATED of all its quantum caches (page_…), minus ALLOCATED of the arena's own
-    line, which has only memory whose user is no cache or arena. The second: TOTAL of the caches and arenas one level below. Both sums are the
-    memory that caches and arenas have taken from the arena, except allocations that are too large for a quantum cache."""
+    """Returns two sums of bytes for the page arena. Both are the memory that caches and arenas have taken from the page arena, except allocations
+    that are too large for a quantum cache.
+
+    The first sum is ALLOCATED of all the quantum caches (page_…), minus ALLOCATED of the line `page` itself. That line counts only the memory
+    of users other than caches and arenas. The second sum is TOTAL of the caches and arenas one level below the page arena."""
     lines = text.splitlines()
     start = next(i for i, line in enumerate(lines) if line.split()[:2] == ["page", "A"])
     indent = len(lines[start]) - len(lines[start].lstrip())
@@ -31,7 +33,7 @@ def test_a_text_counts_its_own_memory_everywhere():
     result = guest("""for i in 1 2 3 4 5 6 7 8; do echo reap > #mem/kmemtrace/ctl; cat #mem/kmemstat > /tmp/text; echo "== $i"; cat /tmp/text; done""")
     assert (result.status, result.stderr) == (0, ""), result
     texts = [part.partition("\n")[2] for part in result.stdout.split("== ")[1:]]
-    # The difference is 0: no allocation is too large for the quantum caches.
+    # The difference is 0, because no allocation is too large for the quantum caches.
     apart = [handed_out - below for handed_out, below in map(page_arena, texts)]
     assert len(apart) == 8
     assert set(apart) == {apart[0]} == {0}, apart

@@ -21,7 +21,7 @@ def main():
         terminal.wait_for(r"^#")
         terminal.type("(while :; do leakdemo leak 3; usleep 150000; done) & (while :; do ls -R / | sort > /tmp/x; rm /tmp/x; done) > /tmp/err 2>&1 &\n")
         terminal.screen.reset()
-        # pyte does not know REP, which programs use with TERM=xterm.
+        # With TERM=xterm, programs would use the control sequence REP, which the emulator pyte does not know.
         terminal.type("TERM=screen-256color kmemtop -d 0.4\n")
         terminal.wait_until(lambda: sum(line.startswith("leaky ") and sum(c in "▁▂▃▄▅▆▇█" for c in line) >= REFRESHES for line in terminal.lines()))
         terminal.type("t")

@@ -9,7 +9,7 @@ from terminal import Terminal
 
 pytestmark = pytest.mark.cpus(1)
 
-READ_IN_BETWEEN = 48  # KiB of memory that kmemtop may have for a dump that it is reading at a measurement
+READ_IN_BETWEEN = 48  # KiB; kmemtop may have this much memory more at a measurement if it is just reading a dump
 REFRESHES = 50
 SPARKS = "▁▂▃▄▅▆▇█"
 KEYS = " t trace  Enter stacks  n l b r c sort  R reverse  / filter  ? help  q quit"
@@ -172,8 +172,8 @@ def test_signals(terminal):
 
 
 def test_other_terminals(terminal):
-    """kmemtop fills a larger terminal. On a terminal that takes each byte for a character, not UTF-8, kmemtop draws in ASCII. For a terminal that
-    does not report its size, kmemtop uses LINES and COLUMNS, or 80x24."""
+    """kmemtop fills a larger terminal. On a terminal that does not know UTF-8 and takes each byte for a character, kmemtop draws in ASCII. For a
+    terminal that does not report its size, kmemtop uses LINES and COLUMNS, or 80x24 if these are not set."""
     terminal.resize(40, 120)
     start(terminal, "kmemtop -d 0.2")
     terminal.wait_until(lambda: len(set(names_of(terminal, 38))) == 36 and terminal.lines()[39] == KEYS)
@@ -211,8 +211,8 @@ def test_without_the_rights(terminal):
 
 
 def test_it_does_not_grow_itself(terminal):
-    """After many further refreshes with stacks on the screen, kmemtop has no more memory than before, except for one dump (READ_IN_BETWEEN), whose
-    memory malloc may have returned at one of the two measurements."""
+    """After many further refreshes with stacks on the screen, kmemtop has at most READ_IN_BETWEEN more memory than before. This is the memory of
+    one dump: kmemtop may have this memory at the second measurement and not at the first one."""
     terminal.type("echo start > '#mem/kmemtrace/debug_64'; echo 'leak debug_64 20' > '#debug/alloc'\n")
     look = "grep VmRSS /proc/$(pidof kmemtop)/status"
     terminal.type(f"({until_cue('first')}; {look}; {until_cue('later')}; {look}; kill $(pidof kmemtop)) > /tmp/rss &\n")

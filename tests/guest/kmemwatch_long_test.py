@@ -11,8 +11,8 @@ pytestmark = [pytest.mark.long, pytest.mark.cpus(2)]
 @pytest.mark.parametrize("leak, source, function", (("leakdemo leak 1", "leaky", "leaky_open"),
                                                     ("echo 'leak pipe_buffer 1' > '#debug/alloc'", "pipe_buffer", "leak_at_depth")))
 def test_one_object_in_ten_seconds(leak, source, function):
-    """With default options, kmemwatch names the leaking cache within ten minutes after the leak has begun, although a load uses the cache too.
-    kmemwatch names no other cache."""
+    """With default options, kmemwatch names the leaking cache within ten minutes after the leak has begun, and names no other cache, although loads
+    run all the time. The loads also use pipe_buffer, one of the two leaking caches."""
     result = guest(LOADS + f"""load 0; every 10000000 "{leak}"; kmemwatch -t -T 605; status=$?
 echo "== dump"; cat '#mem/kmemtrace/{source}'; echo "== ctl"; cat #mem/kmemtrace/ctl; exit $status""", "--timeout", "3600")
     assert result.status == 1, result

@@ -61,8 +61,8 @@ kmemwatch -t -v {QUICK} -T 6; status=$?; unload; cat '#debug/alloc' >&2; cat #me
 
 
 def test_growth_that_ends():
-    """kmemwatch reports growth when it finds it, and reports again when the growth has ended. When SIGINT ends kmemwatch, nothing grows any more,
-    so the exit status is 0."""
+    """kmemwatch makes a report when it finds growth, and another report when the growth has ended. When SIGINT ends kmemwatch, nothing grows any
+    more, so the exit status is 0."""
     result = run(f"""
 (i=0; while [ $((i += 1)) -le 80 ]; do echo 'leak debug_64 3' > #debug/alloc; usleep 35000; done) &
 kmemwatch {QUICK} & pid=$!; sleep 7; kill -INT $pid; wait $pid; echo "status $?" >&2""")

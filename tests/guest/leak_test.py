@@ -109,8 +109,8 @@ def test_a_leak_is_a_leak_whoever_meddles():
 
 @pytest.mark.cpus(4)
 def test_what_was_left_running_is_killed():
-    """The command leaves processes in the background: a sleep, one that creates children without end, and one that is stopped. The leak test kills
-    them. (The report counts 1 to 6 processes named sleep, since a child that is killed before its exec is still named sh.)"""
+    """The command leaves processes in the background: a sleep, a loop that creates children without end, and a stopped process. The leak test kills
+    them. (Each of six runs leaves a sleep. The report may count fewer of them, because a child that is killed before its exec is still named sh.)"""
     result = quick("sleep 100 & (while :; do (:); done) & sh -c 'kill -STOP $$' & true")
     assert result.status == 0, result
     assert re.search(r"^left running, and killed: .*sleep \([1-6] times\)", result.stdout, re.M), result
@@ -202,8 +202,8 @@ def test_make(tmp_path):
 
 @pytest.mark.cpus(4)
 def test_make_gives_the_command_as_it_was_typed(tmp_path):
-    """The command has words that make could take for its own variables, quotes, and more than one
-    line."""
+    """The command has quotes, more than one line, and words that make could take for its own
+    variables."""
     command = """i=0; while [ $i -lt 3 ]; do i=$((i + 1)); done\necho "<$i> '$(echo a b)' $$" | sed 's/[0-9]*$/pid/'; exit $i"""
     run = make(command, tmp_path / "report.txt")
     assert run.returncode == 0, run.stderr
@@ -217,14 +217,14 @@ def test_make_gives_the_command_as_it_was_typed(tmp_path):
     ("exit_files", "true", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
 ], ids=["pipe_close", "walk_error", "exit_files"])
 def test_a_planted_bug_is_found_and_named(bug, command, cache, place):
-    """Finds the bugs of kern/include/core/planted.h that the stacks of five runs show."""
+    """The bugs are from kern/include/core/planted.h. Five traced runs are enough to find each of them by the stacks of the leaked objects."""
     result = quick(command, "--variant", "break", "--cmdline", f"break={bug}")
     assert result.status == 1, result
     assert re.search(rf"of {cache} from stack\n(.*\n)*? +{place}:\d+\n", result.stdout), result
 
 
-# Lets one allocation of a fork fail, in each round a later one. A fork makes 17 allocations; before it
-# makes the last of them, the child already has its address space.
+# Each round makes one allocation of a fork fail, one allocation later than in the round before. A fork
+# makes 17 allocations; before the last of them, the child already has its address space.
 FORK_FAILS = "for i in $(seq 13 18); do sh -c \"echo 'failnext 1 after=$i' > '#debug/alloc'; (:); :\"; done 2> /dev/null; true"
 IN_A_FILE = "cp /etc/profile /tmp/x.$$; chmod +x /tmp/x.$$; /tmp/x.$$ > /dev/null 2>&1; rm /tmp/x.$$"
 
@@ -246,8 +246,8 @@ TAKEN = {
     "ref_static": ("cat /proc/self/cmdline", "address_space", r"planted_space_read\S*  kern/src/proc/ref_planted\.cc", r"spaces_read"),
     "ref_immortal": ("cd /tmp", "namespace", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", None),
 }
-# For these bugs, the report lists the references alone, not under an object. The reason is that the
-# object stays without the bug as well, or that the object's cache does not have the name of the class.
+# For these bugs, the report lists the references alone, not under an object. The reason is either that
+# the object also stays without the bug, or that the object's cache does not have the name of the class.
 ALONE = ("ref_immortal", "coverage_again")
 IN_SHORT = ("walk_error", "exec_format", "ref_list", "ref_timer", "ref_immortal")
 
@@ -295,7 +295,7 @@ HIDDEN_KINDS = {
     "batch": ("dd if=/dev/zero bs=1 count=20 2> /dev/null | cat", "kmalloc_2048", "planted_batch"),
     "by_time": ("true", "kmalloc_96", "planted_loss"),
     "host_file": ("cat /host/file", "p9_fid", r"\S*kern/drivers/dev/p9\.cc"),
-    # No trace records these.
+    # No trace records the memory that these bugs leak.
     "kept_stack": ("true", "kernel_virtual", None),
     "trace_table": (r"printf 'start\nstop\nreset' > '#mem/kmemtrace/chan'", "trace", None),
     "dump_copy": (r"echo start > '#mem/kmemtrace/chan'; cat '#mem/tracedump' > /dev/null; printf 'stop\nreset' > '#mem/kmemtrace/chan'", "trace", None),
@@ -345,8 +345,8 @@ def check_unreachable(report, command, *options):
 
 
 def test_an_object_that_is_lost_once_is_a_leak(tmp_path):
-    """One of five runs loses an object, so only the search for unreachable objects accuses it. For a lost object that has pointers to others, the
-    report names these (`keeps`)."""
+    """One of five runs loses an object, so only the search for unreachable objects accuses this object. If a lost object has pointers to other
+    objects, the report names the other objects, too (`keeps`)."""
     named, found = check_unreachable(tmp_path / "report", LOST_ONCE, "--quick")
     assert (named["name"], named["objects"], named["stack"][0], found["leaks"]) == ("leaky", 1, "leaky_open", []), found
     assert "leaky" not in [group["name"] for group in found["not_repeated"]], found
@@ -417,8 +417,8 @@ def test_objects_that_the_kernel_declares_to_stay():
 
 
 def test_page_tables_of_the_kernel_stay():
-    """Each run has more kernel stacks at once than any run before. The page tables that map them stay, for later stacks, and the report says
-    that the kernel declares them to stay."""
+    """Each run has more kernel stacks at once than any run before. The page tables that map the stacks stay for later stacks. The report says that
+    the kernel declares these page tables to stay."""
     result = quick("echo x >> /tmp/n; n=$(($(wc -l < /tmp/n) * 150)); printf 'leak kernel_stack %d\\nfree kernel_stack %d\\n' $n $n > '#debug/alloc'")
     assert result.status == 0, result
     assert re.search(r"^    \d+ objects, \d+ bytes from \d+ stacks: declared by the kernel to stay", result.stdout, re.M), result
@@ -443,6 +443,8 @@ def test_a_program_and_a_folder_from_outside(tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("cpus", [pytest.param(1, marks=pytest.mark.cpus(1)), pytest.param(4, marks=pytest.mark.cpus(4))])
 def test_a_hundred_clean_commands(cpus):
-    result = leaktest(ROOT / "tests/guest/clean_commands.txt", "--together", "--list")
+    commands = ROOT / "tests/guest/clean_commands.txt"
+    count = len(re.findall(r"^[^#\n]", commands.read_text(), re.M))
+    result = leaktest(commands, "--together", "--list")
     assert result.status == 0, result
-    assert result.stdout.endswith("\n\n100 clean, 0 leak, 0 unknown\n")
+    assert result.stdout.endswith(f"\n\n{count} clean, 0 leak, 0 unknown\n")

@@ -27,7 +27,7 @@ TEST_P(Check, WriteOneByteFarIsReportedWithBothPlaces) {
   object[size] = 'A';
   free(object, 12);
   EXPECT_TRUE(said({"write past the end of an object, victim", "41", "|", "allocated at place 11",
-                    "found as it was freed at place 12", "nobody gets the object again"}));
+                    "found as it was freed at place 12", "the object is not reused"}));
   EXPECT_EQ(stats_of(cache_).reports, 1u);
   EXPECT_TRUE(quarantined(object));
   EXPECT_TRUE(said_nothing());

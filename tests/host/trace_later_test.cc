@@ -107,7 +107,7 @@ TEST(TraceLater, UntilStop) {
   // Traces of existing caches have the same rule.
   EXPECT_TRUE(later.advance(command(TraceWord::kStart, few)).ok());
   EXPECT_EQ(later.advance(command(TraceWord::kStart)).error(), Errno::EBUSY);
-  EXPECT_EQ(TraceWorld::error(), "what is made later is traced with depth=4: stop it first");
+  EXPECT_EQ(TraceWorld::error(), "later caches and arenas are traced with depth=4: stop it first");
   EXPECT_EQ(later.wants("pipe"), few);
   // `reset` does not end a running trace.
   EXPECT_TRUE(later.advance(command(TraceWord::kReset)).ok());

@@ -136,11 +136,11 @@ Result<void> check_attributes(const abi_stat& now, AttributeChange& change,
     return time && !time->now;
   };
   if (!is_owner && (change.mode || change.gid || sets(change.accessed) || sets(change.modified)))
-    return fail(Errno::EPERM, "only its owner and root may change this of a file");
+    return fail(Errno::EPERM, "only the owner of a file and root may change this");
   if (change.uid && !is_root && (!is_owner || *change.uid != now.uid))
-    return fail(Errno::EPERM, "only root gives files to others");
+    return fail(Errno::EPERM, "only root may change the owner of a file");
   if (change.gid && !is_root && *change.gid != now.gid && !who.is_in(*change.gid))
-    return fail(Errno::EPERM, "only root gives files to groups that are not its own");
+    return fail(Errno::EPERM, "only root may give a file to a group that the caller is not in");
   if ((change.accessed || change.modified) && !is_owner &&
       !permitted(now.mode, now.uid, now.gid, who, 2))
     return Errno::EACCES;

@@ -344,7 +344,7 @@ Result<void> check_states(std::span<Target> targets, std::string_view text, Comm
         return fail(Errno::EINVAL, "%.40s cannot be checked: %s", target.source.name(),
                     target.source.cache()   ? "its free objects must not be written to"
                     : target.source.arena() ? "it is an arena"
-                                            : "it is of references");
+                                            : "it is a class of references");
       }
       if (is_start(command.word)) {
         if (!is_meant(target.source, command, scope)) continue;

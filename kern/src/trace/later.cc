@@ -73,7 +73,8 @@ Result<void> TraceLater::advance(const TraceCommand& command) {
       if (all_ && *all_ != command.options) {
         char options[TraceOptions::kMaxFilters + 16];
         all_->format_as_typed(options, sizeof(options));
-        return fail(Errno::EBUSY, "what is made later is traced with%s: stop it first", options);
+        return fail(Errno::EBUSY, "later caches and arenas are traced with%s: stop it first",
+                    options);
       }
       phase_ = TracePhase::kRunning;
       all_ = command.options;
