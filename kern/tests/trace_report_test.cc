@@ -168,9 +168,9 @@ KTEST(trace_report_out_of_memory_has_the_top_of_all_traces) {
     const MutexGuard somebody_else(trace_control);
     const Lines lines;
     trace_report_out_of_memory();
-    lines.expect("who has the memory cannot be told now");
+    lines.expect("the owners of the memory cannot be listed now");
     kmem_cache_destroy(first);
-    lines.expect("what is known of them cannot be told now");
+    lines.expect("their records cannot be read now");
   }
   kmem_cache_free(first, a);
   EXPECT(trace_command(second, "stop\nreset").ok());

@@ -310,7 +310,7 @@ COMMANDS = {
     "count pipe_create\nmin 2\nmax 1\nstart": "min is at most max",
     "sample 0": "a number from 1",
     "start": "nothing to start",
-    "processes now": "nothing comes after",
+    "processes now": "nothing may follow",
     "count pipe_create\nbogus": "expected count",
 }
 

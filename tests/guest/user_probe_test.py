@@ -169,7 +169,7 @@ def test_probes_come_and_go_while_all_cpus_run(program):
 
 def test_what_is_not_there(program):
     address = program.functions["probetest_leaf"][0]
-    for function, said in ((f"/bin/probetest:{address + 1:x}:x", "there begins no function"),
+    for function, said in ((f"/bin/probetest:{address + 1:x}:x", "no function that can be probed begins there"),
                            (f"/bin/probetest:{address:x}:x:{address:x}", "there is no `ret`"),
                            ("/etc/profile:1000:x", "not an executable"), ("/bin/nosuch:1000:x", "no such file")):
         result = guest(f"exec 3<>#probe/clone; echo 'event {function}' >&3 && echo start >&3; [ $? != 0 ]")

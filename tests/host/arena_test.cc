@@ -479,7 +479,7 @@ TEST(ArenaDeathTest, FreesToQuantumCachesThatCannotBe) {
 TEST(ArenaDeathTest, NamesThatCannotBe) {
   for (const char* name : {"", "two words", "a/b", "line\n", ".", "..", "\x7f", "\xc3\xa4"}) {
     EXPECT_DEATH(arena_create(name, kBase, 1000, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP),
-                 "panic: .* is no name");
+                 "panic: .* is not a valid name");
   }
 }
 

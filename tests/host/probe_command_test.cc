@@ -131,8 +131,8 @@ TEST(ProbeCommand, Errors) {
   EXPECT_NE(error_of("count a\nbogus").find("bogus"), std::string::npos);
   EXPECT_NE(error_of("watch me").find("watch memory"), std::string::npos);
   EXPECT_NE(error_of("stacks up").find("kernel, user, both or none"), std::string::npos);
-  EXPECT_NE(error_of("start now").find("nothing comes after"), std::string::npos);
-  EXPECT_NE(error_of("depth 3 4").find("nothing comes after"), std::string::npos);
+  EXPECT_NE(error_of("start now").find("nothing may follow"), std::string::npos);
+  EXPECT_NE(error_of("depth 3 4").find("nothing may follow"), std::string::npos);
 }
 
 // The reference for probe_matches(): slow but obviously correct.

@@ -40,7 +40,7 @@ TEST_P(Check, WhatWasNotAskedForIsRedZone) {
   object[size / 2]++;
   free(object, 12);
   const std::string asked =
-      std::to_string(size) + " bytes, " + std::to_string(size / 2) + " asked for";
+      std::to_string(size) + " bytes, " + std::to_string(size / 2) + " requested";
   const std::string where = "byte +" + std::to_string(size / 2) + " is";
   EXPECT_TRUE(said({"write past the end", asked.c_str(), where.c_str(), "place 11", "place 12"}));
   // All requested bytes may be written.
@@ -284,7 +284,7 @@ TEST(CheckKmalloc, BytesBeyondTheRequestAreRedZone) {
   object[50] = 0;
   host_cpu.place = 12;
   kfree(object);
-  EXPECT_TRUE(said({"write past the end of an object, kmalloc_64", "64 bytes, 50 asked for",
+  EXPECT_TRUE(said({"write past the end of an object, kmalloc_64", "64 bytes, 50 requested",
                     "byte +50 is", "allocated at place 11", "freed at place 12"}));
   kmem_cache_check_stop(cache);
   kmem_cache_release(cache);

@@ -506,14 +506,14 @@ TEST(SlabDeathTest, WrongCacheAndNoObject) {
       kmem_cache_create("wrong", 64, 0, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
   char* const object = static_cast<char*>(kmem_cache_alloc(a, KM_ATOMIC));
   EXPECT_DEATH(kmem_cache_free(b, object), "panic: wrong: .* belongs to right");
-  EXPECT_DEATH(kmem_cache_free(a, object + 8), "panic: right: .* no object that is out");
+  EXPECT_DEATH(kmem_cache_free(a, object + 8), "panic: right: .* is not an allocated object");
   kmem_cache_free(a, object);
-  EXPECT_DEATH(kmem_cache_free(a, object), "panic: right: .* no object that is out");
+  EXPECT_DEATH(kmem_cache_free(a, object), "panic: right: .* is not an allocated object");
   kmem_cache* const c = kmem_cache_create("hashed", 64, 0, KMC_NOMAGAZINE | KMC_NOTOUCH, nullptr,
                                           nullptr, nullptr, nullptr);
   void* const hashed = kmem_cache_alloc(c, KM_ATOMIC);
   kmem_cache_free(c, hashed);
-  EXPECT_DEATH(kmem_cache_free(c, hashed), "panic: hashed: .* is not out");
+  EXPECT_DEATH(kmem_cache_free(c, hashed), "panic: hashed: .* is not allocated");
   EXPECT_DEATH(kfree(static_cast<char*>(direct_map({kMemory / 2})) + 16),
                "panic: kfree: .* is not allocated");
   kmem_cache_destroy(a);
@@ -526,7 +526,7 @@ TEST(SlabDeathTest, CachesThatCannotBe) {
     kmem_cache_create(name, size, align, flags, nullptr, nullptr, nullptr, nullptr);
   };
   for (const char* name : {"", "two words", "a/b", "line\n", ".", "..", "\x7f", "\xc3\xa4"})
-    EXPECT_DEATH(make(name, 8, 0), "panic: .* is no name");
+    EXPECT_DEATH(make(name, 8, 0), "panic: .* is not a valid name");
   EXPECT_DEATH(make("none", 0, 0), "panic: none: .* 0 bytes");
   EXPECT_DEATH(make("endless", SIZE_MAX, 0), "panic: endless: .* 18446744073709551615 bytes");
   // A record of the tracer has 31 bits for a size.
