@@ -20,7 +20,7 @@ struct TableStore::DirectoryHeader {
 
   uint32_t capacity;  // number of segments that fit
   uint32_t copied;    // number of segments copied to the larger directory; or kAllCopied
-  Segment* other;     // the larger directory; with kAllCopied the smaller one; or nullptr
+  Segment* other;     // the larger directory; if kAllCopied, the smaller one; or nullptr
 
   static DirectoryHeader& of(Segment* directory) {
     return reinterpret_cast<DirectoryHeader*>(directory)[-1];
