@@ -34,7 +34,7 @@ struct TableStore {
   // slow path, which frees the second part, too.
   struct Large {
     uint64_t size;  // bytes
-    uint32_t time;  // the same value as in Record::time
+    uint32_t time;  // lower half of the time of the allocation, in milliseconds
     ContextId context;
     uint64_t unused;  // lies where Record::object_mark lies; 0, as in a record that is not in use
     uint64_t next;    // lies where Record::next_stamp lies: the link of a free record
