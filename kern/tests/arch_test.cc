@@ -1,4 +1,4 @@
-// The architecture layer's guarantees to the rest of the kernel.
+// Tests what the architecture layer guarantees to the rest of the kernel.
 #include <atomic>
 #include <bit>
 
@@ -94,7 +94,8 @@ constexpr uint64_t kPresentBit = 1, kWritableBit = 2, kLargeBit = 1 << 7,
                    kNoExecuteBit = uint64_t{1} << 63, kTableMask = 0x000ffffffffff000,
                    kLargePageSize = 2 << 20;
 
-// Counts the mappings in the table, and in the tables below it, for which `is` returns true.
+// Counts the mappings in the table, and in the tables below it, for which is(physical address,
+// entry) returns true.
 template <typename Is>
 unsigned mappings(uint64_t table, unsigned level, unsigned first, Is is) {
   const auto* entries = static_cast<const uint64_t*>(direct_map({table}));
@@ -275,8 +276,9 @@ KTEST(stack_walk_in_an_interrupt_ends_at_its_entry) {
   EXPECT(strcmp(symbol_lookup(walked[interrupt_walk - 1] - 1).name, "trap_entry") == 0);
 }
 
-// The handler of an NMI sends NMIs. The NMI may interrupt code that is sending an interprocessor
-// interrupt, and has written its destination but not yet its command to the local APIC.
+// An NMI's handler sends NMIs itself. It may interrupt code that has written the destination of an
+// interprocessor interrupt to the local APIC, but not yet the command. So the handler must leave
+// the destination unchanged.
 KTEST(an_nmi_to_all_leaves_the_destination_of_another_message) {
   constexpr uint64_t kCommandHigh = 0x310;  // offset in the local APIC
   constexpr uint32_t kDestination = 0x2a << 24;
@@ -286,8 +288,9 @@ KTEST(an_nmi_to_all_leaves_the_destination_of_another_message) {
   high = kDestination;
   stop_other_cpus();
   EXPECT(high == kDestination);
-  // The NMI handlers of the other CPUs choose a leader (core/nmi.cc), whose NMI arrives during this
-  // loop. The loop continues after all CPUs have responded.
+  // The other CPUs handle the NMI: one of them leads (core/nmi.cc) and sends NMIs to all others,
+  // also to this CPU. This NMI arrives during the loop. The loop continues after all CPUs have
+  // responded.
   const Nanoseconds end = monotonic_now() + Nanoseconds{100'000'000};
   while (monotonic_now() < end) cpu_relax();
   EXPECT(high == kDestination);

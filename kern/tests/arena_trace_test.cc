@@ -1,6 +1,7 @@
-// Traces of arenas. An allocation of a direct caller appears in the trace of its own arena and in
-// no other. Every byte of memory has one owner. Both also hold while traces start and stop under
-// load.
+// Tests traces of arenas. Caches and other arenas import from an arena; all other callers are its
+// direct callers. An allocation of a direct caller appears in the trace of its arena and in no
+// other trace. Every byte of memory has one owner. These two statements hold even while traces
+// start and stop under load.
 #include <algorithm>
 #include <atomic>
 
@@ -155,7 +156,8 @@ KTEST(arena_trace_every_allocation_has_one_owner) {
   arena_xfree(page_arena, aligned, 5000);
   arena_span_free(page_arena, span, 2 * kPageSize);
   EXPECT(!only_owner(page_arena, large, kLarge) && !only_owner(page_arena, aligned, 5000));
-  // Caches that arenas use for spans have no trace, nor do the tracer's own sources.
+  // Caches that arenas use for spans have no trace. The tracer's own caches and arenas have none
+  // either.
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
     if (!source.can_be_traced()) EXPECT(!trace_table_of(source));
   }
@@ -234,13 +236,15 @@ bool is_memory(struct arena* arena) {
 struct Memory {
   uint64_t handed_out = 0;  // allocated_bytes of base_arena
 
-  // Owned: the live objects of every cache whose slabs are memory. Quantum caches own nothing,
-  // since they serve their arena. `own_objects` counts the allocator's own caches separately,
-  // because the number of slab structures, bufctls and magazines depends on idle objects.
+  // Owned: the live objects of every cache whose slabs come from base_arena, directly or not.
+  // Quantum caches own nothing, since they serve their arena. `own_objects` counts the allocator's
+  // own caches separately, because the number of slab structures, bufctls and magazines depends on
+  // idle objects.
   uint64_t objects = 0, own_objects = 0;
-  // Also owned: allocations of direct callers, in whole quanta, from every arena that is base_arena
-  // or imports from it. These are the arena's segments and the live objects of its quantum caches,
-  // minus the spans that arenas and caches import from it.
+  // Also owned: what direct callers have allocated, in whole quanta, from base_arena and from the
+  // arenas that import from base_arena. For each arena, `direct` counts its allocated segments and
+  // the live objects of its quantum caches, without the spans that other arenas and caches have
+  // imported.
   uint64_t direct = 0;
 
   // Free: objects in slabs and magazines, including those of quantum caches.
@@ -487,8 +491,8 @@ KTEST(arena_trace_agrees_with_an_account_under_load) {
   for (unsigned round = 0; round < 8; round++) {
     for (unsigned i = ktest_random() % 4; i < 4; i++)
       command(kCommands[ktest_random() % std::size(kCommands)]);
-    // Give commands to the other arenas, too. page_arena serves page tables and kernel stacks
-    // meanwhile.
+    // Give commands to the other arenas, too. They are in use meanwhile: page_arena, for example,
+    // serves page tables and kernel stacks.
     for (arena* arena : {page_arena, kernel_virtual_arena, base_arena}) {
       const char* const words = kForAll[ktest_random() % std::size(kForAll)];
       EXPECT(trace_command(arena, words).ok() || strcmp(words, "mark") == 0);

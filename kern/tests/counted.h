@@ -27,7 +27,7 @@ inline TraceSource kind() {
   return &ref_class(RefKind::kTest);
 }
 
-// Traces a kind for the life of a scope.
+// Traces a source while this object exists; by default the references to Counted objects.
 class Traced {
  public:
   explicit Traced(TraceSource source = kind(), std::string_view command = "start")

@@ -1,6 +1,6 @@
-// References to coverage maps, from open files and from tasks that record in the maps. While the
-// references are traced, each has a record, also under load on all CPUs. Needs the kernel with
-// #coverage (configs/break.config).
+// Tests the references to coverage maps. Open files have such references, and so have tasks that
+// record in a map. While the references are traced, each has a record, even under load on all CPUs.
+// Needs the kernel with #coverage (configs/break.config).
 #include "sched/coverage.h"
 
 #ifdef CONFIG_COVERAGE
@@ -31,7 +31,7 @@ void command(const Ref<Chan>& file, std::string_view word) {
   EXPECT(file->device->write(*file, word.data(), word.size(), 0).ok());
 }
 
-// Tasks that open maps, share them, record in their own maps and in each other's, and then end.
+// Tasks open maps, share them, and record in their own maps and in each other's. Then they end.
 struct Storm {
   static constexpr unsigned kPlaces = 6, kRounds = 200, kTasks = 12;
   TestNamespace names;
@@ -93,7 +93,8 @@ KTEST(coverage_maps_have_as_many_records_as_references) {
     task_drain_dead();
     EXPECT(storm.references() > 0);
     EXPECT(counters_of(maps()).live == storm.references());
-    // This task records in one map after the other, and closes both files.
+    // This task begins to record in a map, whose file is closed at once: one reference, of the
+    // task, is left. Then the task changes to another map, whose file stays open: two references.
     command(storm.open(), "start");
     EXPECT(counters_of(maps()).live == storm.references() + 1);
     const Ref<Chan> mine = storm.open();

@@ -1,5 +1,6 @@
-// Tasks that wait for each other's sleeping locks (reach/deadlock.h). A kernel that checks the lock
-// order cannot form a circle; tests/guest/deadlock_test.py tests circles.
+// Tests the search for deadlocks (reach/deadlock.h): tasks wait for each other's sleeping locks,
+// but never in a circle, so the search must find none. A kernel that checks the lock order allows
+// no circle; tests/guest/deadlock_test.py tests circles.
 #include <atomic>
 #include <memory>
 

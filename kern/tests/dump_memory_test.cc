@@ -1,5 +1,6 @@
-// Dumps while all memory is in use. The dumps have many objects, from more stacks than the reserve
-// for dumps (store/dump_reserve.h) has room for, and other CPUs allocate and free meanwhile.
+// Tests dumps while all memory is in use. The dumps have many objects, from more stacks than the
+// reserve for dumps (store/dump_reserve.h) has room for, and other CPUs allocate and free
+// meanwhile.
 //
 // `dump_records=N` on the kernel command line sets the number of objects; the default is small.
 #include <algorithm>
@@ -39,7 +40,8 @@ uint64_t wanted_records() {
   return count;
 }
 
-// Allocates an object from one of kStacks different stacks.
+// These functions allocate an object from one of kStacks different stacks: each bit of `which`
+// selects one caller.
 [[gnu::noinline]] void* ktest_take_by_zero(kmem_cache* cache, uint32_t which, uint32_t levels);
 [[gnu::noinline]] void* ktest_take_by_one(kmem_cache* cache, uint32_t which, uint32_t levels);
 void* take_by(kmem_cache* cache, uint32_t which, uint32_t levels) {
@@ -163,8 +165,8 @@ class FullMemory {
       }
     }
   }
-  // Also takes memory that others have freed since the constructor ran, until the tracer cannot
-  // allocate `size`.
+  // Also takes memory that others have freed since the constructor ran. Stops when the tracer
+  // cannot allocate `size` bytes any more.
   void leave_no_room(size_t size) {
     while (void* const memory = trace_copy_alloc(size)) {
       *static_cast<Block*>(memory) = {blocks_, nullptr, size};
@@ -335,7 +337,8 @@ void read_dumps(Outstanding& objects) {
     EXPECT(said.identities);
     EXPECT(said.live >= objects.count() && said.live <= objects.count() + kMaxCpus * 64);
     EXPECT(said.objects == said.live && said.group_bytes == said.bytes);
-    // The reserve has no room for all stacks, and the dump says so.
+    // The reserve has no room for all stacks. The dump counts the objects of the missing stacks as
+    // unattributed, in a group of their own.
     EXPECT(said.unattributed > 0 && said.unattributed < said.live);
     EXPECT(said.stacks > 100 && said.stacks < kStacks && said.groups == said.stacks + 1);
     EXPECT(said.shown >= said.stacks && said.again == 0);

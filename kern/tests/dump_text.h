@@ -55,7 +55,7 @@ class DumpText {
       n++;
     return n;
   }
-  // Returns the number after " key " in the first two lines.
+  // Returns the number after the first `key` in the text; UINT64_MAX if the text has no `key`.
   uint64_t number(std::string_view key) const {
     const size_t at = text().find(key);
     if (at == std::string_view::npos) return UINT64_MAX;

@@ -1,6 +1,8 @@
-// Fault injection by `failnext` of #debug, on the live system. A request (order) applies only to
-// the task that made it, and ends with this task. In a sweep (debug_fail_in_process) it applies to
-// one process, chosen by number: the first process has number 1, and each fork takes the next.
+// Tests fault injection by the command `failnext` of the device #debug, on the live system. An
+// order (a request for failures) applies only to the task that made it, and ends with this task. A
+// sweep (debug_fail_in_process) gives numbers to processes: the calling process gets number 1, and
+// each fork gives the next number to the child. The order of a sweep applies to the process with
+// one chosen number.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "core/ktest.h"
@@ -54,7 +56,7 @@ namespace {
 
 void never_runs(void*) {}
 
-// Creates a task that inherits from the current task as in fork.
+// Creates a task that inherits from the current task as a child does in fork.
 Task* forked() {
   Result<Task*> child = task_create("forked", never_runs, nullptr);
   EXPECT(child.ok());

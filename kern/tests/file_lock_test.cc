@@ -87,7 +87,7 @@ KTEST(file_lock_keeps_others_out) {
   EXPECT(file.set(a, shared, 0, 9) && file.set(b, shared, 5, 14));
   EXPECT(fails_with(Errno::EAGAIN, file.set(a, exclusive, 0, 9)));
   EXPECT(file.set(a, exclusive, 0, 4) && fails_with(Errno::EAGAIN, file.set(b, shared, 4, 4)));
-  // A failed call has changed nothing.
+  // The failed calls have changed nothing.
   EXPECT(file.is(0, 4, exclusive, 0, 4, 1));
   // Record locks belong to the file, so they conflict with record locks that were set through
   // another open of the file. open_file_lock_set() does not conflict with record locks.

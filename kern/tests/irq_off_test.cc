@@ -1,8 +1,8 @@
-// Stretches of time with interrupts off. For each way to turn interrupts off, the stretch is
+// Tests the record of interrupts-off stretches. For each way to turn interrupts off, the stretch is
 // recorded and attributed to the right function.
 //
-// Lower bounds of a stretch's length are asserted. Upper bounds are asserted only under icount,
-// since otherwise the host may stop an emulated CPU at any time.
+// The tests assert a stretch's least length. They assert its greatest length only under QEMU's
+// icount, since otherwise the host may stop an emulated CPU at any time.
 #include "core/irq_off.h"
 
 #ifdef CONFIG_IRQ_OFF_TRACE
@@ -128,7 +128,8 @@ bool exact() {
   return boot_option("icount", &length) && cpu_count() == 1;
 }
 
-// True if a stretch of at least `ticks` began in `function`.
+// True if the longest stretch that began in `function` has at least `ticks`, and under icount less
+// than `ticks` + kOurs.
 bool seen(std::string_view function, uint64_t ticks) {
   const Stretches stretches;
   const IrqOffStretch* const found = stretches.of(function);
@@ -201,8 +202,9 @@ KTEST(irq_off_forgets) {
 
 namespace {
 
-// These functions make stretches with more pairs of code addresses (where interrupts go off and on)
-// than the table has room for. Each stretch is longer than the one before.
+// Each CPU's table has an entry for each pair of code addresses: where interrupts went off, and
+// where they came on. These functions make stretches with more such pairs than the table has room
+// for. Each stretch is longer than the one before.
 constexpr size_t kMany = kIrqOffPlaces + 4;
 constexpr uint64_t kStep = kLong / 16;
 template <size_t kNumber>
@@ -238,7 +240,8 @@ KTEST(irq_off_keeps_the_longest) {
     kept += here;
     EXPECT(!exact() || here == (i >= kMany - kIrqOffPlaces));
   }
-  // If the host stops the CPU meanwhile, other stretches get into the table too.
+  // If the host stops the CPU meanwhile, other stretches become long, and take entries of the
+  // table.
   EXPECT(kept <= kIrqOffPlaces && kept >= kIrqOffPlaces / 2);
 }
 #endif

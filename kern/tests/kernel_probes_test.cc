@@ -80,7 +80,7 @@ struct Walking : Counting {
     uint64_t frames[2];
     const size_t count = walk_kernel_stack(hit.frame_pointer, frames, 2);
     const uint64_t return_address = *reinterpret_cast<const uint64_t*>(hit.stack_pointer);
-    // A walk from the first function of a task finds no caller.
+    // Index of the caller in `frames`. A walk from the first function of a task finds no caller.
     const size_t caller = hit.returned ? 0 : 1;
     if (!hit.returned &&
         (count == 0 || frames[0] != probe_place_address(hit.tag) + kTextEntryBytes))

@@ -158,8 +158,8 @@ KTEST(memory_xalloc_meets_constraints_and_all_comes_back) {
                                      nullptr, 0, KM_SLEEP);
   EXPECT(ranges);
   if (!ranges) return;
-  // Next fit allocates pages at 12 KiB after a multiple of 64 KiB. Addresses rise although each
-  // page is freed at once.
+  // Each page is allocated 12 KiB above a multiple of 64 KiB. With next fit, addresses rise
+  // although each page is freed at once.
   for (uintptr_t i = 0; i < 16; i++) {
     void* const range = arena_xalloc(ranges, kPageSize, 64 << 10, 12 << 10, 0, 0, UINTPTR_MAX,
                                      KM_SLEEP | KM_NEXTFIT);
@@ -244,8 +244,8 @@ struct kmem_cache_stats stats_of(kmem_cache* cache) {
   return stats;
 }
 
-// When free memory is low, the task `memory` reaps magazines that depots have not used for an
-// interval.
+// Two calls of kmem_update() begin and end an interval. When free memory is low, the task `memory`
+// reaps the magazines that depots have not used for an interval.
 KTEST(memory_that_is_low_has_the_surplus_reaped) {
   constexpr size_t kObjects = 2'000;
   kmem_cache* const cache =
@@ -255,7 +255,7 @@ KTEST(memory_that_is_low_has_the_surplus_reaped) {
   for (size_t i = 0; i < kObjects; i++) objects[i] = kmem_cache_alloc(cache, KM_SLEEP);
   for (size_t i = 0; i < kObjects; i++) kmem_cache_free(cache, objects[i]);
   kfree(objects);
-  kmem_update();  // with the next update, the magazines have been idle for an interval
+  kmem_update();  // begins an interval in which the magazines are idle
   kmem_update();
   const uint64_t full = stats_of(cache).depot_full;
   EXPECT(full > 0 && stats_of(cache).depot_surplus == full && stats_of(cache).depot_reaped == 0);

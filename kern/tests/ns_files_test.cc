@@ -87,7 +87,7 @@ Result<size_t> write_byte(const PathContext& context, std::string_view path, uin
 }
 
 // Sparse files allocate the nodes of their page trees, and empty files allocate inodes and names.
-// Both count against the limit.
+// All this memory counts against the limit of #tmp.
 KTEST(ns_tmp_counts_all_that_files_take) {
   LiveCounts live;
   TestNamespace ns;
@@ -162,7 +162,7 @@ KTEST(ns_tmp_looks_and_changes_in_one_step) {
     EXPECT(fails_with(Errno::EPERM, device.rename(*file, at, {*directory, "b"}, his.who)));
     EXPECT(file_is(hers, "#tmp/b", "hers") && file_is(his, "#tmp/a", "his"));
     EXPECT(fails_with(Errno::EPERM, device.remove(*file, at, hers.who)));
-    // The file gets another name, and then another directory.
+    // The file gets another name, and later moves to another directory.
     EXPECT(path_rename(his, "#tmp/a", "#tmp/c"));
     EXPECT(fails_with(Errno::ENOENT, device.remove(*file, at, his.who)));
     EXPECT(fails_with(Errno::ENOENT, device.rename(*file, at, {*directory, "d"}, his.who)));
@@ -266,7 +266,7 @@ KTEST(ns_directory_readers_keep_their_places) {
       ++reader.seen[i];
       const unsigned next = i + 1;
       if (i % 3 == 0 && next < kFiles && stays[i] && stays[next]) {
-        // Remove the current entry, and rename the next one.
+        // Remove the current entry, rename the next one, and create a new one.
         stays[i] = stays[next] = 0;
         EXPECT(path_remove(context, name_of(i, 'f'), false));
         format(to, sizeof to, "#tmp/many/r%u", next);
@@ -335,7 +335,7 @@ KTEST(ns_files_that_cannot_run_are_not_searched_for_running_ones) {
   EXPECT(path_remove(context, "#tmp/file", false));
 }
 
-// A device whose files have only numbers.
+// A device whose files have numbers, but no names and no contents.
 class NumberedFiles final : public Device {
  public:
   constexpr NumberedFiles(const char* name) : Device(name) {}
@@ -349,8 +349,8 @@ class NumberedFiles final : public Device {
   bool one_offset() const override { return true; }
 };
 
-// Opens many files at once, and closes them in random order. Files of two devices have equal
-// numbers.
+// Opens many files at once, and closes them in random order. The two devices have files with the
+// same numbers.
 KTEST(ns_each_file_in_use_is_known) {
   LiveCounts live;
   constexpr unsigned kFiles = 200;

@@ -33,8 +33,8 @@ KTEST(ns_hard_links_are_names_of_one_file) {
   EXPECT(
       fails_with(Errno::EXDEV, path_link(context, "#tmp/a", context, "#null/e", Links::kNotLast)));
   EXPECT(fails_with(Errno::EACCES, path_link(user, "#tmp/a", user, "#tmp/d/e", Links::kNotLast)));
-  // Renaming a file's name to another name of the same file keeps both names. Renaming another file
-  // to it replaces it.
+  // A rename from one name of a file to another name of the same file keeps both names. A rename of
+  // another file to one of these names replaces this name.
   EXPECT(path_rename(context, "#tmp/a", "#tmp/d/b") && links_of(context, "#tmp/a") == 2);
   EXPECT(write_file(context, "#tmp/c", "other"));
   EXPECT(path_rename(context, "#tmp/c", "#tmp/d/b"));
@@ -63,12 +63,13 @@ KTEST(ns_walks_follow_symbolic_links) {
   Result<Ref<Chan>> sub = path_walk(context, "/tmp/to");
   EXPECT(sub && (*sub)->path == "/tmp/d/sub"sv);
   if (sub) EXPECT(file_is(ns.context(sub->get()), "../file", "text"));
-  // Across a bind, a link is relative to the bound directory.
+  // A relative link that is reached through a bind leads to files of the bound directory. A link
+  // may also lead through a bind.
   EXPECT(path_bind(context, "/tmp/d", "/tmp/place", 0));
   EXPECT(file_is(context, "/tmp/place/sub/up", "text"));
   EXPECT(path_symlink(context, "place/file", "#tmp/into") && file_is(context, "/tmp/into", "text"));
-  // In a union, a link's target is looked up from the first member on, not only in the link's own
-  // member.
+  // In a union, a link's target is looked up in all members of the union, not only in the member
+  // that has the link.
   EXPECT(path_symlink(context, "file", "#tmp/d/sub/beside"));
   EXPECT(path_bind(context, "/tmp/d/sub", "/tmp/d", ABI_BIND_BEFORE));
   EXPECT(file_is(context, "/tmp/d/beside", "text"));

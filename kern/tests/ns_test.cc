@@ -98,7 +98,7 @@ KTEST(ns_names_follow_renames) {
     // The step from the parent back to `inner` needs search permission in the parent.
     EXPECT((*above)->device->set_attributes(**above, mode_change(0700), {}));
     EXPECT(fails_with(Errno::EACCES, path_walk(ns.context(inner->get(), 1000), "../inner")));
-    // From a removed directory, `..` follows the directory's last name.
+    // From a removed directory, `..` leads to the parent in the last name that the directory had.
     EXPECT(path_remove(context, "#tmp/other/inner/file", false));
     EXPECT(path_remove(context, "#tmp/other/inner", true));
     EXPECT(path_rename(context, "#tmp/old", "#tmp/older") &&
@@ -111,7 +111,8 @@ KTEST(ns_names_follow_renames) {
   }
 }
 
-// The first walk after a rename is more expensive, and only callers that need the name pay for it.
+// After a rename of a directory, finding the present name of the current directory costs a walk.
+// Only calls that need this name pay for it, and the first one stores the name that it has found.
 KTEST(ns_the_current_directory_keeps_its_present_name) {
   LiveCounts live;
   TestNamespace ns;
@@ -130,8 +131,8 @@ KTEST(ns_the_current_directory_keeps_its_present_name) {
     EXPECT(write_file(below, "file", "text") && is_named("#tmp/after/inner"));
     EXPECT(path_rename(context, "#tmp/after", "#tmp/again"));
     EXPECT(path_walk(below, "..") && is_named("#tmp/again/inner"));
-    // Calls that do not ask for the current name (Name::kPresent) do not update the directory's
-    // name.
+    // A call updates the directory's name only if its path has `..`, or if it asks for the present
+    // name (Name::kPresent). The next two calls do neither.
     EXPECT(path_rename(context, "#tmp/other", "#tmp/others"));
     EXPECT(path_walk(below, "file") && !is_named("#tmp/again/inner"));
     EXPECT(path_remove(below, "file", false) && !is_named("#tmp/again/inner"));

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kBase = 0x10000000, kPages = 8;
 constexpr uint32_t kReadWrite = ABI_PROT_READ | ABI_PROT_WRITE;
 
-// A device with one file. The test checks the file's bytes, and can make its writes fail.
+// A device with one file. The test checks the file's bytes, and can make writes to the file fail.
 class TestDevice final : public Device, public PageSource {
  public:
   constexpr TestDevice() : Device("maptest") {}
@@ -105,7 +105,7 @@ class TestDevice final : public Device, public PageSource {
 
 constinit TestDevice device;
 
-// Makes a space that maps the file at kBase.
+// Makes an address space that maps the file at kBase.
 Ref<AddressSpace> space_with(const Ref<Chan>& file, bool shared) {
   Ref<AddressSpace> space = AddressSpace::create().take();
   EXPECT(device.map(*file, shared));
@@ -224,8 +224,8 @@ KTEST(page_cache_tells_errors_once) {
   device.fails = Errno{};
   synced = sync(*other);
   EXPECT(!synced && synced.error() == Errno::ENOSPC && sync(*other));
-  // The error does not stop later writes. The page whose write failed is written when it changes
-  // again.
+  // The error does not stop later writes. The page that could not be written is written after its
+  // next change.
   space = space_with(file, true);
   write_in(*space, 3, 'd');
   EXPECT(sync(*file) && device.bytes[3] == 'd' && device.bytes[1] == 'a');

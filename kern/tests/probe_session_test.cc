@@ -107,7 +107,7 @@ KTEST(probe_session_keeps_its_stacks_when_swept) {
     session.counts(before);
     EXPECT(before.size() == kDepths);
     {
-      Session other;  // table entries of this session's stacks are swept and reused
+      Session other;  // its stacks are swept, and their table entries reused
       for (unsigned i = 0; i < 10; i++) {
         EXPECT(other.does(i == 0 ? "count session_called\nstart" : "clear"));
         call_at_depths(nullptr);
@@ -282,8 +282,8 @@ KTEST(probe_session_pid_is_who_allocates) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// A start fails after some of its probes were armed. Nothing of their hits remains, and a later
-// start has its full effect.
+// A start fails after some of its probes were armed and hit. The session does not keep these hits,
+// and a later start has its full effect.
 KTEST(probe_session_start_is_all_or_nothing) {
   struct OneProgram final : ProbePrograms {
     explicit OneProgram(TestProgram& program) : program(program) {}
@@ -329,8 +329,8 @@ KTEST(probe_session_start_is_all_or_nothing) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// Calls that an exception ends are counted as abandoned: at the next call, or when their thread
-// ends.
+// A call that an exception ends is counted as abandoned: at a later call of the same thread, or
+// when the thread ends.
 KTEST(probe_session_abandoned_calls_are_counted) {
   struct Program final : ProbePrograms {
     explicit Program(TestProgram& program) : program(program) {}

@@ -2,6 +2,7 @@
 
 #include "lib/result.h"
 
-// Runs the functions registered with trace_register_settle, and waits until the live counts of all
-// sources stay unchanged for a few ticks. ETIMEDOUT after five seconds. May sleep.
+// Runs the functions registered with trace_register_settle(). Then waits until the live counts of
+// all trace sources (caches, arenas and kinds of references) stay unchanged for a few ticks.
+// ETIMEDOUT after five seconds. May sleep.
 Result<void> trace_settle();

@@ -12,7 +12,7 @@ void TraceSnapshot::choose(TraceTable& table) {
     table_ = &table;
   }
   const Result<void> added = trace_users_add(*this);
-  ASSERT(added.ok());  // the shared tables are ready, since the trace table is a user
+  ASSERT(added.ok());  // the trace table uses the shared tables, so they are ready
 }
 
 Result<void> TraceSnapshot::open() {
@@ -34,8 +34,9 @@ Result<void> TraceSnapshot::open() {
   return {};
 }
 
-// Before the snapshot is open, visit() visits nothing. This is correct: the snapshot gets its
-// numbers from the table, and the sweeper makes the table mark them before it visits snapshots.
+// Marks nothing before the snapshot is open. This is correct: the numbers in the snapshot are those
+// in the records of the table, and in each sweep the sweeper calls mark() of tables before mark()
+// of snapshots.
 void TraceSnapshot::mark(StoreMark& mark) {
   visit([&mark](const TraceRecord& record) {
     mark.stack(record.stack);
@@ -103,8 +104,9 @@ bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {
   return true;
 }
 
-// Frees up to kSlice held records of a shard. False if none are left: the shard then serves no
-// snapshot any more. If the shard has been emptied, *pages becomes its old pages.
+// Frees up to kSlice held records of a shard. Returns false when none are left: the shard then
+// serves no snapshot any more. If the shard was emptied while the snapshot was open, `*pages` is
+// then set to the pages that the snapshot owns.
 bool TraceSnapshot::release_slice(TraceTable::Shard& shard, TraceTable::RecordPage** pages) {
   const ProbesOff no_hit;
   Guard guard(shard.lock);

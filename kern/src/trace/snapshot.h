@@ -1,20 +1,22 @@
-// The content of a trace table at one moment, for slow readers.
+// A snapshot keeps the records of a trace table unchanged, so that slow readers can walk over them.
 //
-// Opening a snapshot adds up the counters of each shard and stores the snapshot's number in the
-// shard, with the shard's lock held. This takes a few instructions for each shard and no memory, so
-// a snapshot can be opened when memory is full. The moments of the shards differ; within a shard,
-// counters and records agree. While a snapshot is open, hooks of the table use the slow path
-// (HookLock), which
+// To open a snapshot, TraceSnapshot takes the lock of one shard after the other. With the lock held
+// it adds up the shard's counters, and stores the snapshot's number in the shard. This takes about
+// 100 instructions for each shard and no memory, so a snapshot can be opened when memory is full.
+// Each shard is captured at a different moment, but within a shard counters and records agree.
+// While a snapshot is open, the locks of the shards are closed to hooks (HookLock). So hooks use
+// the slow path, which
 //   - marks each new record as newer than the snapshot, by a bit in the header of its page;
 //   - holds each older record that is freed: the record leaves its chain and is counted as freed,
 //     but its content stays, and it is not reused before the snapshot is closed;
-//   - copies an older record before a change, and holds the original.
+//   - copies an older record before it changes the record: the copy is changed, the original is
+//     held.
 // So the older records stay in place, and a reader can walk over the pages slice by slice, as often
-// as needed. When the table is emptied or ends, the snapshot takes over the table's pages and frees
-// them when it is closed.
+// as needed. When the table is emptied or destroyed, the snapshot takes over the pages that have
+// the older records, and frees these pages when it is closed.
 //
-// A snapshot holds the numbers of its records' stacks and contexts (shared_tables.h) from choose()
-// to close().
+// A snapshot is a holder (shared_tables.h): the numbers of stacks and contexts in its records stay
+// valid from choose() to close().
 #pragma once
 
 #include <atomic>
@@ -28,23 +30,25 @@
 
 class TraceSnapshot final : public StoreHolder {
  public:
-  // The most record slots that are visited with interrupts off.
+  // The most records that are visited, or freed, in one stretch with interrupts off.
   static constexpr uint32_t kSlice = 64;
 
-  // The snapshot's numbers are copies of those in the table's records.
+  // The numbers of stacks and contexts that a snapshot holds are copies: the table has the
+  // originals.
   TraceSnapshot() : StoreHolder(Holds::kCopies) {}
   ~TraceSnapshot() { close(); }
 
   // Selects the table, which then stays in memory until close(), even if its trace ends. The caller
-  // holds the control lock, so that the table exists, and should release the lock before open().
-  // Does not wait for other snapshots, takes no memory. Each choose() is followed by one close().
+  // holds the control lock, so that the table exists, and should release this lock before open(),
+  // which may wait. Does not wait for other snapshots, takes no memory. Each choose() is followed
+  // by one close().
   void choose(TraceTable& table);
   // Waits until the table has no other open snapshot, and opens this one. EINTR: the task was
-  // interrupted while it waited. ENOENT: the trace has ended meanwhile. In both cases the snapshot
+  // interrupted while it waited. ENOENT: the trace has ended meanwhile. After an error the snapshot
   // is closed. The caller holds no lock that is needed to close another snapshot of the table.
   // Interrupts are off for about 100 instructions for each shard.
   Result<void> open();
-  // Calls choose() and open(), for a caller that holds no lock.
+  // Calls choose() and open(), for a caller that releases no lock in between.
   Result<void> open(TraceTable& table) {
     choose(table);
     return open();
@@ -52,21 +56,22 @@ class TraceSnapshot final : public StoreHolder {
 
   bool is_open() const { return open_.load(std::memory_order_acquire); }
   void mark(StoreMark& mark) override;
-  // Sums over the shards, each read at its moment. `live` is the number of records that visit()
-  // visits.
+  // Sums over the shards. Each shard was read when open() captured it. `live` is the number of
+  // records that visit() visits.
   const TraceCounters& counters() const { return counters_; }
   const TraceTable& table() const { return *table_; }
 
-  // A walk over the records that were live at the moment of their shard, even if they were freed or
-  // changed since, and without newer records. It goes slice by slice, with interrupts on between
-  // slices. All walks have the same records in the same order. (If there is no memory to copy a
-  // record before a change, the walk sees the change: the mark becomes 0 when the record's owner
-  // leaves, and not_leak() may become true.) Any number of walks may be under way; none is used
-  // after close().
+  // A walk over the records that were live when open() captured their shard. It includes records
+  // that were freed or changed since then, and omits newer records. It proceeds slice by slice,
+  // with interrupts on between slices. All walks have the same records in the same order. A record
+  // has the content that it had when its shard was captured, with two exceptions. reown() changes
+  // the owner in the record itself. If there is no memory for a copy, the record itself is changed,
+  // too: the mark becomes 0 when the record's owner leaves, and not_leak() becomes true. Any number
+  // of walks may be under way; none is used after close().
   class Walk {
    public:
     explicit Walk(TraceSnapshot& snapshot) : snapshot_(&snapshot) {}
-    // The next records, valid until the next call of next(); empty at the end.
+    // Returns the next records, valid until the next call of next(); empty at the end.
     std::span<const TraceRecord> next();
 
    private:
@@ -75,7 +80,7 @@ class TraceSnapshot final : public StoreHolder {
     uint32_t shard_ = 0;
     TraceTable::RecordPage* page_ = nullptr;
     uint32_t slot_ = 0;
-    bool begun_ = false;  // the walk over the shard's pages has begun
+    bool begun_ = false;  // the walk over the pages of shard_ has begun
     TraceRecord slice_[kSlice];
   };
 
@@ -84,13 +89,14 @@ class TraceSnapshot final : public StoreHolder {
   template <typename Visit>
   bool visit(Visit visit);
 
-  // Frees all held records, in slices. Does nothing if no table is selected. May be called with any
-  // sleeping lock held, and by a task that is being killed.
+  // Frees all held records, in slices. Does nothing if no table is selected. May sleep; no sleeping
+  // lock of a rank below kTraceSweep is held. Works in a task that is being killed, too.
   void close();
 
  private:
   friend class TraceTable;
-  // Gets the next records; `*count` may be 0. False if there are no more.
+  // Copies the next records to the walk's slice_, and stores their number in `*count`; it may be 0.
+  // False at the end of the walk.
   bool next_slice(Walk& walk, uint32_t* count);
   Result<void> take_turn();
   void leave();

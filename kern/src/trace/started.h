@@ -4,10 +4,10 @@
 #include "trace/control.h"
 #include "trace/trace_table.h"
 
-// The first table, or nullptr; TraceTable::next_started points to the next one. Tables in the list
-// are complete. Called with the control lock held, or with all other CPUs stopped.
+// The first table, or nullptr; TraceTable::next_started points to the next one. A table is complete
+// before it enters the list. Called with the control lock held, or with all other CPUs stopped.
 TraceTable* trace_started_first();
-// Add and remove a table: called before the slot of `source` gets the table, and after the table is
-// removed from the slot.
+// Adds a table. Called before the slot of `source` (trace_slot_of) points to the table.
 void trace_started_add(TraceTable* table, TraceSource source) REQUIRES(trace_control);
+// Removes a table. Called when the slot does not point to the table any more.
 void trace_started_remove(TraceTable* table) REQUIRES(trace_control);

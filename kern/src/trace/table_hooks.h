@@ -1,9 +1,10 @@
-// The inline functions of a table for hooks. trace_table.h declares them and includes this file.
+// The inline functions of TraceTable that the tracer's hooks (hooks.cc) use. trace_table.h declares
+// them and includes this file.
 //
-// Each instruction counts, and a hook that uses few registers need not save any. Empty `asm`s
-// (hide_value, hide_object) keep the compiler from holding values in registers or computing them
-// early. The comment on such an `asm` names the figures of `make bench` that it improves: traced,
-// free_after_stop, traced_oldest_of_*.
+// In a hook each instruction counts. A hook that uses few registers saves none on the stack. Empty
+// `asm`s (hide_value, hide_object) keep the compiler from holding values in registers or computing
+// them early. The comment on such an `asm` names the rows of `make bench` that the `asm` improves:
+// traced, free_after_stop, traced_oldest_of_*.
 #pragma once
 
 #include <bit>
@@ -108,8 +109,8 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
       hide_value(before);  // for traced_oldest_of_*, free_after_stop: `before` stays in a register
     }
     if (!record) return false;
-    // For traced_oldest_of_*, free_after_stop: makes the compiler re-read next_stamp. Holding the
-    // value would cost an instruction in each iteration.
+    // For traced_oldest_of_*, free_after_stop: makes the compiler re-read next_stamp. A
+    // register that holds next_stamp would cost an instruction in each iteration.
     hide_object(before->next_stamp);
     before->set_next(record->next());
   }
@@ -118,10 +119,11 @@ inline bool TraceTable::drop_record(Shard& shard, uint32_t hash, uint64_t object
 }
 
 inline bool TraceTable::none_elsewhere(Shard& shard, uint64_t object) {
-  // For traced: otherwise registers would hold these values for this cold path.
+  // For traced: otherwise the common path would keep these values in registers for this cold path.
   hide_object(shard.store.buckets);
   hide_value(object);
-  // In this case the caller goes on to forget(), which clears stale bits of homes_.
+  // While has_few_ is set, an object without a record is left to forget(), because forget() clears
+  // a stale bit of homes_. It can do so only if the shard has at most kHomes buckets.
   if (shard.store.buckets <= kHomes && has_few_) return false;
   if ((home(hash_of(object)) | shard.bit) != shard.bit) return false;
   shard.count_unmatched();

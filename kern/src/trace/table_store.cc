@@ -10,8 +10,9 @@
 
 // The header of a directory of segments. When the directory is half full, a larger one is
 // allocated. Each time a segment is added, a few entries are copied to the larger directory, so
-// that the copy is complete before the smaller directory is full; then the smaller one is freed.
-// Without memory for a larger directory no buckets are added, and chains get longer.
+// that the copy is complete before the smaller directory is full; then the smaller one is freed. If
+// there is no memory for a larger directory, the full one stays: no buckets are added, and chains
+// get longer.
 struct TableStore::DirectoryHeader {
   static constexpr uint32_t kCopiesAtOnce = 8;
   // Value of `copied`: all segments have been copied from `other`, which can be freed.
@@ -19,7 +20,7 @@ struct TableStore::DirectoryHeader {
 
   uint32_t capacity;  // number of segments that fit
   uint32_t copied;    // number of segments copied to the larger directory; or kAllCopied
-  Segment* other;     // the larger directory, or the smaller one after kAllCopied; or nullptr
+  Segment* other;     // the larger directory; if kAllCopied, the smaller one; or nullptr
 
   static DirectoryHeader& of(Segment* directory) {
     return reinterpret_cast<DirectoryHeader*>(directory)[-1];
@@ -39,8 +40,9 @@ void TableStore::move_to(TableStore& other) {
   new (this) TableStore;
 }
 
-// Takes a fresh record. Also puts a second one on the free list for the next hook, unless one of
-// the two begins a page or the second could begin a segment: too much work for one hook.
+// Takes a fresh record. Also puts a second one on the free list, for the next hook. The second one
+// is omitted if one of the two records begins a page, or if the second could add a segment, because
+// this would be too much work for one hook.
 TableStore::Record* TableStore::take_fresh_records() {
   Record* const record = take_fresh_record();
   if (record && pages->used > 1 && pages->used < RecordPage::kRecords &&
@@ -63,7 +65,7 @@ TableStore::Record* TableStore::take_fresh_record() {
   if (++records > buckets + buckets / kExtraRecords) grow();
   Record* const record = &pages->records[pages->used];
   record->object_mark = 0;
-  record->size = 0;  // old contents of the page could be kLarge
+  record->size = 0;  // the old contents of the page could read as kLarge
   std::atomic_signal_fence(std::memory_order_release);
   pages->used++;
   return record;
@@ -137,7 +139,8 @@ void TableStore::release(const RecordPage* kept) {
 }
 
 // Allocates a larger directory if one is needed soon, or frees the smaller one if it has been
-// copied. Bound: one block from the arena. The shard may be emptied while its lock is not held.
+// copied. Bound: one block from the arena. The shard may be emptied while its lock is not held, so
+// the directory is checked again after the allocation.
 void TraceTable::tend_directory(Shard& shard) {
   Store::Segment* unneeded = nullptr;
   size_t wanted = 0;  // bytes

@@ -4,15 +4,18 @@
 // Tool for File and Table Addressing", VLDB 1980; Larson, "Dynamic Hash Tables", CACM 1988). When a
 // shard has more records than ever before, nearly each further record splits one bucket. So no
 // single operation pays for a rehash, and chains are about one record long. The links lie inside
-// the records. The hash of an object is taken from the high bits of its address times an odd
-// constant (Knuth, vol. 3, 6.4): addresses of one cache differ in few, regular bits, and only the
-// high bits of the product depend on all of them.
+// the records. The hash of an object is taken from a product: the object's address times an odd
+// constant (Knuth, vol. 3, 6.4). The addresses of one cache's objects differ in few bits, and
+// regularly. Only the high bits of the product depend on all of these bits, so the hash is made of
+// the high bits.
 //
-// A shard begins with a few embedded buckets and then takes pages: for records, for segments of 512
-// buckets, and from the second segment on for a directory of segments, which is replaced by larger
-// directories (table_store.cc). Without memory for buckets the chains get longer; without memory
-// for a record the allocation is counted as dropped. A shard reuses its freed records. An object of
-// 2 GiB or more takes two records: the second holds the size.
+// A shard begins with a few embedded buckets, and later takes pages. A page holds records, or a
+// segment of 512 buckets. From the second segment on, a shard also has a directory of its segments,
+// which is replaced by larger directories (table_store.cc). If there is no memory for buckets,
+// chains get longer. If there is no memory for a record, the allocation is recorded in a free
+// record of another shard or, if no shard has one, counted as dropped. A shard reuses its freed
+// records. The record of an object of 2 GiB or more has two parts, each as large as a record: the
+// second part has the size.
 #pragma once
 
 #include <cstddef>
@@ -27,17 +30,17 @@
 struct TableStore {
   static constexpr uint32_t kLarge = 1u << 31;
   // The second part of a record whose size has more than 31 bits. It uses the memory of a record.
-  // A shard with such records is closed to hooks (HookLock), so that each free handles the second
-  // part.
+  // While a shard has such records, its lock is closed to hooks (HookLock). So each free takes the
+  // slow path, which frees the second part, too.
   struct Large {
     uint64_t size;  // bytes
-    uint32_t time;  // time of the allocation, as Record::time
+    uint32_t time;  // lower half of the time of the allocation, in milliseconds
     ContextId context;
     uint64_t unused;  // lies where Record::object_mark lies; 0, as in a record that is not in use
-    uint64_t next;    // lies where Record::next_stamp lies: the link while this is a free record
+    uint64_t next;    // lies where Record::next_stamp lies: the link of a free record
   };
 
-  // An outstanding object.
+  // The record of an outstanding object.
   struct Record {
     bool used() const { return object_mark != 0; }
     bool is_large() const { return size == kLarge; }
@@ -51,9 +54,10 @@ struct TableStore {
     bool not_leak() const { return (next_stamp & TraceRecord::kNotLeak) != 0; }
     uint64_t bytes() const { return is_large() ? large()->size : size; }
     ContextId context_id() const { return is_large() ? large()->context : context; }
-    // The time in milliseconds, from a stamp and the lower half of the time. An epoch is 2^31 ms,
-    // so the lowest bit of the stamp's epoch should equal the highest bit of `low`. If it does not,
-    // the CPU had not seen the last change of the epoch, and the time is in the next epoch.
+    // Computes a time in milliseconds from a stamp (cpu_stamp), which has the number of the epoch,
+    // and from `low`, the lower 32 bits of the time. An epoch is 2^31 ms long, so the lowest bit of
+    // its number should equal the highest bit of `low`. If the bits differ, the CPU had not updated
+    // its stamp since the epoch changed, and the time is in the next epoch.
     static Milliseconds time_of(uint64_t stamp, uint32_t low) {
       const uint64_t epoch = (stamp & ((1u << kStampBits) - 1)) >> kStampCpuBits;
       const uint64_t seen = epoch + ((epoch & 1) ^ low >> kEpochShift);
@@ -76,8 +80,8 @@ struct TableStore {
     void set_next(Record* next) {
       next_stamp = reinterpret_cast<uint64_t>(next) << 16 | (next_stamp & 0xffff);
     }
-    // True if the record has left its chain and is held for a snapshot. Records are aligned, so a
-    // link has spare low bits, which are 0 in a chain.
+    // True if the record has left its chain and is held for a snapshot. Records are aligned, so the
+    // lowest bits of a link are 0 in a chain. One of these bits is the flag kHeld.
     bool is_held() const { return (next_stamp & kHeld) != 0; }
     void hold(Record* next) {
       set_next(next);
@@ -87,7 +91,7 @@ struct TableStore {
       return reinterpret_cast<Record*>(static_cast<int64_t>(next_stamp & ~kHeld) >> 16);
     }
     static constexpr uint64_t kHeld = 1u << 16;
-    // The link of a free record, which needs no stamp.
+    // The link of a free record. A free record needs no stamp, so the link takes the whole word.
     Record* next_free() const { return reinterpret_cast<Record*>(next_stamp); }
     void set_next_free(Record* next) { next_stamp = reinterpret_cast<uint64_t>(next); }
 
@@ -95,17 +99,17 @@ struct TableStore {
     uint32_t size;  // requested bytes; kLarge: `time` and `context` hold the address of a Large
     uint32_t time;  // lower half of the coarse time of the allocation, in milliseconds
     ContextId context;
-    // Canonical addresses need 48 bits, so each of these words has 16 bits for another field.
-    // object_mark: the object and its mark or owner (TraceRecord::word_of()). next_stamp: the link
-    // to the next record of the chain; the CPU and the upper part of the time (cpu_stamp); and
-    // above these the flag kNotLeak.
+    // Canonical addresses need 48 bits, so each of the next two words has 16 bits for other fields.
+    // object_mark: the object, and its mark or owner (TraceRecord::word_of()). next_stamp: the link
+    // to the next record of the chain; below the link the flag kNotLeak (bit 15) and the stamp,
+    // which has the CPU and the upper part of the time (cpu_stamp).
     uint64_t object_mark;
     uint64_t next_stamp;
   };
   static_assert(sizeof(Record) == 32 && sizeof(Large) == 32);
 
-  // The hash of an object: a product with its bytes reversed, so that the best mixed bits become
-  // the lowest.
+  // The hash of an object: the product of its address and kHashFactor, with the bytes reversed, so
+  // that the best mixed bits become the lowest.
   static uint32_t hash_of(uint64_t object) {
     uint64_t hash = __builtin_bswap64(object * kHashFactor);
     hide_value(hash);  // else the compiler holds the product and parts of it in registers
@@ -123,7 +127,7 @@ struct TableStore {
   struct RecordPage {
     static constexpr uint32_t kRecords = 127;
     RecordPage* next;
-    uint64_t newer[2];  // a bit for each record: it is newer than snapshot number `snapshot`
+    uint64_t newer[2];  // a bit for each record: 1 if it is newer than snapshot `snapshot`
     uint32_t snapshot;  // number of a snapshot; `newer` is valid only while this snapshot is open
     uint32_t used;      // number of records that have ever been in use
     Record records[kRecords];
@@ -141,8 +145,8 @@ struct TableStore {
     }
   };
   static_assert(sizeof(RecordPage) == kPageSize);
-  // A segment's address, minus the index of its first bucket in units of buckets: so the index of a
-  // bucket in the whole table finds the bucket in its segment.
+  // A pointer to the first bucket of a segment, minus the index of this bucket in the table. So
+  // segment[i] is bucket i of the table.
   using Segment = Record**;
   struct DirectoryHeader;
 
@@ -151,14 +155,15 @@ struct TableStore {
   Segment* directory = &only;
   Segment only = first;  // the segment, while there is only one
   uint32_t buckets = kFirstBuckets;
-  // 2^(n+1) - 1 and 2^n - 1, where 2^n is the highest bit of `buckets`.
+  // 2^(n+1) - 1 and 2^n - 1, where 2^n is the highest bit that is set in `buckets`.
   uint32_t mask = 2 * kFirstBuckets - 1, half_mask = kFirstBuckets - 1;
   uint32_t records = 0;         // number of records that have ever been in use
   RecordPage* pages = nullptr;  // newest page first; only the first may have unused records
   bool tend = false;            // tend_directory() is to be called after the lock is released
 
   Record*& bucket(uint32_t index) { return directory[index / kSegmentBuckets][index]; }
-  // A bucket as hooks use it: they read and write it without computing its address.
+  // A bucket as hooks use it: an operand of an x86 instruction may have a base and an index, so a
+  // hook need not compute the bucket's address.
   struct Bucket {
     Segment segment;
     uint64_t index;
@@ -178,8 +183,8 @@ struct TableStore {
     if (__builtin_expect_with_probability(index < buckets, 1, 0.5)) return index;
     return index & half_mask;
   }
-  // Returns a freed record. If there is none, returns a fresh one, for which it may add a bucket;
-  // nullptr when out of memory.
+  // Takes a freed record. If there is none, takes a fresh one, and may add a bucket for it. nullptr
+  // when out of memory.
   Record* take_record() {
     Record* record = take_free_record();
     return record ? record : take_fresh_records();
@@ -208,6 +213,7 @@ struct TableStore {
   void copy_segments(uint32_t segments);
   // Moves everything to `other` and resets this object.
   void move_to(TableStore& other);
-  // Frees all memory except the page `kept` and the pages after it in the list.
+  // Frees the memory of records, buckets and directories, except the page of records `kept` and the
+  // pages after it in the list.
   void release(const RecordPage* kept);
 };

@@ -2,8 +2,8 @@
 //
 // A walk visits the pages of records slice by slice, with the shard's lock held. Between two slices
 // the lock is free, and the walk stores its position. New pages are added in front of the existing
-// ones, so a walk visits all records that the shard had when the walk began. If the shard is
-// emptied, the walk restarts.
+// ones, so a walk reaches each page that existed when the walk began. If the shard is emptied, the
+// walk restarts.
 #pragma once
 
 #include "trace/trace_table.h"
@@ -35,9 +35,9 @@ inline TraceRecord TraceTable::copy_of(const Record& record) const {
   return copy;
 }
 
-// The list of pages is consistent at every moment, and their used records are initialised
-// (take_fresh_record). Thread-safety analysis is off in this function and the next: no lock is
-// needed, since all other CPUs are stopped.
+// The list of pages is consistent at every moment, and in each page the first `used` records are
+// initialised (take_fresh_record). Thread-safety analysis is off in visit_standing() and
+// visit_references(): they need no lock, since all other CPUs are stopped.
 template <typename Visit>
 void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
   for (const RecordPage* page = first_shard()[index].store.pages; page; page = page->next) {
@@ -68,8 +68,9 @@ struct TraceTable::Walk {
   Of of = Of::kStore;
   bool begun = false;
   uint32_t slot = 0;
-  // Identifies the pages: the store's generation or the snapshot's number. If it has changed, the
-  // pages of the walk are gone.
+  // The shard's generation, or the snapshot's number, when the walk took `page`. If the present
+  // value differs, these pages do not belong to the shard or snapshot any more, and the walk
+  // restarts.
   uint32_t key = 0;
   RecordPage* page = nullptr;
 

@@ -42,8 +42,9 @@ void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) {
   }
 }
 
-// Adds a record for the part from `to` on before it frees the old record, in one hold of the lock.
-// So a walk that marks stacks finds at least one of the two records.
+// First adds a record for the part that begins at `to`, then shortens or frees the old record. The
+// lock is held throughout. A walk that marks stacks may be under way, and may have passed the place
+// of the new record. The change of copies_ makes such a walk restart, so it finds the new record.
 void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) {
   const uint64_t begin = record->object(), end = begin + record->bytes();
   if (end > to) {
@@ -82,10 +83,10 @@ bool TraceTable::cut_first(uint64_t from, uint64_t to, TraceOwner owner) {
   return false;
 }
 
-// Usually a range is unmapped as a whole, or from its beginning: then the hash finds its record,
-// and no other record is affected, since ranges of one process do not overlap. Otherwise this walks
-// over all records. An index by address would be faster here, but would cost memory in each record
-// and time in each mapping.
+// Usually a range is unmapped as a whole, or a part at its beginning. Then cut_first() finds the
+// record by its hash. No other record is affected, since ranges of one process do not overlap. In
+// all other cases this function walks over all records. An index by address would be faster here,
+// but would cost memory in each record and time in each mapping.
 bool TraceTable::cut(uint64_t address, uint64_t size, TraceOwner owner) {
   const uint64_t end = address + size;
   trace_memory_prepare();
@@ -163,11 +164,12 @@ TraceCounters TraceTable::counters() {
     Guard guard(shard.lock);
     sum += shard.counters();
   }
-  if (source.references()) sum.bytes = 0;  // a sum of place_of() has no meaning
+  // The record of a reference has place_of() as its size, so a sum of sizes has no meaning.
+  if (source.references()) sum.bytes = 0;
   return sum;
 }
 
-// Also frees the memory of empty shards, since sweeps come regularly.
+// Also frees the memory of empty shards, because the sweeper calls this function regularly.
 void TraceTable::Names::mark(StoreMark& mark) {
   table_.trim();
   table_.visit_slices([&mark](const TraceRecord& record) {

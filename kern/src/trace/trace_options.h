@@ -23,7 +23,8 @@ struct TraceOptions {
   // whole text.
   static constexpr size_t kMaxFilters = 72;  // longest text in bytes, with its NUL
   int format_filters(char* buffer, size_t size) const;
-  // Writes all options as they are typed, " depth=N min=N …". Returns the length of the whole text.
+  // Writes all options in the form in which a user types them: " depth=N min=N …". Returns the
+  // length of the whole text.
   int format_as_typed(char* buffer, size_t size) const;
   bool operator==(const TraceOptions&) const = default;
 };

@@ -6,8 +6,9 @@
 #include "core/cpu.h"
 #include "store/ids.h"
 
-// Probes on programs identify an object by its address and its process: the object's record has an
-// owner in place of the mark. The owner is a PID; probe_objects.cc may set a further bit in it.
+// A record has a mark: how many `mark` commands the trace had before the allocation. The records of
+// probes on programs have an owner instead of a mark, since their objects are identified by address
+// and process. The owner is a PID; probe_objects.cc may set a further bit in it.
 enum class TraceOwner : uint16_t { kNobody = 0 };
 constexpr TraceOwner trace_owner(uint32_t pid) {
   return static_cast<TraceOwner>(pid);
@@ -26,15 +27,15 @@ class TraceRecord {
   // Coarse time of the allocation, since boot.
   Milliseconds time() const { return {uint64_t{high_milliseconds()} << 32 | time_}; }
 
-  // The halves of time(). The lower half needs only a load; the upper half changes every seven
-  // weeks.
+  // The halves of time(). Reading the lower half is a single load. The upper half changes every
+  // seven weeks.
   uint32_t low_milliseconds() const { return time_; }
   uint32_t high_milliseconds() const {
     return static_cast<uint32_t>((size_cpu_ & kHighTime) >> kStampCpuBits);
   }
 
-  // Kernel stack and user stack; kNone: not recorded. In a record from a table, `stack` may name
-  // the pair of both, which dump/last_pair.h splits.
+  // Kernel stack and user stack; kNone: not recorded. In a record from a table, `stack` may name a
+  // pair of a kernel stack and a user stack, which dump/last_pair.h splits.
   StackId stack, user_stack;
   ContextId context;
 
@@ -72,5 +73,5 @@ struct TraceEvent {
   Milliseconds time;
   CpuId cpu;
   bool truncated;                // the kernel or user stack was deeper than its recorded part
-  bool user_stack_lost = false;  // only the kernel stack is recorded
+  bool user_stack_lost = false;  // true: only the kernel stack is recorded
 };

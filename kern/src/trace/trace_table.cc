@@ -332,7 +332,7 @@ void TraceTable::note_not_leak(uint64_t object) {
   }
 }
 
-// Also changes records that a snapshot needs unchanged, since no dump shows owners.
+// Changes a record even if a snapshot needs it unchanged, because no dump shows owners.
 bool TraceTable::reown(TraceOwner from, uint64_t object, TraceOwner to) {
   if (!holds(object)) return false;
   const uint64_t word = TraceRecord::word_of(object, from);

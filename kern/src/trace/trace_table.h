@@ -1,22 +1,25 @@
 // The outstanding objects of one cache, each with a record of its allocation.
 //
 // A table has a shard for each CPU; each shard has a lock and counters. A CPU records in its own
-// shard, or, when out of memory, in any shard with a free record. So CPUs that free their own
-// allocations share no cache line that one of them writes. A freeing CPU usually finds the record
-// in its own shard; otherwise `homes_` names the shards to search. `homes_` has a word for each of
-// 256 hash values, with a bit for each shard that may have records of this hash value. The CPU
-// first searches the shard where it last found a record that was not in its own shard: a CPU that
-// frees objects of other CPUs usually does so for one other CPU. A shard's bit is set before its
-// first record with the hash value appears. A CPU that searches a shard in vain and finds no record
-// with the hash value clears the shard's bit, with the shard's lock held, unless the shard has more
-// than 256 buckets. The words change seldom, so all CPUs can cache them.
+// shard. When out of memory it records in any shard that has a free record. So CPUs that free their
+// own allocations share no cache line that one of them writes.
+//
+// A freeing CPU usually finds the record in its own shard. Otherwise `homes_` names the shards to
+// search. `homes_` has a word for each of 256 hash values. A word has a bit for each shard: the bit
+// is set if the shard may have records with this hash value. The words change seldom, so all CPUs
+// can cache them. The CPU begins with the shard where it last found a record that was not in its
+// own shard, because a CPU that frees objects of other CPUs usually does so for one other CPU.
+//
+// A shard's bit is set before the shard gets its first record with the hash value. A CPU may search
+// a shard in vain. If the search has shown that the shard has no record with the hash value, the
+// CPU clears the shard's bit, with the shard's lock held. In a shard with more than 256 buckets a
+// search sees only some of the records with the hash value, so the bit stays set.
 //
 // table_store.h has the records of a shard and their hash table.
 //
 // A shard's lock can be closed to hooks (HookLock). Hooks then use the slow path; only this path
-// handles large records and snapshots (snapshot.h). No walk over all records holds the lock
-// throughout: walks proceed in slices and release the lock between slices. A clear() makes them
-// restart.
+// handles large records and snapshots (snapshot.h). A walk over all records proceeds in slices, and
+// releases the lock between two slices. It restarts if a clear() comes in between.
 //
 // Two identities hold in each shard whenever its lock is free:
 //   seen = recorded + dropped + filtered        recorded = freed + cleared + live
@@ -81,7 +84,7 @@ class alignas(64) TraceTable {
   void set_mark(uint32_t mark) {
     mark_.store(TraceRecord::word_of(0, mark), std::memory_order_relaxed);
   }
-  // Begins the next mark. Every CPU sees the change before this returns.
+  // Begins the next mark. Every CPU sees the new mark before this function returns.
   void next_mark() { mark_.fetch_add(TraceRecord::word_of(0, 1), std::memory_order_seq_cst); }
   std::atomic<bool> running{false};
   void set_running(bool runs);
@@ -99,44 +102,47 @@ class alignas(64) TraceTable {
   const TraceOptions& options() const { return options_; }
   void set_options(const TraceOptions& options);
   // Starts the sampling countdowns unless they have started. Called only while nothing is recorded.
-  // The seed is the time stamp counter, so that a run that repeats another one instruction by
-  // instruction takes the same samples.
+  // The seed is the time stamp counter. So two runs that execute exactly the same instructions
+  // (QEMU with icount) take the same samples.
   void seed_samplers(uint64_t seed);
   // True if some allocations are not recorded: there is a filter, or the trace is sampled.
   bool selects() const { return selects_; }
   bool filters() const { return filters_; }
-  // True if most freed objects may have no record: the trace selects, or is stopped with few
-  // records.
+  // True if a freed object probably has no record: selects() is true, or the trace is stopped and
+  // has few records.
   bool has_few() const { return has_few_; }
   // The frames of each stack that are recorded.
   StackScope scope() const { return scope_; }
-  // The key for RecentStack::is_at() of a stack with this top.
+  // RecentStack::is_at() takes this key: it identifies a stack whose top is `top`, recorded with
+  // the scope of this trace.
   uint64_t key_of(uint64_t top) const { return top + scope_word_; }
   // The amount that a byte takes from a sampling countdown; 0 if the trace is not sampled.
   uint64_t step() const { return sample_step_; }
-  // True if sampling takes an allocation of `size` bytes, which is not 0; always true if the trace
-  // is not sampled. With interrupts off, without a lock.
+  // True if sampling takes an allocation of `size` bytes; always true if the trace is not sampled.
+  // `size` is not 0. Called with interrupts off; takes no lock.
   bool samples(uint64_t size, CpuId cpu) {
     return sample_step_ == 0 || shard_of(cpu).sampler.take(size, sample_step_);
   }
-  // For a trace that selects: if there is no filter and sampling skips the allocation, counts it
-  // and returns true; otherwise does nothing. With interrupts off, without a lock.
+  // Called if selects() is true. If there is no filter and sampling skips the allocation, counts
+  // the allocation as filtered and returns true. Otherwise changes nothing and returns false.
+  // Called with interrupts off; takes no lock.
   [[gnu::always_inline]] bool passes_over(uint64_t size, CpuId cpu);
 
-  // True if a record can hold the object: an address of 48 bits, sign-extended, as all canonical
-  // addresses are. An arena may hand out other numbers.
+  // True if a record can hold the object: `object` is a number of 48 bits, sign-extended. All
+  // canonical addresses are such numbers, but an arena may hand out others.
   static constexpr bool holds(uint64_t object) {
     return static_cast<uint64_t>(static_cast<int64_t>(object << 16) >> 16) == object;
   }
 
-  // A record can hold sizes of up to kMaxSize bytes. Allocations of kLargeSize bytes or more take
-  // the general path.
+  // A record can hold sizes of up to kMaxSize bytes. Only record() records allocations of
+  // kLargeSize bytes or more; record_at_once() does not.
   static constexpr uint64_t kLargeSize = Store::kLarge;
   static constexpr uint64_t kMaxSize = (uint64_t{1} << 48) - 1;
 
-  // The value that the record of a reference has as its size: the offset in the direct map of the
-  // object that the reference is to, in units of 8 bytes. 0 for an object outside of the direct
-  // map, or 16 GiB or more above its start. (The address in the record is the reference's number.)
+  // The record of a reference has the number of the reference as its object, and the result of this
+  // function as its size. The result tells to which object the reference points: the object's
+  // offset in the direct map, in units of 8 bytes. It is 0 for an object outside of the direct map,
+  // or at an offset of 16 GiB or more.
   static uint64_t place_of(const void* object) {
     const uint64_t place = direct_map_phys(object).value / kPlaceUnit;
     return place < kLargeSize ? place : 0;
@@ -144,16 +150,18 @@ class alignas(64) TraceTable {
 
   // In all functions from here on, `cpu` is the calling CPU.
 
-  // Counts an allocation that filters or sampling exclude. With interrupts off, without a lock.
+  // Counts an allocation that filters or sampling exclude. Called with interrupts off; takes no
+  // lock.
   void filter(CpuId cpu) { shard_of(cpu).count_filtered(); }
   // Records an allocation, or counts it as dropped if there is no memory or a record cannot hold
-  // the object. Any context but NMI, after trace_memory_prepare(); takes kTraceShard. Bound: the
-  // split of one bucket (two for a large record), or one search of each shard.
+  // the object. Any context but NMI, after trace_memory_prepare(); takes a lock of rank
+  // kTraceShard. Bound: the split of two buckets (four for a large record), or a look at the free
+  // list of each shard.
   void record(const TraceEvent& event);
-  // Records an allocation if this needs no waiting and no memory; otherwise false, with nothing
-  // done. Interrupts are off. `stack` and `context` are not kNone; `stack` may have
-  // kStackTruncated. A record can hold `object`, and `size` is below kLargeSize. `stamp` is
-  // Cpu::stamp of this CPU. Bound: about 50 instructions.
+  // Records an allocation if this needs no waiting, no memory and no change of homes_. Otherwise
+  // returns false, with nothing done. Interrupts are off. `stack` and `context` are not kNone;
+  // `stack` may have kStackTruncated. A record can hold `object`, and `size` is below kLargeSize.
+  // `stamp` is Cpu::stamp of this CPU. Bound: about 50 instructions.
   [[gnu::always_inline]] bool record_at_once(uint64_t object, uint64_t size, uint64_t stack,
                                              ContextId context, uint32_t stamp) {
     return record_at_once(object, size, stack, context, stamp, [this] { return mark(); });
@@ -168,40 +176,43 @@ class alignas(64) TraceTable {
         [stack] { return stack; }, [context] { return context; },
         [stamp](uint64_t link) { return link | stamp; });
   }
-  // record_at_once() for hooks, which have few registers: instead of values it takes functions,
-  // which are called where a value is stored. marked(object) and stamped(link) combine two fields
-  // of a word.
+  // record_at_once() for hooks, which have few registers. So it takes functions instead of values,
+  // and calls each where its result is stored. marked(object) returns the record's object_mark;
+  // stamped(link) returns its next_stamp.
   template <typename Marked, typename Stack, typename Context, typename Stamped>
   [[gnu::always_inline]] bool record_known(uint64_t object, uint64_t size, CpuId cpu, Marked marked,
                                            Stack stack, Context context, Stamped stamped);
-  // The word of an object with the current mark.
+  // Returns the object_mark of a record of `object` with the current mark.
   uint64_t marked(uint64_t object) const {
     asm volatile("xorq %1, %0" : "+r"(object) : "m"(mark_));
     return object;
   }
-  // Drops the record of an object that is being freed, or counts that there was none. Any context
-  // but NMI; takes kTraceShard. Bound: a chain of each shard that may have the record, usually one.
+  // Removes the record of an object that is being freed, or counts that there was none. Any context
+  // but NMI; takes a lock of rank kTraceShard. Bound: a chain of each shard that may have the
+  // record, usually one.
   void forget(uint64_t object, CpuId cpu);
-  // forget() with interrupts off, without waiting and without searching other shards. False, with
-  // nothing done, if this is not possible.
+  // forget() for hooks: interrupts are off, and this function does not wait and does not search
+  // other shards. If it would have to, it returns false, with nothing done.
   [[gnu::always_inline]] bool forget_at_once(uint64_t object, CpuId cpu);
-  // For an object whose record is not in the CPU's own shard: searches the shard where the CPU last
-  // found such a record, and drops the record if it is there. Otherwise false, with nothing done.
-  // With interrupts off. Bound: one chain.
+  // For an object whose record is not in the CPU's own shard. Searches one shard that homes_ names:
+  // if possible, the shard where the CPU last found such a record. If the record is there, removes
+  // it. Otherwise returns false, and the table is unchanged. Called with interrupts off. Bound: one
+  // chain.
   [[gnu::always_inline]] bool forget_elsewhere(uint64_t object, CpuId cpu);
-  // True if homes_ shows that no shard has a record of `object`, which is being freed. Takes no
-  // lock; with interrupts off.
+  // True if homes_ shows that no shard has a record of `object`, which is being freed. Called with
+  // interrupts off; takes no lock.
   [[gnu::always_inline]] bool has_none(uint64_t object) const;
   // Counts the free of an object without a record.
   void count_unmatched(CpuId cpu) { shard_at(number_of(cpu)).count_unmatched(); }
-  // Marks the object's record, if there is one, as no leak. Any context but NMI; takes kTraceShard.
-  // Bound: a chain of each shard that may have the record.
+  // Marks the object's record, if there is one, as no leak. Any context but NMI; takes a lock of
+  // rank kTraceShard. Bound: a chain of each shard that may have the record.
   void note_not_leak(uint64_t object);
-  // Copies the record of an object; false if it has none. Any context but NMI; takes kTraceShard.
+  // Copies the record of an object; false if it has none. Any context but NMI; takes a lock of rank
+  // kTraceShard.
   bool find(uint64_t object, TraceRecord& found);
-  // record() for probes on programs. Their objects are identified by address and `owner`, a PID,
-  // since other processes use the same addresses. The owner takes the place of the mark. With
-  // interrupts off.
+  // record() for probes on programs. Their objects are identified by address and `owner`, since
+  // other processes use the same addresses. The record has the owner in place of the mark. Called
+  // with interrupts off.
   void record(const TraceEvent& event, TraceOwner owner);
   // forget() for probes on programs. False if there was no record; this is counted.
   bool forget_of(TraceOwner owner, uint64_t object, CpuId cpu);
@@ -210,38 +221,38 @@ class alignas(64) TraceTable {
   bool reown(TraceOwner from, uint64_t object, TraceOwner to);
   // Counts an allocation that could not be recorded.
   void drop(CpuId cpu);
-  // Called when a process has ended: keeps its records, without an owner, or clears them. Works in
-  // slices. Task context.
+  // Called when a process has ended. With kKeep, the process's records stay, without an owner. With
+  // kClear, they are removed and counted as `cleared`. Works in slices. Task context.
   enum class Leave : uint8_t { kKeep, kClear };
   void leave(TraceOwner owner, Leave how);
   // For objects that are ranges of memory of whole pages. (A record has the requested bytes, so its
-  // end lies in the range's last page.) Removes [address, address + size), which is whole pages,
-  // from the owner's ranges. If a range begins before `address`, its record is shortened; if it
-  // ends after the removed bytes, the rest gets a new record. Works in slices. False if there was
-  // no such range; this is counted.
+  // end lies in the range's last page.) Removes the whole pages [address, address + size) from the
+  // owner's ranges. If a range begins before `address`, its record is shortened. If a range ends
+  // after the removed pages, the part after them gets a new record. Works in slices. False if there
+  // was no such range; this is counted.
   bool cut(uint64_t address, uint64_t size, TraceOwner owner);
-  // Drops all records (they become `cleared`). No tracer lock held.
+  // Removes all records and counts them as `cleared`. No tracer lock held.
   void clear();
   // Frees the memory of records in empty shards. No tracer lock held.
   void trim();
 
   // Sums over the shards; each shard is read at another moment.
   TraceCounters counters();
-  // The bytes and objects that the live records represent; taken from `counters` if the trace is
-  // not sampled. Works in slices.
+  // The bytes and objects that the live records represent. If the trace is not sampled, these are
+  // the numbers in `counters`. Works in slices.
   SampleWeight estimate(const TraceCounters& counters);
   // Calls visit(const TraceRecord&) for each record that refers to a stack or context: live
   // records, and records held for a snapshot. visit() runs with interrupts on and no lock held;
   // records are copied in slices of kSlice, with interrupts off. A record that exists throughout
   // the walk is visited at least once; a record that appears or disappears meanwhile may be missed.
-  // If a record is copied to another meanwhile, the walk restarts, so that the copy is visited,
-  // too. The caller keeps the table alive.
+  // If one record is copied to another one meanwhile, the walk restarts, so that it also visits the
+  // copy. The caller keeps the table alive.
   template <typename Visit>
   void visit_slices(Visit visit);
   // Calls visit(copy) for each live record of a shard, in slices, with the shard's lock held and
   // interrupts off. Between slices the shard may change. It is not emptied, since the caller holds
-  // the control lock or has stopped all other CPUs. False, with nothing done, if the shard's lock
-  // is not free at the beginning. Any context.
+  // the control lock or has stopped all other CPUs. If the shard's lock is not free at the
+  // beginning, returns false, with nothing done. Any context.
   template <typename Visit>
   bool try_visit(unsigned shard, Visit visit);
   // Calls visit(copy) for each live record of a shard without the lock, while every other CPU is
@@ -249,8 +260,9 @@ class alignas(64) TraceTable {
   // missing, or have its old size, stack and context. Any context.
   template <typename Visit>
   void visit_standing(unsigned shard, Visit visit);
-  // For the table of a kind of references, while every other CPU is stopped, and not in a hook:
-  // calls visit(number, object or 0, stack or pair) for each live reference.
+  // Only for the table of a kind of references. Calls visit(number, object, stack) for each live
+  // reference. `object` is the object that the reference points to, or 0 if it is not known;
+  // `stack` may be a pair. Called while every other CPU is stopped, and no CPU is in a hook.
   template <typename Visit>
   void visit_references(Visit visit);
 
@@ -288,14 +300,14 @@ class alignas(64) TraceTable {
     std::atomic<uint32_t> other{0};
     Sampler sampler;  // used only by this shard's CPU
 
-    // Called by the shard's CPU with interrupts off, without the lock. So thread-safety analysis is
-    // off.
+    // Called by the shard's CPU with interrupts off, without the lock. No other CPU changes these
+    // two counters, and each change is one instruction. So thread-safety analysis is off.
     void count_filtered() NO_THREAD_SAFETY_ANALYSIS { count(tally.filtered); }
     void count_unmatched() NO_THREAD_SAFETY_ANALYSIS { count(tally.unmatched); }
 
     TraceCounters counters() const REQUIRES(lock);
     uint64_t live() const REQUIRES(lock) { return tally.recorded - tally.freed - tally.cleared; }
-    // True if the record, which is or was in a chain, is newer than the snapshot.
+    // True if the record is newer than the snapshot. The record is or was in a chain.
     bool is_newer(const Record* record) const REQUIRES(lock) {
       const RecordPage* page = RecordPage::of(record);
       return page->is_newer(static_cast<uint32_t>(record - page->records), moment.number);
@@ -308,13 +320,13 @@ class alignas(64) TraceTable {
     // Frees a record that is not in a chain any more; if it is older than an open snapshot, holds
     // it until the snapshot is closed.
     void retire(Record* record) REQUIRES(lock);
-    // Closes the lock to hooks while they have to use the slow path.
+    // Closes the lock to hooks if the shard has a snapshot or large records; otherwise opens it.
     void update_lock() REQUIRES(lock) { lock.set_closed(moment.number != 0 || larges != 0); }
   };
   // Checks that the fields that hooks use lie in the first two cache lines.
   static_assert(sizeof(Store) + sizeof(HookLock) + 4 * sizeof(uint64_t) <= 128);
 
-  // Marks stacks and contexts for the sweeper.
+  // The table as a holder: marks the stacks and contexts of its records for the sweeper.
   class Names final : public StoreHolder {
    public:
     explicit Names(TraceTable& table) : table_(table) {}
@@ -334,11 +346,11 @@ class alignas(64) TraceTable {
   [[gnu::always_inline]] static void count_freed(Shard& shard, Record* record) REQUIRES(shard.lock);
 
   void record_marked(const TraceEvent& event, uint16_t mark_or_owner);
-  // When out of memory: records an allocation in any shard with a freed record; false if there is
-  // none.
+  // Called when out of memory. Records an allocation in any shard that has a freed record and whose
+  // lock is free; false if there is none.
   bool record_in_any(const TraceEvent& event, uint64_t word);
-  // Records an allocation in a freed record of the shard or, if there is none and `fresh` is true,
-  // in a record that was never in use. False if there is no such record.
+  // Records an allocation in a freed record of the shard. If there is none and `fresh` is true,
+  // uses a record that was never in use. False if there is no such record.
   bool record_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh)
       REQUIRES(shard.lock);
   bool record_large_in(Shard& shard, const TraceEvent& event, uint64_t word, bool fresh)
@@ -359,7 +371,7 @@ class alignas(64) TraceTable {
   // Removes the part of a range between `from` and `to`.
   void cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) REQUIRES(shard.lock);
   // If the owner has a range that begins at `from` and reaches `to`, removes the part between
-  // `from` and `to`; otherwise false.
+  // `from` and `to`. Otherwise returns false.
   bool cut_first(uint64_t from, uint64_t to, TraceOwner owner);
 
   struct Walk;
