@@ -144,15 +144,15 @@ class Account {
   bool may_allocate() const { return may_allocate_; }
 
   // Call begin_change() before a command and end_change() after it. An event between the two calls
-  // meets the old or the new state. The event belongs to generation `generation` or an earlier one.
+  // meets the old or the new state. The event belongs to `generation` or to an earlier generation.
   void begin_change(uint32_t generation) {
     newest_generation_ = generation;
     version_++;
   }
   void end_change(const State& state);
   const State& state() const { return state_; }
-  // For a command that consists of `count` marks, call these two instead, because only the mark
-  // changes.
+  // If a command consists of `count` marks, it changes only the mark. Then call begin_marks() and
+  // end_marks() instead.
   void begin_marks(uint32_t count) { mark_high_ += count; }
   void end_marks(uint32_t count) { mark_low_ += count; }
   void set_mark(uint32_t mark) { mark_low_ = mark_high_ = mark; }

@@ -51,10 +51,10 @@ void on_timer(void*);
 
 struct Faults {
   Random random[kMaxCpus];
-  std::atomic<uint32_t> caches_one_in{
-      0};  // one in this many allocations from the accounts' sources fails
-  // One in this many allocations fails that the tracer makes for itself, or the allocator for its
-  // structures of slabs and magazines. Allocations of the pages of slabs do not fail.
+  // One in this many allocations from the accounts' sources fails.
+  std::atomic<uint32_t> caches_one_in{0};
+  // One in this many of the tracer's own allocations fails. The same rate applies to the structures
+  // that the allocator allocates for slabs and magazines, but not to the pages of slabs.
   std::atomic<uint32_t> pages_one_in{0};
   std::atomic<bool> none{false};  // nothing fails; set during comparisons
   // The controller's task. Of its own allocations, only those of trace pages may fail. So a command
