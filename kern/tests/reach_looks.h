@@ -46,7 +46,7 @@ class LookAtAll {
 };
 
 // An object, and the results of a search: whether the object is unreachable, and whether it is a
-// head. The head of a group of unreachable objects is the object that leads to all others.
+// head. A head is an unreachable object to which no other unreachable object leads.
 struct Candidate {
   Hidden object;
   bool found = false, head = false;
