@@ -1,5 +1,5 @@
-// Address spaces and program loading, without running a program: sharing, copying and errors.
-// Everything is freed at the end.
+// Tests of address spaces and program loading: sharing, copying, errors. No program runs. Each test
+// also checks that everything is freed at the end.
 
 #include <string_view>
 
@@ -27,8 +27,8 @@ uint64_t live(const char* name) {
   return stats.live;
 }
 
-// Checks that no object and no page of a space is lost. Pages of spaces are counted in page_4096,
-// together with the pages of slabs and magazines.
+// Checks that a test leaks no object and no page of an address space. These pages come from the
+// cache page_4096, as do the pages of slabs and magazines.
 class NothingLost {
  public:
   NothingLost() { count(before_); }
@@ -122,7 +122,7 @@ KTEST(proc_fork_shares_until_written) {
     EXPECT(word_at(**second, kBase + kPageSize) == 1);
     uint64_t word;
     EXPECT(child.read(kBase + 5 * kPageSize, &word, sizeof(word)) == 0);
-    // The last space that shares the page writes to the page itself.
+    // After the other two spaces are gone, the parent writes to its pages without copying them.
     second->reset();
     first->reset();
     set_word(*parent, kBase + 2 * kPageSize, 400);
@@ -226,7 +226,7 @@ KTEST(proc_unmap_gives_tables_back) {
     EXPECT(space->unmap(kBase + kApart, kPlaces * kApart));
     EXPECT(live("page_4096") == before);
     EXPECT(word_at(*space, kBase) == 1);
-    // The heap frees its tables too.
+    // When the heap shrinks, its page tables are freed, too.
     EXPECT(space->unmap(kBase, 2 * kPageSize));
     const uint64_t empty = live("page_4096");
     EXPECT(space->add_stack_and_heap());
@@ -265,12 +265,13 @@ KTEST(proc_break_moves) {
   });
 }
 
-// Makes random changes, and compares with a model: an array with the expected contents of each
-// page.
+// Makes random changes to an address space and compares its contents with a model: an array with
+// the expected contents of each page.
 KTEST(proc_random_changes_against_a_model) {
   twice([] {
     constexpr uint64_t kPages = 40;
-    uint64_t model[kPages];  // for each page: 0: unmapped; 1: zeros; otherwise: its first word
+    // For each page: 0 = unmapped, 1 = zeros, otherwise the first word of the page.
+    uint64_t model[kPages];
     memset(model, 0, sizeof(model));
     Ref<AddressSpace> space = new_space();
     for (unsigned step = 0; step < 3000; step++) {

@@ -57,8 +57,8 @@ void Account::open(TraceSource source, struct arena* arena, uint32_t largest, co
   failures_before_ = arena ? 0 : failures_of(source.cache());
   first_generation_ = 0;
   for (Tally& tally : tallies_) memset(static_cast<void*>(&tally), 0, sizeof(Tally));
-  // A busy slot belongs to an actor that has not checked yet whether it may allocate. That actor
-  // keeps the slot.
+  // An actor makes an empty slot busy before it checks whether it may allocate. So a slot may be
+  // busy even though the account is still closed.
   for (const Slot& slot : slots_) ASSERT(slot.state != SlotState::kFull);
   set_mark(mark);
   begin_change(state.generation);
@@ -265,8 +265,8 @@ unsigned Account::live() const {
 
 // --- Comparing.
 
-// True if the difference that was counted last is to be printed. Only the first six of a comparison
-// are.
+// True if the last counted difference must be printed. A comparison prints its first six
+// differences.
 bool Account::says() const {
   return differences_ <= 6;
 }
@@ -354,8 +354,8 @@ void Account::compare_state() {
                                                               : KMC_TRACED | KMC_EVER_TRACED;
   if (flags != expected) difference("the flags are 0x%x", static_cast<unsigned>(flags));
   if (source_.live() != live()) difference("%lu are live, %u are held", source_.live(), live());
-  // An arena counts requests that its quantum caches cannot serve as failures of these caches, so
-  // the failures of arenas are not compared.
+  // Not compared for an arena: a request that one of its quantum caches cannot serve counts as a
+  // failure of that cache, not of the arena.
   if (arena_) return;
   const uint64_t failures = failures_of(source_.cache()) - failures_before_;
   if (failures != failures_)
@@ -402,7 +402,7 @@ uint64_t Account::compare_records(TraceRecord* records, size_t count) {
     describe(records[i - 1]);
     describe(records[i]);
   }
-  // For each record: whether a slot has its object.
+  // For each record, `found` is true if a slot contains the record's object.
   PageBuffer<bool> found;
   if (!found.reserve(count + 1)) panic("no memory to compare");
   std::fill_n(found.data(), count, false);
@@ -553,8 +553,8 @@ void Account::compare_dump(const TraceCounters& counters) {
   trace_dump_close(*dump);
 }
 
-// Forgets the tallies of all tables but the current one. Called while all actors pause: later
-// events belong to the current table or to later tables.
+// Keeps only the tally of the current table. Called while all actors pause, so all later events
+// belong to the current table or to later ones.
 void Account::forget_old_generations() {
   const uint32_t kept = state_.generation - first_generation_;
   const auto move = [](std::atomic<uint64_t>& to, const std::atomic<uint64_t>& from) {

@@ -1,18 +1,21 @@
-// The expected contents of a trace, accounted for without the tracer: for trace_proof_test.cc.
+// Computes the expected contents of a trace without the tracer, for trace_proof_test.cc.
 //
-// An Account watches one source (a cache or an arena). Its slots contain all objects that actors
-// have allocated from the source. A slot has everything that is known of its object: size and stack
-// of the request, time, CPU, mark, and whether there must be a record. A record's existence follows
-// from the state of the trace, which the controller publishes with a version that is odd while a
-// command runs. An allocation that begins and ends under one even version met exactly the published
-// state. If a command overlaps an allocation, it is unknown whether there is a record. The next
-// comparison, for which all actors pause, searches for the record. From then on the account knows
-// whether the object has one.
+// An Account watches one source (a cache or an arena). Actors, which are tasks and interrupts of
+// the test, allocate objects from the source and free them. The slots of the account contain all
+// objects that are allocated. A slot stores what is known of its object: size and stack of the
+// request, time, CPU, mark, and whether the trace must have a record of the object.
 //
-// An Account also counts events. Each table that the source has had is a *generation*. For each
-// generation there are counts of events that certainly belong to the table, and of events that may
-// belong to it. So each counter of the table lies between two bounds, which are equal if no command
-// overlapped an event.
+// The state of the trace decides whether a record must exist. Only one task, the controller, gives
+// trace commands and so changes this state. The controller publishes the state with a version,
+// which is odd while a command runs. If the version is even and the same before and after an
+// allocation, the allocation met exactly the published state. If a command overlaps the allocation,
+// the account does not know whether there is a record. The next comparison searches for the record
+// while all actors pause. From then on the account knows whether the record exists.
+//
+// An Account also counts events, which are allocations and frees. Each table of records that the
+// source has had is a *generation*. For each generation, the account counts the events that
+// certainly belong to the table and the events that may belong to it. So each counter of the table
+// lies between two bounds. The bounds are equal if no command overlapped an event.
 #pragma once
 
 #include <atomic>
@@ -56,7 +59,8 @@ struct Actor {
   Hash hash;
   uint64_t events = 0;
   uint64_t remote_frees = 0;  // frees of objects that were certainly allocated on another CPU
-  uint64_t taken_again = 0;   // remote frees whose object the actor's next allocation got
+  // Remote frees after which the actor's next allocation got the same object.
+  uint64_t taken_again = 0;
   const void* freed_remotely = nullptr;  // object of the last remote free; set to nullptr by the
                                          // next allocation
   bool in_interrupt = false;
@@ -66,22 +70,22 @@ struct Actor {
 enum class Expect : uint8_t {
   kRecorded,
   kNotRecorded,
-  kEither,     // a command overlapped, or the trace samples
+  kEither,     // a command overlapped the allocation, or the trace records only samples
   kOrDropped,  // trace memory may have run out
 };
 
 enum class SlotState : uint8_t { kEmpty, kBusy, kFull };
 
-// A slot for one object. The actor that changes its state from empty or full to busy owns the slot.
+// A slot for one object. To own the slot, an actor changes its `state` from empty or full to busy.
 struct Slot {
   std::atomic<SlotState> state{SlotState::kEmpty};
   Expect expect;
-  Path path;           // the functions that allocated
-  Trail trail;         // further callers on the stack
+  Path path;           // the test's functions that led to the allocation
+  Trail trail;         // a summary of the kernel stack
   uint32_t user_call;  // UserCall at the allocation; 0: none
   bool in_interrupt;
   bool cpu_known;
-  bool state_known;  // no command except `mark` overlapped, so `depth` is exact
+  bool state_known;  // only `mark` commands may have overlapped, so `depth` is exact
   uint32_t size;
   uint32_t pid;
   uint32_t thread;  // 0: the process's first thread, or no process
@@ -108,10 +112,10 @@ struct State {
   }
 };
 
-// Bounds of the counters of one table. `unsure_filtered` and `unsure_frees` count events that
-// belong to this table: allocations that are filtered or not, and frees that are counted as freed
-// or as unmatched. `maybe_allocations` and `maybe_frees` count events that belong to this table or
-// to another.
+// Counts of events, from which the bounds of one table's counters follow. `unsure_filtered` counts
+// allocations that met this table, but may or may not have been filtered. `unsure_frees` counts
+// frees that met this table, and that the trace may have counted as freed or as unmatched.
+// `maybe_allocations` and `maybe_frees` count events that belong to this table or to another one.
 struct Tally {
   std::atomic<uint64_t> seen, filtered, unsure_filtered, maybe_allocations;
   std::atomic<uint64_t> freed, unmatched, unsure_frees, maybe_frees;
@@ -125,11 +129,12 @@ class Account {
   static constexpr unsigned kSlots = 384;
   static constexpr unsigned kHotSlots = 6;  // half of all actions use these
 
-  // --- For the controller. No one else uses an account that is not open.
+  // --- For the controller. While an account is closed, the calls of other actors have no
+  // effect.
 
-  // `source` comes with a reference, which close() releases. `arena` is set if the source is an
-  // arena. `largest` is the largest size of a request in bytes. The source must be unused; `state`
-  // and `mark` describe its trace.
+  // Takes over the caller's reference to `source`; close() releases the reference. `arena` is set
+  // if the source is an arena. `largest` is the size of the largest request in bytes. The source
+  // must not have been used yet; `state` and `mark` are those of its trace now.
   void open(TraceSource source, arena* arena, uint32_t largest, const State& state, uint32_t mark);
   void close();
   bool is_open() const { return static_cast<bool>(source_); }
@@ -138,15 +143,16 @@ class Account {
   void forbid_allocations();
   bool may_allocate() const { return may_allocate_; }
 
-  // begin_change() is called before a command, end_change() after it. Events in between met the
-  // state before or after the command. They belong to generations up to `generation`.
+  // Call begin_change() before a command and end_change() after it. An event between the two calls
+  // meets the old or the new state. The event belongs to `generation` or to an earlier generation.
   void begin_change(uint32_t generation) {
     newest_generation_ = generation;
     version_++;
   }
   void end_change(const State& state);
   const State& state() const { return state_; }
-  // Called before and after a command that consists of `count` marks, and so changes only the mark.
+  // If a command consists of `count` marks, it changes only the mark. Then call begin_marks() and
+  // end_marks() instead.
   void begin_marks(uint32_t count) { mark_high_ += count; }
   void end_marks(uint32_t count) { mark_low_ += count; }
   void set_mark(uint32_t mark) { mark_low_ = mark_high_ = mark; }
@@ -160,8 +166,8 @@ class Account {
 
   // --- For all actors, in any context but NMI.
 
-  // Looks at up to four random slots, and empties the first full one (`prefers_to_free`) or fills
-  // the first empty one.
+  // Looks at up to four random slots. With `prefers_to_free`, frees the object of the first full
+  // slot; otherwise allocates an object into the first empty slot.
   void act(Actor& actor, bool prefers_to_free);
   // Frees the objects of all full slots. Called after all other actors have ended.
   void release_all(Actor& actor);
@@ -189,7 +195,7 @@ class Account {
   size_t copy(PageBuffer<TraceRecord>& records, TraceCounters* counters);
   void compare_state();
   void compare_counters(const TraceCounters& counters, uint64_t missing);
-  // Returns the number of objects without a record, among those whose record may have been dropped.
+  // Returns the number of objects that have no record because the trace may have dropped it.
   uint64_t compare_records(TraceRecord* records, size_t count);
   void compare_record(const Slot& slot, const TraceRecord& record);
   void compare_stack(const Slot& slot, const TraceRecord& record);
@@ -226,7 +232,7 @@ class Account {
   Slot slots_[kSlots] = {};
 };
 
-// Makes the name of a task that acts as process `pid`, or as none (pid 0).
+// Makes the name of a task that acts as process `pid`. If `pid` is 0, the task acts as no process.
 inline constexpr size_t kTaskName = 32;
 void make_name(uint32_t pid, char (&name)[kTaskName]);
 bool is_name_of(uint32_t pid, const char* name);

@@ -1,4 +1,4 @@
-// The commands of an episode. Chooses them, predicts their effect on each trace, and checks the
+// Chooses the trace commands of an episode, predicts their effect on each trace, and checks the
 // prediction.
 #include "core/log.h"
 #include "lib/format.h"
@@ -66,8 +66,8 @@ void Episode::command() {
   give({lines, count}, one);
 }
 
-// Predicts a line's effect on a trace. `passes_over`: the line is given to all sources, so a mark
-// is no error for a source that is not traced.
+// Predicts a line's effect on a trace. `passes_over` is true if the line is given to all sources: a
+// mark then skips a source that is not traced, instead of failing.
 Errno Episode::apply(Model& model, const Line& line, bool passes_over) {
   State& state = model.state;
   switch (line.word) {
@@ -115,7 +115,9 @@ void Episode::give(std::span<const Line> lines, Account* one) {
     only_marks &= line.word == TraceWord::kMark;
   }
 
-  // The predicted states. If the command must fail for one trace, it changes no trace.
+  // The predicted states after the command. `short_of_memory` and `others_short` apply if a start
+  // fails for lack of memory: only the lines before it then have an effect. After any other error
+  // no trace has changed.
   Model after[kAccounts], short_of_memory[kAccounts];
   Model others = others_, others_short = others;
   Errno error{};

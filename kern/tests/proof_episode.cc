@@ -187,8 +187,8 @@ void Episode::do_something() {
   }
 }
 
-// Replaces the temporary cache: destroys it while it may be traced and have live objects, and
-// creates another one of the same name.
+// Replaces the temporary cache. Destroys the old one, which may be traced and have live objects
+// then, and creates a new one of the same name.
 void Episode::renew_cache() {
   Account* free_account = nullptr;
   for (unsigned i = kLastingAccounts; i < kAccounts; i++) {

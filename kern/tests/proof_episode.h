@@ -1,6 +1,6 @@
-// One episode of the tracer's proof (trace_proof_test.cc). The controller gives commands and causes
-// other disturbances. After each round it pauses all actors and compares the accounts with the
-// traces.
+// Runs one episode of the tracer's proof (trace_proof_test.cc). The test's own task, the
+// controller, gives trace commands and disturbs the actors in other ways. After each round it
+// pauses all actors and compares the accounts with the traces.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class Episode {
   // Runs one round. False if there was a difference.
   bool round();
   uint64_t hash() const { return hash_.value(); }
-  // Returns the sum of this count over all actors.
+  // Returns the sum of one counter over all actors.
   uint64_t sum(uint64_t Actor::*count) const;
   void print_history() const { history_.print(); }
 
@@ -69,7 +69,8 @@ class Episode {
   Team team_{worker, nullptr};
   Team readers_{reader, nullptr};
   Team sweepers_{sweeper, nullptr};
-  Model others_;  // predicted state of sources without an account, and of later sources
+  Model others_;  // predicted state of sources without an account, and of sources that do not exist
+                  // yet
   const uint64_t usual_limit_ = trace_memory_limit();
   bool low_limit_ = false;
   bool pages_fail_ = false;

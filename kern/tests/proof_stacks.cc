@@ -95,7 +95,8 @@ bool UserCall::enter(uint32_t seed) {
     const ProbesOff off;
     trace_memory_prepare();
     uint64_t frames[kMaxFrames];
-    // If the task has a valid context, the user stack in TaskHead::trace_call is valid too.
+    // First store a valid context in the task (trace_find_base). Storing a context later would
+    // clear the user stack in TaskHead::trace_call.
     if (trace_find_base() != ContextId::kNone)
       stack = trace_stacks.intern(StackKind::kUser, frames, user_frames(seed, frames));
     if (stack != StackId::kNone) current_task()->trace_call = kTraceFromUser | number_of(stack);

@@ -1,6 +1,7 @@
-// Stacks with known contents, for the proof of the tracer: an allocation is made along a random
-// path through a few functions, so its stack is known without the trace. Paths rarely repeat, so a
-// sweep always has stacks to forget, and their entries are soon reused.
+// Stacks with known contents, for the proof of the tracer (trace_proof_test.cc). An allocation is
+// made along a random path through a few functions, so the test knows the stack without the trace.
+// Long paths rarely repeat, so a sweep of the stack table always finds stacks to forget, and new
+// stacks soon reuse the entries.
 #pragma once
 
 #include <cstddef>
@@ -43,9 +44,9 @@ struct Request {
 // Allocates along the path. Sets *trail to the trail of the allocation.
 void* allocate_along(const Path& path, const Request& request, Trail* trail);
 
-// A system call that a worker simulates. During the call the worker's records have a user stack,
-// whose number is in TaskHead::trace_call, as for a task that has entered the kernel from user
-// mode.
+// A system call that a worker simulates. During the call the worker looks like a task that has
+// entered the kernel from user mode: TaskHead::trace_call contains the number of a user stack, and
+// records of the worker's allocations refer to this stack.
 class UserCall {
  public:
   static constexpr unsigned kMaxFrames = 8;

@@ -28,8 +28,9 @@ void rest_while_paused() {
   workload.paused--;
 }
 
-// Opens a dump, checks the identities, and reads to the end without pausing: other readers of the
-// same trace wait for the end of the snapshot, and could not pause meanwhile.
+// Opens a dump, checks that its counters add up, and reads it to the end. Does not pause before the
+// end: other readers of the same trace wait until this snapshot is closed, so they could not pause
+// either.
 void read_dump(Account& account) {
   Result<TraceDump*> dump = trace_dump_open(account.source());
   if (!dump) return;  // not enough memory
@@ -69,8 +70,8 @@ void on_timer(void*) {
             monotonic_now() + Nanoseconds{1 + actor.random.below(8'000'000)});
 }
 
-// Turns the current task into a thread of another process, or back into a kernel task. `thread`: 0
-// for the process's first thread.
+// Makes the current task act as a thread of process `pid`, or as a kernel task if `pid` is 0.
+// `thread` is 0 for the first thread of the process.
 void become(uint32_t pid, uint32_t thread) {
   Task& task = *current_task();
   task.pid = pid;

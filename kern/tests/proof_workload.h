@@ -1,5 +1,5 @@
-// Workers that allocate and free during the tracer's proof (trace_proof_test.cc), readers of dumps,
-// and injected failures.
+// The load of the tracer's proof (trace_proof_test.cc): workers that allocate and free objects,
+// tasks that read dumps, a task that sweeps, and injected failures.
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,10 @@ inline constexpr unsigned kWorkers = 8;
 inline constexpr unsigned kReaders = 2;
 inline constexpr unsigned kAccounts = 7;
 inline constexpr unsigned kLastingAccounts = 3;  // further accounts are for temporary caches
-inline constexpr uint8_t kVector = 0xf1;         // of interrupts that CPUs send themselves
-inline constexpr uint32_t kFirstPid = 30'000;    // first PID of the workers' simulated processes
+inline constexpr uint8_t kVector = 0xf1;  // vector of the interrupts that CPUs send to themselves
+inline constexpr uint32_t kFirstPid = 30'000;  // first PID of the workers' simulated processes
 inline constexpr uint32_t kPids = 200, kUsualPids = 2;
-inline constexpr uint32_t kThreads = 4;  // of a process
+inline constexpr uint32_t kThreads = 4;  // per process
 inline constexpr unsigned kSweepers = 1;
 
 extern Account accounts[kAccounts];
@@ -44,27 +44,28 @@ void worker(void*);
 void reader(void*);
 // A task that runs until workload.stop is set, without pauses.
 void sweeper(void*);
-// on_interrupt and on_timer act while workload.interrupts is set. on_timer is the callback of
-// workload.timers.
+// on_interrupt handles kVector, and on_timer is the callback of workload.timers. Both allocate and
+// free objects while workload.interrupts is set.
 void on_interrupt(TrapFrame&, void*);
 void on_timer(void*);
 
 struct Faults {
   Random random[kMaxCpus];
-  std::atomic<uint32_t> caches_one_in{0};  // of the accounts' allocations, one in this many fails
-  // One in this many fails: of the tracer's allocations of memory, and of the allocator's own
-  // structures for slabs and magazines. Pages of slabs do not fail.
+  // One in this many allocations from the accounts' sources fails.
+  std::atomic<uint32_t> caches_one_in{0};
+  // One in this many of the tracer's own allocations fails. The same rate applies to the structures
+  // that the allocator allocates for slabs and magazines, but not to the pages of slabs.
   std::atomic<uint32_t> pages_one_in{0};
   std::atomic<bool> none{false};  // nothing fails; set during comparisons
-  // The controller's task. Its own allocations never fail, except the tracer's pages. So its
-  // commands have the predicted effect, or fail with ENOMEM.
+  // The controller's task. Of its own allocations, only those of trace pages may fail. So a command
+  // has the predicted effect or fails with ENOMEM.
   std::atomic<const Task*> controller{nullptr};
   std::atomic<void*> sources[kAccounts] = {};
   kmem_cache* own_caches[16] = {};
   bool on = false;  // only for the controller
 };
 extern Faults faults;
-// Decides whether an allocation fails: an argument of kmem_inject_begin().
+// Decides whether an allocation fails. The function is given to kmem_inject_begin().
 int shall_fail(kmem_inject_site site, const void* source, size_t size, int flags);
 
 }  // namespace proof

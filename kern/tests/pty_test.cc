@@ -1,4 +1,5 @@
-// Pseudo-terminals below the C library: leaked resources, ownership, and sessions.
+// Tests pseudo-terminals in the kernel, without the C library: that they leak nothing, who may open
+// them, and how they belong to sessions.
 
 #include <atomic>
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr uint32_t kUser = 1000, kOther = 1001;
 
-// A pair that belongs to a user, with an unlocked slave.
+// A pseudo-terminal pair that belongs to a user. The slave is unlocked.
 class Pair {
  public:
   Pair(const TestNamespace& ns, uint32_t uid) : ns_(ns) {
@@ -79,7 +80,7 @@ KTEST(pty_hangs_up) {
   EXPECT(fails_with(Errno::EIO, device.open(Ref<Chan>(walked), ABI_O_RDWR, Credentials{})));
 }
 
-// There are only as many pairs as numbers, and numbers are reused.
+// The numbers of pairs run out: then no pair can be opened. The number of a closed pair is reused.
 KTEST(pty_numbers_run_out) {
   LiveCounts live;
   TestNamespace ns;

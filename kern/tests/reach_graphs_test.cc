@@ -1,4 +1,5 @@
-// Unreachable objects (reach/reach.h) in random graphs. The test computes the expected answer.
+// Tests the search for unreachable objects (reach/reach.h) on random graphs of objects. A simple
+// search of the test's own computes the expected answer.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -18,7 +19,7 @@ extern "C" const char data_start[], not_roots_start[], not_roots_end[], boot_sta
 
 namespace {
 
-constexpr size_t kNoise = 32;  // nonzero words of an object that are not pointers
+constexpr size_t kNoise = 32;  // noise() fills at most this many words of an object
 constexpr unsigned kGraphs = 50, kMostObjects = 40, kMostEdges = 80, kRoots = 4, kLooks = 20;
 // The last three sizes fill their kmalloc objects, so no stale word is left after the data.
 constexpr std::array<size_t, 9> kSizes = {8, 16, 24, 64, 200, 1024, 8192, 12288, 40960};
@@ -60,8 +61,8 @@ uint64_t pointer_to(const Graph::Node& node) {
   return node.object.value() + offset;
 }
 
-// Returns a word that is not an address of an object: a small number, a user address, or an address
-// of code.
+// Returns a word that is not an address of an object: 0, another small number, a user address, or
+// an address of code.
 uint64_t noise() {
   switch (ktest_random() % 4) {
     case 0:
@@ -87,8 +88,8 @@ void make_graph(Graph& graph, uint64_t (&roots)[kRoots]) {
     for (size_t word = 0; word < std::min(node.size / sizeof(uint64_t), kNoise); word++)
       words[word] = noise();
   }
-  // A later edge may overwrite the word of an earlier edge, so the edges are taken from the final
-  // words.
+  // A later edge may overwrite the word of an earlier edge. So `written` keeps an edge only as long
+  // as no other edge overwrites its word.
   graph.edge_count = 0;
   struct Written {
     uint8_t from, to;
@@ -165,8 +166,8 @@ struct Places {
 };
 Places* places = nullptr;  // in the tracer's memory
 
-// Marks the nodes that other static words point to, such as stale words of other tests: these words
-// are roots, too.
+// Marks the nodes to which static words outside graph_roots point, such as stale words of earlier
+// tests. These words are roots, too.
 void reach_from(const char* from, const char* end) {
   for (const auto* word = reinterpret_cast<const uint64_t*>(from);
        word < reinterpret_cast<const uint64_t*>(end); word++) {
@@ -184,7 +185,7 @@ void make_graphs(void*) {
   for (unsigned i = 0; i < kGraphs; i++) search(graphs[i]);
 }
 
-// The findings of a search, in order; also in the tracer's memory.
+// The findings of a search, in the order in which it reports them. They are in the tracer's memory.
 struct Finds {
   unsigned count = 0;
   struct {
@@ -296,10 +297,10 @@ void check_and_free_graphs(void*) {
   EXPECT(wrong == 0);
 }
 
-// A stale word on a stack can hide an object and all objects that it leads to. Usually the word
-// disappears when other tasks run, so one of a few searches finds all lost objects. The word stays
-// on the stack of a task that sleeps longer, where is_known_to_a_stack() finds it. If the word has
-// disappeared in the meantime, the test searches again.
+// A stale word on a stack can hide an object and all objects to which it leads. Usually the word
+// disappears when other tasks run, so the test repeats the search. If a task sleeps for longer, the
+// word stays on its stack, and is_known_to_a_stack() finds the word. If the word disappears between
+// the search and this check, the test searches again.
 void look_until_all_is_told(LookAtAll& all) {
   constexpr unsigned kFewLooks = 5, kMostLooks = 25;
   for (unsigned i = 0; i < kMostLooks; i++) {
@@ -318,8 +319,9 @@ void look_until_all_is_told(LookAtAll& all) {
 
 }  // namespace
 
-// Creates many random graphs, parts of which no root leads to. The search must report each object
-// correctly as reached or unreached, unless a word on the stack of a sleeping task leads to it.
+// Creates many random graphs. No root leads to some parts of them. The search must report each
+// object correctly as reached or unreached, unless a word on the stack of a sleeping task leads to
+// it.
 KTEST(reach_random_graphs) {
   for (size_t i = 0; i < graph_caches.size(); i++)
     graph_caches[i] =

@@ -1,8 +1,8 @@
 // Searches for unreachable objects, for tests.
 //
-// A test must not hold the addresses of its objects during a search, or the objects would be
-// reached. So it stores the complements of the addresses. Code that uses the addresses runs in a
-// task of its own, whose stack is no root after its end.
+// A test must not hold the addresses of its objects during a search, or the search would reach the
+// objects. So it stores the complements of the addresses. Code that uses the addresses runs in
+// another task. After that task has ended, its stack is no root.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "store/trace_memory.h"
 #include "tests/team.h"
 
-// An address that the marker does not recognise.
+// An address in a form that the search does not recognise.
 struct Hidden {
   uint64_t complement = ~uint64_t{0};
   Hidden() = default;
@@ -45,7 +45,8 @@ class LookAtAll {
   reach::Findings* const findings_;
 };
 
-// An object, and the results of a search: whether it is unreachable, and whether it is a head.
+// An object, and the results of a search: whether the object is unreachable, and whether it is a
+// head. A head is an unreachable object to which no other unreachable object leads.
 struct Candidate {
   Hidden object;
   bool found = false, head = false;

@@ -1,4 +1,5 @@
-// Unreachable objects (reach/reach.h): pointers are found wherever they may be.
+// Tests the search for unreachable objects (reach/reach.h): it recognises pointers wherever they
+// may be.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -39,9 +40,9 @@ void note_who_knows(Hidden object) {
   whatis_answer_free(*answer);
 }
 
-// True if a search finds the lost object. A stale word with its address may remain in an unwritten
-// part of some stack. So this function searches repeatedly, and other tasks use their stacks in
-// between.
+// True if a search reports the lost object. A stale word with the object's address may remain in an
+// unwritten part of some stack, so this function searches repeatedly and lets other tasks use their
+// stacks in between.
 bool is_found_in_time(Hidden object) {
   constexpr int kLooks = 10;
   for (int i = 0; i < kLooks; i++) {
@@ -92,8 +93,8 @@ KTEST(reach_object_that_nobody_knows) {
 
 namespace {
 
-// State of a task. From setting `has` until `over` is set, the task has the only pointer to
-// `object`.
+// State of a task that holds a pointer. The task sets `has`, and the test sets `over` later.
+// Between these two times the task has the only pointer to `object`.
 struct Holder {
   Hidden object;
   std::atomic<bool> has{false}, over{false};
@@ -215,8 +216,8 @@ namespace {
 constexpr uint64_t kLeft = 0x1e0f'7be4'4d00'57ac;
 
 // An interrupt handler leaves words on an idle CPU's stack, below the frames of the idle loop. The
-// loop must clear them (dead_frames_clear): otherwise the frame of the next handler contains the
-// words wherever that handler does not write.
+// idle loop must clear these words (dead_frames_clear). Otherwise the next handler's frame, which
+// the handler does not write completely, would still contain some of them.
 [[gnu::noinline]] void leave_words(void*) {
   volatile uint64_t words[128];
   for (volatile uint64_t& word : words) word = kLeft;
@@ -269,7 +270,8 @@ KTEST(reach_own_register) {
   free_object(one.object);
 }
 
-// A stack holds only the physical address of a page, or its page-table entry.
+// The only pointer to a page is a word on a stack: the page's physical address, or a page-table
+// entry for the page.
 KTEST(reach_page_on_the_way) {
   Hidden page;
   in_another_task(
@@ -284,11 +286,13 @@ KTEST(reach_page_on_the_way) {
       [](void* place) { page_free(direct_map_phys(static_cast<Hidden*>(place)->get())); }, &page);
 }
 
-// ---- Packed pointers: words that are not addresses. The owner of the words shows the objects.
+// ---- Packed pointers: words that are not addresses. A function of their owner tells the search
+// which objects they mean.
 
 namespace {
 
-// An object of a cache with a walker. The walker stays registered for ever.
+// An object of a cache that has a walker: a function that tells the search where `packed` points.
+// The walker stays registered for ever.
 struct Packer {
   Hidden packed;
 };
@@ -332,7 +336,7 @@ KTEST(reach_packed_in_an_object) {
       &packer);
   EXPECT(is_found_in_time(packer));
   look_for({&one, 1});
-  EXPECT(one.found && !one.head);  // the packer leads to it, so it is not a head
+  EXPECT(one.found && !one.head);  // the packer leads to the object, so the object is not a head
   free_object(one.object);
   in_another_task([](void* place) { kmem_cache_free(packers, static_cast<Hidden*>(place)->get()); },
                   &packer);
@@ -500,8 +504,8 @@ int fails(kmem_inject_site site, const void*, size_t, int flags) {
 
 }  // namespace
 
-// Lets the allocations for a report fail from the first on, then from the second on, and so on. As
-// long as one fails, there is no report, and the error is ENOMEM.
+// Repeats the report. First all its allocations fail, then all but the first, and so on. As long as
+// an allocation fails, there is no report, and the error is ENOMEM.
 KTEST(reach_without_memory) {
   uint64_t failed = 0;
   EXPECT(kmem_inject_begin(fails));
@@ -524,7 +528,7 @@ KTEST(reach_without_memory) {
   EXPECT(failed == 8 || failed == 13);
 }
 
-// A table points to more objects than fit on the marker's stack.
+// A table points to more objects than fit on the mark stack of the search.
 KTEST(reach_long_list_of_many) {
   struct Node {
     Node* next;

@@ -1,5 +1,6 @@
-// Depots on the live system. CPUs that contend for a depot get larger magazines. Reaping while all
-// CPUs allocate keeps the counts of constructed and destructed objects consistent.
+// Tests the depots of caches on the live system. CPUs that contend for a depot get larger
+// magazines. If caches are reaped while all CPUs allocate, the counts of constructed and destructed
+// objects stay consistent.
 #include <array>
 #include <atomic>
 #include <iterator>
@@ -141,7 +142,8 @@ class FrequentLooks {
   ~FrequentLooks() { memory_task_set_look(kMemoryLook); }
 };
 
-// Takes nearly all memory, in blocks whose allocation reaps nothing.
+// Allocates nearly all free memory. KM_ATOMIC allocations do not reap, so depots keep their
+// magazines.
 class MostOfMemory {
  public:
   MostOfMemory() {

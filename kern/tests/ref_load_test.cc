@@ -1,6 +1,6 @@
-// While a kind is traced, each reference to its objects has a record, also under load on all CPUs.
-// At rest an object has as many records as its reference count. This test uses address spaces of
-// real processes; coverage_test.cc uses coverage maps.
+// Traces a class of references (RefClass) under load on all CPUs: each reference has a record.
+// While no task takes or drops references, an object has as many records as its reference count.
+// This test uses the address spaces of real processes; coverage_test.cc uses coverage maps.
 #include "arch/x86_64/time.h"
 #include "core/ktest.h"
 #include "proc/process_impl.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr unsigned kShells = 8;
 // A shell script that forks, executes existing and missing programs, maps memory, kills a child,
-// and has another process read its address space. At the end the script starts a process that
-// stays.
+// and has another process read its address space. At the end the script runs a program that sleeps
+// until the test kills it.
 constexpr const char* kStorm =
     "i=0; while [ $i -lt 6 ]; do i=$((i + 1));"
     " (:); (/bin/true; exit 1); /bin/dd if=/bin/sh of='#null/null' bs=400k;"
@@ -28,7 +28,7 @@ struct Running {
   uint32_t sleepers[kShells];
 };
 
-// Counts all processes except process 1, and those of them that run /bin/sleep.
+// Counts all processes except process 1, and among them the processes that sleep in /bin/sleep.
 Running running() {
   Running now;
   for (uint32_t pid = process_next(kInitPid); pid; pid = process_next(pid)) {

@@ -1,5 +1,5 @@
-// The locations that reach/references.cc reports for references in each kind of memory, for moved
-// references, and for lost ones.
+// Tests the locations that reach/references.cc reports: of references in each type of memory, of
+// moved references, and of lost references.
 #include <array>
 #include <atomic>
 #include <utility>
@@ -18,8 +18,8 @@ namespace {
 
 using Where = RefPlaces::Where;
 
-// Finds the locations of all references of the tests' kind. of() returns the location of the only
-// reference to an object.
+// Finds the locations of all references of the tests' class (RefKind::kTest). of() returns the
+// location of the only reference to an object.
 class Places {
  public:
   Places() { EXPECT(reach::find_references(places_, kind().references()).ok()); }
@@ -45,7 +45,8 @@ class Places {
   RefPlaces places_;
 };
 
-// A reference that no root leads to: even the test has only complements of its words.
+// A reference to which no root leads: the test itself stores only the complements of the two words
+// of the reference.
 struct HiddenRef {
   Hidden object;
   uint64_t complement = 0;
@@ -90,7 +91,8 @@ void put_static() {
   Ref<Counted>::adopt(std::exchange(static_ref, {})).reset();
 }
 constinit volatile uint64_t static_words[2] = {};
-// Sets the static words without leaving them on the stack of the test.
+// Stores the complements of `first` and `second` in the static words. The stored values do not stay
+// on the test's stack.
 [[gnu::noinline]] void set_static_words(const uint64_t& first, const uint64_t& second) {
   static_words[0] = ~first;
   static_words[1] = ~second;

@@ -1,6 +1,6 @@
-// Traces of references. While a kind is traced, each live reference that was taken since the start
-// has a record of the stack that took it, even after moves. A dropped reference leaves no record
-// behind.
+// Tests traces of references. While a class of references is traced, each live reference that was
+// taken since the start has a record with the stack that took it, even after the reference was
+// moved. When a reference is dropped, its record is removed.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -129,8 +129,8 @@ KTEST(ref_trace_takes_the_options_that_have_a_meaning) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// Traces all kinds of references while a file is created, opened and removed. Each reference to the
-// open channel and to the file's node has a record.
+// Traces all classes of references while a file is created, opened and removed. Each reference to
+// the open channel and to the file's node has a record.
 KTEST(ref_trace_counts_as_the_objects_do) {
   EXPECT(trace_command_all("refs").ok());
   {

@@ -1,5 +1,5 @@
-// Errors that the sanitizers must report, and correct code that they must not report (variant
-// `sanitize`).
+// Tests that the sanitizers report errors and do not report correct code. The tests run only in the
+// variant `sanitize`.
 #include <array>
 #include <climits>
 #include <string_view>

@@ -64,8 +64,8 @@ KTEST(sched_preempts_on_all_cpus) {
 KTEST(sched_spreads_over_cpus) {
   static std::atomic<unsigned> arrived;
   arrived = 0;
-  // Each task holds its CPU until all CPUs have one. If the tasks used fewer CPUs, the test would
-  // not end.
+  // Each task holds its CPU until all CPUs have such a task. If the tasks used fewer CPUs, the test
+  // would not end.
   Team team(
       [](void*) {
         const PreemptOff stay;
@@ -78,8 +78,8 @@ KTEST(sched_spreads_over_cpus) {
   EXPECT(arrived == cpu_count());
 }
 
-// A bounded buffer for a single number. The consumers take as many numbers as the producers put in,
-// and the numbers have the same sum.
+// A buffer for a single number. The consumers must take as many numbers as the producers put in,
+// and both must count the same sum of numbers.
 KTEST(wait_queue_loses_no_wakeup) {
   struct Box {
     Spinlock lock{LockRank::kDevice};

@@ -1,4 +1,5 @@
-// One address space on several CPUs: after a change has returned, no CPU sees the old state.
+// Tests an address space that several CPUs use at once: when a function that changes the space has
+// returned, no CPU sees the old state.
 #include <atomic>
 
 #include "arch/x86_64/interrupts.h"
@@ -35,7 +36,8 @@ class Users {
   static void run(void* argument) {
     auto* const self = static_cast<Users*>(argument);
     while (!self->end_) {
-      // Between the calls a task uses the kernel's tables, like a task without a process.
+      // After each 100 calls the task switches to the kernel's tables for a moment, like a task
+      // without a process.
       const PreemptOff preempt_off;
       {
         const InterruptsOff off;
@@ -105,7 +107,7 @@ KTEST(space_unmapping_is_seen_by_every_cpu) {
         const uint64_t before = known.word;
         const bool mapped = known.mapped;
         const bool loaded = load_user_now(&found, kWord, sizeof(found));
-        // Fails only if nothing changed during the load.
+        // This is an error only if no change happened during the load.
         if (!mapped && loaded && known.word == before && !known.mapped)
           ktest_fail(__FILE__, __LINE__, "a CPU still sees what has been unmapped");
         known.looks++;
@@ -155,7 +157,8 @@ KTEST(space_physical_is_where_the_word_is) {
   uint32_t word = 77;
   EXPECT(space->write(kWord + 8, &word, sizeof(word)));
   EXPECT(*static_cast<uint32_t*>(direct_map(*at)) == 77);
-  // The space gets its own copy of a page that fork shares, as for a write.
+  // After fork(), physical() first gives the space its own copy of the shared page, as a write
+  // would.
   const Ref<AddressSpace> child = space->fork().take();
   at = space->physical(kWord + 8);
   EXPECT(at);

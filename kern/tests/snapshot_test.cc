@@ -1,5 +1,5 @@
-// Snapshots in the kernel. CPUs record and free while a snapshot is read. A reader that waits for
-// another reader's snapshot can be interrupted.
+// Tests snapshots in the kernel: CPUs record and free while a snapshot is read, and a reader that
+// waits for another reader's snapshot can be interrupted.
 #include "trace/snapshot.h"
 
 #include <atomic>
@@ -64,8 +64,8 @@ struct Writers {
   std::atomic<unsigned> number{0};
 };
 
-// Removes the existing records, and adds a new record for each of them. The three tasks divide the
-// records among them.
+// Replaces each existing record by a new record. Three tasks run this function, and each replaces a
+// third of the records.
 void free_and_record(void* argument) {
   auto& writers = *static_cast<Writers*>(argument);
   const uint64_t first = writers.number++;

@@ -1,5 +1,5 @@
-// The sweeper of stacks and contexts. Table entries with a holder stay intact while other tasks
-// allocate. All other entries are forgotten, and their numbers are reused.
+// Tests the sweeper of stacks and contexts. Table entries that are in use stay intact while other
+// tasks allocate. All other entries are forgotten, and their numbers are reused.
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -170,7 +170,8 @@ KTEST(sweep_keeps_what_records_name) {
   for (void* object : objects) traced.free(object);
 }
 
-// A process inside one system call has a context and a user stack that no record names.
+// The current task acts as a process inside one system call. No record names its context and its
+// user stack, but the sweeps must keep both.
 KTEST(sweep_keeps_what_a_task_remembers) {
   const Traced traced;
   Task& task = *current_task();

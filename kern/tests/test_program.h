@@ -1,4 +1,4 @@
-// For tests of probes: runs programs from a kernel task, and finds their functions by name.
+// Runs programs from a kernel task and finds their functions by name. For tests of probes.
 #pragma once
 
 #include <initializer_list>
@@ -25,7 +25,8 @@ class TestProgram {
   TestProgram& operator=(const TestProgram&) = delete;
 
   Chan& file() { return *file_; }
-  // Finds a function by its symbol, and its returns in .stele.returns.
+  // Finds a function by its symbol. Reads the addresses of its return instructions from the section
+  // .stele.returns.
   Function function(std::string_view name);
 
  private:

@@ -15,7 +15,7 @@
 
 namespace {
 
-// Injects failures only into allocations of the test's own task.
+// Makes one allocation of the test's own task fail: the one with number `failing`, counted from 0.
 struct Order {
   const Task* task = nullptr;
   std::atomic<uint64_t> asked = 0;
@@ -56,7 +56,7 @@ void expect_no_memory(const Result<void>& result, Outcome* outcome) {
   outcome->refused++;
 }
 
-// Dumps have a reserve, so opening one never fails.
+// Dumps have reserved memory, so opening a dump never fails.
 template <typename Dump>
 void expect_dump(Result<Dump*> dump, void (*read_and_close)(Dump*)) {
   EXPECT(dump.ok());
@@ -108,7 +108,8 @@ Outcome live(kmem_cache* cache) {
     expect_dump(trace_dump_open(cache), read_text);
     expect_dump(trace_binary_open(), read_binary);
   }
-  // A second start, of all sources, continues the first one, or is refused as a whole.
+  // Start traces of all sources. The command continues the stopped trace of this cache, or fails
+  // for all sources.
   expect_no_memory(trace_command_all("start"), &outcome);
   order.failing = UINT64_MAX;
 

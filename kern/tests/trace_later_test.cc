@@ -1,5 +1,5 @@
-// A start of all sources is in force while caches and arenas are created. They are traced from
-// their first object on, even if they are created while the command starts the traces.
+// Tests a start of all sources that stays in force: caches and arenas that are created later are
+// traced from their first object on, even if they are created while the command starts the traces.
 #include <atomic>
 #include <iterator>
 #include <string_view>
@@ -213,8 +213,9 @@ void give_back(const Made& made) {
   }
 }
 
-// Creates a cache or an arena. If no command was under way meanwhile, it must have a trace with a
-// record of its first object if `traced` is set, and no trace otherwise.
+// Creates a cache or an arena. If no command was under way meanwhile, `traced` tells what to
+// expect. If `traced` is set, there must be a trace with a record of the first object; otherwise
+// there must be no trace.
 void make_and_look(Made& made) {
   const uint32_t version = makers.version;
   made = make_one(ktest_random() % 4 == 0);
@@ -242,8 +243,8 @@ void make_many(void*) {
   for (const Made& made : kept) give_back(made);
 }
 
-// Gives the command while caches and arenas are created. Afterwards all caches and arenas that can
-// be traced must be traced if `traced` is set, and none otherwise.
+// Gives the command while caches and arenas are created. Afterwards, if `traced` is set, every
+// cache and arena that can be traced must be traced. Otherwise none must be traced.
 void command(const char* text, bool traced) {
   const unsigned before = makers.made;
   while (makers.made < before + kMakers) task_yield();

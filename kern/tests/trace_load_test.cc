@@ -13,7 +13,8 @@
 
 namespace {
 
-// Returns N of `rounds=N` on the kernel command line, for a long run; otherwise `usual`.
+// Returns N if the kernel command line has `rounds=N`, which is meant for long runs. Otherwise
+// returns `usual`.
 unsigned rounds_wanted(unsigned usual) {
   size_t length = 0;
   const char* digits = boot_option("rounds", &length);
@@ -26,7 +27,7 @@ unsigned rounds_wanted(unsigned usual) {
 
 bool load_stop;
 
-// Keeps many caches busy: a mixture of sizes through kmalloc, and tasks.
+// Keeps many caches busy: allocates objects of random sizes with kmalloc, and frees them.
 void churn(void*) {
   void* objects[32] = {};
   while (!__atomic_load_n(&load_stop, __ATOMIC_RELAXED)) {

@@ -1,20 +1,23 @@
-// The proof of the tracer's promise: dumps are compared with an account of live objects that is
-// kept without the tracer (proof_account.h), while everything happens at once.
+// Proves that a dump of the tracer shows exactly the live objects. The test keeps an account of the
+// live objects without the tracer (proof_account.h), and compares the dumps with the account under
+// a load of many different events at the same time.
 //
-// The actors are tasks that the scheduler moves between CPUs, half of them as threads of processes;
-// interrupts that CPUs send themselves; and timers. They allocate from two caches, an arena, and a
-// third cache that is destroyed and recreated while it is traced. They also free each other's
-// objects. Meanwhile the controller gives commands to one source or to all: start with and without
-// filters, stop, reset, mark. The commands follow from a seed. The controller also reaps, switches
-// run-time checking on and off, sets the limit of trace memory, and makes allocations of objects,
-// slabs and trace pages fail. Readers open dumps, and stacks and contexts are swept all the time.
-// After each round all actors pause, and every source's trace is compared with its account.
+// The actors are of three types: tasks, which the scheduler moves between CPUs; interrupts that
+// CPUs send to themselves; and timers. Half of the tasks act as threads of processes. The actors
+// allocate from three caches and an arena, and free each other's objects. One of the caches is
+// destroyed and recreated while it is traced. Meanwhile the controller gives commands to one source
+// or to all sources: `start` with and without filters, `stop`, `reset` and `mark`. A seed
+// determines the commands. The controller also reaps, switches run-time checking on and off, sets
+// the limit of trace memory, and makes allocations of objects, slabs and trace pages fail. Other
+// tasks read dumps, and another one sweeps stacks and contexts all the time. After each round all
+// actors pause, and the trace of each source is compared with its account.
 //
-// Each episode creates new caches and a new arena, and has a seed, which is that of the previous
-// episode plus 1. Under --icount an episode repeats exactly: a hash of its events is printed. The
-// kernel command line may set `seed=N` (the first seed), `rounds=N` (rounds in all, at most 20 for
-// an episode), or `minutes=N`. A difference is printed with the command that replays it, and ends
-// the test.
+// A test consists of episodes. Each episode creates new caches and a new arena, and its seed is the
+// seed of the previous episode plus 1. Under --icount an episode repeats exactly; the printed hash
+// of its events shows this. The kernel command line may set `seed=N` (the first seed), `rounds=N`
+// (the number of rounds of all episodes; an episode has at most 20), or `minutes=N` (the duration
+// of the test). A difference ends the test, and the test prints the command that replays the
+// episode.
 //
 // The workers are in proof_workload.cc, the controller in proof_episode.cc, its commands in
 // proof_commands.cc.
@@ -33,7 +36,7 @@ constexpr uint64_t kDefaultSeed = 20240229;
 constexpr unsigned kRoundsOfEpisode = 20;
 constexpr unsigned kUsualRounds = 20;
 
-// Returns N of `name=N` on the command line.
+// Returns N if the command line has `name=N`, and `otherwise` if it does not.
 uint64_t option(const char* name, uint64_t otherwise) {
   size_t length = 0;
   const char* digits = boot_option(name, &length);

@@ -1,4 +1,5 @@
-// The reports when a cache is destroyed with live objects, and when memory runs out.
+// Tests the tracer's reports: when a cache is destroyed with live objects, and when memory runs
+// out.
 #include <algorithm>
 #include <string_view>
 
@@ -162,7 +163,7 @@ KTEST(trace_report_out_of_memory_has_the_top_of_all_traces) {
         "  128 bytes in 1 allocations of ktest_first from stack\n    ktest_leaks_little+0x");
     const size_t length = lines.text().size();
     trace_report_out_of_memory();
-    EXPECT(lines.text().size() == length);  // the next report may not come so soon
+    EXPECT(lines.text().size() == length);  // no second report follows so soon
   }
   {
     const MutexGuard somebody_else(trace_control);

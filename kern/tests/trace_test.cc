@@ -1,4 +1,4 @@
-// The tracer on the live system: a dump shows the live objects, in every context and state.
+// Tests the tracer on the live system: a dump shows the live objects, in every context and state.
 #include <string_view>
 
 #include "arch/x86_64/smp.h"
@@ -87,7 +87,7 @@ void expect_exactly_the_leaked(size_t object_size) {
   EXPECT(dump.has("echo start > #mem/kmemtrace/ktest_trace"));
 }
 
-// State of interrupts, which allocate and free one object on each CPU.
+// State of the test's interrupts. On each CPU, they allocate and free one object alternately.
 struct InterruptWork {
   std::atomic<kmem_cache*> cache{nullptr};
   void* held[kMaxCpus] = {};
@@ -284,7 +284,7 @@ KTEST(trace_filters_by_process) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
-// Allocates many objects. The trace records one object of 64.5 on average.
+// Allocates many objects. On average, the trace records one in 64.5 objects.
 KTEST(trace_samples) {
   const TestCache cache(64);
   constexpr size_t kMany = 20'000;
@@ -437,8 +437,8 @@ KTEST(trace_does_not_count_what_idles_in_magazines) {
   EXPECT(trace_command(cache, "stop\nreset").ok());
 }
 
-// The trace of a cache that was destroyed with live objects can still be read. It is freed with the
-// cache.
+// The trace of a cache that was destroyed with live objects can still be read. The trace is freed
+// with the cache.
 KTEST(trace_of_a_destroyed_cache) {
   kmem_cache* cache =
       kmem_cache_create("ktest_destroyed", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);

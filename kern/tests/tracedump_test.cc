@@ -1,5 +1,5 @@
-// Large dumps, text and binary, on the live system. They can be read in any order and only by root,
-// while other CPUs allocate.
+// Tests large text and binary dumps on the live system. A dump can be read in any order while other
+// CPUs allocate. Only root can read it.
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -88,8 +88,8 @@ class Churn {
   Team team_;
 };
 
-// Returns the bytes that base_arena has handed out, without trace memory. (A trace's table keeps
-// its pages for records after the records are removed.)
+// Returns the bytes that base_arena has handed out, without trace memory. (Trace memory is left out
+// because a trace's table keeps its pages after the records are removed.)
 uint64_t bytes_in_use() {
   kmem_reap();
   struct arena_stats stats;
@@ -283,7 +283,8 @@ KTEST(tracedump_binary_of_100000_objects_while_others_allocate) {
   EXPECT(bytes_in_use() <= in_use + kSlack);
 }
 
-// A cache that was destroyed with live objects has no file of its own, but the dump includes it.
+// A cache that was destroyed with live objects has no file of its own, but the binary dump includes
+// it.
 KTEST(tracedump_has_what_was_destroyed) {
   kmem_cache* cache = kmem_cache_create("ktest_gone", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   EXPECT(cache && trace_command(cache, "start").ok());
@@ -313,7 +314,8 @@ KTEST(tracedump_is_roots_and_is_only_read) {
   };
   EXPECT(open(1000, ABI_O_RDONLY).error() == Errno::EACCES);
   {
-    // Root may open the file in any mode; operations that the file lacks fail.
+    // Root may open the file in any mode, but writing fails, and so does reading from a file opened
+    // for writing only.
     Result<Ref<Chan>> chan = open(0, ABI_O_RDWR);
     char byte = 0;
     EXPECT(chan.ok() && (*chan)->device->write(**chan, &byte, 1, 0).error() == Errno::EACCES);

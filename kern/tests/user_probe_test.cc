@@ -1,5 +1,5 @@
-// Probes on functions of programs: user/bin/probetest runs, and all ways of entering and leaving
-// its functions are traced.
+// Tests probes on functions of programs. The program user/bin/probetest enters and leaves its
+// functions in all possible ways, and the test counts the hits of the probes.
 
 #include <algorithm>
 #include <atomic>
@@ -242,7 +242,8 @@ KTEST(user_probes_other_ways_out) {
   expect_nothing_left();
 }
 
-// Probed return instructions execute while the stack pointer leads to unmapped memory.
+// Probed return instructions execute while the stack pointer leads to unmapped memory, or to a page
+// of data that has not been read yet.
 KTEST(user_probes_return_with_another_stack) {
   TestProgram program("/bin/probetest");
   const TestProgram::Function nowhere = program.function("probetest_return_nowhere"),
@@ -393,7 +394,8 @@ KTEST(user_probes_on_what_is_not_there) {
   expect_nothing_left();
 }
 
-// Each allocation of arming fails once. Then no probe is armed, and nothing is lost.
+// Makes each allocation of arming fail, one after the other. After each failure no probe is armed,
+// and nothing has leaked.
 KTEST(user_probes_without_memory) {
   Heap<Probetest> program_here;
   Probetest& program = *program_here;
