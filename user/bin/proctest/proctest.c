@@ -89,8 +89,12 @@ static int takes_more(void* argument) {
   return 0;
 }
 
+/* Returns when all descendants have ended, also orphans of children that were killed: each of them
+ * has the pipe's write end, so read() returns 0 only then. */
 static int exhaust(long rounds) {
   pid_t children[30];
+  int descendants[2];
+  if (pipe(descendants) != 0) return 1;
   for (long round = 0; round < rounds; round++) {
     for (int i = 0; i < 30; i++) {
       children[i] = fork();
@@ -101,7 +105,9 @@ static int exhaust(long rounds) {
     }
   }
   while (wait(NULL) > 0) continue;
-  return 0;
+  close(descendants[1]);
+  char byte;
+  return read(descendants[0], &byte, 1) != 0;
 }
 
 int main(int argc, char** argv) {
