@@ -1,4 +1,4 @@
-"""Locations of traced references: in the dump of a class of references (#mem/kmemtrace/ref.…), and in #mem/references."""
+"""Two files show the location of each traced reference: the dump of a class of references (#mem/kmemtrace/ref.…), and #mem/references."""
 import re
 
 from guest import guest, sections_of
