@@ -69,8 +69,8 @@ def test_as_here(port):
 @pytest.mark.parametrize("number", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
 @pytest.mark.parametrize("port", TESTS)
 def test_leaves_nothing_behind(port, number):
-    """Runs a leak test. Its command runs the tests of a port to the end, and then runs them again and kills each test in the middle. It leaves out the
-    long tests (-q)."""
+    """Runs a leak test of a port. The test's command runs the port's tests to the end, and then runs them again and kills each of them in the middle.
+    Long tests are left out (-q)."""
     result = leaktest(f"port-tests -q {port}; port-tests -qk $$ {port}", "--port", port, "--runs", "8", "--repeat", "3", "--timeout", "3600")
     assert result.status == 0, result
 
