@@ -141,7 +141,7 @@ class Run:
     def __init__(self, cases, folder, seen_as, shell, work, timeout="timeout -s KILL"):
         """Writes the script and its input files to `folder`. The other paths are valid on the system where the script runs. `seen_as` is the path of
         `folder` on that system. `shell` is the shell under test. `work` is a folder that the script creates and removes. `timeout` is a command that
-        takes a number of seconds and another command. It runs the other command, and kills it when the seconds are over."""
+        takes a number of seconds and another command. `timeout` runs this command, and kills it when the seconds are over."""
         self.cases = cases
         self.folder = pathlib.Path(folder)
         self.seen_as, self.shell, self.timeout = seen_as, str(shell), timeout

@@ -73,7 +73,7 @@ def test_all_cases(tmp_path):
     assert wrong(cases, outcomes_in_guest(cases, there, 900)) == {}
 
 
-# Runs all cases to the end. Then starts all cases again. When half of them have begun, kills the script and its child processes.
+# Runs the script with all cases to the end. Then starts the script again, and kills it and its child processes when half of the cases have begun.
 LEAK_LOAD = """sh /host/all.sh > /dev/null 2>&1
 setsid sh /host/all.sh > /dev/null 2>&1 < /dev/null &
 until [ -d /tmp/check/{half} ]; do usleep 1000; done
@@ -115,7 +115,7 @@ def test_history_and_completion(terminal):
 
 def test_job_control(terminal):
     """Controls a job with ^Z, bg, jobs, fg and ^C. The job prints "continued" on SIGCONT. After fg, the test waits for "continued" before it types
-    ^C, because ^C goes to the shell until fg has given the terminal to the job. The command that fg prints comes too early to wait for."""
+    ^C, because ^C goes to the shell until fg has given the terminal to the job. fg prints the job's command before it does so."""
     terminal.type("echo 'trap \"echo continued\" CONT; echo running' > /tmp/job\r")
     terminal.type("echo 'while :; do sleep 0.1; done' >> /tmp/job\r")
     terminal.type("sh /tmp/job\r")

@@ -143,7 +143,7 @@ def test_nothing_is_there_twice():
 
 @pytest.fixture(name="declared", scope="module")
 def _declared(tmp_path_factory):
-    """Returns (folder, {header: {(function, file)}}). The folder has one source for each header, which includes only this header. The set of a header
+    """Returns (folder, {header: {(function, file)}}). For each header, the folder has a source that includes only this header. The set of a header
     contains every function that is declared in this source, and the file that declares the function."""
     folder = tmp_path_factory.mktemp("headers")
 

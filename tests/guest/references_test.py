@@ -46,7 +46,7 @@ def test_references_are_root_s_and_only_read():
     result = guest(SHELL)
     sections = sections_of(result.stdout)
     assert sections["rights"].startswith("-r--------"), result
-    assert sections["rights"].endswith("references\nwalked 1\n"), result  # of 1 file, another user reads no address
+    assert sections["rights"].endswith("references\nwalked 1\n"), result  # another user can neither read nor change the file
     assert "references is read-only" in result.stderr, result
     assert re.fullmatch(r"(references \d+ nowhere \d+\n){2}", sections["two"]), result
     assert sections["off"].startswith("references 0 nowhere 0\nkmemtrace ref.chan state off"), result

@@ -1,5 +1,5 @@
-"""Tests `make leaksweep`, which runs a command once for each of its kernel allocations, lets this allocation fail, and reports leaks in error paths.
-Also tests the command `failnext N process=P` of #debug/alloc, on which leaksweep is based."""
+"""Tests `make leaksweep`: it runs a command once for each kernel allocation of the command, lets this allocation fail, and reports leaks in error
+paths. Also tests the command `failnext N process=P` of #debug/alloc, on which leaksweep is based."""
 import os
 import re
 import subprocess

@@ -23,8 +23,8 @@ def groups_in(text):
 
 
 def assert_found(text, lost, result):
-    """`lost` is {cache: lost bytes}. Checks that a report has more than 70 % of these bytes, and lists objects of no other caches. Some objects may be
-    missing, because a stale word on a stack may point to a lost object."""
+    """`lost` is {cache: lost bytes}. Checks that a report has more than 70 % of these bytes, and lists objects of no other caches. Some objects may
+    be missing, because a stale word on a stack may point to a lost object."""
     found = {}
     for name, _, bytes_, _, _, lines in groups_in(text):
         found[name] = found.get(name, 0) + bytes_

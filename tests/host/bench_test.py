@@ -52,8 +52,8 @@ def test_a_load_may_get_worse_by_a_few_tenths_of_a_point():
 
 
 def load_program(folder, text):
-    """Writes a fake scripts/guest below `folder`: a shell script that sets $script to its last argument and then executes `text`. The last argument is
-    the guest's script."""
+    """Writes a fake scripts/guest below `folder`: a shell script that sets $script to its last argument and then executes `text`. The last argument
+    is the guest's script."""
     path = folder / "scripts/guest"
     path.parent.mkdir()
     path.write_text("#!/bin/sh\nfor script; do :; done\n" + text)
