@@ -1,5 +1,5 @@
-"""Mapped files: the checks of the program maptest; changes reach the host's file although the process is killed; processes of one program share
-the pages of its text."""
+"""Tests mapped files: all checks of the program maptest pass, changes reach the host's file even if the process is killed, and processes that run
+the same program share the pages of its text."""
 import pytest
 
 from guest import guest, live_counts
@@ -27,7 +27,7 @@ def heads(path):
 def test_what_was_synced_is_on_the_host_when_the_process_is_killed(tmp_path):
     pages = 64 * 256
     (tmp_path / "big").write_bytes(b"o" * (pages * PAGE))
-    # First the process is killed. In the second guest below, the guest is turned off while the process still runs.
+    # In this guest the process is killed. In the second guest below, the process still runs when the guest is turned off.
     result = guest("""
 mkfifo /tmp/fifo
 maptest change /host/big > /tmp/fifo & read word < /tmp/fifo; echo $word
@@ -65,7 +65,7 @@ end() { kill $pids; wait; pids=; }
 look > /dev/null; start; start_ten; end
 look; start; look; start_ten; look; end; look""")
     assert result.status == 0, result
-    before, one, eleven, none = live_counts(result.stdout)[1::2]  # each look reads kmemstat twice; at the second time cat already has all its pages
+    before, one, eleven, none = live_counts(result.stdout)[1::2]  # the second kmemstat of each look(), when cat has all its pages
     sizes = [int(line.split()[1]) for line in result.stdout.splitlines() if line.startswith("file_pages ")]
     text = one["cached_page"]
     assert [count["cached_page"] * PAGE for count in (before, one, eleven, none)] == sizes, result

@@ -11,10 +11,9 @@ pytestmark = pytest.mark.cpus(1)
 KINDS = ["malloc", "calloc", "realloc", "reallocarray", "reallocf", "posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc", "strdup",
          "new", "new_array", "new_nothrow", "new_aligned", "new_array_aligned", "failing", "before_fork", "before_kill"]
 
-# `begin A… -- B…` starts alloctest with the arguments B, and memleak with the arguments A to trace this
-# alloctest, which waits before it allocates. $test and $leak are the PIDs of alloctest and memleak. `go` lets
-# alloctest allocate, and waits until it has done so. `next_reports` waits for a report that memleak
-# began after the call. `finish` ends alloctest and prints memleak's output.
+# `begin A… -- B…` starts alloctest with the arguments B. alloctest waits before it allocates. Then `begin` starts memleak with the arguments A to
+# trace this alloctest. $test and $leak are the PIDs of alloctest and memleak. `go` lets alloctest allocate, and waits until alloctest has done so.
+# `next_reports` waits for a report that memleak began after the call. `finish` ends alloctest and prints memleak's output.
 PRELUDE = """
 mkdir /tmp/t; cd /tmp/t
 wait_for() { until grep -q "$1" $2 2> /dev/null; do sleep 0.1; done; }
@@ -39,7 +38,7 @@ class Report:
         self.shown, self.groups, self.addresses, self.left_out, self.process = shown, [], [], None, None
 
     def by(self, function):
-        """Returns (bytes, allocations) of the stacks whose innermost frame is in `function`, where frames of strdup are ignored."""
+        """Returns (bytes, allocations) of the stacks whose innermost frame is in `function`. Frames of strdup are ignored."""
         found = [group for group in self.groups if ([frame for frame in group[2] if not re.match("_?strdup", frame)] or [""])[0].startswith(function + "+")]
         return sum(group[0] for group in found), sum(group[1] for group in found)
 
@@ -106,7 +105,7 @@ def test_all_of_a_process_that_runs():
 
 
 def test_mmap():
-    """memleak counts the requested size, not whole pages, and not the part that was unmapped."""
+    """For mmap, memleak counts the requested size, not whole pages. It does not count a part that was unmapped again."""
     output = run_guest("memleak -c 'alloctest --leak 30000 mmap'; memleak -c 'alloctest --leak 4096000 mmap part_of_mmap'"
                        "; memleak -c 'alloctest --leak 30000 part_of_mmap'")
     [first, second, third], _ = reports_in(output)
@@ -116,8 +115,8 @@ def test_mmap():
 
 
 def test_as_the_test_of_the_original_reads_it():
-    """The test of the original memleak (bcc) prints two reports of the top stack and takes the first word of the last line with `byte` in it for
-    the leaked bytes. The output of this memleak can be read in the same way."""
+    """The test of the original memleak (bcc) lets memleak print two reports of the top stack. Then it reads the number of leaked bytes from the
+    first word of the last line that contains `byte`. The output of this memleak can be read in the same way."""
     output = run_guest("begin -T 1 1 2 -- malloc; wait_for Top out; go; finish")
     lines = [line for line in output.splitlines() if "byte" in line]
     assert int(lines[-1].split()[0]) == 30000, output
@@ -290,7 +289,8 @@ memleak -T 100 -c ./script; memleak -c "sh script"
 
 @pytest.mark.cpus(4)
 def test_nothing_stays_probed():
-    """After memleak has ended by SIGINT, SIGTERM, SIGKILL or closed output, no session of #probe is left, and the traced process goes on."""
+    """When memleak is ended by a signal, or because its output is closed, no session of #probe is left. After a signal, the traced process runs
+    on."""
     output = run_guest("""
 for signal in INT TERM KILL; do
     begin 1 -- malloc; wait_for Top out; kill -$signal $leak; wait $leak 2> /dev/null

@@ -8,9 +8,8 @@ from guest import BUILD, ctl_in, guest
 
 pytestmark = pytest.mark.cpus(1)
 
-# `begin ARGUMENTS` starts memleak and waits for the first report; then all traces run.
-# `next_reports` waits for a report that began after the call. `finish SIGNAL` ends memleak and
-# prints its output.
+# `begin ARGUMENTS` starts memleak and waits for its first report; memleak has started all traces before this report. `next_reports` waits for a
+# report that began after the call. `finish SIGNAL` ends memleak and prints its output.
 PRELUDE = """
 ctl='#mem/kmemtrace/ctl'
 reports() { grep -c '\\] Top' /tmp/out; }
@@ -71,7 +70,7 @@ def check_nothing_traced(ctl):
 
 @pytest.mark.cpus(4)
 def test_30000_bytes_of_each_kind():
-    """memleak reports 30,000 leaked bytes from a cache, from kmalloc and from pages. After SIGINT nothing stays traced."""
+    """A cache, kmalloc and the page allocator leak 30,000 bytes each, and memleak reports each leak. After SIGINT nothing stays traced."""
     output = run_guest("""
 begin -o 0 -T 100 1
 printf 'leak kmalloc_16 1875 depth=2\\nleak kmalloc 30 size=1000 depth=3\\nleak page 10 size=3000 depth=4\\n' > '#debug/alloc'
@@ -104,8 +103,8 @@ echo ===; echo status $1, $((${2%.*} - before >= 5)); cat "$ctl"
 
 
 def test_however_it_ends():
-    """When memleak ends by SIGTERM or because its output is closed, it ends its traces. After SIGKILL they remain, and the next memleak ends
-    them."""
+    """memleak ends its traces after SIGTERM, and when its output is closed. After SIGKILL the traces remain, and the next memleak ends these
+    traces."""
     output = run_guest("""
 begin 1; finish TERM > /dev/null; cat "$ctl"; echo ===
 memleak 1 2> /tmp/err | head -n 1; cat "$ctl"; echo ===; cat /tmp/err; echo ===
@@ -236,7 +235,7 @@ def test_names_of_cxx_functions():
 
 
 def test_its_own_allocations():
-    """memleak's own allocations, at least its open files, appear only with --with-self."""
+    """memleak reports its own allocations only with --with-self. The test looks at the allocations for memleak's open files."""
     output = run_guest("memleak --source chan -o 0 1 1 > /tmp/a; memleak --with-self --source chan -o 0 1 1 > /tmp/b; cat /tmp/a /tmp/b")
     without, with_self = ("Attaching" + part for part in output.split("Attaching")[1:])
     [without], [with_self] = reports_in(without), reports_in(with_self)

@@ -120,8 +120,9 @@ def parse(path):
 
 
 def _set_up(value, where):
-    """Returns (shell commands that create a file, a folder or a link, contents of the file or None). The commands copy the contents from the path
-    `where`. `value` is the value of a file-setup tag: kind, permissions, quoted name, and contents or target."""
+    """Returns a pair. The first element is the shell commands that create a file, a folder or a link. The second element is the contents of the file,
+    or None for a folder or a link. The commands copy the contents from the path `where`. `value` is the value of a file-setup tag: kind, permissions,
+    quoted name, and contents or target."""
     kind, mode, rest = re.match(r"\s*(\S+)\s+(\S+)\s+(.*)", value, re.DOTALL).groups()
     name, _, content = rest[1:].partition(rest[0])
     name = shlex.quote(name)
@@ -138,9 +139,9 @@ class Run:
     BOUNDARY = "\n--- 3c1d1f6e mksh case "
 
     def __init__(self, cases, folder, seen_as, shell, work, timeout="timeout -s KILL"):
-        """Writes the script and its input files to `folder`. On the system where the script runs, the path of `folder` is `seen_as`, `shell` is
-        the shell under test, and `work` is a folder that the script creates and removes. `timeout` is a command whose arguments are a number of
-        seconds and another command, which it kills after that time."""
+        """Writes the script and its input files to `folder`. The other paths are valid on the system where the script runs. `seen_as` is the path of
+        `folder` on that system. `shell` is the shell under test. `work` is a folder that the script creates and removes. `timeout` is a command that
+        takes a number of seconds and another command. `timeout` runs this command, and kills it when the seconds are over."""
         self.cases = cases
         self.folder = pathlib.Path(folder)
         self.seen_as, self.shell, self.timeout = seen_as, str(shell), timeout
@@ -159,7 +160,7 @@ class Run:
         return f"{self.seen_as}/{name}"
 
     def _commands(self, number, case):
-        """Returns the commands that run a case in a separate folder. The last word is the shell."""
+        """Returns the shell commands of a case. The script runs them in a separate folder. The last command runs the shell under test."""
         commands = []
         for i, value in enumerate(case.setups):
             command, content = _set_up(value, f"{self.seen_as}/{number}.file{i}")

@@ -47,7 +47,7 @@ def outcomes_here(cases, folder):
 
 
 def wrong(cases, outcomes):
-    """Returns {case: error}."""
+    """Returns {name: errors} of the cases that failed or did not run."""
     faults = {case.name: case.faults(outcomes[case]) if case in outcomes else ["did not run"] for case in cases}
     return {name: found for name, found in faults.items() if found}
 
@@ -73,8 +73,7 @@ def test_all_cases(tmp_path):
     assert wrong(cases, outcomes_in_guest(cases, there, 900)) == {}
 
 
-# Runs the script with the cases to its end. Then runs it again, and kills it with all its processes
-# when half of the cases have begun.
+# Runs the script with all cases to the end. Then starts the script again, and kills it and its child processes when half of the cases have begun.
 LEAK_LOAD = """sh /host/all.sh > /dev/null 2>&1
 setsid sh /host/all.sh > /dev/null 2>&1 < /dev/null &
 until [ -d /tmp/check/{half} ]; do usleep 1000; done
@@ -97,12 +96,12 @@ def test_history_and_completion(terminal):
     terminal.wait_for(r"^first\n#$")
     terminal.type("echo second\r")
     terminal.wait_for(r"^second\n#$")
-    # The arrow keys go to the line before the previous one, and to the left in that line, where the test types X.
+    # Two times "arrow up" shows the first command. Two times "arrow left" moves the cursor to the s of "first", where the test types X.
     terminal.type("\x1b[A\x1b[A")
     terminal.wait_for(r"^# echo first\s*\Z")
     terminal.type("\x1b[D\x1b[DX\r")
     terminal.wait_for(r"^firXst\n#$")
-    # Completion works for a command, and for a path of a device, which keeps its #.
+    # Completion works for the name of a command. It also works for a path of a device, and leaves the # of the path unquoted.
     terminal.type("kmemt\t")
     terminal.wait_for(r"^# kmemtop\s*\Z")
     terminal.type("\x15cat #mem/kmemst\t")
@@ -115,8 +114,8 @@ def test_history_and_completion(terminal):
 
 
 def test_job_control(terminal):
-    """^Z, bg, jobs, fg and ^C with a job that prints "continued" on SIGCONT. After fg, the test waits for
-    "continued" before it types ^C: fg prints the command before it gives the job the terminal, and until then ^C would go to the shell."""
+    """Controls a job with ^Z, bg, jobs, fg and ^C. The job prints "continued" on SIGCONT. After fg, the test waits for "continued" before it types
+    ^C, because ^C goes to the shell until fg has given the terminal to the job. fg prints the command of the job before this."""
     terminal.type("echo 'trap \"echo continued\" CONT; echo running' > /tmp/job\r")
     terminal.type("echo 'while :; do sleep 0.1; done' >> /tmp/job\r")
     terminal.type("sh /tmp/job\r")
@@ -134,7 +133,7 @@ def test_job_control(terminal):
 
 
 def test_devices(terminal):
-    """#name/… is a path in each command. In a device, `cd ..` goes up no further than the device's root."""
+    """A path #name/… works in every command. In a folder of a device, `cd ..` goes to the parent folder in the device."""
     terminal.type("echo start > #mem/kmemtrace/pipe; ls | cat > /dev/null; echo stop > #mem/kmemtrace/pipe\r")
     terminal.wait_for(r"\n#$")
     terminal.type("head -n 1 #mem/kmemtrace/pipe\r")

@@ -1,8 +1,7 @@
-"""Ports, unpatched programs of others, run the tests that come with them (user/ports/ports.mk).
+"""The ports (user/ports/ports.mk) are unpatched programs of other authors. This module runs the tests that come with these programs.
 
-`make test-ports` runs all tests of each port in the guest and on the host, with programs built from
-the same source, and compares their output. `make test` runs only the tests that are marked + in
-user/ports/PORT/tests, which check their results themselves.
+`make test-ports` runs all tests of each port in the guest and on the host, with programs built from the same source, and compares their output.
+`make test` runs only tests that check their own results. user/ports/PORT/tests marks them with +.
 """
 import os
 import re
@@ -35,7 +34,8 @@ def results_of(output):
 
 
 def native(port):
-    """Runs the port's tests on the host, with programs built from the same source. Returns the results in the form of results_of()."""
+    """Runs the port's tests on the host, with host programs that are built from the source of the port. Returns the results in the form of
+    results_of()."""
     there = NATIVE / port
     environment = {**os.environ, "PATH": f"{there}/bin:{os.environ['PATH']}", "PORTS": str(there / "usr/ports"), "LC_ALL": "C", "TZ": "UTC"}
     run = subprocess.run([str(there / "bin/port-tests"), port], capture_output=True, timeout=SECONDS, check=False, env=environment)
@@ -44,7 +44,7 @@ def native(port):
 
 @pytest.mark.cpus(1)
 def test_short():
-    """The tests that check their results themselves pass, in all ports that have such tests."""
+    """In each port, the tests that check their own results pass."""
     result = guest("\n".join(f"port-tests -s {port}" for port in SHORT), *(word for port in SHORT for word in ("--port", port)))
     results = results_of(result.stdout)
     assert list(results) == [f"{port}/{name}" for port, names in SHORT.items() for name in names], result
@@ -54,9 +54,9 @@ def test_short():
 @pytest.mark.long
 @pytest.mark.parametrize("port", TESTS)
 def test_as_here(port):
-    """All tests of a port pass, and print the same as on the host from the same source."""
+    """All tests of a port pass in the guest and on the host, and print the same output in both places."""
     expected = native(port)
-    # In sqlite's checkpoint_starvation_1 the log of a fast machine fills the /tmp of a guest with 512 MiB.
+    # The guest has 2 GiB because of sqlite's test checkpoint_starvation_1: on a fast machine, its log would fill the /tmp of a guest with 512 MiB.
     result = guest(f"port-tests {port}", "--port", port, "--mem", "2G", "--timeout", str(SECONDS))
     results = results_of(result.stdout)
     assert list(results) == list(expected) == [f"{port}/{name.lstrip(MARKS)}" for name in TESTS[port]], result
@@ -69,14 +69,15 @@ def test_as_here(port):
 @pytest.mark.parametrize("number", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
 @pytest.mark.parametrize("port", TESTS)
 def test_leaves_nothing_behind(port, number):
-    """A leak test whose command runs all tests of a port except the longest, first to the end, and then a second time, killed in the middle."""
+    """Runs a leak test of a port. The test's command runs the port's tests to the end, and then runs them again and kills each of them in the middle.
+    Long tests are left out (-q)."""
     result = leaktest(f"port-tests -q {port}; port-tests -qk $$ {port}", "--port", port, "--runs", "8", "--repeat", "3", "--timeout", "3600")
     assert result.status == 0, result
 
 
 @pytest.mark.long
 def test_mix():
-    """The mix of all ports' tests passes, and prints the cost of tracing."""
+    """scripts/load runs a mix of the tests of all ports without an error, and prints the cost of tracing."""
     run = subprocess.run([str(ROOT / "scripts/load"), "--minutes", "0.5", "--seed", "1"], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     rounds = {words[0]: int(words[1]) for words in map(str.split, run.stdout.splitlines()) if len(words) == 5 and words[0] in ("off", "all", "sampled")}

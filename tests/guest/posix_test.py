@@ -143,8 +143,8 @@ def test_nothing_is_there_twice():
 
 @pytest.fixture(name="declared", scope="module")
 def _declared(tmp_path_factory):
-    """Returns (folder with one source for each header, {header: {(function that a source with only this header has declared, declaring
-    file)}})."""
+    """Returns (folder, {header: {(function, file)}}). For each header, the folder has a source that includes only this header. The set of a header
+    contains every function that is declared in this source, and the file that declares the function."""
     folder = tmp_path_factory.mktemp("headers")
 
     def declarations(header):

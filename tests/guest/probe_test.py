@@ -45,7 +45,7 @@ def test_nothing_told_apart():
 def test_processes_and_user_stacks():
     counts = counts_of("count sys_pipe2\nstacks user\nprocesses",
                        "echo 1 | cat; sh -c 'echo 2 | cat; echo 3 | cat'")
-    assert sorted(row["count"] for row in counts.rows) == [1, 1, 1], counts.rows  # the inner sh calls from two places
+    assert sorted(row["count"] for row in counts.rows) == [1, 1, 1], counts.rows  # the inner sh calls sys_pipe2 from two places
     assert len({row["pid"] for row in counts.rows}) == 2
     for row in counts.rows:
         assert (row["name"], row["path"], row["kernel"]) == ("sh", "/bin/sh", ())
@@ -362,8 +362,8 @@ echo stop >&3; head -n 2 #probe/1/counts; grep '^limit' #mem/kmemtrace/ctl; exec
 
 @pytest.mark.cpus(4)
 def test_counts_in_little_memory():
-    """With little memory, a session counts calls of all functions. Five readers, some at once, one in small pieces, read `counts`, and each copy
-    is consistent: its rows add up to its header."""
+    """A session counts the calls of all functions with little memory. Five readers then read `counts`: three of them at the same time, and one of
+    them in small pieces. For each reader, the rows add up to the header."""
     agrees = "awk '/^hits/ { counted = $4; rows = $12 } /^count/ { n += $2; m++ } END { print n == counted, m == rows, (m > 1000) }'"
     output = run_guest(f"""while :; do echo a | cat; done > /dev/null & load=$!
 exec 3<>#probe/clone; read n <&3
@@ -394,8 +394,8 @@ done; done""" + ENDS)
 
 
 def test_a_return_is_one_that_the_program_names():
-    """#probe refuses a return address at which there is a byte 0xc3 (ret) inside another instruction. A breakpoint there would change that
-    instruction."""
+    """#probe refuses a return address that lies inside an instruction, even if the byte at this address is 0xc3 (ret). A breakpoint there would
+    change the instruction."""
     program = Program("heaptest")
     address, size = program.functions["main"]
     listing = subprocess.run(["objdump", "-d", "-w", PROGRAMS / "heaptest"], check=True, capture_output=True, text=True).stdout
@@ -416,8 +416,7 @@ exec 3>&-""" + ENDS, errors=f"/etc/script: 3: echo: Invalid argument: {inside[0]
 
 
 def test_a_command_is_whole_or_refused(tmp_path):
-    """A single write of more than 64 KiB is refused, although its first 64 KiB are valid
-    commands."""
+    """A single write of more than 64 KiB is refused, although its first 64 KiB are valid commands."""
     (tmp_path / "long").write_text("count path_open\n" * 4096 + "count path_open\n")
     (tmp_path / "most").write_text("count path_open\n" * 4096)
     output = run_guest("""exec 3<>#probe/clone; read n <&3

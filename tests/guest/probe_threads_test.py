@@ -116,8 +116,8 @@ def test_a_realloc_that_fails_or_does_not_return(tmp_path):
 
 
 def test_fork_within_a_call(tmp_path):
-    """A thread forks inside a probed call. The child is in no probed call then, and the child's later calls are recorded as calls of another
-    process."""
+    """A thread forks inside a probed call. The child does not inherit this call: when the child ends, no call counts as abandoned. The child's later
+    calls are recorded as calls of another process."""
     dump, counts, _ = session(tmp_path, RULES, "probethreads forks")
     left = sizes(dump)
     assert sum(left.values()) == 2 * 4 * THREADS and left[1] == 4 * THREADS + 1, "of each parent and of each child one"
@@ -142,7 +142,7 @@ until grep -q inside /tmp/said; do :; done; kill -9 $!; wait $! 2> /dev/null; ex
 
 
 def test_of_one_process(tmp_path):
-    """A session for one PID filters out the calls of another process with threads."""
+    """A session for one PID filters out the calls that the threads of another process make."""
     work = """mkfifo /tmp/line; : > /tmp/said; probethreads inside < /tmp/line > /tmp/said & exec 4> /tmp/line
 until grep -q inside /tmp/said; do :; done; echo pid $! > /host/pid"""
     (tmp_path / "commands").write_text(RULES)

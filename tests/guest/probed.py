@@ -1,4 +1,4 @@
-"""Shared by the tests of #probe: writes a program's functions as commands of #probe name them, and parses a session's `counts`."""
+"""Helpers for the tests of #probe: they give a program's functions in the form that commands of #probe take, and parse a session's `counts`."""
 import re
 import subprocess
 
@@ -30,8 +30,8 @@ class Program:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def at(self, name, returns=False):
-        """Returns PATH:ADDRESS:NAME, which names the function `name` in commands of #probe; with `returns`, followed by :RETURN,…, the addresses of
-        the function's `ret` instructions."""
+        """Returns PATH:ADDRESS:NAME, the form of the function `name` in commands of #probe. `returns` appends :RETURN,…, the addresses of the
+        function's `ret` instructions."""
         address, size = self.functions[name]
         text = f"{self.path}:{address:x}:{name}"
         if not returns:

@@ -1,4 +1,4 @@
-"""Processes: the checks of the program proctest (user/bin/proctest), and no objects are left when processes have ended."""
+"""Tests processes: all checks of the program proctest (user/bin/proctest) pass, and no objects are left when processes have ended."""
 import re
 import subprocess
 
@@ -25,7 +25,7 @@ def test_every_check_of_proctest(cpus, tmp_path):
 
 
 def test_status_names_the_program():
-    """/proc/PID/status names the ELF file that the process executes by path and build id; for a script, that is the interpreter's file."""
+    """/proc/PID/status gives the path and the build id of the ELF file that the process executes. For a script, this is the interpreter's file."""
     long = "/tmp/" + "d" * 60 + "/" + "p" * 60
     result = guest("mkdir $D; cp /bin/sh $0; printf '#!/bin/sh\\ncat /proc/$$/status\\n' > /tmp/x; chmod +x /tmp/x\n"
                    "cat /proc/self/status; /tmp/x; $0 -c 'cat /proc/$$/status; :'".replace("$0", long).replace("$D", long.rpartition("/")[0]))

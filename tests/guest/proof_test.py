@@ -1,5 +1,5 @@
-"""The kernel's test that compares the tracer with an independent account of live objects (kern/tests/trace_proof_test.cc), under --icount.
-QEMU then executes one CPU at a time for long stretches, so the CPUs see a change at very different times."""
+"""Runs the kernel's test that compares the tracer with an independent account of live objects (kern/tests/trace_proof_test.cc), with --icount.
+With --icount, QEMU executes one CPU at a time for long stretches, so the CPUs see a change at very different times."""
 import re
 import subprocess
 

@@ -15,7 +15,7 @@ echo 'free debug_64 3' > #debug/alloc; echo 'churn debug_1024 100' > #debug/allo
 
 
 def parts(text):
-    """Returns for each `show` (free bytes of memory, {cache: {column of slab_stats: number}})."""
+    """Returns a list with one element for each `show`: (free bytes of memory, {cache: {column of slab_stats: number}})."""
     shows, names = [], []
     for line in text.splitlines():
         words = line.split()

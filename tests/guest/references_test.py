@@ -1,4 +1,4 @@
-"""Locations of traced references: in the dump of a class of references (#mem/kmemtrace/ref.…), and in #mem/references."""
+"""Two files show the location of each traced reference: the dump of a class of references (#mem/kmemtrace/ref.…), and #mem/references."""
 import re
 
 from guest import guest, sections_of
@@ -46,7 +46,7 @@ def test_references_are_root_s_and_only_read():
     result = guest(SHELL)
     sections = sections_of(result.stdout)
     assert sections["rights"].startswith("-r--------"), result
-    assert sections["rights"].endswith("references\nwalked 1\n"), result  # walk can name the file, but not walk on from it
+    assert sections["rights"].endswith("references\nwalked 1\n"), result  # another user can neither read nor change the file
     assert "references is read-only" in result.stderr, result
     assert re.fullmatch(r"(references \d+ nowhere \d+\n){2}", sections["two"]), result
     assert sections["off"].startswith("references 0 nowhere 0\nkmemtrace ref.chan state off"), result

@@ -1,5 +1,5 @@
-"""scripts/report on files from a guest: two dumps that differ by ten leaked objects, and the output of memleak and stackcount for the same
-leaks."""
+"""Tests scripts/report on files from a guest: two dumps that differ by ten leaked objects, the output of memleak for these leaks, and the output of
+stackcount for the leaking function."""
 import os
 import re
 import subprocess
@@ -20,9 +20,9 @@ def report(*words):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Returns the folder with the files that the guest wrote. The dumps `first` and `later` must differ only in the leaks. So their paths have
-    equal lengths, since the kernel stores the paths of open files. `if` and leakdemo run once before the dumps, because the page cache gets pages
-    of the shell when the shell first runs them. `settle` frees the pages of programs that have ended."""
+    """Returns the folder with the files that the guest wrote. The dumps `first` and `later` must differ only in the leaks. Their paths have the same
+    length, because the kernel stores the paths of open files. An `if` command and leakdemo run once before the dumps, because their first use loads
+    further pages of the shell into the page cache. `settle` frees the pages of programs that have ended."""
     folder = tmp_path_factory.mktemp("written")
     result = guest("""
 if true; then leakdemo clean; echo settle > '#mem/kmemtrace/ctl'; cat '#mem/tracedump' > /dev/null; fi
@@ -42,7 +42,7 @@ wait
 
 
 def test_ten_leaks_apart(written):
-    """The difference has only the ten leaked objects, although the shell has other user stacks at the second dump than at the first."""
+    """The difference contains only the ten leaked objects, although the user stacks of the shell's objects differ between the two dumps."""
     result = report("--base", written / "first", written / "later")
     assert (result.status, result.stderr) == (0, ""), result
     assert result.stdout.splitlines()[1] == f"+{10 * SIZE} bytes in +10 objects from 1 stacks of 1 sources"

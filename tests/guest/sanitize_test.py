@@ -1,5 +1,5 @@
-"""In the kernel of the variant sanitize, the sanitizers panic with a report. The kernel's own tests of what they find are in
-kern/tests/sanitizer_test.cc."""
+"""In the kernel variant `sanitize`, a sanitizer that finds an error reports the error and panics. kern/tests/sanitizer_test.cc tests inside the
+kernel which errors the sanitizers find."""
 import re
 
 import pytest
@@ -39,7 +39,7 @@ def test_other_kernels_refuse():
 
 
 def test_sessions_without_functions_and_with_all():
-    """In the kernel with sanitizers, a session of #probe without functions (`watch memory`) and sessions on all functions run without a finding."""
+    """The sanitizers find no error during sessions of #probe: one session without functions (`watch memory`), and two sessions on all functions."""
     result = guest("""
         for word in 'watch memory' 'count *' 'event+return *'; do
           exec 3<>#probe/clone; echo "$word" >&3 && echo start >&3 && ls / | cat > /dev/null; echo $?; exec 3>&-

@@ -1,4 +1,4 @@
-"""Users, terminals and sessions: the checks of the program sessiontest (user/bin/sessiontest), and the end of the console's shell."""
+"""Tests users, terminals and sessions: all checks of the program sessiontest (user/bin/sessiontest) pass, and the console's shell ends correctly."""
 import re
 
 import pytest
@@ -15,8 +15,8 @@ def test_every_check_of_sessiontest(cpus):
 
 
 def test_a_shell_ends():
-    """When the console's shell ends, its session loses the console: a running job that the shell leaves behind cannot write to the console any
-    more, and a stopped job ends."""
+    """When the console's shell ends, the shell's session loses the console. A job that still runs can then no longer write to the console. A stopped
+    job ends."""
     with Console() as console:
         assert console.PROMPT in console.read_until(console.PROMPT)
         console.type("(trap '' HUP; while [ -d /proc/$$ ]; do usleep 1000; done; /bin/echo unseen; echo status $? > /tmp/status) &\r")

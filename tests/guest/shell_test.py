@@ -1,4 +1,4 @@
-"""The shell and the usual tools, many processes at once, files that are not programs, and the end of memory."""
+"""Tests the shell and the usual tools, many processes at once, files that are not programs, and a system that runs out of memory."""
 import pytest
 
 from guest import guest, sections_of
@@ -152,8 +152,7 @@ echo still here
 
 
 def test_end_of_memory():
-    """A program that takes all memory gets an error or is killed. The kernel and the other programs
-    go on."""
+    """A program that takes all memory gets an error or is killed. The kernel and the other programs go on."""
     result = guest("yes 12345678901234567890 | tr -d '\\n' | sort > /dev/null; echo status $?; ls / | wc -l",
                    "--mem", "40M", "--timeout", "240")
     assert result.status == 0, result

@@ -6,8 +6,8 @@ from guest import guest, sections_of
 
 pytestmark = pytest.mark.cpus(1)
 
-# With --share-rate 1, QEMU serves the first read, and then no other for a quarter of an hour. Seven
-# processes read. The kernel sends four requests at once; the other readers wait for a free slot.
+# With --share-rate 1, QEMU serves the first read, and then no other for a quarter of an hour. Seven processes read. The kernel has four slots for
+# requests to the host, so the other readers wait for a free slot.
 SILENCE = r"""
 readers=
 for i in 1 2 3 4 5 6 7; do cat /host/blob > /dev/null & readers="$readers $!"; done

@@ -12,8 +12,8 @@ from guest import BUILD, guest
 
 pytestmark = pytest.mark.skipif(not (BUILD / "ports/sqlite3.cpio").is_file(), reason="sqlite3 is not built: make port-sqlite3")
 
-# Each transaction adds a row to the table `added`, and counts the row in the table `counted`. `check`
-# is 1 if the tables agree, as they must for every reader: half a transaction would make them disagree.
+# Each transaction adds a row to the table `added`, and counts the row in the table `counted`. `check` is 1 if the two tables agree. They agree
+# for every reader unless the reader sees half a transaction.
 PREPARE = r"""
 cd /tmp
 check='select (select count(*) from added) = (select sum(n) from counted) and not exists
@@ -39,8 +39,8 @@ round() {
 
 
 def rounds(number, seed):
-    """Yields rounds in which six processes are killed in random order: the first after up to half a
-    second, the others at once or shortly after each other."""
+    """Yields the shell commands of each round. A round kills the six processes in random order: the first after at most half a second, and each
+    further process at most 0.1 seconds after the one before it."""
     chance = random.Random(seed)
     for _ in range(number):
         order = chance.sample(range(1, 7), 6)

@@ -54,7 +54,7 @@ class Output:
                 raise AssertionError(f"unknown line {line!r} in\n{text}")
 
     def total(self, function, process=None):
-        """Returns the number of calls of a function, by one program or by all."""
+        """Returns the number of calls of a function by the program `process`, or by all programs."""
         return sum(stack.count for stack in self.stacks if stack.frames[0] == function and process in (None, stack.process))
 
 
@@ -81,8 +81,8 @@ begin -K 'PipeDevice::write'; dd if=/dev/zero bs=1 count=321 2> /dev/null | cat 
 
 
 def test_both_stacks_of_two_processes():
-    """Without -K and -U, a stack has the kernel's frames and then the program's frames, and each process is counted separately. With -p, stackcount
-    counts only that process, and does not name it."""
+    """Without -K and -U, a stack has the kernel's frames and then the program's frames, and each process is counted separately. With -p PID,
+    stackcount counts only the calls of this process, and does not print the process's name."""
     text = run_guest("""
 begin -d PipeDevice::write
 dd if=/dev/zero bs=1 count=100 2> /dev/null | cat > /dev/null; dd if=/dev/zero bs=1 count=200 2> /dev/null | cat > /dev/null; finish TERM; echo ===
@@ -234,7 +234,7 @@ def test_interrupted_at_the_console():
 
 
 def test_what_cannot_be():
-    """After bad arguments the exit status is 2; if a program, a process or a probe type does not exist, it is 1. If no function matches, stackcount
+    """The exit status is 2 after bad arguments. It is 1 if a program, a process or a probe type does not exist. If no function matches, stackcount
     prints the message of the original stackcount (bcc), and the status is 0."""
     bad = ["", "-x f", "-p x f", "-p 0 f", "-i 0 f", "-i x f", "-D 0 f", "-c -1 f", "f g", "-K -U f", "--nosuch f", "-i"]
     script = "".join(f"stackcount {arguments} > /tmp/out 2> /tmp/err; echo $? $(wc -c < /tmp/out) $(grep -c '^usage: stackcount' /tmp/err) "

@@ -1,5 +1,5 @@
-"""scripts/stress and the program stress, which uses all parts of the kernel at random: they find nothing in the debug builds, and find a
-planted bug."""
+"""Tests the program stress, which uses all parts of the kernel at random, and scripts/stress, which runs this program. They find no error in the
+debug builds, and they find a planted bug."""
 import subprocess
 
 import pytest

@@ -1,5 +1,5 @@
-"""make leaksweep: each kernel allocation of a command fails in one of the runs. Leaks in error paths are found and named. Also the command
-`failnext N process=P` of #debug/alloc, on which leaksweep is based."""
+"""Tests `make leaksweep`: it runs a command once for each kernel allocation of the command, lets this allocation fail, and reports leaks in error
+paths. Also tests the command `failnext N process=P` of #debug/alloc, on which leaksweep is based."""
 import os
 import re
 import subprocess
@@ -126,8 +126,8 @@ def test_a_run_that_does_not_end_is_killed():
 
 @pytest.mark.long
 def test_what_does_not_end_without_a_failure_either_is_doubted():
-    """After one failed allocation each later run of the command hangs. So leaksweep cannot repeat the leak, nor let the remaining allocations of
-    the second process fail. It says so, and the status is unknown."""
+    """After one failed allocation, every later run of the command hangs. So leaksweep can neither repeat the leak, nor let the remaining allocations
+    of the second process fail. leaksweep reports both, and its exit status is 2 (unknown)."""
     result = leaksweep("[ -e /tmp/stuck ] && exec sleep 100000; (:) || : > /tmp/stuck; :", "--jobs", "1", "--limit", "1")
     assert result.status == 2, result
     assert re.search(r"^    could not repeat the failure that left .* of tmp_node.*: allocation \d+ of process 2$", result.stdout, re.M), result

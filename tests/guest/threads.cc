@@ -1,6 +1,6 @@
 // Tests the C++20 library's threads, locks, futures and atomics in the guest. thread_test.py builds
-// this program with the toolchain's compiler. It prints a line for each failure, and "ok" if there
-// was none.
+// this program with the toolchain's compiler. The program prints a line for each failure, and "ok"
+// if there was none.
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -264,7 +264,7 @@ static void meetings() {
       one.release();
     }
     EXPECT(local.number == number);
-    // Each thread wakes the next one by an atomic's notify.
+    // Each thread wakes the next thread through an atomic variable.
     for (int now; (now = value.load()) != number;) value.wait(now);
     value++;
     value.notify_all();

@@ -1,4 +1,4 @@
-"""The commands to the files of #mem/kmemtrace, their effects and error messages; traces from boot on."""
+"""Tests the commands that are written to the files of #mem/kmemtrace, with their effects and error messages. Also tests traces that begin at boot."""
 import re
 
 import pytest
@@ -144,7 +144,8 @@ def test_caches_that_cannot_be_made_or_destroyed(section):
 
 
 def test_all_from_boot_on():
-    """With trace=all, all live objects of chan have records, also the shell's with their stacks: no object was allocated before the trace began."""
+    """With trace=all, all live objects of chan have records, because no object was allocated before the trace began. The records of the shell's
+    objects have stacks."""
     result = guest("cat #mem/kmemtrace/chan #mem/kmemtrace/ctl", "--cmdline", "trace=all")
     assert result.status == 0, result
     shown, _, states = result.stdout.partition("limit ")
@@ -188,7 +189,7 @@ printf 'stop\\nreset' > #mem/kmemtrace/ctl; echo 'cache fresh 100 2' > #debug/al
 
 @pytest.mark.cpus(4)
 def test_all_cpus_trace_from_boot_on():
-    """CPUs that start after the traces record their allocations, too."""
+    """Allocations are also recorded on CPUs that start after tracing has begun."""
     result = guest("for i in 1 2 3 4 5 6 7 8; do ls / | cat > /dev/null & done; wait; cat #mem/kmemtrace/ctl", "--cmdline", "trace=pipe_buffer,kmalloc_16,task")
     _, traces = ctl_in(result.stdout)
     assert len(traces) == 3

@@ -1,4 +1,5 @@
-"""The kernel's report of the stacks that hold most memory, which it prints in a panic and before it kills a process for lack of memory."""
+"""Tests the kernel's report of the stacks that hold most memory. The kernel prints this report in a panic, and before it kills a process for lack of
+memory."""
 import re
 
 import pytest
@@ -43,8 +44,8 @@ def test_panic():
 
 @pytest.mark.cpus(4)
 def test_panic_while_others_are_in_the_tracer():
-    """In a panic the other CPUs stop at any instruction of the tracer, with any locks held. The report, which reads the tables without locks, is
-    complete nevertheless."""
+    """In a panic the other CPUs stop at any instruction of the tracer, with any locks held. The report is complete nevertheless, because it reads the
+    tables without locks."""
     churn = "while :; do echo 'churn {} 1000' > #debug/alloc; done &"
     stat = "while :; do echo mark > '#mem/kmemtrace/ctl'; cat '#mem/kmemstat' '#mem/tracedump' > /dev/null; done &"
     for _ in range(5):
@@ -56,8 +57,7 @@ def test_panic_while_others_are_in_the_tracer():
         leaked = [group for group in groups_in(result.stderr) if group[3][:5] == ["leak_at_depth"] * 5]
         assert "not known" not in result.stderr
         [[size, count, cache, _]] = leaked
-        # If a CPU was stopped while it changed a record, that record may be wrong, and the report
-        # says so.
+        # If a CPU was stopped while it changed a record, that record may be wrong, and the report says so.
         assert (size, count, cache) == (1024 * 5000, 5000, "debug_1024") or "were just being changed" in result.stderr and abs(count - 5000) <= 1
 
 
@@ -68,8 +68,7 @@ def test_panic_with_nothing_traced():
 
 
 def test_out_of_memory():
-    """A cache leaks until the kernel kills a process for lack of memory. The log names the
-    cache."""
+    """A cache leaks until the kernel kills a process for lack of memory. The log names the cache."""
     result = guest(TRACE_AND_LEAK + """
 for n in 10000 1000 100 10 1; do
   while echo "leak debug_1024 $n depth=3" > #debug/alloc; do :; done 2> /dev/null

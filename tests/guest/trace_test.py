@@ -1,4 +1,4 @@
-"""The tracer from the shell, with #mem and #debug: planted leaks are in the dumps with their stacks and processes."""
+"""Uses the tracer from the shell, through #mem and #debug. The dumps have the planted leaks with their stacks and processes."""
 import pathlib
 import re
 import subprocess
@@ -158,7 +158,7 @@ def test_a_page_that_a_fault_brought_is_traced_to_the_program():
 
 
 def test_the_program_is_the_file_that_runs():
-    """For a script, records name the interpreter's file. A program whose build id is broken runs, and its records have no build id."""
+    """For a script, records name the interpreter's file. A program with a broken build id still runs, and its records have no build id."""
     notes = subprocess.run(["readelf", "-lW", str(BUILD / "user/bin/leakdemo")], capture_output=True, text=True, check=True).stdout
     offset = next(int(line.split()[1], 16) for line in notes.splitlines() if line.split()[:1] == ["NOTE"])
     result = guest(f"""
@@ -196,7 +196,7 @@ def test_broken_stacks_do_no_harm():
     chain = tuple(range(0x1000, 0x100F))
     assert frames == {(): int(number) - 9, chain: 4, chain[:-1]: 1, (0x2000,): 1, (0x3000, 0x3001): 1, (0x4000,): 1,
                               (0x4001,): 1}, result
-    # Three of the allocations with `chain`, made in one system call, had more callers than a record can have.
+    # One system call made three of the allocations with `chain`. These three had more callers than a record can have.
     assert dump.counters["truncated"] == 3, result
 
 
@@ -240,7 +240,7 @@ printf 'stop\nreset\n' > "$t"; cat '#mem/kmemtrace/ctl'
     lost = stacks.counters["stacks_lost"]
     assert lost > 10
     assert [group.objects for group in stacks.groups if group.frames == ["the stack was not recorded"]] == [lost]
-    # The kernel stack and the process of the next allocation were stored before memory was full. Only the user stack is lost.
+    # The kernel stack of the allocation by dd is already stored, and there is still room for the context. Only the user stack is lost.
     assert (user_stack.counters["stacks_lost"], user_stack.counters["contexts_lost"]) == (lost + 1, 0)
     assert re.search(r"(?m)contexts .*pid \d+ dd$", "\n".join(group.summary for group in user_stack.groups))
     assert not [stack for group in user_stack.groups for stack in group.user_stacks if stack.owner.endswith(" dd")]

@@ -1,4 +1,4 @@
-"""#mem/tracedump, the binary dump: read on the host by stele.tracedump, it has the same records as the text dumps."""
+"""Tests the binary dump, #mem/tracedump. On the host, stele.tracedump reads this dump, and finds the same records as in the text dumps."""
 import pathlib
 import re
 import subprocess
@@ -42,8 +42,8 @@ def load(path):
 
 @pytest.mark.cpus(4)
 def test_says_what_the_text_dumps_say(tmp_path):
-    """The binary dump and the text dumps have the same records, of four caches and an arena, with contexts, stacks, marks, filters and a sampled
-    trace."""
+    """The binary dump and the text dumps have the same records. The test compares the records of four caches and an arena, with contexts, stacks,
+    marks and filters. One of the traces is sampled."""
     run_guest(tmp_path, """
 for cache in debug_64 debug_1024 kmalloc_128; do echo start > "#mem/kmemtrace/$cache"; done
 for depth in 1 2 3 5 8 13; do echo "leak debug_64 90 depth=$depth" > #debug/alloc; echo mark > '#mem/kmemtrace/debug_64'; done
@@ -89,7 +89,7 @@ cat '#mem/tracedump' > /host/binary
     assert shown == {}
     kinds = {dump.contexts[record.context].kind for source in dump.sources for record in source.records}
     assert {"process", "irq"} <= kinds
-    # Only the binary dump has programs, and the user stacks that led to the allocations.
+    # In the binary dump, the context of a process has the path and the build id of the program. A record has the user stack of the allocation.
     for context in (context for context in dump.contexts.values() if context.kind == "process"):
         assert (context.name, bool(context.build_id)) == (pathlib.PurePath(context.path).name, True)
     callers = {record.user_stack for source in dump.sources for record in source.records} - {0}
@@ -97,7 +97,7 @@ cat '#mem/tracedump' > /host/binary
     assert any(len(dump.stacks[number].frames) > 3 for number in callers)
     of_processes = {dump.contexts[record.context].kind for source in dump.sources for record in source.records if record.user_stack}
     assert of_processes == {"process"}
-    # The text that the reader writes can be read back.
+    # stele.tracedump can write the dump as text. This text has the same contents as the text dumps.
     again = {parsed.name: parsed for parsed in dumps_in("\n".join(as_text(dump, symbols)))}
     for name, parsed in texts.items():
         assert (again[name].header, again[name].counters | {"untracked": 0, "unmatched": 0}) == (parsed.header, parsed.counters | {"untracked": 0, "unmatched": 0})

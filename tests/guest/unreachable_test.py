@@ -11,7 +11,7 @@ GROUP = re.compile(r"^(\d+) bytes in (\d+) objects of (\S+)(?: keeps (\d+) bytes
 
 
 def totals(text):
-    """Returns [(objects, bytes, heads)] of each report in the output."""
+    """Returns [(objects, bytes, heads)] of each report in the output. A head is a lost object to which no other lost object points."""
     return [tuple(map(int, match.groups()[:3])) for match in FIRST.finditer(text)]
 
 
@@ -23,8 +23,8 @@ def groups_in(text):
 
 
 def assert_found(text, lost, result):
-    """Checks that a report has more than 70 % of the bytes of `lost`, {cache: bytes}, and no other caches. Some objects may be missing: a stale word
-    on a stack may point to a lost object."""
+    """`lost` is {cache: lost bytes}. Checks that a report has more than 70 % of these bytes, and lists objects of no other caches. Some objects may
+    be missing, because a stale word on a stack may point to a lost object."""
     found = {}
     for name, _, bytes_, _, _, lines in groups_in(text):
         found[name] = found.get(name, 0) + bytes_
@@ -142,7 +142,7 @@ ls -l '#mem' | grep unreachable
 # For each planted bug of the variant `break`: {cache: lost heads}, {cache: objects that the heads
 # keep}. A head is a lost object to which no other lost object points.
 PLANTED = {
-    "exec_format": ({"chan": 1}, {"kmalloc_16": 1}),  # the channel has the name of its file
+    "exec_format": ({"chan": 1}, {"kmalloc_16": 1}),  # the object of kmalloc_16 is the name of the channel's file
     "pipe_close": ({"pipe_buffer": 2}, {}),
     "walk_error": ({"chan": 2}, {}),
     "kept_stack": ({"page": 2}, {}),
@@ -150,7 +150,7 @@ PLANTED = {
     "dup_range": ({"chan": 1}, {"kmalloc_16": 1}),
     "load_error": ({"address_space": 2}, {"page": 2, "vm_region": 1, "chan": 1, "kmalloc_16": 1}),  # an allocation of execve fails
 }
-# For bugs that the commands of SHOWN do not trigger: a command that does.
+# The commands of SHOWN do not trigger these bugs. For each bug: a command that triggers it.
 AWAKENED = {
     "dup_range": "leakfuzz run '0 open P24 0 0; fcntl 3 0 100; close 3' > /dev/null",
     "load_error": """i=0; while [ $((i += 1)) -lt 80 ]; do sh -c "echo 'failnext 1 after=$i' > '#debug/alloc'; exec true" 2> /dev/null; done""",
@@ -190,8 +190,8 @@ def test_a_script_that_loses_something_fails_its_test():
 @pytest.mark.cpus(8)
 @pytest.mark.parametrize("count", (1, 8))
 def test_no_script_loses_anything_while_it_runs(count, tmp_path):
-    """Runs the scripts of all short tests. In each guest a loop reads #mem/unreachable meanwhile. No report lists an object that the script has not
-    lost through #debug."""
+    """Runs the scripts of all short tests. In each guest, a loop reads #mem/unreachable while the script runs. The reports list only objects that the
+    script has lost through #debug."""
     reports = tmp_path / "reports"
     run = subprocess.run(["pytest-3", "--numprocesses", "2", "--dist", "loadgroup", "--ask-meanwhile", reports, "--ask-cpus", str(count), "-m", "not long",
                           ROOT / "tests/guest"], cwd=ROOT, capture_output=True, check=False)

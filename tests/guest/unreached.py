@@ -1,8 +1,9 @@
 """Checks for unreachable objects in the guests of all tests: only objects that the script has lost on purpose through #debug are allowed.
 
 When a script has ended, process 1 of the guest searches for unreachable objects (scripts/guest --unreachable). With `pytest --ask-meanwhile
-FILE` a loop in each guest also reads #mem/unreachable while the script runs. Scripts do not expect this loop, so then only unreachable
-objects fail a test (tests/conftest.py). FILE gets the number of reports of each guest. unreachable_test.py runs pytest in this way.
+FILE`, a loop in each guest also reads #mem/unreachable while the script runs. Tests may fail because their scripts do not expect this loop. So with
+this option, only unreachable objects count as a failure (tests/conftest.py). FILE gets the number of reports of each guest. unreachable_test.py runs
+pytest with this option.
 """
 import re
 
@@ -17,8 +18,8 @@ NO_MEMORY = "unreachable: Out of memory"  # process 1 prints this if a script ha
 # `leak kmalloc` loses may be in any cache of kmalloc; `leak kernel_stack` loses pages.
 PLANTED = {"debug_64", "debug_1024", "leaky"}
 PLANTING = re.compile(r"(?:leak|cache|churn) (\w+)")
-# The loop is not a child of the script's shell, which may wait for all of its children. Its output
-# goes to COM3, among the script's errors.
+# The loop is not a child of the script's shell, because this shell may wait for all of its children. The output of the loop goes to COM3, among the
+# script's errors.
 ASK_MEANWHILE = """(
 (while :; do cat '#mem/unreachable' > '#uart/2'; sleep 0.05; done) < '#null/null' > '#null/null' 2>&1 &
 )
@@ -26,7 +27,7 @@ ASK_MEANWHILE = """(
 
 
 class Lost(Exception):
-    """Objects are unreachable that the test did not plant."""
+    """There are unreachable objects that the test did not plant."""
 
 
 def planted_in(script):
@@ -36,8 +37,8 @@ def planted_in(script):
 
 
 def check(report, lost):
-    """Checks that a report lists only objects of caches and arenas whose names match the pattern `lost`. This includes objects that the report calls
-    `returned`: they were reachable again at a later look."""
+    """Checks that a report lists only objects of caches and arenas whose names match the pattern `lost`. Also checks the objects that the
+    report calls `returned`, which were reachable again at a later look."""
     looked = parse_unreachable(report)
     found = {head.name for head in looked.heads} | {*RETURNED.findall(report)}
     if not all(re.fullmatch(lost, name) for name in found):
@@ -56,7 +57,7 @@ def check_the_end(fourth_port, lost):
 
 
 def check_meanwhile(errors, lost):
-    """Checks each report of the loop ASK_MEANWHILE, which are among the script's errors. Returns the number of reports."""
+    """Checks the reports of the loop ASK_MEANWHILE, which are among the script's errors. Returns the number of reports."""
     begins = [match.start() for match in FIRST.finditer(errors)]
     for begin, end in zip(begins, [*begins[1:], len(errors)]):
         check(errors[begin:end], lost)

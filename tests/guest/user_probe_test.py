@@ -35,8 +35,8 @@ class Program:
         return text + (":" + ",".join(f"{place:x}" for place in inside) if with_returns and inside else "")
 
     def probes_on_all(self):
-        """Returns the text with which commands of #probe name a function and its returns, for each function that begins with the probes' nop. A
-        function with several names is in the list once."""
+        """Returns a list of the functions that begin with the nop for probes. Each element is the text with which commands of #probe name the
+        function and its returns. A function with several names is in the list once."""
         code = self.file.read_bytes()
         listing = subprocess.run(["readelf", "-lW", str(self.file)], stdout=subprocess.PIPE, text=True, check=True).stdout
         offset, address = next((int(m[1], 16), int(m[2], 16)) for m in re.finditer(r"LOAD +(\w+) (\w+) .* R E", listing))

@@ -173,8 +173,8 @@ def test_leakdemo_says_how_it_is_used():
 
 
 def test_job_control_in_a_script():
-    """The console's foreground process group stays that of the script's shell, also under `set -m`, so the shell does not wait to become the
-    foreground group."""
+    """The script's shell stays in the console's foreground process group, also under `set -m`. So the shell never waits until its process group is
+    in the foreground."""
     result = guest("set -m; sleep 50 & kill -STOP %1; wait %1; echo $?; bg %1 > #null/null; kill -9 %1; wait %1; echo $?; sleep 0.01 | cat; echo done",
                    "--timeout", "30")
     assert (result.status, result.stdout) == (0, "145\n137\ndone\n"), result

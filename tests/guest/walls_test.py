@@ -11,8 +11,7 @@ pytestmark = pytest.mark.cpus(1)
 NOBODY = 65534
 DEVICES = sorted(name for source in [*(ROOT / "kern/drivers/dev").glob("*.cc"), *(ROOT / "kern/bench").glob("*.cc")]
                  for name in re.findall(r'constexpr \w+Device\(\) : \w*Device\("(\w+)"', source.read_text()))
-# The user cannot find these files in listings, since they are below directories that only root can
-# read or do not exist.
+# The user cannot find these files in listings. Some are below directories that only root can read, and the others do not exist.
 HIDDEN = ["#mem/kmemtrace/ctl", "#mem/kmemtrace/chan", "#mem/kmemtrace/debug_64", "#probe/1", "#probe/1/ctl", "#probe/1/counts", "#probe/1/events",
           "#probe/1/outstanding", "#debug/leaky/clean", "#debug/leaky/leak", "/tmp/closed/file", "/proc/1/ctl", "/proc/none", "#nothing", "#mem.x"]
 # Actions that are allowed to every user: lines that `proctest walk` prints for them.
@@ -49,7 +48,7 @@ def folder(tmp_path):
 
 def walk(command, folder):
     """Runs `command` with the paths of all devices and of HIDDEN. Checks that `state` prints the same before and after, and that the command
-    reports no action that HIS does not allow. Returns the numbers of files that the command's processes have tried."""
+    reports only actions that HIS allows. Returns the numbers of files that the command's processes have tried."""
     assert len(DEVICES) >= 13
     paths = [f"#{name}" for name in DEVICES] + HIDDEN + ["/dev", "/proc", "/tmp", "/host"]
     names = " ".join(f"'{path}'" for path in paths)

@@ -1,5 +1,4 @@
-"""#mem/whatis: the object at an address, the pointers to it, and the shortest path to it from a
-root."""
+"""#mem/whatis: the object at an address, the pointers to it, and the shortest path to it from a root."""
 import re
 
 import pytest
@@ -114,9 +113,8 @@ sleep 1000
 
 
 def description(lines):
-    """Removes the parts in which the answers of #mem/whatis and of scripts/whatis may differ: source lines and inlined functions, which only
-    scripts/whatis prints; pointers and paths; ages; and the number of address spaces that map a file's page, which changes between the two
-    questions."""
+    """Removes the parts in which the answers of #mem/whatis and of scripts/whatis may differ. Only scripts/whatis prints source lines and inlined
+    functions. Pointers, paths, ages, and the number of address spaces that map a file's page may change between the two questions."""
     plain = [re.sub(r" kern/\S+:\d+$", "", line) for line in lines if not re.match(r" +inlined |  (pointed to by|path:|no path|… \d+ more)", line)]
     plain = [re.sub(r"( a page of a file, which) \d+ address spaces? maps?$", r"\1 programs map", line) for line in plain]
     return [re.sub(r" \d+ ms ago", " N ms ago", line) for line in plain]

@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Quanta, ArenaModel, testing::Values(1, 16, 4096));
 // ---- Import.
 
 // The state of import() and give_back(). `out` is the number of imported bytes that were not given
-// back yet, and `imports` the number of successful imports. If a test sets `fails`, import() fails.
+// back yet. `imports` counts the successful imports. If a test sets `fails`, import() fails.
 struct Source {
   uint64_t out = 0, imports = 0;
   bool fails = false;
@@ -367,11 +367,11 @@ TEST(Arena, ListShowsTheTree) {
 struct Shared {
   arena* arenas[3];
   std::array<std::atomic<uint64_t>, 512> slots{};  // each: result of pack(), or 0 for no allocation
-  std::array<std::atomic<bool>, 1 << 16> taken{};  // for each number of arenas[0]: is it allocated?
+  std::array<std::atomic<bool>, 1 << 16> taken{};  // has arenas[0] allocated kBase + index?
   std::atomic<int> overlaps{0};
 
-  // `which` is an index in `arenas`. `size` counts numbers if `which` is 0, otherwise pages:
-  // arenas[0] allocates numbers, the other arenas allocate pages.
+  // `which` is an index in `arenas`. arenas[0] allocates numbers, and the other arenas allocate
+  // pages. `size` counts these numbers or pages.
   static uint64_t pack(uint64_t which, uint64_t size, void* address) {
     return which << 62 | size << 48 | reinterpret_cast<uintptr_t>(address);
   }

@@ -59,8 +59,8 @@ std::ostream& operator<<(std::ostream& out, const Request& request) {
              << " nocross " << request.nocross << " min " << request.min << " max " << request.max;
 }
 
-// An arena of one span, and its model: for each quantum, is it allocated? The model tries all
-// addresses to find the results that arena_xalloc() may return.
+// An arena of one span, and a model of this arena. The model knows which quanta are allocated. It
+// tries all addresses to find the results that arena_xalloc() may return.
 class Shadow {
  public:
   Shadow(uintptr_t base, size_t quanta, size_t quantum)
@@ -300,7 +300,7 @@ TEST(Xalloc, PassesQuantumCachesBy) {
 // ---- Import.
 
 // The state of import() and give_back(). `out` is the number of imported bytes that were not given
-// back yet, and `imports` the number of successful imports. If a test sets `fails`, import() fails.
+// back yet. `imports` counts the successful imports. If a test sets `fails`, import() fails.
 struct Source {
   uint64_t out = 0, imports = 0;
   bool fails = false;
@@ -428,7 +428,7 @@ TEST(Xalloc, NextFitGoesOnBehindASpanThatWasReturned) {
   arena_destroy(source);
 }
 
-// ---- The ends of the number line, and of memory.
+// ---- The last address, and exhausted memory.
 
 TEST(Xalloc, WorksUpToTheLastAddress) {
   const uintptr_t base = UINTPTR_MAX - 0xfff;

@@ -1,5 +1,4 @@
-"""bench/: parsing of the guest's output and of a disassembly, and the comparison of counts with
-earlier ones."""
+"""Tests the scripts of bench/: they parse the guest's output and a disassembly, and compare counts with earlier counts."""
 import json
 
 import pytest
@@ -53,8 +52,8 @@ def test_a_load_may_get_worse_by_a_few_tenths_of_a_point():
 
 
 def load_program(folder, text):
-    """Writes a fake scripts/guest below `folder`: a shell script that sets $script to its last
-    argument, the guest's script, and then executes `text`."""
+    """Writes a fake scripts/guest below `folder`: a shell script that sets $script to its last argument and then executes `text`. The last argument
+    is the guest's script."""
     path = folder / "scripts/guest"
     path.parent.mkdir()
     path.write_text("#!/bin/sh\nfor script; do :; done\n" + text)
@@ -88,8 +87,7 @@ def test_every_row_of_the_loads_is_explained():
 
 
 class FakeKernel:
-    """A kernel of two functions. "caller" is at 0xf00, and from 0xf10 on its code is inlined from
-    b.cc. "other" is at 0xf20, in b.cc."""
+    """A kernel of two functions. "caller" is at 0xf00, and from 0xf10 on its code is inlined from b.cc. "other" is at 0xf20, in b.cc."""
 
     def learn(self, addresses):
         pass
@@ -135,8 +133,8 @@ def test_a_row_that_was_not_measured_says_why():
 
 
 def rounds(**had_cpu):
-    """Returns output like that of pairs_bench. `had_cpu` gives for each benchmark: the fractions of
-    a processor that it had, one for each round."""
+    """Returns output like the output of pairs_bench. For each benchmark, `had_cpu` has a list with one number for each round: the fraction of a
+    processor that the benchmark had in this round."""
     return json.dumps({"benchmarks": [{"name": f"{name}/iterations:1", "run_type": "iteration", "had_cpu": share, "real_time": 10.0}
                                       for name, shares in had_cpu.items() for share in shares]})
 

@@ -12,8 +12,8 @@ using namespace reach;
 
 namespace {
 
-// Records the circles that find_circles() reports. Each circle is a list of tasks; each task waits
-// for a lock of the next one.
+// Records the circles that find_circles() reports. Each circle is a list of tasks. Each task waits
+// for a lock that the next task owns. The last task waits for a lock that the first task owns.
 struct Told {
   std::vector<std::vector<uint64_t>> circles;
   size_t expected = 0;  // members of the current circle not yet reported

@@ -80,7 +80,7 @@ TEST(ContextTableTest, AtTheLimitWhatIsThereIsFound) {
   while (table.intern(ContextKind::kProcess, pid, "sh") != ContextId::kNone) pid++;
   EXPECT_GT(pid, 100u) << "the page was begun";
   EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "sh"), first);
-  // A process of a new program: at most the entry of the program fits, not that of the process.
+  // The program is new, too. The program's entry may still fit, but the process's entry does not.
   EXPECT_EQ(table.intern(ContextKind::kProcess, 1, "cat"), ContextId::kNone);
   TraceWorld::fail_pages(0);
   EXPECT_NE(table.intern(ContextKind::kProcess, pid, "sh"), ContextId::kNone);

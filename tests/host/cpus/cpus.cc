@@ -250,7 +250,7 @@ constexpr int kInterruptSignal = SIGUSR1;
 struct Online {
   std::atomic<bool> online{false};
   std::atomic<pthread_t> thread{};
-  std::atomic<bool> called{false};  // true until the CPU has called call_function
+  std::atomic<bool> called{false};  // the CPU still has to call call_function
 };
 std::array<Online, SLAB_OS_MAX_CPUS> cpus;
 std::mutex call_mutex, power_mutex;
@@ -266,9 +266,9 @@ void on_signal(int) {
   errno = saved_errno;
 }
 
-// A thread takes interrupts only while it is a CPU. At other times it may be inside the host's
-// malloc, which the signal handler may call too. A CPU without a thread is offline; a function for
-// an offline CPU is called on the thread of slab_os_on_each_cpu() (call_for_offline).
+// A thread takes interrupts only while it is a CPU. At other times the thread may be inside the
+// host's malloc, which the signal handler may call too. A CPU without a thread is offline.
+// slab_os_on_each_cpu() itself calls the function for each offline CPU (call_for_offline()).
 void accept_interrupts(bool accept) {
   sigset_t interrupts;
   sigemptyset(&interrupts);

@@ -24,8 +24,8 @@ uint64_t interrupts_taken();
 
 // Makes `percent` percent of all further requests for slab memory fail, at random.
 void fail_pages(unsigned percent);
-// Makes slab_os_lock_try(), which only depots call, fail at random in `percent` percent of all
-// further calls, in addition to real contention.
+// Makes `percent` percent of all further calls of slab_os_lock_try() fail, at random and in
+// addition to real contention. Only depots call slab_os_lock_try().
 void contend(unsigned percent);
 // If `check` is true, caches that are created later are checked from their creation on.
 void check_new_caches(bool check);

@@ -19,8 +19,8 @@ struct host_cpu {
   volatile int interrupts_off;
   volatile int pending;
   /* Decremented each time that interrupts are turned on. When this counter reaches 0, an interrupt
-   * is taken, as if it had come while interrupts were off. While it is 0, no interrupt is planned.
-   */
+   * is taken, as if it had come while interrupts were off. A counter that is already 0 stays 0, and
+   * causes no interrupt. */
   unsigned sections_left;
   unsigned place; /* set by a test: slab_os_note_place() records it instead of a stack */
 };

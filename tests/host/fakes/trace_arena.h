@@ -6,11 +6,12 @@
 
 namespace trace_arena {
 
-// Returns the number of allocated pages of the arena `trace`.
+// Returns the number of outstanding allocations, of any size, from the arena `trace`.
 uint64_t pages_out();
-// Returns the number of allocated blocks that come directly from the page arena.
+// Returns the number of outstanding allocations from other arenas.
 uint64_t blocks_out();
-// Makes allocation number `nth` from now on (the first is 0) fail. Pages and blocks count together.
+// Makes one later allocation fail: number `nth`, if the next allocation has number 0. Allocations
+// from all arenas are counted together.
 void fail_nth(uint64_t nth);
 // Returns the number of allocations, including failed ones, since the last call of fail_nth().
 uint64_t allocations();
