@@ -1,6 +1,6 @@
-// A precompiled header. Each C++ source under tests/host includes it before everything else,
-// because GoogleTest and some headers of the C++ library use the C library's macros for error
-// numbers, and kern/lib/result.h undefines these macros.
+// A precompiled header with GoogleTest and headers of the C++ library. Each C++ source under
+// tests/host includes it before everything else, because some of these headers use the C library's
+// macros for error numbers, and kern/lib/result.h undefines these macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>
