@@ -88,8 +88,8 @@ TEST_F(ForgetTest, APairKeepsItsStacksAndAContextItsProgram) {
   EXPECT_EQ(contexts_.fill().entries, 0u);
 }
 
-// After begin_epoch(), an entry may be looked up or added. The sweep, which visits the entry later,
-// keeps it.
+// Entries are looked up or added after begin_epoch(), before the sweep comes to them. The sweep
+// keeps these entries.
 TEST_F(ForgetTest, WhatIsWantedWhileTheSweepIsUnderWayStays) {
   const StackId first = kernel(1), second = kernel(2), pair = stacks_.intern_pair({first, second});
   const StackId third = kernel(3), other = stacks_.intern_pair({first, third});

@@ -185,8 +185,8 @@ TEST(P9Client, LargeReadsAndWritesAreMadeOfSeveral) {
   EXPECT_EQ(server.requests, 6u);
 }
 
-// The server sends each prefix of a good answer twice. In the first prefix, the header has the
-// length of the whole answer; in the second one, it has the length of the prefix.
+// The server sends each prefix of a good answer twice. The first time, the header has the length of
+// the whole answer. The second time, the header has the length of the prefix.
 TEST(P9Client, AnswersThatAreCutAreErrors) {
   for (const Call& call : calls()) {
     for (size_t kept = 0; kept < kP9Header + call.good.size(); ++kept) {

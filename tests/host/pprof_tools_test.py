@@ -32,7 +32,7 @@ def go_pprof(file, *options):
 
 def flat(report):
     """Returns {function: bytes or objects that the function itself has allocated}. Leaves out
-    functions that have only called other functions that allocate."""
+    functions that have allocated nothing themselves."""
     return {name.removesuffix(" (inline)"): int(value) for value, name in
             re.findall(r"^ *(\d+)B? +[\d.]+% +[\d.]+% +\d+B? +[\d.]+% +(.+)$", report, re.MULTILINE) if value != "0"}
 

@@ -60,7 +60,7 @@ registers {REGISTERS:x} 0 {item(2):x}
 tables {STACK & ~0x7fffffffff:x} {STACK + PAGE:x}
 object {DIRECT + STACK_MEMORY * PAGE:x}
 """
-# Frame 43 is free, and so are those of the frames 8 to 39 that have no contents.
+# Of the frames 8 to 39, all without contents are free. Frame 43 is free, too.
 DESCRIPTION += "dead " + " ".join(f"{DIRECT + frame * PAGE:x}" for frame in range(8, 40) if frame not in
                                   (*range(USER_TABLES, USER_TABLES + 4), USER, STACK_MEMORY, *range(KERNEL_TABLES, KERNEL_TABLES + 4))) + f" {DIRECT + 43 * PAGE:x}\n"
 
@@ -146,10 +146,10 @@ def test_the_shortest_path_and_holders(memory, tmp_path):
 
 def test_where_references_lie(memory, tmp_path):
     """A reference is the address of an object and, in the next word, the reference's number. There
-    are references in an object, in static data, in a lost object, and on a stack. On a stack, the
-    search also finds a reference with another word between address and number (number 11). In other
-    memory, the search does not take a number for a reference if the number follows another word
-    (number 12). The number also does not count after the address of another object (number 13)."""
+    are references in an object, in static data, in a lost object, and on a stack. Number 11 is found
+    although another word is between the address and the number, because this is allowed on a stack.
+    Number 12, in an object, is not found, because it follows another word. Number 13, in static data,
+    is not found, because it follows the address of another object."""
     memory.put(item(0) + 32, item(1), 7)
     memory.put(DIRECT + STATIC * PAGE + 256, item(1), 8)
     memory.put(item(4) + 24, item(1), 9)

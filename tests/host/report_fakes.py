@@ -33,8 +33,8 @@ def dump(*sources):
 
 
 def lookup(build, monkeypatch):
-    """Returns a Lookup that searches for ELF files only in `build`. The search is quick, because there
-    are none."""
+    """Returns a Lookup that searches for ELF files only in the folder `build`. The search is quick,
+    because the folder has no ELF files."""
     monkeypatch.setenv("STELE_BUILD", str(build))
     return Lookup(programs=[])
 
