@@ -1,5 +1,5 @@
-"""The death tests of forget_test.cc, which take long: forget_test must detect each bug that they
-plant in the sweep of stacks and contexts."""
+"""Runs the death tests of forget_test.cc, which take long. Each death test plants a bug in the sweep
+of stacks and contexts. forget_test must detect this bug."""
 import os
 import subprocess
 

@@ -1,5 +1,6 @@
-// Sweeps of stacks and contexts: step by step, and while CPUs record. The CPUs are stopped
-// repeatedly at arbitrary instructions, as a virtual machine's host may do.
+// Tests of the sweep, which removes unused entries from the tables of stacks and contexts. Some
+// tests make a sweep step by step. Others make sweeps while CPUs record allocations, and repeatedly
+// stop the CPUs at arbitrary instructions, because the host of a virtual machine may do this.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -87,8 +88,8 @@ TEST_F(ForgetTest, APairKeepsItsStacksAndAContextItsProgram) {
   EXPECT_EQ(contexts_.fill().entries, 0u);
 }
 
-// A sweep keeps the entries that are looked up or added after begin_epoch(), before the sweep comes
-// to them.
+// Entries are looked up or added after begin_epoch(), before the sweep comes to them. The sweep
+// keeps these entries.
 TEST_F(ForgetTest, WhatIsWantedWhileTheSweepIsUnderWayStays) {
   const StackId first = kernel(1), second = kernel(2), pair = stacks_.intern_pair({first, second});
   const StackId third = kernel(3), other = stacks_.intern_pair({first, third});
@@ -129,8 +130,9 @@ TEST_F(ForgetTest, NoPlaceIsUsedAgainBeforeItMayBe) {
       << "three are the other table's";
 }
 
-// In each epoch, a held entry has the same number as before, and no other held entry has that
-// number. The table takes at most two pages more after 3,000 epochs than after 500.
+// The test holds (marks) some entries in each epoch. A held entry keeps its number, and different
+// held entries have different numbers. The table takes at most two pages more after 3,000 epochs
+// than after 500.
 TEST_F(ForgetTest, ThousandsOfEpochsLaterEachNumberHasItsMeaningAndMemoryIsWhatItWas) {
   using Key = std::pair<bool, std::pair<uint64_t, size_t>>;  // {is a user stack, {number, depth}}
   std::mt19937_64 random(1);
@@ -160,14 +162,15 @@ TEST_F(ForgetTest, ThousandsOfEpochsLaterEachNumberHasItsMeaningAndMemoryIsWhatI
   EXPECT_LE(TraceWorld::pages_out(), pages_after_hundreds + 2);
 }
 
-// The table gets more chain heads as entries are added. Interning an existing pair again splits its
-// chain if necessary. After that, find_pair(), which takes no lock, finds the pair.
+// The table gets more chain heads as entries are added, but a chain is split only when
+// intern_pair() locks it. Until then, find_pair(), which takes no lock, may miss a pair. So the
+// test interns each pair again before it calls find_pair().
 TEST_F(ForgetTest, HeadsGrowWithTheEntriesAndAllAreFound) {
   constexpr uint32_t kStacks = 60'000;
   std::vector<StackId> pairs;
   const StackId stack = kernel(1);
-  // The keys are shuffled. The hashes of consecutive keys are spread so evenly that every chain
-  // would be split early.
+  // The keys are shuffled, because the hashes of consecutive keys are spread so evenly that every
+  // chain would be split early.
   std::vector<uint32_t> users(kStacks);
   std::iota(users.begin(), users.end(), 1);
   std::shuffle(users.begin(), users.end(), std::mt19937(1));
@@ -233,7 +236,8 @@ TEST(ForgetCpus, WhereverTheyAreStoppedNoNumberChangesItsMeaning) {
   EXPECT_EQ(TraceWorld::pages_out(), 0u);
 }
 
-// Long tests. forget_bugs_test.py runs them; without FORGET_BUGS there are none.
+// Long tests, which exist only if FORGET_BUGS is in the environment. forget_bugs_test.py sets
+// FORGET_BUGS and runs these tests.
 class ForgetDeathTest : public testing::TestWithParam<Planted> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ForgetDeathTest);
 

@@ -1,4 +1,4 @@
-// Sweeps of stacks and contexts while CPUs record, under ThreadSanitizer.
+// Sweeps of the tables of stacks and contexts while CPUs record allocations, under ThreadSanitizer.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ void run(uint32_t different, uint32_t hooks, unsigned epochs, uint64_t most_held
   EXPECT_EQ(TraceWorld::pages_out(), 0u);
 }
 
-// With few stacks, nearly every stack whose entry a sweep has removed is soon recorded again.
+// There are few stacks, so the CPUs soon record a stack again after a sweep has removed its entry.
 TEST(ForgetThreads, FewThatComeAndGo) {
   run(32, 1000, 40, 64 * 1024);
 }

@@ -1,13 +1,15 @@
-// CPUs record while a task sweeps the tables of stacks and contexts.
+// CPUs record allocations while a task sweeps the tables of stacks and contexts.
 //
-// Each CPU is a thread, and so is the sweeping task. In the kernel, a hook runs with interrupts
-// off; here, a hook holds the lock of its CPU. In the kernel, a round interrupts every CPU; here,
-// round() takes the lock of each CPU in turn. As in the kernel, numbers of stacks and contexts are
-// cached and then used without a look-up: a CPU uses the numbers of its recent stacks until the
-// next round, and a task uses the numbers of its context and its calling stack as long as the task
-// has them. Each record has the number of its stack (or pair of stacks) and the number of its
-// context. With each number, the record also has a description of the entry's contents, and check()
-// compares this description with the entry.
+// Each CPU is a thread, and so is the sweeping task. In the kernel, a hook of the tracer runs with
+// interrupts off; here, a hook holds the lock of its CPU. In the kernel, the sweeping task
+// interrupts every CPU once (a round); here, round() takes the lock of each CPU in turn. As in the
+// kernel, numbers of stacks and contexts are cached and then used without a look-up. A CPU uses the
+// numbers of its recent stacks until the next round. A task uses the number of its context until it
+// gets another context, and the number of its user stack until it gets another user stack.
+//
+// Each record has the number of its stack (or pair of stacks) and the number of its context. With
+// each number, the record also has a description of the entry's contents, and check() compares this
+// description with the entry.
 #pragma once
 
 #include <pthread.h>
@@ -45,9 +47,9 @@ class ForgetWorkload {
     contexts_.clear();
   }
 
-  // run() makes `epochs` sweeps while the CPUs work, and aborts the program at the first error. At
-  // the same time it runs disturb(), if given, in another thread. disturb() gets the threads of the
-  // CPUs, followed by the thread of the sweeping task.
+  // run() makes `epochs` sweeps while the CPUs work, and aborts the program at the first error. If
+  // `disturb` is not null, run() calls it in another thread meanwhile. disturb() gets the threads
+  // of the CPUs, followed by the thread of the sweeping task.
   using Disturb = void (*)(const ForgetWorkload& workload, const std::vector<pthread_t>& threads);
   bool done() const { return done_; }
   bool sweeping() const { return sweeping_; }
@@ -90,9 +92,9 @@ class ForgetWorkload {
     stacks_.begin_epoch();
     contexts_.begin_epoch();
     round();
-    // Mark the numbers that tasks have before the numbers in records. A hook may copy the number of
-    // its task's context to a record after the second loop has visited this record. Then the first
-    // loop has marked the number.
+    // First mark the numbers that tasks have, then the numbers in records. After the second loop
+    // has visited a record, a hook may still copy the number of its task's context to the record.
+    // The first loop has already marked this number.
     for (Cpu& cpu : cpus_) {
       stacks_.mark(StackId{id_of(cpu.caller.load())});
       contexts_.mark(ContextId{id_of(cpu.context.load())});
@@ -116,8 +118,8 @@ class ForgetWorkload {
     }
   }
 
-  // Call while no CPU works. Checks each record, and that the tables have no other entries than
-  // those that records and tasks refer to.
+  // Call while no CPU works. Makes two sweeps. Then checks each record, and checks that records or
+  // tasks refer to every entry of the tables.
   void check_at_rest() {
     for (int i = 0; i < 2; i++) sweep();
     std::set<uint32_t> stacks, pairs, contexts;
@@ -152,8 +154,9 @@ class ForgetWorkload {
   static uint64_t named(uint32_t what, uint32_t id) { return uint64_t{what} << 32 | id; }
 
   struct Record {
-    // In the description in `stack`, the low 16 bits are the workload's number of the kernel stack.
-    // The high 16 bits are its number of the user stack plus 1, or 0 without a user stack.
+    // The 32-bit description of a stack or pair has the workload's number of the kernel stack in
+    // the low 16 bits. The high 16 bits are the workload's number of the user stack plus 1, or 0
+    // without a user stack.
     Named stack{0}, context{0};
   };
   struct Cpu {

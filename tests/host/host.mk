@@ -1,11 +1,12 @@
 # Host tests: the kernel's own source, compiled for the host under AddressSanitizer and
-# UndefinedBehaviorSanitizer. Tests named NAME_threads_test run under ThreadSanitizer instead (a
-# program can have only one of the two).
+# UndefinedBehaviorSanitizer. Tests named NAME_threads_test run under ThreadSanitizer instead, because
+# a program cannot have both AddressSanitizer and ThreadSanitizer.
 #
-# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test. It is linked with its world, sources that
-# replace the rest of the kernel, and with tested.a. This archive has all sources under test
-# (sources.mk), compiled once for each kind of sanitizer. The linker takes from the archive only
-# objects that define a symbol still missing, so a function of a world replaces the kernel's.
+# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test. Each test is linked with tested.a and with
+# its world. The archive tested.a has all sources under test (sources.mk), compiled once for each kind
+# of sanitizer. A world is a set of sources that replace the rest of the kernel. The linker takes an
+# object from the archive only if the object defines a symbol that is still missing. So a function of
+# a world replaces the kernel's function of the same name.
 
 include tests/host/sources.mk
 
@@ -34,8 +35,8 @@ HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_PLANTED_BUGS -DCONFIG_
   -fno-omit-frame-pointer -fno-strict-aliasing -pthread \
   -I tests/host/cpus -I tests/host/fakes -I tests/host -I kern -I kern/include -I kern/src -I user/lib -I user/bin
 
-# CONFIG_SLAB_CHECK_CALLS is not set under ThreadSanitizer: its checks take locks, and these would hide
-# missing synchronisation.
+# CONFIG_SLAB_CHECK_CALLS is not set under ThreadSanitizer, because it enables checks that take locks,
+# and these locks would hide missing synchronisation.
 HOST_address_SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -DCONFIG_SLAB_CHECK_CALLS
 HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) \
   $(TRACE_FILES_SRC) $(PROBE_SRC) $(P9_SRC) $(STACKCOUNT_SRC) $(KMEMWATCH_SRC) $(KMEMTOP_SRC) tests/host/fakes/planted.cc
@@ -65,8 +66,9 @@ $(BUILD)/host/$(1)/%.S.o: %.S tests/host/host.mk
 	@echo "  HOST  $(1): $$<"
 	@gcc -I kern -MMD -MP -c $$< -o $$@
 
-# Tests and worlds, but not the sources under test, are compiled with -Og: GoogleTest's macros take
-# -O1 twice as long. For -include prelude.h, gcc uses the precompiled prelude.h.gch in the same folder.
+# Tests and worlds are compiled with -Og, because gcc takes twice as long for GoogleTest's macros with
+# -O1. The sources under test are compiled with -O1. Instead of the included prelude.h, gcc reads the
+# precompiled prelude.h.gch in the same folder.
 $$(HOST_$(1)_TEST_OBJ): HOST_TEST_FLAGS := -Og -include $(BUILD)/host/$(1)/prelude.h -Winvalid-pch
 $$(HOST_$(1)_TEST_OBJ): $(BUILD)/host/$(1)/prelude.h.gch
 $(BUILD)/host/$(1)/prelude.h.gch: tests/host/prelude.h tests/host/host.mk
@@ -94,7 +96,7 @@ $(foreach kind,address thread,$(eval $(call HOST_KIND_RULES,$(kind))))
 .PHONY: host-tests
 host-tests: $(HOST_TESTS:%=$(BUILD)/host/%)
 
-# Installs speedscope. pprof_tools_test.py reads the output of scripts/report with its importer.
+# Installs speedscope. pprof_tools_test.py reads the output of scripts/report with speedscope's importer.
 SPEEDSCOPE := $(BASE)/speedscope/npm.stamp
 $(SPEEDSCOPE): tests/host/speedscope/package.json tests/host/speedscope/package-lock.json
 	$(NPM_INSTALL)

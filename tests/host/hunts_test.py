@@ -1,5 +1,6 @@
-"""The exit statuses of make leaktest and the other hunts (hunts.mk). In a temporary folder, a fake
-scripts/leaktest executes the command given to it, so that the command chooses the verdict."""
+"""Tests the exit statuses of the hunts for bugs in hunts.mk (make leaktest, make stress, and so on).
+In a temporary folder, a fake scripts/leaktest executes the command given to it and ends with the
+exit status of this command."""
 import os
 import subprocess
 
@@ -15,9 +16,9 @@ exec /bin/cat "$@"
 
 @pytest.fixture
 def make(tmp_path):
-    """Returns a function that runs make in the temporary folder. `between`: a command for another
-    `make leaktest`, which runs after the hunt of the first make has ended and before the first make
-    reads its verdict."""
+    """Returns a function that runs make in the temporary folder. `between`: a command for a second
+    `make leaktest`. The second make starts when the hunt of the first make has ended. When the
+    second make has ended, the first make reads its own verdict."""
     for folder in ("scripts", "bin"):
         (tmp_path / folder).mkdir()
     (tmp_path / "Makefile").write_text("HUNTS := leaktest leaksweep leakfuzz stress\nBASE ?= build\nall:\n\t@echo built >&2\ninclude hunts.mk\n")

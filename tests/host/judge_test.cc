@@ -1,5 +1,5 @@
-// Judge (user/bin/kmemwatch/judge.h), with which kmemwatch finds the caches that grow, on simulated
-// systems. A look is one test of all caches for growth.
+// Tests of Judge (user/bin/kmemwatch/judge.h) on simulated systems. kmemwatch uses Judge to find
+// the caches that grow. In a look, Judge tests all caches for growth once.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,8 +24,8 @@ using Names = std::set<std::string>;
 constexpr double kAlpha = 0.01;
 constexpr int64_t kObjectSize = 100;
 
-// A simulated kernel. For each cache, by name: a function that returns the number of live objects
-// at a time in seconds.
+// A simulated kernel. Maps the name of each cache to a function that takes a time in seconds and
+// returns the number of live objects at this time.
 using System = std::map<std::string, std::function<double(double)>>;
 
 // Watches a system in windows of `samples` samples, one sample a second.
@@ -81,7 +81,7 @@ std::function<double(double)> walk(Random& random, double level, unsigned one_in
   };
 }
 
-// Sixty caches of a system under load that does not leak.
+// Sixty caches of a system that is under load but has no leak.
 System clean(Random& random) {
   System system;
   for (int i = 0; i < 10; i++) {
@@ -145,8 +145,8 @@ TEST(Judge, WhatFillsUpAndThenStays) {
     });
     EXPECT_EQ(watcher.windows(1000), Names{}) << windows;
   }
-  // A cache that fills for a long time is judged as growing at first, but not any more after its
-  // number of objects has been constant for some time.
+  // If a cache fills for a long time, Judge reports at first that the cache grows. After the number
+  // of objects has been constant for some time, Judge stops reporting the cache.
   Watcher watcher({{"ramp", [](double t) { return std::min(t, 400.0); }}});
   EXPECT_EQ(watcher.windows(100), Names{"ramp"});
   watcher.windows(1000);

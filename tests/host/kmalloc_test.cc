@@ -64,8 +64,9 @@ TEST(Kmalloc, UntilMemoryIsGone) {
   EXPECT_GT(all.size() * 3'000, kMemory / 20);
   for (void* memory : all) kfree(memory);
   // Most of the freed memory is now in magazines. An atomic allocation does not empty the
-  // magazines; an allocation that may sleep does. After that, pages of boundary tags still divide
-  // the memory, so the test requests only 1/64 of it.
+  // magazines; an allocation that may sleep does. The free memory is still fragmented then, because
+  // pages of boundary tags lie between the free pages. So the test requests only 1/64 of the
+  // memory.
   EXPECT_EQ(kmalloc(kMemory / 64, KM_ATOMIC), nullptr);
   void* const again = kmalloc(kMemory / 64, KM_SLEEP);
   EXPECT_NE(again, nullptr);

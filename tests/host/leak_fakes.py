@@ -1,4 +1,4 @@
-"""Fake groups, dumps, looks and growths, for tests of the leak test."""
+"""Fake input for the tests of scripts/leaktest: groups of objects, dumps, looks and growths."""
 from types import SimpleNamespace
 
 from stele.leak_counts import Count, Growth, Look
@@ -20,8 +20,8 @@ def dump(*sources, commands=0, unnamed=(0, 0)):
 
 
 def look(runs, time=None, at_rest=True, **live):
-    """Returns a look: the counts of all caches after `runs` runs. `live` gives for each cache: the
-    number of live objects, which have 64 bytes, or (objects, bytes)."""
+    """Returns a look: the counts of all caches after `runs` runs. `live` has one value for each
+    cache. The value is the number of live objects of 64 bytes, or (number of objects, bytes)."""
     pairs = {name.replace("_0", ".0"): value if isinstance(value, tuple) else (value, 64 * value) for name, value in live.items()}
     return Look(runs, runs if time is None else time, at_rest, {name: Count(size, objects, name not in ("trace", "kmem_slab"), True)
                                                                for name, (objects, size) in pairs.items()})
@@ -29,7 +29,7 @@ def look(runs, time=None, at_rest=True, **live):
 
 def series(*values, name="chan", **others):
     """Returns looks after 16, 32, 48 … runs, one for each of `values`, the numbers of live objects
-    of the cache `name`. `others` gives such values for other caches, by name."""
+    of the cache `name`. `others` has the same number of values for each further cache, by name."""
     return [look(16 * (i + 1), **{name: value}, **{other: values[i] for other, values in others.items()}) for i, value in enumerate(values)]
 
 

@@ -1,5 +1,5 @@
-"""How scripts/leaktest judges the passes of its guests, and what it reports if a guest fails. The
-guests are fakes."""
+"""How scripts/leaktest judges the passes of its guests, and what it reports if a guest fails. In a
+pass, a guest runs the tested command several times. The guests are fakes."""
 import importlib.machinery
 import importlib.util
 import os
@@ -35,7 +35,7 @@ def untraced_pass(looks, low=False, lost=()):
 
 def traced_pass(left=(), lost=()):
     """Returns a pass of five traced runs. `left`: the groups of objects that stay after the runs.
-    `lost`: what the report of unreachable objects says after the runs."""
+    `lost`: the unreachable objects in the report after the runs."""
     dumps = [dump(source(), commands=7), dump(source(), commands=12)]
     for one in dumps:
         one.build_id, one.left = "0a1b", left
@@ -53,8 +53,9 @@ STILL, RISING = series(*8 * [3]), series(*range(8))
 
 
 class FakeGuests:
-    """Fake guests. untraced() and traced() return the given boots, or raise those that are
-    exceptions. traced() returns the next boot in each call, and the last boot in all further calls."""
+    """Fake guests. `untraced` is the boot that untraced() returns, an exception that it raises, or
+    the looks of each pass of the boot. `traced` has one boot or exception for each call of traced();
+    all further calls return or raise the last one."""
 
     def __init__(self, untraced, traced):
         self.boots, self.traced_boots = untraced, list(traced)
@@ -116,7 +117,8 @@ def test_what_grew_stays_a_leak_though_the_traced_runs_fail(leak_test, failed, w
     assert "LEAKED (by counts): 6 objects, 384 bytes of chan in 96 untraced runs (7 looks)\n    the traced runs failed, so no stack is known\n" in result.text
     assert f"what is not known:\n    the traced runs failed: {why}\n" in result.text
     assert (result.facts["traced_runs"], [one["name"] for one in result.facts["growths"]]) == (0, ["chan"])
-    # A growth in fewer than four looks needs a stack. So the verdict is unknown.
+    # Growth in fewer than four looks is a leak only if a stack is known. Here the growth has three
+    # looks and no stack, so the verdict is unknown.
     assert leak_test(RISING[:4], failed).test_safely("true").status == UNKNOWN
 
 

@@ -72,8 +72,8 @@ def test_what_the_trace_has_is_new_whatever_there_was():
     left = group([3], name="chan")
     [one], _ = lost(text_of(("chan", 2, 0x5000)), text_of(("chan", 1, 0x1000), ("chan", 2, 0x5000)), [left])
     assert (one.objects, one.group, one.traced) == (1, left, True)
-    # A group matches only objects of its own cache or arena, and a group of references matches
-    # none.
+    # A group matches only objects of its own cache or arena. A group of references does not match
+    # any object.
     assert lost(text_of(("page", 1, 0x1000)), text_of(("page", 1, 0x1000)), [left, group([3], name="page", kind="references")])[0] == []
 
 

@@ -1,4 +1,4 @@
-"""How the leak test judges the objects that its traced and untraced runs leave, and its report."""
+"""How the leak test judges the objects that its traced and untraced runs leave, and what it reports."""
 import json
 import re
 import subprocess
@@ -50,8 +50,9 @@ def test_clean():
 
 
 def test_a_function_is_accused_whatever_leads_to_it():
-    """A function is accused if it allocates objects of one cache from different stacks, and such
-    objects are alive from more than half of the generations (runs)."""
+    """A function allocates objects of one cache, with another stack in each run. The leak test
+    accuses the function if objects from more than half of the runs are alive. Objects from three
+    runs are always enough."""
     def several(marks, **changes):
         return [group([mark], offset=0x10 + 8 * mark, **changes) for mark in marks]
 
@@ -126,7 +127,8 @@ def test_what_grew():
 
 def test_causes_come_first():
     """The report begins with objects of typed caches; kmalloc follows, then pages. Within each of
-    these three, older groups come first. Of groups of the same age, the smaller one comes first."""
+    these three, older groups come first. Of groups of the same age, the one with fewer objects comes
+    first."""
     ordered = [group([0, 1], "process", time=5, size=2000), group([0, 1], "fd_table", time=6, size=3000), group([0, 0, 1, 1], "chan", time=6, size=88),
                group([0, 1], "kmalloc_16", time=5), group([0, 1], "page", kind="arena", time=1, size=1 << 20)]
     for shuffled in (ordered, ordered[::-1], ordered[2:] + ordered[:2]):
@@ -218,10 +220,11 @@ def test_what_serves_the_allocator_follows_its_callers():
     rising = (0, 1, 2, 3, 4, 5, 6, 7)
     assert [growth.name for growth in judge_counts(series(*rising, kmem_slab=rising))] == ["chan"]
     assert [growth.name for growth in judge_counts(series(*8 * [3], kmem_slab=rising))] == ["kmem_slab"]
-    # The arena "debug", which has the lists of #debug/alloc, counts as one of the allocator's own: it is accused only if nothing else is.
+    # The arena "debug" has the lists of #debug/alloc. The leak test treats this arena like one of the allocator's own arenas: it accuses the arena
+    # only if it accuses nothing else.
     assert [growth.name for growth in judge_counts(series(*rising, debug=rising))] == ["chan"]
     assert [growth.name for growth in judge_counts(series(*8 * [3], debug=rising))] == ["debug"]
-    assert judge_counts(series(*8 * [3], page_4096=rising)) == []  # the line of the arena counts these objects
+    assert judge_counts(series(*8 * [3], page_4096=rising)) == []  # the counts of the arena "page" include these objects
 
 
 def test_caches_that_each_run_makes_are_judged_together():
@@ -230,8 +233,8 @@ def test_caches_that_each_run_makes_are_judged_together():
     looks = [look(16 * i, **{"fresh" if n == 1 else f"fresh.{n}": 3 for n in range(1 + (i > 4), i + 1)}) for i in range(1, 9)]
     [growth] = judge_counts(looks)
     assert (growth.name, growth.objects, growth.has("fresh")) == ("fresh", 15, True)
-    # If each look finds a new cache instead of the previous one, nothing grows. The number in the
-    # name kmem_magazine.16 is a size, so the family of this cache has the whole name.
+    # If each look finds a new cache instead of the previous one, nothing grows. family() removes the
+    # number from the name of a cache. It keeps the number in kmem_magazine.16, which is a size.
     assert judge_counts([look(16 * i, **{f"fresh.{i}": 3}) for i in range(1, 9)]) == []
     assert [family(name) for name in ("fresh", "fresh.12", "kmem_magazine.16", "kmalloc_64", "a.2.3", ".5")] == [
         "fresh", "fresh", "kmem_magazine.16", "kmalloc_64", "a.2", ".5"]
@@ -263,7 +266,7 @@ def test_traced_runs_until_two_objects_are_there():
 
 
 def test_traced_seconds_until_two_objects_are_there():
-    """One cache grows by 24 objects in 5 s, the other one by one object."""
+    """The first cache grows by 24 objects in 5 s, the second cache by only one object in 5 s."""
     often, seldom = growth(objects=24), growth("chan", objects=1)
     assert seconds_that_name([often]) == seconds_that_name([]) == MOST_SECONDS
     often.by_time = seldom.by_time = True
@@ -272,8 +275,8 @@ def test_traced_seconds_until_two_objects_are_there():
 
 
 def test_counts_are_named_by_what_is_alive():
-    """A growth is explained by a stack with two live objects, of any generations. For growth by
-    reallocation, one live object is enough."""
+    """Two live objects with the same stack explain a growth, whether they are from the same run or
+    not. One live object is enough to explain growth by reallocation."""
     def accusation(*groups, **changes):
         verdict = judge(groups, 5, growths=[growth(**changes)])
         assert verdict.status == LEAKED
@@ -442,15 +445,15 @@ def test_one_hidden_object_does_not_hide_growth():
 
 @pytest.mark.parametrize("objects, hides", [(5, True), (230, True), (231, False), (960, False)])
 def test_hidden_objects_hide_growth_of_their_rate(objects, hides):
-    """The hidden objects leak once in each of five traced runs. `objects` is the growth in 96
-    untraced runs."""
+    """Each of five traced runs leaks one hidden object. `objects` is the growth in 96 untraced
+    runs."""
     _, accused, [hidden] = hide([group(range(5))], [growth(objects=objects)], 5, [Suppression("", "leak_at_depth", "x")])
     assert (accused == [], hidden.growths != []) == (hides, hides)
 
 
 def test_hidden_objects_that_leak_seldom():
     """After growth by three objects in 96 untraced runs, 192 traced runs should leave six objects.
-    They left only two objects, but these two are enough to hide the growth."""
+    The traced runs left only two objects. Two hidden objects are enough to hide the growth."""
     assert hide([group([0, 7])], [growth(objects=3)], 192, [Suppression("", "leak_at_depth", "x")])[1] == []
 
 
@@ -512,7 +515,7 @@ def test_what_is_no_baseline():
             parse_baseline(text_)
 
 
-# Reports for programs.
+# Reports in formats that programs read, and the report of a list of commands.
 
 RESULTS = [Result("true", CLEAN, "…\nno leak\n", seconds=2.25), Result("leak < & \x01 \udcff", LEAKED, "LEAKED: a & b\n\nleak\n"),
            Result("long", UNKNOWN, "", "the guest ended with status 124")]

@@ -1,6 +1,7 @@
-// The client of #p9 with faulty servers. The servers send wrong lengths, numbers and names, endless
-// lists, errors, random answers, or no answer. The buffers have exactly the size that the client is
-// told, so AddressSanitizer detects each access beyond the end of a buffer.
+// Tests the client of #p9 with good and with faulty servers. Faulty servers send wrong lengths,
+// numbers and names, endless lists, errors, random answers, or no answer. The buffers have exactly
+// the size that the client is told, so AddressSanitizer detects each access beyond the end of a
+// buffer.
 #include <gtest/gtest.h>
 
 #include <climits>
@@ -184,8 +185,8 @@ TEST(P9Client, LargeReadsAndWritesAreMadeOfSeveral) {
   EXPECT_EQ(server.requests, 6u);
 }
 
-// The server sends each prefix of a good answer. The length in the answer's header is once the
-// length of the prefix, and once the length of the whole answer.
+// The server sends each prefix of a good answer twice. The first time, the header has the length of
+// the whole answer. The second time, the header has the length of the prefix.
 TEST(P9Client, AnswersThatAreCutAreErrors) {
   for (const Call& call : calls()) {
     for (size_t kept = 0; kept < kP9Header + call.good.size(); ++kept) {
@@ -339,8 +340,8 @@ TEST(P9Client, FidsThatCameTooLateAreGivenUp) {
   EXPECT_FALSE(walked.is_forgotten || cloned.is_forgotten);
   EXPECT_TRUE(closed.is_forgotten) << "the server has been told";
   server.silent.reset();
-  // As many calls as there are slots. They succeed, so the slots of the unanswered requests are
-  // free again.
+  // Make as many calls as there are slots. All these calls succeed, so the slots of the unanswered
+  // requests are free again.
   for (unsigned i = 0; i < kP9Slots; ++i) EXPECT_TRUE(client.attributes(1));
   EXPECT_EQ(clunked(server), (std::vector<uint32_t>{7, 8}));
   EXPECT_TRUE(walked.is_forgotten && cloned.is_forgotten);

@@ -25,14 +25,14 @@ def profile():
 
 
 def go_pprof(file, *options):
-    """Returns pprof's report, in single bytes or objects."""
+    """Returns pprof's report with numbers of bytes (not kB or MB) or objects."""
     return subprocess.run(["go", "tool", "pprof", "-top", "-unit=B", "-nodefraction=0", *options, file], check=True, capture_output=True, text=True,
                           env={**os.environ, "HOME": str(file.parent)}).stdout
 
 
 def flat(report):
-    """Returns {function: bytes or objects that the function itself has allocated}, without functions
-    that have allocated none."""
+    """Returns {function: bytes or objects that the function itself has allocated}. Leaves out
+    functions that have allocated nothing themselves."""
     return {name.removesuffix(" (inline)"): int(value) for value, name in
             re.findall(r"^ *(\d+)B? +[\d.]+% +[\d.]+% +\d+B? +[\d.]+% +(.+)$", report, re.MULTILINE) if value != "0"}
 
@@ -60,7 +60,8 @@ def test_go_tool_pprof_of_what_was_merged(tmp_path):
 
 
 def test_what_go_has_merged_is_read(profile, tmp_path):
-    """Collectors merge profiles with pprof's own code."""
+    """Servers that collect profiles merge them with pprof's own code. pprof.py must read the merged
+    files."""
     pprof.write(profile, tmp_path / "one.pb.gz")
     subprocess.run(["go", "tool", "pprof", "-proto", f"-output={tmp_path / 'sum.pb.gz'}", tmp_path / "one.pb.gz", tmp_path / "one.pb.gz"],
                    check=True, capture_output=True, env={**os.environ, "HOME": str(tmp_path)})

@@ -1,6 +1,6 @@
-// Precompiled, and included before everything else in each source under tests/host: GoogleTest, and
-// the headers of the C++ library that use the C library's macros for error numbers.
-// kern/lib/result.h undefines these macros, so later headers cannot use them.
+// A precompiled header with GoogleTest and headers of the C++ library. Each C++ source under
+// tests/host includes it before everything else, because some of these headers use the C library's
+// macros for error numbers, and kern/lib/result.h undefines these macros.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -276,7 +276,7 @@ TraceEvent object(uint64_t address, uint32_t size) {
           .truncated = false};
 }
 
-// Returns for each record: {address, owner} and the size in bytes.
+// Returns the size in bytes of each record, by {address, owner}.
 std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) {
   std::map<std::pair<uint64_t, uint32_t>, uint32_t> found;
   TraceCounters counters;
@@ -328,7 +328,7 @@ TEST_F(Owners, Ranges) {
   std::mt19937 random(5);
   TraceTable* table = TraceTable::create(64);
   std::map<uint32_t, std::vector<int>>
-      model;  // for each owner: the number of each page's mapping; 0: not mapped
+      model;  // for each owner and page, the number of the page's mapping, or 0
   // For each mapping: bytes at the end of its last page that were not requested.
   std::map<int, uint64_t> unasked;
   int number = 0;

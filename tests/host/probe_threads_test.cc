@@ -97,7 +97,8 @@ TEST(ProbeThreads, Events) {
   ProbeEvents::destroy(events);
 }
 
-// Threads on different CPUs whose calls are in the same buckets do not see each other's calls.
+// Threads on different CPUs do not see each other's calls, even if the calls are in the same
+// bucket.
 TEST(ProbeThreads, Pairs) {
   auto pairs = std::make_unique<ProbePairs>();
   const auto stands = [](const ProbeCall&) { return true; };

@@ -25,8 +25,9 @@ def profile():
 
 
 def guest(number, stacks=20, common=None, build=BUILD):
-    """Returns the profile of one guest among many: `stacks` stacks that no other guest has, with
-    50,000 bytes each, and the stack LEAK with the Amount `common`."""
+    """Returns the profile of one guest among many. The profile has `stacks` stacks that no other guest
+    has. Each of these stacks has 50,000 bytes. If `common` is not None, the profile also has the
+    stack of LEAK with the Amount `common`."""
     made = Profile(f"guest {number}", build, 10 + number)
     for index in range(stacks):
         frames = tuple(Frame(f"Guest{number}::stack{index}_{depth}", "kern/src/own.cc", depth, False, "kernel",

@@ -1,5 +1,6 @@
-// The search for shortest paths from roots to an object (kern/src/reach/paths.h), and for all
-// pointers to an object (holders.h), in a fake memory (reach_memory.h).
+// Tests two searches in a fake memory (reach_memory.h). The first finds the shortest path from a
+// root to an object (kern/src/reach/paths.h). The second finds all pointers to an object
+// (kern/src/reach/holders.h).
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr uint64_t kRoots = 0x5000;  // the address that the tests give for the first root word
 
-// A search together with its memory.
+// A search for paths, and the array that the search uses as its working memory.
 struct Search {
   explicit Search(Memory& memory)
       : links(Paths<Memory>::memory_for(memory.index)), paths(memory.index, memory, links) {}

@@ -1,5 +1,5 @@
-"""The program that searches a core's memory for gdb's commands (tools/reach). The tests write the
-core, and the description of its contents that the program reads."""
+"""Tests of tools/reach, the program that searches the memory in a core. Stele's commands for gdb run
+this program. The tests write the core and a description of its contents; the program reads both."""
 import struct
 import subprocess
 
@@ -12,7 +12,7 @@ PAGE, PAGES = 4096, 48
 DIRECT, IMAGE, STACK = 0xffff800000000000, 0xffffffff80000000, 0xffffc00000001000
 # Page frame numbers: which frame has which contents.
 STATIC, SLAB, SPACES, USER_TABLES, USER, STACK_MEMORY, KERNEL_TABLES, FREE, LOST_PAGE, BY_PHYSICAL = 2, 3, 4, 10, 20, 25, 30, 40, 41, 42
-DESCRIPTORS = 5  # frame with the page descriptors: for each frame 16 bytes, the address of its slab and the number of its mappings
+DESCRIPTORS = 5  # frame with the page descriptors. The descriptor of a frame has the address of its slab and the number of its mappings, in 16 bytes
 REGISTERS = 0x1000
 
 
@@ -60,7 +60,7 @@ registers {REGISTERS:x} 0 {item(2):x}
 tables {STACK & ~0x7fffffffff:x} {STACK + PAGE:x}
 object {DIRECT + STACK_MEMORY * PAGE:x}
 """
-# The frames from 8 on that have no contents here are free.
+# Of the frames 8 to 39, all without contents are free. Frame 43 is free, too.
 DESCRIPTION += "dead " + " ".join(f"{DIRECT + frame * PAGE:x}" for frame in range(8, 40) if frame not in
                                   (*range(USER_TABLES, USER_TABLES + 4), USER, STACK_MEMORY, *range(KERNEL_TABLES, KERNEL_TABLES + 4))) + f" {DIRECT + 43 * PAGE:x}\n"
 
@@ -71,9 +71,10 @@ def made_memory():
     points to object 2. The stack points to object 3, and has the physical address of a page. A
     tagged word in static data points to object 6.
 
-    Lost objects: object 4, which points to object 5. Object 7: static data has only the complement of
-    its address. Object 8: its address is on the stack, but below the stack pointer; it is also in a
-    page of a program, but that page is not searched, and is referred to only by its page table."""
+    Lost objects: object 4 points to object 5, but nothing points to object 4. Static data has only
+    the complement of object 7's address. The address of object 8 is on the stack below the stack
+    pointer, and in a page of a program; neither place is searched. Only a page table refers to the
+    program's page."""
     memory = Memory()
     memory.put(DIRECT + STATIC * PAGE, item(0), item(6) | 7, ~item(7) & (1 << 64) - 1, DIRECT + SPACES * PAGE)
     memory.put(item(0), 0, item(1) + 24, 0, item(9))
@@ -145,9 +146,10 @@ def test_the_shortest_path_and_holders(memory, tmp_path):
 
 def test_where_references_lie(memory, tmp_path):
     """A reference is the address of an object and, in the next word, the reference's number. There
-    are references in an object, in static data, in a lost object, and on a stack. On a stack, a
-    reference is also found if another word is between address and number (11). Elsewhere, a number
-    is no reference if it follows another word (12) or the address of another object (13)."""
+    are references in an object, in static data, in a lost object, and on a stack. Number 11 is found
+    although another word is between the address and the number, because this is allowed on a stack.
+    Number 12, in an object, is not found, because it follows another word. Number 13, in static data,
+    is not found, because it follows the address of another object."""
     memory.put(item(0) + 32, item(1), 7)
     memory.put(DIRECT + STATIC * PAGE + 256, item(1), 8)
     memory.put(item(4) + 24, item(1), 9)
@@ -184,7 +186,8 @@ def test_what_cannot_be(memory, tmp_path):
 
 
 def test_tables_of_nonsense_end(memory, tmp_path):
-    """Page tables that point to themselves, or out of memory, end the search normally."""
+    """The search ends normally although page tables point to themselves, or to addresses outside of
+    the memory."""
     for number in range(4):
         memory.put(DIRECT + (USER_TABLES + number) * PAGE, *[(USER_TABLES + entry % 4) * PAGE | 7 for entry in range(200)], *[0xffffffffff007] * 56)
     memory.put(item(4), item(5))

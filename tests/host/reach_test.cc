@@ -1,6 +1,6 @@
-// The search for unreachable objects (kern/src/reach) in a fake memory (reach_memory.h): the index
-// of objects, marking, and the search for heads. Heads are unreachable objects from which pointers
-// lead to all other unreachable objects.
+// Tests the search for unreachable objects (kern/src/reach) in a fake memory (reach_memory.h). The
+// search has an index of objects, marks the reachable objects, and finds heads. Heads are
+// unreachable objects from which pointers lead to all other unreachable objects.
 #include <algorithm>
 #include <array>
 #include <random>
@@ -175,8 +175,8 @@ TEST(Reach, RandomGraphsAreToldRight) {
     }
     for (size_t i = 0; i < n; i++) {
       ASSERT_EQ(seen[i], reached[i] ? 0 : 1) << "round " << round;
-      // A strongly connected component of unreached objects has exactly one head if no unreached
-      // object outside of the component points into it, and otherwise none.
+      // If an unreached object outside of a strongly connected component of unreached objects
+      // points into the component, the component has no head. Otherwise it has exactly one head.
       bool is_source = !reached[i];
       int heads_of_component = 0;
       for (size_t j = 0; j < n; j++) {

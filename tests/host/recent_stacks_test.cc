@@ -97,7 +97,7 @@ class Stack {
   std::vector<uint64_t*> frames_;
 };
 
-// Returns a frame pointer at which a walk ends, or which it must not follow.
+// Returns a saved frame pointer that ends a walk: 0, or an address that a walk must not follow.
 uint64_t some_end(std::mt19937_64& random, const Stack& stack) {
   switch (random() % 5) {
     case 4:
@@ -113,8 +113,8 @@ uint64_t some_end(std::mt19937_64& random, const Stack& stack) {
   }
 }
 
-// True for the return address in the fake allocator. A trace may skip such frames at the start of a
-// stack.
+// True for the return address in the fake allocator. A trace may skip frames with this return
+// address at the start of a stack.
 bool skipped(uint64_t address) {
   return address == 0x1000;
 }

@@ -1,5 +1,6 @@
-"""scripts/report with damaged, cut and foreign files: it gives a complete report, or one line and
-status 2. It never gives a traceback, and never takes more memory than the file's size justifies."""
+"""Runs scripts/report with damaged, cut and foreign files. scripts/report prints a complete report, or
+one line of error with status 2. It never prints a traceback, and never takes more memory than the
+file's size justifies."""
 import gzip
 import os
 import resource
@@ -24,8 +25,8 @@ MEMORY = 512 << 20  # memory limit of a command
 
 @pytest.fixture
 def read(tmp_path, monkeypatch):
-    """Returns a function that reads a file with the given bytes, and makes reports in all forms of
-    text from it."""
+    """Returns a function that reads a file with the given bytes, and makes text reports and folded
+    stacks from the file."""
     lookup = fakes.lookup(tmp_path, monkeypatch)
 
     with fakes.in_memory() as (path, write):
@@ -86,8 +87,9 @@ HUGE = {
     "items around the end of the numbers": file_of(section(4, 1 << 31, 1 << 33, 0)),
     "characters of nothing": file_of(section(5, 0, 1 << 60)),
     "size": file_of(section(4, 8, 1, (1 << 64) - 8)),
-    # "stacks": each stack claims all frames of the file, so a reader that copies them would need
-    # 6 GiB for a file of 640 KiB. "names": each context claims nearly all strings, 13 GiB for 2 MiB.
+    # "stacks": each stack claims all frames of the file. A reader that copied the frames of each
+    # stack would need 6 GiB for a file of 640 KiB. "names": each context claims nearly all strings of
+    # the file. A reader that copied the strings of each context would need 13 GiB for a file of 2 MiB.
     "stacks": file_of(section(4, 8, MANY, data=FRAME.pack(1) * MANY),
                       section(3, STACK.size, MANY, data=b"".join(STACK.pack(i + 1, 1, 0, MANY, 0) for i in range(MANY)))),
     "names": file_of(section(5, 1, 640_000, data=b"n" * 639_999 + b"\0"),
@@ -107,7 +109,7 @@ def test_huge_numbers_take_no_memory(name, tmp_path):
 
 
 def limited(*words):
-    """Runs a command with MEMORY bytes, for at most 20 s."""
+    """Runs a command with at most MEMORY bytes of address space and 20 s of CPU time."""
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "STELE_BUILD": "/none"},
                           preexec_fn=lambda: (resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)), resource.setrlimit(resource.RLIMIT_CPU, (20, 20))))
 

@@ -1,4 +1,4 @@
-"""Fake dumps and profiles, for tests of the report."""
+"""Fake dumps and profiles for the tests of scripts/report."""
 import contextlib
 import os
 
@@ -33,7 +33,8 @@ def dump(*sources):
 
 
 def lookup(build, monkeypatch):
-    """Returns a Lookup that searches for ELF files in `build`, and so finds none quickly."""
+    """Returns a Lookup that searches for ELF files only in the folder `build`. The search is quick,
+    because the folder has no ELF files."""
     monkeypatch.setenv("STELE_BUILD", str(build))
     return Lookup(programs=[])
 

@@ -1,5 +1,5 @@
-"""scripts/report history: for each run that was recorded, its commit and the objects that were
-outstanding."""
+"""Tests scripts/report history, which shows the commit and the outstanding objects of each recorded
+run."""
 import pathlib
 import random
 import sqlite3
@@ -17,8 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def checkout(tmp_path):
-    """Makes a git checkout, and returns a function that adds a commit to it and returns the
-    commit's hash. The function's `folder` is the checkout."""
+    """Makes a git checkout. Returns a function that adds a commit to the checkout and gives the hash
+    of the commit. The function's attribute `folder` is the path of the checkout."""
     folder = tmp_path / "checkout"
 
     def git(*words):
@@ -175,8 +175,8 @@ def test_damaged_files(database, capfd):
 
 def test_leak_test_goes_on_without_its_history(tmp_path):
     """The leak test cannot start a guest here, so its verdict is unknown. If the history cannot be
-    written, the leak test says so, and its status is still 2. If it can be written, it has the
-    verdict afterwards."""
+    written, the leak test says so, and its status is still 2. If the history can be written, it
+    has the verdict afterwards."""
     (tmp_path / "history.db").write_bytes(b"something else\n" * 100)
     words = [ROOT / "scripts/leaktest", "--no-build", "--history", tmp_path / "history.db", "--report", tmp_path / "report.txt", "--list"]
     (tmp_path / "list").write_text("ls\n")

@@ -84,7 +84,7 @@ def test_different_builds(guests, tmp_path, capfd, count):
         line = failed(capfd, "-o", out, *paths, tmp_path / f"{other}.pb.gz")
         assert f"{other}.pb.gz: of build" in line and "--any-build" in line
         assert paths[0] in line and not out.exists()
-    # The first file may also be the one of another build.
+    # merge also refuses the files if the file of the other build is the first one.
     assert "of build" in failed(capfd, "-o", out, tmp_path / "other.pb.gz", *paths)
     assert command.main(["merge", "--any-build", "-o", str(out), *paths, str(tmp_path / "other.pb.gz")]) == 0
     merged = pprof.read(out)
@@ -117,7 +117,7 @@ def test_too_many_stacks(guests, tmp_path, capfd, monkeypatch):
 
 
 def test_worker_that_is_killed(guests, tmp_path, capfd, monkeypatch):
-    """A worker process is killed, as by a kernel that has run out of memory."""
+    """A worker process is killed. A kernel that has run out of memory may do this."""
     monkeypatch.setattr(merge, "added", killed)
     assert "killed" in failed(capfd, "-o", tmp_path / "sum.pb.gz", *guests(merge.FILES_OF_ONE + 2, stacks=1))
     assert not (tmp_path / "sum.pb.gz").exists()
@@ -129,7 +129,8 @@ def killed(*_):
 
 @pytest.mark.long
 def test_memory_does_not_grow_with_the_number_of_files(tmp_path):
-    """A thousand guests with the same thousand stacks take as much memory as a hundred."""
+    """All profiles have the same thousand stacks. To merge a thousand of these profiles takes hardly
+    more memory than to merge a hundred."""
     for number in range(100):
         pprof.write(profiles.guest(0, 1000, Amount(1, 64)), tmp_path / f"{number}.pb.gz")
     peaks = []

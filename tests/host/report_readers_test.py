@@ -132,8 +132,8 @@ LEAK = {"by": "stack", "name": "leaky", "bytes": 2880, "objects": 15, "stack": [
 
 
 def test_a_report_of_the_leak_test(read):
-    """Three judges accuse the same stack, in each of two commands. The stack counts once for each
-    command."""
+    """The report of each of two commands has the same stack three times: as a leak, as a growth, and
+    with unreachable objects. The stack counts once for each command."""
     command = {"command": "leakdemo leak 3", "leaks": [LEAK], "growths": [{"name": "leaky", "objects": 3, "alive": [LEAK]}],
                "unreachable": [{"name": "leaky", "objects": 15, "bytes": 2880, "stack": LEAK["stack"], "lines": LEAK["lines"]}], "doubts": ["a doubt"]}
     profile = read(json.dumps({"commands": [command, command]}))
@@ -167,8 +167,8 @@ Left out: dropped 2, filtered 0, untracked 502, stacks_lost 0, further_stacks 3 
 
 
 def test_memleak(read):
-    """memleak prints a report at each interval. For outstanding allocations, the last report counts.
-    Reports of changes are added up."""
+    """memleak prints a report at each interval. scripts/report uses only the last report of
+    outstanding allocations. It adds up all reports of changed allocations."""
     profile = read(MEMLEAK.format(what="outstanding"))
     found = {tuple(frame.function for frame in (*key.frames, *key.user_frames)): amount for key, amount in profile.amounts.items()}
     assert found == {("main",): Amount(1, 20), ("leaky_open", "main"): Amount(-3, -576)}
@@ -214,8 +214,9 @@ def test_folded_stacks(read):
 @pytest.mark.parametrize("text", (TRACE.format(seen=5), json.dumps({"commands": [{"command": "x", "leaks": [LEAK]}]}), MEMLEAK.format(what="outstanding"),
                                   STACKCOUNT, "main;a 12\nmain;b 13\n"), ids=("trace", "leaktest", "memleak", "stackcount", "folded"))
 def test_each_length_cut(read, text):
-    """A file that is cut is refused, unless only white space is missing at its end, or the first part
-    is a complete file: it ends after a line of folded stacks, or after a report of memleak."""
+    """scripts/report refuses a cut file, with two exceptions. First, only white space may be missing
+    at the end. Second, the remaining part may be a complete file: folded stacks may end after any
+    line, and the output of memleak may end after any report."""
     whole, data = read(text), text.encode()
     for length in range(len(data)):
         try:

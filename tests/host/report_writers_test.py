@@ -93,8 +93,8 @@ def test_folded_stacks_can_be_read_again():
 
 
 def test_a_difference_is_what_came():
-    """Stacks of the two profiles that differ only in addresses, ages, marks or processes are
-    compared with each other."""
+    """For a difference, two stacks are the same if they differ only in addresses, ages, marks or
+    processes."""
     base = profile({key(address=1): (3, 576), key("chan", "Chan::create"): (1, 136)})
     later = profile({key(address=1, age="1 to 10 s"): (3, 576), key(process="pid 9 leakdemo", mark=3, address=2): (10, 1920), key("chan", "Chan::create"): (1, 136)},
                     holders={key(process="pid 9 leakdemo", mark=3, address=2): ["a reference"]})

@@ -42,7 +42,7 @@ TEST(SamplerTest, DeviatesAreExponential) {
   sampler.seed(1);
   constexpr int kCount = 4'000'000;
   double sum = 0, squares = 0, longest = 0;
-  // For each twentieth of the exponential distribution: the number of deviates in it.
+  // The number of deviates in each twentieth of the exponential distribution.
   std::vector<int> twentieths(20);
   for (int i = 0; i < kCount; i++) {
     const double x = real(sampler.deviate());
@@ -103,8 +103,8 @@ TEST(SamplerTest, ExtremeSizesAndRates) {
   sampler.seed(3);
   for (int i = 0; i < 1000; i++) {
     // At a rate of 1, the distance between two sampling points is one byte on average, and at most
-    // 64 * ln 2 = 44.4 bytes. So an object of 45 bytes is always recorded. So is an object of the
-    // largest size: the computation must not overflow.
+    // 64 * ln 2 = 44.4 bytes. So an object of 45 bytes is always recorded. An object of the largest
+    // size is always recorded, too, although sample_distance() overflows for this size.
     EXPECT_TRUE(sampler.take(45, sample_step(1)));
     EXPECT_TRUE(sampler.take(UINT32_MAX, sample_step(1)));
     EXPECT_TRUE(sampler.take(UINT32_MAX, sample_step(1000)));
@@ -154,7 +154,7 @@ TEST(SampleWeightTest, WithoutSamplingEachIsOne) {
 // random.
 struct Program {
   double truth = 0, objects = 0;  // bytes and number of live objects at the end
-  Estimate estimate;              // their estimate from the recorded objects among them
+  Estimate estimate;              // estimates of both numbers, from the recorded objects
 };
 
 Program run(uint64_t seed, uint64_t rate, int allocations) {

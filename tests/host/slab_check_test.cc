@@ -108,8 +108,8 @@ TEST_P(Check, WriteAfterFreeIsFoundWhenTheSlabIsGivenBack) {
   std::vector<unsigned char*> objects;
   for (int i = 0; i < 300; i++) objects.push_back(alloc(11));
   for (int i = 0; i < 200; i++) free(objects[i], 12);
-  // This writes to a free object. Its slab still has an allocated object, or the slab would be
-  // gone.
+  // This writes to a free object. The slab of this object must still have an allocated object,
+  // because otherwise the cache would already have freed the slab.
   objects[199][0] ^= 1;
   for (int i = 200; i < 300; i++) free(objects[i], 12);
   EXPECT_EQ(stats_of(cache_).reports + kmem_cache_check_scan(cache_), 1u);
@@ -192,8 +192,8 @@ TEST_P(Check, DoubleFreeOfAnObjectFromBeforeIsRefused) {
   EXPECT_TRUE(said_nothing());
 }
 
-// If a cache without checking detects an error, it panics. The message names the word `check` of
-// #mem, which switches checking on.
+// If a cache without checking detects an error, the kernel panics. The panic message names the
+// command `check` of #mem, which switches checking on.
 TEST_P(Check, WithoutCheckingTheMessageNamesTheWord) {
   kmem_cache_check_stop(cache_);
   kmem_cache* const other =
@@ -227,7 +227,7 @@ TEST(CheckRace, OneOfManyFreesIsTheFree) {
   kmem_cache* const cache = make_cache({64, 0, 0, false});
   kmem_cache_check_start(cache);
   constexpr int kRounds = 200;
-  std::vector<void*> objects(kRounds), others(kRounds);  // with `others`, no slab becomes empty
+  std::vector<void*> objects(kRounds), others(kRounds);  // `others` keep slabs from becoming empty
   for (int i = 0; i < kRounds; i++) {
     objects[i] = kmem_cache_alloc(cache, KM_ATOMIC);
     others[i] = kmem_cache_alloc(cache, KM_ATOMIC);

@@ -18,9 +18,9 @@
 
 namespace host {
 
-// The trace hooks make a record of each allocated object, and remove the record at the free. They
-// count errors: `twice`, allocations of objects that have a record already; `unmatched`, frees of
-// objects without a record. records() returns the number of records.
+// The trace hooks make a record of each allocated object, and remove the record when the object is
+// freed. `twice` counts allocations of objects that already have a record. `unmatched` counts frees
+// of objects without a record. records() returns the number of records.
 extern std::atomic<uint64_t> twice, unmatched;
 size_t records();
 

@@ -138,8 +138,9 @@ TEST_F(Depot, OutgrownMagazinesAreUsedUpAndFreed) {
 
 // ---- Working sets.
 
-// A cache whose depot was partly used in the last interval: it got 40 full magazines of 30 objects,
-// and then, in the last interval, half of these objects were allocated and freed.
+// A cache whose depot was partly used in the last interval. Before this interval, the depot got 40
+// full magazines of 30 objects. During the interval, half of these objects were allocated and freed
+// again.
 struct Used {
   explicit Used(arena* source) : cache(make("used", 64, source)) {
     churn(cache, 1'200);
@@ -155,8 +156,8 @@ TEST_F(Depot, TheSurplusIsWhatAnIntervalHadNoUseFor) {
   Used used(nullptr);
   const struct kmem_cache_stats stats = stats_of(used.cache);
   EXPECT_GE(stats.depot_full, 38u);
-  // The 600 objects that the interval did not use fill twenty magazines. The CPU may have one or
-  // two of them.
+  // The 600 objects that the interval did not use fill twenty magazines. One or two of these
+  // magazines may be the CPU's, not the depot's.
   EXPECT_GE(stats.depot_surplus, 18u);
   EXPECT_LE(stats.depot_surplus, 22u);
   kmem_reap_some(KMEM_REAP_SURPLUS);

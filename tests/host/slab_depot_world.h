@@ -1,5 +1,5 @@
-// Shared by the tests of depots: caches in their own memory, with CPUs that are threads (cpus.h)
-// and without a tracer.
+// Helpers for the tests of depots. The helpers give the allocator memory, simulate CPUs by threads
+// (cpus.h), and replace the trace hooks by functions that record nothing.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -83,7 +83,7 @@ TEST_P(SlabColour, SuccessiveSlabsBeginAtSuccessiveMultiplesAndWrapAround) {
     for (char* object : mine) {
       ASSERT_EQ(reinterpret_cast<uintptr_t>(object) % std::max<size_t>(shape.align, 8), 0u);
       ASSERT_EQ(kmem_cache_of(object), cache);
-      memset(object, 0xff, shape.size);  // would damage an overlapped slab structure
+      memset(object, 0xff, shape.size);  // damages the slab structure if the object overlaps it
     }
     ASSERT_EQ(kmem_cache_verify(cache), nullptr);
     objects.insert(objects.end(), mine.begin(), mine.end());

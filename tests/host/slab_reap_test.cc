@@ -1,4 +1,5 @@
-// Reaping, also by other CPUs: the calls of constructors and destructors, and destroyed caches.
+// Tests of reaping. Constructors and destructors are called correctly, also while another CPU reaps
+// the cache. A cache may be destroyed while another CPU reaps it.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -232,9 +233,9 @@ TEST_F(Reaping, ACacheMayBeDestroyedMeanwhile) {
         }
       },
       on_interrupt);
-  // No destroyed cache had live objects, so nothing may have been logged (TearDown). If a reap had
-  // taken objects out of a cache that was then destroyed, kmem_update() frees this cache at the
-  // latest.
+  // No destroyed cache had live objects, so nothing may have been logged. TearDown() checks this. A
+  // cache may have been destroyed while a reap had some of its objects. kmem_update() frees such a
+  // cache, if nothing has freed it before.
   kmem_update();
   EXPECT_EQ(kmem_cache_find("brief"), nullptr);
   EXPECT_EQ(counts.constructed, counts.destructed);
@@ -269,7 +270,7 @@ TEST_F(Depot, ObjectsInTheHandsOfAReapAreNotLive) {
     held.destroyed = true;
   });
   EXPECT_EQ(held.destructed, 100);
-  kmem_update();  // frees the zombie
+  kmem_update();  // frees the destroyed cache
   EXPECT_EQ(kmem_cache_find("in_hand"), nullptr);
 }
 

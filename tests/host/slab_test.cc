@@ -422,8 +422,8 @@ TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
             kmem_cache_free(haunted,
                             haunting[(start * 20 + i) % haunting.size()].exchange(nullptr));
         });
-    // If an interrupt has freed the zombie's last object, the cache is destroyed by the next call
-    // that may sleep. These two calls may sleep.
+    // If an interrupt has freed the last object of `haunted`, the next call that may sleep frees
+    // the cache. Both kmem_cache_create() and kmem_cache_destroy() may sleep.
     kmem_cache_destroy(kmem_cache_create("sexton", 8, 0, 0, nullptr, nullptr, nullptr, nullptr));
     ASSERT_EQ(buried, before + 2);
     ASSERT_EQ(kmem_cache_find("haunted"), nullptr);
@@ -431,9 +431,9 @@ TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
   host::take_log();
 }
 
-// The export function of an arena, called when a cache returns a slab to the arena. If a
-// test has set `at_export`, the export function calls it once. In at_export(), the test does what
-// another CPU might do at this moment.
+// The export function of an arena. It is called when a cache returns a slab to the arena. If a test
+// has set `at_export`, the export function calls at_export() once. In at_export(), the test does
+// what another CPU might do at this moment.
 void (*at_export)() = nullptr;
 void export_and_call(arena* source, void* base, size_t size) {
   arena_span_free(source, base, size);

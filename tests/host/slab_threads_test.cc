@@ -1,4 +1,5 @@
-// The memory core under ThreadSanitizer, with the simulated CPUs of cpus/sections.cc.
+// The slab allocator, kmalloc and the arenas under ThreadSanitizer, with the simulated CPUs of
+// cpus/sections.cc.
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -27,7 +27,7 @@ struct Shown {
   bool not_leak;
   bool operator==(const Shown&) const = default;
 };
-using Records = std::map<uint64_t, Shown>;  // for each object, by its address: its record
+using Records = std::map<uint64_t, Shown>;  // records of objects, by the objects' addresses
 
 std::ostream& operator<<(std::ostream& out, const Shown& shown) {
   return out << "size " << shown.size << " time " << shown.time << " stack " << shown.stack
@@ -69,7 +69,8 @@ Records read(TraceTable& table) {
   return read(snapshot);
 }
 
-// Clears the fields that a snapshot may show changed if there was no memory to copy records.
+// Clears the fields `mark` and `not_leak`. These fields may change after a snapshot was opened. If
+// there is no memory to copy records, the snapshot shows the new values.
 Records unchanging(Records records) {
   for (auto& [object, record] : records) {
     record.mark = 0;
@@ -392,8 +393,9 @@ TEST_F(SnapshotTest, AWalkForMarkingBeginsAnewWhenARecordIsCopied) {
 
 TEST_F(SnapshotTest, EachCpuHasAShardOfItsOwn) {
   ASSERT_EQ(table_->shards(), kCpus);
-  // Each CPU records two objects. The free of one makes a spare record in the CPU's shard, so that
-  // record_at_once(), which does not allocate, can record this object again.
+  // Each CPU records two objects, frees one of them, and records this object again. The free leaves
+  // a spare record in the CPU's shard. So record_at_once(), which does not allocate memory, can
+  // record the object.
   for (uint32_t cpu = 0; cpu < kCpus; cpu++) {
     for (uint64_t i = 1; i <= 2; i++) ASSERT_TRUE(record((cpu * 2 + i) * 64, 8, cpu));
     forget((cpu * 2 + 1) * 64, cpu);

@@ -14,11 +14,11 @@ struct TraceWorld {
   // fail_blocks() does this for requests for blocks.
   static void fail_pages(unsigned percent);
   static void fail_blocks(unsigned percent);
-  // Makes allocation number `nth` from now on (the first is 0) fail. Pages and blocks count
-  // together.
+  // Makes one further allocation fail, of a page or of a block: the next one if `nth` is 0, the one
+  // after it if `nth` is 1, and so on.
   static void fail_nth(uint64_t nth);
-  // Makes each further allocation of a block call function() first. So a test can do, at that
-  // moment, what another CPU might do. nullptr: nothing is called.
+  // Makes each further allocation of a block call function() first. function() can do what another
+  // CPU might do at that moment. nullptr ends the calls.
   static void before_blocks(void (*function)());
   // Returns true if the allocation that fail_nth() chose has failed.
   static bool nth_failed();
