@@ -1,11 +1,14 @@
 """The kernel's own tests for pytest: each KTEST(name) in kern/tests/*_test.cc is an item.
 
-When pytest runs the first of these items, one boot of the kernel that checks lock order
-(configs/checked.config) runs all selected tests. Items named NAME[sanitize], which belong to the
-long tests, run in the kernel with sanitizers (configs/sanitize.config); the tests of the sanitizers
-themselves run only in that kernel. Tests of coverage run in the kernel that has coverage
-(configs/break.config). The kernel prints results on the console, in the format of the Test Anything
-Protocol.
+Each item belongs to one variant of the kernel:
+
+    checked   checks lock order (configs/checked.config). Most tests run in this variant.
+    sanitize  has sanitizers (configs/sanitize.config). Most tests also run in this variant, as the
+              items NAME[sanitize], which are long tests. The tests of the sanitizers run only here.
+    break     has coverage (configs/break.config). Only the tests of coverage run in this variant.
+
+When pytest runs the first item of a variant, it boots that kernel, and the kernel runs all selected
+tests of the variant. The kernel prints the results on the console, in the format of the Test Anything Protocol.
 """
 import re
 import subprocess
@@ -20,7 +23,7 @@ OF_SANITIZERS = "sanitizer_test.cc"
 OF_CHECKED = "irq_off_test.cc"  # tests that need CONFIG_IRQ_OFF_TRACE
 OF_COVERAGE = "coverage_test.cc"
 KTEST = re.compile(r"^KTEST\((\w+)\)", re.M)
-# Other output never interrupts such a line.
+# A test's result on the console. Other output never interrupts this line.
 RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+) # (\d+) ms\r?$")
 COMMAND_LINE = 400  # maximum bytes of test names on the kernel's command line (kern/include/core/boot.h)
 TAIL = 60  # number of last console lines to show if the kernel did not end
@@ -35,7 +38,7 @@ def pytest_collect_file(file_path, parent):
 
 def outcomes_in(console, status):
     """Returns ({test: Outcome} from the console's output, the Outcome for tests that are not in the dictionary). If the guest's exit status is
-    not 0 or 1, the last test with a result counts as failed."""
+    neither 0 nor 1, the last test with a result counts as failed."""
     outcomes, since = {}, []
     lines = console.split("\n")
     for line in lines:

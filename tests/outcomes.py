@@ -1,4 +1,4 @@
-"""For programs that run many tests at once: each of these tests is an item of pytest. The item's result comes from the program's output."""
+"""Items of pytest for the tests of a program that runs many tests at once. The result of each item comes from the program's output."""
 from typing import NamedTuple
 
 import pytest
@@ -15,7 +15,8 @@ class Failed(Exception):
 
 
 class OutcomeItem(pytest.Item):
-    """A test of such a program. The method `outcome(item)` of the item's parent returns an Outcome; its first call runs the program."""
+    """A test of a program that runs many tests. The method `outcome(item)` of the item's parent returns the item's Outcome. The first call of that
+    method runs the program."""
 
     def runtest(self):
         outcome = self.parent.outcome(self)

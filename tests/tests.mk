@@ -1,12 +1,13 @@
-# Tests of the three kinds, run by pytest. The last line is `N passed, M failed`; build/test.xml has
+# Runs the tests with pytest: on the host (tests/host), inside the kernel (kern/tests) and in the
+# booted system (tests/guest). The last line of output is `N passed, M failed`. build/test.xml has
 # the result of each test.
 #
 #   TESTS='word…'   only tests whose name (FILE::NAME, as failures print it) contains at least one of the words
 
 include tests/host/host.mk
 
-# Kernels besides the default one: configs/NAME.config, with the default initial archive. The second
-# list is for long tests.
+# Tests use these kernels and the default kernel. Each of these kernels has the configuration
+# configs/NAME.config and the default initial archive. Only long tests use LONG_KERNELS.
 TEST_KERNELS := $(patsubst %,$(BASE)/variant/%/stele.elf,checked break)
 LONG_KERNELS := $(patsubst %,$(BASE)/variant/%/stele.elf,sanitize irqoff)
 ifeq ($(VARIANT),)
@@ -14,10 +15,10 @@ $(TEST_KERNELS) $(LONG_KERNELS): $(BASE)/variant/%/stele.elf: FORCE
 	@$(MAKE) VARIANT=$* $@
 endif
 
-# Debian's pytest, independent of the first Python on the path.
 TESTS ?=
 export TESTS
-# Some tests wait more than they compute, so there is one process more than CPUs.
+# pytest-3 is Debian's pytest. It does not depend on which Python is first on the path. Some tests wait more than they
+# compute, so there is one process more than CPUs.
 PYTEST = pytest-3 --numprocesses $(shell expr $$(nproc) + 1) --dist loadgroup --junitxml $(BASE)/test.xml --words "$$TESTS"
 
 .PHONY: test test-host test-kernel test-guest test-long
@@ -32,7 +33,8 @@ test-guest: all $(TEST_KERNELS) $(PORTS_IN_SHORT:%=port-%) ## the booted system,
 test-long: all ports $(PORTS_NATIVE) host-tests report-page $(SPEEDSCOPE) $(TEST_KERNELS) $(LONG_KERNELS) ## the tests that take long
 	@$(PYTEST) -m long tests kern/tests
 
-# A long run of the proof of the tracer (docs/testing.md). The time limit has two minutes more, for booting.
+# A long run of the proof of the tracer (docs/testing.md). The guest's time limit is MINUTES plus two minutes for
+# booting.
 .PHONY: proof
 proof: all ## compare the tracer with an account of live objects (MINUTES=10 SMP=4), at random, until something differs
 	@scripts/guest --no-build $(if $(VARIANT),--variant $(VARIANT)) --smp $(SMP) --timeout $$(($(MINUTES) * 60 + 120)) --ktest=proof \

@@ -1,5 +1,5 @@
-// Slow readers of snapshots, while other threads record, free and empty the table. Runs under
-// ThreadSanitizer.
+// Slow readers visit snapshots of a table while other threads record objects in the table, free
+// objects and clear the table. Runs under ThreadSanitizer.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -36,10 +36,10 @@ void record(TraceTable& table, const TraceEvent& event) {
     table.record(event);
 }
 
-// A table, and the state that the threads share. Each slot of `out` has a recorded object, which
-// any writer may free, or 0. The other members are counts. `running`: writers that have not ended.
-// `wrong`: errors. `snapshots`: snapshots that were read. `held`: records that a snapshot had while
-// the table did not have them any more.
+// A table and the state that the threads share. Each slot of `out` is 0 or a recorded object. Any
+// writer may free that object. The other members are counters: `running` counts the writers that
+// have not ended, `wrong` the errors, and `snapshots` the snapshots that were read. `held` counts
+// the records that a reader found in its snapshot after they had left the table.
 struct World {
   TraceTable* table = TraceTable::create(kWriters);
   std::vector<std::atomic<uint64_t>> out = std::vector<std::atomic<uint64_t>>(3000);
@@ -135,7 +135,8 @@ TEST(SnapshotThreads, NothingIsMissedAndNothingShownTwice) {
   }
 }
 
-// The table is freed while some readers wait and one reads.
+// A table has at most one open snapshot, so one reader reads its snapshot while the other readers
+// wait in open(). Meanwhile the table is destroyed.
 TEST(SnapshotThreads, ATableThatEndsStaysForItsReaders) {
   for (unsigned round = 0; round < 50; round++) {
     TraceTable* const table = TraceTable::create(kWriters);

@@ -64,8 +64,8 @@ TEST_F(StackTableTest, EachStackHasOneNumberThatKeepsItsMeaning) {
 
 TEST_F(StackTableTest, KernelAndUserStacksOfEqualWordsAreDifferent) {
   ASSERT_TRUE(table_.open().ok());
-  // In the table, a user frame takes two words and a kernel frame one. Here the user frame has the
-  // same words as the two kernel frames.
+  // In the table, a kernel frame takes one word and a user frame takes two words. The two words of
+  // this user frame are equal to the words of the two kernel frames.
   const uint64_t kernel[] = {StackTable::kKernelBase + 0x1000, StackTable::kKernelBase + 0x20};
   const uint64_t user[] = {uint64_t{0x80000020} << 32 | 0x80001000};
   const StackId a = table_.intern(StackKind::kKernel, kernel, 2);
@@ -94,7 +94,8 @@ TEST_F(StackTableTest, APairHasOneNumberAndIsNoStack) {
   EXPECT_EQ(table_.split(StackId::kNone), (StackTable::Pair{StackId::kNone, StackId::kNone}));
   EXPECT_EQ(table_.size(), 3u) << "stacks";
   EXPECT_GT(table_.end(), number_of(pair));
-  // A kernel stack and a user stack with the same words as the pair do not match the pair.
+  // The table stores this kernel stack and this user stack in the same words as the pair. The table
+  // must still tell them from the pair.
   const uint64_t words[] = {StackTable::unpacked(number_of(k)), StackTable::unpacked(number_of(u))};
   const uint64_t word[] = {uint64_t{number_of(u)} << 32 | number_of(k)};
   EXPECT_NE(table_.intern(StackKind::kKernel, words, 2), pair);

@@ -83,7 +83,8 @@ constexpr const char* kNoLosses =
     "hits 9 counted 9 filtered 0 lost 0 kept_out 0 stacks 2 stacks_lost 0 contexts_lost 0 "
     "truncated 0\n\n";
 
-// A summary of a Counter: the groups of calls that are new since the last summary, and the losses.
+// A summary of a Counter: the calls since the previous summary, counted for each stack and process,
+// and the losses.
 struct Read {
   std::vector<Count> counts;
   Losses losses;

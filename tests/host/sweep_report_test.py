@@ -20,7 +20,7 @@ END = b"leaksweep end\n"
 
 
 class Kernel:
-    """Fake look-ups: each address is in path_open, with an inlined function of the allocator."""
+    """A fake kernel. For each address, look_up() returns path_open and a function of the allocator that is inlined in path_open."""
 
     def look_up(self, frames):
         return {frame: [("ObjectCache::make", "kern/include/kmalloc.h:44"), (f"path_open+{frame & 0xfff:#x}", "kern/src/ns/path.cc:12")] for frame in frames}
@@ -105,9 +105,9 @@ def test_a_command_that_sways():
 
 @pytest.mark.parametrize("sways, status", [("12", 2), ("2", 2), ("", 0)], ids=["both", "one", "none"])
 def test_guests_that_sweep_nothing(tmp_path, sways, status):
-    """The sweep starts a fake scripts/guest twice. `sways` has the numbers of the guests whose output
-    has no clean runs. Such output means that what the command leaves varies even without failing
-    allocations, so that the guest has swept nothing."""
+    """The sweep starts two guests, which are fakes. The guests whose numbers are in `sways` print no
+    line `leaksweep clean`. A guest that prints no such line has swept nothing, because the memory that
+    the command leaves allocated varies from run to run even if no allocation fails."""
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts/leaksweep").write_bytes((ROOT / "scripts/leaksweep").read_bytes())
     (tmp_path / "tools").symlink_to(ROOT / "tools")

@@ -49,16 +49,17 @@ def test_what_the_end_of_a_stress_run_means():
 
 @pytest.mark.parametrize("name, arguments", (("stress", ["--once"]), ("leakfuzz", ["--minutes", "1", "--out", "/proc/none"])))
 def test_a_failure_of_a_hunt_is_no_finding(name, arguments):
-    """If the script itself fails, its status is 2. Status 1 would mean a finding. An exception that
-    nobody catches must not cause status 1, with which Python would end by default."""
+    """If the script itself fails, its status is 2, because status 1 means a finding. By default, Python
+    ends with status 1 after an exception that nobody catches. So the script must catch all exceptions."""
     run = subprocess.run([sys.executable, f"scripts/{name}", *arguments], env={"PATH": "/none", "STELE_BUILD": "/proc/none"},
                          capture_output=True, text=True, check=False)
     assert run.returncode == 2 and re.fullmatch(rf"{name}: \w+: .*\n", run.stderr), run
 
 
 def test_the_accelerator_is_remembered_where_nobody_else_writes(tmp_path, monkeypatch):
-    """In a folder that other users can write to, another user may have made a link with a predictable
-    name that leads to one of our files. The script must not write there."""
+    """Other users can write to the folder for temporary files. If another user guesses the name of the
+    script's file, this user can make a link of that name to one of our files. So the script must not
+    write to that folder."""
     module = script("guest")
     shared, build, ours = tmp_path / "shared", tmp_path / "build", tmp_path / "ours"
     shared.mkdir()
@@ -215,7 +216,8 @@ def test_variables_are_those_that_can_be_written():
     assert ksyms.variables([*lines, "ffffffff802001a0 0000000000000004 b far"])[3:] == [(0x160, ""), (0x1a0, "far"), (0x1a4, "")]
 
 
-# A disassembly from which .stele.returns is made.
+# The disassembly of a program. The tests find the addresses of the return instructions in it. A
+# program's section .stele.returns lists these addresses.
 DISASSEMBLY = ("prog:     file format elf64-x86-64\n\n0000000000401000 <f>:\n"
                "  401000:\t0f 1f 44 00 00       \tnopl   0x0(%rax,%rax,1)\n"
                "  401005:\te8 00 00 00 00       \tcall   401100 <ret>\n"
@@ -243,7 +245,8 @@ def test_broken_sections_are_refused():
             returns.decode(bad)
 
 
-# The source of a small fake kernel. The tests search it for the places where probes are possible.
+# The source of a small fake kernel. The tests compile it. In the ELF file, they find the places
+# where probes are possible.
 SOURCE = """
         extern int other(int), failed(int);
         __attribute__((cold, noinline)) int failed(int a) { asm volatile(""); return a + 3; }

@@ -135,8 +135,8 @@ class TraceBinaryTest : public testing::Test {
                             .cpu = CpuId{3},
                             .truncated = false});
   }
-  // Makes a dump of `sources` tables. Calls open() between TraceBinary::open() and finish(), so
-  // that a test can make further allocations fail.
+  // Makes a dump of `sources` tables. Calls the argument `open` after TraceBinary::open() and
+  // before finish(), so that a test can make the allocations of finish() fail.
   Result<void> take(unsigned sources = 2, uint64_t sample = 0, void (*open)() = nullptr) {
     binary_.reset();
     memset(memory_, 0xa5, sizeof(memory_));  // undefined contents, as in the kernel
@@ -151,7 +151,7 @@ class TraceBinaryTest : public testing::Test {
         header.state.options = {
             .depth = 8, .min_size = 10, .max_size = 4096, .pid = 12, .sample = sample};
       header.object_size = 64;
-      // Live objects, with a record or without.
+      // All live objects, whether they have a record or not.
       header.objects = 100 + 2 * tables_[i % 2]->counters().live;
       binary_->add(header, i == 0 ? ABI_TRACEDUMP_CACHE : ABI_TRACEDUMP_ARENA,
                    i == 0 ? ABI_TRACEDUMP_ZOMBIE : 0, *tables_[i]);
@@ -323,7 +323,8 @@ TEST_F(TraceBinaryTest, SampledTracesSayWhatTheyStandFor) {
   const Reader dump(read());
   EXPECT_EQ(dump.sources[1].sample, 512u);
   EXPECT_EQ(dump.sources[1].bytes, 640u);
-  // 1 / (1 - e^(-64/512)) = 8.5104
+  // At this sampling rate, each record of 64 bytes represents 1 / (1 - e^(-64/512)) = 8.5104
+  // objects.
   EXPECT_EQ(dump.sources[1].estimated_objects, 85u);
   EXPECT_EQ(dump.sources[1].estimated_bytes, 5447u);
 }
@@ -362,7 +363,8 @@ TEST_F(TraceBinaryTest, ReadsTheSameInPiecesOfAnySizeAndFromAnywhere) {
   EXPECT_EQ(binary_->read(buffer, sizeof(buffer), UINT64_MAX), 0u);
 }
 
-// Later allocations, frees and new entries do not appear in the dump.
+// Objects, stacks and contexts that are recorded after take() do not appear in the dump. Objects
+// that are freed after take() stay in it.
 TEST_F(TraceBinaryTest, IsOfTheMomentOfTheCopy) {
   const ContextId context = contexts_.intern(ContextKind::kProcess, 1, "sh");
   for (uint32_t i = 0; i < 500; i++) record(0, 0x1000 + i * 64, 1, stack({i % 7}), context, 0);
@@ -376,8 +378,8 @@ TEST_F(TraceBinaryTest, IsOfTheMomentOfTheCopy) {
   EXPECT_TRUE(read() == before);
 }
 
-// If there is no memory for the tables of stacks and contexts, the dump has those that fit into its
-// own buffer. It counts the records whose stack or context is missing.
+// If a dump gets no memory for its tables of stacks and contexts, it has only the stacks and
+// contexts that fit into its own buffer. It counts the records whose stack or context is missing.
 TEST_F(TraceBinaryTest, WithoutMemoryItNamesWhatFits) {
   constexpr uint32_t kRecords = 20'000;
   for (uint32_t i = 0; i < kRecords; i++) {

@@ -43,8 +43,9 @@ struct {
   TrapFrame frame;
 } kernel_stack;
 
-// Makes the fake program's stack: frames[0] is the instruction pointer; the other addresses are
-// return addresses in stack frames, of which the first is at word `at` of user_memory.
+// Makes the fake program's stack. frames[0] is the instruction pointer. Each other element of
+// `frames` is a return address in a stack frame. The first stack frame is at word `at` of
+// user_memory.
 void set_user_stack(const std::vector<uint64_t>& frames, size_t at = 4) {
   user_memory.assign(4096, 0x5a5a);
   kernel_stack.frame = {};
@@ -60,8 +61,8 @@ void set_user_stack(const std::vector<uint64_t>& frames, size_t at = 4) {
   *next = 0;
 }
 
-// The state of the fakes of other kernel functions. `walks` counts the calls of walk_user_stack(),
-// `programs_asked` the calls of program_of(). `interrupt`: what interrupt_name() returns.
+// The state of the fake kernel functions. `walks` counts the calls of walk_user_stack(), and
+// `programs_asked` counts the calls of program_of(). interrupt_name() returns `interrupt`.
 int walks = 0;
 int programs_asked = 0;
 std::string program_path;
@@ -124,7 +125,8 @@ void fill_stack_page(size_t size) {
   while (trace_stacks.intern(StackKind::kUser, frames.data(), frames.size()) != StackId::kNone);
 }
 
-// Runs each test with and without the CPU's cache of calling user stacks (recent_callers.h).
+// Runs each test with and without the CPU's table of recent user stacks (recent_callers.h), which
+// the tests call the CPU's cache.
 class TraceContextTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -161,8 +163,8 @@ class TraceContextTest : public testing::TestWithParam<bool> {
     if (GetParam()) recent_callers_open(1);
   }
 
-  // Makes two system calls with the same user stack. After that, the CPU's cache, if the test uses
-  // it, has the stack. Returns the stack's number.
+  // Makes two system calls with the same user stack and returns the stack's number. If the test
+  // uses the CPU's cache, the cache has the stack from then on.
   StackId meet() {
     for (int i = 0; i < 2; i++) {
       return_to_user();
@@ -235,8 +237,9 @@ TEST_P(TraceContextTest, WhatIsRememberedIsWhatAWalkWouldFind) {
   std::vector<uint64_t> frames = {0x401000};
   for (uint64_t i = 1; i < kUserStackDepth; i++) {
     frames.push_back(0x402000 + i * 16);
-    // Change the stack in one frame, in two ways: change the frame's return address, or move the
-    // frame to other memory. The registers are frame 0: set rbp to 0, or change rip.
+    // Change the stack in one frame, in one of two ways: change the frame's return address, or move
+    // the frame to other memory. Frame 0 is in the registers: instead of these two changes, set rbp
+    // to 0 or change rip.
     for (size_t change = 0; change <= i; change++) {
       for (const bool moved : {false, true}) {
         set_user_stack(frames);
@@ -261,7 +264,8 @@ TEST_P(TraceContextTest, WhatIsRememberedIsWhatAWalkWouldFind) {
         EXPECT_EQ(trace_stacks.view(after).size(), change == 0 && !moved ? 1 : i + 1);
       }
     }
-    // A longer stack must not match the cached stack, which ended at this frame.
+    // A longer stack that begins with all frames of the cached stack must not match the cached
+    // stack.
     set_user_stack(frames);
     const StackId before = meet();
     const uint64_t caller = current_context().caller;
@@ -369,8 +373,8 @@ TEST_P(TraceContextTest, UserStacksFromAnEarlierTraceAreNotUsed) {
   EXPECT_NE(user_stack(), first);
   EXPECT_EQ(trace_stacks.view(user_stack())[0], 0x401000u);
   EXPECT_EQ(walks, 2);
-  // If a probe calls trace_find_base() first, which gets only the context, the cached number must
-  // not be used either.
+  // trace_find_base(), which probes call, gets only the context. A call of trace_find_base() before
+  // the user stack is needed must not make the cached number valid.
   close();
   open_again();
   EXPECT_EQ(trace_stacks.intern(StackKind::kUser, &frame, 1), first);
@@ -471,7 +475,9 @@ TEST_P(TraceContextTest, WithoutAPageNothingIsRemembered) {
   task_.trace_call = 0;
   static_cast<void>(current_context());
   const uint64_t frame = 0x900000;
-  EXPECT_NE(trace_stacks.intern(StackKind::kUser, &frame, 1), StackId::kNone);  // starts the page
+  // This stack takes a page for the stack table. So below, the table has room, and only the CPU's
+  // cache cannot get a page.
+  EXPECT_NE(trace_stacks.intern(StackKind::kUser, &frame, 1), StackId::kNone);
   no_pages = true;
   meet();
   return_to_user();

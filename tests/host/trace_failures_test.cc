@@ -1,7 +1,7 @@
-// The whole life of two traces, repeated many times. In each run another allocation fails. It is
-// the allocation of a page of trace memory, or of memory for a dump. In each run the identities of
-// the counters (docs/tracedump.md) hold, at most one stack, context, record or dump is lost or
-// incomplete, the counters show the loss, and all memory is freed at the end.
+// Starts two traces, uses them and ends them, many times. In run N, allocation number N fails: an
+// allocation of a page of trace memory, or of memory for a dump. In each run the identities of the
+// counters (docs/tracedump.md) hold, and all memory is freed at the end. At most one stack,
+// context, record or dump is lost or incomplete, and the counters show the loss.
 
 #include <gtest/gtest.h>
 

@@ -9,9 +9,9 @@
 
 namespace {
 
-// `items` is a value of the kernel option `trace=`. A cache `name` is created after the option was
-// read. Returns the options of its trace as a user types them: "" for the default options. Returns
-// "no" if the cache would not be traced.
+// `items` is a value of the kernel option `trace=`. The cache `name` is created after the kernel
+// has read the option. Returns the options with which the cache is traced, as a user types them: ""
+// for the default options. Returns "no" if the cache is not traced.
 std::string wants(std::string_view items, std::string_view name) {
   TraceLater later;
   later.expect(items);
@@ -22,7 +22,7 @@ std::string wants(std::string_view items, std::string_view name) {
   return *options == TraceOptions() ? "" : text;
 }
 
-// Returns the error messages about invalid items of a value of `trace=`.
+// `items` is a value of `trace=`. Returns an error message for each invalid item.
 std::vector<std::string> errors(std::string_view items) {
   std::vector<std::string> found;
   for (TraceItem item; trace_next_item(&items, &item);) {
@@ -143,7 +143,7 @@ TEST(TraceLater, MarksAreThoseOfTheOthers) {
   EXPECT_TRUE(later.advance(command(TraceWord::kMark)).ok());
   EXPECT_TRUE(later.advance(command(TraceWord::kReset)).ok());
   EXPECT_EQ(later.mark(), 1u);
-  // `mark` also counts while the trace is stopped, and the next `start` keeps the mark.
+  // `mark` advances the mark even while the trace is stopped. The next `start` does not reset it.
   EXPECT_TRUE(later.advance(command(TraceWord::kStop)).ok());
   EXPECT_TRUE(later.advance(command(TraceWord::kMark)).ok());
   EXPECT_TRUE(later.advance(command(TraceWord::kStart)).ok());

@@ -1,5 +1,6 @@
-// The pool from which hooks take pages of trace memory (store/trace_memory.h). The tests use it
-// through the tables of stacks and records, and make allocations of the pool's arena fail.
+// Tests the pool from which hooks take pages of trace memory (store/trace_memory.h). The tests take
+// pages through the tables of stacks and records. The pool gets its pages from an arena, and the
+// tests make allocations from this arena fail.
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@ std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
-// Records an event. For half of the objects, tries record_at_once() first, the fast path of hooks.
+// Records an event. For half of the objects, tries the fast path of hooks, record_at_once(), first.
 void record(TraceTable& table, const TraceEvent& event) {
   coarse_time = event.time.value;
   if (event.object % 128 == 0 && event.stack != StackId::kNone &&
@@ -45,8 +45,8 @@ TraceEvent small_event(uint64_t object) {
           .truncated = false};
 }
 
-// Returns a random size. About half of the sizes are near TraceTable::kLargeSize, from which on a
-// record takes two slots.
+// Returns a random size. About half of the sizes are near TraceTable::kLargeSize. A record of this
+// size or a larger one takes two slots.
 uint64_t large_size(std::mt19937_64& random) {
   const uint64_t near = TraceTable::kLargeSize - 1 + random() % 3;
   return random() % 2 == 0 ? near : random() & TraceTable::kMaxSize;
@@ -57,7 +57,8 @@ struct Expected {
   uint32_t mark;
 };
 
-// The records and counters that a table must have after the same operations.
+// The records and counters that the table must have. Each operation on the table is also done on
+// the model.
 struct Model {
   std::unordered_map<uint64_t, Expected> live;
   TraceCounters counters = {};
@@ -113,7 +114,7 @@ class TraceTableTest : public testing::Test {
   }
 
   // Records an event in the table and in the model. If the table counts the event as dropped, the
-  // model counts it as dropped, too: allocations fail at random.
+  // model counts it as dropped, too, because the model cannot know which allocations fail.
   void record(Model& model, const TraceEvent& event) {
     const uint64_t dropped = table_->counters().dropped;
     ::record(*table_, event);
@@ -259,8 +260,9 @@ TEST_F(TraceTableTest, NotesWhatStays) {
   ASSERT_NO_FATAL_FAILURE(expect_identities(counters));
 }
 
-// A hook takes the upper bits of the time, the epoch, from the CPU's stamp, which may still have
-// the previous epoch when a new one has just begun. The recorded time must be right nevertheless.
+// The upper bits of a time are its epoch. A hook takes the epoch from the CPU's stamp. When an
+// epoch has just begun, the stamp may still have the previous epoch. The recorded time must be
+// right nevertheless.
 TEST_F(TraceTableTest, TimesAreRightWhenAnEpochHasJustBegun) {
   const uint64_t epoch = uint64_t{1} << kEpochShift;
   uint64_t object = 0;
@@ -365,8 +367,9 @@ TEST_F(TraceTableTest, TakesAtMost48BytesForAnObjectWhateverTheStride) {
   EXPECT_EQ(table_->counters().unmatched, 0u);
 }
 
-// There are so many records that a directory of one page has no room for the pointers to all pages
-// of buckets. Some allocations of pages fail, and the test repeats record() until it succeeds.
+// The buckets are in segments of one page each, and a directory has the pointers to the segments.
+// This test makes so many records that the pointers do not fit into a directory of one page. Some
+// allocations of pages fail, and the test repeats record() until it succeeds.
 TEST_F(TraceTableTest, BucketsStayAsManyAsRecords) {
   constexpr uint64_t kObjects = 600'000;
   TraceTable* const table = TraceTable::create(1);

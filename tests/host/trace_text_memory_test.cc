@@ -23,8 +23,9 @@ TEST_F(TraceTextTest, WithoutMemoryItSaysTheSameOfWhatFits) {
   const uint64_t blocks = TraceWorld::blocks_out();
   text_.reset();
   EXPECT_LT(TraceWorld::blocks_out(), blocks) << "it took memory";
-  // Without memory, the dump does not know all marks, contexts and user stacks of these groups, so
-  // these parts of the text differ. without_contexts() removes them; the next two tests check them.
+  // Without memory, the dump does not know all marks, contexts and user stacks of each group, so
+  // these parts of the text differ. without_contexts() removes these parts, because the next two
+  // tests check them.
   const auto without_contexts = [](const std::string& text) {
     std::string lines;
     std::istringstream in(text);
@@ -129,9 +130,11 @@ TEST_F(TraceTextTest, ReadsTheSameWhenTheGroupsDoNotFit) {
   }
 }
 
-// While a dump is open, a sweep must keep the stacks and contexts that the text needs. If there was
-// memory for all groups, TraceText::mark() must mark all these stacks and contexts. Otherwise the
-// records of the snapshot must refer to all of them.
+// While a dump is open, the sweeper (sweeper.h) must keep the stacks and contexts that the text
+// needs. The sweeper keeps what the dump marks with TraceText::mark(), and what the records of an
+// open snapshot refer to. If there was memory for all groups, the dump itself must mark all stacks
+// and contexts. Otherwise its snapshot is still open, and the snapshot's records must refer to all
+// of them.
 TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
   struct Marks {
     void stack(StackId id) { stacks.insert(id); }
@@ -181,7 +184,7 @@ TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
   }
 }
 
-// In each round another allocation fails. The bytes of all groups still add up to the true sum, and
+// In round N, allocation number N fails. The bytes of all groups still add up to the true sum, and
 // all memory is freed.
 TEST_F(TraceTextTest, WhateverFailsTheSumsAreRight) {
   for (uint32_t i = 0; i < 20'000; i++) {

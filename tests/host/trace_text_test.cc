@@ -10,8 +10,9 @@
 
 namespace {
 
-// A group of references lists the places of up to eight references. Then it has the number of
-// further references with a place, and the number of references that were found nowhere.
+// In a dump of references, each group lists the locations of up to eight references. After the list
+// come the number of further references that have a location, and the number of references that
+// were found nowhere.
 TEST_F(TraceTextTest, ReferencesHavePlaces) {
   const ContextId shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
   const StackId few = stack({0x10}), many = stack({0x30}), lost = stack({0x50});

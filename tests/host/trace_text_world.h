@@ -1,5 +1,5 @@
-// A trace of a pipe cache with known records, and its dump as text: shared by the tests of
-// trace_text.h.
+// The fixture of the tests of trace_text.h. It has a trace table for a cache `pipe`, functions that
+// make records in the table, and functions that make a dump of the table as text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -81,8 +81,9 @@ class TraceTextTest : public testing::Test {
     return text;
   }
 
-  // Adds to `places` a reference that was taken by `stack`. The reference lies `offset` bytes after
-  // the start of a pipe object; offset 0: the reference was found nowhere.
+  // Adds to `places` a reference, with `stack` as the stack of the code that took the reference.
+  // The reference lies `offset` bytes after the start of a pipe object. If `offset` is 0, the
+  // reference was found nowhere.
   static void add_place(RefPlaces& places, StackId stack, uint64_t offset) {
     const uint64_t number = places.all().size() + 1;
     places.add(number, 0xffff800000001000 + number, stack, RefKind::kTest);

@@ -1,5 +1,5 @@
-// The tables of stacks, contexts and records, and the pool of pages for them, under
-// ThreadSanitizer. Threads represent CPUs.
+// Tests the tables of stacks, contexts and records, and the pool from which these tables take
+// pages, under ThreadSanitizer. Each thread represents a CPU.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -26,7 +26,7 @@ std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
-// Records an event. For half of the objects, tries record_at_once() first, the fast path of hooks.
+// Records an event. For half of the objects, tries the fast path of hooks, record_at_once(), first.
 void record(TraceTable& table, const TraceEvent& event) {
   coarse_time = event.time.value;
   if (event.object % 128 == 0 && event.stack != StackId::kNone &&
@@ -72,7 +72,7 @@ TEST(PagePoolThreads, EachPageHasOneOwnerAndWhoHasARightToOneGetsIt) {
   for (PoolPage& page : pages) ASSERT_TRUE(pool.put(&page));
   ASSERT_FALSE(pool.put(&pages[0])) << "there is no room";
   std::atomic<int> wrong{0};
-  // put() may return false although a slot is free: it passes over the slots only once.
+  // put() may return false although a slot is free, because put() looks at each slot only once.
   const auto give = [](PoolPage* page) {
     while (!pool.put(page)) sched_yield();
   };
@@ -120,8 +120,8 @@ class TraceThreads : public testing::Test {
   }
 };
 
-// CPU 0 starts and ends tracing. The other CPUs take and return pages meanwhile, as for contexts of
-// new processes. After the end, the pool must have no pages.
+// CPU 0 starts and ends tracing. Meanwhile the other CPUs take and return pages, as CPUs do when
+// they store the contexts of new processes. After the end, the pool must have no pages.
 TEST_F(TraceThreads, ThePoolIsEmptyWhenTracingHasEndedWhateverOthersDo) {
   trace_memory_end();
   for (int round = 0; round < 300; round++) {
@@ -270,7 +270,8 @@ TraceEvent event_of(uint64_t object, unsigned cpu) {
           .truncated = object % 3 == 0};
 }
 
-// CPUs allocate objects, and free objects of all CPUs, while one more CPU reads, marks and clears.
+// Each of kCpus CPUs records objects, and frees objects that it or another CPU has recorded.
+// Meanwhile one more CPU reads snapshots of the table, advances its mark and clears it.
 TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
   for (const uint64_t limit : {uint64_t{64} << 20, uint64_t{40} * 4096}) {
     trace_memory_set_limit(limit);

@@ -1,4 +1,4 @@
-"""tools/stele/tracedump.py, which reads binary dumps on the host."""
+"""Tests of tools/stele/tracedump.py, which reads binary dumps on the host."""
 import re
 import struct
 import subprocess
@@ -130,7 +130,7 @@ def test_what_is_no_dump():
     for data in (b"", b"kmemtrace pipe state off\n" * 9, whole[:-1], whole[:HEADER.size], whole[:50]):
         with pytest.raises(TraceDumpError):
             TraceDump(data)
-    # Give every field of the section headers a value far out of range.
+    # Set each 32-bit word of the first section header, one word at a time, to a value far out of range.
     at = HEADER.size
     for offset in range(at, at + SECTION.size, 4):
         damaged = whole[:offset] + b"\xff\xff\xff\x7f" + whole[offset + 4:]

@@ -1,5 +1,6 @@
-// The tests for growth of a series of samples (user/bin/kmemwatch/trend.h). Their probabilities are
-// compared with exact ones, and with the results for many simulated series.
+// Tests the statistical tests of user/bin/kmemwatch/trend.h, which look for growth in a series of
+// samples. Compares their probabilities p with exact probabilities, and with the fraction of many
+// simulated series in which they find growth.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ Series made(std::size_t count, auto&& value) {
   return series;
 }
 
-// Returns the minima of `count` windows. Each window has eight samples, results of next().
+// Returns the minima of `count` windows. The eight samples of a window are results of next().
 Series minima(std::size_t count, auto&& next) {
   return made(count, [&](double) {
     double least = next();
@@ -110,8 +111,8 @@ TEST(Trend, SlopeIsInItsInterval) {
   EXPECT_LT(inside, kRuns * 97 / 100);
 }
 
-// Random walks are the hard case: in at least 20 % of them, the test of Mann and Kendall alone
-// finds growth, with p at most 0.01.
+// Random walks are the hard case. With p at most 0.01, the test of Mann and Kendall finds growth in
+// at least 20 % of them. walk_p() and growth_p() must find growth in only about 1 % of them.
 TEST(Trend, WalksAreAccusedAsRarelyAsPSays) {
   Random random(2);
   std::normal_distribution<double> normal(0, 10);
@@ -148,7 +149,7 @@ TEST(Trend, NoiseIsAccusedAsRarelyAsPSays) {
                   [&] { return growth_p(made(24, [&](double) { return normal(random); })); }),
             0);
   // This load returns to its level slowly. The test of Mann and Kendall assumes independent
-  // samples, so it accuses this load too often.
+  // samples, so it finds growth in this load too often.
   const auto slow = [&] {
     return minima(64, [&] { return memory = 0.97 * memory + normal(random) - 100; });
   };

@@ -6,7 +6,7 @@ import pytest
 
 
 def check(path, text):
-    """Checks a file with this text. Returns (exit status, [line: words])."""
+    """Checks a file with this text. Returns the exit status, and the list of the lines found, each as "NUMBER:TEXT"."""
     path.write_text(textwrap.dedent(text).lstrip("\n"))
     run = subprocess.run(["scripts/check-words", str(path)], capture_output=True, text=True, check=False)
     assert not run.stderr

@@ -1,24 +1,32 @@
-// Answers questions that require all of a guest's memory: build/tools/stele-reach CORE QUESTION…
-// with the description of memory (world.h) on standard input. The output is for
-// tools/stele/debugger/reach.py, which adds names, types and stacks. Each line has a word and
-// hexadecimal numbers. SOURCE is the number of a cache or arena, which the description calls a
-// source. The answers come in the order of the questions:
+// Answers questions that require all of a guest's memory. Usage: stele-reach CORE QUESTION…, with
+// the description of memory (world.h) on standard input. tools/stele/debugger/reach.py reads the
+// output and adds names, types and stacks.
 //
-//   unreachable       unreachable objects (docs/unreachable.md): a line `live N`, where N is the
-//                     number of live objects; then for each head (heads.h) a line `head ADDRESS
-//                     SIZE SOURCE`, and after it a line `keeps ADDRESS SIZE SOURCE` for each object
-//                     that this head keeps
-//   references        the locations of the description's references: a line `place OBJECT NUMBER
-//                     WHERE ADDRESS HOLDER SOURCE` for each location. OBJECT and NUMBER identify
-//                     the reference; WHERE is a value of `enum Where`; ADDRESS is the location, in
-//                     the object HOLDER of SOURCE. HOLDER and SOURCE are 0 if no object contains
-//                     ADDRESS
-//   holders ADDRESS   pointers to the object at ADDRESS: a line `holders COUNT SHOWN LIVE OBJECT
-//                     OBJECT SOURCE`, where LIVE is 1 for a live object, and OBJECT, which is there
-//                     twice, is the object's start; then SHOWN of the COUNT pointers, each a line
-//                     `KIND ADDRESS HOLDER SOURCE`, where KIND is a word of kKinds
-//   path ADDRESS      a shortest path from a root to the object at ADDRESS: a line `path COUNT`,
-//                     then a line `KIND ADDRESS HOLDER SOURCE` for each pointer on the path
+// The answers come in the order of the questions. Each line of an answer has a word and hexadecimal
+// numbers. These are the questions, each with the lines of its answer:
+//
+//   unreachable       Lists the unreachable objects (docs/unreachable.md).
+//     live COUNT                  one line: the number of live objects
+//     head ADDRESS SIZE SOURCE    for each head (heads.h)
+//     keeps ADDRESS SIZE SOURCE   after a head: for each object that this head keeps
+//   references        Finds the locations of the description's references.
+//     place OBJECT NUMBER WHERE ADDRESS HOLDER SOURCE
+//                                 for each location. OBJECT and NUMBER identify the reference.
+//                                 WHERE is a value of `enum Where`. ADDRESS is the location
+//   holders ADDRESS   Finds the pointers to the object at ADDRESS.
+//     holders COUNT SHOWN LIVE OBJECT OBJECT SOURCE
+//                                 one line: there are COUNT pointers, and SHOWN of them follow.
+//                                 LIVE is 1 if the object is live, otherwise 0. OBJECT is the
+//                                 object's start; the line has it twice
+//     KIND ADDRESS HOLDER SOURCE  for each of SHOWN pointers: KIND is a word of kKinds. ADDRESS is
+//                                 where the pointer is
+//   path ADDRESS      Finds a shortest path from a root to the object at ADDRESS.
+//     path COUNT                  one line: the number of pointers on the path
+//     KIND ADDRESS HOLDER SOURCE  for each pointer on the path, as for `holders`
+//
+// HOLDER is the start of the object that contains ADDRESS. SOURCE is the number of this object's
+// cache or arena, which the description calls a source. If no object contains ADDRESS, HOLDER and
+// SOURCE are 0. In the line `holders`, SOURCE is the number of the source of OBJECT.
 //
 // Errors: status 2 with one line on standard error.
 #include <algorithm>
@@ -47,7 +55,7 @@ struct Report {
   }
 };
 
-// Finds and prints unreachable objects, like look() of the kernel.
+// Finds and prints unreachable objects, like the kernel's reach::look() (look.cc).
 void unreachable(World& world) {
   const Index& index = world.index();
   const Index::Counts counts = index.count();
@@ -60,9 +68,10 @@ void unreachable(World& world) {
   find_heads(index, world, world.stack(), report);
 }
 
-// Kinds of locations, as in the kernel (references.cc). kStackApart: on a stack, where the two
-// words of the reference are not neighbours. If a reference is found at two locations, the reader
-// of the output takes the location of the higher kind, since a stack may have stale words.
+// Kinds of locations, as in the kernel (references.cc). A reference consists of two words.
+// kStackApart: both words are on one stack, but they are not neighbours. If a reference is found at
+// two locations, the reader of the output takes the location of the higher kind, because a stack
+// may have stale words.
 enum Where : unsigned { kStackApart, kStack, kUnreachedObject, kInUse };
 
 Where where_of(const World& world, const RangeOwner& place) {
@@ -73,7 +82,7 @@ Where where_of(const World& world, const RangeOwner& place) {
 }
 
 // Prints `address`, the start of the object that contains it, and the object's source. If no object
-// contains the address, prints 0 instead of the object and of the source.
+// contains the address, prints 0 for the object and 0 for the source.
 void print_place(const World& world, uint64_t address) {
   const Object object = world.index().find(address);
   printf("%" PRIx64 " %" PRIx64 " %x\n", address, object ? object.address() : 0,

@@ -10,7 +10,8 @@
 
 namespace reach {
 
-// The core or the description is inconsistent. The message is one line.
+// The core, the description of memory (world.h) or a question is wrong, or there is no memory for
+// the core. The message is one line.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -41,8 +42,8 @@ class Memory {
     const uint64_t offset = address - base();
     return offset <= this->size() && size <= this->size() - offset;
   }
-  // Returns the word at an address of the direct map. The address must be a multiple of eight, and
-  // holds(address, 8) must be true.
+  // Returns a pointer to the word at an address of the direct map. The address must be a multiple
+  // of eight, and holds(address, 8) must be true.
   const uint64_t* at(uint64_t address) const { return words_ + (address - base()) / 8; }
   // Translates an address of the kernel to the direct map's address of the same memory; 0 if
   // nothing is mapped there.

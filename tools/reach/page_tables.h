@@ -30,9 +30,10 @@ inline uint64_t mapped_at(const Memory& memory, uint64_t root, uint64_t address)
   }
 }
 
-// Calls visit.table(physical) for a page table of level `level` and for the tables below it, and
-// visit.page(physical) for each page that these tables map. If visit.table() returns false, skips
-// that table's entries. Of the first table, only the entries [first, end) are visited.
+// Walks the page table `table`, which has the level `level`, and the tables below it. Calls
+// visit.table(physical) for each of these tables, and visit.page(physical) for each page that
+// these tables map. If visit.table() returns false, skips that table's entries. In `table` itself,
+// visits only the entries [first, end).
 template <typename Visit>
 void walk_tables(const Memory& memory, uint64_t table, unsigned level, unsigned first, unsigned end,
                  Visit& visit) {

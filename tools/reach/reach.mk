@@ -1,5 +1,5 @@
-# Builds stele-reach, which searches all memory of a core for gdb's commands. It uses the kernel's code
-# for marking (kern/src/reach).
+# Builds stele-reach. gdb's commands use this program to search all memory of a core. stele-reach
+# has the kernel's code for marking (kern/src/reach).
 REACH := $(BASE)/tools/stele-reach
 REACH_OBJ := $(patsubst %.cc,$(BASE)/%.o,$(wildcard tools/reach/*.cc))
 

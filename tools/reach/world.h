@@ -1,31 +1,34 @@
-// The memory of a core for the kernel's search: provides to the kernel's index of live objects
-// (index.h) and to its marking (mark.h) the memory of another machine.
+// Provides the memory of a core to the kernel's search for unreachable objects, which runs here on
+// the host: to its index of live objects (index.h) and to its marking (mark.h).
 //
-// A description, which tools/stele/debugger/memory_map.py makes from the kernel's structures, lists
-// objects and roots; in the kernel, objects.cc and roots.cc find them. Each line has a word and
-// hexadecimal numbers. An object that contains others comes before them, as index.h requires, and a
-// source comes before its runs:
+// A text, the description, lists the objects and roots. tools/stele/debugger/memory_map.py makes it
+// from the kernel's structures. (When the kernel itself searches, objects.cc and roots.cc find the
+// objects and roots.) Each line has a word and hexadecimal numbers. If an object contains other
+// objects, it comes before them, because index.h requires this order. A source comes before its
+// runs. These are the lines:
 //
 //   memory DIRECT_MAP BYTES IMAGE IMAGE_END TABLES   where memory is mapped (Mappings)
-//   pages ADDRESS BYTES SLAB MAPPINGS   the array of page descriptors (pages.h): where it is, the
-//                                  size of an element, the offsets of its fields `slab` and
-//                                  `mappings`
-//   source LISTED CACHE ROOT       a cache or an arena; the first source has the number 0. LISTED:
-//                                  1 if unreached objects are to be listed; CACHE: 1 for a cache;
-//                                  ROOT: offset in each object of the physical address of a root
-//                                  page table, 0 if objects have none
-//   run START MEMORY BASE STRIDE SIZE COUNT SOURCE PAGES   live objects (Index::add); PAGES: 1 if
-//                                  the objects are pages. Those that programs have mapped are then
+//   pages ADDRESS BYTES SLAB MAPPINGS   the array of page descriptors (pages.h): its address, the
+//                                  size of an element, the offsets of an element's fields `slab`
+//                                  and `mappings`
+//   source LISTED CACHE ROOT       a cache or an arena; the first source has the number 0. LISTED
+//                                  is 1 if unreached objects are to be listed. CACHE is 1 for a
+//                                  cache. ROOT is not 0 if each object has a root page table: the
+//                                  table's physical address is in the object, at the offset ROOT
+//   run START MEMORY BASE STRIDE SIZE COUNT SOURCE PAGES   live objects (Index::add). PAGES is 1 if
+//                                  the objects are pages. Pages that programs have mapped are then
 //                                  not searched
-//   cover START                    Index::cover
+//   cover START                    the object that contains START stops being an object, because
+//                                  inner runs lie in its memory (Index::cover)
 //   dead ADDRESS…                  these objects are not live
 //   hide ADDRESS…                  these objects are not searched
 //   object ADDRESS…                roots: these objects
 //   words FROM TO                  root: the words at these addresses
 //   stack TASK FROM TO             root: the words on the stack of the task whose structure is at
 //                                  TASK
-//   registers ADDRESS VALUE…       root: values of registers, which are not in memory. Answers give
-//                                  the first one the address ADDRESS, the next one ADDRESS + 8, …
+//   registers ADDRESS VALUE…       root: values of registers, which are not in memory. In answers,
+//                                  the first value has the address ADDRESS, the second value has
+//                                  ADDRESS + 8, and so on
 //   tables FROM TO                 root: the kernel's page tables for these addresses
 //   mapped FROM TO                 root: the pages that are mapped at these addresses
 //   reference OBJECT NUMBER        a traced reference (core/ref.h), for the question `references`
@@ -118,7 +121,7 @@ class World {
   std::vector<Reference> references_;  // sorted by number
 };
 
-// The visitor of walks, like MarkingVisitor (kern/src/reach/visitor.h).
+// The visitor for walks over page tables, like MarkingVisitor (kern/src/reach/visitor.h).
 template <typename Marker>
 class World::Visitor {
  public:

@@ -7,8 +7,8 @@ PAGE_SOURCES := $(wildcard tools/report-page/src/*)
 .PHONY: report-page
 report-page: $(PAGE)/page.js $(PAGE)/page.css $(PAGE)/page.html ## bundle the page of reports with its libraries, from npm (build/report)
 
-# Installs the packages of package.json and package-lock.json into the target's folder. The target is a stamp file. Without a network
-# npm gives up after seconds, not after a minute: the leak test then continues without a page.
+# Installs the packages of package.json and package-lock.json into the target's folder. The target is a stamp file. The options make npm
+# give up after seconds if there is no network, because the leak test waits for npm, and then continues without a page.
 define NPM_INSTALL
 @echo "  NPM   $(@D)/node_modules"
 @mkdir -p $(@D)
@@ -21,7 +21,8 @@ endef
 $(PAGE)/npm.stamp: tools/report-page/package.json tools/report-page/package-lock.json
 	$(NPM_INSTALL)
 
-# page.js imports the style, which becomes page.css. --keep-names: the flame graph's library tests the name of a class.
+# page.js imports the style, which becomes page.css. The option --keep-names is there because the flame graph's library tests the name of a
+# class.
 $(PAGE)/page.js $(PAGE)/page.css &: $(PAGE)/npm.stamp $(PAGE_SOURCES)
 	@echo "  PAGE  $(PAGE)/page.js"
 	@NODE_PATH=$(PAGE)/node_modules $(PAGE)/node_modules/.bin/esbuild tools/report-page/src/page.js --bundle --minify --keep-names \

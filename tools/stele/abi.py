@@ -17,7 +17,7 @@ class AbiError(Exception):
 
 
 class Layout:
-    """The layout of a structure. `Item` is the class of its contents: a named tuple of the fields, each 0 by default."""
+    """The layout of a structure. `Item` is the class of its contents: a named tuple of the fields. The default of a field is 0, or b"" for bytes."""
 
     def __init__(self, name, fields):
         self.struct = struct.Struct("<" + "".join(code for _, code in fields))

@@ -88,7 +88,7 @@ class Browser:
         process.wait()
 
     def _ask(self, method, session="", **parameters):
-        """Sends a command and returns its result. BrowserError if the command fails or there is no answer."""
+        """Sends a command and returns its result. Raises BrowserError if the command fails or there is no answer."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if session is not None:
@@ -142,15 +142,15 @@ class Browser:
         self._ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def js(self, expression):
-        """Returns the value of a JavaScript expression; if the value is a promise, what the promise resolves to. BrowserError if the expression
-        throws."""
+        """Returns the value of a JavaScript expression. If the value is a promise, waits and returns the value of the promise. Raises
+        BrowserError if the expression throws."""
         result = self._ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise BrowserError(result["exceptionDetails"].get("exception", {}).get("description", "exception"))
         return result["result"].get("value")
 
     def wait(self, condition):
-        """Waits until the JavaScript expression `condition` is true. BrowserError if it is not true after SECONDS."""
+        """Waits until the JavaScript expression `condition` is true. Raises BrowserError if it is not true after SECONDS."""
         end = time.monotonic() + SECONDS
         while not self.js(f"Boolean({condition})"):
             if time.monotonic() > end:
@@ -178,7 +178,7 @@ class Browser:
             self._ask("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code)
 
     def screenshot(self, path, whole=False):
-        """Saves a PNG of the visible part of the page; with `whole`, of all of it."""
+        """Saves a PNG of the visible part of the page. If `whole` is true, saves a PNG of the whole page."""
         clip = {}
         if whole:
             size = self._ask("Page.getLayoutMetrics")["cssContentSize"]

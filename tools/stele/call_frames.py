@@ -1,5 +1,5 @@
-"""Finds the return address of a function that was interrupted at any instruction, also before it has made its stack frame. Uses the call frame
-information of the ELF file, which Debian's libdw reads (by ctypes, as in dwarf.py).
+"""Finds the return address of an interrupted function. The function may have been interrupted at any instruction, even before it made its stack
+frame. Uses the call frame information of the ELF file. Debian's libdw reads this information; ctypes calls libdw, as in dwarf.py.
 """
 import ctypes
 

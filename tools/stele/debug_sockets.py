@@ -1,5 +1,5 @@
-"""The sockets by which debuggers reach a running guest: a folder for each guest, build/guests/PID
-of the script that runs it.
+"""The sockets by which debuggers reach a running guest. Each guest has a folder build/guests/PID, where
+PID is the process id of the script that runs the guest. The folder has:
 
     gdb     QEMU's gdb stub
     qmp     QEMU's monitor
@@ -12,8 +12,8 @@ import shutil
 import socket
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# The guest stops when the kernel reports its panic on pvpanic's port (kern/src/core/power.cc), and
-# can go on from there.
+# Options of QEMU: the guest stops when the kernel reports a panic on pvpanic's port
+# (kern/src/core/power.cc). A debugger can let the guest continue.
 STOP_IN_PANIC = ["-device", "pvpanic", "-action", "panic=pause"]
 
 
@@ -48,7 +48,7 @@ def qemu_options(sockets):
 
 
 def connect(sockets, name):
-    """Connects to the socket `name` of a guest and returns the connection. OSError."""
+    """Connects to the socket `name` of a guest and returns the connection. Raises OSError."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(path(sockets, name))
@@ -59,7 +59,8 @@ def connect(sockets, name):
 
 
 def running(name=None):
-    """Returns the folder of the running guest whose number is `name`; with None, of the only running guest. NoGuest."""
+    """Returns the folder of the running guest whose number is `name`. If `name` is None, returns the folder of the only running guest.
+    Raises NoGuest."""
     found = {}
     for sockets in sorted(guests_folder().glob("[0-9]*")):
         if not pathlib.Path("/proc", sockets.name).exists():  # the guest's script was killed

@@ -9,15 +9,18 @@ come from the ELF file's debugging information. The files:
     arenas     arenas and their segments
     tasks      tasks, CPUs, stacks and backtraces
     traces     records, stacks and contexts of traces
-    dump_text  the text of a dump; sampling: the estimates from a sampled trace
+    dump_text  the text of a dump
+    sampling   the estimates from a sampled trace
     kmemstat   the table of caches and arenas
     source     code addresses with files and lines
     whatis     explains an address
     memory_map live objects and roots, for build/tools/stele-reach
     reach      asks stele-reach, which searches all of memory
     typed      names of objects, fields and variables
-    unreachable, refs, alive   unreachable objects; locations of references; pointers to an object, and the path to it
-    ref_classes                classes of references
+    unreachable  unreachable objects
+    refs       locations of references
+    alive      pointers to an object, and the path to it
+    ref_classes  classes of references
 
 In these files a word of memory is an int, not a gdb.Value, because every use of a gdb.Value is a slow call into gdb.
 """

@@ -6,7 +6,7 @@ _STEPS = 16  # steps that are shown at each end of a path
 
 
 def why_alive(kernel, addresses):
-    """Returns {address: lines} for those of `addresses` that are in objects. The lines of a live object include a path. Unreadable."""
+    """Returns {address: lines} for those of `addresses` that are in objects. The lines of a live object include a path. Raises Unreadable."""
     questions = [word for address in addresses for word in ("holders", f"{address:x}", "path", f"{address:x}")]
     if not questions:
         return {}

@@ -103,7 +103,7 @@ class Cache:
             address = self.kernel.word(address + following + 16 * constant("ALL"))
 
     def slab_around(self, address):
-        """Returns the Slab of this cache that contains the address; None if there is none. For caches that are not page-backed."""
+        """Returns the Slab of this cache that contains the address; None if there is none. Only for a cache that is not page-backed."""
         starts, slabs = self.kernel.once(_slabs_in_order, self.address)
         place = bisect.bisect_right(starts, address) - 1
         return slabs[place] if place >= 0 and address < starts[place] + slabs[place].size else None
@@ -147,7 +147,7 @@ def _slabs_in_order(kernel, cache):
 
 
 def slab_of(kernel, address):
-    """Returns the Slab that contains the address, which is in the direct map; None if its page belongs to no slab."""
+    """Returns the Slab that contains an address of the direct map; None if the page at the address belongs to no slab."""
     page = page_of(kernel, address)
     if not page or not page.slab:
         return None

@@ -187,7 +187,7 @@ class KmemWhatis(_Command):
 
 
 def _address(word):
-    """Returns the value of an expression of gdb. Unreadable."""
+    """Returns the value of an expression of gdb. Raises Unreadable."""
     try:
         return int(gdb.parse_and_eval(word).cast(gdb.lookup_type("unsigned long")))
     except gdb.error as error:

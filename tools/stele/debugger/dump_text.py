@@ -26,8 +26,8 @@ def groups_of(source):
 
 
 def dump_text(traces, source, symbols, places=()):
-    """Yields the lines of #mem/kmemtrace/NAME. `traces` has stacks and contexts by number, and the time `now`. `places`: for each reference (stack,
-    number, object, location as text, or "" if the reference was not found)."""
+    """Yields the lines of #mem/kmemtrace/NAME. `traces` has stacks and contexts by number, and the time `now`. `places` has a tuple
+    (stack, number, object, location) for each reference. The location is text; it is "" if the reference was not found."""
     groups = groups_of(source)
     options = "".join(f" {key} {source.options[key]}" for key in ("min", "max", "pid", "sample") if key in source.options)
     yield f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options['depth']} mark {source.mark}{options}"

@@ -1,4 +1,4 @@
-"""The table of #mem/kmemstat (kern/drivers/dev/mem_stats.cc), from memory."""
+"""The table of #mem/kmemstat (kern/drivers/dev/mem_stats.cc), made from the kernel's memory."""
 from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches
 from stele.debugger.memory import constant

@@ -12,7 +12,7 @@ import gdb
 
 PAGE = 4096
 _WRAPPERS = ("std::", "ObjectCache<")
-_HEADS = ("kmem_cache_head",)  # members that are, in C, what a base is in C++
+_HEADS = ("kmem_cache_head",)  # types of members that C structures use like base classes in C++
 _layouts = {}
 _types = {}
 
@@ -31,7 +31,7 @@ gdb.events.new_objfile.connect(forget_types)
 
 
 def type_of(name):
-    """Returns the gdb.Type of this name, which may be in an anonymous namespace. Unreadable."""
+    """Returns the gdb.Type of this name, which may be in an anonymous namespace. Raises Unreadable."""
     for name_there in (name, f"(anonymous namespace)::{name}"):
         if name not in _types:
             with contextlib.suppress(gdb.error):
@@ -42,7 +42,7 @@ def type_of(name):
 
 
 def constant(expression):
-    """Returns the value of an enumerator or constant of the kernel, from the debugging information. Unreadable."""
+    """Returns the value of an enumerator or constant of the kernel, from the debugging information. Raises Unreadable."""
     key = ("constant", expression)
     if key not in _types:
         try:
@@ -53,7 +53,7 @@ def constant(expression):
 
 
 def enumerators(name):
-    """Returns {value: name} of an enumeration. The names have no scope."""
+    """Returns {value: name} of an enumeration. The names are without their scopes."""
     return {field.enumval: field.name.rpartition("::")[2] for field in type_of(name).fields()}
 
 
@@ -211,7 +211,7 @@ class Kernel:
         self._check_build_id()
 
     def _check_build_id(self):
-        """Checks that gdb's ELF file has the build id of the kernel in memory; otherwise all addresses would be wrong. Unreadable."""
+        """Checks that gdb's ELF file has the build id of the kernel in memory; otherwise all addresses would be wrong. Raises Unreadable."""
         start, end = self.label("build_id_note_start"), self.label("build_id_note_end")
         objfile = gdb.current_progspace().objfiles()[0]
         try:
@@ -223,7 +223,7 @@ class Kernel:
             raise Unreadable(f"the kernel that runs is not {objfile.filename}: scripts/gdb --kernel takes another")
 
     def read(self, address, size):
-        """Returns `size` bytes. Unreadable."""
+        """Returns the `size` bytes at `address`. Raises Unreadable."""
         first, last = address // PAGE, (address + size - 1) // PAGE
         if first == last:
             offset = address % PAGE
@@ -251,19 +251,19 @@ class Kernel:
         return int.from_bytes(self.read(address, 8), "little")
 
     def at(self, gdb_type, address):
-        """Returns the Struct of this type at an address. Unreadable."""
+        """Returns the Struct of this type at an address. Raises Unreadable."""
         layout = Layout.of(gdb_type)
         return Struct(self, layout, address, self.read(address, layout.size))
 
     def array(self, gdb_type, address, count):
-        """Returns a list of `count` consecutive Structs. Unreadable."""
+        """Returns a list of `count` consecutive Structs. Raises Unreadable."""
         layout = Layout.of(gdb_type)
         data = self.read(address, layout.size * count) if count else b""
         return [Struct(self, layout, address + i * layout.size, data, i * layout.size) for i in range(count)]
 
     def list_from(self, gdb_type, address, link="next", most=1 << 24):
-        """Yields the Structs of a linked list that begins at `address`; `link` is the field with the next one's address. Unreadable if the list has
-        more than `most` elements, as a circular list has."""
+        """Yields the Structs of a linked list that begins at `address`; `link` is the field with the address of the next Struct.
+        Raises Unreadable if the list has more than `most` elements, because it may then be circular."""
         for _ in range(most):
             if not address:
                 return

@@ -1,10 +1,11 @@
 """Describes the used memory of the kernel for build/tools/stele-reach (tools/reach/world.h): the
 live objects, and the roots that lead to everything in use.
 
-It does the same as the kernel's search: it lists objects as kern/src/reach/objects.cc does with
-kern/src/slab_walk.c and arena_walk.cc, an object that contains others before them; and roots as
-kern/src/reach/roots.cc and the registered ReachProviders do. If the kernel has a provider or a walker
-that this module does not know, that is an error, since the memory that it reports would seem lost.
+The description has the same objects and roots as the kernel's own search. In the kernel,
+kern/src/reach/objects.cc finds the objects, with slab_walk.c and arena_walk.cc; kern/src/reach/roots.cc
+and the registered ReachProviders find the roots. An object that contains other objects comes before
+them. If the kernel has a provider or a walker that this module does not know, this module raises
+Unreadable, because the memory that only the provider or the walker finds would seem lost.
 """
 import struct
 
@@ -118,8 +119,8 @@ class MemoryMap:
             self._put("dead", *dead)
 
     def _note_own_magazines(self, caches):
-        """Adds the slab structures and magazines of these caches as dead objects. The description does not have these caches' own objects. So a stale
-        pointer in a magazine would seem to point to an object of another cache."""
+        """Adds the slab structures and magazines of these caches as dead objects, so that the search does not follow the words in them. The
+        description does not have the objects of these caches, and a stale word in a magazine may point to an object of another cache."""
         for cache in caches:
             slabs = [] if cache.structure.small else [slab.address for slab in cache.slabs()]
             self._put("dead", *slabs, *(magazine for magazine, _ in cache.magazines()))
@@ -176,8 +177,8 @@ def _own_stacks(kernel, cpu):
 
 
 def _stacks_in_use(kernel, cpu, pointer):
-    """Yields (begin, end) of each stack that a CPU is using, whose stack pointer is `pointer`: the current stack, and if that is an interrupt
-    stack, also the interrupted one."""
+    """Yields (begin, end) of each stack that a CPU is using. `pointer` is the CPU's stack pointer. The first stack is the current stack. If the
+    current stack is an interrupt stack, the stack that was interrupted follows."""
     task_top, size = cpu.tables.cpu.kernel_stack, kernel.constant("kernel_stack_size")
     stacks = [(task_top, size), *_own_stacks(kernel, cpu)]
     for _ in stacks:
@@ -193,8 +194,8 @@ def _stacks_in_use(kernel, cpu, pointer):
 
 
 def _walkers(kernel):
-    """Returns {address of a cache: offset in the cache's objects of the physical address of a root page table}, for the registered walkers.
-    Unreadable if a walker is not AddressSpace::visit_memory."""
+    """Returns {address of a cache: offset} for the registered walkers. Each object of the cache has, at this offset, the physical address of a root
+    page table. Raises Unreadable if a walker is not AddressSpace::visit_memory."""
     count, symbols = kernel.variable("walker_count", "reach/roots.cc"), kernel.once(Symbols)
     found = {}
     for number, walker in enumerate(kernel.variable("walkers", "reach/roots.cc")):
@@ -208,7 +209,7 @@ def _walkers(kernel):
 
 
 def _check_providers(kernel):
-    """Checks that only the scheduler's stacks_provider is registered. Unreadable if there is another provider."""
+    """Checks that only the scheduler's stacks_provider is registered. Raises Unreadable if there is another provider."""
     for provider in kernel.list_from("ReachProvider", kernel.variable("providers", "reach/roots.cc")):
         if provider.address != kernel.address_of("stacks_provider"):
             name = (kernel.once(Symbols).look_up(provider.roots or provider.hide) or ("?",))[0]

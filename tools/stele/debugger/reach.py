@@ -42,7 +42,7 @@ class Answer:
 
 def ask(kernel, *questions, more=""):
     """Asks stele-reach these questions (tools/reach/main.cc), and returns the Answer. `more`: lines that are appended to the description of memory.
-    Unreadable."""
+    Raises Unreadable."""
     program = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build")) / "tools/stele-reach"
     memory_map = kernel.once(MemoryMap)
     core = _core()
@@ -56,8 +56,8 @@ def ask(kernel, *questions, more=""):
 
 
 def _core():
-    """Returns the path of the core that gdb has open. Without one, writes a core of the guest, which is used until the guest runs again.
-    Unreadable."""
+    """Returns the path of the core that gdb has open. If gdb has no core open, writes a temporary core of the guest and returns its path. Until the
+    guest runs again, later calls return the path of the same temporary core. Raises Unreadable."""
     opened = re.search(r"^Local core dump file:\s+`(.+)', file type", gdb.execute("info files", to_string=True), re.M)
     if opened:
         return opened[1]

@@ -3,7 +3,8 @@ from stele.debugger.tasks import cpus
 
 
 class RefClass:
-    """A class of references: an element of the kernel's array `ref_classes`. `taken` and `put` are sums over all CPUs."""
+    """A class of references: an element of the kernel's array `ref_classes`. `taken` and `put` are the numbers of references that all CPUs together
+    have taken and put."""
 
     def __init__(self, kernel, number, structure):
         self.structure, self.address = structure, structure.address

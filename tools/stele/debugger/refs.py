@@ -1,8 +1,8 @@
 """Lists the references of a class that were taken while the class was traced, and have not been put: the object, the stack that took the
 reference, and where the reference is now.
 
-A reference is two neighbouring words: the address of the object and the number of the reference's record (kern/include/core/ref.h). So the
-location of a reference, also of one that was moved, is where these two words are in memory.
+A reference is two neighbouring words: the address of the object and the number of the reference's record (kern/include/core/ref.h). So a
+reference is where these two words are in memory, even if it was moved.
 """
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class Reference:
 
 
 def references(kernel, name):
-    """Yields lines about the references of a class. `name`: the name of the class, with or without `ref.`. Unreadable."""
+    """Yields lines about the references of a class. `name`: the name of the class, with or without `ref.`. Raises Unreadable."""
     classes = {one.name: one for one in ref_classes(kernel)}
     found = classes.get(name) or classes.get(f"ref.{name}")
     if not found:
