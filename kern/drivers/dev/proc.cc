@@ -122,7 +122,8 @@ void print_status(const ProcessInfo& info, Text& text) {
   text.print("\n");
   text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t%u\n", info.memory_bytes / 1024,
              info.memory_bytes / 1024, info.threads);
-  // Linux does not have these lines about the executable.
+  // Linux does not have the following lines.
+  text.print("VmOwn:\t%8lu kB\n", info.own_bytes / 1024);
   text.print("Path:\t%s\nBuild:\t", info.program);
   for (uint8_t i = 0; i < info.build_id_size; ++i) text.print("%02x", info.build_id[i]);
   text.print("\n");

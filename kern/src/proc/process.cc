@@ -323,7 +323,10 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   static_assert(sizeof(info.build_id) >= kMaxBuildId);
   info.build_id_size = process->program.build_id_size;
   memcpy(info.build_id, process->program.build_id, info.build_id_size);
-  if (process->space) info.memory_bytes = process->space->resident_bytes();
+  if (process->space) {
+    info.memory_bytes = process->space->resident_bytes();
+    info.own_bytes = process->space->own_bytes();
+  }
   const Usage usage = process_usage(*process);
   info.user_ticks = usage.user_ticks;
   info.system_ticks = usage.system_ticks;

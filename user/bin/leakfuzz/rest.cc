@@ -51,9 +51,10 @@ void try_command(const char* text) {
   write_command(kCtl, text);
 }
 
-// Bytes of this process's memory, which grows with the programs and places that it has found.
+// Bytes of this process's memory, which grows with the programs and places that it has found. Pages
+// of the page cache are not included.
 uint64_t own_bytes() {
-  return number_in("/proc/self/status", "VmRSS:") << 10;
+  return number_in("/proc/self/status", "VmOwn:") << 10;
 }
 
 // Bytes that the kernel never frees: page tables of former kernel stacks.
@@ -61,7 +62,7 @@ uint64_t table_bytes() {
   return number_in("#mem/free", "kernel_tables ");
 }
 
-// Bytes of the page cache. It holds pages of files that programs, this one among them, map.
+// Bytes of the page cache.
 uint64_t file_bytes() {
   return number_in("#mem/free", "file_pages ");
 }
