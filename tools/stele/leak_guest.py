@@ -132,7 +132,7 @@ class Guests:
         return self._boot(commands, f"untraced_pass {runs} {SHORTEST_EIGHTH} {LONGEST_EIGHTH}")
 
     def idle(self, command, seconds):
-        """Runs the command once, then reads the counts eight times in about `seconds` seconds. Returns a Boot."""
+        """Runs the command once and reads the counts. Then reads the counts eight more times in about `seconds` seconds. Returns a Boot."""
         return self._boot([command], f"idle_pass {max(seconds / 8, 0.1):.2f}")
 
     def traced(self, commands, runs, least, seconds):
