@@ -163,8 +163,8 @@ def runs_that_name(accused, repeat):
 
 
 def seconds_that_name(accused):
-    """Returns the time limit of the traced runs in seconds. If all leaks in `accused` grow by time, the limit is long enough, with a margin, that each
-    should leave two objects in the trace. It is at most MOST_SECONDS."""
+    """Returns the time limit of the traced runs in seconds. If all leaks in `accused` grow by time, the limit is long enough, with a margin, that
+    each should leave two objects in the trace. It is at most MOST_SECONDS."""
     named = [growth for growth in accused if growth.can_be_traced and growth.objects > 0]
     if not named or not all(growth.by_time for growth in named):
         return MOST_SECONDS

@@ -57,8 +57,8 @@ class Suppression:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The findings of an earlier run. `stacks` has (name of the cache, functions of the stack) for each accused stack. `growths` is {name of the cache:
-    (objects, bytes) per run}."""
+    """The findings of an earlier run. `stacks` has (name of the cache, functions of the stack) for each accused stack. `growths` is {name of the
+    cache: (objects, bytes) per run}."""
 
     stacks: frozenset = frozenset()
     growths: dict = field(default_factory=dict)

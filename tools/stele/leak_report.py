@@ -136,8 +136,8 @@ def describe_accusation(one, shown, places, traced=True):
 
 
 def report(verdict, dump, command, command_status, repeat, left, programs, untraced):
-    """Returns the report as text. `dump`: the TraceDump of the traced runs, None if they failed; `repeat`: the number of traced runs; `left`: names of
-    the processes that the command left running; `programs`: a ProgramLines."""
+    """Returns the report as text. `dump`: the TraceDump of the traced runs, None if they failed; `repeat`: the number of traced runs; `left`: names
+    of the processes that the command left running; `programs`: a ProgramLines."""
     named = verdict.by_stack + [group for together in verdict.by_function for group in together]
     lost = [one.group for one in verdict.unreachable if one.group]
     places = programs.look_up([stack for group in verdict.all_groups + lost for stack in group.user_stacks])

@@ -179,8 +179,8 @@ MOST_GENERATIONS = 3
 
 
 def keep_references(group, references):
-    """Searches `references`, a list of groups of references, for references whose object is in `group`, and adds them to group.references. Returns the
-    groups of the other references."""
+    """Searches `references`, a list of groups of references, for references whose object is in `group`, and adds them to group.references. Returns
+    the groups of the other references."""
     objects = {record.object for record in group.records}
     left = []
     for taken in references:

@@ -2,12 +2,12 @@
 # and reads their output: lines `leaktest NAME VALUE`, and tables and dumps up to `leaktest end`.
 #
 # A separate shell runs the command, and ends before the measurement, so that none of its memory is
-# counted. Before the trace, the measuring shell does once everything that it will do during the trace.
-# So it has allocated its memory before the trace begins. After each run, processes that the command
-# left running are killed. In the traced pass, the measuring shell exits with status 3 if one of its own
-# steps fails. The status tells such a failure from a failure of the command. If memory has run out, the
-# shell kills a sleeping process (`reserve`), which frees some memory, and reads the counts without
-# starting another process.
+# counted. Before the trace, the measuring shell does once everything that it will do during the
+# trace. So it has allocated its memory before the trace begins. After each run, processes that the
+# command left running are killed. In the traced pass, the measuring shell exits with status 3 if
+# one of its own steps fails. The status tells such a failure from a failure of the command. If
+# memory has run out, the shell kills a sleeping process (`reserve`), which frees some memory, and
+# reads the counts without starting another process.
 
 ctl='#mem/kmemtrace/ctl'
 
@@ -22,8 +22,8 @@ counts() {
   echo "leaktest end"
 }
 # The shell reads the report itself, because a process that it started for this could lose objects.
-# With confirm=2 the kernel searches twice and reports the second search. A stale word that hides a lost
-# object may disappear between the searches.
+# With confirm=2 the kernel searches twice and reports the second search. A stale word that hides a
+# lost object may disappear between the searches.
 unreachable() {
   echo confirm=2 > '#mem/unreachable'
   echo "leaktest unreachable"
@@ -99,10 +99,10 @@ look() {
   echo "leaktest look $1 $now $resting"
   counts
 }
-# Runs the command in eight eighths, and calls `look` after each eighth. An eighth ends after $1 / 8
-# runs, but not before the time $2. If the time $3 is up, the eighth ends after the current run, even if
-# it has made fewer runs. The pass ends after the fifth or a later eighth if it has taken eight times
-# $3, and at once if half of the free memory is used up.
+# Runs the command about $1 times, and calls `look` after each eighth of the runs. An eighth ends
+# after $1 / 8 runs, but lasts at least $2. When $3 is up, the eighth ends with the current run, even
+# if it has made fewer runs. The pass ends after the fifth or a later eighth if it has taken eight
+# times $3. It ends at once if half of the free memory is used up.
 untraced_runs() {
   note_running
   unreachable
@@ -133,8 +133,8 @@ untraced_runs() {
   done
   unreachable
 }
-# Runs the command once and calls `look`. Then calls `look` eight more times, every $1 seconds, without
-# running the command.
+# Runs the command once and calls `look`. Then calls `look` eight more times, every $1 seconds,
+# without running the command.
 idle_looks() {
   note_running
   run
@@ -157,8 +157,9 @@ idle_pass() { quietly idle_looks "$@"; }
 
 # --- The traced pass.
 
-# Runs the command once untraced; then $1 times traced, with a mark after each run but the last. Ends
-# earlier if the traced runs have taken $2 seconds, and the command has run $3 times in the trace.
+# Runs the command once untraced; then $1 times traced, with a mark after each run but the last.
+# Ends earlier if the traced runs have taken $2 seconds, and the command has run $3 times in the
+# trace.
 traced_runs() {
   note_running
   run

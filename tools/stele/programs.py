@@ -5,9 +5,9 @@ A program is a line "UID CALL; CALL; …". Shrinking removes whole calls, and ch
 
 
 def without_part(items, first, in_time=lambda: True):
-    """Returns `items` without the items that the finding does not need. Uses delta debugging (Zeller and Hildebrandt, 2002): removes parts of the list
-    until no single item can be removed, or in_time() is false. first(candidates) gets a list of shortened lists. It returns the index of the first
-    list that still gives the finding; None if no list does."""
+    """Returns `items` without the items that the finding does not need. Uses delta debugging (Zeller and Hildebrandt, 2002): removes parts of the
+    list until no single item can be removed, or in_time() is false. first(candidates) gets a list of shortened lists. It returns the index of the
+    first list that still gives the finding; None if no list does."""
     parts = 2
     while len(items) > 1 and in_time():
         size = -(-len(items) // parts)

@@ -1,6 +1,6 @@
 """Makes a Profile from a core (of scripts/guest --core, scripts/dump or make leaktest). Runs gdb, whose command kmem-tracedump writes the traces in
-the layout of a dump. The guest may have been stopped at any instruction, so a record may be missing. In this case the counters disagree, and the report
-says so."""
+the layout of a dump. The guest may have been stopped at any instruction, so a record may be missing. In this case the counters disagree, and the
+report says so."""
 import pathlib
 import subprocess
 import tempfile

@@ -105,8 +105,8 @@ def rounded(sums):
 
 
 def add_holders(profile, dump, kernel, keys_of_objects, lying):
-    """Adds to profile.holders a line for each reference to an object of the profile: the function that took the reference, and the reference's location
-    if it is known."""
+    """Adds to profile.holders a line for each reference to an object of the profile: the function that took the reference, and the reference's
+    location if it is known."""
     for source in dump.sources:
         if source.kind != "references":
             continue

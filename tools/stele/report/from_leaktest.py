@@ -48,8 +48,8 @@ def number(value):
 
 
 def add_leak(profile, leak, keys):
-    """Adds the objects of an accused stack. If several judges of the leak test accuse the same stack, the objects are added once per command. `keys`: the
-    Keys that were already added for this command."""
+    """Adds the objects of an accused stack. If several judges of the leak test accuse the same stack, the objects are added once per command. `keys`:
+    the Keys that were already added for this command."""
     name, functions, lines = str(leak["name"]), leak["stack"], leak["lines"]
     if len(functions) != len(lines):
         raise ValueError("a stack without its lines")

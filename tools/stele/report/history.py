@@ -8,7 +8,7 @@ STACK is a function, or several as in folded stacks, outermost first: sys_open;T
 matches any part of a stack. `make leaktest` adds its runs. The file is build/history.db, or
 --database FILE.
 
-A run of a leak test has the accused objects; a run of a dump has all outstanding objects. Stacks of
+A run of a leak test has the accused objects; an added dump has all outstanding objects. Stacks of
 two commits are equal if they have the same functions in the same order and the same cache. Lines and
 build ids do not matter, because they differ between any two builds. If a run does not have a stack that
 another run of the same command has, the stack is shown with 0 bytes in this run, or with "?" if the

@@ -11,8 +11,8 @@ DUMP = ".tracedump"
 
 
 def profile_of(command, verdict, dump, lookup, places):
-    """Returns a Profile of the objects that the Verdict accuses. `dump`: the TraceDump of the traced runs, which has the objects; `places`: a result of
-    references.parse_references()."""
+    """Returns a Profile of the objects that the Verdict accuses. `dump`: the TraceDump of the traced runs, which has the objects; `places`: a result
+    of references.parse_references()."""
     accused = {record for group in verdict.accused for record in group.records}
     kernel = lookup.kernel(dump.build_id)
     profile = from_dump.profile_of(dump, lookup, title_of(command), accused, with_names(places, kernel.elf) if places and kernel else places)

@@ -51,8 +51,8 @@ class Lookup:
         return SourceLines(self.kernel_file, self.root)
 
     def kernel_frames(self, wanted, stacks):
-        """Returns {stack: Frames}. Leaves out inlined functions of the allocator. `stacks`: tuples of return addresses in the kernel with the build id
-        `wanted`."""
+        """Returns {stack: Frames}. Leaves out inlined functions of the allocator. `stacks`: tuples of return addresses in the kernel with the build
+        id `wanted`."""
         kernel = self.kernel(wanted)
         if not kernel:
             return {stack: tuple(Frame(f"{address:#x}", address=address, build_id=wanted) for address in stack) for stack in stacks}

@@ -9,7 +9,7 @@ processes.
 All guests must have the same kernel: the build ids are compared. --any-build allows different kernels,
 which makes sense if they differ little. Each CPU has a process that reads some of the files, one after
 the other. So memory is proportional to the number of different stacks, and independent of the number of
-files. There may be MOST_STACKS different stacks. OUT is written when all files have been read. If a
+files. At most MOST_STACKS different stacks are allowed. OUT is written when all files have been read. If a
 file is damaged, is not a profile of Stele, or comes from another kernel, the status is 2, and OUT stays
 unchanged.
 """
