@@ -100,7 +100,7 @@ look() {
   counts
 }
 # Runs the command about $1 times, and calls `look` after each eighth of the runs. An eighth ends
-# after $1 / 8 runs, but lasts at least $2. When $3 is up, the eighth ends with the current run, even
+# after $1 / 8 runs, but lasts at least $2. After the time $3, it ends with the current run, even
 # if it has made fewer runs. The pass ends after the fifth or a later eighth if it has taken eight
 # times $3. It ends at once if half of the free memory is used up.
 untraced_runs() {

@@ -2,9 +2,9 @@
 contexts (kern/src/store/). Returns them in the classes of stele.tracedump, which also represent a dump.
 
 The kernel may have been stopped in the middle of a tracer's hook. In this case, the record that the
-hook was writing may be missing, or may still have the stack, size and context of its previous use. If a
-record has the number of a stack that does not exist, the stack counts as "not recorded"; the same holds
-for a context.
+hook was writing may be missing, or may still have the stack, size and context of its previous use. If
+the table of stacks has no entry for the number in a record, the stack counts as "not recorded".
+Contexts are treated in the same way.
 """
 from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches

@@ -2,7 +2,7 @@
 
 For objects of page-backed caches, the page's descriptor points to the slab. Other memory of the direct map belongs to a segment of an arena, or to
 an object of a quantum cache of an arena. Several arenas may have a segment that contains the address, because arenas import memory from other
-arenas. All imports begin at base_arena. The explanation is about the arena at the end of the chain of imports, because its segment is the smallest.
+arenas, in chains that begin at base_arena. The explanation is about the last arena of the chain, because the segment of this arena is the smallest.
 """
 import gdb
 
