@@ -1,5 +1,5 @@
-"""Shared by scripts/gdb, scripts/dump and scripts/whatis: the choice of the guest or core, and gdb
-with Stele's commands on it."""
+"""Functions that scripts/gdb, scripts/dump and scripts/whatis share. They choose a guest or a core, and
+run gdb on it with Stele's commands."""
 import fcntl
 import os
 import pathlib
@@ -25,7 +25,8 @@ def add_target(parser):
 
 
 def target(options):
-    """Returns (the kernel's ELF file, environment variables that tell gdbinit.py which guest or core to open). CoreError, NoGuest."""
+    """Returns (the kernel's ELF file, environment variables that tell gdbinit.py which guest or core to open). Raises CoreError and
+    NoGuest."""
     if options.core:
         kernels = [options.kernel] if options.kernel else [*build_folder().glob("stele.elf"), *sorted(build_folder().glob("variant/*/stele.elf"))]
         return elfcore.kernel_of(options.core, kernels), {"STELE_CORE": os.path.abspath(options.core)}
@@ -35,8 +36,8 @@ def target(options):
 
 
 def gdb(kernel, environment, *arguments, **options):
-    """Runs gdb on the guest or core, and first installs gdb if it is missing. Returns a CompletedProcess. NoGuest if another gdb is connected to the
-    guest."""
+    """Runs gdb on the guest or core, and first installs gdb if it is missing. Returns a CompletedProcess. Raises NoGuest if another gdb is
+    connected to the guest."""
     if not shutil.which("gdb") and subprocess.run([ROOT / "scripts/setup", "gdb"], check=False).returncode:
         return subprocess.CompletedProcess([], 2)
     stub = environment.get("STELE_GDB_SOCKET")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 MOST_MARKS = 65535
 FILTERS = ("min", "max", "pid", "sample")
-AMOUNT = r"(?:(\d+) bytes in (\d+) allocations?|(\d+) references)"  # number of references, which have no size
+AMOUNT = r"(?:(\d+) bytes in (\d+) allocations?|(\d+) references)"  # the second form counts references, which have no size
 COUNTERS_THAT_LOSE = ("dropped", "stacks_lost", "contexts_lost", "unattributed")
 
 
@@ -14,7 +14,7 @@ class DumpError(Exception):
 
 @dataclass
 class UserStack:
-    """The calls in programs that led to the allocation of some of a group's objects."""
+    """A call stack in a program, which led to the allocation of some of a group's objects."""
 
     owner: str  # "pid 12 sh", "pid 12 sh and 3 more"
     bytes: int
@@ -46,11 +46,11 @@ class Dump:
     groups: list
 
     def lost(self):
-        """The trace's losses: {counter: number}, without those that are zero."""
+        """Returns {counter: number} for the counters of lost data that are not zero."""
         return {key: self.counters[key] for key in COUNTERS_THAT_LOSE if self.counters.get(key)}
 
     def broken_identities(self):
-        """Returns the identities of the counters that do not hold, as text. A correct dump has none."""
+        """Checks the equations between the counters. Returns, as text, the equations that do not hold; [] for a correct dump."""
         c = self.counters
         broken = []
         if c["seen"] != c["recorded"] + c["dropped"] + c["filtered"]:
@@ -69,7 +69,7 @@ def pairs(words):
 
 
 def parse_ranges(text):
-    """Parses "1-2,5" to {1, 2, 5}. DumpError."""
+    """Parses "1-2,5" to {1, 2, 5}. Raises DumpError."""
     result = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -104,7 +104,7 @@ def parse_group(lines):
 
 
 def parse_ctl(text):
-    """Parses #mem/kmemtrace/ctl. Returns (the figures of trace memory, such as {"limit": bytes, "used": bytes}, [Dump without groups]). DumpError."""
+    """Parses #mem/kmemtrace/ctl. Returns ({figure of trace memory, such as "limit" or "used": bytes}, [Dump without groups]). Raises DumpError."""
     memory, dumps = {}, []
     for line in text.splitlines():
         words = line.split()
@@ -121,7 +121,8 @@ def parse_ctl(text):
 
 
 def parse_dumps(text):
-    """Returns the Dumps in `text`, which has one or more dumps. Leaves out caches that have no trace. DumpError."""
+    """Returns the Dumps in `text`, which has one or more dumps. Leaves out caches that have no trace. Raises
+    DumpError."""
     dumps, blocks = [], []
     for line in text.splitlines():
         if line.startswith("kmemtrace ") and " state " in line:

@@ -1,7 +1,7 @@
-"""Finds functions, also inlined ones, files and lines of addresses in the DWARF information of an ELF file.
+"""Finds the function, file and line of an address in the DWARF information of an ELF file, and the functions that are inlined at the address.
 
-Calls Debian's libdw (elfutils) through ctypes: the library is small, and this needs no compiler. GNU addr2line gives most inlined functions the
-name of the enclosing function.
+Calls Debian's libdw (elfutils) through ctypes, because the library is small and ctypes needs no compiler. GNU addr2line is not used, because it
+gives most inlined functions the name of the enclosing function.
 """
 import ctypes
 import functools
@@ -48,8 +48,8 @@ def library():
 
 
 def places(path, addresses):
-    """Returns {address: [(function, file, line), …]}, inlined functions first. Leaves out addresses that the DWARF information does not have. C++ names
-    are demangled."""
+    """Returns {address: [(function, file, line), …]}, inlined functions first. Leaves out addresses that the DWARF information does not
+    have. C++ names are demangled."""
     lib = library()
     with open(path, "rb", buffering=0) as file:
         dwarf = lib.dwarf_begin(file.fileno(), READ)
@@ -113,8 +113,8 @@ def _string(lib, die, code):
 
 
 def _qualified_name(lib, die, known):
-    """Returns the name of a function with the enclosing types and namespaces. For functions with internal linkage, which have no mangled name. `known`
-    caches the names: {address of the declaration: name}."""
+    """Returns the name of a function with the enclosing types and namespaces. Used for functions with internal linkage, because they have no
+    mangled name. `known` caches the names: {address of the declaration: name}."""
     name, attribute = lib.dwarf_diename(die), Attribute()
     while lib.dwarf_attr(die, AT_ABSTRACT_ORIGIN, attribute) or lib.dwarf_attr(die, AT_SPECIFICATION, attribute):
         declaration = Die()

@@ -10,11 +10,11 @@ _BUILD_ID = b"GNU\0"
 
 
 class CoreError(Exception):
-    """The file is no core of a guest or no kernel, or it is incomplete. The message is one line."""
+    """The file is incomplete, or is not the expected core of a guest or kernel. The message is one line."""
 
 
 class Elf:
-    """A 64-bit ELF file of x86-64, and its segments. CoreError."""
+    """A 64-bit ELF file of x86-64, and its segments. All methods raise CoreError."""
 
     def __init__(self, path, kind):
         self.path = path
@@ -61,13 +61,13 @@ class Elf:
 
 
 def check_kernel(kernel):
-    """Raises CoreError if the file is no kernel with a build id."""
+    """Raises CoreError if the file is not a kernel, or has no build id."""
     if not Elf(kernel, _EXECUTABLE).build_id_note()[1]:
         raise CoreError(f"{kernel}: a kernel without a build id")
 
 
 def kernel_of(core, kernels):
-    """Returns the file among `kernels` whose build id is in the core's memory. CoreError."""
+    """Returns the file among `kernels` whose build id is in the core's memory. Raises CoreError."""
     opened = Elf(core, _CORE)
     for kernel in kernels:
         address, note = Elf(kernel, _EXECUTABLE).build_id_note()

@@ -1,19 +1,27 @@
 """Makes the assembler source of the kernel's symbol table and tables of probes (section .ksyms)
 from a linked kernel.
 
-    python3 tools/stele/ksyms.py stele.pass1 > ksyms.S             # --empty instead of a kernel: empty tables
-    python3 tools/stele/ksyms.py --compare stele.pass1 stele.elf   # fails if a function moved between the two links
+    python3 tools/stele/ksyms.py stele.pass1 > ksyms.S
+    python3 tools/stele/ksyms.py --empty > ksyms.S                 # writes empty tables
+    python3 tools/stele/ksyms.py --compare stele.pass1 stele.elf   # fails if a symbol moved between the two links
 
-The table of functions, `ksyms_start`: u32 count; u32 offset[count], ascending, of the functions from
-0xffffffff80000000; u32 name[count + 1], offsets in the bytes that follow; these bytes: the names, each
-with its NUL. If several functions have one name, .2, .3 … is appended in order of addresses, so each
-name is unique. The table of variables, `data_symbols`, has the same form, with offsets from the
-beginning of the data, since the data moves when these tables grow. An entry without a name begins data
-that belongs to no symbol.
+`ksyms_start`, the table of functions, consists of:
 
-The tables of probes (kern/src/probe/probe_places.h): `probe_places`, the functions that begin with a
-five-byte nop, and `probe_returns`, the `ret` instructions of these functions. The build fails if such a
-function can be left by an instruction that is not in `probe_returns`.
+- u32 count: the number of functions;
+- u32 offset[count]: the addresses of the functions minus 0xffffffff80000000, in ascending order;
+- u32 name[count + 1]: the offset of each name in the bytes of the names, and the number of these bytes;
+- the bytes of the names. Each name ends with a NUL.
+
+If several functions have one name, .2, .3 … is appended to the name from the second function on, in
+order of addresses. So each name is unique.
+
+`data_symbols`, the table of variables, has the same form. Its offsets count from the beginning of the
+data, because the data moves when these tables grow. An entry with an empty name marks the beginning of
+data that belongs to no symbol.
+
+The tables of probes (kern/src/probe/probe_places.h) are `probe_places`, the functions that begin with a
+five-byte nop, and `probe_returns`, the `ret` instructions of these functions. The build fails if a
+direct jump, or another form of `ret`, leaves one of these functions, because no probe would see it.
 """
 import bisect
 import re
@@ -26,7 +34,7 @@ TEXT = IMAGE_BASE + 0x100000  # kProbeText
 HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # functions of src/probe/kernel_probes.cc
 SANITIZERS = ("__ubsan_handle_", "kasan_report")  # functions that report a finding, and then panic
 ENTRY = bytes.fromhex("0f1f440000")  # the nop with which functions begin: gcc's -pg -mfentry -mnop-mcount
-BLOCK = 64  # bytes of text for each entry of the block tables: kProbeBlock
+BLOCK = 64  # bytes of code for each entry of probe_place_blocks and probe_return_blocks: kProbeBlock
 GAP = 64
 SHT_SYMTAB, STT_FUNC, STT_FILE = 2, 2, 4
 
@@ -78,7 +86,7 @@ def functions(lines):
 
 def variables(lines):
     """Returns [(offset from the beginning of the data, name)] of writable symbols in the output of nm -S, in order of offsets. An entry with an
-    empty name is the beginning of a gap: of at least GAP bytes that belong to no symbol."""
+    empty name marks the beginning of at least GAP bytes that belong to no symbol, or the end of the last variable."""
     found = {}
     for line in lines:
         match = re.match(r"([0-9a-f]{16}) (?:([0-9a-f]{16}) )?([bBdDuV]) (.+)", line)
@@ -140,8 +148,8 @@ class Elf:
 
 
 def parts_of(elf, places):
-    """Returns [(start, end, index in `places`)], in order of addresses, of the functions in `places` and of their cold parts, which gcc has moved
-    elsewhere."""
+    """Returns [(start, end, index in `places`)] in order of addresses: an entry for each function in `places`, and an entry for each cold part that
+    gcc has moved out of such a function."""
     index = {address: i for i, address in enumerate(places)}
     by_name = {(name, file): address for address, _, name, file in elf.functions}
     parts = {}
@@ -160,7 +168,8 @@ def disassemble(path):
 
 
 def returns_of(listing, elf, places):
-    """Returns [(address of a `ret`, index in `places` of its function)], in order of addresses. Exits if a function can be left in another way."""
+    """Returns [(address of a `ret`, index in `places` of its function)], in order of addresses. Exits if a direct jump or another
+    form of `ret` leaves a function."""
     parts = parts_of(elf, places)
     starts = [part[0] for part in parts]
 
@@ -182,8 +191,8 @@ def returns_of(listing, elf, places):
 
 
 def check_handlers(listing, elf, places):
-    """Checks that HANDLERS, and the functions that they call, call no function that can be probed: their code also runs while no guard prevents
-    hits (kernel_probes.cc)."""
+    """Exits if one of HANDLERS, or a function that they call directly or indirectly, can be probed. Some of this code runs while no guard prevents
+    hits (kernel_probes.cc), so a probe in it would hit itself. SANITIZERS are left out."""
     at = {name: (address, address + size) for address, size, name, _ in elf.functions}
     calls = [(int(match[1], 16), int(match[2], 16))
              for match in re.finditer(r"^([0-9a-f]{16}):\tcall +([0-9a-f]+) ", listing, re.MULTILINE)]
@@ -219,7 +228,7 @@ def emit_symbols(label, symbols):
 
 
 def emit_probes(start, size, places, returns):
-    # Each table has one more word at its end, so that a search loop may read one word too far.
+    # A sentinel ends the tables of offsets, so that a search loop may read one entry too far.
     print(".balign 8\n.globl probe_places, probe_place_count, probe_place_blocks")
     print(".globl probe_returns, probe_return_count, probe_return_blocks, probe_return_places")
     print(f"probe_place_count: .long {len(places)}\nprobe_return_count: .long {len(returns)}\nprobe_places:")

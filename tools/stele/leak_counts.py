@@ -1,15 +1,16 @@
-"""Judges by counts: accuses caches and arenas that grow while a command runs many times, whether or not a trace records their allocations.
+"""The part of the leak test that judges by counts: accuses caches and arenas that grow while a command runs many times. No trace is needed.
 
-#mem/kmemstat has the number of live objects of each cache, and the bytes that direct callers have of each arena. The leak test reads it after
-each eighth of the runs (a look), when no process of the command is left and no memory idles in caches (`settle`, `reap`). The first eighth does
-not count, since some growth happens once: tables, magazines, files that stay. A count is a leak if it never falls after that, and has grown in
-both halves of the remaining looks. Counts that go up and down, such as counts of slabs, fall at some look; memory that is taken once raises a
-count in only one half. With three remaining looks, a rise may be chance. So if fewer than four remain, a stack in the trace must confirm the leak.
+#mem/kmemstat has the number of live objects of each cache, and for each arena the bytes that its direct callers hold. The leak test reads the file
+after each eighth of the runs. Such a reading is called a look. Before a look, the test waits until no process of the command is left, and empties
+the allocator's caches (`settle`, `reap`). The look after the first eighth is left out, because some growth happens once: tables, magazines, files
+that stay. A count is accused as a leak if it falls in none of the remaining looks, and rises in both their first and second half. Counts that go
+up and down, such as counts of slabs, fall at some look. Memory that is taken once raises a count in only one half. A rise over three looks may be
+chance. So if fewer than four looks remain, a stack in the trace must confirm the leak.
 
-An object that grows by reallocation moves from one of kmalloc's caches to the next, and in the end to the page arena. So it need not raise any of
-these counts for long, and their sum is judged as well. A command may create a cache in each run, so the caches that were created under one name
-are judged by their sum. Quantum caches are left out, since the line of their arena has the same objects. Other caches of the allocator itself,
-and the arena `debug` of #debug/alloc's lists, grow when other caches leak. So they are accused only if nothing else is.
+An object that grows by reallocation moves from one of kmalloc's caches to the next, and in the end to the page arena. None of these counts has to
+keep rising, so the sum of these counts is judged as well. A command may create a cache in each run, so all caches that were created under one name
+are judged by their sum. Quantum caches are left out, because the line of their arena counts the same objects. The allocator's other caches for
+itself, and the arena `debug` (the lists of #debug/alloc), grow when other caches leak. So they are accused only if nothing else is accused.
 """
 import math
 import re
@@ -17,10 +18,10 @@ from dataclasses import dataclass
 
 KMALLOC = re.compile(r"kmalloc_\d+|page")
 QUANTUM_CACHE = re.compile(r"page_\d+")
-NUMBERED = re.compile(r"(.+?)\.\d+")  # the kernel's name for a second cache of one name
+NUMBERED = re.compile(r"(.+?)\.\d+")  # the name that the kernel gives to the second, third … cache created under one name
 OF_THE_ALLOCATOR = re.compile(r"kmem_(slab|bufctl|hash|magazine\.\d+)|debug")
-FEWEST_LOOKS = 4  # fewest looks for a judgement, including the first one, which does not count
-FEWEST_WITHOUT_STACK = 4  # fewest looks that count, for an accusation that no stack in the trace confirms
+FEWEST_LOOKS = 4  # fewest looks for a judgement, including the first look, which is left out
+FEWEST_WITHOUT_STACK = 4  # without the first look: fewest looks for an accusation that no stack in the trace confirms
 KMALLOC_FAMILY = "kmalloc"
 REFERENCES = "ref."  # a class of references is named with this prefix and the name of the objects' cache
 
@@ -32,7 +33,7 @@ class Count:
     bytes: int
     live: int
     can_be_traced: bool
-    memory: bool  # the line counts memory that no other line counts; false for the tracer's memory
+    memory: bool  # True: the line counts memory that no other line counts; also False for the tracer's memory
 
 
 @dataclass
@@ -47,20 +48,20 @@ class Look:
 
 @dataclass
 class Growth:
-    """Growth of a count, which is accused as a leak."""
+    """The growth of a count that is accused as a leak."""
 
     name: str  # name of a cache or arena; KMALLOC_FAMILY: the caches of kmalloc and the page arena together
     objects: int
     bytes: int
     runs: int
     seconds: float
-    looks: int  # looks that counted
+    looks: int  # number of looks that were judged
     can_be_traced: bool
-    by_time: bool = False  # the count grows while nothing runs, too
+    by_time: bool = False  # the count also grows while the command does not run
 
     @property
     def rate(self):
-        """Objects per second; bytes per second if the number of objects does not grow."""
+        """The growth in objects per second; in bytes per second if the number of objects does not grow."""
         return (self.objects if self.objects > 0 else self.bytes) / max(self.seconds, 0.01)
 
     def __str__(self):
@@ -73,15 +74,15 @@ class Growth:
         return f"{size} of {name} in {self.runs} untraced runs ({self.looks} looks){while_idle}"
 
     def has(self, name):
-        """True if the leaked objects may be in the cache or arena `name`. An object that grows by reallocation may be in any of kmalloc's caches, or in
-        the page arena."""
+        """True if the leaked objects may be in the cache or arena `name`. An object that grows by reallocation may be in any of kmalloc's caches, or
+        in the page arena."""
         moves = self.name == KMALLOC_FAMILY or (self.objects <= 0 and KMALLOC.fullmatch(self.name))
         return bool(KMALLOC.fullmatch(name)) if moves else name == self.name
 
 
 def family(name):
-    """Returns the name under which a cache or arena was created: NAME for NAME.2, NAME.3 …. Caches that a command creates in each run have such names,
-    and are judged together."""
+    """Returns the name under which a cache or arena was created: NAME for NAME.2, NAME.3 …. Caches that a command creates in each run have such
+    names, and are judged together."""
     numbered = NUMBERED.fullmatch(name)
     return numbered[1] if numbered and not OF_THE_ALLOCATOR.fullmatch(name) else name
 
@@ -116,7 +117,7 @@ def rises(values):
 
 
 def judge_counts(looks):
-    """Judges `looks`, the Looks after each eighth of the runs. Returns the accused Growths in the order of kmemstat; [] if there are too few looks."""
+    """Judges `looks`, which has a Look after each eighth of the runs. Returns the accused Growths; [] if there are too few looks."""
     if len(looks) < FEWEST_LOOKS:
         return []
     looks = looks[1:]
@@ -144,8 +145,8 @@ def judge_counts(looks):
 
 
 def mark_by_time(accused, idle):
-    """Sets by_time in those of `accused` (Growths) that also grow while the command does not run, at least half as fast. `idle`: looks without runs.
-    Slower growth does not count: between these looks eight processes run (`sleep`), which may leak as well."""
+    """Sets by_time in each Growth of `accused` whose count also grows while the command does not run, at half of the growth's rate or faster. `idle`:
+    looks between which the command did not run. Slower growth does not count, because a `sleep` runs before each of these looks and may leak, too."""
     while_idle = {growth.name: growth.rate for growth in judge_counts(idle)}
     for growth in accused:
         growth.by_time = 2 * while_idle.get(growth.name, 0) >= growth.rate
@@ -155,15 +156,15 @@ MOST_RUNS, MOST_SECONDS, RUNS_FOR_AN_OBJECT = 256, 40, 3
 
 
 def runs_that_name(accused, repeat):
-    """Returns the number of traced runs: at least `repeat`, and so many that each accusation should leave, with a margin, two objects, or one object
-    that has grown."""
+    """Returns the number of traced runs to make: at least `repeat`. The number is large enough, with a margin, that each leak in `accused` should
+    leave two objects in the trace. The limit is MOST_RUNS, or `repeat` if that is more."""
     slowest = max((growth.runs / growth.objects for growth in accused if growth.can_be_traced and growth.objects > 0), default=1)
     return max(repeat, min(MOST_RUNS, round(2 * RUNS_FOR_AN_OBJECT * slowest)) if accused else 0)
 
 
 def seconds_that_name(accused):
-    """Returns the time limit of the traced runs in seconds. If all accusations grow by time, this is the time in which each should leave two objects,
-    with a margin."""
+    """Returns the time limit of the traced runs in seconds. If all leaks in `accused` grow by time, the limit is long enough, with a margin, that
+    each should leave two objects in the trace. It is at most MOST_SECONDS."""
     named = [growth for growth in accused if growth.can_be_traced and growth.objects > 0]
     if not named or not all(growth.by_time for growth in named):
         return MOST_SECONDS

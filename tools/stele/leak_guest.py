@@ -25,8 +25,8 @@ class Failure(Exception):
 
 @dataclass
 class Pass:
-    """The output of one pass: kmemstats, dumps, unreachable objects, and lines `leaktest NAME
-    VALUE`."""
+    """The output of one pass, which is a series of traced or untraced runs of one command: kmemstats,
+    dumps, unreachable objects, and lines `leaktest NAME VALUE`."""
 
     counts: list = field(default_factory=list)
     looks: list = field(default_factory=list)
@@ -50,7 +50,7 @@ def passes_of(output):
         while output:
             output = read_one(output, passes)
     except (TraceDumpError, ValueError) as error:
-        _, found, text = output.rpartition(b"leaktest counts\n")  # the counts of a pass that gave up
+        _, found, text = output.rpartition(b"leaktest counts\n")  # if a pass gives up, the last output is its counts
         if found and passes:
             passes[-1].counts.append(parse_counts(text.decode("utf-8", "replace")))
         return passes, error
@@ -58,7 +58,7 @@ def passes_of(output):
 
 
 def read_one(output, passes):
-    """Adds to the last of `passes` what the first line announces. Returns the rest of the output."""
+    """Reads the first line of the output, and the data that the line announces, into the last of `passes`. Returns the rest of the output."""
     line, _, rest = output.partition(b"\n")
     word, name, value = (line.decode("utf-8", "replace").split(" ", 2) + ["", ""])[:3]
     if word == "leaktest" and name == "pass":
@@ -121,8 +121,8 @@ class Boot:
 
 
 class Guests:
-    """Boots guests with the script scripts/guest of the checkout `root` and the script's `options`. `seconds`: time limit for each command. If the kernel
-    panics, the guest's memory is written to the file `core` (None: to no file)."""
+    """Boots guests with the script scripts/guest of the checkout `root` and the script's `options`. `seconds`: time limit for each command. If the
+    kernel panics, the guest's memory is written to the file `core`; with None, to no file."""
 
     def __init__(self, root, options, seconds, core=None):
         self.root, self.options, self.seconds, self.core = root, options, seconds, core
@@ -132,12 +132,12 @@ class Guests:
         return self._boot(commands, f"untraced_pass {runs} {SHORTEST_EIGHTH} {LONGEST_EIGHTH}")
 
     def idle(self, command, seconds):
-        """Runs the command once, then reads the counts eight times in about `seconds` seconds. Returns a Boot."""
+        """Runs the command once and reads the counts. Then reads the counts eight more times in about `seconds` seconds. Returns a Boot."""
         return self._boot([command], f"idle_pass {max(seconds / 8, 0.1):.2f}")
 
     def traced(self, commands, runs, least, seconds):
-        """Runs the traced passes of the commands, one after the other in one guest, with `runs` runs of each command. A pass ends earlier if it has taken
-        `seconds` and has made at least `least` runs. Returns a Boot."""
+        """Runs the traced passes of the commands, one after the other in one guest, with `runs` runs of each command. A pass ends earlier if it has
+        taken `seconds` and has made at least `least` runs. Returns a Boot."""
         return self._boot(commands, f"traced_pass {runs} {seconds} {least}")
 
     def _boot(self, commands, call):

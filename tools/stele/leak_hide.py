@@ -1,13 +1,17 @@
-"""Hides findings that the leak test shall not accuse. The report has their number. These are hidden:
+"""Hides findings that the leak test shall not accuse. The report only counts the hidden findings. These objects are hidden:
 
 - Objects that the kernel declares to stay (`kmem_not_leak`).
-- Objects that a suppression names. The file of suppressions has lines `[CACHE:]FUNCTION REASON`. A line hides objects whose stack contains the
-  function, of the cache or arena CACHE, or of all. `#` begins a comment.
-- Objects that the baseline, the JSON report of an earlier run, accuses: objects of the same cache from the same functions.
+- Objects that a suppression names. The file of suppressions has lines `[CACHE:]FUNCTION REASON`. A line hides the objects of the cache or arena
+  CACHE whose stack contains FUNCTION. A line without CACHE applies to all caches and arenas. `#` begins a comment.
+- Objects that an earlier run has found. The baseline, which is the JSON report of that run, accuses objects of the same cache with the same
+  functions in their stack.
 
-Growth of a cache in the untraced runs is hidden if all objects of the cache that the traced runs have left are hidden, and one of two conditions
-holds: the growth in each run is at most twice the amount that a traced run has left of these objects; or it is at most twice the growth in each
-run of the baseline. (Twice, since runs differ.)
+The growth of a cache in the untraced runs is hidden if the traced runs have left only hidden objects of the cache, and if one of these holds:
+
+- The growth per untraced run is at most twice the amount of hidden objects that a traced run has left.
+- The growth per untraced run is at most twice the growth per run in the baseline.
+
+The factor of two allows for differences between runs.
 """
 import json
 from dataclasses import dataclass, field, replace
@@ -53,7 +57,8 @@ class Suppression:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The findings of an earlier run. `stacks`: accused (name of the cache, functions of the stack); `growths`: {name: (objects, bytes) in a run}."""
+    """The findings of an earlier run. `stacks` has (name of the cache, functions of the stack) for each accused stack. `growths` is {name of the
+    cache: (objects, bytes) per run}."""
 
     stacks: frozenset = frozenset()
     growths: dict = field(default_factory=dict)
@@ -78,7 +83,7 @@ def parse_suppressions(text):
             continue
         if not reason.strip():
             raise HideError(f"line {number}: \"{what}\" has no reason: [CACHE:]FUNCTION REASON")
-        # Two colons are part of a C++ name; a single colon is after the cache.
+        # Two colons are part of a C++ name. A single colon separates the cache from the function.
         name, colon, function = what.partition(":")
         if not colon or function.startswith(":"):
             name, function = "", what
@@ -141,8 +146,8 @@ def who_explains(growth, hidden, runs, baseline):
     records = [record for _, groups in explained for group in groups for record in group.records]
     if len(records) < 2:
         return None
-    # Allows for one more object, because a rare leak may by chance have left one object fewer in the traced runs. Bytes are compared only if the number
-    # of objects has not grown, since records have requested bytes, and counts have allocated bytes.
+    # Allows for one more object, because a rare leak may by chance have left one object fewer in the traced runs. Bytes are compared only if the
+    # number of objects has not grown, because bytes compare badly: records have the requested bytes, but counts have the allocated bytes.
     grown, left = (growth.objects, len(records)) if growth.objects > 0 else (growth.bytes, sum(record.size for record in records))
     most = MOST_TIMES * left * (len(records) + 1) / len(records)
     if grown / growth.runs > most / runs:

@@ -20,7 +20,7 @@ class Untraced:
 
     wanted: int = 0  # wanted number of runs; 0: no untraced pass
     runs: int = 0
-    looks: int = 0  # looks after runs
+    looks: int = 0  # number of looks at the counts (leak_counts.Look)
     seconds: float = 0
     low: bool = False  # the pass ended because half of memory was used up
     lost: list = field(default_factory=list)  # leak_unreachable.Lost
@@ -136,8 +136,8 @@ def describe_accusation(one, shown, places, traced=True):
 
 
 def report(verdict, dump, command, command_status, repeat, left, programs, untraced):
-    """Returns the report as text. `dump`: the TraceDump of the traced runs, None if they failed; `repeat`: the number of traced runs; `left`: names of the
-    processes that the command left running; `programs`: a ProgramLines."""
+    """Returns the report as text. `dump`: the TraceDump of the traced runs, None if they failed; `repeat`: the number of traced runs; `left`: names
+    of the processes that the command left running; `programs`: a ProgramLines."""
     named = verdict.by_stack + [group for together in verdict.by_function for group in together]
     lost = [one.group for one in verdict.unreachable if one.group]
     places = programs.look_up([stack for group in verdict.all_groups + lost for stack in group.user_stacks])
@@ -190,8 +190,8 @@ def memory_report(command, before, after):
 
 
 def facts(verdict, repeat, untraced):
-    """Returns the verdict as data for the JSON report, which may be the baseline of a later run. So stacks have names of functions, without
-    addresses."""
+    """Returns the verdict as data for the JSON report. Stacks have names of functions without addresses, because the report may be the baseline of a
+    later run with another kernel."""
     def leak(judge, group):
         return {"by": judge, "name": group.name, "bytes": group.bytes, "objects": len(group.records), "stack": list(functions_of(group)),
                 "kept_by": [{"references": len(taken.records), "stack": list(functions_of(taken)), "places": [place for _, place in taken.places]}

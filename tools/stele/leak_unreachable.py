@@ -1,7 +1,8 @@
-"""Judges by reachability: an object that no pointer leads to is a leak, even if only one run has lost an object.
+"""The part of the leak test that judges by reachability: an object that no pointer leads to is a leak, even if only one run has lost an object.
 
 The leak test reads #mem/unreachable (docs/unreachable.md) before and after the runs. An unreachable object stays unreachable. So objects that are
-in the second report, but not in the first, were lost in these runs. For objects that the traced runs have allocated, the trace's dump has the stacks.
+in the second report, but not in the first, were lost in the runs between the reports. If traced runs have allocated the objects, the dump of the
+trace has the stacks.
 """
 import re
 from dataclasses import dataclass, field
@@ -19,17 +20,17 @@ NOT_KNOWN = "it is not known what nobody can reach"
 
 @dataclass
 class Lost:
-    """Unreachable objects of one cache or arena that no other unreachable object points to."""
+    """Unreachable objects of one cache or arena. No other unreachable object points to them."""
 
     name: str
     objects: int
     bytes: int
     stays: bool = False  # the kernel has declared that they stay
-    keeps: list = field(default_factory=list)  # [(name, objects, bytes)] of objects that only these objects lead to
+    keeps: list = field(default_factory=list)  # [(name of a cache or arena, objects, bytes)]: other unreachable objects that these objects lead to
     addresses: list = field(default_factory=list)  # addresses of the first objects
-    runs: int = 0  # number of runs in which these objects were lost
-    traced: bool = False  # these runs were traced
-    group: object = None  # leaks.Group of these objects, if these runs have allocated them and were traced
+    runs: int = 0  # number of runs between the two reports
+    traced: bool = False  # the runs were traced
+    group: object = None  # leaks.Group of these objects; None if they were not allocated in traced runs
 
     def growth(self):
         return Growth(self.name, self.objects, self.bytes, self.runs, 0, 2, True)
@@ -49,7 +50,7 @@ class Unreachable:
     """A report of #mem/unreachable."""
 
     heads: list  # Lost
-    returned: int  # number of objects that this search has reached, but not the previous one; if it is not 0, the kernel's search is wrong
+    returned: int  # number of objects that the previous search missed, but this search has reached; not 0: the kernel's search is wrong
 
     def totals(self):
         """Returns {name of a cache or arena: number of unreachable objects}."""
@@ -92,8 +93,8 @@ def parse_unreachable(text):
 
 
 def lost_since(looks, runs, groups=None):
-    """Returns ([Lost], doubts): the objects that `runs` runs have lost. `looks`: the Unreachables from before and after the runs. `groups`: Groups of the
-    dump, if these runs were traced."""
+    """Returns ([Lost], doubts): the objects that `runs` runs have lost. `looks`: the Unreachables from before and after the runs. `groups`: Groups of
+    the dump; None if the runs were not traced."""
     if len(looks) != 2 or None in looks:
         return [], [f"{NOT_KNOWN}: there was no memory to look, or the output was cut"]
     before, after = looks
@@ -124,8 +125,11 @@ def take_away(lost, before, after):
 
 
 def judge_unreachable(verdict, lost, baseline):
-    """Accuses in `verdict` those of `lost` that are not hidden. A loss in the untraced runs is hidden if the traced runs lost objects of the same cache,
-    all these losses are hidden, and an untraced run has not lost much more than a traced one."""
+    """Accuses in `verdict` each Lost of `lost` that is not hidden. A loss in the untraced runs is hidden if all of these hold:
+
+    - The traced runs have lost objects of the same cache.
+    - All losses of the cache in the traced runs are hidden.
+    - The loss per untraced run is not much larger than the loss per traced run."""
     hidden_groups = {key(group) for one in verdict.hidden if one.why != NOT_A_LEAK for group in one.groups}
     in_baseline = [one for one in lost if not one.group and (one.name, ()) in baseline.stacks]
     if in_baseline:
@@ -137,7 +141,7 @@ def judge_unreachable(verdict, lost, baseline):
         left = [other for other in known if other.name == one.name and other.traced]
         if one.traced or not left or any(other.name == one.name and other.traced for other in accused):
             return False
-        # One more, because a rare loss may by chance have left one object fewer in the traced runs.
+        # Allows for one more object, because a rare loss may by chance have left one object fewer in the traced runs.
         return one.objects / one.runs <= MOST_TIMES * (sum(other.objects for other in left) + 1) / left[0].runs
 
     verdict.unreachable = [one for one in accused if not is_explained(one)]
@@ -169,8 +173,8 @@ def lost_lines(group):
 
 
 def accusations(verdict, shown, describe):
-    """Returns the lines of the report about unreachable objects. `describe(group)` returns the lines about their allocation; groups in `shown` are in the
-    report already."""
+    """Returns the lines of the report about unreachable objects. `describe(group)` returns the lines about their allocation; groups in `shown` are in
+    the report already."""
     lines = []
     for one in sorted(verdict.unreachable, key=lambda one: not one.traced):
         lines.append(f"LEAKED (unreachable): nobody can reach {amount(one.bytes, one.objects)} of {one.name}, lost in {one.runs} "

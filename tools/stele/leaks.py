@@ -1,13 +1,13 @@
 """Judges a leak test: the dump of its traced runs, and the growth in the untraced runs.
 
-The records of each traced run of the command have a different mark. Two judges accuse by the dump:
+Each traced run of the command gives its records a different mark. Two judges use the dump:
 
 - by stack: accuses a stack if objects that it has allocated in two different runs are alive;
-- by allocating function: accuses a function, with any callers, if objects of one cache that it has allocated are alive from more than half of the
-  runs, or from three runs.
+- by allocating function: accuses a function, regardless of its callers, if it has allocated objects of one cache in several runs, and objects from
+  at least three of these runs, or from more than half of all runs, are alive.
 
-A reference that was not put keeps its object alive. So recorded references to an accused object are listed under this object. All other
-references (to objects that were allocated before the trace, or that may stay) are judged like objects.
+A reference that was not put keeps its object alive. So recorded references to a recorded object are listed under this object. All other
+references (to objects that were allocated before the trace, or that are hidden) are judged like objects.
 
 An unreachable object is a leak even if only one run has lost an object (leak_unreachable.py).
 
@@ -16,8 +16,9 @@ times, growth for which the dump has no stack is only a doubt. Stacks that no ju
 are lost, the verdict must not be "no leak". So everything that makes the dump incomplete is a doubt, and with a doubt the verdict is a leak or
 unknown.
 
-The report shows causes before consequences. When an object leaks, the objects that it holds leak as well. These are usually allocated after
-their holder, are more often memory without a type (kmalloc, then pages), and are more numerous.
+The report shows causes before consequences. When an object leaks, the objects that it holds leak as well. A held object is usually allocated
+after its holder, and there are usually more held objects than holders. Memory without a type (kmalloc, pages) is more often held than a holder.
+So the report sorts stacks first by the kind of memory (typed objects, kmalloc, pages, references), then by age, then by the number of objects.
 """
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -33,7 +34,7 @@ ALLOCATOR_HEADERS = ("kern/include/kmalloc.h", "kern/include/slab.h", "kern/incl
 
 @dataclass
 class UserStack:
-    """The calls in programs that led to the allocation of some of a group's objects."""
+    """A call stack in a program, which led to the allocation of some of a group's objects."""
 
     owners: list  # the processes, each as "pid 12 sh"
     build_id: str  # build id of the program, in hexadecimal; "" if it has none
@@ -51,7 +52,7 @@ class Group:
     name: str
     kind: str  # cache, arena, references
     stack: int  # id of the stack; 0 if it was not recorded
-    frames: list  # for each return address: [(function, "file:line"), …], inlined functions first; without the allocator's
+    frames: list  # for each return address: [(function, "file:line"), …], inlined functions first; inlined functions of the allocator are left out
     records: list
     contexts: list = field(default_factory=list)  # the contexts of the records, as "pid 12 sh", each once
     user_stacks: list = field(default_factory=list)  # most bytes first
@@ -93,20 +94,20 @@ class Accusation:
 
     @property
     def named(self):
-        """True if the groups explain the growth: if a group has several objects. If only the bytes grow, because an object is reallocated, a group
-        with one object is enough."""
+        """True if the groups explain the growth, that is, if one of them has several objects. If only the bytes grow, because an object is
+        reallocated, a group with one object is enough."""
         return any(len(group.records) > 1 for group in self.groups) or bool(self.growth.objects <= 0 and self.groups)
 
 
 @dataclass
 class Verdict:
     status: int  # CLEAN, LEAKED, UNKNOWN
-    by_stack: list  # groups of one stack each
-    by_function: list  # [[group, …]] of one function each
-    others: list  # groups that are not repeated
+    by_stack: list  # groups that were accused by stack
+    by_function: list  # groups that were accused by function: [[group, …] for each function]
+    others: list  # groups that no judge accuses
     doubts: list  # reasons for an unknown verdict, as text
     by_counts: list  # Accusations
-    suspected: list  # Accusations by counts that nothing confirms: doubts
+    suspected: list  # Accusations by counts that have too few looks and no stack; each is also one of `doubts`
     hidden: list  # findings that are not accused: leak_hide.Hidden
     unreachable: list = field(default_factory=list)  # unreachable objects: leak_unreachable.Lost
 
@@ -178,8 +179,8 @@ MOST_GENERATIONS = 3
 
 
 def keep_references(group, references):
-    """Moves the references to objects of `group` from `references`, a list of groups of references, to group.references. Returns the remaining groups
-    of references."""
+    """Searches `references`, a list of groups of references, for references whose object is in `group`, and adds them to group.references. Returns
+    the groups of the other references."""
     objects = {record.object for record in group.records}
     left = []
     for taken in references:
@@ -208,8 +209,8 @@ def judge_groups(groups, repeat):
 
 def judge(groups, repeat, doubts=(), growths=(), hidden=(), rises=None):
     """Returns the Verdict on the groups of a dump after `repeat` traced runs, and on the Growths of the untraced runs. `hidden` is only stored in the
-    Verdict. `rises`: {class of references: growth of their number in the traced runs}; references of a class that has not grown are not judged,
-    since new references have replaced old ones."""
+    Verdict. `rises`: {class of references: growth of their number in the traced runs}. References that are listed under objects account for some of
+    this growth. If they account for all of it, the other references of the class are not judged, because they have only replaced old references."""
     references = [group for group in groups if group.kind == "references"]
     groups = [group for group in groups if group.kind != "references"]
     by_stack, by_function = judge_groups(groups, repeat)
@@ -218,7 +219,7 @@ def judge(groups, repeat, doubts=(), growths=(), hidden=(), rises=None):
     kept = Counter(taken.name for group in groups for taken in group.references for _ in taken.records)
     of_references = judge_groups([taken for taken in references if rises is None or rises.get(taken.name, 0) > kept[taken.name]], repeat)
     by_stack, by_function, groups = by_stack + of_references[0], by_function + of_references[1], groups + references
-    # Growth of references is not accused if the objects that they refer to have grown as much: each of these objects has a reference.
+    # Growth of references is not accused if the objects that they refer to have grown at least as much, because each new object has a reference.
     growths = [growth for growth in growths
                if not any(growth.name == REFERENCES + other.name and growth.objects <= other.objects for other in growths)]
     grown = [Accusation(growth, sorted((group for group in groups if growth.has(group.name)), key=lambda group: group.cause))
@@ -235,9 +236,9 @@ def judge(groups, repeat, doubts=(), growths=(), hidden=(), rises=None):
 
 
 def doubts_about(before, after, repeat, commands, before_counts, after_counts):
-    """Returns the reasons, as text, why the dump `after` may be incomplete. `before` is the dump from right after the start of the traces; `commands` is
-    the number of commands to the tracer that the leak test itself gave between both dumps. The counts are from kmemstat, before the start of the
-    traces and after the last run."""
+    """Returns the reasons, as text, why the dump `after` may be incomplete. `before` is the dump from right after the start of the traces; `commands`
+    is the number of commands that the leak test itself gave to the tracer between the two dumps. The counts are from kmemstat, before the start of
+    the traces and after the last run."""
     doubts = []
     for source in after.sources:
         doubts += [f"{source.name}: {key} {source.counters[key]}" for key in COUNTERS_THAT_LOSE if source.counters[key]]

@@ -2,11 +2,12 @@
 # and reads their output: lines `leaktest NAME VALUE`, and tables and dumps up to `leaktest end`.
 #
 # A separate shell runs the command, and ends before the measurement, so that none of its memory is
-# counted. Before the trace, the measuring shell does once everything that it will do during the trace,
-# so that it already has its memory then. After each run, processes that the command left running are killed.
-# In the traced pass, a step of the measuring shell that fails ends the pass with status 3, so that this
-# is not taken for a failure of the command. If memory has run out, the shell kills a sleeping process
-# (`reserve`), which frees some memory, and reads the counts without starting another process.
+# counted. Before the trace, the measuring shell does once everything that it will do during the
+# trace. So it has allocated its memory before the trace begins. After each run, processes that the
+# command left running are killed. In the traced pass, the measuring shell exits with status 3 if
+# one of its own steps fails. The status tells such a failure from a failure of the command. If
+# memory has run out, the shell kills a sleeping process (`reserve`), which frees some memory, and
+# reads the counts without starting another process.
 
 ctl='#mem/kmemtrace/ctl'
 
@@ -20,9 +21,9 @@ counts() {
   while IFS= read -r line; do echo "$line"; done < '#mem/kmemstat'
   echo "leaktest end"
 }
-# The shell reads the report itself, since another process could lose objects. With confirm=2 the
-# kernel searches twice and reports the second search: a stale word that hides a lost object may
-# disappear between the two.
+# The shell reads the report itself, because a process that it started for this could lose objects.
+# With confirm=2 the kernel searches twice and reports the second search. A stale word that hides a
+# lost object may disappear between the searches.
 unreachable() {
   echo confirm=2 > '#mem/unreachable'
   echo "leaktest unreachable"
@@ -34,7 +35,7 @@ reserve() {
   reserve=$!
   (:)
 }
-# Ends a pass that has failed, perhaps for lack of memory: prints the counts.
+# Ends a pass that has failed, perhaps for lack of memory. Kills the reserve, and prints the counts.
 give_up() {
   kill -9 $reserve
   echo settle > "$ctl"
@@ -88,8 +89,8 @@ now() {
   now=$((${up%.*} * 100 + 1${up#*.} - 100))
 }
 free() { { read -r key free; read -r key free; read -r key free; } < '#mem/free'; }
-# Prints the time and the live counts, when caches are at rest and no memory idles. $1: the number of
-# runs so far.
+# Waits until the caches stop changing, empties them, and prints the time and the live counts.
+# $1: the number of runs so far.
 look() {
   resting=1
   rest
@@ -98,10 +99,10 @@ look() {
   echo "leaktest look $1 $now $resting"
   counts
 }
-# Runs the command $1 times or more, and calls `look` after each of eight eighths. An eighth takes at
-# least $2 and at most $3, unless a single run takes longer; so there may be fewer runs than $1. The
-# pass ends after five eighths if it has taken longer than eight times $3, and at once if half of the
-# free memory is used up.
+# Runs the command about $1 times, and calls `look` after each eighth of the runs. An eighth ends
+# after $1 / 8 runs, but lasts at least $2. After the time $3, it ends with the current run, even
+# if it has made fewer runs. The pass ends after the fifth or a later eighth if it has taken eight
+# times $3. It ends at once if half of the free memory is used up.
 untraced_runs() {
   note_running
   unreachable
@@ -132,7 +133,8 @@ untraced_runs() {
   done
   unreachable
 }
-# Runs the command once; then calls `look` eight times, every $1 seconds, without running the command.
+# Runs the command once and calls `look`. Then calls `look` eight more times, every $1 seconds,
+# without running the command.
 idle_looks() {
   note_running
   run
@@ -155,8 +157,9 @@ idle_pass() { quietly idle_looks "$@"; }
 
 # --- The traced pass.
 
-# Runs the command once untraced; then $1 times traced, with a mark after each run but the last. Ends
-# earlier if that has taken $2 seconds and the command has run $3 times.
+# Runs the command once untraced; then $1 times traced, with a mark after each run but the last.
+# Ends earlier if the traced runs have taken $2 seconds, and the command has run $3 times in the
+# trace.
 traced_runs() {
   note_running
   run

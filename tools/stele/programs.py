@@ -1,13 +1,13 @@
-"""Programs of leakfuzz (user/bin/leakfuzz/program.h) as text, and how they are shrunk to the calls that a finding needs.
+"""Shrinks the programs of leakfuzz (user/bin/leakfuzz/program.h) to the calls that a finding needs.
 
-A program is a line "UID CALL; CALL; …". Only whole calls are left out; the arguments of the others do not change.
+A program is a line "UID CALL; CALL; …". Shrinking removes whole calls, and changes no arguments.
 """
 
 
 def without_part(items, first, in_time=lambda: True):
-    """Returns `items` without those that the finding does not need: delta debugging (Zeller and Hildebrandt, 2002), which removes parts of the list,
-    until no single item can be removed or in_time() is false. first(candidates), where candidates is a list of lists of items, returns the index
-    of the first candidate that still gives the finding, or None."""
+    """Returns `items` without the items that the finding does not need. Uses delta debugging (Zeller and Hildebrandt, 2002): removes parts of the
+    list until no single item can be removed, or in_time() is false. first(candidates) gets a list of shortened lists. It returns the index of the
+    first list that still gives the finding; None if no list does."""
     parts = 2
     while len(items) > 1 and in_time():
         size = -(-len(items) // parts)
@@ -23,7 +23,8 @@ def without_part(items, first, in_time=lambda: True):
 
 
 def pieces(lines, most):
-    """Divides `lines` into chunks of at most `most` bytes, or of one line. Returns [(index of the chunk's first line, lines of the chunk), …]."""
+    """Divides `lines` into chunks of at most `most` bytes. A longer line is a chunk by itself. Returns
+    [(index of the chunk's first line, lines of the chunk), …]."""
     found, size = [], most
     for index, line in enumerate(lines):
         size += len(line.encode()) + 1
@@ -44,7 +45,7 @@ def calls_of(programs):
 
 
 def programs_of(calls):
-    """Returns the programs that have these calls; calls_of() in reverse."""
+    """Returns the programs that have these calls. The inverse of calls_of()."""
     programs = {}
     for number, uid, call in calls:
         programs.setdefault((number, uid), []).append(call)

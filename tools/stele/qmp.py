@@ -21,7 +21,7 @@ class Qmp:
         self.execute("qmp_capabilities")
 
     def execute(self, command, *files, **arguments):
-        """Executes a command, passes these file descriptors with it, and returns the command's result. QmpError."""
+        """Executes a command and returns its result. `files`: file descriptors to pass to QEMU with the command. Raises QmpError."""
         try:
             message = json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
             sent = socket.send_fds(self.connection, [message], files)
@@ -36,7 +36,7 @@ class Qmp:
                 raise QmpError(said["error"]["desc"])
 
     def wait_for(self, *names):
-        """Waits for one of these events and returns its name. Forgets earlier events. QmpError if QEMU ends first."""
+        """Waits for one of the events `names` and returns its name. Forgets all earlier events. Raises QmpError if QEMU ends first."""
         while True:
             for place, name in enumerate(self.events):
                 if name in names:
@@ -62,9 +62,10 @@ class Qmp:
 
 
 def dump(qmp, core):
-    """Writes the guest's memory to the file `core`, an ELF core with the kernel's own addresses;
-    the guest is stopped meanwhile. The file appears when it is complete. QEMU writes to a pipe,
-    so pages of zeros take no space on the disk. QmpError."""
+    """Writes the guest's memory to the file `core`, an ELF core with the kernel's virtual addresses.
+    The guest is stopped while QEMU writes. The file appears when it is complete. QEMU writes to a
+    pipe, from which this function leaves out blocks of zeros, so they take no space on the disk.
+    Raises QmpError."""
     core = pathlib.Path(core).absolute()
     part = core.with_name(core.name + ".part")
     try:
@@ -92,7 +93,7 @@ def _private(path, flags):
 
 
 def _copy_sparsely(pipe, file):
-    """Copies the pipe to the file. Blocks of zeros become holes of the file."""
+    """Copies the pipe to the file. Blocks of zeros become holes in the file."""
     zeros, none = bytes(_BLOCK), bytes(_CHUNK)
     for chunk in iter(lambda: pipe.read(_CHUNK), b""):
         if chunk == none:

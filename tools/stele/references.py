@@ -9,8 +9,8 @@ STATIC = re.compile(r"in static data at 0x([0-9a-f]+)")
 
 
 def parse_references(text):
-    """Parses #mem/references to {(class of references, number of the stack that took them, address of the referenced object): [location as text, …]}. A
-    stack has the same number as in #mem/tracedump. ValueError if the text is not from this file, or incomplete."""
+    """Parses #mem/references. Returns {(class of references, number of the stack that took the references, address of the referenced object):
+    [location as text, …]}. Stacks have the same numbers as in #mem/tracedump. Raises ValueError if the text is incomplete, or not from this file."""
     head, *lines = text.splitlines() or [""]
     count = re.fullmatch(r"references (\d+) nowhere \d+", head)
     found = [LINE.fullmatch(line) for line in lines]
@@ -23,8 +23,8 @@ def parse_references(text):
 
 
 def with_names(places, elf):
-    """Returns `places`, a result of parse_references(), in which locations in static data have the names of the kernel's variables. `elf`: the kernel's
-    ELF file."""
+    """Returns a copy of `places`, a result of parse_references(), and adds the name of the kernel's variable to each location in static data. `elf`:
+    the kernel's ELF file."""
     if not any(STATIC.match(place) for several in places.values() for place in several):
         return places
     lines = subprocess.run(["nm", "-nC", str(elf)], capture_output=True, text=True, check=True).stdout.splitlines()

@@ -1,5 +1,5 @@
-"""Estimates from the records of a sampled trace. Uses the same fixed-point arithmetic as kern/src/trace/sampler.cc, so that sums are equal to the
-kernel's in every bit."""
+"""Computes estimates from the records of a sampled trace. Uses the fixed-point arithmetic of kern/src/trace/sampler.cc, so that the sums equal the
+kernel's sums in every bit."""
 _MEAN_SHIFT = 58
 _ONE = 1 << _MEAN_SHIFT
 _LN2 = 0xb17217f7d1cf79ab  # ln 2 · 2^64
@@ -21,7 +21,7 @@ def _exp_minus(x):
 
 
 def _series(x):
-    """Returns x / (1 - e^-x) · 2^60, for x up to 1, in units of 2^-_MEAN_SHIFT."""
+    """Returns x / (1 - e^-x) · 2^60 for 0 < x ≤ 1. x is in units of 2^-_MEAN_SHIFT."""
     square = x * x >> _MEAN_SHIFT
     total = _ONE // 30240 - square // 1209600
     total = _ONE // 720 - (total * square >> _MEAN_SHIFT)
@@ -30,8 +30,8 @@ def _series(x):
 
 
 def weight(size, rate):
-    """Returns the (bytes, objects) that a record of `size` bytes represents, in units of 2^-16. On average there is one sampling point in `rate`
-    bytes; 0: the trace is not sampled."""
+    """Returns the (bytes, objects) that a record of `size` bytes represents, in units of 2^-16. `rate`: the average number of bytes per
+    sampling point; 0 if the trace is not sampled."""
     if rate == 0 or size == 0:
         return size << SHIFT, 1 << SHIFT
     x = min(size * (_ONE // rate), _MASK)

@@ -1,4 +1,4 @@
-"""Code addresses with files and lines."""
+"""Formats code addresses with their functions, source files and lines."""
 import pathlib
 
 import gdb
@@ -26,12 +26,12 @@ def backtrace_lines(kernel, frames):
 
 
 def _after(frame):
-    """Returns the address that places() expects: a return address, or an interrupted address plus one."""
+    """Returns the address to give to places(), which looks up the byte before the address: a return address, or an interrupted address plus one."""
     return frame.address if frame.is_return else frame.address + 1
 
 
 def code_line(kernel, address):
-    """Returns "FUNCTION+0x12 kern/src/x.cc:34" for an address of code."""
+    """Returns "FUNCTION+0x12 kern/src/x.cc:34" for a code address; "" if no function contains the address."""
     found = kernel.once(Symbols).look_up(address)
     place = places(gdb.current_progspace().filename, ROOT, [address + 1]).get(address + 1, [("", "")])[-1][1]
     return f"{found[0]}+{found[1]:#x} {place}".rstrip() if found else ""

@@ -24,6 +24,6 @@ class Symbols:
         return name.decode(), address - self.addresses[place]
 
     def frame(self, return_address):
-        """Returns a return address as symbol_format() of the kernel prints it."""
+        """Formats a return address as the kernel's symbol_format() does."""
         found = self.look_up(return_address - 1)
         return f"{found[0]}+{found[1] + 1:#x} [kernel]" if found else f"{return_address:#x}"

@@ -1,4 +1,4 @@
-"""Tasks, the CPUs that run them, and their stacks: kern/include/sched/task.h, kern/arch/x86_64/frames.cc."""
+"""Finds tasks, the CPUs that run them, and the backtraces of tasks. See kern/include/sched/task.h and kern/arch/x86_64/frames.cc."""
 from dataclasses import dataclass
 
 import gdb
@@ -15,20 +15,20 @@ class Frame:
     """A step of a backtrace: a code address with its stack frame; or, if `note` is not empty, a line of text between two frames."""
 
     address: int = 0
-    is_return: bool = True  # `address` is a return address; otherwise it is an interrupted instruction
+    is_return: bool = True  # True: `address` is a return address; False: it is the address of an interrupted instruction
     note: str = ""
     base: int = 0  # address of the saved rbp, where this stack frame ends; 0: not known
 
 
 class Cpu:
-    """A CPU: the kernel's CpuTables, and gdb's thread, which has the CPU's registers."""
+    """A CPU: the kernel's CpuTables, and the gdb thread that represents the CPU and has its registers."""
 
     def __init__(self, tables):
         self.tables, self.id, self.current = tables, tables.cpu.id, tables.cpu.current
         self.thread = next((thread for thread in gdb.selected_inferior().threads() if thread.ptid[1] - 1 == tables.cpu.apic_id), None)
 
     def registers(self, names=("rip", "rsp", "rbp", "cs")):
-        """Returns a tuple with the values of these registers. Unreadable."""
+        """Returns a tuple with the values of the registers `names`. Raises Unreadable."""
         if not self.thread:
             raise Unreadable(f"there are no registers of CPU {self.id}")
         before = gdb.selected_thread()
@@ -66,9 +66,9 @@ class Task:
         return f"{words}, {self.state} on CPU {self.cpu.id if self.cpu else self.structure.cpu}"
 
     def backtrace(self):
-        """[Frame], innermost first."""
+        """Returns a list of Frames, innermost first."""
         if not self.cpu:
-            # context_switch() has left on the stack, from the stack pointer on: r15 r14 r13 r12 rbx rbp and the return address.
+            # Saved by context_switch(), at ascending addresses from the stack pointer: r15 r14 r13 r12 rbx rbp, return address.
             saved = self.structure.context.stack_pointer
             rbp, rip = self.kernel.word(saved + 40), self.kernel.word(saved + 48)
             return [Frame(rip, base=rbp), *_callers(self.kernel, rbp)]
@@ -88,8 +88,8 @@ def _frames_of(_kernel, task):
 
 
 def _interrupted(kernel, rip, rsp, rbp, traps=0):
-    """Returns the Frames of code that is at the instruction `rip`. If the function there has not yet made its stack frame, or has already removed
-    it, rbp points to the caller's stack frame."""
+    """Returns the Frames of a function that was interrupted at the instruction `rip`, and of its callers. Before the function has set up its stack
+    frame, and after it has removed the frame, rbp points to the caller's stack frame; the return address is then found through rsp."""
     frames = [Frame(rip, is_return=False, base=rbp)]
     register, offset = frame_addresses(gdb.current_progspace().filename, [rip]).get(rip, (RBP, 0))
     if register == RSP:
@@ -106,7 +106,8 @@ def _interrupted(kernel, rip, rsp, rbp, traps=0):
 
 
 def _callers(kernel, rbp, traps=0):
-    """Returns the Frames of the callers, from the stack frame at rbp on, also across traps that have interrupted kernel code."""
+    """Follows the chain of stack frames from rbp on, and returns the Frames of the callers. If the chain ends at a trap, continues with the
+    code that the trap interrupted."""
     frames = []
     while rbp and rbp % 8 == 0 and rbp >> 63 and len(frames) < _MOST_FRAMES:
         try:
@@ -129,8 +130,8 @@ def _is_entry(kernel, address):
 
 
 def _trap(kernel, address, traps):
-    """Returns the Frames of the code that the trap with the TrapFrame at `address` has interrupted, and of its callers. `traps`: the number of traps
-    that are already in the backtrace."""
+    """Returns the Frames of the code that a trap has interrupted, and of the callers of that code. `address`: the trap's TrapFrame. `traps`: the
+    number of traps that are already in the backtrace."""
     try:
         frame = kernel.at("TrapFrame", address)
     except Unreadable:
@@ -156,7 +157,7 @@ def all_tasks(kernel):
 
 
 def find_task(kernel, word):
-    """Finds a task by its number, name or address. Unreadable."""
+    """Finds a task by its number, name or address. Raises Unreadable."""
     tasks = all_tasks(kernel)
     try:
         number = int(word, 0)

@@ -1,9 +1,10 @@
-"""Traces in memory: records (kern/src/trace/trace_table.h), stacks and contexts (kern/src/store/),
-in the form that stele.tracedump has of a dump.
+"""Reads traces from the memory of a stopped kernel: records (kern/src/trace/trace_table.h), stacks and
+contexts (kern/src/store/). Returns them in the classes of stele.tracedump, which also represent a dump.
 
-The kernel may have been stopped in the middle of a tracer's hook. Then the record that the hook was
-writing may be missing, or may still have the stack, size and context of its previous use. A number of
-a stack or context that does not exist counts as "not recorded".
+The kernel may have been stopped in the middle of a tracer's hook. In this case, the record that the
+hook was writing may be missing, or may still have the stack, size and context of its previous use. If
+the table of stacks has no entry for the number in a record, the stack counts as "not recorded".
+Contexts are treated in the same way.
 """
 from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches
@@ -44,7 +45,7 @@ class InternTable:
         self.kind_bits = constant("InternTable::kKindBits")
 
     def get(self, number):
-        """Returns (kind such as "kPair", data as 32-bit words, address of the data) of the entry `number`. Unreadable."""
+        """Returns (kind such as "kPair", data as 32-bit words, address of the data) of the entry `number`. Raises Unreadable."""
         page, place = divmod(number, self.places)
         leaf = self.root[page // self.fanout]
         memory = leaf and self.kernel.word(leaf + page % self.fanout * 8)
@@ -61,7 +62,7 @@ class InternTable:
 
 
 class Traces:
-    """The traces of a kernel. `stacks` and `contexts` have the Stacks and Contexts, by number, of all records that were read so far."""
+    """The traces of a kernel. `stacks` and `contexts` map numbers to the Stacks and Contexts of all records that were read so far."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -74,15 +75,15 @@ class Traces:
         return [*self.kernel.once(all_caches), *self.kernel.once(all_arenas), *self.kernel.once(ref_classes)]
 
     def find(self, name):
-        """Returns the cache, arena or class of references of this name. Unreadable."""
+        """Returns the cache, arena or class of references of this name. Raises Unreadable."""
         for source in self.sources():
             if source.name == name:
                 return source
         raise Unreadable(f"no cache is called {name}, no arena, and no class of references: kmem-caches names them")
 
     def source_of(self, owner, records=None):
-        """Returns the trace of a cache, arena or class of references as a Source; None if `owner` has no trace. `records`: the trace's records, if the
-        caller has them already."""
+        """Returns the trace of `owner` (a cache, an arena or a class of references) as a Source; None if it has no trace. `records`: the trace's
+        records, if the caller has them already."""
         if not owner.structure.trace:
             return None
         table = self.kernel.at("TraceTable", owner.structure.trace)
@@ -106,8 +107,8 @@ class Traces:
                       {name: counters[name] for name in COUNTERS if name in counters}, records)
 
     def records(self, table):
-        """Returns all Records of a TraceTable. In a record of a reference, `object` is the reference's number, and `size` is what place_of() of the
-        kernel gives for the referenced object."""
+        """Returns all Records of a TraceTable. In a record of a reference, `object` is the reference's number, and `size` is the location of the
+        referenced object (TraceTable::place_of() in the kernel)."""
         return [record for shard in self._shards(table) for record in self._records(shard)]
 
     def record_of(self, owner, address):
@@ -145,7 +146,8 @@ class Traces:
                              flags=NOT_LEAK if next_stamp & not_leak else 0)
 
     def _split(self, number):
-        """Returns (number of the kernel stack, number of the user stack) for a record's stack `number`, and adds both to `stacks`; 0: not recorded."""
+        """Splits a record's stack `number` into (number of the kernel stack, number of the user stack), and adds both stacks to `stacks`. A
+        returned 0 means that the stack was not recorded."""
         if number not in self._pairs:
             self._pairs[number] = self._look_up(number)
         return self._pairs[number]

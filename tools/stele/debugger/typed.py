@@ -1,9 +1,10 @@
-"""Names of words in memory: `processes.head`, `.fds of Process 0x…`, by the types of the debugging
-information.
+"""Names words in memory, such as `processes.head` or `.fds of Process 0x…`, by the types in the
+debugging information.
 
-The type of an object comes from the variable of its cache (ObjectCache<Chan>), or, if the cache has no
-such variable, from the object's pointer to virtual functions. The name of a word has all nested fields;
-wrappers of a pointer, such as Ref, std::atomic and std::array, add no name.
+The type of an object comes from the variable of its cache (ObjectCache<Chan>). If the cache has no such
+variable, the type comes from the object's pointer to virtual functions. The name of a word contains the
+names of all fields that enclose the word. It leaves out the fields of standard classes (std::atomic,
+std::array), and the pointer in a Ref or an ObjectCache.
 """
 import re
 import struct
@@ -32,13 +33,15 @@ def _is_wrapper(gdb_type):
 
 
 def field_at(gdb_type, offset):
-    """Returns the field `offset` bytes into an object of the type, as ".fds.slots[3]"; "" for the whole object; None if there is no field."""
+    """Returns the name of the field at `offset` in an object of the type, such as ".fds.slots[3]"; "" if the field there has no name (the type is a
+    number or a pointer, for example); None if there is no field."""
     found = _best(gdb_type, offset)
     return found[1] if found else None
 
 
 def _best(gdb_type, offset):
-    """Returns (True if the field at `offset` is a pointer, name of the field); None if there is no field. If members of a union overlap, prefers a pointer."""
+    """Returns (True if the field at `offset` is a pointer, name of the field); None if there is no field. If members of a union overlap, prefers a
+    pointer."""
     gdb_type = gdb_type.strip_typedefs()
     if gdb_type.code == gdb.TYPE_CODE_ARRAY:
         return _in_array(gdb_type, offset)
@@ -60,7 +63,7 @@ def _best(gdb_type, offset):
 
 
 def _hides(gdb_type, kind, start):
-    """True if a field's name is left out, because its type `gdb_type` is a wrapper with only this field."""
+    """True if the name of a field of `gdb_type` is left out, because `gdb_type` is a wrapper. `kind` and `start` are the field's type and offset."""
     name = plain(gdb_type.name or "")
     return name.startswith("std::") or _is_wrapper(gdb_type) and start == 0 and kind.code in _POINTERS
 
@@ -74,7 +77,7 @@ def _in_array(gdb_type, offset):
 
 
 class Names:
-    """Names of words and objects of a kernel."""
+    """Finds the names of words and objects of a kernel."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -104,14 +107,14 @@ class Names:
         return None
 
     def _words_that_are(self, word):
-        """Yields the addresses in static data at which this word is stored."""
+        """Yields the addresses in static data at which the value `word` is stored."""
         data, pattern, at = self.kernel.once(_static_data), struct.pack("<Q", word), -1
         while (at := data.find(pattern, at + 1)) >= 0:
             if at % 8 == 0:
                 yield self._static.start + at
 
     def _type_of_virtual(self, owner, item):
-        """Returns the type of an object whose first word points to a table of virtual functions; None if there is no such pointer."""
+        """Returns the type of an object whose first word points to a table of virtual functions; None if the first word does not."""
         table = self.kernel.word(item)
         if owner.address not in self._caches or not self.kernel.label("rodata_start") <= table < self.kernel.label("data_end"):
             return None
@@ -196,8 +199,8 @@ class Names:
 
 
 def _is_variable(symbol):
-    """True also for a declaration of a variable. gdb returns one if it has read a compilation unit that declares the variable, but not yet the
-    one that defines it."""
+    """True if the symbol is a variable or the declaration of a variable. gdb gives the declaration until it has read the compilation unit that
+    defines the variable."""
     return symbol.is_variable or symbol.addr_class == gdb.SYMBOL_LOC_UNRESOLVED
 
 

@@ -3,7 +3,7 @@ from stele.debugger.reach import ask
 from stele.debugger.symbols import Symbols
 from stele.debugger.traces import Traces
 
-_SHOWN = 8  # number of heads that are shown for each group. A head is an unreachable object to which no other unreachable object points
+_SHOWN = 8  # number of heads shown for each _Group. A head is an unreachable object to which no other unreachable object points
 
 
 class _Tally:
@@ -15,7 +15,8 @@ class _Tally:
 
 
 class _Group:
-    """The heads of one cache or arena that one stack has allocated, and the objects that only these heads point to."""
+    """The heads of one cache or arena that were allocated with one stack, and the objects that these heads keep: the objects that are reached from
+    one of these heads, and from no earlier head."""
 
     def __init__(self, owner, stack):
         self.owner, self.stack = owner, stack

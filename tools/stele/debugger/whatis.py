@@ -1,8 +1,8 @@
 """Explains what is at an address.
 
 For objects of page-backed caches, the page's descriptor points to the slab. Other memory of the direct map belongs to a segment of an arena, or to
-an object of a quantum cache of an arena. Several arenas may have a segment that contains the address, since an arena imports memory from another
-one. The explanation is then about the arena that is most imports away from base_arena, since its segment is the smallest.
+an object of a quantum cache of an arena. Several arenas may have a segment that contains the address, because arenas import memory from other
+arenas, in chains that begin at base_arena. The explanation is about the last arena of the chain, because the segment of this arena is the smallest.
 """
 import gdb
 
@@ -16,7 +16,7 @@ from stele.debugger.traces import Traces
 
 
 def whatis(kernel, address):
-    """Yields lines: the explanation, and indented further facts."""
+    """Yields the lines of the explanation. Further facts follow the first line, indented."""
     first, *more = _lines(kernel, address)
     yield f"{address:#x} is {first}"
     yield from more
@@ -85,8 +85,8 @@ def _in_arenas(kernel, address, page):
     by_address = {arena.address: arena for arena in arenas}
 
     def distance(arena):
-        """Returns the number of imports between base_arena and the arena; None for an arena that does not import from base_arena, whose numbers are
-        not addresses of the direct map."""
+        """Returns the number of imports between base_arena and the arena; None if the arena does not get its memory from base_arena, because the
+        numbers in such an arena are not addresses of the direct map."""
         steps = 0
         while arena and arena.structure.source:
             arena, steps = by_address.get(arena.structure.source), steps + 1
@@ -122,7 +122,7 @@ def _in_arena(kernel, arena, address, page):
 
 
 def _metadata(kernel, arena, segment):
-    """Yields a line if the segment has memory of the allocator or the tracer."""
+    """Yields a line if the segment holds boundary tags, or if an arena that forwards all requests may have got the segment."""
     arenas = kernel.once(all_arenas)
     if any(segment.start <= tag.address < segment.start + segment.size for other in arenas for tag in other.segments()):
         yield "  it holds boundary tags"
@@ -205,7 +205,7 @@ def _state(slab, item):
 
 
 def _meaning(kernel, cache, item):
-    """Yields a line that says what an object of the caches of slab structures, bufctls, tasks or caches is."""
+    """Explains an object of the kernel's own caches: yields a line if it is a slab structure, a bufctl, a task or a cache."""
     if cache.address == kernel.variable("kmem_slab_cache"):
         structure = kernel.at("struct kmem_slab", item)
         of = next((other for other in kernel.once(all_caches) if other.address == structure.cache), None)

@@ -1,7 +1,7 @@
 """scripts/report: reads dumps and the output of Stele's tools, and writes reports.
 
     scripts/report [options] FILE              writes a report of FILE
-    scripts/report --base FILE0 FILE           the difference: what FILE has more, and what less, than FILE0
+    scripts/report --base FILE0 FILE           writes the difference: FILE minus FILE0
     scripts/report merge …, history …          see scripts/report merge --help, scripts/report history --help
 
 FILE is a copy of #mem/tracedump or #mem/kmemtrace/NAME, a core, report.json of make leaktest, the
@@ -66,8 +66,8 @@ def subcommand(name, words):
 
 @contextlib.contextmanager
 def needs(what):
-    """A context manager: turns an ImportError into a ReportError, which says that `what` cannot be made because a module is missing, or a file that the
-    module needs."""
+    """A context manager that turns an ImportError into a ReportError. Its message says that `what` cannot be made, because a module, or a file that
+    the module needs, is missing."""
     try:
         yield
     except ImportError as error:
@@ -93,7 +93,7 @@ def run(options):
 
 
 def write(kind, profile, path, options):
-    """Writes one format to `path` or, if that is None, to standard output. ReportError."""
+    """Writes `profile` in the format `kind` to `path`; None: to standard output. Raises ReportError."""
     try:
         if kind == "text":
             put(text.lines_of(profile, options.by, options.base), path)

@@ -1,9 +1,10 @@
 """The difference of two Profiles.
 
-Between two dumps, the same allocations may get other user stacks, for example when the shell runs a
+The same allocations may have different user stacks in two dumps, for example when the shell runs a
 command in another function. So a kernel stack whose total is equal in both Profiles is left out, even
 if the user stacks differ; the number of such kernel stacks is reported. If the totals differ, each pair
-of a kernel stack and a user stack is compared separately. So are user stacks without a kernel stack.
+of a kernel stack and a user stack is compared separately. User stacks without a kernel stack are
+compared separately, too.
 """
 from collections import defaultdict
 

@@ -1,11 +1,11 @@
 """Writes and reads folded stacks, the format of Brendan Gregg's FlameGraph, which speedscope and other programs read too.
 
-A line for each stack: functions from the outermost to the innermost with semicolons between them, a
-blank, a number. The program's functions come first, then the kernel's, and last, in brackets, the
-cache: `[kmalloc_16]`.
+Each stack has a line: the functions from the outermost to the innermost, separated by semicolons; a
+blank; and a number. The program's functions come first, then the kernel's functions. The last name is
+the cache, in brackets: `[kmalloc_16]`.
 
 Negative numbers are left out: FlameGraph would draw nonsense, and speedscope refuses such lines. So a
-difference has only stacks that have grown, and the caller gets the total of the others.
+difference has only stacks that have grown. The caller gets the total of the stacks that have shrunk.
 """
 import re
 
@@ -16,12 +16,12 @@ SOURCE = "folded"  # name of the source of stacks that do not end in a cache
 
 
 def measure_of(profile, wanted=None):
-    """Returns `wanted`; if that is None, "bytes", or "objects" if nothing has a size, as references and calls."""
+    """Returns `wanted` if it is not None; otherwise "bytes" if anything has a size, and "objects" if nothing has (references and calls)."""
     return wanted or ("bytes" if any(amount.bytes for amount in profile.amounts.values()) or not profile.amounts else "objects")
 
 
 def lines_of(profile, measure=None):
-    """Returns (lines, total of the negative amounts, which have no line, as a positive number)."""
+    """Returns (lines, total of the negative amounts as a positive number). Negative amounts have no line."""
     measure, sums = measure_of(profile, measure), {}
     for key, amount in profile.amounts.items():
         stack = ";".join([*(word(frame.function) for frame in reversed((*key.frames, *key.user_frames))), f"[{word(key.source)}]"])
@@ -36,7 +36,7 @@ def word(name):
 
 
 def write(profile, path, measure=None):
-    """Writes the file `path`. Returns the total that was left out, as lines_of() does."""
+    """Writes the file `path`. Returns the same total of negative amounts as lines_of()."""
     lines, left_out = lines_of(profile, measure)
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return left_out
@@ -48,7 +48,7 @@ def is_folded(text):
 
 
 def read(path, text, measure="bytes"):
-    """Parses `text` to a Profile. `measure`: "bytes" or "objects", the unit of the numbers. ReportError."""
+    """Parses `text` to a Profile. `measure`: "bytes" or "objects", the unit of the numbers. Raises ReportError."""
     if not text.endswith("\n"):
         raise ReportError(f"{path}: cut off: the last line does not end")
     profile = Profile(str(path))

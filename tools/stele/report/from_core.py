@@ -1,5 +1,6 @@
 """Makes a Profile from a core (of scripts/guest --core, scripts/dump or make leaktest). Runs gdb, whose command kmem-tracedump writes the traces in
-the layout of a dump. The guest was stopped at any instruction, so a record may be missing; then the counters disagree, and the report says so."""
+the layout of a dump. The guest may have been stopped at any instruction, so a record may be missing. In this case the counters disagree, and the
+report says so."""
 import pathlib
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ SECONDS = 600  # time limit for gdb
 
 
 def read(path, lookup):
-    """Returns the Profile of a core. ReportError."""
+    """Returns the Profile of a core. Raises ReportError."""
     try:
         kernel, environment = target(SimpleNamespace(core=str(path), kernel=lookup.kernel_file, guest=None))
         with tempfile.TemporaryDirectory(prefix="stele-") as folder:

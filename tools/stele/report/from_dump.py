@@ -1,7 +1,7 @@
-"""Makes a Profile from a copy of #mem/tracedump, or of #probe/N/outstanding of a probe session, or from a dump made of a core.
+"""Makes a Profile from a dump: a copy of #mem/tracedump or of #probe/N/outstanding (a probe session), or a dump that was made from a core.
 
-A record of a sampled trace represents several objects (Source.weight). The sums for the Keys are rounded in such a way that the sum over all Keys
-of a source is wrong by at most half an object; the number of a single Key may be wrong by one.
+A record of a sampled trace represents several objects (Source.weight), not always a whole number. So the sum for each Key is rounded. The rounding
+errors do not add up: the sum over all Keys of a source is wrong by at most half an object. The sum for a single Key may be wrong by one.
 """
 from collections import defaultdict
 
@@ -18,7 +18,7 @@ HOLDERS_SHOWN = 100  # maximum number of holders that a Key gets
 
 
 def read(path, lookup):
-    """Returns the Profile of the file `path`. ReportError."""
+    """Returns the Profile of the file `path`. Raises ReportError."""
     try:
         dump = TraceDump.load(path)
     except TraceDumpError as error:
@@ -95,7 +95,7 @@ def age_of(milliseconds):
 
 
 def rounded(sums):
-    """Yields (Key, Amount) for {Key: [objects, bytes]}, rounded so that the sum over the Keys is right as well."""
+    """Yields (Key, Amount) for {Key: [objects, bytes]}, rounded such that the errors do not add up over the Keys."""
     ends, before = [0.0, 0.0], [0, 0]
     for key, parts in sums.items():
         ends = [end + part for end, part in zip(ends, parts)]
@@ -105,8 +105,8 @@ def rounded(sums):
 
 
 def add_holders(profile, dump, kernel, keys_of_objects, lying):
-    """Adds to profile.holders a line for each reference to an object of the profile: the function that took the reference, and the reference's location
-    if it is known."""
+    """Adds to profile.holders a line for each reference to an object of the profile: the function that took the reference, and the reference's
+    location if it is known."""
     for source in dump.sources:
         if source.kind != "references":
             continue

@@ -1,5 +1,5 @@
 """Makes a Profile of the objects that `make leaktest` accuses, from its report.json. The Profile has kernel stacks, but no user stacks, processes
-and ages."""
+or ages."""
 import json
 
 from stele.report.lookup import frame_of
@@ -11,7 +11,7 @@ def is_report(text):
 
 
 def read(path, text):
-    """Parses the text of report.json to a Profile. ReportError."""
+    """Parses the text of report.json to a Profile. Raises ReportError."""
     try:
         results = json.loads(text)["commands"]
         profile = Profile(str(path))
@@ -41,15 +41,15 @@ def add(profile, result):
 
 
 def number(value):
-    """Returns `value` if it is an integer. TypeError, since JSON may have any other value."""
+    """Returns `value`. Raises TypeError if it is not an integer, because JSON may have any value."""
     if type(value) is not int:
         raise TypeError(f"{value!r} is no number of objects or bytes")
     return value
 
 
 def add_leak(profile, leak, keys):
-    """Adds the objects of an accused stack. If several judges accuse the same stack of a command, it counts once. `keys`: the Keys that already
-    count."""
+    """Adds the objects of an accused stack. If several judges of the leak test accuse the same stack, the objects are added once per command. `keys`:
+    the Keys that were already added for this command."""
     name, functions, lines = str(leak["name"]), leak["stack"], leak["lines"]
     if len(functions) != len(lines):
         raise ValueError("a stack without its lines")

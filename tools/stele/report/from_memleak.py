@@ -9,13 +9,13 @@ HEADING = re.compile(r"^(?:\S+ )?\[\d\d:\d\d:\d\d\] Top (\d+) stacks with (outst
 STACK = re.compile(r"\t([+-]?\d{1,19}) bytes in ([+-]?\d{1,19}) allocations from stack")
 FRAME = re.compile(r"\t\t(?P<function>.+?)(?:\+0x[0-9a-f]+)?(?: \[(?P<module>[^\]]*)\])?")
 LEFT_OUT = re.compile(r"Left out: (?P<counts>.*?)(?:; (?P<rest>.*))?")
-# Counters of lost data. The other counters of `Left out:` are of allocations that memleak leaves out
+# Counters of lost data. The other counters of `Left out:` count allocations that memleak leaves out
 # because of its options.
 LOSES = ("dropped", "stacks_lost", "contexts_lost", "truncated")
 
 
 def read(path, text):
-    """Parses memleak's output to a Profile. ReportError."""
+    """Parses memleak's output to a Profile. Raises ReportError."""
     headings = list(HEADING.finditer(text))
     ends = [heading.start() for heading in headings[1:]] + [len(text)]
     reports = [(heading, text[heading.end() + 1:end]) for heading, end in zip(headings, ends)]
@@ -31,7 +31,8 @@ def read(path, text):
 
 
 def add(profile, path, wanted, body):
-    """Adds the stacks of one report. `body`: its text after the heading, which must have `wanted` stacks and a line `Left out:`. ReportError."""
+    """Adds the stacks of one report. `body`: the report's text after the heading. Raises ReportError if it does not have `wanted` stacks and a line
+    `Left out:`."""
     groups, left = [], None
     for line in body.splitlines():
         if stack := STACK.fullmatch(line):

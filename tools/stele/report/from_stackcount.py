@@ -1,7 +1,7 @@
 """Makes a Profile from the output of the guest's program stackcount (docs/stackcount.md). The Profile counts calls as objects without a size.
 
-With -i the output has several summaries, each with the calls since the previous one, so they are added up. Without -d no line separates the frames
-of the kernel from the frames of the program; then the kernel's last frame is system_call_entry or trap_entry.
+With -i the output has several summaries. They are added up, because each has only the calls since the previous summary. Without -d no line separates
+the frames of the kernel from the frames of the program. In this case, the frame system_call_entry or trap_entry is taken as the kernel's last frame.
 """
 import re
 
@@ -13,7 +13,7 @@ PROCESS, COUNT = re.compile(r"    (.+) \[(\d+)\]"), re.compile(r"    (\d{1,19})"
 
 
 def read(path, text):
-    """Parses stackcount's output to a Profile. ReportError."""
+    """Parses stackcount's output to a Profile. Raises ReportError."""
     heading = list(HEADING.finditer(text))[-1]
     name = heading[1]
     profile, lines = Profile(str(path), sources={name: Source(name, "calls")}), []

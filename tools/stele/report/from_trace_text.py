@@ -1,10 +1,10 @@
-"""Makes a Profile from the text of #mem/kmemtrace/NAME, or of several, one after the other
-(docs/tracer.md).
+"""Makes a Profile from the text of #mem/kmemtrace/NAME (docs/tracer.md), or of several such files, one
+after the other.
 
-The text has sums for each stack (a group), and lines for at most a hundred of its objects. So the
-mark, age or process of a group is known only if it is the same for all of the group's objects. The
-text has sums for the user stacks of a group. It has no build id, so functions get source lines only if
---kernel names the kernel.
+The text has a group for each stack: sums, and lines for at most a hundred objects that the stack has
+allocated. So the mark, age or process of a group is known only if it is the same for all objects of the
+group. A group also has sums for its user stacks. The text has no build id, so functions get source
+lines only if --kernel names the kernel.
 """
 import bisect
 import re
@@ -21,7 +21,7 @@ OBJECT, MORE = re.compile(r"\t0x[0-9a-f]+(?: size \d+)? age \d+ mark \d+ cpu \d+
 
 
 def read(path, text, lookup):
-    """Parses `text` to a Profile. ReportError."""
+    """Parses `text` to a Profile. Raises ReportError."""
     profile = Profile(str(path))
     names = Names(lookup) if lookup.kernel_file else None
     try:
@@ -39,7 +39,7 @@ def read(path, text, lookup):
 
 def check_end(text):
     """Checks that `text` is not cut off: the last group must have a line for each of its objects, or a line with the number of further objects.
-    DumpError."""
+    Raises DumpError."""
     last = re.split(r"^(?=\d+ (?:bytes in|references))", text, flags=re.MULTILINE)[-1].splitlines()
     head = re.match(r"(?:\d+ bytes in )?(\d+) (?:allocations|references) from stack", last[0]) if last else None
     if not text.endswith("\n"):
@@ -57,7 +57,7 @@ class Names:
         self.starts = sorted(self.addresses.values())
 
     def address(self, function, offset):
-        """Returns the return address `offset` bytes after the function's beginning; 0 if the kernel has no such function, or the function is shorter."""
+        """Returns the return address at `offset` in the function; 0 if the kernel has no such function, or the function is shorter than `offset`."""
         start = self.addresses.get(function)
         if start is None:
             return 0

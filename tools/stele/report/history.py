@@ -8,10 +8,11 @@ STACK is a function, or several as in folded stacks, outermost first: sys_open;T
 matches any part of a stack. `make leaktest` adds its runs. The file is build/history.db, or
 --database FILE.
 
-For a leak test, the file has the accused objects; for a dump, all outstanding objects. Stacks of two
-commits are equal if they have the same functions in the same order and the same cache. Lines and build
-ids do not matter, since they differ between any two builds. If a run does not have a stack that other
-runs of the same command have, it is shown with 0 bytes, or with "?" if its verdict is unknown.
+A run of a leak test has the accused objects; an added dump has all outstanding objects. Stacks of
+two commits are equal if they have the same functions in the same order and the same cache. Lines and
+build ids do not matter, because they differ between any two builds. If a run does not have a stack that
+another run of the same command has, the stack is shown with 0 bytes in this run, or with "?" if the
+verdict of the run is unknown.
 
 Each run is added in one transaction, which waits for other transactions. So runs that end at the same
 time are all recorded, and a run that is killed adds nothing. The file has an application id and a
@@ -66,8 +67,8 @@ def default_path():
 
 @contextlib.contextmanager
 def opened(path, create=False):
-    """A context manager: a connection to the file with an open transaction, which is committed if nothing is raised. ReportError, with the file's
-    name."""
+    """A context manager that yields a connection to the file. The connection has an open transaction, which is committed if the caller raises
+    nothing. Raises ReportError, whose message has the file's name."""
     path = pathlib.Path(path)
     try:
         if create:
@@ -105,7 +106,7 @@ def _check(connection, path, create):
 
 
 def names_of(key):
-    """Returns (source, names of functions, outermost first). Two stacks are the same stack, also at different commits, if this is equal for both."""
+    """Returns (source, names of functions, outermost first). Stacks with an equal result count as the same stack, also at different commits."""
     key = comparable(key)
     return key.source, tuple(printable(frame.function) for frame in reversed(key.frames + key.user_frames))
 
@@ -117,7 +118,7 @@ def printable(text):
 
 def record(profile, command, kind, verdict="", path=None, root=ROOT):
     """Adds a run with the outstanding objects in `profile`, at the commit of the checkout `root`.
-    ReportError."""
+    Raises ReportError."""
     amounts = defaultdict(Amount)
     for key, amount in profile.amounts.items():
         amounts[names_of(key)].add(amount)
@@ -135,7 +136,7 @@ def record(profile, command, kind, verdict="", path=None, root=ROOT):
 
 
 def revision_of(root):
-    """Returns (commit, whether files of the checkout differ from the commit); ("", False) if `root` is no checkout."""
+    """Returns (commit, True if files of the checkout differ from the commit); ("", False) if `root` is not a checkout."""
     def git(*words):
         return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True).stdout.strip()
 
@@ -179,8 +180,8 @@ def list_of_runs(connection, command):
 
 
 def over_commits(connection, command, wanted):
-    """Yields lines about each stack and each command that has the stack in a run: the bytes in all runs of the command, and the first run that has the
-    stack. Sorted by the bytes in the last run."""
+    """Yields lines about each pair of a stack and a command that has the stack in at least one run: the first run that has the stack, and the amounts
+    in all runs of the command. The pairs are sorted by the bytes in the last run."""
     runs, stacks = runs_of(connection, command), stacks_of(connection, wanted)
     by_command = defaultdict(list)
     for run in runs:

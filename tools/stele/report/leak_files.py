@@ -1,7 +1,6 @@
-"""Writes the files that a leak test leaves in addition to its report: the accused objects as folded stacks, for pprof and as a page; and the dump of
-the traced runs.
+"""Writes the files that a leak test leaves in addition to its report: folded stacks, a pprof profile, an HTML page, and the dump of the traced runs.
 
-The first three have only accused objects, because in a flame graph of all objects the leak may be the smallest of many boxes. The dump has all
+The first three files have only accused objects, because in a flame graph of all objects the leak may be the smallest of many boxes. The dump has all
 objects; scripts/report reads it.
 """
 from stele.references import with_names
@@ -12,8 +11,8 @@ DUMP = ".tracedump"
 
 
 def profile_of(command, verdict, dump, lookup, places):
-    """Returns the Profile of those objects in the TraceDump of the traced runs that the Verdict accuses. `places`: from
-    references.parse_references()."""
+    """Returns a Profile of the objects that the Verdict accuses. `dump`: the TraceDump of the traced runs, which has the objects; `places`: a result
+    of references.parse_references()."""
     accused = {record for group in verdict.accused for record in group.records}
     kernel = lookup.kernel(dump.build_id)
     profile = from_dump.profile_of(dump, lookup, title_of(command), accused, with_names(places, kernel.elf) if places and kernel else places)
@@ -47,8 +46,8 @@ def together(results):
 
 
 def write(report, results):
-    """Writes the files to the folder of `report`, and removes such files of an earlier run. Returns a line for each file: its path, or the reason why it
-    is missing."""
+    """Writes the files to the folder of `report`, and removes such files of an earlier run. Returns a line for each file: its path, or the reason why
+    the file is missing."""
     profile = together(results)
     lines = []
     for suffix, put in ((".folded", put_folded), (".pb.gz", put_pprof), (".html", put_page)):

@@ -14,8 +14,8 @@ from stele.source_lines import ProgramLines, SourceLines, build_id
 
 
 class Lookup:
-    """`kernel`: the kernel's ELF file; None: the one in build/ with the right build id. `programs`: ELF files, and folders with such files; None:
-    build/user/bin."""
+    """Finds ELF files, and looks up addresses in them. `kernel`: the kernel's ELF file; None: the file in build/ with the right build id. `programs`:
+    ELF files of programs, and folders with such files; None: build/user/bin."""
 
     def __init__(self, kernel=None, programs=None, root=ROOT):
         self.root, self.kernel_file = pathlib.Path(root), kernel
@@ -23,8 +23,8 @@ class Lookup:
         self._kernels, self._programs, self._known = {}, None, {}
 
     def kernel(self, wanted):
-        """Returns the SourceLines of the kernel with the build id `wanted`; None if there is none. ReportError if the constructor was given the file of
-        another kernel."""
+        """Returns the SourceLines of the kernel with the build id `wanted`; None if there is no such file. Raises ReportError if the constructor was
+        given the file of another kernel."""
         if wanted not in self._kernels:
             self._kernels[wanted] = self._find_kernel(wanted)
         return self._kernels[wanted]
@@ -42,7 +42,8 @@ class Lookup:
         return None
 
     def given_kernel(self):
-        """Returns the SourceLines of the file that the constructor was given. ReportError if it is no kernel."""
+        """Returns the SourceLines of the file that the constructor was given. Raises ReportError if the file is not a kernel, or has no build
+        id."""
         try:
             check_kernel(self.kernel_file)
         except CoreError as error:
@@ -50,7 +51,8 @@ class Lookup:
         return SourceLines(self.kernel_file, self.root)
 
     def kernel_frames(self, wanted, stacks):
-        """Returns {stack: Frames without the allocator's}. `stacks`: tuples of return addresses of the kernel with the build id `wanted`."""
+        """Returns {stack: Frames}. Leaves out inlined functions of the allocator. `stacks`: tuples of return addresses in the kernel with the build
+        id `wanted`."""
         kernel = self.kernel(wanted)
         if not kernel:
             return {stack: tuple(Frame(f"{address:#x}", address=address, build_id=wanted) for address in stack) for stack in stacks}

@@ -2,14 +2,16 @@
 
     scripts/report merge [--any-build] -o OUT FILE…     FILE and OUT are pprof profiles
 
-Stacks of two guests are equal if they have the same functions, files and lines. OUT has no data that
-is meaningful in one guest only: addresses, marks, PIDs and holders. It has ages and names of processes.
+Stacks of two guests are equal if they have the same functions, files and lines. OUT leaves out data
+that has a meaning in one guest only: addresses, marks, PIDs and holders. OUT has ages and names of
+processes.
 
-All guests must have the same kernel, by its build id. --any-build allows different kernels, which makes
-sense if they differ little. Each CPU has a process that reads a share of the files, one after the
-other. So memory is proportional to the number of different stacks, of which there may be MOST_STACKS,
-and independent of the number of files. OUT is written when all files have been read. If a file is
-damaged, no profile of Stele, or of another kernel, the status is 2, and OUT stays unchanged.
+All guests must have the same kernel: the build ids are compared. --any-build allows different kernels,
+which makes sense if they differ little. Each CPU has a process that reads some of the files, one after
+the other. So memory is proportional to the number of different stacks, and independent of the number of
+files. At most MOST_STACKS different stacks are allowed. OUT is written when all files have been read. If a
+file is damaged, is not a profile of Stele, or comes from another kernel, the status is 2, and OUT stays
+unchanged.
 """
 import argparse
 import concurrent.futures
@@ -34,12 +36,12 @@ class Merger:
         self.any_build = any_build
         self.first = None  # (path, build id) of the first file
         self.builds, self.files, self.seconds = set(), 0, 0.0
-        self.places = {}  # {value of Decoder.places, with address 0 if it has lines: number of the place in this Merger}
+        self.places = {}  # {value of Decoder.places: number of the place in this Merger}; a place with lines has address 0 here
         self.stacks = {}  # {(numbers of places, (source, process, age, number of the kernel's locations)): [values of a sample]}
         self.sources, self.lost = {}, Counter()
 
     def add(self, path):
-        """Adds the profile in the file `path`. ReportError."""
+        """Adds the profile in the file `path`. Raises ReportError."""
         decoder = pprof.Decoder(path, pprof.load(path))
         self._check_build(path, decoder.build_id)
         numbers = {number: self.places.setdefault((module, build_id, 0 if lines else address, lines), len(self.places))
@@ -125,9 +127,9 @@ class Merger:
 
 
 def merge(paths, any_build=False):
-    """Returns the sum of the files' profiles as a Profile. ReportError."""
+    """Returns the sum of the files' profiles as a Profile. Raises ReportError."""
     merger = Merger(any_build)
-    merger.add(paths[0])  # the other files must have its build id
+    merger.add(paths[0])  # the other files must have the build id of this file
     rest, workers = paths[1:], len(os.sched_getaffinity(0))
     if workers == 1 or len(rest) < FILES_OF_ONE:
         for path in rest:
@@ -140,7 +142,7 @@ def merge(paths, any_build=False):
 
 
 def added(first, any_build, paths):
-    """Returns a Merger with the files in `paths`. `first`: (path, build id) of the first of all files, with whose build id theirs are compared."""
+    """Returns a Merger with the files in `paths`. `first`: (path, build id) of the first of all files; the other files must have this build id."""
     gc.disable()  # there are no reference cycles, and very many tuples
     merger = Merger(any_build)
     merger.first = first

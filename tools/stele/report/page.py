@@ -8,7 +8,7 @@ them as text, never as HTML. The page has a content security policy that forbids
 network.
 
 A browser loads 20,000 stacks in a few seconds. If a profile has more than MOST_STACKS stacks, the page
-has those with the largest amounts, and the total of the others.
+has the stacks with the largest amounts, and the total of the other stacks.
 """
 import base64
 import hashlib
@@ -22,13 +22,13 @@ from stele.report.profile import AGES, Amount, ReportError
 from stele.report.text import Source as SourceText
 
 MOST_STACKS = 20_000
-MOST_MARKS = 128  # if there are more marks, a column of the chart represents several
+MOST_MARKS = 128  # if there are more marks, a column of the chart represents several marks
 MOST_OF_A_STACK = 50  # maximum number of processes, and of holders, that the page has for a stack
 
 
 def write(profile, path, base=None, root=ROOT):
     """Writes the page to `path`. `base`: for a difference, the name of the file that was subtracted; otherwise None. `root`: folder of the sources.
-    ReportError if the bundle is not built; OSError."""
+    Raises ReportError if the bundle is not built, and OSError."""
     parts = {name: built(name) for name in ("page.html", "page.css", "page.js")}
     data = json.dumps(contents(profile, base, root), separators=(",", ":")).translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&"})
     policy = f"default-src 'none'; style-src '{digest(parts['page.css'])}'; script-src '{digest(parts['page.js'])}'"
@@ -71,7 +71,7 @@ def contents(profile, base, root):
 
 
 class Stack:
-    """The sum of the Keys of one source with the same stacks, and the sums for each process, mark and age."""
+    """All Keys with the same source, kernel stack and user stack: their total, and the sums for each process, mark and age."""
 
     def __init__(self):
         self.amount = Amount()
@@ -115,7 +115,8 @@ def mark_width(profile):
 
 
 class Numbers:
-    """Gives each different frame a number; addresses do not matter. A tuple of numbers is a dictionary key that is quick to compare."""
+    """Numbers the frames. Frames that differ only in the address have the same number. A tuple of numbers is a dictionary key that is quick to
+    compare."""
 
     def __init__(self):
         self.frames, self._numbers = [], {}

@@ -5,23 +5,24 @@ The parts of a Profile become:
 
     Amount          the four values of a sample, named and ordered as in Go's heap profiles
     source, process, mark, age of a Key
-                    labels cache, process, mark (numeric) and age; an empty or zero value has no label
-    holders         labels holder of the sample
-    frames          the kernel's locations, innermost first, then the program's. A return address is one location; functions
-                    inlined there are lines of it
-    module          a mapping for each module and build id; the first is the kernel's. If the modules do not show which
-                    locations are the kernel's, as in folded stacks, the label kernel_locations (numeric) does
+                    labels `cache`, `process`, `mark` (numeric) and `age`; an empty or zero value has no label
+    holders         a label `holder` of the sample for each holder
+    frames          the kernel's locations, innermost first, then the program's. A return address is one location. Functions
+                    that are inlined at the address are lines of the location
+    module          a mapping for each module and build id; the first mapping is the kernel's. The modules may not show which
+                    locations are the kernel's, as in folded stacks. In this case, the numeric label `kernel_locations` has
+                    the number of the kernel's locations
     seconds         duration_nanos
     title, lost     comments "title: …", "lost: …", which `go tool pprof` prints first
-    sources         an empty sample for each, with the labels cache and trace, in JSON
+    sources         a sample for each source, without locations, with four zeros, and with the labels `cache` and `trace` (JSON)
 
 So reading a written file gives the same Profile, with three exceptions: estimates are rounded, time is
 rounded to nanoseconds, and bytes of a name that are not UTF-8 are escaped.
 
-Files are untrusted. A file is decompressed to at most LARGEST bytes, in which about 100,000 stacks
-fit, because protobuf takes up to 50 times as much memory as the bytes that it parses (900 MB for the
-worst such file). Every index is checked. `make` compiles profile.proto, from Debian's package of
-pprof, with Google's protobuf to build/report/profile_pb2.py.
+Files are untrusted. A file is decompressed to at most LARGEST bytes, because protobuf takes up to 50
+times as much memory as the bytes that it parses (900 MB for the worst file of this size). About 100,000
+stacks fit in LARGEST bytes. Every index is checked. The file profile.proto comes from Debian's package
+of pprof; `make` compiles it with Google's protobuf to build/report/profile_pb2.py.
 """
 import functools
 import importlib.util
@@ -63,13 +64,13 @@ def write(profile, path):
 
 
 def read(path):
-    """Returns the Profile in the file `path`. ReportError."""
+    """Returns the Profile in the file `path`. Raises ReportError."""
     return Decoder(path, load(path)).profile()
 
 
 @functools.cache
 def messages():
-    """Returns the Python module profile_pb2. ReportError, whose message does not begin with the name of a profile."""
+    """Returns the Python module profile_pb2. Raises ReportError. The caller puts the name of the profile before its message."""
     if not importlib.util.find_spec("google") or not importlib.util.find_spec("google.protobuf"):
         raise ReportError(f"{sys.executable} has no protobuf, which is in Debian's package python3-protobuf")
     path = pathlib.Path(os.environ.get("STELE_BUILD", pathlib.Path(__file__).resolve().parents[3] / "build")) / "report/profile_pb2.py"
@@ -83,10 +84,11 @@ def messages():
 
 
 def replace_file(path, data):
-    """Replaces a file's contents at once: a reader sees either all old bytes or all new bytes, also if two processes write. ReportError."""
+    """Replaces the contents of a regular file atomically, also if two processes write: a reader sees all old bytes or all new bytes. Raises
+    ReportError."""
     path = pathlib.Path(path)
     try:
-        if path.exists() and not path.is_file():  # /dev/stdout
+        if path.exists() and not path.is_file():  # for example /dev/stdout
             path.write_bytes(data)
             return
         file, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
@@ -164,7 +166,7 @@ class Encoder:
 
 
 def encode(profile):
-    """Returns the bytes of the message, not compressed. ReportError, whose message does not begin with the name of a file."""
+    """Returns the bytes of the message, not compressed. Raises ReportError. The caller puts the name of the file before its message."""
     encoder = Encoder(profile.build_id)
     message = encoder.message
     try:
@@ -196,7 +198,7 @@ def by_return_address(frames):
 
 
 def load(path):
-    """Returns the message in the file `path`. ReportError if the file has no pprof profile."""
+    """Returns the message in the file `path`. Raises ReportError if the file is not a pprof profile."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -212,12 +214,12 @@ def load(path):
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # protobuf warns of data that it could not parse to the end
             return parse(data)
-    except Exception as error:  # DecodeError, which can be imported only where protobuf is
+    except Exception as error:  # DecodeError, which can be imported only if protobuf is installed
         raise ReportError(f"{path}: not a pprof profile, or damaged") from error
 
 
 def contents(file):
-    """Returns the file's contents, decompressed if it is a gzip file. ValueError, zlib.error."""
+    """Returns the file's contents, decompressed if it is a gzip file. Raises ValueError and zlib.error."""
     data = file.read(LARGEST + 1)
     if data[:2] == b"\x1f\x8b":
         data = decompressed(data)
@@ -229,7 +231,7 @@ def contents(file):
 
 
 def decompressed(data):
-    """Returns the contents of all members of the gzip file, at most LARGEST + 1 bytes. ValueError, zlib.error."""
+    """Returns the contents of all members of the gzip file, at most LARGEST + 1 bytes. Raises ValueError and zlib.error."""
     parts, size, members = [], 0, 0
     while data and size <= LARGEST:
         members += 1
@@ -245,7 +247,7 @@ def decompressed(data):
 
 
 class Decoder:
-    """Resolves the numbers in a message, and checks each, since messages are untrusted. ReportError."""
+    """Resolves the numbers in a message, and checks each number, because messages are untrusted. Raises ReportError."""
 
     def __init__(self, path, message):
         self.path, self.message = path, message
@@ -307,8 +309,8 @@ class Decoder:
             yield ids, values, tuple(labels)
 
     def labels(self, pairs):
-        """Returns (source, process, mark, age, holders, Source, number of the kernel's locations) of a sample's labels. The Source is None if there is
-        no label `trace`."""
+        """Returns (source, process, mark, age, holders, Source, number of the kernel's locations) from a sample's labels. The Source is None if there
+        is no label `trace`."""
         facts, holders, source = {}, [], None
         for name, value in pairs:
             if name == "holder":
@@ -323,7 +325,7 @@ class Decoder:
         return str(facts.get("cache", "")), str(facts.get("process", "")), mark, age, holders, source, kernel
 
     def profile(self):
-        """Returns the message as a Profile. ReportError."""
+        """Returns the message as a Profile. Raises ReportError."""
         profile = Profile(build_id=self.build_id, seconds=self.message.duration_nanos / 1e9)
         self.comments(profile)
         frames = {number: frames_of(place) for number, place in self.places.items()}
@@ -373,8 +375,8 @@ def frames_of(place):
 
 
 def stacks_of(locations, kernel=0):
-    """Returns (Frames of the kernel, Frames of the program) for a sample's locations, a list of tuples of Frames. The first `kernel` locations and all
-    locations in the kernel's module are the kernel's."""
+    """Returns (Frames of the kernel, Frames of the program) for a sample's locations, a list of tuples of Frames. The first `kernel` locations, and
+    all locations in the kernel's module, belong to the kernel."""
     stacks = [], []
     for number, frames in enumerate(locations):
         stacks[number >= kernel and frames[:1] != () and frames[0].module != KERNEL].extend(frames)
