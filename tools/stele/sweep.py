@@ -2,7 +2,8 @@
 writes the report.
 
 A sweep runs a command once for each allocation that the command makes in the kernel, and makes this
-allocation fail."""
+allocation fail.
+"""
 from dataclasses import dataclass, field
 
 from stele.leak_report import describe
