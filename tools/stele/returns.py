@@ -1,13 +1,15 @@
 #!/usr/bin/python3
-"""Puts the addresses of a program's `ret` instructions into its section .stele.returns, for probes
-on returns (docs/probes.md).
+"""Puts the addresses of a program's `ret` instructions into the program's section .stele.returns, for
+probes on returns (docs/probes.md).
 
     python3 tools/stele/returns.py PREFIX PROGRAM    # in place, with PREFIXobjdump and PREFIXobjcopy
 
-The section is not loaded and stays when debugging information is stripped. All its numbers are
-little-endian:
+The section is not loaded into memory. Stripping the program's debugging information does not remove
+the section. All numbers are little-endian:
 
-    char magic[4] "SRET"; u32 version 1; u64 count; u64 address[count], ascending, as in the program's symbol table
+    char magic[4] "SRET"; u32 version 1; u64 count; u64 address[count]
+
+The addresses ascend. They are link-time addresses, like those in the program's symbol table.
 
 A probe on a return replaces one byte of code and emulates the instruction. So every return must be the
 one-byte `ret`; with any other form this program fails, and so does the build.
@@ -29,7 +31,8 @@ class Unprobed(Exception):
 
 
 def returns_in(disassembly):
-    """Returns the addresses of the return instructions in the output of `objdump -d`, in order. Unprobed."""
+    """Returns the addresses of the return instructions in the output of `objdump -d`, ascending. Raises Unprobed for a return that is not the
+    one-byte `ret`."""
     found = []
     for line in disassembly.splitlines():
         parts = line.split("\t")
@@ -46,7 +49,7 @@ def encode(addresses):
 
 
 def decode(data):
-    """Returns the addresses in the contents of the section. ValueError."""
+    """Returns the addresses in the contents of the section. Raises ValueError for other data."""
     if len(data) < HEADER.size:
         raise ValueError("too short")
     magic, version, count = HEADER.unpack_from(data)

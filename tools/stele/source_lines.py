@@ -1,5 +1,5 @@
-"""Turns addresses of the kernel and of programs into functions, files and lines, with inlined
-functions, from the ELF files."""
+"""Finds the functions, files and lines of addresses in the kernel and in programs, inlined functions
+included. The information comes from the ELF files."""
 import os
 import pathlib
 import re
@@ -10,7 +10,7 @@ from stele.tracedump import Symbols
 
 
 class SourceLines:
-    """Look-ups in the kernel's ELF file. File names are relative to `root`."""
+    """Look-ups in the kernel's ELF file. The names of source files are relative to `root`."""
 
     def __init__(self, elf, root):
         self.elf, self.root = str(elf), pathlib.Path(root)
@@ -23,15 +23,16 @@ class SourceLines:
         result = {}
         for frame in frames:
             symbol = self.symbols.frame(frame).removesuffix(" [kernel]")
-            # An address that is in no function gets no line: functions that the linker has dropped still have lines, at addresses from 0 on.
+            # An address that is in no function gets no line. The debugging information may have a line for it: functions that the linker has dropped
+            # still have lines there, at addresses from 0 on.
             *inlined, (_, place) = known.get(frame, [("", "")]) if "+0x" in symbol else [("", "")]
             result[frame] = [*inlined, (symbol, place)]
         return result
 
 
 class ProgramLines:
-    """Look-ups in ELF files of programs, which it finds by their build ids. `paths`: files, and folders with files. File names are relative to
-    `root`."""
+    """Look-ups in the ELF files of programs. A build id selects the file. `paths`: the ELF files, or folders with ELF files. The names of source
+    files are relative to `root`."""
 
     def __init__(self, paths, root):
         self.root = pathlib.Path(root)
@@ -40,8 +41,8 @@ class ProgramLines:
         self.programs.pop(None, None)
 
     def look_up(self, stacks):
-        """Returns {(build id, return address): [(function, "file:line"), …]} for the frames of UserStacks, inlined functions first. Leaves out unknown
-        addresses."""
+        """Returns {(build id, return address): [(function, "file:line"), …]} for the frames of UserStacks, inlined functions first. Leaves out
+        unknown addresses."""
         wanted = {}
         for stack in stacks:
             if stack.build_id in self.programs:
@@ -59,14 +60,15 @@ def build_id(path):
 
 def places(elf, root, frames):
     """Returns {return address: [(function, "file:line"), …]}, inlined functions first. Leaves out unknown addresses. Looks up the byte before each
-    address, since that is in the call instruction."""
+    return address, because that byte belongs to the call instruction."""
     found = dwarf.places(elf, [frame - 1 for frame in frames])
     return {address + 1: [(ksyms.plain_name(name), f"{shorten(file, root)}:{line}") for name, file, line in place]
             for address, place in found.items()}
 
 
 def shorten(file, root):
-    """Returns a file's name relative to `root`, as "kern/src/pages.cc", also if the ELF file was built in another checkout."""
+    """Returns a file's name relative to `root`, for example "kern/src/pages.cc". This works for ELF files that were built in another checkout, too:
+    leading folders are dropped until the name is that of a file in `root`. If there is no such file, the name is returned unchanged."""
     parts = pathlib.PurePath(os.path.normpath(file)).parts
     for start in range(len(parts)):
         below = pathlib.PurePath(*parts[start:])

@@ -1,5 +1,9 @@
-"""Reads the output of the guest's half of the leak sweep (user/bin/leaksweep), and writes the
-report."""
+"""Reads the output of user/bin/leaksweep, the part of the leak sweep that runs in the guest, and
+writes the report.
+
+A sweep runs a command once for each allocation that the command makes in the kernel, and makes this
+allocation fail.
+"""
 from dataclasses import dataclass, field
 
 from stele.leak_report import describe
@@ -21,10 +25,10 @@ class Leak:
     name: str = ""  # name of the process
     frames: list = field(default_factory=list)  # return addresses, innermost first
     dump: TraceDump = None  # dump of the objects left behind; None if the run was not traced
-    sweeper: int = 0  # PID of the guest's program leaksweep, whose own objects are in the dump too
+    sweeper: int = 0  # PID of the program leaksweep; the dump contains objects of this program, too
 
     def left_behind(self, kernel):
-        """Returns the Groups of the objects that the run has left behind, causes first."""
+        """Returns the Groups of the objects that the run has left behind, causes before consequences (leaks.py)."""
         if not self.dump:
             return []
         own = {context.id for context in self.dump.contexts.values() if context.pid == self.sweeper}
@@ -35,34 +39,34 @@ class Leak:
 
     @property
     def key(self):
-        """A key that is equal for two Leaks if the failed allocations have the same stack and the caches of the leaked objects are the same."""
+        """The keys of two Leaks are equal if the failed allocations have the same stack and the leaked objects are of the same caches."""
         return tuple(self.frames), tuple(sorted(name for name, _, _ in self.rises))
 
 
 @dataclass
 class Swept:
-    """The results of one guest, or of several."""
+    """The results of one guest, or of all guests that share a sweep."""
 
     status: str = None  # exit status of the command without failures
     processes: int = 0
     tried: int = 0  # number of allocations that the sweep has made fail
-    counts: dict = field(default_factory=dict)  # {process: number of its allocations}, if that is known
-    hung: list = field(default_factory=list)  # [(process, allocation)] after whose failure the run hung and was killed
+    counts: dict = field(default_factory=dict)  # {process: number of its allocations}, for the processes whose number is known
+    hung: list = field(default_factory=list)  # [(process, allocation)]: the run in which this allocation failed hung and was killed
     leaks: list = field(default_factory=list)
-    once: list = field(default_factory=list)  # Leaks that did not repeat
-    unrepeated: list = field(default_factory=list)  # Leaks whose failure could not be repeated
-    cut: list = field(default_factory=list)  # [(process, allocation)] that the process had not reached when the run was killed
-    stuck: list = field(default_factory=list)  # [(process, allocation)] after whose failure a run without failures hung, too
+    once: list = field(default_factory=list)  # Leaks that did not occur again when the same allocation failed again
+    unrepeated: list = field(default_factory=list)  # Leaks whose allocation could not be made to fail again
+    cut: list = field(default_factory=list)  # [(process, allocation)]: the process had not made this allocation yet when the run was killed
+    stuck: list = field(default_factory=list)  # [(process, allocation)]: after the run in which this allocation failed, a run without failures hung
     grows: list = field(default_factory=list)  # [(cache or arena, objects, bytes)] that runs without failures leave behind
     panics: list = field(default_factory=list)  # [((process, allocation), lines of the panic)]
     last: tuple = None  # (process, allocation) of the last failure that was tried
-    sweeper: int = 0  # PID of the guest's program leaksweep
+    sweeper: int = 0  # PID of the program leaksweep
     current: Leak = None  # the last Leak that was added to `leaks`, `once` or `unrepeated`
     ended: bool = False
 
     @property
     def sways(self):
-        """True if runs without failures leave behind varying amounts. The guest then ends without a sweep."""
+        """True if the amounts that runs without failures leave behind vary. The guest then ends before it makes any allocation fail."""
         return self.ended and self.status is None and not self.grows
 
     def add(self, other):
@@ -82,7 +86,8 @@ def place_of(found):
 
 
 def read(output):
-    """Parses a guest's standard output, which may be cut off anywhere, to a Swept. TraceDumpError if it is other text."""
+    """Parses a guest's standard output, which may be cut off anywhere. Returns a Swept. Raises TraceDumpError if the text is not output of
+    leaksweep."""
     swept = Swept()
     while output:
         line, newline, output = output.partition(b"\n")
@@ -105,7 +110,8 @@ def read(output):
 
 
 def read_line(swept, word, values):
-    """Adds to `swept` what a line of user/bin/leaksweep/leaksweep.cc says. ValueError or IndexError for any other line."""
+    """Adds the contents of one line to `swept`. user/bin/leaksweep/leaksweep.cc describes the lines. Raises ValueError or IndexError for any other
+    line."""
     if word == "clean":
         swept.status, swept.processes, swept.sweeper = values[0], int(values[1]), int(values[2])
     elif word == "grows":
@@ -162,7 +168,7 @@ def numbers(targets):
 
 
 def leak_lines(leaks, kernel, programs):
-    """Returns the lines about Leaks that have the same key."""
+    """Returns the report's lines about `leaks`, which all have the same key."""
     first = next((leak for leak in leaks if leak.dump), leaks[0])
     places = kernel.look_up(set(first.frames))
     frames = without_allocator([places[frame] for frame in first.frames])
@@ -182,7 +188,7 @@ def leak_lines(leaks, kernel, programs):
 
 
 def doubts_about(swept):
-    """Returns the reasons, as text, why a sweep that has ended may be incomplete."""
+    """Returns texts that say why a sweep may be incomplete although it has reached its end."""
     doubts = [f"could not repeat the failure that left {amount(leak.rises)}: allocation {leak.allocation} of process {leak.process}"
               for leak in swept.unrepeated]
     if swept.stuck:
@@ -191,7 +197,7 @@ def doubts_about(swept):
 
 
 def report(command, swept, doubts, kernel, programs):
-    """Returns (exit status, text of the report). `doubts`: reasons, as text, why the sweep did not end."""
+    """Returns (exit status, text of the report). `doubts`: texts that say why the sweep did not reach its end."""
     counted = ", ".join(f"{process}: {allocations}" for process, allocations in sorted(swept.counts.items()))
     lines = [f"leak sweep of: {command}", f"exit status without failures: {swept.status}; processes: {swept.processes}",
              f"failures: {swept.tried}; allocations of the processes: {counted or 'not known'}", ""]

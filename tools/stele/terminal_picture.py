@@ -16,7 +16,7 @@ LOWEST_BLOCK, HIGHEST_BLOCK = 0x2581, 0x2588  # block elements that fill 1/8 to 
 
 
 def colour(name, otherwise):
-    """Returns the colour for `name`, which pyte gives: a word, or six hexadecimal digits. `otherwise`: for the default colour."""
+    """Returns the colour that pyte calls `name`: a word, or six hexadecimal digits. Returns `otherwise` if `name` is "default"."""
     if name == "default":
         return otherwise
     return COLOURS.get(name) or f"#{name}"

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Reads #mem/tracedump, the binary dump of all traces (docs/tracedump.md). The layouts come from kern/abi/tracedump.h (abi.py).
+"""Reads #mem/tracedump, the binary dump of all traces (docs/tracedump.md). abi.py gets the layouts from kern/abi/tracedump.h.
 
     tools/stele/tracedump.py [--kernel ELF] FILE     prints FILE as text, in the form of #mem/kmemtrace/NAME but with every object
 """
@@ -41,7 +41,7 @@ class Context:
     name: str
     path: str
     build_id: str  # hexadecimal; "" if it is not known
-    thread: int = 0  # 0: the first thread of its process, or no process
+    thread: int = 0  # 0 for the first thread of a process, and for a context that is not a process
 
     def __str__(self):
         if self.kind != "process":
@@ -57,39 +57,39 @@ class Stack:
 
 
 class Record(RECORD.Item):
-    """An object that is live: struct abi_tracedump_record."""
+    """An outstanding object: struct abi_tracedump_record."""
 
     __slots__ = ()
 
     @property
     def not_leak(self):
-        """The kernel has declared that the object stays."""
+        """True if the kernel keeps the object intentionally (kmem_not_leak), so that it is no leak."""
         return bool(self.flags & NOT_LEAK)
 
 
 @dataclass
 class Source:
-    """The trace of one cache, arena or kind of references, or the outstanding objects of a probe
-    session."""
+    """The trace of one cache, of one arena or of one class of references, or the outstanding objects of a
+    probe session."""
 
     name: str
     kind: str  # cache, arena, probe, references
     state: str  # running, stopped
     zombie: bool
     object_size: int
-    options: dict  # depth; min, max, pid, sample if they are set
+    options: dict  # {"depth": 16, …}: those of depth, min, max, pid and sample that are set
     mark: int
     stacks: int
-    counters: dict  # seen, recorded, …: numbers
+    counters: dict  # {"seen": number, "recorded": number, …}
     records: list = field(default_factory=list)
 
     def weight(self, record):
-        """Returns the number of allocations, all of the record's size, that the record represents: 1 unless the trace is sampled."""
+        """Returns how many allocations of the record's size the record represents. This is 1 if the trace is not sampled."""
         rate = self.options.get("sample", 0)
         return 1.0 if not rate or not record.size else -1.0 / math.expm1(-record.size / rate)
 
     def broken_identities(self):
-        """Returns the identities of the counters that do not hold, as text. A correct dump has none."""
+        """Returns, as text, those equations between the counters that are violated. A correct dump violates none."""
         c = self.counters
         checks = {"seen = recorded + dropped + filtered": c["seen"] == c["recorded"] + c["dropped"] + c["filtered"],
                   "recorded = freed + cleared + live": c["recorded"] == c["freed"] + c["cleared"] + c["live"],
@@ -122,7 +122,7 @@ def named(names, number, what):
 
 
 def check_order(known, number, what):
-    """Checks that `number` is larger than all numbers in `known`, so that none occurs twice, and larger than 0."""
+    """Checks that `number` is larger than 0 and larger than all numbers in `known`. So no number occurs twice."""
     if number <= next(reversed(known), 0):
         raise TraceDumpError(f"{what} {number} is out of order")
 
@@ -130,8 +130,9 @@ def check_order(known, number, what):
 class TraceDump:
     """A whole dump: its sources, its contexts and stacks by their ids, its time, and the build id of its kernel.
 
-    The constructor refuses inconsistent bytes: sections must fill the file without gaps, every number must refer to an item that exists, and no
-    frame may belong to two stacks. So the memory of a TraceDump is proportional to the bytes, and later code need not check the numbers.
+    The constructor raises TraceDumpError for inconsistent bytes: sections must fill the file without gaps, every number must refer to an item that
+    exists, and no frame may belong to two stacks. So the memory of a TraceDump is proportional to the bytes, and later code need not check the
+    numbers.
     """
 
     def __init__(self, data):
@@ -153,7 +154,7 @@ class TraceDump:
 
     @classmethod
     def load(cls, path):
-        """Reads a dump from a file that has nothing after the dump. TraceDumpError, OSError."""
+        """Reads a dump from a file that has nothing after the dump. Raises TraceDumpError or OSError."""
         with open(path, "rb") as file:
             data = file.read(HEADER.size)
             # If the file does not begin like a dump, read no more of it: it may be large or endless.
@@ -260,7 +261,7 @@ class TraceDump:
 
 
 class Symbols:
-    """Finds the functions of a kernel's ELF file, with the same names as in the kernel's output."""
+    """Finds the functions of addresses in a kernel's ELF file. The names are those that the kernel prints."""
 
     def __init__(self, elf):
         self.functions = ksyms.functions(ksyms.nm(str(elf)))

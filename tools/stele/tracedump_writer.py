@@ -9,8 +9,8 @@ _BUILD_ID_MAX = ABI.constants["ABI_BUILD_ID_MAX"]
 
 
 def tracedump_bytes(sources, stacks, contexts, time, build_id):
-    """Returns the bytes of a dump. `sources`: Sources; `stacks`, `contexts`: Stacks and Contexts by their numbers, at least those of the records; `time`:
-    nanoseconds since boot; `build_id`: the kernel's build id as bytes."""
+    """Returns the bytes of a dump. `sources`: a list of Sources; `stacks`: {number: Stack}; `contexts`: {number: Context}; `time`: nanoseconds since
+    boot; `build_id`: the kernel's build id as bytes."""
     strings = _Strings()
     named = {number for source in sources for record in source.records for number in (record.stack, record.user_stack)}
     stacks = {number: stacks[number] for number in sorted(stacks) if number in named}

@@ -1,7 +1,7 @@
 """The data of all reports: a Profile of outstanding objects by stack.
 
-Each from_*.py makes a Profile of one kind of input, and each format of reports has a module that writes a Profile. So these modules do not depend
-on each other. The numbers of a difference (Profile.minus) may be negative.
+Each from_*.py reads one input format into a Profile. Each output format has a module that writes a Profile. So no input module depends on an output
+module. The numbers of a difference (Profile.minus) may be negative.
 """
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -28,10 +28,10 @@ class Frame:
 class Key:
     """The attributes that objects must have in common to be counted together."""
 
-    source: str  # cache, arena, kind of references, or the name of a probe session
-    frames: tuple = ()  # frames of the kernel's stack without the allocator's, innermost first; () if it was not recorded
+    source: str  # name of a cache, of an arena, of a class of references, or of a probe session
+    frames: tuple = ()  # frames of the kernel stack without those of the allocator, innermost first; () if no stack was recorded
     user_frames: tuple = ()  # frames of the program's stack at the system call, innermost first
-    process: str = ""  # "pid 12 sh", "irq timer", "" if it is not known
+    process: str = ""  # the process or interrupt that allocated: "pid 12 sh", "irq timer"; "" if it is not known
     mark: int = 0  # the trace's mark when the objects were allocated
     age: str = ""  # one of AGES; "" if it is not known
 
@@ -41,8 +41,8 @@ AGES = ("below 1 s", "1 to 10 s", "10 to 100 s", "100 to 1000 s", "1000 s and mo
 
 @dataclass(slots=True)
 class Amount:
-    """The amounts of one Key: outstanding objects and bytes; and all that were ever allocated (all_…), 0 if that is not known. They are estimates if
-    the trace was sampled."""
+    """The amounts of one Key. `objects` and `bytes` are outstanding. `all_objects` and `all_bytes` count everything that was ever allocated, and are
+    0 if that is not known. All four numbers are estimates if the trace was sampled."""
 
     objects: int = 0
     bytes: int = 0
@@ -61,25 +61,25 @@ class Amount:
 
 @dataclass
 class Source:
-    """Facts about a whole cache, arena, or kind of references."""
+    """Facts about a whole cache, arena, class of references, or probe session."""
 
     name: str
     kind: str = ""  # cache, arena, references, probe
     state: str = ""  # running, stopped
     object_size: int = 0
-    options: dict = field(default_factory=dict)  # depth, min, max, pid, sample, if they were set
+    options: dict = field(default_factory=dict)  # those of depth, min, max, pid and sample that were set
     counters: dict = field(default_factory=dict)  # seen, recorded, …
 
 
 @dataclass
 class Profile:
-    title: str = ""  # "make leaktest CMD='leakdemo leak 3'", or the file
+    title: str = ""  # "make leaktest CMD='leakdemo leak 3'", or the file's name
     build_id: str = ""  # build id of the kernel
     seconds: float = 0  # since boot
     amounts: dict = field(default_factory=lambda: defaultdict(Amount))  # {Key: Amount}
     sources: dict = field(default_factory=dict)  # {name: Source}
     lost: list = field(default_factory=list)  # reasons why the profile is incomplete, one line each; empty: it is complete
-    holders: dict = field(default_factory=lambda: defaultdict(list))  # {Key: ["path: planted+0x0 → kmalloc_32 0x…", …]}
+    holders: dict = field(default_factory=lambda: defaultdict(list))  # {Key: ["reference to 0x… taken by …", …]}: references that were not put
 
     def add(self, key, amount):
         self.amounts[key].add(amount)
@@ -92,7 +92,8 @@ class Profile:
         return total
 
     def minus(self, base):
-        """Returns this Profile minus `base`. Amounts of Keys that differ only in return addresses, marks, ages or processes are added up first."""
+        """Returns this Profile minus `base`. Before the subtraction, Amounts of Keys that differ only in return addresses, marks, ages or processes
+        are added up."""
         result = replace(self, amounts=defaultdict(Amount), holders=self.holders)
         for profile, sign in ((self, 1), (base, -1)):
             for key, amount in profile.amounts.items():

@@ -1,6 +1,6 @@
-"""Determines the kind of a file by its content, and reads it into a Profile.
+"""Determines the format of an input file from the file's content, and reads the file into a Profile.
 
-Reads no more than the size that the beginning of the file gives. So memory is proportional to the file.
+Only regular files are read, and text only up to MOST_TEXT bytes.
 """
 import os
 import stat
@@ -9,13 +9,13 @@ from stele.report import folded, from_dump, from_leaktest, from_memleak, from_st
 from stele.report.profile import ReportError
 from stele.tracedump import MAGIC
 
-HEAD = 4096  # bytes at the beginning of the file that determine the kind
+HEAD = 4096  # bytes at the beginning of the file that tell dumps, cores, pprof profiles and text apart
 MOST_TEXT = 1 << 30
 
 
 def read(path, lookup, measure="bytes"):
-    """Returns the Profile of the file `path`. `measure`: the unit of the numbers in folded stacks. ReportError, whose message always begins with the
-    file's name."""
+    """Returns the Profile of the file `path`. `measure`: the unit of the numbers in folded stacks. Raises ReportError with a message that begins with
+    the name of the file that is wrong: `path`, or the ELF file of the kernel."""
     try:
         head, size = beginning(path)
         return reader_of(path, head, size)(path, lookup, measure)
@@ -31,7 +31,7 @@ def read(path, lookup, measure="bytes"):
 
 
 def beginning(path):
-    """Returns (first bytes, size) of a regular file. ReportError for other files, since a device may be endless."""
+    """Returns (first bytes, size) of a regular file. Raises ReportError for any other file, because a device may be endless."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):

@@ -1,7 +1,8 @@
 """Writes a Profile as text: by stack, or as a table by function, cache or process.
 
-The total comes first; then the losses, since missing data is as important as the data; then the stacks
-or the table, largest first. Under each frame is its source line, if the checkout has the file.
+The total comes first. The reasons why the data is incomplete follow, because missing data is as
+important as the data. Then come the stacks or the table, largest first. Under each frame of a stack is
+its source line, if the checkout has the file.
 """
 import functools
 import pathlib
@@ -36,7 +37,8 @@ def heading(profile, base):
         yield from (f"      {printable(line)}" for line in profile.lost[1:])
     else:
         yield "lost: nothing"
-    for name in sorted(sources & set(profile.sources)) if not base else ():  # a difference has only the Sources of the newer profile, so it has no such lines
+    # The report of a difference has no lines about the sources, because the options and counters of the older profile's sources are not known.
+    for name in sorted(sources & set(profile.sources)) if not base else ():
         yield from source_line(profile.sources[name])
 
 
@@ -47,7 +49,8 @@ def source_line(source):
 
 
 def amount_of(amount, signed=False, noun="objects"):
-    """Returns an Amount as text: "96 bytes in 3 objects"; "3 references" if nothing has a size; "96 bytes" if the number of objects is not known."""
+    """Returns an Amount as text: "96 bytes in 3 objects"; "3 references" if the objects have no size; "96 bytes" if the number of objects is not
+    known."""
     form = "+d" if signed else "d"
     count = f"{amount.objects:{form}} {noun}"
     return f"{amount.bytes:{form}} bytes in {count}" if amount.bytes and amount.objects else f"{amount.bytes:{form}} bytes" if amount.bytes else count
@@ -60,7 +63,7 @@ def noun_of(profile, name):
 
 
 def stack_of(key):
-    """Returns the frames by which stacks are told apart: the kernel's, or the program's if the Key has none of the kernel."""
+    """Returns the frames that the report groups a Key by: the kernel's frames, or the program's frames if the Key has no kernel stack."""
     return key.frames or key.user_frames
 
 
@@ -84,7 +87,7 @@ class Source:
         return path.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def line(self, frame):
-        """Returns the source line of a frame without blanks around it; "" if it is not known."""
+        """Returns the source line of a frame, without indentation; "" if the line is not known."""
         try:
             lines = self._lines(frame.file) if frame.line > 0 and frame.file else []
         except (OSError, ValueError):
@@ -169,8 +172,8 @@ def holders(profile, members):
 
 
 def table(profile, by, signed):
-    """Yields the lines of a table with bytes and objects for each function, cache or process. For functions, two more columns include what the functions
-    have called."""
+    """Yields the lines of a table with bytes and objects for each function, cache or process. A table of functions has two more
+    columns, which include the allocations of a function's callees."""
     own, within = defaultdict(Amount), defaultdict(Amount)
     for key, amount in profile.amounts.items():
         if by == "function":

@@ -2,17 +2,17 @@
 // the allocator, for the test of memleak.
 //
 //   alloctest [--leak BYTES] [--threads N] [--go] [--stay] KIND…
-//   alloctest --time                                 prints the cost of malloc and free, waits for
-//                                                    a line on standard input, and prints it again
+//   alloctest --time                                 prints the cost of malloc and free twice, and
+//                                                    waits for a line on standard input after each
 //   alloctest --as UID PROGRAM ARGUMENT…             runs a program as another user
 //
-//   --leak BYTES  the bytes that each KIND leaks (30000)
-//   --threads N   starts N threads, each of which leaks BYTES of each KIND; the main thread then
-//                 leaks nothing
+//   --leak BYTES  the bytes that each KIND leaks: a multiple of 1000 (default: 30000)
+//   --threads N   starts N threads. Each thread leaks BYTES of each KIND, and the main thread leaks
+//                 nothing
 //   --go          says `ready` and waits for a line on standard input before it allocates
 //   --stay        says `done` and waits for a line, or the end of standard input, before it ends
 //
-// It reads and writes without the C library's buffers, which would be further allocations.
+// The program reads and writes without stdio, because stdio would allocate buffers.
 #include "alloctest.h"
 
 #include <pthread.h>
@@ -67,8 +67,8 @@ struct Work {
   char** behind;
 };
 
-// Always inlined, so that leak_all() has no frame in the stacks of leaks: the caller of the kind's
-// function is leak_all()'s caller.
+// Always inlined, so that leak_all() has no frame in the stacks of leaks. In these stacks main() or
+// leak_in_thread() calls the kind's function directly.
 [[gnu::always_inline]] inline void leak_all(const Work& work) {
   for (char** kind = work.first; kind != work.behind; kind++) find_kind(*kind)->leak(work.bytes);
 }

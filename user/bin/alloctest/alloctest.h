@@ -7,8 +7,8 @@
 
 struct Kind {
   const char* name;
-  // Leaks `bytes` in all, by allocations in this function's own frame. Most kinds also allocate and
-  // free at least as many bytes.
+  // Leaks `bytes` bytes in total. The function itself calls the allocator, so that its name is in
+  // the first line of the leak's stack. Most kinds also allocate and free at least as many bytes.
   void (*leak)(std::size_t bytes);
 };
 
@@ -20,9 +20,9 @@ extern const Kind kinds[];
 // Returns `memory`, the result of an allocation. Ends the program if it is nullptr.
 void* must(void* memory);
 
-// Leaked objects are written here, so that the compiler does not leave allocations out.
+// The address of each leaked object is stored here, so that the compiler cannot remove allocations.
 extern void* volatile forgotten;
-// A block that is allocated before the first kind runs.
+// main() allocates this block before it calls the first kind.
 extern void* old_memory;
 
 uint64_t time_of_pair();

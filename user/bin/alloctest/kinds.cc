@@ -1,6 +1,6 @@
-// Each kind is a function that is not inlined, so that the function's name is the first line of its
-// leak's stack. Most kinds allocate 1000 bytes at a time, leak every other object and free the
-// rest.
+// The kinds of leaks. Each kind is a function that is not inlined, so that the function's name is
+// in the first line of the leak's stack. Most kinds allocate objects of 1000 bytes, leak every
+// other object and free the other half.
 #include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -61,8 +61,8 @@ KIND(calloc) {
   pieces(
       bytes, [] { return std::calloc(kPiece / 10, 10); }, std::free);
 }
-// Calls realloc three times: with a null pointer, to shrink the object in place, and to grow it so
-// that it must move, since `wall` follows it.
+// Calls realloc three times: with a null pointer, to shrink the object in place, and to grow the
+// object. The growing object must move, because `wall` follows it.
 KIND(realloc) {
   pieces(
       bytes,
@@ -150,19 +150,21 @@ KIND(part_of_mmap) {
   unmap(memory + kPage, 2 * kPage);
   forgotten = memory;
 }
-// Makes as many allocations as `bytes` says, and frees each before the next one.
+// Makes `bytes` allocations of 64 bytes, and frees each one before the next. So nothing leaks.
 KIND(one_by_one) {
   for (std::size_t i = 0; i < bytes; i++) {
     forgotten = must(std::malloc(64));
     std::free(forgotten);
   }
 }
-// Frees memory that was allocated before --go.
+// Frees memory that was allocated before the program said `ready` (option --go), so that memleak
+// has not seen the allocation. Leaks nothing.
 KIND(free_old) {
   static_cast<void>(bytes);
   std::free(old_memory);
 }
-// A failed allocation is no leak. A failed realloc leaves the old object allocated.
+// Leaks one object of `bytes` bytes. Then makes allocations that fail, which are no leaks. A failed
+// realloc leaves the old object allocated.
 KIND(failing) {
   constexpr std::size_t kTooMuch = std::size_t{1} << 40;
   volatile std::size_t too_much = kTooMuch;
@@ -192,7 +194,8 @@ KIND(before_fork) {
   int status = 0;
   if (waitpid(child, &status, 0) != child || status != 0) _exit(3);
 }
-// Leaks memory, then executes this program again: the old program's leaks disappear with it.
+// Leaks memory, then executes this program again: execve() frees the old program's memory, and with
+// it the leak.
 KIND(before_exec) {
   forgotten = must(std::malloc(bytes));
   execl("/bin/alloctest", "alloctest", "--leak", "2000", "calloc", nullptr);

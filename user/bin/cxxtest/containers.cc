@@ -1,5 +1,5 @@
-// Tests containers, algorithms, ranges and concepts. They must free every object that they
-// allocate.
+// Tests containers, algorithms, ranges and concepts. At the end of the test every object that the
+// test has allocated must be freed.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -30,7 +30,7 @@ struct Special : std::runtime_error {
   int value_;
 };
 
-// Throws after `depth` nested calls. Each of their frames has an object to be destroyed.
+// Throws after `depth` nested calls. The exception must destroy a Guard in each call's frame.
 [[gnu::noinline]] int descend(int depth) {
   Guard guard;
   if (depth == 0) throw Special(guards);

@@ -53,7 +53,7 @@ Seen seen;
   seen.tables = by_tables();
 }
 
-// True if both walks have seen the same callers of look().
+// True if by_frame_pointers() and by_tables() have found the same callers of look().
 bool alike() {
   return seen.frames.size() > 5 && seen.frames.size() == seen.tables.size() &&
          std::equal(seen.frames.begin() + 1, seen.frames.end(), seen.tables.begin() + 1);
@@ -68,7 +68,8 @@ bool contains(std::uintptr_t address) {
   return a < b;
 }
 
-// Called from the library's compiled code: `<<` of ostream calls streambuf, which calls overflow().
+// The library's compiled code calls overflow(): `<<` of ostream calls streambuf, and streambuf
+// calls overflow().
 struct Watching : std::streambuf {
   int overflow(int byte) override {
     look();

@@ -1,18 +1,24 @@
 /* failtest [-v | -1] [WORD…]: makes every system call that allocates, and lets each of the call's
  * allocations fail, one after the other.
  *
- * An operation is a system call with its preparation. Each operation whose name contains a WORD is
- * tried in a child process with the order `failnext 1 after=M` of #debug/alloc, for M = 0, 1, 2 …
- * until it succeeds without a failure. Then the operation is tried again with orders that let all
- * allocations after the first M fail, so that its clean-up cannot allocate either. Each time the
- * call must give ENOMEM, or succeed. After ENOMEM the call is made a second time, without failures,
- * and must succeed. Nothing may be left behind: after each operation the live objects of every
- * cache, the segments of every arena and the pages in use must be unchanged.
+ * An operation is a system call with its preparation. failtest tries each operation whose name
+ * contains a WORD. Without a WORD it tries all operations except those on /host, which need a
+ * shared folder (scripts/guest --share).
  *
- * failtest prints every violation, and with -v also each attempt. The status is 0 if there is no
- * violation. It is for root only. The operations on /host (--share) are tried only when a WORD is
- * "host". With -1 it makes each call once, in this process and without an order, so that another
- * program can give the orders.
+ * Each attempt is made in a child process. Before the call, the child writes a command to
+ * #debug/alloc: `failnext 1 after=M`. The next M allocations then succeed, and the one after them
+ * fails. M is 0, 1, 2 and so on, until no allocation of the call fails. Then the operation is tried
+ * again for each M, but now all allocations after the first M fail. So the clean-up after an error
+ * cannot allocate either.
+ *
+ * In each attempt the call must return ENOMEM or succeed. After ENOMEM the child makes the call a
+ * second time, without failures, and the call must succeed. Nothing may be left behind: the counts
+ * of take_counts() must be the same after each operation as before.
+ *
+ * failtest prints every violation. With -v it also prints the number of attempts with each outcome.
+ * The status is 0 if there is no violation. Only root can run failtest. With -1 it makes each call
+ * once, in its own process, and writes no failnext command. So another program can decide which
+ * allocations fail (leaksweep).
  */
 #include "failtest.h"
 
@@ -42,7 +48,7 @@ static const char* const outcome_names[] = {
 
 const char* program;
 char try_number[8] = "first";
-enum { CONTROL = 9 }; /* the descriptor of #debug/alloc, also in programs that are started */
+enum { CONTROL = 9 }; /* the descriptor of #debug/alloc; programs that a child starts inherit it */
 static int failures;
 static int verbose;
 
@@ -63,7 +69,7 @@ static void command(int fd, const char* text) {
   }
 }
 
-/* The number of allocations that the last order has made fail. */
+/* Returns the number of allocations that the last failnext command has made fail. */
 static unsigned long faults_met(void) {
   static char text[8192];
   const int fd = open("#debug/alloc", O_RDONLY);
@@ -91,7 +97,7 @@ _Noreturn void report(long result, int again) {
 /* Makes one attempt, in a child process. */
 static _Noreturn void attempt(const struct operation* operation, const char* order) {
   if (operation->prepare) operation->prepare(operation);
-  faults_met(); /* its first call allocates: that must happen before the order */
+  faults_met(); /* the first call allocates memory, and must do so before `order` is given */
   command(CONTROL, order);
   const long result = operation->call(operation);
   command(CONTROL, "failnext 0\n");
@@ -135,11 +141,16 @@ static void add_count(struct counts* counts, const char* name, unsigned long val
   count->value = value;
 }
 
-/* Reads #mem/kmemstat and stores a count for each cache that can be traced (live objects), for each
- * kind of references (live references) and for each arena but `base` (live allocations of direct
- * callers: arena.h). For the page arena the count is the bytes of direct callers, since one large
- * allocation may replace several small ones. Free objects in the page arena's quantum caches do not
- * count: their number depends on the CPUs that were used. */
+/* Reads #mem/kmemstat and stores these counts:
+ *
+ * - the live objects of each cache that can be traced,
+ * - the live references of each class of references,
+ * - the bytes that direct callers (arena.h) have allocated from the page arena. The number of these
+ *   allocations is not compared, because one large allocation may replace several small ones,
+ * - the live allocations of direct callers from each other arena, except `base`.
+ *
+ * Free objects in the page arena's quantum caches are not counted, because their number depends on
+ * the CPUs that were used. */
 static void take_counts(struct counts* counts) {
   static char line[256];
   counts->size = 0;
@@ -166,7 +177,7 @@ static void take_counts(struct counts* counts) {
   fclose(file);
 }
 
-/* Returns the number of counts that differ; prints them if `say` is set. */
+/* Returns the number of counts that differ. Prints the counts that differ if `say` is set. */
 static int compare(const char* name, const struct counts* before, const struct counts* after,
                    int say) {
   int differences = 0;
@@ -200,9 +211,9 @@ static void try_each(const struct operation* operation, const char* many, unsign
   }
 }
 
-/* Makes each of an operation's allocations fail. If counts differ afterwards, does so again, up to
- * three times in all. This program's memory or a kernel table grows only the first time; a leak
- * happens each time. */
+/* Makes each of an operation's allocations fail. If the counts have changed, does it again, in at
+ * most three rounds. This program's memory or a kernel table grows only in the first round, but a
+ * leak happens in each round. */
 static void run(const struct operation* operation, struct counts* counts) {
   unsigned outcomes[OUTCOMES] = {0};
   struct counts before;
@@ -246,7 +257,7 @@ int main(int argc, char** argv) {
   const int control = open("#debug/alloc", O_RDWR);
   if (control < 0 || dup2(control, CONTROL) < 0) give_up("failtest: #debug/alloc");
   close(control);
-  touch_all_pages(); /* otherwise an order could make a page fault of this program fail */
+  touch_all_pages(); /* otherwise a failnext command could make a page fault fail */
   const int once = argc > 1 && strcmp(argv[1], "-1") == 0;
   verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
   const int first = once || verbose ? 2 : 1;

@@ -16,7 +16,7 @@
 #include "abi/errno.h"
 #include "abi/syscall.h"
 
-/* Makes a call with a path that begins at the current directory. */
+/* Makes a system call with a path that is relative to the current directory. */
 #define CALL_AT(name, ...) STELE_CALL(name, ABI_AT_FDCWD, __VA_ARGS__)
 
 #define FOLDER "/tmp/failtest" /* exists, and is empty, before each attempt */
@@ -33,8 +33,8 @@ struct operation {
   long (*call)(const struct operation* self);
   const char* path;
   long number;
-  /* 1: the failing allocation may be for a page fault: one of the program, or one of the kernel
-   * while it accesses the program's memory. The kernel then kills the process. */
+  /* 1 if the failing allocation may belong to a page fault of the program, or to a page fault of
+   * the kernel when the kernel accesses the program's memory. The kernel then kills the process. */
   int may_die;
 };
 extern const struct operation operations[];
@@ -46,6 +46,6 @@ extern const char* program;
 extern char try_number[8];
 /* Ends the attempt because a preparation, which must succeed, failed with this error number. */
 _Noreturn void not_prepared(long error);
-/* Withdraws the order to fail allocations, and exits with the outcome of the attempt. `result` is
- * the value that the call has returned; `again` is 1 if the call was the second try. */
+/* Writes `failnext 0`, so that no more allocations fail, and exits with the outcome of the attempt.
+ * `result` is the value that the call has returned; `again` is 1 if the call was the second try. */
 _Noreturn void report(long result, int again);

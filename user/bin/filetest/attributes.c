@@ -45,8 +45,8 @@ static void modes(void) {
   CHECK(unlink("file") == 0);
 }
 
-/* Runs as NOBODY, in a folder with the sticky bit that everybody may write to. Root owns the file
- * "roots", NOBODY the file "his". */
+/* Runs as NOBODY in a folder that everybody may write to and that has the sticky bit. Root owns the
+ * files "roots" and "writable". NOBODY owns the file "his". */
 static int without_rights(void* argument) {
   (void)argument;
   struct stat now;
@@ -91,7 +91,7 @@ static void users(void) {
         now.st_uid == 5 && now.st_gid == 6);
   CHECK(stat("link", &now) == 0 && now.st_uid == NOBODY);
   CHECK(FAILS(chown("/bin/sh", 1, 1), EROFS) && FAILS(chmod("/dev/null", 0), EPERM));
-  /* With set-group-id, a directory's group is inherited by everything that is made below it. */
+  /* In a directory with set-group-id, a new directory gets the parent's group and set-group-id. */
   CHECK(mkdir("group", 0755) == 0 && chown("group", 0, 77) == 0 && chmod("group", 02755) == 0);
   CHECK(mkdir("group/sub", 0755) == 0 && stat("group/sub", &now) == 0 && now.st_gid == 77 &&
         (now.st_mode & S_ISGID));

@@ -39,11 +39,11 @@ void test_fifos(void) {
   CHECK(fstat(fd, &now) == 0 && S_ISFIFO(now.st_mode) && now.st_nlink == 1);
   CHECK(fchmod(fd, 0600) == 0 && stat("fifo", &now) == 0 && (now.st_mode & 0777) == 0600);
   CHECK(exit_code_of(child) == 0 && close(fd) == 0);
-  /* Opens that do not wait, some by another name of the FIFO. */
+  /* Opens with O_NONBLOCK do not wait. Some of them here use another name of the FIFO. */
   CHECK(link("fifo", "name") == 0);
   int reader = open("fifo", O_RDONLY | O_NONBLOCK);
   struct pollfd ready = {.fd = reader, .events = POLLIN};
-  /* poll reports POLLHUP only if a writer has come and gone since the reader's open. */
+  /* poll reports POLLHUP only if a writer has closed the FIFO since the reader opened the FIFO. */
   CHECK(poll(&ready, 1, 0) == 0 && read(reader, bytes, 1) == 0);
   int writer = open("name", O_WRONLY | O_NONBLOCK);
   CHECK(reader >= 0 && writer >= 0 && FAILS(read(reader, bytes, 1), EAGAIN));
@@ -54,7 +54,7 @@ void test_fifos(void) {
   CHECK(close(writer) == 0 && poll(&ready, 1, 0) == 1 && ready.revents == (POLLIN | POLLHUP));
   CHECK(read(reader, bytes, 8) == 1 && read(reader, bytes, 8) == 0);
   CHECK(poll(&ready, 1, 0) == 1 && ready.revents == POLLHUP);
-  ready.fd = other; /* opened before the writer closed */
+  ready.fd = other; /* `other` was opened before the writer closed */
   CHECK(poll(&ready, 1, 0) == 1 && ready.revents == POLLHUP);
   ready.fd = late = open("fifo", O_RDONLY | O_NONBLOCK);
   CHECK(poll(&ready, 1, 0) == 0 && close(late) == 0 && close(other) == 0);

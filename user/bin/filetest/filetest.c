@@ -1,6 +1,6 @@
-/* filetest FOLDER [host]: checks, in the guest, names, links, attributes, locks and FIFOs in an
- * empty folder. With `host` the folder is one of the host (/host). TAP on standard output; status 1
- * if a check fails. */
+/* filetest FOLDER [host]: checks names, links, attributes, locks and FIFOs in FOLDER, which must be
+ * empty. `host` says that FOLDER is a folder of the host (below /host). Prints TAP on standard
+ * output. The status is 1 if a check fails. */
 #include "filetest.h"
 
 int on_host;

@@ -16,8 +16,8 @@
 
 enum { NOBODY = 65534 };
 
-/* 1 if the folder is one of the host. All its files then belong to the user who runs the
- * emulator. */
+/* 1 if the tested folder is a folder of the host. All files in the folder then belong to the user
+ * who runs the emulator. */
 extern int on_host;
 
 /* True if a call returned -1 with this error number. */

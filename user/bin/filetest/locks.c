@@ -8,9 +8,10 @@ static int set(int fd, int command, short type, off_t from, off_t size) {
   return fcntl(fd, command, &lock);
 }
 
-/* Asks F_GETLK which lock conflicts with an exclusive lock on [from, from + size); a size of 0
- * means up to the end. Returns 1 if that lock has this type, first byte, length in bytes (0: up to
- * the end) and owner, or, for type F_UNLCK, if no lock conflicts. */
+/* Asks F_GETLK for a lock that conflicts with an exclusive lock on `size` bytes from `from` on.
+ * Returns 1 if this lock has the type `type`, covers `length` bytes from `first` on, and belongs to
+ * `owner`. With the type F_UNLCK, returns 1 if no lock conflicts. A size or length of 0 means up to
+ * the end. */
 static int is_locked(int fd, off_t from, off_t size, short type, off_t first, off_t length,
                      pid_t owner) {
   struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = size};
@@ -28,7 +29,8 @@ static void wait_told(void) {
   read(ready[0], &byte, 1);
 }
 
-/* A child's locks: [0, 100) exclusive with a hole at [40, 50), and 200 to the end shared. */
+/* Runs in a child process. Takes exclusive locks on [0, 40) and [50, 100), and a shared lock from
+ * byte 200 to the end. */
 static int holds_ranges(void* argument) {
   (void)argument;
   int fd = open("file", O_RDWR);
@@ -187,7 +189,7 @@ static void waiting(void) {
 }
 
 static int takes_flock(void* argument) {
-  for (int fd = 3; fd < 20; fd++) close(fd); /* the child's inherited open files */
+  for (int fd = 3; fd < 20; fd++) close(fd); /* the files that the child has inherited */
   int fd = open("file", O_RDONLY);
   return flock(fd, *(int*)argument) == 0 ? 7 : errno == EWOULDBLOCK ? 8 : 9;
 }

@@ -116,8 +116,9 @@ void ranges(size_t count) {
   gone(place(range));
 }
 
-// Allocates in `depth` nested calls. throws() calls this function after an operator new has thrown
-// an exception: the probes have then seen a call of operator new, but no return.
+// Makes `depth` nested calls and allocates in the innermost one. throws() calls this function after
+// operator new has thrown an exception. The probes have then seen a call of operator new that has
+// not returned.
 [[gnu::noinline]] void deep(unsigned depth) {
   volatile char room[256];
   room[0] = 0;

@@ -1,19 +1,20 @@
 /* Process 1: makes the namespace that programs expect, then runs a script or shells.
  *
- * With /etc/script in the initial archive (scripts/guest puts it there) the script runs once,
- * without a terminal: its output goes to the second serial port, its errors to the third, and its
- * status, as a shell would give it, to the fourth as "status N"; then the machine is turned off.
- * Without /etc/script, mksh runs on the console. When mksh ends, it is started again, in another
- * session.
+ * If the initial archive has /etc/script (scripts/guest puts the file there), init runs this script
+ * once. The script's standard output goes to the second serial port, and its standard error goes to
+ * the third one. init then writes "status N" to the fourth port, where N is the script's exit
+ * status as a shell gives it, and turns the machine off. Without /etc/script, init runs mksh on the
+ * console. When mksh ends, init starts it again in a new session.
  *
- * With /etc/unreachable (scripts/guest --unreachable) the fourth port gets, after the status, the
- * contents of #mem/unreachable, or a line with the reason why the file cannot be read.
+ * If the archive also has /etc/unreachable (scripts/guest --unreachable), init writes the contents
+ * of #mem/unreachable to the fourth port after the status. If the file cannot be read, init writes
+ * a line with the reason instead.
  *
  * Orphaned processes become children of process 1, which reaps them.
  *
- * When the script has ended, memory may be exhausted for good: files and the kernel can hold all of
- * it. So everything needed to send the status and turn the machine off is allocated before the
- * script starts: the files are open, and all pages present.
+ * When the script has ended, no memory may be free, because files and the kernel may hold all of
+ * it. So init allocates everything that it needs for the status and for turning the machine off
+ * before the script starts: init opens the files, and touches all its pages.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -123,8 +124,8 @@ static void write_unreachable(int to) {
 #define PAGE 4096
 #define STACK (4 * PAGE) /* more than the code after the script needs */
 
-/* Touches STACK bytes of the stack, so that their pages are present. After a fork these pages are
- * copy-on-write, but only until the child's execve. */
+/* Makes the pages of the next STACK bytes of the stack present. After a fork these pages are
+ * copy-on-write, so that a write needs memory. But this ends when the child calls execve. */
 static void touch_stack(void) {
   volatile char stack[STACK];
   for (size_t i = 0; i < sizeof stack; i += PAGE) stack[i] = 0;

@@ -16,7 +16,7 @@ struct Arguments {
   std::chrono::milliseconds interval{1000};  // between refreshes
   SortKey key = SortKey::kChange;
   SortOrder order = SortOrder::kUsual;
-  std::string filter;  // text that the names of shown sources contain
+  std::string filter;  // shows only sources whose names contain this text
 };
 
 // Parses the command line. After a bad argument, prints the error and ends the program.

@@ -1,11 +1,13 @@
 // Finds a terminal's answers among the keys that a person types.
 //
-// A serial line does not tell the size of the terminal at its other end, nor that it was resized.
-// But a terminal answers ESC [ 6 n with the position of its cursor, ESC [ ROW ; COLUMN R. So
-// kmemtop moves the cursor far beyond the lower right corner, and asks for its position: the
-// terminal has stopped the cursor in the corner. Another question shows whether the terminal takes
-// UTF-8: if so, a character of two bytes has moved the cursor by one column. The answers arrive
-// among the keys, or never.
+// A program on a serial line does not learn the terminal's size, nor that the size has changed. But
+// a terminal answers ESC [ 6 n with the position of its cursor, ESC [ ROW ; COLUMN R. To find the
+// size, kmemtop moves the cursor far beyond the lower right corner and asks for the position. The
+// terminal stops the cursor in the corner, so the answer is the size.
+//
+// kmemtop also finds out whether the terminal takes UTF-8. It writes a character of two bytes and
+// asks for the position. With UTF-8 the cursor has moved by one column, otherwise by two. The
+// answers arrive among the keys, and some terminals never answer.
 #pragma once
 
 #include <optional>
@@ -23,8 +25,8 @@ class CursorReports {
   void expect(unsigned answers) { expected_ = answers; }
   bool expecting() const { return expected_ > 0; }
 
-  // Takes the next key from the input, and returns the answer that it completes, if any. A key that
-  // may belong to an answer is held back. Keys that belong to no answer are added to `typed`.
+  // Takes the next key from the input. If this key completes an answer, returns the answer. Holds
+  // back a key that may belong to an answer. Adds keys that belong to no answer to `typed`.
   std::optional<Report> take(int key, std::vector<int>& typed) {
     if (held_.empty() && (key != kEscape || expected_ == 0)) {
       typed.push_back(key);
@@ -43,7 +45,7 @@ class CursorReports {
     return report;
   }
 
-  // Expects no more answers. Keys that were held back are added to `typed`.
+  // Expects no more answers. Adds the keys that were held back to `typed`.
   void drop(std::vector<int>& typed) {
     typed.insert(typed.end(), held_.begin(), held_.end());
     held_.clear();

@@ -15,16 +15,16 @@ std::string short_count(int64_t number);
 std::string signed_count(int64_t number);
 // "4096", "97.7K", "1.2M"; the units are powers of 1024. At most 7 characters.
 std::string short_bytes(uint64_t bytes);
-// A rate with its sign: "+0.05", "-12.3", "+1200"; "0". At most 8 characters.
+// A rate with its sign: "+0.05", "-12.3", "+1200"; zero is "0". At most 8 characters.
 std::string short_rate(double a_second);
 
-// A sparkline of `width` columns: the values as heights between their minimum and their maximum,
-// the last one at the right; blanks where there are no values. If all values are equal, all have
-// the lowest height.
+// A sparkline of `width` columns, with the last value at the right. The height of a value shows
+// where it lies between the minimum and the maximum of the values. If all values are equal, all
+// have the lowest height. Columns without a value are blank.
 std::string spark_line(std::span<const int64_t> values, std::size_t width, Glyphs glyphs);
 
-// The text, aligned left or right in exactly `width` columns: padded with blanks, or cut and ending
-// in '~'. Every byte that is not printable ASCII becomes '?'.
+// Returns the text, aligned left or right in exactly `width` columns. A shorter text is padded with
+// blanks. A longer text is cut and ends in '~'. Every byte that is not printable ASCII becomes '?'.
 std::string left(std::string_view text, std::size_t width);
 std::string right(std::string_view text, std::size_t width);
 

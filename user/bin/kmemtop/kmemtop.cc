@@ -1,11 +1,13 @@
-// kmemtop: the kernel's caches, arenas and references as they change, in a table.
+// kmemtop: shows the kernel's caches, arenas and references in a table, as they change.
 //
-// At every interval kmemtop reads #mem/kmemstat, which all users may read, and compares it with the
-// history of each source (sources.h). It shows the growth of live objects per second, and since the
-// start. On a terminal the table is live (screen.h): it can be sorted, filtered and scrolled; the
-// trace of the source under the cursor can be started and stopped, and its top stacks shown
-// (stacks.h). Only terminal.cc uses ncurses. With -b the tables go to standard output, one after
-// the other (batch.h).
+// At every interval kmemtop reads #mem/kmemstat, which all users may read, and compares the counts
+// with the history of each source (sources.h). It shows the growth of live objects per second, and
+// the growth since the start.
+//
+// On a terminal, the user can sort, filter and scroll the table (screen.h). The user can also start
+// and stop the trace of the source under the cursor, and look at the top stacks of this trace
+// (stacks.h). Only terminal.cc uses ncurses. With -b, kmemtop prints one table after the other to
+// standard output (batch.h).
 //
 // Traces that kmemtop starts continue after kmemtop has ended: they belong to the kernel, and may
 // be needed later.

@@ -59,8 +59,8 @@ class Screen {
         filter_(arguments.filter),
         terminal_((must_have_counts(), arguments.ascii ? Glyphs::kAscii : Glyphs::kUtf8)),
         message_(why_no_traces()) {
-    // The first drawing, in the terminal's size, allocates memory. The base counts are read after
-    // it, so that kmemtop's own memory does not show as growth.
+    // The first draw() allocates memory for the size of the terminal. The counts at the start are
+    // read after this draw(), so that kmemtop's own memory does not appear as growth.
     constexpr milliseconds kForAnAnswer(500);
     const auto end = start_ + kForAnAnswer;
     while (terminal_.asking() && wait_until(end) == EndSignals::Wake::kInput)
@@ -83,7 +83,7 @@ class Screen {
           if (!take_keys()) return;
           break;
         case EndSignals::Wake::kTime:
-          if (!take_keys()) return;  // an Esc may have been held back for an answer that is overdue
+          if (!take_keys()) return;  // an Esc may have waited for the rest of an answer
           refresh();
           if (arguments_.count && refreshes_ >= *arguments_.count) return;
           while (next <= steady_clock::now()) next += arguments_.interval;
@@ -94,8 +94,8 @@ class Screen {
  private:
   enum class View { kTable, kStacks, kHelp };
 
-  // Throws if the counts cannot be read. It is called before the terminal is changed, so that the
-  // user sees the error.
+  // Throws if the counts cannot be read. The constructor calls this function before it changes the
+  // terminal, so that the user sees the error.
   static void must_have_counts() { read_kmemstat(); }
 
   EndSignals::Wake wait_until(steady_clock::time_point then) const {
@@ -322,7 +322,7 @@ class Screen {
   bool typing_filter_ = false;
   Sources sources_;
   uint64_t refreshes_ = 1;
-  bool counts_ = false;  // true once the base counts are read
+  bool counts_ = false;  // true when the counts at the start are read
   Terminal terminal_;
   std::string message_;
   View view_ = View::kTable;

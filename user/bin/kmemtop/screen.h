@@ -3,7 +3,7 @@
 
 #include "arguments.h"
 
-// Runs until the key q, a signal or the last refresh. std::runtime_error if there is no terminal,
-// or #mem/kmemstat cannot be read at the start. The message line shows later errors until the next
-// key.
+// Runs until the key q, a signal or the last refresh. Throws std::runtime_error if there is no
+// terminal, or if #mem/kmemstat cannot be read at the start. The message line shows later errors
+// until the next key.
 void run_screen(const Arguments& arguments);

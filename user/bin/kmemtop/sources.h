@@ -1,4 +1,4 @@
-// The history of each source. A source is a cache, an arena or a kind of references. The history
+// The history of each source. A source is a cache, an arena or a class of references. The history
 // has the last counts of the source, its live objects at the start, and its live objects at the
 // last refreshes.
 //
@@ -7,7 +7,7 @@
 // then forgotten. If a source reappears under the same name, or has fewer allocations or another
 // object size than before, it counts as a different source with an empty history.
 //
-// The code computes only from its arguments, so tests on the host can compile it.
+// The code makes no system calls, so tests on the host can compile it.
 #pragma once
 
 #include <array>
@@ -66,8 +66,8 @@ class Sources {
   // to call.
   void refresh(double seconds, const std::vector<KmemstatLine>& lines);
 
-  // Sets the trace state of the source `name`. The next refresh replaces it by the state that the
-  // kernel reports.
+  // Sets the trace state of the source `name`. The next refresh replaces this state by the state
+  // that the kernel reports.
   void set_trace(const std::string& name, std::string_view state);
 
   // Returns the sources whose names contain `filter`, sorted. `which` selects all of them, or only

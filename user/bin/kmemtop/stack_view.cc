@@ -56,7 +56,7 @@ void StackView::open(const std::string& name, bool references) {
 void StackView::read() {
   constexpr int kShare = 10;
   const auto begin = steady_clock::now();
-  next_ = begin + std::chrono::seconds(1);  // stays valid if read_stacks() throws
+  next_ = begin + std::chrono::seconds(1);  // if read_stacks() throws
   TopStacks stacks = read_stacks(name_);
   stacks_ = std::move(stacks);
   const auto end = steady_clock::now();

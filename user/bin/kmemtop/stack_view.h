@@ -10,16 +10,16 @@
 
 class StackView {
  public:
-  // Reads the stacks of the source `name`. `references`: true if the source is a kind of
-  // references. std::runtime_error as from read().
+  // Reads the stacks of the source `name`. `references`: true if the source is a class of
+  // references. Throws std::runtime_error if the stacks cannot be read.
   void open(const std::string& name, bool references);
   const std::string& name() const { return name_; }
 
-  // Reads the stacks again. std::runtime_error if that fails; the previous stacks stay.
+  // Reads the stacks again. If this fails, keeps the previous stacks and throws std::runtime_error.
   void read();
-  // True if it is time to read the stacks again, without waiting for a key. Reading is spaced so
-  // that it takes at most a tenth of the time. Always false for references, whose dump stops all
-  // CPUs.
+  // True if the stacks should be read again although no key asks for it. The pause after a reading
+  // is ten times as long as the reading, so that reading takes less than a tenth of the time.
+  // Always false for references, because a dump of references stops all CPUs.
   bool due() const;
 
   void scroll(long by);

@@ -40,7 +40,7 @@ bool StackReader::take(std::string_view line) {
     if (in_group_) stacks_.groups.push_back({.heading = std::string(line), .lines = {}});
   } else if (in_group_ && !line.starts_with("\t\t")) {
     const std::string_view text = line.substr(1, line.find(", build id ") - 1);
-    in_group_ = !text.starts_with("0x");  // an object's line: these lines are not stored
+    in_group_ = !text.starts_with("0x");  // skips the lines of objects
     if (in_group_) stacks_.groups.back().lines.emplace_back(text);
   }
   return true;

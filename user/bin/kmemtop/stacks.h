@@ -1,8 +1,9 @@
 // The top stacks of a trace: the beginning of #mem/kmemtrace/NAME (docs/tracer.md).
 //
-// A dump begins with the stacks that have the most outstanding bytes. It may be of any length,
-// since it lists every object. Only the groups of the first kMostGroups stacks are read, and their
-// objects and program addresses are skipped, so memory is bounded.
+// A dump has a group of lines for each stack. The stacks with the most outstanding bytes come
+// first. A dump may be of any length, because it lists every object. To bound memory, only the
+// first kMostGroups groups are read, and their lines with objects and program addresses are
+// skipped.
 #pragma once
 
 #include <cstddef>
@@ -38,5 +39,6 @@ class StackReader {
   bool in_group_ = false;
 };
 
-// Reads the top stacks of the source `name`. std::runtime_error if its trace cannot be read.
+// Reads the top stacks of the source `name`. Throws std::runtime_error if the trace of the source
+// cannot be read.
 TopStacks read_stacks(const std::string& name);

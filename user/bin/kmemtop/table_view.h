@@ -9,7 +9,8 @@
 #include "terminal.h"
 
 // The visible part of the table, and the chosen line. Until the user moves the cursor, the top line
-// is chosen. Then the cursor follows the chosen source when the order changes.
+// is chosen. After a move, the cursor stays on the chosen source even if the order of the lines
+// changes.
 class Cursor {
  public:
   // The line of `rows` that the cursor is on, from 0 on; `rows` may be empty.

@@ -18,14 +18,14 @@
 namespace {
 
 constexpr int kControlL = 'L' & 0x1f;
-// After this time without a complete answer, the keys held back for it count as typed.
+// If an answer is not complete after this time, the keys that were held back count as typed.
 constexpr std::chrono::seconds kPatience{3};
 constexpr int kEscapeDelay = 100;  // milliseconds within which all of a key's bytes arrive
 constexpr int kMostRows = 500, kMostColumns = 1000;
 
-// To find the encoding, a text that is one letter in UTF-8 and two in Latin-1 is written at the
-// start of row 2, and the cursor's column is asked for. (In row 1 the answer could be mistaken for
-// a key: xterm has one that sends ESC [ 1 ; 2 R.)
+// kAskEncoding writes a text at the start of row 2 and asks for the cursor's position. The text is
+// one letter in UTF-8 and two letters in Latin-1, so the column shows the encoding. Row 1 is not
+// used, because the answer could then be ESC [ 1 ; 2 R, which is also a key of xterm.
 constexpr std::string_view kSaveCursor = "\0337";
 constexpr std::string_view kAskEncoding = "\033[2;1H\xc3\xa9\033[6n";
 constexpr std::string_view kAskSize = "\033[999;999H\033[6n\0338";
@@ -91,7 +91,7 @@ int meaning_of(int key) {
   }
 }
 
-// Writes to the terminal without ncurses, whose own buffer must be empty.
+// Writes to the terminal without ncurses. The output buffer of ncurses must be empty.
 void write_out(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
@@ -140,7 +140,8 @@ Terminal::Terminal(Glyphs most) : most_(most) {
 }
 
 Terminal::~Terminal() {
-  // On a terminal without a second screen, the shell's prompt goes to the last line.
+  // Clears the last line, because the shell's prompt appears there if the terminal has no alternate
+  // screen.
   move(LINES - 1, 0);
   clrtoeol();
   ::refresh();
@@ -173,7 +174,8 @@ void Terminal::take(CursorReports::Report report) {
   }
   if (report.row <= kMostRows && report.column <= kMostColumns)
     resize_term(report.row, report.column);
-  // Relative cursor motions stop at the scroll margins, which ncurses has set for the old size.
+  // Relative cursor motions stop at the scroll margins. ncurses has set the margins for the old
+  // size, so they are set again.
   if (change_scroll_region != nullptr) write_out(tparm(change_scroll_region, 0, LINES - 1));
   clearok(curscr, TRUE);  // kAskEncoding has left a letter on the screen
 }

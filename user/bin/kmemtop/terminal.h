@@ -14,13 +14,13 @@ enum class Style { kPlain, kBold, kDim, kBar, kBarMarked, kGrows, kTraced, kErro
 // Keys that are no characters.
 enum Key { kUp = 0x1000, kDown, kPageUp, kPageDown, kHome, kEnd, kEnter, kEscape, kErase, kRedraw };
 
-// While an object exists, the terminal shows the grid and does not echo keys. The destructor
+// While a Terminal exists, the terminal shows the grid and does not echo keys. The destructor
 // restores the terminal. Only one object may exist at a time.
 class Terminal {
  public:
   // `most`: kAscii to use ASCII on any terminal, kUtf8 to use UTF-8 if the terminal takes it.
-  // std::runtime_error if standard input or output is no terminal, or if the terminal that TERM
-  // names is unknown or cannot place its cursor.
+  // Throws std::runtime_error if standard input or output is no terminal. Also throws if the
+  // terminal type in TERM is unknown or has no command to place the cursor.
   explicit Terminal(Glyphs most);
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
@@ -32,15 +32,15 @@ class Terminal {
 
   // Asks the terminal for its size and encoding, and redraws everything.
   void ask();
-  // True if an answer may still come.
+  // True if an answer of the terminal may still come.
   bool asking() const { return reports_.expecting(); }
   // Reads the input: applies the terminal's answers, and stores typed keys for key().
   void take_input();
   // Takes the next typed key: a character or a Key. Returns nothing if no key was typed.
   std::optional<int> key();
 
-  // clear() makes the grid blank, put() writes text on it, and show() brings it to the terminal.
-  // Text beyond the grid is cut.
+  // clear() makes the grid blank, put() writes text to the grid, and show() sends the grid to the
+  // terminal. Text beyond the grid is cut.
   void clear();
   void put(int row, int column, std::string_view text, Style style = Style::kPlain);
   // Writes the text in one style and fills the rest of the row with blanks.

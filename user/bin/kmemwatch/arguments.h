@@ -9,10 +9,10 @@
 struct Arguments {
   std::chrono::milliseconds interval{500};        // between samples
   uint64_t samples_in_window = 40;                // samples in a window of level 0 (windows.h)
-  double alpha = 0.01;                            // the chance of any false accusation
+  double alpha = 0.01;                            // the chance of any wrong accusation
   std::optional<std::chrono::milliseconds> time;  // time until the end; not set: no end
   bool trace = false;                             // start the trace of each source that grows
-  std::string trace_options;                      // -o: appended to `start`, a blank before each
+  std::string trace_options;                      // the arguments of -o, each after a blank
   bool verbose = false;
 
   std::chrono::milliseconds window() const {

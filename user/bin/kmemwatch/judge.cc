@@ -7,7 +7,7 @@
 namespace {
 
 constexpr double kMicroseconds = 1e6;
-// A test taken alone, without correction, finds growth if its p is at most this.
+// One test alone, without the correction for many tests, shows growth if its p is at most kAlone.
 constexpr double kAlone = 0.05;
 
 }  // namespace
@@ -32,7 +32,7 @@ bool Judge::add(double seconds, const std::vector<Live>& sample) {
     window_end_ = seconds + window_;
   } else if (seconds >= window_end_) {
     end_window();
-    // Windows without any sample are left out: kmemwatch may not have run for a while.
+    // Skips windows without any sample, because kmemwatch may not have run for a while.
     window_end_ += window_ * (std::floor((seconds - window_end_) / window_) + 1);
     window_start_ = seconds;
   }

@@ -4,24 +4,27 @@
 // Samples are grouped into windows of time. There are windows of several lengths; a *level* is one
 // of these lengths (windows.h). A *look* tests the minima of the last windows of one level for
 // growth (trend.h). A level has a look after its first kFewest windows, and then after every
-// kStride windows. A level finds that a cache grows when the test says so and the growth is not
+// kStride windows. A look finds that a cache grows if the test shows growth and the growth is not
 // about to end (keeps_growing). A cache counts as growing as long as at least one level has this
-// finding. A level withdraws its finding at a look at which the growth has stopped or become much
-// slower (keeps_growing), or at which the test, taken alone and without correction, does not find
-// growth.
+// finding. A later look of the level withdraws the finding in two cases. Either the growth has
+// stopped or has become much slower (keeps_growing), or the test does not even show growth without
+// the correction below.
 //
-// Many caches are tested at each look, and there are many looks, so some tests are bound to be
-// wrong. So p, the chance that a growth is an accident, is corrected: first for all caches of a
-// look (Holm), then for all looks. Look number J of level L gets the share 1 / (2^(L+1) J (J+1)) of
-// the error budget. The shares add up to 1 for a run of any length (spending of alpha: Lan and
-// DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70, 1983). So the chance
-// that kmemwatch ever accuses a cache whose count only varies or wanders is at most `alpha`, in an
-// hour or in a year. The price is small: after a week a leak must be seen for about ten windows
-// more than on the first day.
+// A test has a result p, the chance that a growth is an accident. Each look tests many caches, and
+// there are many looks, so some results are small by accident. Therefore p is corrected, first for
+// the number of caches of the look (Holm), then for the number of looks. All looks together have an
+// error budget, `alpha`. Look number J of level L gets the share 1 / (2^(L+1) J (J+1)) of the
+// budget. The shares never add up to more than 1, however long the run is (spending of alpha: Lan
+// and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70, 1983).
+//
+// So the chance that kmemwatch ever accuses a cache whose count only varies or wanders is at most
+// `alpha`, in an hour or in a year. The price is small: after a week, kmemwatch needs about ten
+// more windows to find a leak than on the first day.
 //
 // Limits: a cache that fills up at a constant rate for longer than kFewest windows is accused until
-// it stops. A cache that is emptied less often than every kFewest windows is accused, too. Random
-// walks that start at 0 and cannot go below 0 are accused up to twice as often as `alpha`.
+// the cache is full. A cache that is emptied less often than every kFewest windows is accused, too.
+// A count that is a random walk from 0 and cannot go below 0 is accused with a chance of up to
+// twice `alpha`.
 #pragma once
 
 #include <array>
@@ -47,9 +50,9 @@ struct Growth {
   int64_t objects = 0;                     // live in the last sample
   Slope objects_a_second, bytes_a_second;  // slopes at the level that shows growth best
   double p = 1;      // chance that the growth is an accident, corrected for all caches and looks
-  double alone = 1;  // chance that it is an accident, by this one test alone
+  double alone = 1;  // the same chance without the corrections
   bool grows = false;
-  double since = 0;  // when `grows` last became true, as `seconds` of add(); 0: never
+  double since = 0;  // the `seconds` of the add() that last made `grows` true; 0: none
 };
 
 class Judge {
@@ -59,8 +62,8 @@ class Judge {
   // Windows of level 0 have `window` seconds; `alpha` is the error budget of all looks.
   Judge(double window, double alpha) : window_(window), alpha_(alpha) {}
 
-  // Adds a sample of the live objects, taken at the time `seconds`, which rises from call to call.
-  // Caches may come and go. Returns true if the sample led to a look.
+  // Adds a sample of the live objects. `seconds` is the time of the sample, and must rise from call
+  // to call. The samples may have different caches. Returns true if the sample led to a look.
   bool add(double seconds, const std::vector<Live>& sample);
 
   // Looks of level 0 so far.
@@ -81,7 +84,7 @@ class Judge {
   struct Source {
     Windows objects, bytes;
     int64_t low_objects = 0, low_bytes = 0;  // the minima of the window that has not ended
-    bool in_window = false;                  // true if a sample of that window has the source
+    bool in_window = false;                  // true if a sample of this window has the source
     int64_t last_objects = 0;
     uint64_t seen = 0;  // the number of the last sample that has the source
     std::array<Verdict, Windows::kLevels> verdicts;

@@ -1,13 +1,13 @@
 // kmemwatch: watches the kernel's caches and arenas for growth, unattended.
 //
 // Every half second (-i) kmemwatch takes a sample of #mem/kmemstat and judges the live objects
-// (judge.h). When growth begins or ends, and at its own end, it prints a table (report.h). With -t
-// it starts the kernel's trace of each cache or arena that grows (traces.h), so that objects that
-// leak later have stacks.
+// (judge.h). kmemwatch prints a table when growth begins, when growth ends, and when kmemwatch
+// itself ends (report.h). With -t it starts the kernel's trace of each cache or arena that grows
+// (traces.h), so that objects that leak later have stacks.
 //
-// Sources that cannot be traced are left out: the memory of the allocator and the tracer
-// themselves, and quantum caches, whose objects are in the line of their arena. Their counts only
-// follow those of other sources.
+// Sources that cannot be traced are left out, because their counts only follow the counts of other
+// sources. These sources are the memory of the allocator and the tracer themselves, and quantum
+// caches. The objects of a quantum cache are in the line of its arena.
 //
 // kmemwatch allocates all its memory soon after the start: about a megabyte in all, for the windows
 // of a month (windows.h). A sample that fails, for example for lack of memory, is counted;
@@ -107,7 +107,7 @@ class Watch {
   const steady_clock::time_point start_ = steady_clock::now();
   double seconds_ = 0;                            // time from the start to the last sample
   uint64_t missed_ = 0;                           // samples that failed
-  std::map<std::string, std::string> traces_of_;  // for each source: "off", "running" or "stopped"
+  std::map<std::string, std::string> traces_of_;  // by source: "off", "running" or "stopped"
   std::set<std::string> known_;                   // sources that grew at the last judgement
 };
 
