@@ -156,8 +156,8 @@ KTEST(arena_trace_every_allocation_has_one_owner) {
   arena_xfree(page_arena, aligned, 5000);
   arena_span_free(page_arena, span, 2 * kPageSize);
   EXPECT(!only_owner(page_arena, large, kLarge) && !only_owner(page_arena, aligned, 5000));
-  // Caches that arenas use for spans have no trace. The tracer's own caches and arenas have none
-  // either.
+  // Sources that cannot be traced have no trace: quantum caches, and the caches and arenas that the
+  // allocator and the tracer use themselves.
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
     if (!source.can_be_traced()) EXPECT(!trace_table_of(source));
   }

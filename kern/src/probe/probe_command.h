@@ -32,8 +32,8 @@ enum class ProbeWord : uint8_t {
 
 struct ProbeCommand {
   ProbeWord word;
-  std::string_view functions;  // used by the first five words: the functions' names, separated by
-                               // blanks; kAlloc and kFree have one name
+  std::string_view functions;  // used by kCount, kEvent, kEventReturn, kAlloc and kFree: names of
+                               // functions, separated by blanks; kAlloc and kFree have one name
   ProbeAllocRule rule;         // used by kAlloc
   uint8_t address;             // used by kFree: number of the argument with the object
   ProbeStacks stacks;          // used by kStacks
