@@ -2,7 +2,7 @@
 //
 //   kmemstat              arenas as a tree, caches under the arena that their slabs come from
 //   slab_stats arena_stats free
-//   kmemtrace/NAME        the trace of NAME, which is a cache, an arena or a kind of references.
+//   kmemtrace/NAME        the trace of NAME, which is a cache, an arena or a class of references.
 //                         Reads as a dump taken at open; takes commands
 //   kmemtrace/ctl         reads as the states of all traces; takes commands for all traces
 //                         (trace_command_all)

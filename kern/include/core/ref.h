@@ -16,7 +16,7 @@
 
 struct trace_table;
 
-// A kind of references, as the tracer sees it.
+// A class of references, as the tracer sees it.
 struct RefClass {
   const char* name;  // "ref." and the name of the cache of its objects
   int flags;         // a set of KMC_TRACED and KMC_EVER_TRACED

@@ -15,7 +15,7 @@ enum class RefKind : uint8_t {
 };
 inline constexpr unsigned kRefKinds = 7;
 
-// A CPU's counts for one kind of references. Each count changes in a single instruction, so that a
+// A CPU's counts for one class of references. Each count changes in a single instruction, so that a
 // task may move to another CPU between two changes.
 struct RefCounts {
   uint64_t taken;  // number of references; kRefTraced, the sign bit, is added while the kind is

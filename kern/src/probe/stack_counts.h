@@ -9,8 +9,8 @@
 // Clearing empties the table of each CPU in an interprocessor interrupt, which cannot land inside
 // add(). The memory is freed afterwards.
 //
-// A key consists of two numbers: that of a stack or of a pair of stacks, and that of a context (0: no
-// context). These are numbers in the tables of stacks and contexts that all traces share
+// A key consists of two numbers: that of a stack or of a pair of stacks, and that of a context (0:
+// no context). These are numbers in the tables of stacks and contexts that all traces share
 // (store/shared_tables.h). Cost for each key on each CPU: 32 bytes.
 #pragma once
 

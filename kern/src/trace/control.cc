@@ -1,4 +1,4 @@
-// Executes start, stop, reset and mark for one source (a cache, an arena or a kind of references),
+// Executes start, stop, reset and mark for one source (a cache, an arena or a class of references),
 // for all sources, and for caches and arenas that are made later.
 //
 // A command for all sources holds the control lock while it lists the sources and until it is done.

@@ -1,5 +1,5 @@
 // The lock for starting and stopping traces; and access to the trace table of a source, which is a
-// cache, an arena or a kind of references.
+// cache, an arena or a class of references.
 #pragma once
 
 #include "core/sleep.h"

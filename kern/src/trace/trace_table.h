@@ -260,7 +260,7 @@ class alignas(64) TraceTable {
   // missing, or have its old size, stack and context. Any context.
   template <typename Visit>
   void visit_standing(unsigned shard, Visit visit);
-  // Only for the table of a kind of references. Calls visit(number, object, stack) for each live
+  // Only for the table of a class of references. Calls visit(number, object, stack) for each live
   // reference. `object` is the object that the reference points to, or 0 if it is not known;
   // `stack` may be a pair. Called while every other CPU is stopped, and no CPU is in a hook.
   template <typename Visit>

@@ -167,7 +167,7 @@ export class Flame {
 export function legend(profile, tree) {
   const parts = [profile.difference
     ? "Red grew, blue shrank. A frame is as wide as what changed in it, growth and shrinkage added."
-    : "Orange: kernel. Blue: program. Green: cache, arena or kind of references. Pink: found."];
+    : "Orange: kernel. Blue: program. Green: cache, arena or class of references. Pink: found."];
   if (tree.leftOut) parts.push(`The ${plural(tree.leftOut, "smallest stack")} together are one frame, "(smaller stacks)"; the table has each.`);
   if (tree.without) parts.push(`${plural(tree.without, "stack")} with nothing of this measure ${tree.without === 1 ? "is" : "are"} in the table only.`);
   return parts.join(" ");

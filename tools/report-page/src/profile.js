@@ -1,6 +1,6 @@
 // Reads the profile that stele/report/page.py has put into the page, and formats its numbers.
 //
-// A stack of the profile represents all objects of one source (cache, arena, kind of references) that
+// A stack of the profile represents all objects of one source (cache, arena, class of references) that
 // have the same kernel stack and the same user stack; frames are in order, the innermost first.
 // An amount is a pair [bytes, objects]; in a difference both may be negative.
 

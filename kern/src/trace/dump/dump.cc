@@ -102,7 +102,7 @@ Result<bool> open_snapshot(TraceDump& dump, TraceSource source) {
   }
 }
 
-// If the source is a kind of references, searches memory for the traced references. Finds none if
+// If the source is a class of references, searches memory for the traced references. Finds none if
 // the source is not traced any more.
 void find_places(TraceDump& dump, TraceSource source) {
   const RefFinder finder = trace_ref_finder();

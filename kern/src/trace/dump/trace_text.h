@@ -31,7 +31,7 @@ struct TraceHeader {
   char name[64];
   TraceState state;
   uint64_t object_size;            // bytes
-  bool of_references;              // the source is a kind of references, which have no size
+  bool of_references;              // the source is a class of references, which have no size
   uint64_t objects;                // live objects, with a record or without
   std::optional<uint32_t> stacks;  // number of different stacks of the live records, if counted
   TraceCounters counters;
