@@ -17,7 +17,7 @@ constexpr int kCoverage = 255;   // generate.cc never uses this descriptor
 constexpr uint64_t kNudge = 20;  // milliseconds between two nudges, or attempts to kill
 constexpr unsigned kNudges = 12;
 constexpr unsigned kKills = 480;  // attempts to kill; about ten seconds
-// A process forks at most so often. A forked process starts with the count of its parent.
+// The most forks of a process. A forked process starts with the count of its parent.
 constexpr int kForks = 3;
 constexpr int kMostCounted = 200;  // the highest number of calls that an exit status reports
 
@@ -48,7 +48,7 @@ Begins begins[kThreadsToMake];
 // made[i]: true if this process has made thread i. A forked process inherits the values, so it does
 // not make the thread again.
 bool made[kThreadsToMake];
-int forks = 0;  // forks counted for kForks
+int forks = 0;  // forks of this process, plus the count that it started with
 
 // Makes a program's calls from index `next` on, to the program's end or to its first exit. Returns
 // the number of calls made.

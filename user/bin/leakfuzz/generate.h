@@ -13,8 +13,8 @@ class Generator {
 
   // Makes a program that runs as user `uid`.
   Program next(uint32_t uid);
-  // Adds `program` to the corpus, because the program has reached new places. In a full corpus, it
-  // replaces a random program.
+  // Adds `program`, which has reached new places, to the corpus. If the corpus is full, removes a
+  // random program.
   void keep(const Program& program);
   size_t kept() const { return corpus_.size(); }
 

@@ -48,9 +48,9 @@ size_t pool_structure_size(size_t index);  // bytes of a structure of pool S
 // Makes the memory that entries point to. Called once, before programs run.
 void make_pools();
 
-// A new thread makes the calls of its program that follow thread_create, like a forked process
-// those after fork. The first kThreadsToMake structures of kind H are valid threads. Each has a
-// stack of its own. The other structures of kind H are invalid.
+// A new thread makes the calls of its program that follow thread_create. The first kThreadsToMake
+// structures of kind H are valid threads. Each has a stack of its own. The other structures of kind
+// H are invalid.
 inline constexpr size_t kThreadsToMake = 3;
 // If `argument` is a valid thread, returns its structure and stores its number in `number`.
 // Otherwise returns nullptr.

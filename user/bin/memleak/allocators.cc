@@ -138,8 +138,8 @@ AllocatorProbes allocator_probes(const std::string& path, const Program& program
     }
   }
   for (const std::string_view name : kAlignedNew) finder.probe(probes, name, kNewArguments);
-  // If operator delete only calls free, both operators are the C++ library's. Its operator new only
-  // calls malloc, so the probes of malloc and free see all calls.
+  // If operator delete only calls free, the program uses the operators of the C++ library. There,
+  // operator new only calls malloc. So the probes of malloc and free see all calls.
   if (finder.is_shell("_ZdlPv", "free")) return probes;
   for (const std::string_view name : kNew) finder.probe(probes, name, kNewArguments);
   for (const std::string_view name : kDelete) finder.probe(probes, name, kDeleteArguments);

@@ -20,9 +20,9 @@ struct AllocatorProbes {
   bool allocates = false, frees = false;
 };
 
-// Gets the probes for the program in the file `path`. If `prefix` is not empty, only probes the
-// functions PREFIXmalloc, PREFIXfree and the like. Throws std::runtime_error if the code does not
-// show where a function to probe returns.
+// Gets the probes for the program in the file `path`. If `prefix` is not empty, gets only the
+// probes for PREFIXmalloc, PREFIXfree and the like. Throws std::runtime_error if the code does not
+// show where one of these functions returns.
 AllocatorProbes allocator_probes(const std::string& path, const Program& program,
                                  std::string_view prefix);
 

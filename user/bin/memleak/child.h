@@ -8,7 +8,7 @@
 #include <vector>
 
 // A process that executes the command when go() is called. Blanks separate the command's words.
-// There are no quotes, as in bcc's memleak.
+// Quotes have no special meaning, as in bcc's memleak.
 class Child {
  public:
   // Finds the program as a shell does. std::runtime_error if there is no such program, or no

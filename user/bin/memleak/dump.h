@@ -27,10 +27,11 @@ class Dump {
 
   uint64_t time() const { return time_; }  // nanoseconds since boot
   const std::vector<Source>& sources() const { return sources_; }
-  // Return addresses, the innermost caller first. Empty for id 0: no stack was recorded.
+  // Return addresses, the innermost caller first. Empty for id 0, which means that no stack was
+  // recorded.
   std::span<const uint64_t> stack(uint32_t id) const;
   bool is_user_stack(uint32_t id) const;
-  // nullptr for id 0: no context was recorded.
+  // nullptr for id 0, which means that no context was recorded.
   const Context* context(uint32_t id) const;
 
  private:

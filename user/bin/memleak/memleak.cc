@@ -1,14 +1,15 @@
 // memleak: prints the outstanding allocations of the kernel, or of a process, by stack, in the
 // format of bcc's memleak.
 //
-// The kernel's allocations: the kernel's tracer (docs/tracer.md) records each allocation with its
+// For a report on the kernel, the kernel's tracer (docs/tracer.md) records each allocation with its
 // stack. memleak starts the traces of all caches and arenas that can be traced (traces.h) and reads
-// #mem/tracedump every few seconds. A process's allocations: a probe session (docs/probes.md)
+// #mem/tracedump every few seconds. For a report on a process, a probe session (docs/probes.md)
 // records the calls of the process's allocation functions (process_trace.h, allocators.h) and gives
 // a dump of the same form. In both cases memleak reads the dump (dump.h), filters it by the options
-// and adds it up by stack (snapshot.h), and prints the sums (report.h). The tracer, not memleak,
-// follows single allocations, so memleak cannot lose any between two reports. The tracer counts its
-// own losses; the last line of a report has the counts. Only -t prints single events (events.h).
+// and adds it up by stack (snapshot.h), and prints the sums (report.h). The kernel, not memleak,
+// records the single allocations. So memleak cannot lose any between two reports. The kernel counts
+// its own losses; the last line of a report has the counts. Only -t prints single events
+// (events.h).
 //
 // memleak's own system calls make the kernel allocate memory, which would look like leaks. The
 // report recognizes these allocations by their PID, leaves them out, and has their count.

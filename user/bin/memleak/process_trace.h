@@ -52,7 +52,8 @@ class ProcessTrace {
   // The state of the process as text for reports: "process 12 has ended with status 1".
   std::string description();
 
-  // The objects that the process has not freed so far, or, after its end, had not freed.
+  // The objects that the process has allocated and not freed. Also works after the process has
+  // ended.
   Dump dump() const { return Dump::read(session_.file("outstanding")); }
   // With -t: prints each allocation and free until the process ends or a signal comes.
   void print_events(std::ostream& out, const EndSignals& signals);

@@ -43,7 +43,7 @@ volatile unsigned long probetest_sink;
   return probetest_throw(depth - 1) + 1;
 }
 static jmp_buf probetest_place;
-// Always 0. It is volatile, so that for the compiler the recursion of probetest_jump() can end.
+// Always 0. It is volatile to hide from the compiler that probetest_jump() never returns.
 static volatile unsigned long probetest_zero;
 [[gnu::noipa]] unsigned long probetest_jump(unsigned long depth) {
   if (depth > probetest_zero) return probetest_jump(depth - 1) + 1;
