@@ -10,7 +10,7 @@
 namespace {
 
 constexpr std::size_t kMostOthers = 10;
-// With -v, a source that does not grow is shown if its Growth::alone is at most this.
+// With -v, a source that has never grown is shown only if its Growth::alone is at most this.
 constexpr double kWorthALine = 0.5;
 
 std::string clock_time() {
@@ -20,8 +20,8 @@ std::string clock_time() {
   return text;
 }
 
-// Formats a number with three digits, or with more if more are before the point. It has at most six
-// digits after the point.
+// Formats a number with three significant digits. All digits before the point are printed, and at
+// most six after it.
 std::string number(double value) {
   if (std::abs(value) < 5e-7) return "0";
   const double digits = std::floor(std::log10(std::abs(value)));

@@ -7,9 +7,9 @@
 
 #include "arguments.h"
 
-// With -t, starts the kernel's trace of each growing source, once, if this trace is off. Traces
-// that are running or stopped are not changed. kmemwatch does not end the traces: the person who
-// reads them does.
+// With -t, starts the kernel's trace of each growing source if the trace is off. Each trace is
+// started at most once. Traces that are running or stopped are not changed. kmemwatch never ends a
+// trace, because the user wants to read it afterwards.
 class Traces {
  public:
   // Prints an error on standard error if traces are wanted but cannot be started.

@@ -34,7 +34,8 @@ double variance(std::span<const int64_t> series) {
   return sum;
 }
 
-// The value of rank `rank`, from 0 on; if `rank` is out of range, the first or last value.
+// The value with rank `rank` in ascending order; 0 is the rank of the least value. If `rank` is out
+// of range, returns the least or the greatest value.
 double ranked(std::vector<double>& values, double rank) {
   const double last = static_cast<double>(values.size() - 1);
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::clamp(rank, 0.0, last));
@@ -56,9 +57,10 @@ double mann_kendall_p(std::span<const int64_t> series) {
 
 double walk_p(std::span<const int64_t> series) {
   if (series.size() < 3 || series.back() <= series.front()) return 1;
-  // Minima of neighbouring windows share the samples near a walk's minimum. So their steps are
-  // correlated, and vary less than those of the walk. In simulated walks, with 5 or 20 samples in a
-  // window, the variance was smaller by a factor of 1.33 to 1.39.
+  // If a walk is low where two windows meet, both windows have their minima near this point. So
+  // steps from minimum to minimum vary less than independent steps would. In simulated walks, with
+  // 5 or 20 samples in a window, their variance was smaller by a factor of 1.33 to 1.39. kAlong
+  // corrects the variance.
   constexpr double kAlong = 1.4;
   const double steps = static_cast<double>(series.size() - 1);
   const double mean = static_cast<double>(series.back() - series.front()) / steps;

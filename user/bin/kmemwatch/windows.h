@@ -1,16 +1,16 @@
 // Stores a series of samples as the minima of windows of time. The windows have lengths from
 // seconds to hours. The memory for the minima does not grow.
 //
-// The live objects of a cache under load are leaked objects and objects in use. The minimum of a
-// window of samples is near the number of leaked objects: the longer the window, the fewer objects
-// in use it contains. Windows of level 0 are the shortest; a window of level L is 2^L windows of
-// level 0. The last kWindows minima of each level are stored. So growth that begins after a quiet
-// week is seen in the short windows of the last minutes, and growth by one object in an hour in the
-// long windows of the last weeks.
+// The live objects of a cache under load are leaked objects and objects in use. In a long window,
+// there is probably a moment with few objects in use. So the minimum of a window's samples is near
+// the number of leaked objects, and nearer in a longer window. Windows of level 0 are the shortest;
+// a window of level L consists of 2^L windows of level 0. The last kWindows minima of each level
+// are stored. The short windows of the last minutes show growth that begins after a quiet week. The
+// long windows of the last weeks show growth by one object in an hour.
 //
-// Windows of all series end at the same moments: the number of a window of level 0 determines the
-// levels at which a window ends with it. If a cache is created later than others, only its first
-// windows are shorter.
+// The windows of all series end at the same moments. All windows of level 0 have numbers, and the
+// number tells which windows of higher levels end at the same moment. For a cache that is created
+// later than others, only the first windows are shorter.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,8 @@ class Windows {
   static constexpr std::size_t kLevels = 12;  // with windows of 20 s the last level covers a month
   static constexpr std::size_t kWindows = 64;
 
-  // True if a window of `level` ends with window number `window` of level 0, counted from 0.
+  // True if a window of `level` ends at the end of window number `window` of level 0. The first
+  // window has number 0.
   static bool ends(uint64_t window, std::size_t level) {
     return (window + 1) % (1ul << level) == 0;
   }

@@ -162,7 +162,7 @@ size_t equal_strings(const char* const* strings) {
   return count;
 }
 
-// Returns the number, from 1 on, of the buffer that begins at the address; 0 if no buffer does.
+// Returns 1 + i if buffer i of pool B begins at the address; 0 if no buffer begins there.
 size_t buffer_at(uint64_t address) {
   for (size_t i = 0; i < 4; i++) {
     if (pool_value('B', i, {}) == address) return i + 1;
@@ -170,7 +170,8 @@ size_t buffer_at(uint64_t address) {
   return 0;
 }
 
-// Prints the C array for a structure or vector of strings that is an argument of a program.
+// Prints the C array for an argument of a program that is a structure (pool S) or a vector of
+// strings (pool V).
 void print_structure(const Argument& argument) {
   const Caller nobody;
   const uint64_t address = pool_value(argument.pool, argument.value, nobody);

@@ -1,9 +1,10 @@
-// Prints programs as one C program, to reproduce a finding without the fuzzer.
+// Translates programs of the fuzzer (program.h) to one C program, which reproduces a finding
+// without the fuzzer.
 #pragma once
 
 #include <vector>
 
 #include "program.h"
 
-// Prints to standard output. make_pools() must have been called.
+// Prints the C program to standard output. make_pools() must have been called.
 void print_as_c(const std::vector<Program>& programs);

@@ -5,16 +5,16 @@
 #include <span>
 #include <string_view>
 
-// Kinds of arguments; generate.cc chooses the values of each.
+// Kinds of arguments; generate.cc chooses the values of each kind.
 //
 //   f descriptor        p path               t path to bind at
 //   r memory to read    w memory to write    s structure          v vector of strings
 //   a address           n length             o offset             i boundary number
 //   k open flags        m permissions        g signal             q process
-//   u user              h whence or how      c fcntl command      z terminal request
+//   u user              h whence, or a mode  c fcntl command      z terminal request
 //   e options of wait   x protection         j flags of mmap
 //   l number of polls   b flags of bind      d flags of pipe2
-//   F directory to begin at                  E flags after a path
+//   F directory of a relative path           E flags (AT_…) of a call with a path
 //   R flags of unlink   M type and permissions
 //   T time              I setting of a timer N action of a timer   A alternate stack
 //   U limit             L target of a symbolic link            H thread to create
@@ -22,7 +22,7 @@
 struct CallType {
   std::string_view name;
   uint32_t number;
-  std::string_view kinds;  // kinds of the arguments, a letter each
+  std::string_view kinds;  // kinds of the arguments, one letter for each
   unsigned weight;         // the call's frequency, relative to the sum of all weights
 };
 

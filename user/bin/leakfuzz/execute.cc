@@ -16,15 +16,16 @@ namespace {
 constexpr int kCoverage = 255;   // generate.cc never uses this descriptor
 constexpr uint64_t kNudge = 20;  // milliseconds between two nudges, or attempts to kill
 constexpr unsigned kNudges = 12;
-constexpr unsigned kKills = 480;   // attempts to kill; about ten seconds
-constexpr int kForks = 3;          // forks of one program, including those of its children
+constexpr unsigned kKills = 480;  // attempts to kill; about ten seconds
+// The most forks of a process. A forked process starts with the count of its parent.
+constexpr int kForks = 3;
 constexpr int kMostCounted = 200;  // the highest number of calls that an exit status reports
 
 void on_nudge(int) {}
 
 // Returns how many calls a program with this exit status has made, or a lower bound. The status is
-// the number of calls, unless the process has executed another program. So a program that contains
-// execve counts as one call.
+// the number of calls; it is 0 if the program ended with thread_exit. After execve the status is
+// that of another program. So a program that contains execve counts as one call.
 uint64_t calls_of(const Program& program, int status) {
   const bool executes = std::any_of(program.calls.begin(), program.calls.end(),
                                     [](const Call& call) { return call.number == ABI_SYS_execve; });
@@ -37,19 +38,20 @@ void start_coverage() {
   STELE_CALL(write, kCoverage, reinterpret_cast<uint64_t>(text), sizeof text - 1);
 }
 
-// Tells a new thread where it starts: it makes the calls of `program` from index `next` on.
+// Tells a new thread where to start: the thread makes the calls of `program` from index `next` on.
 struct Begins {
   const Program* program;
   size_t next;  // index of the next call
   Caller caller;
 };
 Begins begins[kThreadsToMake];
-// For each thread: true if this process, or an ancestor before its fork, has made the thread.
+// made[i]: true if this process has made thread i. A forked process inherits the values, so it does
+// not make the thread again.
 bool made[kThreadsToMake];
-int forks = 0;  // forks of this process and its ancestors
+int forks = 0;  // forks of this process, plus the count that it started with
 
-// Makes a program's calls from index `next` on, until its end or a call of exit. Returns the
-// number of calls made.
+// Makes a program's calls from index `next` on, to the program's end or to its first exit. Returns
+// the number of calls made.
 int make_calls(const Program& program, size_t next, Caller caller) {
   int done = 0;
   for (; next < program.calls.size(); next++) {
@@ -102,7 +104,7 @@ void sleep_milliseconds(unsigned count) {
 }
 
 Executor::Executor(unsigned workers) : workers_(workers) {
-  // Programs inherit the handler: the first nudge may come before they do anything.
+  // Programs inherit this handler. Otherwise a nudge would kill a program that has no handler yet.
   signal(SIGUSR1, on_nudge);
   for (Worker& worker : workers_) worker.coverage = open("#coverage/places", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd < kCoverage; fd++) {
@@ -147,7 +149,7 @@ bool Executor::read_places(Worker& worker) {
   uint64_t places[512];
   bool any = false;
   for (;;) {
-    // pread, since the program's writes may move the open file's position.
+    // Uses pread, because the program has the same open file, and its writes may move the position.
     const ssize_t size = pread(worker.coverage, places, sizeof places, worker.covered);
     if (size <= 0) return any;
     worker.covered += size;

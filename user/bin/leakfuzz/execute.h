@@ -17,7 +17,7 @@
 
 class Executor {
  public:
-  // `workers`: the most programs that run at once.
+  // At most `workers` programs run at once.
   explicit Executor(unsigned workers);
 
   // Runs all programs. Calls `before` just before a program starts, and `fresh` after a program
@@ -25,8 +25,9 @@ class Executor {
   int run(const std::vector<Program>& programs, const std::function<void(const Program&)>& before,
           const std::function<void(const Program&)>& fresh);
 
-  // The number of system calls made by all programs so far. It is a lower bound: it lacks the calls
-  // of killed programs, and all calls but one of programs that contain execve.
+  // A lower bound of the number of system calls that all programs have made so far. Calls of forked
+  // processes, of further threads and of killed programs are not counted. Neither are the calls of
+  // a program that ends with thread_exit. A program that contains execve counts as one call.
   uint64_t calls() const { return calls_; }
   size_t places() const { return places_.size(); }
 
@@ -46,7 +47,7 @@ class Executor {
   static bool hurry(Worker& worker, uint64_t now);
 
   std::vector<Worker> workers_;
-  int highest_ = 0;  // the highest descriptor open in the fuzzer, which forked processes inherit
+  int highest_ = 0;  // the fuzzer's highest open descriptor; programs close what they inherit
   std::set<uint64_t> places_;  // all places reached so far
   uint64_t calls_ = 0;
 };

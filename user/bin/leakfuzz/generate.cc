@@ -6,8 +6,8 @@
 
 namespace {
 
-// The initial programs of the corpus. They have sequences of calls that depend on each other, which
-// chance would rarely find.
+// The initial programs of the corpus. Their calls depend on each other. Random programs would
+// rarely contain such sequences of calls.
 constexpr const char* kSeeds[] = {
     "pipe2 B0 0; fork; write 4 D1 40; read 3 B1 40; close 3; close 4; wait4 ffffffffffffffff B0 0 "
     "0",
@@ -261,7 +261,7 @@ Call Generator::call() {
   if (type->number == ABI_SYS_mmap || type->number == ABI_SYS_munmap)
     made.arguments[1] = number(random_.of(kSizes));
   const uint64_t which = made.arguments.size() > 1 ? made.arguments[1].value : 0;
-  // Calls of fcntl for locks take a structure; some requests of ioctl for terminals take a number.
+  // The lock commands of fcntl take a structure. Two terminal requests of ioctl take a number.
   if (type->number == ABI_SYS_fcntl && which >= ABI_F_GETLK && which <= ABI_F_SETLKW)
     made.arguments[2] = structure('F');
   if (type->number == ABI_SYS_ioctl && (which == ABI_TCFLSH || which == ABI_TCXONC))
@@ -315,7 +315,8 @@ Program Generator::next(uint32_t uid) {
   if (random_.one_in(4)) {
     program = fresh();
   } else {
-    // Half of the programs are chosen among the 50 newest, which have been varied least.
+    // Changes one of the last 50 programs in half of the cases, and any program in the other half.
+    // Until the corpus is full, the last programs are the newest, and have been changed least.
     const size_t newest = std::min<size_t>(corpus_.size(), 50);
     program = random_.one_in(2) ? random_.of(corpus_)
                                 : corpus_[corpus_.size() - 1 - random_.below(newest)];

@@ -13,7 +13,8 @@ class Generator {
 
   // Makes a program that runs as user `uid`.
   Program next(uint32_t uid);
-  // Adds a program that has reached new places to the corpus.
+  // Adds `program`, which has reached new places, to the corpus. If the corpus is full, removes a
+  // random program.
   void keep(const Program& program);
   size_t kept() const { return corpus_.size(); }
 

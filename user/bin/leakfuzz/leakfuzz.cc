@@ -6,28 +6,30 @@
 //   leakfuzz run [workers=N] PROGRAM… | -f FILE
 //   leakfuzz c PROGRAM…
 //
-// `fuzz` makes programs (program.h) and runs them in batches. A batch runs as one user, and the
-// next batch as the next user of `uids`. Every third batch is traced. After a batch it cleans the
-// system up and checks it: has a live count risen, is an identity of the tracer broken (rest.h), is
-// there a process that cannot be killed? If a count has risen, the batch is run again, up to twice;
-// it is a leak if counts rise both times. In the first batches a rise is no finding.
+// `fuzz` makes programs (program.h) and runs them in batches. All programs of a batch run as one
+// user; each batch takes the next user of `uids`. Every third batch is traced. After each batch,
+// leakfuzz removes what the programs have left, and checks the system. There are three findings: a
+// live count has risen, an equation between the tracer's counters is wrong (an identity, rest.h),
+// or a process cannot be killed. If a count has risen, the batch runs again, up to twice. leakfuzz
+// reports a leak if counts rise in both repetitions, or if a count has risen in several batches and
+// never falls. Rises in the first batches are ignored.
 //
-// `play` runs programs, one or more lines "UID CALL; CALL …", in rounds with these checks. It is a
-// leak if counts rise in each round but the first.
+// `play` runs the given programs in several rounds, with these checks after each round. A PROGRAM
+// is a line "UID CALL; CALL …". It is a leak if counts rise in every round after the first.
 //
 // `each` takes several lists of programs, each written `PROGRAM | PROGRAM …`. For each list it
-// prints `try N` and plays the list; it ends with the first list that has a finding. `run` runs
+// prints `try N` and plays the list. It ends with the first list that has a finding. `run` runs
 // programs once without checks, for `make leaktest`, which makes its own checks. `c` prints
 // programs as one C program.
 //
-// Standard output is the log that the host follows (scripts/leakfuzz): each program is logged
-// before it runs, so that it can be replayed even if the machine dies.
+// Standard output is the log that the host follows (scripts/leakfuzz). Each program is logged
+// before it runs, so that it can be replayed even if the machine dies. The lines of the log:
 //
 //   batch N traced|plain   run PROGRAM   rest calls N places N kept N
 //   rose LINE   again      found leak|identity|hang LINE           nothing found
 //
-// Status 0: no finding; 1: a finding; 2: the check failed. For root only, and only for a disposable
-// system: it removes all of #tmp.
+// Exit status 0: no finding; 1: a finding; 2: an error, so there is no result. Only root can run
+// leakfuzz. Run it only on a disposable system, because it removes all of #tmp.
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,14 +50,14 @@
 
 namespace {
 
-constexpr size_t kBatch = 96;  // programs
+constexpr size_t kBatch = 96;  // programs in a batch
 constexpr unsigned kTracedEvery = 3;
 constexpr unsigned kWarmUp = 4;  // batches in which one-time allocations may happen
 // A count that rises in this many batches and never falls is a leak, even if it does not rise when
 // a batch is run again.
 constexpr unsigned kRises = 6;
-// This count varies with the number of slabs. It has risen only if it is above its highest value so
-// far.
+// This count varies with the number of slabs. So a value counts as a rise only if it is above all
+// earlier values.
 constexpr const char* kSways = "bytes in pages";
 
 // Writes a line with one system call, since the machine may die right after it.
@@ -102,10 +104,11 @@ class Fuzzer {
 
  private:
   using Programs = std::vector<Program>;
-  // Runs the programs, cleans up, checks. Returns false after a finding, which it prints.
+  // Runs the programs and cleans up. Checks for processes that cannot be killed and, if `traced`,
+  // for broken identities. Prints what it finds; then returns false.
   bool run(const Programs& programs, bool traced, bool log);
-  // Calls run(), then counts. `rises` gets the counts that are above those in `counts_`, and
-  // `counts_` gets the new counts.
+  // Calls run(), then takes the counts. Stores in `rises` which counts are above those in
+  // `counts_`. Then stores the new counts in `counts_`. Returns false if run() does.
   bool run_and_count(const Programs& programs, bool traced, bool log,
                      std::vector<std::string>& rises);
   bool believe(const Programs& programs, bool traced, const std::vector<std::string>& rises);
@@ -117,8 +120,8 @@ class Fuzzer {
   bool learning_ = false;
   Counts counts_;
   uint64_t last_pages_ = 0;  // count of kSways at the last check
-  // For each count: the number of batches in which the count rose, while a second or third run of
-  // the batch raised no count. An entry is erased when its count falls.
+  // For each count: the number of batches that raised the count in their first run, but had a
+  // second or third run without any rise. The entry of a count is erased when the count falls.
   std::map<std::string, unsigned> rises_;
 };
 
@@ -167,9 +170,9 @@ bool Fuzzer::run_and_count(const Programs& programs, bool traced, bool log,
   return true;
 }
 
-// Called after a batch in which the counts `rises` rose. Runs its programs again, up to twice. If
-// counts rise both times, or one of `rises` has risen in kRises batches, prints the risen counts as
-// a leak. Returns false after this or another finding.
+// Called after a batch that raised the counts `rises`. Runs the batch's programs again, up to
+// twice. It is a leak if counts rise both times, or if one of `rises` has risen in kRises batches.
+// Prints the counts of a leak. Returns false after a leak or any other finding.
 bool Fuzzer::believe(const Programs& programs, bool traced, const std::vector<std::string>& rises) {
   for (const std::string& line : rises) say("rose " + line);
   std::vector<std::string> again;
@@ -285,7 +288,7 @@ std::vector<uint32_t> users(const std::string& text) {
   return uids;
 }
 
-// Returns true if `word` is an option, and sets it.
+// Parses `word` as an option and stores its value. Returns false if `word` is no option.
 bool option(const std::string& word, Options& options) {
   const size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);

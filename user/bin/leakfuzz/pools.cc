@@ -243,9 +243,10 @@ constexpr size_t kBufferSize = 128 << 10;
 char buffers[4][kBufferSize] __attribute__((aligned(4096)));
 constexpr size_t kBuffers = 6;  // the four buffers, and an address inside each of the first two
 
-// The last three entries of pool Y: the caller, no thread, a kernel task (id 1).
+// The last three entries of pool Y are the calling thread, an id of no thread, and the id of a
+// kernel task (1).
 constexpr size_t kThreads = kThreadsToMake + 3;
-// Bytes. A thread's FS base points to the last 16 bytes of its stack.
+// Size in bytes. A thread's FS base points to the last 16 bytes of its stack.
 constexpr size_t kStackSize = 16 << 10;
 char thread_stacks[kThreadsToMake][kStackSize] __attribute__((aligned(16)));
 
@@ -495,7 +496,7 @@ void make_pools() {
   for (size_t i = 0; i < std::size(structures.threads); i++) {
     char* const stack = thread_stacks[i % kThreadsToMake];
     char* const tls = stack + kStackSize - 16;
-    structures.threads[i] = {.entry = address_of(empty),  // set_thread_entry() sets the real one
+    structures.threads[i] = {.entry = address_of(empty),  // set_thread_entry() replaces it
                              .argument = i,
                              .stack = address_of(tls - 8),
                              .tls = address_of(tls),

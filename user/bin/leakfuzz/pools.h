@@ -1,20 +1,25 @@
 // Pools of values for arguments: paths, data, structures, addresses and so on. Each has a letter.
 //
 //   P paths    T paths to bind at     D data to write       B buffers
-//   K targets of symbolic links; root gets only those that lead into #tmp
+//   K targets of symbolic links; root gets only targets inside #tmp
 //   S structures                      V vectors of strings
 //   X invalid addresses               A addresses to map at
 //   W the current directory, for calls that take a directory and a path
 //   N processes           Y threads
-//   L the file that leaks when it is closed, to prove that leaks are found; generated programs
-//     never get it
+//   L the file that leaks when it is closed, to prove that leaks are found; only leakfuzz's own
+//     check uses it, not generated programs
 //
-// The pools keep hostile programs of root from actions that would only end the run: turning the
-// machine off (#cons/power), a panic or a leak on request (#debug), the log that the host follows
-// and the other serial ports (#uart), the counts of the bench, which take seconds (#bench),
-// coverage itself (#coverage), signals to the fuzzer (kill -1 or the parent's PID as root), and
-// binds outside of /tmp/fuzz, also through a symbolic link, which would change the namespace of
-// other processes. Everything else is allowed.
+// A program of root could easily end or disturb the run. So the pools have no entries for:
+//
+//   #cons/power  turns the machine off
+//   #debug       panics and leaks on request
+//   #uart        has the log that the host follows
+//   #bench       its measurements take seconds
+//   #coverage    belongs to the fuzzer itself
+//
+// As root, a program cannot get -1 or its parent's PID from pool N, because signals would reach the
+// fuzzer. It can bind only inside /tmp/fuzz, and its symbolic links lead only into #tmp, because
+// other binds would change the namespace of other processes. All other actions are allowed.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +37,7 @@ std::string_view pool_data(size_t index);             // data of pool D
 std::string_view pool_link_target(size_t index,
                                   uint32_t uid);  // target of a link of pool K, for this user
 
-// The range of the entries of pool S that have one kind. The kinds are T times, I settings of
+// A range of entries of pool S: all structures of one kind. The kinds are T times, I settings of
 // timers, N actions of timers, A alternate stacks, U limits, F locks, H threads to make.
 struct PoolRange {
   size_t first, count;
@@ -43,19 +48,19 @@ size_t pool_structure_size(size_t index);  // bytes of a structure of pool S
 // Makes the memory that entries point to. Called once, before programs run.
 void make_pools();
 
-// A thread continues with the calls of its program, like a forked process. The first kThreadsToMake
-// entries of kind H are valid threads, each with a stack of its own; the others are invalid.
+// A new thread makes the calls of its program that follow thread_create. The first kThreadsToMake
+// structures of kind H are valid threads. Each has a stack of its own. The other structures of kind
+// H are invalid.
 inline constexpr size_t kThreadsToMake = 3;
-// Returns the structure of a valid thread, and its number in `number`; nullptr for any other
-// argument.
+// If `argument` is a valid thread, returns its structure and stores its number in `number`.
+// Otherwise returns nullptr.
 abi_thread* pool_thread(const Argument& argument, size_t* number);
-// Sets the function that threads run; it gets the `argument` of the thread's structure. Not needed
-// to print programs.
+// Sets the function that threads run. The function gets the `argument` of the thread's structure.
+// Programs can be printed without this call.
 void set_thread_entry(void (*entry)(uint64_t argument));
-// If the address is in a thread's stack, pool_stack_at() returns the stack's number, from 1 on, and
-// pool_stack_offset() the address's offset in the stack, in bytes. Otherwise pool_stack_at()
-// returns 0.
+// Returns 1 + i if the address is in the stack of thread i; 0 if it is in no thread's stack.
 size_t pool_stack_at(uint64_t address);
+// Returns the offset, in bytes, of an address in a thread's stack.
 size_t pool_stack_offset(uint64_t address);
 
 // State of the process that makes a call. The values of some entries depend on it.

@@ -1,8 +1,8 @@
-// Programs, which the fuzzer makes, logs, and runs.
+// The programs that the fuzzer makes, logs, and runs.
 //
 // A program is a list of system calls with their arguments. An argument is a number, or the name of
-// an entry in a pool (pools.h) of paths, buffers and so on. So a program is one line of text, does
-// the same in each guest, and can use only paths and memory of the pools:
+// an entry in a pool (pools.h) of paths, buffers and so on. So a program does the same in each
+// guest, can use only paths and memory of the pools, and is one line of text:
 //
 //     open P3 2 0; write 3 D1 40; close 3
 //
@@ -36,6 +36,7 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// Convert a program to the line "UID call; call …", and back; nothing if the line is no program.
+// Convert a program to the line "UID call; call …" and back. parse_program() returns nothing if the
+// line is no program.
 std::string text_of(const Program& program);
 std::optional<Program> parse_program(std::string_view line);

@@ -15,7 +15,7 @@ class Random {
     state_ ^= state_ >> 27;
     return state_ * 0x2545f4914f6cdd1d;
   }
-  // Returns a number below `n`, which is not 0.
+  // Returns a random number below `n`. `n` must not be 0.
   size_t below(size_t n) { return static_cast<size_t>((word() >> 33) % n); }
   bool one_in(size_t n) { return below(n) == 0; }
   template <typename List>

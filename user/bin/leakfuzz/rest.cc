@@ -22,10 +22,10 @@
 namespace {
 
 constexpr const char* kCtl = "#mem/kmemtrace/ctl";
-// The most rounds of kills, which take about ten seconds. The pauses between the first kQuickKills
-// rounds are short.
+// clean_up() makes at most kKills rounds of kills, in about ten seconds. The pauses between the
+// first kQuickKills rounds are short.
 constexpr unsigned kKills = 180, kQuickKills = 20;
-constexpr unsigned kMostBinds = 1000;  // binds that are removed at one path, at most
+constexpr unsigned kMostBinds = 1000;  // at most so many binds are removed at one path
 
 // Returns the number that follows `key` at the beginning of a line of a file.
 uint64_t number_in(const std::string& path, std::string_view key) {
@@ -57,12 +57,12 @@ uint64_t own_bytes() {
   return number_in("/proc/self/status", "VmOwn:") << 10;
 }
 
-// Bytes that the kernel never frees: page tables of former kernel stacks.
+// Bytes of the page tables of kernel stacks. The kernel never frees them.
 uint64_t table_bytes() {
   return number_in("#mem/free", "kernel_tables ");
 }
 
-// Bytes of the page cache.
+// Bytes of the page cache. They change when programs, among them this one, map or run files.
 uint64_t file_bytes() {
   return number_in("#mem/free", "file_pages ");
 }
@@ -70,8 +70,8 @@ bool is_of_page_cache(std::string_view name) {
   return name == "cached_page" || name == "cached_file";
 }
 
-// Removes all binds at `path`. If a program has left a symbolic link there, does nothing, since the
-// link's target may have binds of the system.
+// Removes all binds at `path`. Does nothing if a program has left a symbolic link there, because
+// the link's target may have binds of the system.
 void uncover(const std::string& path) {
   for (unsigned i = 0; i < kMostBinds; i++) {
     struct stat at;
@@ -118,7 +118,8 @@ int Rest::clean_up() {
     if (attempt == kKills) return left;
     sleep_milliseconds(attempt < kQuickKills ? 2 : 60);
   }
-  // First removes the binds at all paths of pool T. A bind can cover files, and further binds.
+  // Removes the binds at all paths of pool T before the files, because a bind can hide files and
+  // other binds.
   for (size_t i = 0; i < pool_size('T'); i++) uncover(std::string(pool_path('T', i)));
   empty("#tmp");
   mkdir("/tmp/fuzz", 0777);

@@ -1,4 +1,4 @@
-// The system at rest: removes the remains of programs, then counts live objects.
+// Brings the system to rest: removes what programs have left. Then counts the live objects.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-// Counts by name: the live objects of every cache that can be traced, except those of the page
-// cache; the live references of every kind; and the live allocations of every arena but `base` and
-// `page`. "bytes in pages" is the allocated bytes of the arena `page`, less this process's memory,
-// the page tables of former kernel stacks, and the page cache.
+// Counts by name. Each cache has the number of its live objects; caches that cannot be traced, and
+// the two caches of the page cache, are left out. Each class of references has the number of its
+// live references. Each arena has the number of its live allocations; `base` and `page` are left
+// out. The count "bytes in pages" is the allocated bytes of the arena `page`, without the memory of
+// this process, the page tables of kernel stacks, and the page cache.
 using Counts = std::map<std::string, uint64_t>;
 
 class Rest {
@@ -18,17 +19,18 @@ class Rest {
   // Stores the PIDs of the running processes, which clean_up() spares. Makes /tmp/fuzz.
   Rest();
 
-  // Ends the processes that programs have left, removes the programs' binds and all files in #tmp,
-  // and makes /tmp/fuzz again. Returns the PID of a process that cannot be killed, or 0.
+  // Kills the processes that programs have left, removes the programs' binds and all files in #tmp,
+  // and makes /tmp/fuzz again. Returns the PID of a process that cannot be killed; 0 if there is
+  // none.
   int clean_up();
   // start_traces() starts all traces, reset_traces() stops and resets them.
   void start_traces();
   void reset_traces();
-  // Stops the traces and checks the identities of their dump: equations between the counters of a
-  // source, for example seen = recorded + dropped + filtered. Returns a line for each equation that
-  // does not hold.
+  // Stops the traces and checks the identities in their dump. An identity is an equation between
+  // the counters of a source, for example seen = recorded + dropped + filtered. Returns a line for
+  // each wrong equation.
   std::vector<std::string> broken_identities();
-  // Waits until the caches are at rest, and counts.
+  // Waits until all delayed frees are done, then counts.
   Counts counts();
 
  private:
@@ -37,5 +39,5 @@ class Rest {
   std::map<int, bool> known_;
 };
 
-// Returns the risen counts: "chan was 12, is 13".
+// Returns a line for each count that is higher in `after`: "chan was 12, is 13".
 std::vector<std::string> risen(const Counts& before, const Counts& after);

@@ -8,8 +8,8 @@
 
 namespace {
 
-// True for the allocator's own caches: their live objects vary with the free objects that the
-// allocator has cached.
+// True for the allocator's own caches. They are not compared, because their live objects vary with
+// the number of free objects that the allocator keeps.
 bool is_the_allocator_s(const std::string& name) {
   return name.starts_with("kmem_slab") || name.starts_with("kmem_bufctl") ||
          name.starts_with("kmem_hash") || name.starts_with("kmem_magazine") ||

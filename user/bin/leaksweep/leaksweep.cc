@@ -1,13 +1,16 @@
-// leaksweep [--share I/J] [--from K.N] [--limit SECONDS] COMMAND: the guest's half of `make
-// leaksweep` (docs/testing.md), which turns this program's output into tables with names.
+// leaksweep [--share I/J] [--from K.N] [--limit SECONDS] COMMAND: runs COMMAND once for each
+// allocation that its processes make in the kernel. In each run another allocation fails. leaksweep
+// reports the failures after which objects are left. It is the guest's half of `make leaksweep`
+// (docs/testing.md); the host's half turns the output into tables with names.
 //
-// It writes lines to standard output. K is the number of a process of the command, N the number of
-// an allocation that this process makes in the kernel; both are counted from 1:
+// leaksweep writes the following lines to standard output. K is the number of a process of the
+// command. N is the number of an allocation that this process makes in the kernel. Both numbers
+// start at 1.
 //
-//   leaksweep clean STATUS PROCESSES PID  the runs without failures are done: the command's status
-//                                      and number of processes, and leaksweep's PID
-//   leaksweep grows NAME OBJECTS BYTES this count rises in each run without failures; the sweep
-//                                      ends here
+//   leaksweep clean STATUS PROCESSES PID  the runs without failures are done: the exit status and
+//                                      the number of processes of the command, and leaksweep's PID
+//   leaksweep grows NAME OBJECTS BYTES this count keeps rising in the runs without failures; the
+//                                      sweep ends here
 //   leaksweep try K N                  allocation N of process K is going to fail
 //   leaksweep passed K N               process K makes fewer than N allocations
 //   leaksweep cut K N                  processes were killed before allocation N came; process K
@@ -15,20 +18,21 @@
 //   leaksweep hung K N                 allocation N failed, and then processes were killed
 //   leaksweep stuck K N                allocation N failed; processes of the next run, which had no
 //                                      failure, were killed
-//   leaksweep leak K N                 counts rise each time allocation N fails: `rise`, `failed`,
-//                                      `frame` and, for a stack not seen before, `dump` follow
-//   leaksweep once K N                 counts rose, but not with the next failure: `rise` lines
-//                                      follow
+//   leaksweep leak K N                 counts rise each time that allocation N fails. `rise`,
+//                                      `failed` and `frame` lines follow. A `dump` follows the
+//                                      first leak with this stack and these counts
+//   leaksweep once K N                 counts rose, but not each time that allocation N failed
+//                                      again; `rise` lines follow
 //   leaksweep unrepeated K N           counts rose, but allocation N could not be made to fail
-//                                      again: `rise` lines follow
+//                                      again; `rise` lines follow
 //   leaksweep rise NAME OBJECTS BYTES  a count that rose, and by how much
-//   leaksweep failed SOURCE SIZE PID PROCESS  the cache or arena, bytes and process of the
-//                                      allocation that failed
+//   leaksweep failed SOURCE SIZE PID PROCESS  the allocation that failed: its cache or arena, its
+//                                      size in bytes, and the PID and name of its process
 //   leaksweep frame ADDRESS            a return address in the stack of the allocation that failed
 //   leaksweep dump SIZE                SIZE bytes follow: a #mem/tracedump of the leaked objects
 //   leaksweep end
 //
-// The exit status is 0, or 2 with a reason on standard error if the sweep could not be made.
+// The exit status is 0. It is 2 if the sweep could not be made; the reason is on standard error.
 #include <getopt.h>
 #include <malloc.h>
 
@@ -115,8 +119,8 @@ Arguments parse_arguments(int argc, char** argv) {
   return arguments;
 }
 
-// Later allocations of pages for this program would change the counts. So all its pages are
-// allocated now, and its heap never shrinks.
+// Allocates all pages of this program now and keeps its heap from shrinking, because pages that the
+// program gets or returns later would change the counts.
 void take_all_pages() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   touch_all_pages();

@@ -40,10 +40,10 @@ void pause_a_little() {
   nanosleep(&time, nullptr);
 }
 
-// Reads from #debug/alloc the outcome of the last order to let an allocation fail
-// (docs/devices.md), and returns the PIDs of the live processes that the order covers. Until the
-// child has written its order, #debug/alloc shows the order of the previous run. So each call
-// overwrites what an earlier call has put into `outcome`.
+// Reads the outcome of the last `failnext` command from #debug/alloc (docs/devices.md). Returns the
+// PIDs of the live processes of the run. Until the child has written its own `failnext` command,
+// #debug/alloc shows the outcome of the previous run. So each call overwrites what an earlier call
+// has stored in `outcome`.
 std::vector<pid_t> look(Outcome& outcome) {
   std::vector<pid_t> alive;
   outcome.failed = false;
@@ -83,8 +83,8 @@ Command::~Command() {
   for (const int file : {control_, nowhere_, refusal_[0], refusal_[1]}) close(file);
 }
 
-// Runs in the child. Memory that it needs is allocated before the order: from then on the kernel
-// counts this process's allocations.
+// Runs in the child. Writes `order`, a `failnext` command, to #debug/alloc. All memory is allocated
+// before this write, because from the write on the kernel counts this process's allocations.
 void Command::become(const std::string& order, bool loud) const {
   dup2(nowhere_, STDIN_FILENO);
   dup2(loud ? STDERR_FILENO : nowhere_, STDOUT_FILENO);
@@ -99,7 +99,7 @@ void Command::become(const std::string& order, bool loud) const {
   _exit(126);
 }
 
-// Waits until every process of the command has ended; returns whether some had to be killed.
+// Waits until every process of the command has ended. Returns true if some had to be killed.
 bool Command::wait(pid_t child, Outcome& outcome) const {
   auto end = steady_clock::now() + limit_;
   bool child_lives = true, killed = false;

@@ -1,4 +1,4 @@
-// Runs the command with one failing kernel allocation in one of its processes, or with none.
+// Runs the command. In a run, at most one kernel allocation of one of its processes fails.
 #pragma once
 
 #include <sys/types.h>
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-// The allocation that is to fail: number `allocation` of process `process`, both from 1 on.
-// Processes are numbered in the order in which they are forked; number 1 is the shell that runs the
-// command.
+// The allocation that is to fail: allocation number `allocation` of process number `process`. Both
+// numbers start at 1. Processes are numbered in the order in which they are forked. Number 1 is the
+// shell that runs the command.
 struct Target {
   uint64_t process = 0;  // 0: no allocation fails
   uint64_t allocation = 0;
@@ -23,7 +23,7 @@ struct Outcome {
   int status = 0;                   // status of the command, as a shell gives it
   uint64_t processes = 0;           // number of processes
   bool hung = false;                // some process had to be killed
-  bool failed = false;              // the target was reached, and failed. Only then are these set:
+  bool failed = false;              // the target failed; if so, the members below are set
   std::string source;               // cache or arena of the failed allocation
   uint64_t size = 0;                // requested bytes
   uint64_t pid = 0;                 // the allocating process
@@ -33,16 +33,16 @@ struct Outcome {
 
 class Command {
  public:
-  // The processes of a run are killed after the time `limit`, or a second after the end of the
-  // shell.
+  // The processes of a run are killed at the time `limit`. If the shell ends before, they are
+  // killed at most one second later.
   Command(std::string text, std::chrono::milliseconds limit);
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
   ~Command();
 
-  // Returns when all processes of the command have ended. The command's output is discarded unless
-  // `loud`: then it goes to standard error. std::runtime_error if no process can be created, the
-  // kernel refuses the order, or a process cannot be killed.
+  // Returns when all processes of the command have ended. If `loud`, the command's output goes to
+  // standard error; otherwise it is discarded. Throws std::runtime_error if no process can be
+  // created, the kernel rejects the write to #debug/alloc, or a process cannot be killed.
   Outcome run(const Target& target, bool loud = false) const;
 
  private:
@@ -53,5 +53,5 @@ class Command {
   std::string text_;
   std::chrono::milliseconds limit_;
   int control_, nowhere_;  // descriptors of #debug/alloc and #null/null
-  int refusal_[2];         // pipe from the child: errno, if the kernel refuses its order
+  int refusal_[2];         // pipe from the child: errno if its write to #debug/alloc fails
 };

@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned kMostClean = 12;  // the most runs without failures in warm_up()
 constexpr unsigned kQuiet = 2;       // warm_up() ends after so many runs in a row without a rise
 constexpr unsigned kRepeats = 3;     // repetitions of a failure that left something
-constexpr unsigned kAttempts = 3;    // attempts to repeat a failure once
+constexpr unsigned kAttempts = 3;    // attempts for each repetition
 // Tracing can change the number of an allocation by at most this, up or down.
 constexpr uint64_t kNeighbours = 8;
 
@@ -34,7 +34,7 @@ std::string trace_of(const std::string& name) {
   return "#mem/kmemtrace/" + name;
 }
 
-// Traces caches and arenas as long as the object exists.
+// The constructor starts the traces of caches and arenas. The destructor stops and resets them.
 class Traces {
  public:
   explicit Traces(const Counts& sources) {
@@ -45,7 +45,8 @@ class Traces {
   Traces& operator=(const Traces&) = delete;
   ~Traces() { command("stop\nreset\n"); }
   bool any() const { return !names_.empty(); }
-  // Stops the traces, so that reading is not recorded itself, and reads their records.
+  // Stops the traces and reads their records. They are stopped first, because otherwise they would
+  // record the allocations that the read makes.
   std::string dump() const {
     command("stop\n");
     return read_file("#mem/tracedump");
@@ -59,8 +60,8 @@ class Traces {
   std::vector<std::string> names_;
 };
 
-// Identifies a leak by the failed allocation's stack and the names of the risen sources, so that
-// only the first of several equal leaks is traced.
+// Identifies a leak by the failed allocation's stack and the names of the counts that rose. Of
+// several leaks with the same key, only the first is traced.
 std::string key_of(const Outcome& outcome, const Counts& risen) {
   std::string key;
   for (const std::string& frame : outcome.frames) key += frame + ' ';
@@ -72,8 +73,8 @@ std::string key_of(const Outcome& outcome, const Counts& risen) {
 
 bool Sweep::warm_up() {
   Outcome outcome = command_.run({}, true);
-  // In this run leaksweep allocates what it needs for a run with a failure, before counts are
-  // taken.
+  // The first run with a failure makes leaksweep itself allocate memory, which it keeps. So this
+  // run comes before the first counts.
   command_.run({.process = 1, .allocation = 1});
   base_ = counts_at_rest();
   Counts growing = base_;
@@ -103,8 +104,8 @@ void Sweep::run(const Stride& share, const Target& from) {
   }
 }
 
-// Lets one allocation fail. False if the process did not reach this allocation: it made fewer
-// allocations, or was killed before.
+// Lets one allocation fail. Returns false if the process did not reach this allocation: it made
+// fewer allocations, or it was killed before.
 bool Sweep::try_one(const Target& target) {
   say_target("try", target);
   const Outcome outcome = command_.run(target);
@@ -117,10 +118,10 @@ bool Sweep::try_one(const Target& target) {
   return true;
 }
 
-// Decides whether the failure leaks. It leaks if counts rise each time that an allocation with this
-// stack fails, and the next run without a failure does not undo the rise. Objects that the run
-// without a failure removes were left by the command, not by the kernel. Counts that rise only once
-// are cached objects. A failure that cannot be repeated is reported as unrepeated.
+// Decides whether the failure leaks. It leaks if counts rise each time that this allocation fails.
+// After a rise, the command runs once without a failure, and the counts are taken again. This run
+// removes objects that the command, not the kernel, has left. Counts that rise only once are cached
+// objects. A failure that cannot be repeated is reported as unrepeated.
 void Sweep::judge(const Target& target, const Outcome& outcome) {
   Counts now = counts_at_rest();
   Counts risen = rises(base_, now);
@@ -152,12 +153,13 @@ void Sweep::judge(const Target& target, const Outcome& outcome) {
     say("dump") << ' ' << dump->size() << '\n' << *dump << std::flush;
 }
 
-// Runs the command without a failure. `target` is what failed in the run before.
+// Runs the command without a failure. `target` is the allocation that failed in the run before.
 void Sweep::run_without_failure(const Target& target) const {
   if (command_.run({}).hung) say_target("stuck", target);
 }
 
-// Tries to make an allocation with the same number and stack fail once more. True if it failed.
+// Tries to make the allocation with the same number and the same stack fail once more. Returns true
+// if it failed.
 bool Sweep::fails_again(const Target& target, const Outcome& outcome) const {
   for (unsigned attempt = 0; attempt < kAttempts; attempt++) {
     const Outcome next = command_.run(target);
@@ -166,10 +168,11 @@ bool Sweep::fails_again(const Target& target, const Outcome& outcome) const {
   return false;
 }
 
-// Repeats the failure with traces on. Returns a dump of the objects that the failure leaves, or
+// Repeats the failure while traces run. Returns a dump of the objects that the failure leaves, or
 // nothing if the failure cannot be repeated. While the page arena is traced, kernel stacks are not
-// reused, so a process makes more allocations, and their numbers shift. So neighbouring numbers are
-// tried, too, until an allocation with the same stack fails.
+// reused. So a process makes more allocations, and the number of the allocation can change. So this
+// function also tries neighbouring numbers until an allocation with the same stack fails and leaves
+// objects.
 std::optional<std::string> Sweep::trace(const Target& target, const Outcome& outcome,
                                         const Counts& risen) {
   std::optional<std::string> dump;

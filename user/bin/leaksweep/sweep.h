@@ -1,4 +1,4 @@
-// A sweep: the command runs once for each kernel allocation that its processes make, and each time
+// A sweep runs the command once for each kernel allocation that its processes make. In each run
 // another one of these allocations fails.
 #pragma once
 
@@ -21,12 +21,12 @@ struct Stride {
 class Sweep {
  public:
   explicit Sweep(const Command& command) : command_(command) {}
-  // Runs the command without failures until counts stay the same; then prints `clean`. If counts
-  // keep rising, prints `grows` lines and returns false. std::runtime_error if the command does not
-  // end.
+  // Runs the command without failures until no count rises any more; then prints `clean`. If counts
+  // keep rising, prints `grows` lines and returns false. Throws std::runtime_error if the command
+  // does not end.
   bool warm_up();
-  // Lets one allocation after the other fail, beginning with `from`. Prints its steps and findings
-  // (leaksweep.cc).
+  // Lets one allocation after the other fail, beginning with `from`. Prints a line for each step
+  // and finding (leaksweep.cc).
   void run(const Stride& share, const Target& from);
 
  private:

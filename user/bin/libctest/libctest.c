@@ -1,5 +1,5 @@
-/* libctest: checks, in the guest, the C library on this kernel's calls. TAP on standard output;
- * status 1 if a check fails. */
+/* libctest: runs in the guest and checks the C library with this kernel's system calls. Prints TAP
+ * on standard output. The exit status is 1 if a check fails. */
 #include <dirent.h>
 #include <err.h>
 #include <errno.h>
@@ -130,7 +130,7 @@ static void signals(void) {
   CHECK(sigsuspend(&none) == -1 && errno == EINTR && caught == SIGUSR1);
   CHECK(sigprocmask(SIG_SETMASK, &before, &set) == 0 && sigismember(&set, SIGUSR1));
 
-  /* A blocking read: interrupted without SA_RESTART, resumed with it. */
+  /* A signal interrupts a blocking read. With SA_RESTART the read is resumed. */
   int ends[2];
   CHECK(pipe(ends) == 0);
   for (int restart = 0; restart < 2; restart++) {
@@ -203,7 +203,7 @@ static void processes(void) {
   CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
   child = fork();
   if (child == 0) {
-    /* Text is not writable, data not executable. */
+    /* A program cannot write to its code. The next child shows that it cannot execute its data. */
     *(volatile char*)(unsigned long)on_signal = 0;
     _exit(0);
   }

@@ -201,7 +201,7 @@ static void streams(void) {
   CHECK(mkstemp(wrong) == -1 && errno == EINVAL);
 }
 
-/* Checks syslog's output, through a pipe instead of standard error. */
+/* Checks syslog's output. For this, standard error is replaced by a pipe. */
 static void messages(void) {
   int ends[2], error = dup(STDERR_FILENO);
   char text[256] = "";

@@ -14,7 +14,7 @@ extern char** environ;
 
 #define FOLDER "/tmp/libctest-programs"
 
-/* Returns the contents of the open file `fd` from its start, with a NUL. */
+/* Returns the contents of the open file `fd` from its start, as a string of at most 255 bytes. */
 static const char* text_of(int fd) {
   static char text[256];
   ssize_t got = pread(fd, text, sizeof text - 1, 0);
@@ -36,7 +36,8 @@ static void spawning(void) {
   CHECK(posix_spawnp(&child, "nosuch", NULL, NULL, arguments, environ) == ENOENT);
   CHECK(wait(NULL) == -1 && errno == ECHILD); /* the failed calls leave no child */
 
-  /* File actions run in order: standard output is the file, and standard error a copy of it. */
+  /* File actions run in order. Standard output becomes the file; then standard error becomes a
+   * duplicate of standard output. */
   int out = open(FOLDER "/out", O_RDWR | O_CREAT, 0600);
   posix_spawn_file_actions_t actions;
   CHECK(posix_spawn_file_actions_init(&actions) == 0);
@@ -53,8 +54,8 @@ static void spawning(void) {
   CHECK(strstr(text, "closed\n") != NULL);
   close(out);
 
-  /* The actions use every low descriptor, among them the one with which the child reports an error:
-   * the error still arrives. */
+  /* The actions replace every low descriptor. One of these is the descriptor through which the
+   * child reports an error of exec. The error must arrive nevertheless. */
   for (int fd = 3; fd < 12; fd++) {
     CHECK(posix_spawn_file_actions_adddup2(&actions, 1, fd) == 0);
   }
@@ -63,7 +64,7 @@ static void spawning(void) {
   CHECK(posix_spawn(&child, "/bin/sh", &actions, NULL, script, environ) == ENOENT);
   CHECK(posix_spawn_file_actions_destroy(&actions) == 0);
 
-  /* Attributes: a process group, signals. */
+  /* Attributes: the child's process group, default actions of signals, and signal mask. */
   posix_spawnattr_t attributes;
   sigset_t set, old;
   sigemptyset(&set);
@@ -90,8 +91,8 @@ static void spawning(void) {
   signal(SIGTERM, SIG_DFL);
 }
 
-/* The wait status of a child that makes `call`, a call of an exec function. If exec fails, the
- * child's exit code is errno. */
+/* Gives the wait status of a child that makes `call`, the call of an exec function. If exec fails,
+ * the child's exit code is errno. */
 #define STATUS_OF_EXEC(call) \
   ({                         \
     pid_t child = fork();    \

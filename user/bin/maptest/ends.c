@@ -1,4 +1,4 @@
-/* Maps that reach beyond the end of a file, and files that are truncated while they are mapped. */
+/* Mappings that reach beyond the end of a file; files that are truncated while they are mapped. */
 #include "maptest.h"
 
 static int only_zeros(const char* at, size_t size) {
@@ -20,8 +20,8 @@ void test_ends(void) {
   CHECK(FAILS(read(fd, at + 2 * PAGE, 1), EFAULT) || lseek(fd, 0, SEEK_CUR) == PAGE + 100);
   CHECK(FAILS(pwrite(fd, at + 2 * PAGE, 1, 0), EFAULT));
 
-  /* Bytes that are written to a map beyond the file's end never get into the file, even when the
-   * file grows. */
+  /* If a program writes to a mapping beyond the file's end, these bytes never get into the file,
+   * even when the file grows. */
   strcpy(at + PAGE + 200, "behind");
   CHECK(msync(at, 2 * PAGE, MS_SYNC) == 0);
   CHECK(ftruncate(fd, 3 * PAGE + 1) == 0 && only_zeros(at + PAGE + 100, PAGE - 100));

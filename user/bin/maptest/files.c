@@ -1,4 +1,4 @@
-/* Maps of files: reads, writes, and where the writes go. */
+/* Mappings of files: reads and writes, and which files and mappings show the writes. */
 #include "maptest.h"
 
 static int is_as_made(const char* at, size_t from, size_t size) {
@@ -37,7 +37,7 @@ static void test_shared(void) {
   CHECK(strcmp(again + 10, "by the map") == 0);
   CHECK(pread(other, found, 11, PAGE + 10) == 11 && strcmp(found, "by the map") == 0);
   CHECK(pwrite(other, "by write", 9, PAGE + 20) == 9 && strcmp(at + PAGE + 20, "by write") == 0);
-  /* A write across the boundary of two pages shows in both maps. */
+  /* Both mappings show a write across the boundary of two pages. */
   char* last = map(PAGE, READ_WRITE, MAP_SHARED, other, 3 * PAGE);
   CHECK(pwrite(fd, "0123456789", 10, 3 * PAGE - 5) == 10 && memcmp(last, "56789", 5) == 0 &&
         memcmp(at + 3 * PAGE - 5, "01234", 5) == 0);
@@ -82,7 +82,7 @@ static void test_fixed(void) {
         at + 2 * PAGE);
   CHECK(at[2 * PAGE - 1] == 'a' && at[5 * PAGE] == 'a' &&
         is_as_made(at + 2 * PAGE, PAGE, 3 * PAGE));
-  /* Unmaps the middle page of the file's map. The page after it keeps its offset in the file. */
+  /* Unmaps the middle page of the file's mapping. The following page keeps its file offset. */
   CHECK(munmap(at + 3 * PAGE, PAGE) == 0 && signal_of_read(at + 3 * PAGE) == NOT_MAPPED);
   at[4 * PAGE] = 'f';
   char found;

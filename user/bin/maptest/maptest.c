@@ -1,9 +1,15 @@
-/* maptest FOLDER: checks, in the guest, maps of files in an empty folder and of memory. TAP on
- * standard output; status 1 if a check fails. maptest change FILE: maps FILE shared, changes each
- * page of its first half, msyncs it, changes each page of the other half, prints `changed`, and
- * waits to be killed. maptest press FILE MIB: maps FILE shared and changes each page. Then it
- * alternately touches MIB of memory and reads the map back; status 1 if the map differs from the
- * data written. */
+/* maptest: runs in the guest and tests mmap.
+ *
+ * maptest FOLDER: checks mappings of memory, and of files that it creates in the empty FOLDER.
+ * Prints TAP on standard output. The exit status is 1 if a check fails.
+ *
+ * maptest change FILE: maps FILE shared, changes each page of the first half of FILE, and calls
+ * msync for this half. Then changes each page of the second half, prints `changed`, and waits until
+ * it is killed.
+ *
+ * maptest press FILE MIB: maps FILE shared and changes each page. Then alternately touches MIB MiB
+ * of memory and reads the mapping. The exit status is 1 if the mapping has other data than written.
+ */
 #include "maptest.h"
 
 static int number, failures;

@@ -20,14 +20,14 @@ void check(int good, const char* what, const char* file, int line);
 /* True if a call returned -1 (mmap: MAP_FAILED) with this error number. */
 #define FAILS(call, error) ((long)(call) == -1 && errno == (error))
 
-/* Creates and opens a file of `size` bytes in the folder: byte i is byte_at(i). */
+/* Creates and opens a file of `size` bytes in the current folder. Byte i is byte_at(i). */
 int make_file(const char* name, size_t size);
 char byte_at(size_t i);
-/* Calls mmap. A failure is a failed check, and ends the program. */
+/* Calls mmap. If mmap fails, prints a failed check and ends the program. */
 char* map(size_t size, int protection, int flags, int fd, off_t offset);
 
-/* Read or write the byte, or call the function. Return the signal that this causes, as its number *
- * 256 + si_code; 0 if there is no signal. */
+/* Read the byte, write it, or call the function. If this causes a signal, return 256 times the
+ * signal's number plus si_code, or -1 if si_addr is wrong. Return 0 if there is no signal. */
 int signal_of_read(const volatile char* at);
 int signal_of_write(volatile char* at);
 int signal_of_call(const void* function);

@@ -39,7 +39,7 @@ void test_protection(void) {
   munmap(at, 8 * PAGE);
   CHECK(FAILS(mprotect(at, PAGE, PROT_READ), ENOMEM));
 
-  /* The program's own constants and code. */
+  /* mprotect of the program's own constants and code. */
   static const char constant[] = "constant";
   char* page = (char*)((uintptr_t)constant & ~(uintptr_t)(PAGE - 1));
   CHECK(signal_of_write((char*)(uintptr_t)constant) == FORBIDDEN);

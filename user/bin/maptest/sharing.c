@@ -1,4 +1,4 @@
-/* Maps that processes share. */
+/* Mappings that processes share. */
 #include "maptest.h"
 
 static int adds(void* at) {
@@ -28,7 +28,7 @@ void test_sharing(void) {
   }
   for (int i = 0; i < 4; i++) waitpid(children[i], NULL, 0);
   CHECK(*(int*)at == 4000);
-  /* The child also writes to two pages that no process has touched before the fork. */
+  /* The child also writes to two pages to which no process has written before the fork. */
   CHECK(in_child(sets, at) == 0 && at[0] == 's' && at[2 * PAGE] == 's');
   CHECK(in_child(unmaps_and_cuts, at) == 0 && strcmp(at + PAGE, "the child's") == 0);
   CHECK(msync(at, 3 * PAGE, MS_SYNC) == 0);
@@ -41,7 +41,7 @@ void test_sharing(void) {
   own[0] = 'o';
   CHECK(in_child(sets, own) == 0 && own[0] == 'o' && own[PAGE] == byte_at(PAGE));
   CHECK(in_child(sets, shared) == 0 && shared[0] == 's' && shared[2 * PAGE] == 's');
-  CHECK(own[0] == 'o' && own[PAGE] == 's'); /* this process has not copied own's second page */
+  CHECK(own[0] == 'o' && own[PAGE] == 's'); /* this process has not written to this page */
   CHECK(in_child(unmaps_and_cuts, shared) == 0 && strcmp(shared + PAGE, "the child's") == 0);
   close(fd);
   munmap(shared, 3 * PAGE);

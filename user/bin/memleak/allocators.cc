@@ -15,7 +15,7 @@ struct Allocator {
   // Tells a probe session which parameters give the size, the old object and the result; for a
   // function that frees, the address (docs/probes.md).
   std::string_view arguments;
-  std::string_view inner;  // if the function only calls `inner`, the function is not probed
+  std::string_view inner;  // a function that only calls `inner` is not probed
 };
 
 constexpr std::string_view kNewArguments = "size=1", kDeleteArguments = "address=1";
@@ -25,7 +25,7 @@ constexpr Allocator kCore[] = {
     {"_calloc_r", "size=2*3", ""},
     {"_realloc_r", "size=3 old=2", ""},
     {"_memalign_r", "size=3", ""},
-    {"_pvalloc_r", "size=2", ""},  // no inner: it rounds up the size before it calls _memalign_r
+    {"_pvalloc_r", "size=2", ""},  // always probed: rounds up the size, then calls _memalign_r
     {"_valloc_r", "size=2", "_memalign_r"},
     {"_free_r", "address=2", ""},
 };
@@ -44,7 +44,7 @@ constexpr Allocator kPublic[] = {
 // operator new and delete, by the names of the Itanium C++ ABI.
 constexpr std::string_view kNew[] = {"_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t",
                                      "_ZnamRKSt9nothrow_t"};
-// Aligned forms are always probed, since they may round up the size before they call malloc.
+// Aligned forms are always probed, because they may round up the size before they call malloc.
 constexpr std::string_view kAlignedNew[] = {"_ZnwmSt11align_val_t", "_ZnamSt11align_val_t",
                                             "_ZnwmSt11align_val_tRKSt9nothrow_t",
                                             "_ZnamSt11align_val_tRKSt9nothrow_t"};
@@ -60,7 +60,7 @@ constexpr std::string_view kDelete[] = {"_ZdlPv",
                                         "_ZdaPvmSt11align_val_t",
                                         "_ZdlPvSt11align_val_tRKSt9nothrow_t",
                                         "_ZdaPvSt11align_val_tRKSt9nothrow_t"};
-// These functions are not probed here, but reports skip their frames, too.
+// These functions are not probed. But reports skip their frames, like those of probed functions.
 constexpr std::string_view kOthers[] = {"_reallocf_r", "reallocf", "mmap", "munmap"};
 
 class Finder {
@@ -77,7 +77,7 @@ class Finder {
 
   // True if the function `name` exists, calls `inner` and is too short to do anything else.
   bool is_shell(std::string_view name, std::string_view inner) const {
-    // Bytes. newlib's wrappers have 24 to 42, including the call of __getreent.
+    // In bytes. newlib's wrappers have 24 to 42 bytes, including the call of __getreent.
     constexpr uint64_t kShell = 48;
     const ProgramFunction* const outside = find(name);
     const ProgramFunction* const within = inner.empty() ? nullptr : find(inner);
@@ -138,8 +138,8 @@ AllocatorProbes allocator_probes(const std::string& path, const Program& program
     }
   }
   for (const std::string_view name : kAlignedNew) finder.probe(probes, name, kNewArguments);
-  // If operator delete only calls free, then operator new only calls malloc. The probes of malloc
-  // and free then see all calls.
+  // If operator delete only calls free, the program uses the operators of the C++ library. There,
+  // operator new only calls malloc. So the probes of malloc and free see all calls.
   if (finder.is_shell("_ZdlPv", "free")) return probes;
   for (const std::string_view name : kNew) finder.probe(probes, name, kNewArguments);
   for (const std::string_view name : kDelete) finder.probe(probes, name, kDeleteArguments);

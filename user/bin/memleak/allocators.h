@@ -1,11 +1,12 @@
 // The functions of a program that allocate and free its memory.
 //
 // All allocations of this system's programs go through newlib's _malloc_r, _calloc_r, _realloc_r
-// and _memalign_r, and all frees through _free_r: malloc and the like, operator new and the library
-// itself (getline, fopen, strdup, printf) call these five functions, so these five are probed. A
-// function that only calls one of them is not probed: a second probe would double the cost of every
-// call. If a program has a malloc or operator new of another kind, that is probed, too; the
-// allocations that it makes inside itself are not recorded separately.
+// and _memalign_r, and all frees go through _free_r. The public functions (malloc and the like),
+// operator new, and the library itself (getline, fopen, strdup, printf) call these five functions.
+// So these five are probed. A function that only calls one of them is not probed, because a second
+// probe would double the cost of every call. If a program has its own malloc or operator new, this
+// function is probed, too. Allocations within a call of a probed function are not recorded
+// separately.
 #pragma once
 
 #include <string>
@@ -19,9 +20,9 @@ struct AllocatorProbes {
   bool allocates = false, frees = false;
 };
 
-// Gets the probes for the program in the file `path`. With a prefix: only for malloc and the like
-// with that prefix. Throws std::runtime_error if it is not known where one of these functions
-// returns.
+// Gets the probes for the program in the file `path`. If `prefix` is not empty, gets only the
+// probes for PREFIXmalloc, PREFIXfree and the like. Throws std::runtime_error if the code does not
+// show where one of these functions returns.
 AllocatorProbes allocator_probes(const std::string& path, const Program& program,
                                  std::string_view prefix);
 

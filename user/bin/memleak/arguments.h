@@ -10,8 +10,8 @@
 enum class Sort { kSize, kCount };
 
 struct Arguments {
-  // The source of allocations: the process `pid`, the process that runs `command`, or, if neither
-  // is set, the kernel.
+  // The report shows the allocations of the process `pid` or of the process that runs `command`. If
+  // neither is set, it shows the allocations of the kernel.
   std::optional<uint64_t> pid;
   std::optional<std::string> command;
   bool of_process() const { return pid || command; }
@@ -30,7 +30,7 @@ struct Arguments {
   uint64_t older_ms = 500;
   uint64_t min_size = 0;         // bytes
   uint64_t max_size = kAnySize;  // bytes
-  uint64_t sample = 0;           // mean of bytes between two samples; 0: every allocation
+  uint64_t sample = 0;           // mean number of bytes between two samples; 0: no sampling
   uint64_t top = 10;
   Sort sort = Sort::kSize;
   uint64_t interval = 5;  // seconds
@@ -40,6 +40,6 @@ struct Arguments {
   std::string prefix;                // prefix of the names of malloc and the like
 };
 
-// Bad arguments: prints the error and the usage, and ends the program with status 2. -h: prints the
-// help, and ends it with status 0.
+// Parses the command line. After a bad argument, prints the error and the usage, and ends the
+// program with status 2. With -h, prints the help and ends the program with status 0.
 Arguments parse_arguments(int argc, char** argv);

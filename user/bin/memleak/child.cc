@@ -83,8 +83,8 @@ Child::~Child() {
   close(failure_);
 }
 
-// Runs in the child. It first sets signals to their defaults: a signal that ends memleak before the
-// exec must end the child, too.
+// Runs in the child. Sets signals to their defaults first, because a signal that ends memleak
+// before the exec must also end the child.
 void Child::run(int may_go, int failure) const {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(number, SIG_DFL);
   std::vector<char*> arguments;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-// A process that waits for go() before the exec of the command. Blanks separate the command's
-// words; there is no quoting, as in bcc's memleak.
+// A process that executes the command when go() is called. Blanks separate the command's words.
+// Quotes have no special meaning, as in bcc's memleak.
 class Child {
  public:
   // Finds the program as a shell does. std::runtime_error if there is no such program, or no
@@ -20,7 +20,7 @@ class Child {
   ~Child();
 
   pid_t pid() const { return pid_; }
-  // Path of the ELF file that will run: for a script, its interpreter.
+  // Path of the ELF file that will run. If the command is a script, this is its interpreter.
   const std::string& program() const { return program_; }
   // Makes the child execute the command. std::runtime_error if that fails.
   void go();

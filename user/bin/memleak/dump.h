@@ -1,5 +1,5 @@
-// A binary trace dump (abi/tracedump.h) as objects: #mem/tracedump, or the file `outstanding` of a
-// probe session.
+// Parses a binary trace dump (abi/tracedump.h). A dump is read from #mem/tracedump, or from the
+// file `outstanding` of a probe session.
 #pragma once
 
 #include <abi/tracedump.h>
@@ -21,16 +21,17 @@ class Dump {
     std::string path;
   };
 
-  // The current contents of the file. std::runtime_error if it cannot be read, is damaged or of an
-  // unknown version.
+  // Reads and parses the file `path`. Throws std::runtime_error if the file cannot be read, is
+  // damaged, or has an unknown version.
   static Dump read(const std::string& path = "#mem/tracedump");
 
   uint64_t time() const { return time_; }  // nanoseconds since boot
   const std::vector<Source>& sources() const { return sources_; }
-  // Return addresses, the innermost caller first; none for id 0, a stack that was not recorded.
+  // Return addresses, the innermost caller first. Empty for id 0, which means that no stack was
+  // recorded.
   std::span<const uint64_t> stack(uint32_t id) const;
   bool is_user_stack(uint32_t id) const;
-  // nullptr for id 0, a context that was not recorded.
+  // nullptr for id 0, which means that no context was recorded.
   const Context* context(uint32_t id) const;
 
  private:

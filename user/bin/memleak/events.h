@@ -15,8 +15,8 @@
 
 class Events {
  public:
-  // Takes lines of a session's `events`, in pieces of any size, and returns the text to print. The
-  // text is valid until the next call.
+  // Takes a piece, of any size, of the file `events` of a probe session. Returns the text to print
+  // for the lines that are complete. The text is valid until the next call.
   const std::string& add(std::string_view piece);
 
  private:
@@ -24,6 +24,6 @@ class Events {
 
   std::string rest_;  // the incomplete line at the end of the last piece
   std::string text_;
-  std::string heading_;                           // heading of the lines of one event
+  std::string heading_;                           // first fields of each line of one event
   std::unordered_map<uint64_t, uint64_t> sizes_;  // for each outstanding object, by address: bytes
 };

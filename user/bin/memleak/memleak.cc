@@ -1,21 +1,23 @@
 // memleak: prints the outstanding allocations of the kernel, or of a process, by stack, in the
 // format of bcc's memleak.
 //
-// For the kernel, its tracer (docs/tracer.md) records each allocation with its stack; memleak
-// starts the traces of all caches and arenas that can be traced (traces.h) and reads #mem/tracedump
-// every few seconds. For a process, a probe session (docs/probes.md) records the calls of its
-// allocator's functions (process_trace.h, allocators.h) and gives a dump of the same form. In both
-// cases the dump is read (dump.h), filtered by the options and added up by stack (snapshot.h), and
-// printed (report.h). No event passes through memleak, so none is lost between two reports. Losses
-// of the tracer are counted, and the last line of a report has the counts. Only -t shows events
+// For a report on the kernel, the kernel's tracer (docs/tracer.md) records each allocation with its
+// stack. memleak starts the traces of all caches and arenas that can be traced (traces.h) and reads
+// #mem/tracedump every few seconds. For a report on a process, a probe session (docs/probes.md)
+// records the calls of the process's allocation functions (process_trace.h, allocators.h) and gives
+// a dump of the same form. In both cases memleak reads the dump (dump.h), filters it by the options
+// and adds it up by stack (snapshot.h), and prints the sums (report.h). The kernel, not memleak,
+// records the single allocations. So memleak cannot lose any between two reports. The kernel counts
+// its own losses; the last line of a report has the counts. Only -t prints single events
 // (events.h).
 //
-// memleak's own system calls make the kernel allocate memory, which would look like leaks. These
-// allocations are left out of the report, by PID, and counted.
+// memleak's own system calls make the kernel allocate memory, which would look like leaks. The
+// report recognizes these allocations by their PID, leaves them out, and has their count.
 //
-// memleak stops and resets the traces that it started, however it ends, except by SIGKILL. To do
-// so, signals only end its wait for the next report, and a failing write shows that the output is
-// closed. Probes always disappear with the file of their session.
+// memleak must stop and reset the traces that it started before it ends. So the signals of
+// EndSignals only end its wait for the next report; SIGPIPE is ignored, so a write to a closed
+// output fails. Only SIGKILL leaves traces running. Probes need no such care: the kernel removes
+// them when the file of their session is closed.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -50,8 +52,8 @@ int report_kernel(const Arguments& arguments, std::ostream& notes, const EndSign
 
 enum class Waited { kTime, kSignal, kEnd };
 
-// Waits for the time, a signal, or the process's end. std::runtime_error if the process executes
-// another program.
+// Waits until `time` is over, a signal comes, or the process ends. Throws std::runtime_error if the
+// process executes another program.
 Waited wait(seconds time, const EndSignals& signals, ProcessTrace& trace) {
   constexpr milliseconds kStep(100);
   const auto end = steady_clock::now() + time;
@@ -84,7 +86,7 @@ int report_process(const Arguments& arguments, std::ostream& notes, const EndSig
   for (uint64_t done = 0; !arguments.count || done < *arguments.count; done++) {
     const Waited waited = wait(seconds(arguments.interval), signals, trace);
     if (waited == Waited::kSignal) break;
-    // All objects that a process has not freed when it ends are leaks, at any age.
+    // Objects that a process has not freed when it ends are leaks, even the youngest.
     Arguments options = arguments;
     if (waited == Waited::kEnd) options.older_ms = 0;
     reports.print(take_snapshot(options, trace.dump(), trace.program(), trace.description()));

@@ -26,13 +26,13 @@ std::vector<std::string> options(const Arguments& arguments, pid_t pid) {
   if (arguments.max_size != Arguments::kAnySize)
     lines.push_back("max " + std::to_string(arguments.max_size));
   if (arguments.sample != 0) lines.push_back("sample " + std::to_string(arguments.sample));
-  // With a prefix only the allocator of that prefix is traced, without mmap.
+  // If there is a prefix, only functions with this prefix are traced, not mmap and munmap.
   if (arguments.prefix.empty()) lines.push_back("watch memory");
   return lines;
 }
 
-// Checks option -O: `object` must name the program that the process runs. Programs are linked
-// statically, so no other object file can contain their allocator.
+// Checks option -O: `object` must be the program that the process runs, or "c" (the C library).
+// Programs are linked statically, so no other object file can contain their allocator.
 void check_object(const std::string& object, pid_t pid, const std::string& build_id) {
   if (object.empty() || object == "c" || object == "/proc/" + std::to_string(pid) + "/exe") return;
   if (build_id.empty() || read_program(object).build_id != build_id) {
@@ -90,8 +90,8 @@ void ProcessTrace::go() {
   if (child_) child_->go();
 }
 
-// A program is identified by its build id, not by its path. Until its exec, the child is a fork of
-// memleak, with memleak's build id.
+// Identifies a program by its build id, not by its path. Until its exec, the child is a fork of
+// memleak and has memleak's build id.
 ProcessTrace::State ProcessTrace::state() {
   const auto now = process_state(pid_);
   if (!now) return State::kEnded;

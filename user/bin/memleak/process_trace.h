@@ -1,9 +1,9 @@
-// The trace of one process: its allocator's functions are probed, and its mmap and munmap are
-// watched (docs/probes.md).
+// The trace of one process. The functions of the process's allocator are probed, and its mmap and
+// munmap are watched (docs/probes.md).
 //
-// For -p the process runs already. For -c the constructor creates the process, which waits for go()
-// before its exec. The probes are on when the constructor returns. They disappear with this object,
-// or when memleak ends in any other way.
+// With -p the process runs already. With -c the constructor creates the process; the process waits
+// for go() before its exec. The probes are active when the constructor returns. The kernel removes
+// them when this object is destroyed or memleak ends, even by SIGKILL.
 #pragma once
 
 #include <sys/types.h>
@@ -36,22 +36,24 @@ class OpenFile {
 
 class ProcessTrace {
  public:
-  // std::runtime_error if there is no such process or program, or it cannot be probed.
+  // Throws std::runtime_error if the process or its program does not exist, or the program cannot
+  // be probed.
   ProcessTrace(const Arguments& arguments, ProgramSymbols& symbols);
 
   pid_t pid() const { return pid_; }
   const ProcessState& program() const { return program_; }
   // False if the program has no allocator: then only memory from mmap is traced.
   bool has_allocator() const { return has_allocator_; }
-  // Lets the command begin. std::runtime_error if it cannot be run.
+  // With -c, makes the child execute the command. Throws std::runtime_error if this fails.
   void go();
 
   enum class State { kRuns, kEnded, kOtherProgram };
   State state();
-  // The state of the process, for people: "process 12 has ended with status 1".
+  // The state of the process as text for reports: "process 12 has ended with status 1".
   std::string description();
 
-  // The outstanding objects now; after the process has ended, those that it had not freed.
+  // The objects that the process has allocated and not freed. Also works after the process has
+  // ended.
   Dump dump() const { return Dump::read(session_.file("outstanding")); }
   // With -t: prints each allocation and free until the process ends or a signal comes.
   void print_events(std::ostream& out, const EndSignals& signals);
@@ -59,7 +61,7 @@ class ProcessTrace {
  private:
   std::unique_ptr<Child> child_;
   pid_t pid_ = -1;
-  ProcessState program_;  // program that the process runs or will run
+  ProcessState program_;  // the program that the process runs, or executes after go()
   std::string own_build_id_;
   bool has_allocator_ = false;
   ProbeSession session_;

@@ -27,8 +27,8 @@ std::string number(double value, bool with_sign) {
   return (with_sign && whole >= 0 ? "+" : "") + std::to_string(whole);
 }
 
-// The user frames to print. If the process itself allocated, the allocator's frames are skipped, so
-// that the caller of the allocator comes first.
+// The user frames to print. If the process, not the kernel, made the allocation, the allocator's
+// frames are skipped, so that the first frame is the allocator's caller.
 std::span<const uint64_t> user_frames(const Arguments& arguments, Symbols& symbols,
                                       const StackKey& key) {
   std::span<const uint64_t> frames = key.user;
@@ -122,7 +122,8 @@ void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vect
   }
   out << ", further_stacks " << hidden.size();
   if (!hidden.empty()) {
-    // Parsers of bcc memleak's output take each line with "byte" in it as a stack's heading.
+    // "B" instead of "bytes": programs that parse the output of bcc's memleak take each line that
+    // contains "byte" for the heading of a stack.
     out << " (" << number(rest.bytes, false) << " B in " << number(rest.objects, false) << ")";
   }
   if (of_process) {

@@ -13,7 +13,7 @@
 
 struct Symbols {
   ProgramSymbols programs;
-  // Kernel symbols. They are read at first use, since reports of processes do not need them.
+  // Kernel symbols. They are read at their first use, because reports of processes do not use them.
   const KernelSymbols& kernel() {
     if (!kernel_symbols) kernel_symbols.emplace();
     return *kernel_symbols;
@@ -21,9 +21,9 @@ struct Symbols {
   std::optional<KernelSymbols> kernel_symbols;
 };
 
-// Prints a report in the format of bcc's memleak: a heading with the time; with -a a line for each
-// allocation, the smallest first; the top stacks, the largest last; and a line that counts what the
-// report leaves out.
+// Prints a report in the format of bcc's memleak: a heading with the time; with -a, a line for each
+// allocation, the smallest first; the top stacks, the largest last; and a line with the counts of
+// what the report leaves out.
 //
 //   [11:16:33] Top 2 stacks with outstanding allocations:
 //   <tab>addr = ffff800001234000 size = 16
@@ -31,15 +31,17 @@ struct Symbols {
 //   <tab><tab>leak_at_depth+0x1d [kernel]
 //   Left out: dropped 0, …
 //
-// `stacks` are the snapshot's, or with --diff the changes of their sums, printed with signs.
+// `stacks` has the sums to print: without --diff, the sums of `snapshot`; with --diff, the changes
+// since the last report, which are printed with signs.
 void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbols,
                   const Snapshot& snapshot, const std::map<StackKey, Sum>& stacks);
-// Prints a line for each stack: functions from the outermost to the innermost, then the bytes, or
-// with --sort count the number of objects.
+// Prints a line for each stack, with the functions from the outermost to the innermost. The bytes
+// of the stack follow; with --sort count, its number of objects. Stacks with the same functions
+// have one line.
 void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols,
                   const Snapshot& snapshot);
-// Prints the line that counts what a report leaves out. `hidden`: the sums of the stacks beyond the
-// top ones.
+// Prints the line with the counts of what a report leaves out. `hidden` has the sums of the stacks
+// that are not among the top stacks.
 void print_left_out(std::ostream& out, const Snapshot& snapshot, const std::vector<Sum>& hidden);
 
 // The reports of one run, one after the other.
@@ -49,7 +51,7 @@ class Reports {
       : arguments_(arguments), symbols_(symbols) {}
   // With --diff: sets the snapshot that the first report is compared with.
   void start(Snapshot snapshot) { before_ = std::move(snapshot.stacks); }
-  // Prints to standard output; the last line of folded reports goes to standard error.
+  // Prints to standard output; the last line of folded reports goes to standard error. Throws
   // std::runtime_error if the output cannot be written.
   void print(Snapshot snapshot);
 

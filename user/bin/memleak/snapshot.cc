@@ -9,8 +9,8 @@ namespace {
 
 constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
 
-// The number of allocations that a record represents: the allocation was sampled with probability
-// 1 - e^(-size/rate) (docs/tracer.md).
+// The number of allocations that a record represents: 1 / p, because an allocation was sampled with
+// probability p = 1 - e^(-size/rate) (docs/tracer.md).
 double weight(const abi_tracedump_source& source, const abi_tracedump_record& record) {
   if (source.sample == 0) return 1;
   return 1 / -std::expm1(-static_cast<double>(std::max<uint64_t>(record.size, 1)) /
@@ -108,7 +108,7 @@ Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const Proce
   Snapshot snapshot;
   snapshot.left_out.process = process;
   for (const Dump::Source& source : dump.sources()) add_source(snapshot, arguments, dump, source);
-  // The tracer cuts long paths, so stacks with the program's build id get its full path.
+  // The tracer cuts long paths. So stacks with the build id of `program` get its full path.
   std::map<StackKey, Sum> stacks;
   while (!snapshot.stacks.empty()) {
     auto stack = snapshot.stacks.extract(snapshot.stacks.begin());

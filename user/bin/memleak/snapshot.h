@@ -12,17 +12,17 @@
 #include "process.h"
 #include "traces.h"
 
-// Stack ids are valid in one dump only, so the frames identify a stack.
+// Identifies a stack by its frames, because stack ids are valid in one dump only.
 struct StackKey {
-  std::vector<uint64_t> kernel;  // return addresses, innermost first; empty if the process itself
-                                 // allocated (-p, -c)
+  std::vector<uint64_t> kernel;  // return addresses, innermost first; empty for allocations of a
+                                 // process (-p, -c)
   std::vector<uint64_t> user;    // return addresses in the program; set with -U, -p and -c
   std::string program;           // the path of the program with the stack `user`
   std::string build_id;          // bytes of that program's build id
   auto operator<=>(const StackKey&) const = default;
 };
 
-// The sum of a stack's records, or for a sampled trace the estimate made from them.
+// The sum of a stack's records. If the trace is sampled, this is an estimate from the samples.
 struct Sum {
   double bytes = 0;
   double objects = 0;
@@ -54,10 +54,10 @@ struct Snapshot {
 
 // Makes a snapshot of the kernel's traces.
 Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const Traces& traces);
-// Makes a snapshot of a process. `program` is its program; `process` describes its state in the
-// report.
+// Makes a snapshot of a process that runs `program`. `process` describes the state of the process,
+// as text for the report.
 Snapshot take_snapshot(const Arguments& arguments, const Dump& dump, const ProcessState& program,
                        const std::string& process);
-// The changes of the stacks from `before` to `after`, without unchanged ones.
+// The changes of the stacks' sums from `before` to `after`. Unchanged stacks are left out.
 std::map<StackKey, Sum> difference(const std::map<StackKey, Sum>& after,
                                    const std::map<StackKey, Sum>& before);

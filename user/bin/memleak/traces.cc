@@ -47,8 +47,8 @@ bool is_alive(pid_t pid) {
   return kill(pid, 0) == 0 || errno != ESRCH;
 }
 
-// Creates kFolder, for the current user alone. memleak stops the traces that the files in it list,
-// so nobody else may write there.
+// Creates kFolder. Only the current user may write there, because memleak stops each trace that the
+// file `started` lists.
 void make_folder() {
   struct stat found;
   if (mkdir(kFolder.c_str(), 0700) != 0 && errno != EEXIST) failed(kFolder);
@@ -57,13 +57,13 @@ void make_folder() {
     throw std::runtime_error(kFolder + ": belongs to another user");
 }
 
-// A lock file, held while the folder and the states of traces are read and changed.
+// A lock file. memleak holds it while it reads and changes the folder and the states of traces.
 class Lock {
  public:
   Lock() {
     constexpr useconds_t kPause = 10'000;  // microseconds
-    // After this number of pauses an empty lock file counts as left over. Before that, its creator
-    // may still be about to write its PID.
+    // A process creates the lock file and then writes its PID. After this number of pauses, the
+    // writer of a file that is still empty counts as dead.
     constexpr int kPatience = 200;
     for (int empty = 0; !make_file(kLock, O_EXCL, std::to_string(getpid()));) {
       if (errno != EEXIST) failed(kLock);
@@ -123,8 +123,9 @@ std::map<std::string, std::string> trace_states() {
   return states;
 }
 
-// This arena hands out address ranges, not memory. The memory mapped there comes from the arena
-// `page`, whose trace has the same stacks.
+// This arena allocates addresses for kernel stacks, not memory. It is traced only on request,
+// because the memory of the stacks comes from the arena `page`, whose trace has the same call
+// stacks.
 constexpr const char* kAddresses = "kernel_virtual";
 
 std::set<std::string> wanted_of(const Arguments& arguments,

@@ -1,13 +1,17 @@
 // The kernel traces that memleak starts, and ends.
 //
-// memleak starts the traces that are off. Traces that other programs have started, running or
-// stopped, are read and not changed. Several memleaks share the traces that any of them has
-// started: the last memleak to end stops and resets these traces. Their shared state is in
-// /tmp/.memleak, a folder that belongs to root. It has a file for each running memleak, named by
-// its PID; the file `started`, with the names of the traces that any memleak has started; and the
-// file `lock`, which exists while a memleak changes the other files. A killed memleak leaves its
-// files and running traces; the next memleak reads `started`, uses these traces, and ends them with
-// its own. `lock` contains its owner's PID, so that the lock of a dead process can be removed.
+// memleak starts the traces that are off. If another program has started a trace, memleak reads the
+// trace but does not change it, whether it is running or stopped. Several memleaks that run at the
+// same time share their traces: the last memleak that ends stops and resets all of them. Their
+// shared state is in the folder /tmp/.memleak, which belongs to root:
+//
+//   PID      a file for each running memleak
+//   started  the names of the traces that memleaks have started
+//   lock     exists while a memleak changes the other files; has the PID of that memleak, so that
+//            others can remove the lock if its owner has died
+//
+// A killed memleak leaves its files, and its traces keep running. The next memleak finds these
+// traces in `started`, uses them, and ends them when it ends.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +22,8 @@
 
 class Traces {
  public:
-  // std::runtime_error if a trace cannot be started; traces started before it are then ended again.
+  // Throws std::runtime_error if a trace cannot be started. Then the traces that were already
+  // started are ended again.
   explicit Traces(const Arguments& arguments);
   Traces(const Traces&) = delete;
   Traces& operator=(const Traces&) = delete;

@@ -1,5 +1,6 @@
-// probetest WHAT [N]: a program whose functions are probed, for tests. The tests know its calls,
-// their number and their results. Status 0 if everything behaves as without probes.
+// probetest WHAT [N]: a program for tests, which probe its functions. The tests know which calls it
+// makes, how many, and with which results. The exit status is 0 if the program behaves as without
+// probes.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -42,7 +43,8 @@ volatile unsigned long probetest_sink;
   return probetest_throw(depth - 1) + 1;
 }
 static jmp_buf probetest_place;
-static volatile unsigned long probetest_zero;  // so that the compiler sees an end of the recursion
+// Always 0. It is volatile to hide from the compiler that probetest_jump() never returns.
+static volatile unsigned long probetest_zero;
 [[gnu::noipa]] unsigned long probetest_jump(unsigned long depth) {
   if (depth > probetest_zero) return probetest_jump(depth - 1) + 1;
   if (depth == probetest_zero) longjmp(probetest_place, 5);
@@ -186,18 +188,18 @@ int own_breakpoint(unsigned long) {
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP ? 0 : 1;
 }
 
-// The program maps fresh memory over its own code, with a breakpoint at the first instruction of
+// The program maps new memory over its own code, fills it with breakpoints, and calls
 // probetest_leaf.
 int own_code(unsigned long) {
   const int status = in_child([] {
     const auto leaf = reinterpret_cast<uintptr_t>(probetest_leaf);
     const uintptr_t page = leaf & ~uintptr_t{4095};
-    // The code that maps the memory, the stub, is in a page that stays mapped.
+    // The code that maps the memory is called the stub. It is in a page that stays mapped.
     char* const stub = static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
                                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (stub == MAP_FAILED) return 1;
     // The stub calls mmap(page, 8192, RWX, FIXED|…), fills the range with int3 and jumps to
-    // probetest_leaf. All of this is in the stub, since the code here is unmapped by then.
+    // probetest_leaf. The stub does all this, because its mmap unmaps the code of this function.
     unsigned char* at = reinterpret_cast<unsigned char*>(stub);
     const auto put = [&](std::initializer_list<unsigned char> bytes) {
       for (const unsigned char byte : bytes) *at++ = byte;
@@ -206,7 +208,7 @@ int own_code(unsigned long) {
       memcpy(at, &value, sizeof(value));
       at += sizeof(value);
     };
-    put({0x0f, 0x05});  // syscall: registers are set below
+    put({0x0f, 0x05});  // syscall; the asm statement below sets its registers
     put({0x48, 0xbf});  // mov $page, %rdi
     put64(page);
     put({0xb9, 0x00, 0x20, 0, 0});  // mov $8192, %ecx
@@ -252,7 +254,7 @@ int maps(unsigned long n) {
   return 0;
 }
 
-// Fails unless the program's code equals its file.
+// Returns 0 if the program's code in memory equals the code in its file, otherwise 1.
 int same_text(unsigned long) {
   const int file = open("/bin/probetest", O_RDONLY);
   if (file < 0) return 1;
@@ -275,8 +277,8 @@ int same_text(unsigned long) {
   return 0;
 }
 
-// Runs `n` rounds of several other kinds. It does not compare the code with the file: only the kind
-// "text" does.
+// Runs `n` rounds of several of the functions above. It does not compare the code with the file;
+// only same_text() does.
 int mixed(unsigned long n) {
   for (unsigned long i = 0; i < n; i++) {
     if (calls(50) || branches(20) || recursion(30) || exceptions(2) || jumps(2) || forks(1))
