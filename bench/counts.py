@@ -64,8 +64,8 @@ def path_of(listing):
 
 
 def flag_tests(path):
-    """Returns the number of instructions in `path` that test the flags of a cache. These are the
-    bit tests on memory, since `path` has no others, and the branch after each test."""
+    """Returns the number of instructions in `path` that test the flags of a cache: each bit test
+    on memory, and the branch after the test. All bit tests on memory in `path` test these flags."""
     tests = [place for place, instruction in enumerate(path) if re.match(r"test\w* \$0x[0-9a-f]+,.*\(%r", instruction)]
     if not tests or not all(path[place + 1].startswith("j") for place in tests):
         raise ValueError("the hot path does not test the flags in the expected way")
@@ -73,7 +73,8 @@ def flag_tests(path):
 
 
 def hot_path(kernel):
-    """Returns {function: its instructions} of an untraced pair."""
+    """Returns {function: the instructions of its likely path} for an untraced allocation and free of
+    an object."""
     return {name: path_of(subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={name}", str(kernel)],
                                          stdout=subprocess.PIPE, text=True, check=True).stdout)
             for name in HOT_PATH}

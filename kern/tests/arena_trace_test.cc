@@ -196,8 +196,8 @@ KTEST(arena_trace_states_errors_and_names) {
   kmem_cache_destroy(third);
   arena_destroy(first);
 
-  // The trace counts allocations from before its start as untracked. The trace ends when its arena
-  // is destroyed, but the arena's structure stays while it has a holder.
+  // The trace counts allocations from before its start as untracked. After the arena is destroyed,
+  // its structure and its trace stay until the last holder releases the arena.
   void* const before = arena_alloc(second, 3, KM_SLEEP);
   EXPECT(trace_command(second, "start depth=3").ok());
   EXPECT(trace_command(second, "start").error() == Errno::EBUSY);

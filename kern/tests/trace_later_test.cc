@@ -1,5 +1,6 @@
-// Tests a start of all sources that stays in force: caches and arenas that are created later are
-// traced from their first object on, even if they are created while the command starts the traces.
+// Tests trace_command_all("start"): this start stays in force until a `stop`. Caches and arenas
+// that are created between the two are traced from their first object on, even if they are created
+// while the command `start` runs.
 #include <atomic>
 #include <iterator>
 #include <string_view>
@@ -58,7 +59,7 @@ KTEST(trace_later_a_cache_is_traced_from_its_first_object_on) {
     EXPECT(dump.number(" untracked ") == 0);
     EXPECT(dump.has(" mark 2 cpu "));
   }
-  // A later mark of all sources applies to this cache too.
+  // A later `mark` for all sources applies to this cache too.
   EXPECT(trace_command_all("mark").ok());
   {
     const DumpText dump(cache);
@@ -172,7 +173,7 @@ KTEST(trace_later_without_memory_a_cache_is_made_and_said_to_be_untraced) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// --- Caches are created on all CPUs while traces start and stop.
+// --- Caches and arenas are created on several CPUs while traces start and stop.
 
 namespace {
 
@@ -238,7 +239,9 @@ void make_many(void*) {
     give_back(made);
     make_and_look(made);
     makers.made++;
-    task_yield();  // otherwise the wait for a cross call keeps other tasks from the CPU
+    // While a task waits for a cross call, its CPU runs no other task. This yield lets the other
+    // tasks run.
+    task_yield();
   }
   for (const Made& made : kept) give_back(made);
 }

@@ -64,10 +64,11 @@ class TraceSnapshot final : public StoreHolder {
   // A walk over the records that were live when open() captured their shard. It includes records
   // that were freed or changed since then, and omits newer records. It proceeds slice by slice,
   // with interrupts on between slices. All walks have the same records in the same order. A record
-  // has the content that it had when its shard was captured, with two exceptions. reown() changes
-  // the owner in the record itself. If there is no memory for a copy, the record itself is changed,
-  // too: the mark becomes 0 when the record's owner leaves, and not_leak() becomes true. Any number
-  // of walks may be under way; none is used after close().
+  // has the content that it had when its shard was captured, with two exceptions. First, reown()
+  // changes the owner in the record itself. Second, if there is no memory for a copy, the record
+  // itself is changed in two cases: when the process that owns the record ends, the mark becomes 0;
+  // when kmem_not_leak() is called for the object, not_leak() becomes true. Any number of walks may
+  // be under way; none is used after close().
   class Walk {
    public:
     explicit Walk(TraceSnapshot& snapshot) : snapshot_(&snapshot) {}
