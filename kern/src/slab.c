@@ -69,9 +69,9 @@
  * Locks: there is one for the list of caches, one for each depot, and one for the slabs of each
  * cache. No two of these locks are held at once. No constructor, destructor, hook or arena is
  * called under one of these locks. There is one exception: under the list lock, a new name is
- * looked up among arenas and classes of references. An allocation or a free keeps interrupts off for
- * a bounded time: 20 to 60 instructions and the hook, or the exchange of a magazine under the depot
- * lock. A holder of a cache's lock moves one object and, in the hash of bufctls, at most one
+ * looked up among arenas and classes of references. An allocation or a free keeps interrupts off
+ * for a bounded time: 20 to 60 instructions and the hook, or the exchange of a magazine under the
+ * depot lock. A holder of a cache's lock moves one object and, in the hash of bufctls, at most one
  * bucket. Only verification and the checks of slab_check.c hold a cache's lock while they walk
  * lists.
  */

@@ -100,9 +100,9 @@ look() {
   counts
 }
 # Runs the command about $1 times, and calls `look` after each eighth of the runs. An eighth ends
-# after $1 / 8 runs, but lasts at least $2. After the time $3, it ends with the current run, even
-# if it has made fewer runs. The pass ends after the fifth or a later eighth if it has taken eight
-# times $3. It ends at once if half of the free memory is used up.
+# after $1 / 8 runs, but lasts at least $2. An eighth that has taken $3 ends with the current run,
+# even if it has made fewer runs. If the whole pass has taken eight times $3, it ends early, after
+# eighth number 5, 6 or 7. The pass ends at once if half of the free memory is used up.
 untraced_runs() {
   note_running
   unreachable

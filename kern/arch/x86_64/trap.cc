@@ -12,7 +12,7 @@
 // Interrupts. Handlers run with interrupts off on the stack of the interrupted task, with
 // Cpu.interrupt_depth raised. If a reschedule is requested when the outermost handler is done, and
 // preemption is allowed, schedule() preempts the task. Preemption is allowed while the task holds
-// no lock and preempt_off is zero.
+// no spinlock and preempt_off is zero.
 //
 // Return to user mode. With interrupts off, return_to_user() calls schedule() if a reschedule is
 // requested. Then return_to_user() calls before_user with interrupts on. These two steps are

@@ -50,8 +50,8 @@ void close_tables() {
 }  // namespace
 
 // The lists of holders. A sweep visits the first holder of a list and moves it to the end; new
-// holders are added at the end, too. So when the sweep has visited the first holder, it has visited
-// all holders that were in the list when the sweep began.
+// holders are added at the end, too. So as soon as the list begins with a holder that the sweep has
+// already visited, the sweep has visited all holders that were in the list when the sweep began.
 class StoreHolders {
  public:
   void add(StoreHolder& holder) {
@@ -62,8 +62,8 @@ class StoreHolders {
     holder.link_.unlink();
     holder.is_user_ = false;
   }
-  // The next holder that this sweep has not visited; nullptr if there is none. `sweep` is the
-  // number of the sweep.
+  // The next holder that this sweep has to visit; nullptr if the sweep of the list is complete.
+  // `sweep` is the number of the sweep.
   StoreHolder* next(StoreHolder::Holds holds, uint32_t sweep) {
     Holders& list = list_of(holds);
     StoreHolder* const holder = list.front();
