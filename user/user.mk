@@ -5,7 +5,8 @@
 #   user/libc  the parts of the C library that are not newlib's: headers, crt0.o, libstele.a; installed to $(SYSROOT)
 #   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
 #   user/lib   each folder user/lib/NAME is a static library for these programs: #include "NAME/file.h"; C++, except `testing` (C)
-#   user/ports each folder with a `build` is a recipe for user/ports/port: a program, or a library for our own programs
+#   user/ports each folder with a `build` is a recipe, which the script user/ports/port executes. It makes a program, or a library for our
+#              own programs
 #   user/etc   copied to /etc
 #   docs/man   manual pages, formatted for `man` in the guest
 
@@ -19,12 +20,13 @@ USER_FLAGS := -O2 -g -Wall -Wextra -ffile-prefix-map=$(CURDIR)=. -D_GNU_SOURCE -
 USER_CFLAGS := -std=gnu17 $(USER_FLAGS)
 USER_CXXFLAGS := -std=c++20 $(USER_FLAGS)
 
-# The C library and the C++ library of the toolchain. When a recipe changes, scripts/toolchain decides what to rebuild. Objects depend
-# on the stamps. A stamp changes only if its library was rebuilt; a change of user/toolchain/compiler alone leaves both stamps, but
-# the flags in user/toolchain/flags are part of newlib's stamp.
+# Stamps of the toolchain's C library and C++ library. Objects depend on the stamps, and a stamp changes only if its library is rebuilt.
+# If a file of user/toolchain, user/libc/newlib or user/libstdc++ changes, scripts/toolchain decides what to rebuild. A change of
+# user/toolchain/flags rebuilds both libraries; a change of user/toolchain/compiler rebuilds neither.
 USER_TOOLCHAIN := $(USER_OUT)/newlib.stamp
 USER_CXX_TOOLCHAIN := $(USER_OUT)/libstdc++.stamp
-# Contains the path of the toolchain, and changes only with it: another TOOLCHAIN is then built, and the programs are linked again.
+# Contains the path of the toolchain, and is rewritten only if the path changes. If TOOLCHAIN names another folder, the toolchain there
+# is built if necessary, and the programs are built again.
 USER_TOOLCHAIN_PATH := $(USER_OUT)/toolchain.path
 $(USER_TOOLCHAIN_PATH): FORCE
 	@mkdir -p $(@D)

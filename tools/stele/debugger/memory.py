@@ -3,7 +3,8 @@
 A Struct is a copy of the memory of one object. Its fields are attributes: ints (pointers and
 enumerations too), bytes (arrays of char), Structs and Arrays. A field whose type is a wrapper of the
 standard library (std::atomic, std::array) has the value of its contents. Members of base classes, of
-heads (_HEADS) and of anonymous unions are attributes of the object itself.
+anonymous unions, and of structures that C code uses like base classes (_HEADS) are attributes of the
+object itself.
 """
 import contextlib
 import struct

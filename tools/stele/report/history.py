@@ -5,8 +5,8 @@
     scripts/report history --add FILE --command TEXT    adds a run: FILE is anything that scripts/report reads
 
 STACK is a function, or several as in folded stacks, outermost first: sys_open;Tmp::create. It
-matches any part of a stack. `make leaktest` adds its runs. The file is build/history.db, or
---database FILE.
+matches any part of a stack. `make leaktest` adds its runs. The history is the SQLite file
+build/history.db, or the one that --database names.
 
 A run of a leak test has the accused objects; an added dump has all outstanding objects. Stacks of
 two commits are equal if they have the same functions in the same order and the same cache. Lines and
@@ -15,7 +15,7 @@ another run of the same command has, the stack is shown with 0 bytes in this run
 verdict of the run is unknown.
 
 Each run is added in one transaction, which waits for other transactions. So runs that end at the same
-time are all recorded, and a run that is killed adds nothing. The file has an application id and a
+time are all recorded, and a run that is killed adds nothing. The history has an application id and a
 version of the schema; a file without these is not changed.
 """
 import argparse
