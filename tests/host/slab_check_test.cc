@@ -33,7 +33,7 @@ TEST_P(Check, WriteOneByteFarIsReportedWithBothPlaces) {
   EXPECT_TRUE(said_nothing());
 }
 
-TEST_P(Check, WhatWasNotAskedForIsRedZone) {
+TEST_P(Check, BytesBeyondTheRequestAreRedZone) {
   const size_t size = GetParam().size;
   host_cpu.place = 11;
   auto* object = static_cast<unsigned char*>(kmem_cache_alloc_sized(cache_, size / 2, KM_ATOMIC));
@@ -41,7 +41,7 @@ TEST_P(Check, WhatWasNotAskedForIsRedZone) {
   free(object, 12);
   const std::string asked =
       std::to_string(size) + " bytes, " + std::to_string(size / 2) + " requested";
-  const std::string where = "byte +" + std::to_string(size / 2) + " is";
+  const std::string where = "byte +" + std::to_string(size / 2) + " has";
   EXPECT_TRUE(said({"write past the end", asked.c_str(), where.c_str(), "place 11", "place 12"}));
   // All requested bytes may be written.
   object = static_cast<unsigned char*>(kmem_cache_alloc_sized(cache_, size / 2, KM_ATOMIC));
@@ -73,7 +73,7 @@ TEST_P(Check, WriteBeforeIsReportedOnce) {
   object[-1] = 'A';
   EXPECT_EQ(kmem_cache_check_scan(cache_), 1u);
   EXPECT_TRUE(said(
-      {"write before the start", "byte -1 is", "41", "allocated at place 11", "found in a scan"}));
+      {"write before the start", "byte -1 has", "41", "allocated at place 11", "found in a scan"}));
   EXPECT_EQ(kmem_cache_check_scan(cache_), 0u);
   for (auto* other : objects) free(other, 12);
   EXPECT_TRUE(said_nothing());

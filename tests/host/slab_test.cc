@@ -560,7 +560,7 @@ TEST(SlabDeathTest, RequestsThatCannotBe) {
   // The first round takes objects from slabs, the second from magazines.
   for (int round = 0; round < 2; round++) {
     EXPECT_DEATH(kmem_cache_alloc_sized(plain, 101, KM_ATOMIC),
-                 "panic: plain: 101 bytes .* objects of 100");
+                 "panic: plain: 101 bytes .* objects have 100");
     EXPECT_DEATH(kmem_cache_alloc_sized(plain, 101, KM_ZERO), "panic: plain: 101 bytes");
     EXPECT_DEATH(kmem_cache_alloc(constructed, KM_ZERO), "panic: constructed: .* constructor");
     EXPECT_DEATH(kmem_cache_alloc_sized(constructed, 10, KM_ZERO),
