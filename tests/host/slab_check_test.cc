@@ -285,7 +285,7 @@ TEST(CheckKmalloc, BytesBeyondTheRequestAreRedZone) {
   host_cpu.place = 12;
   kfree(object);
   EXPECT_TRUE(said({"write past the end of an object, kmalloc_64", "64 bytes, 50 requested",
-                    "byte +50 is", "allocated at place 11", "freed at place 12"}));
+                    "byte +50 has", "allocated at place 11", "freed at place 12"}));
   kmem_cache_check_stop(cache);
   kmem_cache_release(cache);
 }
