@@ -1,6 +1,6 @@
 // The commands that are written to the files of #mem/kmemtrace, and their effect on the state of a
-// trace. A command in the file NAME is for one source: a cache, an arena or a class of references. A
-// command in `ctl` is for all sources.
+// trace. A command in the file NAME is for one source: a cache, an arena or a class of references.
+// A command in `ctl` is for all sources.
 //
 //   off --start--> running --stop--> stopped --reset--> off
 //   stopped --start--> running, with the records kept
