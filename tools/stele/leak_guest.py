@@ -25,8 +25,8 @@ class Failure(Exception):
 
 @dataclass
 class Pass:
-    """The output of one pass, which is a series of traced or untraced runs of one command: kmemstats,
-    dumps, unreachable objects, and lines `leaktest NAME VALUE`."""
+    """The output of one pass. A pass is a series of traced or untraced runs of one command. The output has counts from #mem/kmemstat, dumps, lists
+    of unreachable objects, and lines `leaktest NAME VALUE`."""
 
     counts: list = field(default_factory=list)
     looks: list = field(default_factory=list)
@@ -121,8 +121,8 @@ class Boot:
 
 
 class Guests:
-    """Boots guests with the script scripts/guest of the checkout `root` and the script's `options`. `seconds`: time limit for each command. If the
-    kernel panics, the guest's memory is written to the file `core`; with None, to no file."""
+    """Boots guests with the script scripts/guest of the checkout `root` and the script's `options`. The time limit of a guest is `seconds` times
+    the number of its commands. If the kernel panics and `core` is not None, the guest's memory is written to the file `core`."""
 
     def __init__(self, root, options, seconds, core=None):
         self.root, self.options, self.seconds, self.core = root, options, seconds, core

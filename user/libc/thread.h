@@ -76,8 +76,8 @@ struct thread {
 };
 _Static_assert(offsetof(struct thread, canary) == 0x28, "where gcc expects it");
 
-/* (In assembly: gcc takes a pointer read from fs:0 for a null pointer, and drops stores through
- * it.) */
+/* Reads fs:0 in assembly. If C code read the pointer at fs:0, gcc would assume that the pointer is
+ * null, and would drop stores through it. */
 static inline struct thread* thread_self(void) {
   struct thread* self;
   __asm__("movq %%fs:0, %0" : "=r"(self));
@@ -96,7 +96,8 @@ void __stele_threads_begin(void);
 void __stele_cancel_begin(void);
 
 /* Gets a stack for a new thread and sets up the thread's structure on it (thread_stack.c). Returns
- * NULL with an error number in `*error` if there is no memory. */
+ * NULL with an error number in `*error`: EAGAIN if there is no memory, EINVAL if the stack that the
+ * program has set in `attributes` is too small. */
 struct thread* __stele_stack_get(const pthread_attr_t* attributes, int* error);
 /* Gives back the stack of a thread that has ended or is about to end: no new thread uses the stack
  * before the thread's id is 0. Caller holds __stele_threads_lock.

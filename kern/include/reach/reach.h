@@ -83,8 +83,8 @@ void reach_init();
 inline constexpr unsigned kReachMaxLooks = 16;
 Result<void> reach_set_looks(unsigned looks);
 // Stops all CPUs, searches, and makes the report. Only one call searches at a time; other callers
-// wait. ENOMEM if there is no memory for the search; EINTR if the process is ending. May sleep;
-// interrupts on, no spinlock held.
+// wait. ENOMEM if there is no memory for the search or the report. EINTR if a signal is pending in
+// the pause between two searches. May sleep; interrupts on, no spinlock held.
 class ReachReport;
 Result<ReachReport*> reach_report_make();
 std::string_view reach_report_text(const ReachReport* report);

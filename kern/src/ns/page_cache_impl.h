@@ -48,7 +48,9 @@ struct CachedFile {
   Errno error{};           // valid if `has_error`: the last error of a write-back
   bool has_error = false;  // `error` has not been reported yet
   bool found = true;       // a look-up finds the file; otherwise only its channels reach it
-  HeldRef<Chan> late;  // writable channel from page_cache_sync_later(): the task will write with it
+  // A writable channel from page_cache_sync_later(), or empty. The task "page_cache" will write the
+  // file's dirty pages through this channel.
+  HeldRef<Chan> late;
   ListNode in_bucket, in_all;
 };
 

@@ -15,8 +15,8 @@ void memory_start(uint64_t bytes);
 // Runs body(cpu) on CPUs 0 to count-1 at the same time, in a thread for each CPU, and waits until
 // all these calls have returned. If `interrupt` is given, each CPU calls interrupt() at random
 // moments when its interrupts are on; interrupts are off during the call. The calling thread is not
-// a CPU while it waits. Under ThreadSanitizer `interrupt` must be null, and threads move from CPU
-// to CPU.
+// a CPU while it waits. Under ThreadSanitizer `interrupt` must be null, and each thread sometimes
+// moves to another CPU, as a preemptible task does (sections.cc).
 void run_cpus(unsigned count, const std::function<void(unsigned)>& body,
               void (*interrupt)() = nullptr);
 // Returns the number of interrupts that the CPUs have taken.
