@@ -66,7 +66,7 @@ int nice(int more) {
   return now;
 }
 
-/* Returns the soft limit; -1 without setting errno if there is no limit. */
+/* Returns the soft limit. If there is no limit, returns -1 and leaves errno unchanged. */
 static long soft_limit(int resource) {
   struct rlimit limit;
   if (getrlimit(resource, &limit) < 0) return -1;
@@ -184,7 +184,8 @@ long sysconf(int name) {
     case _SC_SPIN_LOCKS:
     case _SC_READER_WRITER_LOCKS:
       return 200809L;
-    /* Options that do not exist, and values without a limit: -1, and errno is not changed. */
+    /* sysconf does not announce these options, and gives no value for these limits. It returns -1
+     * and leaves errno unchanged. */
     case _SC_MAPPED_FILES:
     case _SC_SHARED_MEMORY_OBJECTS:
     case _SC_MESSAGE_PASSING:

@@ -31,8 +31,8 @@ char* get_current_dir_name(void) {
 
 enum { MOST_LINKS = 40 };
 
-/* Returns the length of the part of `resolved` that ".." does not remove. Of a path that begins at
- * a device, this part is "#NAME", since the root of a device is its own parent. Otherwise the
+/* Returns the length of the part of `resolved` that ".." does not remove. If the path begins at a
+ * device, this part is "#NAME", because the root of a device is its own parent. Otherwise the
  * length is 0. */
 static size_t root_length(const char* resolved) {
   return resolved[0] == '#' ? strcspn(resolved, "/") : 0;

@@ -2,8 +2,8 @@
  *
  * The structure begins at the thread pointer, fs:0, above the program's thread_local variables
  * (tls.c). The structure of the first thread lies in the first frame of the process's stack
- * (__stele_start). The structures of the others lie at the top of their own stacks
- * (thread_stack.c), with newlib's state and the values of keys after the structure.
+ * (__stele_start). The structure of any other thread lies at the top of this thread's stack
+ * (thread_stack.c). newlib's state and the values of keys follow the structure.
  */
 #pragma once
 
@@ -18,7 +18,8 @@
 
 #include "abi/syscall.h"
 
-/* The signal of pthread_cancel. Programs cannot use it: it is greater than their SIGRTMAX. */
+/* The signal of pthread_cancel. Programs cannot use this signal, because its number is greater than
+ * SIGRTMAX. */
 #define CANCEL_SIGNAL ABI_SIGRTMAX
 #define CANCEL_MASK (1UL << CANCEL_SIGNAL)
 
@@ -63,8 +64,8 @@ struct thread {
   void* stack; /* lowest address, for pthread_getattr_np; NULL: the process's stack */
   size_t stack_size;
   void* stack_begin; /* the initial stack pointer; the stack grows down */
-  /* True for the process's first thread: the kernel does not zero the `id` of this thread at its
-   * end, and the thread's stack stays. */
+  /* True for the process's first thread. When this thread ends, the kernel does not zero its `id`,
+   * and its stack is not used again. */
   int is_first;
   _LOCK_T signal_lock; /* held while a signal is sent: the thread does not end meanwhile */
   int is_ending;       /* the thread accepts no more signals; guarded by signal_lock */
@@ -76,8 +77,8 @@ struct thread {
 };
 _Static_assert(offsetof(struct thread, canary) == 0x28, "where gcc expects it");
 
-/* (In assembly: gcc takes a pointer read from fs:0 for a null pointer, and drops stores through
- * it.) */
+/* This is assembly because gcc takes a pointer that is read from fs:0 for a null pointer, and drops
+ * stores through this pointer. */
 static inline struct thread* thread_self(void) {
   struct thread* self;
   __asm__("movq %%fs:0, %0" : "=r"(self));
@@ -95,8 +96,9 @@ uint32_t __stele_thread_id(struct thread* thread);
 void __stele_threads_begin(void);
 void __stele_cancel_begin(void);
 
-/* Gets a stack for a new thread and sets up the thread's structure on it (thread_stack.c). Returns
- * NULL with an error number in `*error` if there is no memory. */
+/* Gets a stack for a new thread and sets up the thread's structure on it (thread_stack.c). If this
+ * fails, returns NULL and stores an error number in `*error`: EAGAIN if there is no memory, EINVAL
+ * if the program's stack is too small. */
 struct thread* __stele_stack_get(const pthread_attr_t* attributes, int* error);
 /* Gives back the stack of a thread that has ended or is about to end: no new thread uses the stack
  * before the thread's id is 0. Caller holds __stele_threads_lock.
