@@ -1,6 +1,6 @@
-# All programs of user mode, and the initial archive made of them. Included by the top Makefile, which sets BUILD, BASE,
-# VARIANT and TOOLCHAIN; builds $(INITRD). Programs with debugging information are in $(USER_OUT)/bin. Variants of the build differ
-# only in the kernel, so they share the programs.
+# Builds all programs of user mode, and the initial archive $(INITRD), which contains them. The top Makefile includes this file and sets
+# BUILD, BASE, VARIANT and TOOLCHAIN. Programs with debugging information are in $(USER_OUT)/bin. Variants of the build differ only in the
+# kernel, so they share the programs.
 #
 #   user/libc  the parts of the C library that are not newlib's: headers, crt0.o, libstele.a; installed to $(SYSROOT)
 #   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
@@ -69,8 +69,8 @@ $(SYSROOT)/lib/crt0.o: user/libc/crt0.S kern/abi/start.h $(USER_TOOLCHAIN)
 	@mkdir -p $(@D)
 	@$(USER_CC) $(USER_CFLAGS) -Ikern -c -o $@ $<
 
-# Copies headers and libraries to the toolchain's own sysroot as well, where compilers called without flags find them. The lock is
-# there because builds of other source trees may copy theirs at the same time.
+# Also copies the headers and libraries to the toolchain's own sysroot. A compiler that is called without flags finds them there. The lock
+# is needed because the build of another source tree may copy its files at the same time.
 TOOLCHAIN_SYSROOT := $(USER_OUT)/sysroot.stamp
 $(TOOLCHAIN_SYSROOT): $(SYSROOT_LIBC) $(SYSROOT_HEADERS)
 	@mkdir -p $(TOOLCHAIN)/sysroot
@@ -93,7 +93,7 @@ $(USER_LIBRARIES): $(USER_OUT)/lib/lib%.a: $(USER_LIBRARY_OBJECTS)
 	@rm -f $@
 	@$(TOOLCHAIN)/bin/x86_64-stele-elf-ar rcs $@ $(filter $(USER_OUT)/obj/lib/$*/%,$^)
 
-# Adds the addresses at which a program's functions return (docs/probes.md), once after each link.
+# Runs once after each link: stores in the program the addresses at which its functions return (docs/probes.md).
 ADD_RETURNS = $(PYTHON) tools/stele/returns.py $(TOOLCHAIN)/bin/x86_64-stele-elf- $@
 
 # Builds the third-party program or library $(1). Sources and results are kept in the toolchain's folder, so that they survive

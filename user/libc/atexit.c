@@ -1,7 +1,7 @@
-/* Functions called at the end of the program: those of atexit and on_exit and the destructors of
- * C++ objects, the last registered first. Replaces newlib's list, which has room for 32 and is
- * locked during the calls: if such a function waited for another thread, that thread could neither
- * register a function nor end.
+/* The list of functions to call at the end of the program: functions registered with atexit or
+ * on_exit, and destructors of C++ objects. The last registered function is called first. This list
+ * replaces newlib's, which has room for 32 functions and stays locked during the calls. If a called
+ * function waited for another thread, that thread could neither register a function nor end.
  *
  * Entries are stored in blocks. The first block is static, so that it needs no heap memory.
  */
@@ -12,10 +12,10 @@ enum { PER_BLOCK = 32 };
 enum type { ATEXIT, ON_EXIT, CXA }; /* newlib's numbers (stdlib/atexit.h) */
 
 struct entry {
-  void (*function)(void); /* NULL: already called */
+  void (*function)(void); /* NULL once take() has returned the entry */
   void* argument;
   void* program; /* __cxa_atexit's handle of the program that registered the function */
-  int type;      /* an enum type */
+  int type;      /* ATEXIT, ON_EXIT or CXA */
 };
 struct block {
   struct block* next; /* the next older block */
@@ -35,7 +35,7 @@ void __stele_atexit_unlock(void) {
   __stele_unlock(&lock);
 }
 
-/* Returns 0, or -1 without memory. */
+/* Returns 0, or -1 if there is no memory for a block. */
 int __register_exitproc(int type, void (*function)(void), void* argument, void* program);
 int __register_exitproc(int type, void (*function)(void), void* argument, void* program) {
   int result = -1;

@@ -13,9 +13,9 @@ unsigned long getauxval(unsigned long type) {
   return 0;
 }
 
-/* The reported size of the structure excludes dlpi_adds. With that field, libgcc's unwinder would
- * use a cache of objects that all threads share, and rely on this function to lock it. A single
- * object needs no cache. */
+/* The reported size of the structure excludes dlpi_adds. If the structure had that field, libgcc's
+ * unwinder would use a cache of ELF objects that all threads share, and would rely on this function
+ * to lock the cache. The program is the only ELF object, so no cache is needed. */
 int dl_iterate_phdr(int (*visit)(struct dl_phdr_info* info, size_t size, void* data), void* data) {
   if (__stele_headers == NULL) return 0;
   struct dl_phdr_info program = {.dlpi_name = "",

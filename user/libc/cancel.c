@@ -2,21 +2,21 @@
  *
  * pthread_cancel sets a flag and sends a signal that is reserved for this use. A cancellation point
  * tests the flag and then makes its system call, which may wait for ever. A signal between the test
- * and the call would be lost, so both are in one range of code, in __stele_cancellable: if the
- * signal interrupts the thread there, the handler returns to __stele_cancellable_ends, which ends
- * the thread. A system call that had an effect has left the range: its result is returned, and the
- * next cancellation point ends the thread. (The method is musl's: src/thread/x86_64/syscall_cp.s,
- * pthread_cancel.c.)
+ * and the call would be lost. So the test and the call are in one range of code, in
+ * __stele_cancellable: if the signal interrupts the thread in this range, the handler returns to
+ * __stele_cancellable_ends, which ends the thread. If the system call had an effect, the thread has
+ * already left the range: the call's result is returned, and the next cancellation point ends the
+ * thread. (The method is musl's: src/thread/x86_64/syscall_cp.s, pthread_cancel.c.)
  *
- * The signal may arrive while a handler of another signal runs, which in turn has interrupted the
- * range. The handler of the cancellation signal then sends this signal again and blocks it in the
- * interrupted context, so that the signal arrives when the other handler has returned to the range.
- * If no other handler was running, the signal simply stays blocked: the next cancellation point
- * sees the flag. Threads that the cancelled thread creates must not inherit the blocked signal
- * (abi_thread.unblocked).
+ * Another signal may interrupt the thread in the range, and the cancellation signal may arrive
+ * while the handler of that other signal runs. The handler of the cancellation signal then sends
+ * the cancellation signal again and blocks it in the interrupted context, so that the signal
+ * arrives when the other handler has returned to the range. If no other handler was running, the
+ * cancellation signal simply stays blocked: the next cancellation point sees the flag. Threads that
+ * the cancelled thread creates must not inherit the blocked signal (abi_thread.unblocked).
  *
  * A cancelled thread runs its cleanup handlers and the destructors of its thread_local variables
- * and keys. Destructors of objects in the frames that it leaves do not run.
+ * and keys. It does not run the destructors of C++ objects on its stack.
  */
 #include "cancel.h"
 
@@ -91,7 +91,7 @@ void __stele_cancel_begin(void) {
                                        .flags = ABI_SA_SIGINFO | ABI_SA_RESTART,
                                        .restorer = (uint64_t)__stele_restore};
   stele_call(ABI_SYS_sigaction, CANCEL_SIGNAL, (long)&action, 0, 0, 0, 0);
-  /* The signal is blocked if a cancelled thread started this program by exec. */
+  /* If a cancelled thread started this program by exec, the signal is still blocked. */
   const uint64_t unblocked = CANCEL_MASK;
   stele_call(ABI_SYS_sigprocmask, SIG_UNBLOCK, (long)&unblocked, 0, 0, 0, 0);
 }

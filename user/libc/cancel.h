@@ -13,7 +13,8 @@ long __stele_cancel(void);
  * while the call waits. In mode CANCEL_REPORTED, returns -ECANCELED instead of ending the
  * thread. */
 static inline long cancellable6(long number, long a, long b, long c, long d, long e, long f) {
-  /* In a process with one thread, no signal arrives: the thread can only have cancelled itself. */
+  /* The first condition is for a process with one thread. There, no cancellation signal arrives,
+   * because the thread can only have cancelled itself. */
   if ((__libc_single_threaded && !SELF(cancelled)) || SELF(cancel_mode) == CANCEL_DISABLED)
     return stele_call(number, a, b, c, d, e, f);
   long result = __stele_cancellable(&thread_self()->cancelled, number, a, b, c, d, e, f);

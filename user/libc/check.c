@@ -1,5 +1,5 @@
-/* The numbers and structures of the C library's headers must equal the kernel's, since the library
- * hands them to the kernel without translation. */
+/* Checks that the numbers and structures of the C library's headers equal the kernel's: the library
+ * passes them to the kernel without translation. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

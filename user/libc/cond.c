@@ -11,12 +11,13 @@
  *
  * A waiter may time out, or be cancelled, while a signal arrives. The first change of its state
  * decides. A SIGNALLED waiter's wait succeeds in spite of the timeout, so no signal is lost. A
- * LEAVING waiter takes itself off the list, and a signal that still finds it in the list waits
- * until it is off the list. So a condition may be destroyed right after a broadcast: when the
- * broadcast returns, no waiter touches the condition any more.
+ * LEAVING waiter takes itself off the list. A pthread_cond_signal or pthread_cond_broadcast that
+ * finds a LEAVING waiter in the list returns only when that waiter is off the list. So a condition
+ * may be destroyed right after a broadcast: when the broadcast returns, no waiter touches the
+ * condition any more.
  *
- * Processes cannot see each other's stacks. Waiters of a shared condition sleep on a sequence
- * number that each signal changes.
+ * A condition that is shared between processes has no list, because a process cannot read another's
+ * stack. Its waiters sleep on a sequence number, which each signal changes.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -36,11 +37,12 @@ struct waiter {
   struct waiter *next, *previous; /* in the list; `next` also links the waiters to be woken */
   int state;                      /* an enum state */
   unsigned turn;                  /* the word that the waiter sleeps on: ASLEEP or AWAKE */
-  unsigned* leaving; /* if LEAVING: the counter of the signal_some that waits for it, or NULL */
+  /* Used if LEAVING: `leaving` in the signal_some() that waits for this waiter, or NULL. */
+  unsigned* leaving;
 };
 
-/* The lock of the list: 0 free, 1 held, 2 held, perhaps with waiters. The lock is held for a few
- * instructions; by a broadcast, for one pass through the list. */
+/* The lock of the list: 0 is free, 1 is held, 2 is held and may have waiters. The lock is held for
+ * a few instructions. A broadcast holds the lock for one pass through the list. */
 static void lock(pthread_cond_t* condition) {
   unsigned expected = 0;
   if (__atomic_compare_exchange_n(&condition->__lock, &expected, 1, 0, __ATOMIC_ACQUIRE,
@@ -88,13 +90,14 @@ static bool change_state(struct waiter* waiter, int to) {
                                      __ATOMIC_ACQUIRE);
 }
 
-/* Signals the first `count` waiters, and wakes the first of those. */
+/* Signals the first `count` waiters and wakes the first one. Waits until LEAVING waiters that it
+ * finds in the list are off the list. */
 static void signal_some(pthread_cond_t* condition, unsigned count) {
   /* A relaxed load is enough. This call only has to wake waiters that unlocked the mutex before the
    * caller locked it, and the caller sees the list entries of these waiters. */
   if (__atomic_load_n(&condition->__first, __ATOMIC_RELAXED) == NULL) return;
   struct waiter *first = NULL, *last = NULL;
-  unsigned leaving = 0;
+  unsigned leaving = 0; /* LEAVING waiters that this call waits for */
   lock(condition);
   for (struct waiter *waiter = condition->__first, *next; waiter != NULL && count > 0;
        waiter = next) {
@@ -122,7 +125,7 @@ static void signal_some(pthread_cond_t* condition, unsigned count) {
 }
 
 /* Called in cancel mode CANCEL_REPORTED or CANCEL_DISABLED. Returns 0, ETIMEDOUT, EINVAL or
- * ECANCELED, or the error of locking the mutex again. */
+ * ECANCELED, or an error of pthread_mutex_lock. */
 static int wait_in_list(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                         const struct timespec* deadline) {
   struct waiter waiter = {.state = WAITING, .turn = ASLEEP};
@@ -139,8 +142,7 @@ static int wait_in_list(pthread_cond_t* condition, pthread_mutex_t* mutex, clock
   }
 
   if (change_state(&waiter, LEAVING)) {
-    /* The condition still exists: a signal that sees LEAVING waits until this waiter is off the
-     * list. */
+    /* The condition still exists: signal_some() waits until this LEAVING waiter is off the list. */
     lock(condition);
     take_off(condition, &waiter);
     unlock(condition);
@@ -168,7 +170,7 @@ static int wait_shared(pthread_cond_t* condition, pthread_mutex_t* mutex, clocki
     error = futex_wait_cancellable(&condition->__sequence, sequence, true, clock, deadline);
     if (error == EAGAIN || error == EINTR) error = 0;
   }
-  /* A signal after the timeout may have been meant for this waiter: after such a signal the wait
+  /* If a signal came after the timeout, it may have been meant for this waiter. So the wait
    * succeeds. */
   if (__atomic_load_n(&condition->__sequence, __ATOMIC_ACQUIRE) != sequence) error = 0;
   if (__atomic_fetch_sub(&condition->__waiters, 1, __ATOMIC_ACQ_REL) == (DESTROYED | 1))

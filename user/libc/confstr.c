@@ -1,4 +1,4 @@
-/* Configuration strings. There is one programming environment: 64-bit pointers and offsets. It
+/* Configuration strings. The only programming environment has 64-bit pointers and offsets, and
  * needs no compiler flags.
  */
 #include <errno.h>

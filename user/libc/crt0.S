@@ -16,8 +16,8 @@ _start:
 	call	__stele_start
 	hlt
 
-/* Linux also loads these ELF files, but has other system calls. With Linux's numbers, this is
- * write(2, message, …) and exit_group(126). */
+/* Linux also loads these ELF files, but its system calls have other numbers. The code below makes
+ * Linux's calls write(2, message, …) and exit_group(126). */
 not_stele:
 	movl	$1, %eax
 	movl	$2, %edi

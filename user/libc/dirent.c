@@ -13,9 +13,9 @@
 
 struct __dirstream {
   int fd;
-  size_t used, filled; /* bytes of `buffer`: those already returned, and all valid ones */
+  size_t used, filled; /* bytes of `buffer` that readdir has returned, and that getdents wrote */
   long position;       /* position after the last returned entry, for telldir */
-  struct dirent entry; /* readdir's last result, copied: entries in `buffer` have no fixed size */
+  struct dirent entry; /* readdir's last result, copied from the abi_dirent in `buffer` */
   char buffer[4096] __attribute__((aligned(8)));
 };
 

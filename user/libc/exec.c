@@ -1,6 +1,6 @@
-/* The exec functions, built on execve. Only the functions with a p in their name search PATH, and
- * only they run a file with the shell if the kernel does not recognize it as a program (ENOEXEC),
- * as POSIX requires.
+/* The exec functions, built on execve. As POSIX requires, the functions with a p in their name
+ * search PATH. If the kernel does not recognize the file as a program (ENOEXEC), they run the file
+ * with the shell. The other functions do neither.
  */
 #include <errno.h>
 #include <limits.h>
@@ -17,7 +17,7 @@ extern char** environ;
 static void exec_by_shell(const char* path, char* const argv[], char* const envp[]) {
   size_t count = 0;
   while (argv[count] != NULL) count++;
-  if (count == 0) count = 1; /* there is only the terminating NULL */
+  if (count == 0) count = 1; /* argv has only the terminating NULL */
   char** with_shell = malloc((count + 2) * sizeof *with_shell);
   if (with_shell == NULL) return;
   with_shell[0] = "sh";

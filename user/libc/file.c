@@ -92,8 +92,9 @@ int ftruncate(int fd, off_t size) {
   return (int)SYSCALL(ftruncate, fd, size);
 }
 
-/* Reads one byte of each block, and if it is zero, writes it back as zero, so that the block is
- * allocated. A write of another process to this byte between the read and the write is lost.
+/* Reads one byte of each block. If the byte is zero, writes a zero to it, so that the block is
+ * allocated. If another process changes the byte between the read and the write, its change is
+ * lost.
  */
 int posix_fallocate(int fd, off_t offset, off_t size) {
   enum { BLOCK = 4096 };
@@ -133,8 +134,9 @@ int fsync(int fd) {
 int fdatasync(int fd) {
   return (int)CANCELLABLE2(fsync, fd, 1);
 }
-/* POSIX requires that sync schedules all writes. A write to a file returns when the device has the
- * data, so there is nothing to do. */
+/* POSIX requires that sync schedules all writes. For write() there is nothing to do: it returns
+ * when the device has the data. Pages that were changed through a shared map are not scheduled:
+ * msync, fsync and close write them back. */
 void sync(void) {}
 
 ssize_t getdelim(char** line, size_t* size, int delimiter, FILE* stream) {

@@ -12,7 +12,8 @@
 #include <wchar.h>
 #include <wctype.h>
 
-/* Returns the character at `text`, and its size in bytes in `length`; 0 at the end. */
+/* Returns the character at `text`, and stores its size in bytes in `length`. At the end of the
+ * text, the character and its size are 0. */
 static wint_t character(const char* text, int* length) {
   wchar_t wide;
   unsigned char first = (unsigned char)*text;
@@ -21,7 +22,7 @@ static wint_t character(const char* text, int* length) {
   mbstate_t state;
   memset(&state, 0, sizeof state);
   size_t used = mbrtowc(&wide, text, MB_LEN_MAX, &state);
-  if (used == 0 || used > MB_LEN_MAX) return 0x110000u + first; /* not a character: the byte */
+  if (used == 0 || used > MB_LEN_MAX) return 0x110000u + first; /* byte begins no character */
   *length = (int)used;
   return (wint_t)wide;
 }
@@ -66,8 +67,8 @@ static wint_t set_member(const char** at, int flags) {
 }
 
 /* Tests whether `c` is in the set; `at` points just after its "[". Returns 1 or 0 and sets `end`
- * just after the set. Returns -1 if there is no "]", or with FNM_PATHNAME none before the next
- * slash: then the "[" is an ordinary character. */
+ * just after the set. Returns -1 if the set has no "]"; with FNM_PATHNAME, a slash also ends the
+ * search for "]". After -1, the caller treats the "[" as an ordinary character. */
 static int in_set(const char* at, wint_t c, int flags, const char** end) {
   int negated = *at == '!' || *at == '^', found = 0;
   if (negated) at++;
@@ -102,8 +103,8 @@ static int is_hidden(const char* text, const char* start, int flags) {
   return text == start || ((flags & FNM_PATHNAME) && text[-1] == '/');
 }
 
-/* Matches one element of the pattern other than a star with the character at `text`. Returns the
- * rest of the pattern, or NULL if they do not match. */
+/* Compares the first element of the pattern, which is not a star, with the character at `text`. If
+ * they match, returns the rest of the pattern; otherwise NULL. */
 static const char* element(const char* pattern, const char* text, const char* start, int flags) {
   int length;
   wint_t c = character(text, &length);

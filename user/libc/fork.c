@@ -1,9 +1,10 @@
 /* fork of a process that may have threads.
  *
- * The child has only the calling thread; its copies of the other threads are lost. fork takes the
- * library's locks on data that the child needs, so that these data are consistent in the child. In
- * the child, all other locks that lost threads held are freed, those of stdio streams too. Threads
- * that the child creates reuse the stacks of the lost threads.
+ * The child has only the calling thread. The other threads do not exist in the child; they are
+ * called lost threads. fork takes the library's locks on data that the child needs, so that these
+ * data are consistent in the child. If a lost thread held another lock, the child frees this lock.
+ * This includes the locks of stdio streams. Threads that the child creates reuse the stacks of the
+ * lost threads.
  */
 #include <envlock.h>
 #include <errno.h>
@@ -18,7 +19,8 @@
 #include "syscall.h"
 #include "thread.h"
 
-/* Weak: NULL in a program that does not use the data that the lock guards. */
+/* These symbols are weak: they are NULL in a program that does not use the data that the lock
+ * guards. */
 extern void __tz_lock(void) __attribute__((weak));
 extern void __tz_unlock(void) __attribute__((weak));
 extern void __env_lock(struct _reent*) __attribute__((weak));
@@ -30,7 +32,8 @@ extern void __stele_atexit_unlock(void) __attribute__((weak));
 extern void __malloc_lock(struct _reent*) __attribute__((weak));
 extern void __malloc_unlock(struct _reent*) __attribute__((weak));
 
-/* Bounds of the section of all locks defined by __LOCK_INIT; the linker defines them. */
+/* The linker defines these symbols. They are the bounds of the ELF section that contains all locks
+ * that __LOCK_INIT defines. */
 extern _LOCK_T __start_stele_locks[], __stop_stele_locks[];
 
 /* Takes the locks in the order in which the library nests them. */

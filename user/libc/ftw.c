@@ -1,10 +1,11 @@
 /* Walks through a file tree.
  *
  * The walk reads all names of a directory, closes the directory, and only then visits its files. So
- * the walk has at most one directory open, at any depth, and ignores the caller's limit of
- * descriptors. With FTW_CHDIR it has one more descriptor for each level. A walk that follows links
- * records device and inode of each directory that it enters, and enters no directory twice, so that
- * it ends even if links form a cycle.
+ * the walk has at most one directory open at any depth, and needs no limit of descriptors: the
+ * caller's limit is ignored. With FTW_CHDIR the walk uses one more descriptor for each level, to
+ * return to the directory above. A walk that follows links records device and inode of each
+ * directory that it enters, and enters no directory twice, so that it ends even if links form a
+ * cycle.
  */
 #include <dirent.h>
 #include <errno.h>

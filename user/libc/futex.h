@@ -20,8 +20,8 @@ static inline bool is_wait_clock(clockid_t clock) {
   return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
 }
 
-/* Waits while *word is `value`, until a wake, or until the clock reaches the deadline (NULL: no
- * deadline). Returns 0, or an error number: EAGAIN if the value differs, EINTR, ETIMEDOUT,
+/* If *word is `value`, waits for a wake, at most until the clock reaches the deadline (NULL: no
+ * deadline). Returns 0, or an error number: EAGAIN (*word is not `value`), EINTR, ETIMEDOUT,
  * EINVAL. */
 static inline int futex_wait(const volatile unsigned* word, unsigned value, bool shared,
                              clockid_t clock, const struct timespec* deadline) {
@@ -38,9 +38,9 @@ static inline int futex_wait_cancellable(const volatile unsigned* word, unsigned
                             (long)word, value, clock, (long)deadline, 0);
 }
 
-/* Wakes up to `count` waiters. The word's memory may already be freed: another thread may free it
- * as soon as it sees the value it waits for. The kernel then wakes no thread, or a thread that uses
- * the memory for another futex and checks its condition again. */
+/* Wakes up to `count` waiters. The word's memory may already be freed, because a waiter may free
+ * the memory as soon as it sees the new value. In this case the kernel wakes no thread, or wakes a
+ * thread that uses the memory for another futex. That thread checks its condition again. */
 static inline void futex_wake(const volatile unsigned* word, unsigned count, bool shared) {
   stele_call(ABI_SYS_futex, shared ? ABI_FUTEX_WAKE_SHARED : ABI_FUTEX_WAKE, (long)word, count, 0,
              0, 0);

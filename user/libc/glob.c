@@ -2,8 +2,9 @@
  *
  * First braces are expanded, as in csh; each resulting pattern is searched separately. The search
  * takes one component of the pattern at a time. A component without special characters is appended
- * to the current path; any other is matched by fnmatch with each name in the directory at the
- * current path. The paths found are collected in a list, sorted, and moved to the caller's glob_t.
+ * to the current path. If a component has special characters, fnmatch compares it with each name in
+ * the directory at the current path. The paths found are collected in a list, sorted, and moved to
+ * the caller's glob_t.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -50,8 +51,8 @@ static int is_magic(const char* pattern, size_t length, int flags) {
   return 0;
 }
 
-/* Appends a component to the path, without its backslashes unless `plain`. Returns the new length;
- * 0 if there is no room. */
+/* Appends a component to the path. If `plain` is 0, removes the backslashes that escape characters.
+ * Returns the new length; 0 if there is no room. */
 static size_t append(struct search* search, size_t length, const char* from, size_t size,
                      int plain) {
   for (size_t i = 0; i < size; i++) {
@@ -69,7 +70,7 @@ static int error_at(struct search* search, int error) {
   return search->flags & GLOB_ERR ? GLOB_ABORTED : 0;
 }
 
-/* Adds the path if it exists, even as a dangling link. */
+/* Adds the path to the list if the file exists. A dangling link exists, too. */
 static int end(struct search* search, size_t length) {
   struct stat status;
   if (length == 0) return 0;
@@ -156,8 +157,8 @@ static int one_pattern(struct search* search, const char* pattern) {
   return walk(search, length, pattern);
 }
 
-/* Skips an element of a brace expression, inner braces and escapes included. Returns the comma or
- * brace that ends it; NULL if there is none. */
+/* Skips an element of a brace expression, with the braces and escapes inside the element. Returns
+ * the comma or brace that ends the element; NULL if there is none. */
 static const char* brace_element(const char* at, int flags) {
   int depth = 0;
   for (; *at != '\0'; at++) {

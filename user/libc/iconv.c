@@ -2,8 +2,8 @@
  * again. The sets are Unicode's encodings and subsets of its first 256 characters; iconv_open fails
  * with EINVAL for other sets, which would need tables.
  *
- * Input in "UTF-16" or "UTF-32" (without LE or BE) may begin with a byte order mark; without one it
- * is little-endian. Output in these sets begins with a mark.
+ * Input in "UTF-16" or "UTF-32" (without LE or BE) may begin with a byte order mark. Input without
+ * a mark is little-endian. Output in "UTF-16" or "UTF-32" begins with a mark.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -19,16 +19,18 @@ enum set { SET_ASCII, SET_LATIN1, SET_LATIN9, SET_UTF8, SET_16, SET_32 };
 struct coding {
   enum set set;
   int big;        /* big-endian */
-  int marked;     /* input may begin, and output begins, with a byte order mark */
+  int marked;     /* with byte order mark: optional in input, always written to output */
   int surrogates; /* the 16-bit encoding has surrogate pairs: UTF-16 has them, UCS-2 does not */
 };
 
 struct __iconv {
   struct coding from, to;
-  int start;              /* nothing is read yet */
-  int first;              /* nothing is written yet */
-  int from_big;           /* the input is big-endian, by its mark if it has one, or by from.big */
-  int ignore, substitute; /* characters that the target lacks are left out, or replaced */
+  int start;    /* nothing is read yet */
+  int first;    /* nothing is written yet */
+  int from_big; /* the input is big-endian, by its mark if it has one, or by from.big */
+  /* Characters that the target lacks are left out (`ignore`) or replaced by a question mark
+   * (`substitute`). `ignore` also leaves out invalid input. */
+  int ignore, substitute;
 };
 
 static const struct {

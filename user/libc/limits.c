@@ -66,7 +66,7 @@ int nice(int more) {
   return now;
 }
 
-/* Returns the soft limit; -1 without setting errno if there is no limit. */
+/* Returns the soft limit. If there is no limit, returns -1 and leaves errno unchanged. */
 static long soft_limit(int resource) {
   struct rlimit limit;
   if (getrlimit(resource, &limit) < 0) return -1;
@@ -133,6 +133,8 @@ long sysconf(int name) {
       return BC_STRING_MAX;
     case _SC_COLL_WEIGHTS_MAX:
       return COLL_WEIGHTS_MAX;
+    case _SC_SYMLOOP_MAX:
+      return SYMLOOP_MAX;
     case _SC_EXPR_NEST_MAX:
       return EXPR_NEST_MAX;
     case _SC_STREAM_MAX:
@@ -165,6 +167,7 @@ long sysconf(int name) {
     case _SC_VERSION:
     case _SC_2_VERSION:
     case _SC_FSYNC:
+    case _SC_MAPPED_FILES:
     case _SC_MEMORY_PROTECTION:
     case _SC_MONOTONIC_CLOCK:
     case _SC_CLOCK_SELECTION:
@@ -184,8 +187,8 @@ long sysconf(int name) {
     case _SC_SPIN_LOCKS:
     case _SC_READER_WRITER_LOCKS:
       return 200809L;
-    /* Options that do not exist, and values without a limit: -1, and errno is not changed. */
-    case _SC_MAPPED_FILES:
+    /* sysconf does not announce these options, and gives no value for these limits. It returns -1
+     * and leaves errno unchanged. */
     case _SC_SHARED_MEMORY_OBJECTS:
     case _SC_MESSAGE_PASSING:
     case _SC_ASYNCHRONOUS_IO:
@@ -195,7 +198,6 @@ long sysconf(int name) {
     case _SC_MEMLOCK_RANGE:
     case _SC_IPV6:
     case _SC_RAW_SOCKETS:
-    case _SC_SYMLOOP_MAX:
     case _SC_TRACE:
     case _SC_TYPED_MEMORY_OBJECTS:
     case _SC_SPORADIC_SERVER:

@@ -3,9 +3,10 @@
  * A lock's word is 0 if the lock is free; otherwise it is the holder's lock_id, with bit WAITED_FOR
  * set while threads wait. Taking a free lock, and releasing a lock without waiters, needs no system
  * call (Drepper, "Futexes Are Tricky", 2011). All locks are recursive, even those that newlib never
- * nests, so that a signal handler that interrupts the library and calls it does not deadlock. While
- * __libc_single_threaded is set, __stele_lock and __stele_unlock use plain loads and stores. The
- * word is still written, so that the lock stays valid if its holder creates a second thread.
+ * nests. So a signal handler that interrupts a function of the library may call the library without
+ * a deadlock. While __libc_single_threaded is set, __stele_lock and __stele_unlock use plain loads
+ * and stores. The word is still written, so that the lock stays valid if its holder creates a
+ * second thread.
  */
 #include <sys/lock.h>
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Adds the exponent and the logarithm of the mantissa. The mantissa is brought into the range from
- * 1/sqrt(2) to sqrt(2). For a power of 2 it is 1, so that the result is exact. */
+ * 1/sqrt(2) to sqrt(2). The mantissa of a power of 2 is 1, so the result for a power of 2 is
+ * exact. */
 double log2(double x) {
   int exponent;
   double fraction = frexp(x, &exponent);
@@ -241,8 +242,8 @@ long double nextafterl(long double x, long double y) {
   if (x == 0) {
     bits = (struct extended){.mantissa = 1, .exponent = y < 0 ? 0x8000 : 0};
   } else if ((x < y) == (x > 0)) {
-    /* Away from zero: the mantissa's top bit is explicit, so a carry out of it gives the next power
-     * of two. */
+    /* The next number away from zero. The mantissa's top bit is explicit, so an increment of the
+     * largest mantissa overflows; the next number is a power of two. */
     if (++bits.mantissa == 0) bits = (struct extended){1ull << 63, (uint16_t)(bits.exponent + 1)};
     if (bits.mantissa == 1ull << 63 && (bits.exponent & 0x7fff) == 0) bits.exponent++;
   } else {

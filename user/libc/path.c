@@ -31,7 +31,7 @@ int open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   mode_t mode = mode_argument(flags, arguments);
   va_end(arguments);
-  /* Does not call openat: a backtrace then shows one function of the library only. */
+  /* Does not call openat, so that a backtrace shows only one function of the library. */
   return (int)CANCELLABLE4(open, AT_FDCWD, path, flags, mode);
 }
 int _open(const char*, int, ...) __attribute__((alias("open")));
@@ -97,7 +97,7 @@ int mkdirat(int directory, const char* path, mode_t mode) {
 int mkdir(const char* path, mode_t mode) {
   return mkdirat(AT_FDCWD, path, mode);
 }
-/* Creates a file or a FIFO: devices are bound, not created. */
+/* Creates a file or a FIFO, but no device: ns_bind gives a device a path. */
 int mknodat(int directory, const char* path, mode_t mode, dev_t device) {
   (void)device;
   return (int)SYSCALL(mknod, directory, path, mode);

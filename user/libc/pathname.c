@@ -29,10 +29,8 @@ char* get_current_dir_name(void) {
   return getcwd(NULL, 0);
 }
 
-enum { MOST_LINKS = 40 };
-
-/* Returns the length of the part of `resolved` that ".." does not remove. Of a path that begins at
- * a device, this part is "#NAME", since the root of a device is its own parent. Otherwise the
+/* Returns the length of the part of `resolved` that ".." does not remove. If the path begins at a
+ * device, this part is "#NAME", because the root of a device is its own parent. Otherwise the
  * length is 0. */
 static size_t root_length(const char* resolved) {
   return resolved[0] == '#' ? strcspn(resolved, "/") : 0;
@@ -83,7 +81,7 @@ static int resolve(char* rest, char resolved[PATH_MAX]) {
     ssize_t size = readlink(resolved, target, sizeof target);
     if (size < 0 && errno != EINVAL) return -1;
     if (size < 0) continue; /* not a link */
-    if (++links > MOST_LINKS) {
+    if (++links > SYMLOOP_MAX) {
       errno = ELOOP;
       return -1;
     }

@@ -1,5 +1,5 @@
-/* The attribute of mutexes, conditions, reader-writer locks and barriers that says whether several
- * processes use the object. */
+/* The process-shared attribute: it says whether several processes use the object. Mutexes,
+ * conditions, reader-writer locks and barriers have this attribute. */
 #include <errno.h>
 #include <pthread.h>
 

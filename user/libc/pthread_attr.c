@@ -107,7 +107,7 @@ int pthread_attr_setscope(pthread_attr_t* attributes, int scope) {
 }
 
 /* Returns the lowest address to which the stack of the process's first thread may grow. Sets
- * `*size` to the size that RLIMIT_STACK allows. The highest page of the stack contains the
+ * `*size` to the size that RLIMIT_STACK allows. The stack ends above the page that contains the
  * program's path (AT_EXECFN). */
 static void* process_stack(size_t* size) {
   struct rlimit limit;

@@ -1,9 +1,9 @@
-/* random(): additive feedback, x[i] = x[i - degree] + x[i - separation] modulo 2^32 with the lowest
- * bit dropped. The size of the state array chooses one of four pairs of degree and separation
- * (Knuth, The Art of Computer Programming, volume 2, 3.2.2); the smallest array has a linear
- * congruential generator instead. Seeding fills the array by x * 16807 mod (2^31 - 1), and drops
- * the first 10 * degree results. The same seed gives the same sequence as in the BSD and GNU
- * libraries.
+/* random() is an additive feedback generator: x[i] = x[i - degree] + x[i - separation] modulo 2^32.
+ * The result is x[i] without its lowest bit. The size of the state array chooses one of four pairs
+ * of degree and separation (Knuth, The Art of Computer Programming, volume 2, 3.2.2). For the
+ * smallest array, random() is a linear congruential generator. Seeding fills the array by x * 16807
+ * mod (2^31 - 1), and drops the first 10 * degree results. The same seed gives the same sequence as
+ * in the BSD and GNU libraries.
  *
  * The first word of a state array has its kind (the index in `kinds`) and the saved position.
  */

@@ -2,10 +2,11 @@
  *
  * One word holds the whole state: the number of readers (or WRITTEN), a bit that is set while
  * readers wait, and a bit that is set while writers wait. The unlock that makes the lock free
- * clears the word. If readers waited, it wakes all waiters; otherwise it wakes one writer, which
- * sets the writers' bit again when it takes the lock, since other writers may still wait. unlock
- * does not access the lock after it has cleared the word. Readers do not wait for waiting writers,
- * so that a thread may lock for reading twice; a steady stream of readers can starve writers.
+ * clears the word. If readers waited, this unlock wakes all waiters; otherwise it wakes one writer.
+ * A writer that has waited sets the writers' bit again when it takes the lock, because other
+ * writers may still wait. pthread_rwlock_unlock does not access the lock after it has cleared the
+ * word. Readers do not wait for waiting writers, so that a thread may lock for reading twice; a
+ * steady stream of readers can starve writers.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +26,7 @@ static bool change(pthread_rwlock_t* lock, unsigned from, unsigned to) {
                                      __ATOMIC_RELAXED);
 }
 
-/* Sets `flag` in the lock's word, whose value was `word`, and waits until the word changes. Returns
+/* If the lock's word is still `word`, sets `flag` in it and waits until the word changes. Returns
  * 0, ETIMEDOUT or EINVAL. */
 static int wait(pthread_rwlock_t* lock, unsigned word, unsigned flag, clockid_t clock,
                 const struct timespec* deadline) {

@@ -71,7 +71,7 @@ int pthread_setschedprio(pthread_t thread, int priority) {
   return priority == 0 ? 0 : EINVAL;
 }
 
-/* The concurrency level: a hint without effect, since each thread is a kernel thread. POSIX
+/* The concurrency level is a hint. It has no effect, because each thread is a kernel thread. POSIX
  * requires that the level is stored. */
 static int concurrency;
 int pthread_getconcurrency(void) {

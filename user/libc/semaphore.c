@@ -1,7 +1,7 @@
 /* Semaphores. One 64-bit word has the value in its low half and the number of waiters in its high
- * half. So the atomic operation by which sem_post raises the value also returns the number of
- * waiters, and sem_post need not access the semaphore afterwards, when it may already be destroyed
- * (glibc's algorithm, nptl/sem_waitcommon.c). */
+ * half. So the atomic operation with which sem_post raises the value also returns the number of
+ * waiters. sem_post does not read the semaphore after this operation, because another thread may
+ * then destroy the semaphore (glibc's algorithm, nptl/sem_waitcommon.c). */
 #include <semaphore.h>
 
 #include <errno.h>
@@ -54,8 +54,8 @@ int sem_clockwait(sem_t* restrict semaphore, clockid_t clock,
   if (take(semaphore, 0)) return 0;
   if (!is_time(deadline)) return fail(EINVAL);
   const bool shared = semaphore->__kind & KIND_SHARED;
-  /* The wait only reports a cancellation, so that the thread is no longer counted as a waiter when
-   * it ends. */
+  /* A cancellation does not end the thread during the wait. The wait reports the cancellation, this
+   * function lowers the number of waiters, and then the thread ends. */
   const enum cancel_mode mode = SELF(cancel_mode);
   if (mode == CANCEL_ENABLED) SELF(cancel_mode) = CANCEL_REPORTED;
   __atomic_fetch_add(&semaphore->__state, ONE_WAITER, __ATOMIC_RELAXED);

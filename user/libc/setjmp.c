@@ -1,9 +1,9 @@
 /* _setjmp, _longjmp, sigsetjmp and siglongjmp.
  *
- * setjmp saves the return address and stack pointer of its caller. For sigsetjmp these must be
- * those of sigsetjmp's caller. So sigsetjmp is in assembly: it calls a function that stores the
- * mask, restores the stack, and jumps to setjmp. Then setjmp returns to sigsetjmp's caller, the
- * first time and after each longjmp.
+ * setjmp saves the return address and stack pointer of its caller. In sigsetjmp, setjmp must save
+ * the return address and stack pointer of sigsetjmp's caller. So sigsetjmp is in assembly: it calls
+ * a function that stores the mask, restores the stack, and jumps to setjmp. Then setjmp returns to
+ * sigsetjmp's caller, the first time and after each longjmp.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ __asm__(
     ".type sigsetjmp, @function\n"
     "sigsetjmp:\n"
     "  pushq %rdi\n"
-    "  call __stele_save_mask\n" /* 16 bytes below the return address: the stack is aligned */
+    "  call __stele_save_mask\n" /* the push has aligned the stack to 16 bytes */
     "  popq %rdi\n"
     "  jmp setjmp\n"
     ".size sigsetjmp, . - sigsetjmp\n");

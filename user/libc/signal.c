@@ -97,7 +97,8 @@ int sigismember(const sigset_t* set, int signal) {
 
 /* --- Masks, and waiting. */
 
-/* Removes the signal of pthread_cancel from the set: a program may set all bits without sigfillset.
+/* Removes the signal of pthread_cancel from the set, because a program must not block this signal.
+ * A program that sets all bits itself, without sigfillset, would otherwise block the signal.
  */
 int sigprocmask(int how, const sigset_t* set, sigset_t* old) {
   const sigset_t others = set != NULL ? *set & ~CANCEL_MASK : 0;

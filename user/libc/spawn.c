@@ -1,4 +1,5 @@
-/* posix_spawn: forks; the child applies the attributes, then the file actions in order, then execs.
+/* posix_spawn forks. The child applies the attributes, then the file actions in order, and calls
+ * exec.
  *
  * The child has its own copy of the memory, so it cannot store its error in the caller's memory.
  * Instead it writes the error number to a pipe that a successful exec closes. The caller reads

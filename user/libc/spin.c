@@ -1,4 +1,5 @@
-/* Spin locks. A thread that has spun for long yields its CPU: the lock's holder may need one. */
+/* Spin locks. A thread that has spun for long yields its CPU, because the lock's holder may wait
+ * for a CPU. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

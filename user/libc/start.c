@@ -17,8 +17,8 @@ extern void __libc_init_array(void);
 extern void __libc_fini_array(void);
 extern void __call_exitprocs(int code, void* object);
 
-/* The linker's bounds of the relocations of functions with a resolver (target_clones, ifunc). The
- * resolvers run once, at the program's start. */
+/* The linker defines these bounds. Between them is one relocation for each function that has a
+ * resolver (target_clones, ifunc). The resolvers run once, at the program's start. */
 extern const Elf64_Rela __rela_iplt_start[], __rela_iplt_end[];
 
 /* argv[0] and its last component, for messages. */

@@ -1,7 +1,8 @@
-/* system. As POSIX requires, the process ignores SIGINT and SIGQUIT while the command runs: these
- * signals are for the command. The calling thread blocks SIGCHLD: the program did not start this
- * child itself. Several threads may call system at once: the first ignores SIGINT and SIGQUIT, the
- * last restores their actions. */
+/* system. As POSIX requires, the process ignores SIGINT and SIGQUIT while the command runs, because
+ * these signals are for the command. The calling thread blocks SIGCHLD, because the program did not
+ * start this child itself. Several threads may call system at once. The first thread that enters
+ * makes the process ignore SIGINT and SIGQUIT; the last thread that leaves restores the program's
+ * actions. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

@@ -116,7 +116,7 @@ int ttyname_r(int fd, char* name, size_t size) {
   if (!isatty(fd)) return errno;
   int number;
   if (ioctl(fd, ABI_TCGPTN, &number) == 0) snprintf(path, sizeof path, "/dev/pts/%d", number);
-  /* A master has no name, and neither has a slave after its master was closed. */
+  /* A master has no name. A slave has no name after its master was closed. */
   if (!is_same_file(fd, path) && !is_same_file(fd, "/dev/console")) return ENODEV;
   return strlcpy(name, path, size) < size ? 0 : ERANGE;
 }

@@ -1,11 +1,12 @@
 /* Threads: how they begin and end.
  *
- * A detached thread releases its memory itself when it ends; otherwise pthread_join or
- * pthread_detach releases the memory. An atomic change of `state` decides which of them does. Until
- * a thread is released, its structure is in the ring of all threads (__stele_threads). When an
- * ended thread no longer uses its stack, the kernel zeroes `id` and wakes the threads that wait on
- * it (abi/syscall.h). The first thread of a process or of a forked child keeps its stack, and
- * zeroes `id` itself.
+ * A detached thread releases its memory itself when it ends. The memory of a joinable thread is
+ * released by pthread_join, or by pthread_detach if the thread has already ended. An atomic change
+ * of `state` decides whether the thread or pthread_detach releases the memory. Until a thread is
+ * released, its structure is in the ring of all threads (__stele_threads). When an ended thread no
+ * longer uses its stack, the kernel zeroes `id` and wakes the threads that wait on it
+ * (abi/syscall.h). The first thread of a process or of a forked child keeps its stack, and zeroes
+ * `id` itself.
  *
  * Lock order: __stele_threads_lock, then a thread's signal_lock.
  */

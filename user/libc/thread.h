@@ -2,8 +2,8 @@
  *
  * The structure begins at the thread pointer, fs:0, above the program's thread_local variables
  * (tls.c). The structure of the first thread lies in the first frame of the process's stack
- * (__stele_start). The structures of the others lie at the top of their own stacks
- * (thread_stack.c), with newlib's state and the values of keys after the structure.
+ * (__stele_start). The structure of any other thread lies at the top of this thread's stack
+ * (thread_stack.c). newlib's state and the values of keys follow the structure.
  */
 #pragma once
 
@@ -18,7 +18,8 @@
 
 #include "abi/syscall.h"
 
-/* The signal of pthread_cancel. Programs cannot use it: it is greater than their SIGRTMAX. */
+/* The signal of pthread_cancel. Programs cannot use this signal, because its number is greater than
+ * SIGRTMAX. */
 #define CANCEL_SIGNAL ABI_SIGRTMAX
 #define CANCEL_MASK (1UL << CANCEL_SIGNAL)
 
@@ -63,8 +64,8 @@ struct thread {
   void* stack; /* lowest address, for pthread_getattr_np; NULL: the process's stack */
   size_t stack_size;
   void* stack_begin; /* the initial stack pointer; the stack grows down */
-  /* True for the process's first thread: the kernel does not zero the `id` of this thread at its
-   * end, and the thread's stack stays. */
+  /* True for the process's first thread. When this thread ends, the kernel does not zero its `id`,
+   * and its stack is not used again. */
   int is_first;
   _LOCK_T signal_lock; /* held while a signal is sent: the thread does not end meanwhile */
   int is_ending;       /* the thread accepts no more signals; guarded by signal_lock */

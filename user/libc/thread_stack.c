@@ -41,8 +41,9 @@ static bool is_left(const struct thread* thread) {
   return __atomic_load_n(&thread->id, __ATOMIC_ACQUIRE) == 0;
 }
 
-/* Removes from the list a stack of exactly this size that is no longer in use, and returns its
- * mapping. Returns NULL if there is none. Caller holds __stele_threads_lock. */
+/* Searches the list for a stack that is no longer in use and has exactly these sizes. Removes this
+ * stack from the list and returns its mapping. Returns NULL if there is no such stack. Caller holds
+ * __stele_threads_lock. */
 static void* take_kept(size_t size, size_t guard_size) {
   for (struct thread** at = &kept; *at != NULL; at = &(*at)->next) {
     struct thread* thread = *at;

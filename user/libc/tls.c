@@ -1,8 +1,9 @@
 /* Thread-local storage.
  *
  * FS base is the thread pointer (System V ABI, AMD64 supplement; variant II of Drepper, "ELF
- * Handling For Thread-Local Storage"): the program's __thread variables lie below it, at offsets
- * that the linker has fixed, and the library's structure of a thread begins at it (thread.h):
+ * Handling For Thread-Local Storage"). The program's __thread variables lie below the thread
+ * pointer, at offsets that the linker has fixed. The library's structure of a thread begins at the
+ * thread pointer (thread.h). The ABI fixes two of its fields:
  *
  *   fs:0     the thread pointer itself, from which code computes addresses
  *   fs:0x28  the canary of -fstack-protector

@@ -30,8 +30,8 @@ struct zone {
   __tzrule_type rules[2];
 };
 
-/* Each of the following functions reads an element at `at` and returns the text after it; NULL if
- * the element is malformed, or `at` does not begin with one. */
+/* Each of the following functions reads one element of TZ at `at` and returns the text after the
+ * element; NULL if the element is missing or malformed. */
 
 static const char* read_name(const char* at, char name[NAME]) {
   int quoted = *at == '<';

@@ -21,7 +21,7 @@ size_t c32rtomb(char* to, char32_t c, mbstate_t* state) {
   return to == NULL ? wcrtomb(NULL, L'\0', state) : wcrtomb(to, (wchar_t)c, state);
 }
 
-/* A value of mbstate_t.__count that newlib never uses: __value holds one half of a pair. */
+/* If mbstate_t.__count is HALF, __value holds one half of a pair. newlib never uses this count. */
 enum { HALF = -16 };
 
 size_t mbrtoc16(char16_t* to, const char* from, size_t size, mbstate_t* state) {

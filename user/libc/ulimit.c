@@ -1,4 +1,5 @@
-/* The limit of a file's size, in blocks of 512 bytes: POSIX's predecessor of getrlimit. */
+/* ulimit, the predecessor of getrlimit. Its only limit is the size of a file, in blocks of 512
+ * bytes. */
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>

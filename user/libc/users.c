@@ -17,7 +17,7 @@
 #define GROUPS "/etc/group"
 
 /* Reads the next line into the buffer, without its newline. Returns 0, ENOENT after the last line,
- * ERANGE if the buffer is too small, or the error of reading. */
+ * ERANGE if the buffer is too small, or the error number of the failed read. */
 static int next_line(FILE* file, char* buffer, size_t size) {
   if (size < 2) return ERANGE;
   if (size > INT32_MAX) size = INT32_MAX;
@@ -91,8 +91,8 @@ static int next_group(FILE* file, struct group* group, char* buffer, size_t size
   }
 }
 
-/* Searches by name, or by number if `name` is NULL. Returns an error number; 0 with `*result` NULL
- * if there is no such user. */
+/* Searches by name, or by number if `name` is NULL. If there is no such user, returns 0 and sets
+ * `*result` to NULL. Returns an error number if the file cannot be read. */
 static int find_user(const char* name, uid_t uid, struct passwd* user, char* buffer, size_t size,
                      struct passwd** result) {
   *result = NULL;
@@ -206,9 +206,9 @@ void setgrent(void) {
   endgrent();
 }
 
-/* Lists the group `first` and all groups with `name` among their members. On the call `*count` is
- * the room in `list`; on return, the number of these groups. Returns -1 if there was not enough
- * room. */
+/* Lists the group `first` and all groups with `name` among their members. The caller sets `*count`
+ * to the number of entries that `list` has room for. The function sets `*count` to the number of
+ * groups that it found, and returns this number. If there is not enough room, it returns -1. */
 int getgrouplist(const char* name, gid_t first, gid_t* list, int* count) {
   int room = *count, found = 0;
   if (found < room) list[found] = first;

@@ -1,9 +1,9 @@
 /* Expands words as the shell does, by running the shell.
  *
- * wordexp first rejects unquoted characters such as | and ;, by the shell's quoting rules, so that
- * the text is nothing but words (and commands in $(…), unless WRDE_NOCMD forbids them). Then the
- * shell expands the words and prints each, followed by a NUL. The first word printed is the marker
- * "x": if it is missing, the shell found a syntax error.
+ * wordexp first rejects unquoted characters such as | and ;, by the shell's quoting rules. So the
+ * text consists of words only; without WRDE_NOCMD, words may contain commands in $(…). Then the
+ * shell expands the words and prints each word, followed by a NUL. The first word that the shell
+ * prints is the marker "x": if the marker is missing, the shell found an error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -95,8 +95,8 @@ static int refuse(const char* words, int flags) {
   return quote != '\0' || braces > 0 ? WRDE_SYNTAX : 0;
 }
 
-/* Runs the shell, and returns its output in `*answer`, `*size` bytes that the caller frees. Returns
- * 0 or WRDE_NOSPACE. */
+/* Runs the shell. Sets `*answer` to the shell's output, which the caller frees, and `*size` to the
+ * number of its bytes. Returns 0 or WRDE_NOSPACE. */
 static int ask_shell(const char* words, int flags, char** answer, size_t* size) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) < 0) return WRDE_NOSPACE;

@@ -1,6 +1,6 @@
-# Third-party programs outside the initial archive, and their tests. Included by the top Makefile after user/user.mk, which has the rest of
-# user/ports. A recipe with a file `tests` makes an archive of its own, $(BASE)/ports/NAME.cpio, that `scripts/guest --port NAME`, `make
-# run PORTS=…` and `make leaktest PORTS=…` append to the initial one:
+# Third-party programs outside the initial archive, and their tests. The top Makefile includes this file after user/user.mk, which builds
+# the other recipes of user/ports. A recipe with a file `tests` makes an archive of its own, $(BASE)/ports/NAME.cpio. `scripts/guest --port
+# NAME`, `make run PORTS=…` and `make leaktest PORTS=…` append this archive to the initial archive. The archive has these files:
 #
 #   /bin/*                    its programs (RESULT/bin)
 #   /usr/ports/NAME/tests/*   files of its tests (RESULT/tests, and the recipe's folder `files`)
@@ -9,8 +9,8 @@
 #   /bin/port-tests           runs them
 #   /bin/port-load            runs the tests of all ports at random, for `make load`
 #
-# $(BASE)/ports/native/NAME has the same files, built for this machine: `make test-ports` compares the tests' output. The recipe's file
-# `skipped` lists the tests of upstream that do not run, with the reason.
+# $(BASE)/ports/native/NAME has the same files, built for this machine: `make test-ports` compares the tests' output here and in the guest.
+# The recipe's file `skipped` lists the tests of upstream that do not run, and says why.
 
 PORTS_OUT := $(BASE)/ports
 PORTS_OF_OTHERS := $(patsubst user/ports/%/tests,%,$(wildcard user/ports/*/tests))
@@ -18,7 +18,8 @@ PORTS_IN_SHORT := $(patsubst user/ports/%/tests,%,$(shell grep -l '^+' user/port
 PORT_SCRIPTS := user/ports/port-tests user/ports/port-load
 PORT_NATIVE = HOST= user/ports/port $(1) $(TOOLCHAIN)/ports $(PORTS_OUT)/native/work/$(1) $(PORTS_OUT)/native/work/$(1)/out
 
-# Copies the files of the port $(2) from the folder $(1), which has `bin` and `tests`, to the folder $(3), laid out as in the archive.
+# Copies the files of the port $(2) from the folder $(1), which has `bin` and `tests`, to the folder $(3). The layout of $(3) is that of the
+# archive.
 port_files = mkdir -p $(3)/bin $(3)/usr/ports/$(2)/tests && \
   { [ ! -d $(1)/bin ] || cp -pP $(1)/bin/* $(3)/bin/; } && \
   cp -Rp $$(ls -d $(1)/large 2>/dev/null) $(1)/tests $(wildcard user/ports/$(2)/files) $(3)/usr/ports/$(2)/ && \
@@ -58,7 +59,7 @@ $(PORTS_OUT)/native/$(1): $(PORTS_OUT)/native/work/$(1)/built $(PORT_SCRIPTS) us
 endef
 $(foreach port,$(PORTS_OF_OTHERS),$(eval $(call PORT_OF_OTHERS,$(port))))
 
-# mksh is in the initial archive; tests/guest/mksh_test.py compares it with this native one.
+# Builds mksh for this machine. tests/guest/mksh_test.py compares the mksh of the initial archive with this native mksh.
 $(PORTS_OUT)/native/mksh/mksh: $(call port_sources,mksh)
 	@echo "  PORT  mksh (native)"
 	@$(call PORT_NATIVE,mksh)

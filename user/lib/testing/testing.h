@@ -1,8 +1,9 @@
 /* Shared by test programs: checks, children, and tests that are chosen by name.
  *
- * A program prints TAP: either a line for each CHECK and the plan at the end (tap_end), or a line
- * for each of its named tests (run_tests), where EXPECT prints only failures. A failure of either
- * macro increases test_failures. For C; only one thread at a time may use these functions.
+ * A program prints TAP in one of two ways. A program with CHECK prints a line for each check, and
+ * the plan at the end (tap_end). A program with named tests (run_tests) prints a line for each
+ * test, and EXPECT prints only failures. A failed CHECK or EXPECT increases test_failures. This
+ * header is for C only. Only one thread at a time may use these functions.
  */
 #pragma once
 
@@ -14,7 +15,7 @@
 void test_check(int good, const char* what, const char* file, int line);
 void test_expect(int good, const char* what, const char* file, int line);
 
-/* Failures since the start of the program, of the named test, or of the child. */
+/* Counts the failed CHECKs and EXPECTs. A named test and a child each begin with 0. */
 extern int test_failures;
 
 /* Prints the plan; returns the program's exit status. */

@@ -25,7 +25,7 @@ void handle(int) {
 EndSignals::EndSignals() {
   struct sigaction action = {};
   action.sa_handler = handle;
-  action.sa_flags = SA_NODEFER;  // otherwise longjmp out of the handler would leave it blocked
+  action.sa_flags = SA_NODEFER;  // longjmp would leave a blocked signal blocked
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaction(number, &action, nullptr);
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);

@@ -3,9 +3,9 @@
 
 #include <chrono>
 
-// Once this object exists, SIGINT, SIGTERM, SIGHUP and SIGQUIT end a wait of this object instead
-// of the program. SIGPIPE is ignored: a write to a closed pipe fails. A program has at most one
-// such object.
+// Once this object exists, SIGINT, SIGTERM, SIGHUP and SIGQUIT no longer end the program. They end
+// a call of wait() or wait_for_input(). SIGPIPE is ignored: a write to a closed pipe fails. A
+// program has at most one such object.
 class EndSignals {
  public:
   EndSignals();

@@ -24,7 +24,8 @@ class Descriptor {
   int number_;
 };
 
-// strerror includes the kernel's error string, which the next call clears.
+// Called right after the failed system call: strerror includes the kernel's error string, which the
+// next system call clears.
 [[noreturn]] void failed(const std::string& path) {
   throw std::runtime_error(path + ": " + std::strerror(errno));
 }

@@ -7,7 +7,7 @@
 
 // Returns the file's contents. Throws std::runtime_error if the file cannot be read.
 std::string read_file(const std::string& path);
-// Calls `line` with each line, without its newline: for files too large to hold in memory. Throws
+// Calls `line` with each line, without its newline. Does not hold the whole file in memory. Throws
 // std::runtime_error if the file cannot be read.
 void read_lines(const std::string& path, const std::function<void(std::string_view)>& line);
 // Like read_lines(), but stops reading as soon as `line` returns false.

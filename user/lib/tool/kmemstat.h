@@ -10,9 +10,10 @@ struct KmemstatLine {
   std::string name;
   bool is_arena = false;
   bool is_references = false;
-  uint64_t object_size = 0;  // bytes; of an arena, its quantum
+  uint64_t object_size = 0;  // bytes; for an arena, its quantum
   uint64_t total_bytes = 0, allocated_bytes = 0;
-  uint64_t live = 0;  // live objects or references; of an arena, those of direct callers
+  // Live objects or references; for an arena, the live allocations of its direct callers.
+  uint64_t live = 0;
   uint64_t allocations = 0, frees = 0;
   std::string trace;  // "off", "running", "stopped", or "never" for a cache that cannot be traced
 };

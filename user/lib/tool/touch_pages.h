@@ -1,5 +1,5 @@
-/* For a program that must continue when memory is full: all of its own pages must be in memory by
- * then. C and C++. */
+/* For a program that must go on running when memory is full: it must bring all its own pages into
+ * memory before. This header is for C and C++. */
 #pragma once
 
 #include <elf.h>

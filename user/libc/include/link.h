@@ -1,5 +1,5 @@
-/* dl_iterate_phdr, for code that unwinds stacks: programs are static, so the program itself is the
- * only object that it visits. */
+/* dl_iterate_phdr, for code that unwinds stacks. Programs are static, so dl_iterate_phdr calls
+ * `visit` once, for the program itself. */
 #pragma once
 
 #include <elf.h>
@@ -16,7 +16,7 @@ struct dl_phdr_info {
   const char* dlpi_name;
   const Elf64_Phdr* dlpi_phdr;
   Elf64_Half dlpi_phnum;
-  unsigned long long dlpi_adds, dlpi_subs; /* objects added and removed: 1 and 0 */
+  unsigned long long dlpi_adds, dlpi_subs; /* unused; user/libc/auxv.c says why */
 };
 
 int dl_iterate_phdr(int (*visit)(struct dl_phdr_info* info, size_t size, void* data), void* data);

@@ -7,7 +7,8 @@
 #undef log2
 #undef log2f
 
-/* Functions that newlib has but does not declare, and long double functions that it lacks. */
+/* Functions that newlib has but does not declare, and long double constants and functions that
+ * newlib lacks. */
 #if __MISC_VISIBLE
 #define M_El 2.718281828459045235360287471352662498L
 #define M_LOG2El 1.442695040888963407359924681001892137L

@@ -10,7 +10,7 @@ typedef struct {
   sigset_t __mask;
 } sigjmp_buf[1];
 
-/* setjmp saves no signal mask, so _setjmp is the same. */
+/* setjmp saves no signal mask, so _setjmp does the same as setjmp. */
 __BEGIN_DECLS
 int _setjmp(jmp_buf);
 void _longjmp(jmp_buf, int) __attribute__((noreturn));

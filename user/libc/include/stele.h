@@ -6,8 +6,9 @@
 extern "C" {
 #endif
 
-/* Returns the kernel's reason for the last failed call; "" if it gave none. At most 127 bytes,
- * valid until the next call that fails. strerror() and perror() append it by themselves. */
+/* Returns the kernel's reason for the last failed call, at most 127 bytes; "" if the kernel gave no
+ * reason. The string is valid until the next call that fails. strerror() and perror() append the
+ * string to their message. */
 const char* errstr(void);
 
 /* Binds `source` (a path, or a device as "#name") to the existing path `target`. Flags: NS_*. */
@@ -21,7 +22,7 @@ int ns_unmount(const char* target);
 #define NS_CREATE 4  /* files created in `target` go into `source` */
 
 /* Makes a system call (abi/syscall.h) and returns the kernel's result: a failure is a negated error
- * number. errno is not changed. Uses registers only, no memory of the program. */
+ * number. Does not change errno, and uses no memory of the program. */
 static inline long stele_call(long number, long a, long b, long c, long d, long e, long f) {
   long result;
   register long r10 __asm__("r10") = d;

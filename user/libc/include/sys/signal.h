@@ -71,7 +71,7 @@ struct sigevent {
   void* sigev_notify_attributes;
 };
 
-/* Fields that a code does not use are 0. */
+/* Fields that the signal's si_code does not use are 0. */
 typedef struct {
   int si_signo;
   int si_code;

@@ -1,5 +1,5 @@
-/* Scheduling. Replaces newlib's header. The only policy is SCHED_OTHER, its only priority 0; nice
- * values are separate (setpriority). */
+/* Scheduling. Replaces newlib's header. The only policy is SCHED_OTHER, and the only priority is 0.
+ * Nice values (setpriority) are independent of both. */
 #ifndef _SCHED_H
 #define _SCHED_H
 #include <sys/cdefs.h>

@@ -1,5 +1,5 @@
-/* newlib's generic types, except that the types of device numbers, inode numbers and user and group
- * ids are as wide as the kernel's. */
+/* newlib's generic types, with four exceptions: device numbers, inode numbers, user ids and group
+ * ids have the width of the kernel's. */
 #ifndef _MACHINE__TYPES_H
 #define _MACHINE__TYPES_H
 #include <machine/_default_types.h>

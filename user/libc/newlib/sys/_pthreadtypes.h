@@ -1,5 +1,5 @@
-/* Types of <pthread.h>. Replaces newlib's header, in which they are handles. The default object of
- * each type is all zero. The fields are internal to the C library (user/libc). */
+/* Types of <pthread.h>. Replaces newlib's header, in which these types are handles. The default
+ * object of each type is all zero. The fields are internal to the C library (user/libc). */
 #ifndef _SYS__PTHREADTYPES_H_
 #define _SYS__PTHREADTYPES_H_
 
@@ -18,11 +18,11 @@ typedef struct {
 } pthread_attr_t;
 
 typedef struct {
-  unsigned __word;  /* 0 free, 1 held, 2 held, perhaps with waiters */
+  unsigned __word;  /* 0: free; 1: held; 2: held, may have waiters */
   unsigned __kind;  /* PTHREAD_MUTEX_*, and 0x80: shared by processes */
-  unsigned __count; /* of a recursive mutex: further locks by its owner */
+  unsigned __count; /* if recursive: number of additional locks by the owner */
   unsigned __padding;
-  unsigned long __owner; /* not of a normal mutex; user/libc/mutex.c */
+  unsigned long __owner; /* unused in a normal mutex (user/libc/mutex.c) */
 } pthread_mutex_t;
 typedef struct {
   unsigned __kind;

@@ -1,6 +1,6 @@
 /* Locks of the C library's own data: streams, the heap, the environment and so on. Replaces
- * newlib's header, in which a lock is a pointer: this lock is two words and needs no allocation.
- * All locks are recursive (user/libc/lock.c). */
+ * newlib's header. newlib's lock is a pointer to memory that must be allocated. This lock consists
+ * of two words and needs no allocation. All locks are recursive (user/libc/lock.c). */
 #ifndef __SYS_LOCK_H__
 #define __SYS_LOCK_H__
 
