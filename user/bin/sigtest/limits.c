@@ -1,5 +1,6 @@
 /* Limits, usage, priorities. */
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -146,6 +147,7 @@ void test_limits(void) {
   CHECK(available > 1000 && memory > available && memory < 1L << 28);
   errno = 0;
   CHECK(sysconf(_SC_CHILD_MAX) == -1 && errno == 0);
+  CHECK(sysconf(_SC_SYMLOOP_MAX) == SYMLOOP_MAX && sysconf(_SC_MAPPED_FILES) == 200809L);
   CHECK(sysconf(9999) == -1 && errno == EINVAL);
   CHECK(sysconf(_SC_NPROCESSORS_ONLN) >= 1);
 }
