@@ -21,7 +21,7 @@ struct Count {
 // Calls that are missing or incomplete in the counts.
 struct Losses {
   uint64_t calls = 0;      // calls that were not counted
-  uint64_t kept_out = 0;   // calls that the kernel's tracer made during its work: not counted
+  uint64_t kept_out = 0;   // calls by the kernel's tracer itself, which are not counted
   uint64_t stacks = 0;     // calls counted without a stack
   uint64_t processes = 0;  // calls counted without a process
   uint64_t truncated = 0;  // calls counted with their innermost frames only
@@ -32,9 +32,9 @@ struct Losses {
 // unknown keys are ignored.
 Count parse_count(uint64_t calls, std::string_view what);
 
-// Gives each stack a number. The stacks form a tree that begins with their outermost frames, so
-// stacks with the same outer frames share the nodes of these frames. A node has 16 bytes. This
-// saves memory, since a kernel function that all processes call has many stacks.
+// Gives each stack a number. The stacks form a tree whose root is the outermost frame, so stacks
+// with the same outer frames share the nodes of these frames. A node has 16 bytes. Sharing saves
+// memory, because a kernel function that all processes call has many stacks.
 class StackTree {
  public:
   // Returns the number of the stack with these frames, innermost first. Equal stacks have equal
@@ -66,13 +66,14 @@ struct Summary {
   Losses losses;
 };
 
-// Computes summaries: the differences between two reads of the session's counts. The session's
-// counts only rise. Clearing them instead would lose calls between the read and the clear.
+// Computes summaries. A summary is the difference between two reads of the session's counts, which
+// are never cleared: clearing them would lose the calls between the read and the clear.
 class Counter {
  public:
   // Takes a line of the file `counts`. std::runtime_error for any other text.
   void add(std::string_view line);
-  // Returns the summary. Called after the last line of the file.
+  // Returns the summary of the lines added since the last summary. The last line of the file must
+  // have been added.
   Summary since_last();
   Count count_of(const Summary::Group& group) const;
 
