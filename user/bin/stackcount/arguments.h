@@ -22,7 +22,7 @@ struct Arguments {
   bool folded = false;
   bool debug = false;
 
-  // True if a line "--" separates kernel and user stacks. Without -K and -U, both are shown.
+  // True with -d if both stacks are shown: a line "--" then separates kernel and user stacks.
   bool with_delimiter() const { return delimited && kernel_stacks && user_stacks; }
 };
 

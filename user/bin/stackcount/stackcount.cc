@@ -3,11 +3,11 @@
 //
 // The pattern (pattern.h) is matched against the kernel's list of functions, or against programs'
 // symbol tables (functions.h). A session of #probe (probe/session.h) probes the matches and counts
-// calls by stack inside the kernel, so the kernel sends stackcount no event for a call. After each
-// interval stackcount reads the counts (counts.h) and prints the calls of the interval (report.h).
-// Frames get their names only when they are printed: kernel frames from the kernel's symbols, user
-// frames from the program's file. The kernel stores the program's path and build id with the
-// counts, so frames of a process that has ended get names, too.
+// calls by stack inside the kernel, so stackcount need not handle an event for each call. After
+// each interval stackcount reads the counts (counts.h) and prints the calls of the interval
+// (report.h). Frames get their names only when they are printed: kernel frames from the kernel's
+// symbols, user frames from the program's file. The kernel stores the program's path and build id
+// with the counts, so frames of a process that has ended get names, too.
 //
 // By default, as in bcc's stackcount, both kernel and user stacks are shown, and counts are
 // separated by process. With -K only kernel stacks are shown, and -P is necessary to separate

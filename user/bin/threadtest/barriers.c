@@ -1,4 +1,4 @@
-/* Barriers, semaphores and pthread_once. */
+/* Barriers, semaphores, pthread_once and thread-specific data. */
 #include <limits.h>
 
 #include "threadtest.h"

@@ -1,4 +1,5 @@
-/* The library in several threads: heap, streams, environment, errors, and forks in between. */
+/* Several threads use the C library: heap, streams, environment and errors. Threads also fork while
+ * other threads use the library. */
 #include <fcntl.h>
 #include <spawn.h>
 
@@ -258,10 +259,11 @@ static void child_2(void) {
 
 static pthread_mutex_t held = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static int has_what_was_held(void) {
-  /* The child owns the mutex: its thread is the copy of the owner. */
+  /* The child's only thread owns the mutex, because it is a copy of the thread that owned the
+   * mutex. */
   if (pthread_mutex_lock(&held) != 0 || pthread_mutex_unlock(&held) != 0) return 1;
   if (pthread_mutex_unlock(&held) != 0 || pthread_mutex_unlock(&held) != EPERM) return 2;
-  /* This is the child's only thread, so its end ends the process. */
+  /* The end of the only thread ends the process. */
   pthread_exit(NULL);
 }
 static void* forks_with_mutex(void* argument) {

@@ -1,8 +1,8 @@
 // Names and addresses of programs' functions, from their ELF files.
 //
 // Programs are linked at fixed addresses, so a return address can be looked up in the file without
-// relocation. A file whose build id differs from the program's gives no names: the file was
-// replaced.
+// relocation. If the build id of the file differs from the build id of the running program, the
+// file has been replaced, and the lookup finds nothing.
 #pragma once
 
 #include <cstdint>
