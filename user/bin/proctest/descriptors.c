@@ -121,8 +121,7 @@ static void test_openat(void) {
 }
 
 /* Random numbers must not come from the generator splitmix64, which mixes the values of a counter.
- * unmixed() undoes the mixing, and the unmixed numbers must not be successive values of a counter.
- */
+ * unmixed() undoes the mixing. Unmixed numbers must not be successive values of the counter. */
 static uint64_t unmixed(uint64_t z) {
   z = (z ^ z >> 31 ^ z >> 62) * 0x319642b2d24d8ec3;
   z = (z ^ z >> 27 ^ z >> 54) * 0x96de1b173f119089;

@@ -1,7 +1,7 @@
 /* proctest [TEST…]: tests processes, memory, signals and bad pointers with system calls. Runs all
  * tests if no TEST is named. Prints one line for each test and one for each failed expectation. The
  * status is 0 if no expectation failed. If memory runs out so that a child is killed or cannot be
- * forked, proctest reports the failure at once. It does not wait for the work of that child.
+ * forked, proctest reports the failure at once and does not wait for the work of that child.
  *
  * proctest exhaust N: makes more processes than fit into memory, N times in a row. fork, exec and
  * the processes themselves then run out of memory at many steps. For a guest with little memory.

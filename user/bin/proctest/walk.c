@@ -39,8 +39,8 @@ static void say(const char* what) {
   fflush(stdout);
 }
 
-/* A kernel address has the 17 highest bits set. The highest megabyte is left out, because these
- * values are also small negative numbers. */
+/* A kernel address has the 17 highest bits set. The highest megabyte is left out, because its
+ * addresses look like small negative numbers. */
 static int is_address(uint64_t value) {
   return value >> 47 == 0x1ffff && value < -(uint64_t)(1 << 20);
 }

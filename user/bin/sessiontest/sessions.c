@@ -100,7 +100,7 @@ static int tries_to_steal(void) {
     EXPECT(ioctl(pair.slave, TIOCSCTTY, 1) == -1 && errno == EPERM);
     EXPECT(tcgetattr(pair.slave, &modes) == 0);
     EXPECT(tcsetattr(pair.slave, TCSANOW, &modes) == -1 && errno == EPERM);
-    /* No user but root may take the console, even while no session has it as its terminal. */
+    /* Only root may take the console as a terminal, even while the console has no session. */
     int console = open("/dev/console", O_RDWR);
     EXPECT(tcgetsid(console) == -1 && ioctl(console, TIOCSCTTY, 0) == -1 && errno == EPERM);
     _exit(code(0));

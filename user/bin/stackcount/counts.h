@@ -32,7 +32,7 @@ struct Losses {
 // unknown keys are ignored.
 Count parse_count(uint64_t calls, std::string_view what);
 
-// Gives each stack a number. The stacks form a tree whose root is the outermost frame, so stacks
+// Gives each stack a number. The stacks form trees whose roots are the outermost frames, so stacks
 // with the same outer frames share the nodes of these frames. A node has 16 bytes. Sharing saves
 // memory, because a kernel function that all processes call has many stacks.
 class StackTree {

@@ -27,7 +27,7 @@ class FrameNames {
   KernelSymbols kernel_symbols_;
   ProgramSymbols program_symbols_;
   Names kernel_;
-  std::unordered_map<std::string, Names> programs_;  // user frames, by the program's id and path
+  std::unordered_map<std::string, Names> programs_;  // user frames, by build id and path
 };
 
 // Prints an empty line, except with -f. With -T prints the time.

@@ -209,8 +209,8 @@ static long live_of(const char* table, unsigned column, const char* name) {
   return -1;
 }
 
-/* True for the allocator's own caches and the quantum caches of pages. They have objects for each
- * slab, so their numbers of live objects may differ although the same objects are in use. */
+/* True for the allocator's own caches and the quantum caches of pages. The numbers of live objects
+ * in these caches depend on the number of slabs, not on the objects in use. */
 static bool is_the_allocators(const char* name) {
   return (strncmp(name, "kmem_", 5) == 0 && strcmp(name, "kmem_cache") != 0) ||
          strncmp(name, "page_", 5) == 0;

@@ -309,9 +309,9 @@ static int cannot_say(const char* why) {
   return 2;
 }
 
-/* Touches all pages that this process will use until the second count. If the process touched them
- * first between the counts, the kernel would create page tables for them, and the counts would
- * differ. For the same reason the process prints nothing until the second count. */
+/* Touches all pages that this process will use until the second count. If the process first touched
+ * a page between the counts, the kernel might create page tables, and the counts would differ. For
+ * the same reason the process prints nothing until the second count. */
 static void touch_pages(void) {
   enum { STACK = 64 << 10, HEAP = 100 << 10 /* free() returns larger blocks to the kernel */ };
   static char output[BUFSIZ];

@@ -65,9 +65,9 @@ ACTIVITIES(DECLARE)
 /* ---- counts.c */
 
 /* Reads a dump of all traces and checks three identities for each source: seen = recorded + dropped
- * + filtered; recorded = freed + cleared + live; the records in the dump have the source's live
- * number and bytes. With `abandon`, the function may stop reading anywhere. False if the file
- * cannot be opened. */
+ * + filtered; recorded = freed + cleared + live; and the dump contains as many records and bytes as
+ * the source counts as live. With `abandon`, the function may stop reading anywhere. False if the
+ * file cannot be opened. */
 bool check_dump(const char* path, bool abandon);
 /* Stores the numbers of live objects of all caches and arenas as count `which` (0 or 1). False if
  * there is not enough memory. */

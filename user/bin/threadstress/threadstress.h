@@ -37,8 +37,7 @@ void* join(pthread_t thread);
 extern atomic_long threads_made, threads_ended;
 
 /* activities.c: do_something() does one activity, chosen at random. A thread that may be cancelled
- * calls do_something() with cancellation disabled. Some activities enable cancellation for a while.
- */
+ * calls do_something() with cancellation disabled. Some activities enable cancellation briefly. */
 void prepare_activities(void);
 void do_something(void);
 /* Waits until all other threads have ended, then checks the shared data. */
