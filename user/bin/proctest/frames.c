@@ -92,7 +92,7 @@ int make_frames(void) {
   for (long i = 0; i < 200; i++) frames[i] = (struct frame){&frames[i + 1], 0x1000 + i};
   write_with_frame(file, "leak debug_64 3", frames, memory);
   /* First cuts the chain to exactly as many frames as the tracer records, so the recorded stack is
-   * the same as with 200 frames. Then cuts one frame more. */
+   * the same as with 200 frames. Then cuts off one more frame. */
   frames[14].next = 0;
   leak_with_frame(file, frames, memory);
   frames[13].next = 0;

@@ -12,8 +12,8 @@
  * proctest frames: makes system calls on many broken stacks. Each call leaks objects of the cache
  * debug_64. Prints the number of leaked objects.
  *
- * proctest knownframes: leaks nine objects of debug_64 by calls on stacks that the kernel has
- * cached. Some stacks have changed since the kernel cached them.
+ * proctest knownframes: leaks nine objects of debug_64. Repeats calls on the same stacks, so that
+ * the kernel caches the stacks. Some of the stacks change between the calls.
  *
  * proctest walk UID PATH…: makes many system calls on each file at and below each PATH, as user UID
  * (walk.c). proctest crowd UID N PATH…: makes the same calls as N users at once.

@@ -47,8 +47,8 @@ static int start_writer(pid_t* child) {
   return ends[0];
 }
 
-/* A handler of SIGCHLD. It adds kGone to `caught`, and the other handlers add 1. So `caught %
- * kGone` counts the signals that a child has sent, before or after SIGCHLD. */
+/* A handler of SIGCHLD. It adds kGone to `caught`, and the other handlers add 1. `caught % kGone`
+ * is then the number of signals that a child has sent, no matter when SIGCHLD comes. */
 enum { kGone = 1000 };
 static void gone(int signal) {
   (void)signal;
@@ -291,7 +291,7 @@ void test_kill(void) {
   EXPECT(waitpid(child, &status, WUNTRACED) == child && WSTOPSIG(status) == SIGTSTP);
   EXPECT(end_of(child) == SIGKILL);
 
-  /* An orphaned group does not stop: no process would continue it. */
+  /* A process in an orphaned group does not stop, because no process would continue it. */
   child = start_child_with(goes_on_in_an_orphaned_group, NULL);
   EXPECT(waitpid(child, &status, WUNTRACED) == child && WIFEXITED(status) &&
          WEXITSTATUS(status) == 7);

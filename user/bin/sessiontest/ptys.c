@@ -88,7 +88,7 @@ static int opens_anothers_slave(void) {
   EXPECT(open(shared.name, O_RDWR | O_NOCTTY) == -1 && errno == EACCES);
   EXPECT(open(shared.name, O_RDONLY | O_NOCTTY) == -1 && errno == EACCES);
   EXPECT(chmod(shared.name, 0666) == -1 && errno == EPERM);
-  /* Users may open slaves of their own, and permit others to use them. */
+  /* Each user may make pseudo-terminals, and may permit other users to open the slaves. */
   struct pair own = open_pair();
   EXPECT(open(own.name, O_RDWR | O_NOCTTY) >= 0 && chmod(own.name, 0666) == 0);
   return 0;

@@ -20,7 +20,7 @@
 int code(int wanted);
 /* For a child: calls the function, and returns code() of its result. */
 int run(int (*function)(void));
-/* Changes the process's user and group to `uid`, and drops all other groups, for good. */
+/* Permanently changes the process's user and group to `uid`, and drops all other groups. */
 void become(uid_t uid);
 
 void test_ids(void);

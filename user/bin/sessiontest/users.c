@@ -1,4 +1,4 @@
-/* Users and groups: a process's identity, rights, and the system's data about users. */
+/* Users and groups: the ids and rights of a process, and the system's data about users. */
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
@@ -94,7 +94,7 @@ static int makes_file_of_group(void) {
 }
 
 static int asks_for_its_starter(void) {
-  /* access() checks the rights of the real user, open() those of the effective user. */
+  /* access() checks the rights of the real user. open() checks the rights of the effective user. */
   EXPECT(setresuid(USER, 0, 0) == 0);
   EXPECT(access(FILE_OF_GROUP, R_OK) == -1 && errno == EACCES);
   EXPECT(open(FILE_OF_GROUP, O_RDONLY) >= 0);
@@ -120,7 +120,7 @@ void test_groups(void) {
 #define PROGRAM "/tmp/sessiontest.program"
 #define SCRIPT "/tmp/sessiontest.script"
 
-/* helper ids: prints real/effective/saved user and group, and issetugid. */
+/* helper ids: prints the real/effective/saved user and group, and the result of issetugid(). */
 int helper(int argc, char** argv) {
   uid_t uid[3];
   gid_t gid[3];

@@ -131,7 +131,7 @@ static void waits(void) {
   count = 0;
   CHECK(sigwaitinfo(&set, NULL) == -1 && errno == EINTR && count == 1);
   CHECK(status_of(child) == 0);
-  /* An ignored signal can still be waited for while it is blocked. */
+  /* A process can wait for an ignored signal while the signal is blocked. */
   block(SIGCHLD);
   set = only(SIGCHLD);
   child = start_child(ends);

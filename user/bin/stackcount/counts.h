@@ -28,7 +28,7 @@ struct Losses {
 };
 
 // Parses a line "count CALLS TEXT" of the file: `calls` is CALLS, `what` is TEXT. TEXT is "kernel
-// FRAME… user FRAME… pid N name NAME path PATH build DIGITS"; each of these may be missing, and
+// FRAME… user FRAME… pid N name NAME path PATH build DIGITS"; each part may be missing, and
 // unknown keys are ignored.
 Count parse_count(uint64_t calls, std::string_view what);
 
@@ -38,7 +38,7 @@ Count parse_count(uint64_t calls, std::string_view what);
 class StackTree {
  public:
   // Returns the number of the stack with these frames, innermost first. Equal stacks have equal
-  // numbers; 0: no frames.
+  // numbers. A stack without frames has the number 0.
   uint32_t number(const std::vector<uint64_t>& frames);
   std::vector<uint64_t> frames(uint32_t number) const;
 
@@ -79,7 +79,7 @@ class Counter {
 
  private:
   struct Number {
-    uint64_t known = 0, now = 0;  // value at the last summary; value in the lines read since then
+    uint64_t known = 0, now = 0;  // value at the last summary, and value in the lines read since
     uint64_t grown() {
       const uint64_t growth = now - known;
       known = std::exchange(now, 0);
@@ -98,7 +98,7 @@ class Counter {
   StackTree stacks_;
   std::vector<Count> processes_;  // without calls and stacks
   std::unordered_map<std::string, uint32_t>
-      process_of_;  // for each process, by its attributes: index in processes_
+      process_of_;  // index in processes_, by the process's attributes
   std::unordered_map<Key, Number, KeyHash> calls_;
   std::unordered_map<std::string, Number> counters_;  // numbers of the line `hits`, by key
 };

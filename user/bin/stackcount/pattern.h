@@ -12,12 +12,12 @@ struct Pattern {
 
 // Parses "FUNCTION" or "p::FUNCTION" for the kernel, and "PROGRAM:FUNCTION" or "p:PROGRAM:FUNCTION"
 // for a program. Any other "::" is part of a C++ name. std::runtime_error for an invalid pattern,
-// and for a tracepoint: bcc's stackcount knows them, but this system has none.
+// and for a tracepoint, which bcc's stackcount accepts but this system does not have.
 Pattern parse_pattern(std::string_view text);
 
 // Returns a predicate that is true for names that match `function`. `function` is a pattern with
 // '*' for any characters and '?' for any one character. If `regular_expression` is true, `function`
-// is an ECMAScript regular expression that must match a beginning of the name.
+// is an ECMAScript regular expression that must match at the beginning of the name.
 // std::runtime_error for a bad expression.
 std::function<bool(std::string_view)> name_matcher(const std::string& function,
                                                    bool regular_expression);

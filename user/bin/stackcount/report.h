@@ -33,7 +33,7 @@ class FrameNames {
 // Prints an empty line, except with -f. With -T prints the time.
 void print_heading(std::ostream& out, const Arguments& arguments);
 // Prints a stack with its number of calls. The process is shown if counts are separated by process
-// and -p does not name one:
+// and -p is not given:
 //
 //     leaf_function
 //     caller

@@ -3,14 +3,14 @@
  *
  * Workers do one activity after another: trees of processes, programs, threads, signals, memory,
  * pipes, files, folders, binds, devices, probes, traces, dumps, checking, allocations that fail.
- * They check the results. Now and then the program kills or stops a worker's process group. A new
- * worker replaces each worker that has ended.
+ * Each activity checks its results. Now and then the program kills or stops a worker's process
+ * group. A new worker replaces each worker that has ended.
  *
  * First the workers run for a short time, so that one-time allocations happen. The program then
  * brings the system to rest: it kills all processes, removes files, undoes binds, resets traces and
  * lets caches settle. At rest it counts the live objects of each cache and arena. After the main
- * run it brings the system to rest again and counts again. The two counts must be equal. Before it
- * resets the traces, it reads a dump, in which the counters must agree (check_dump in stress.h).
+ * run it brings the system to rest again and counts again. The two counts must be equal. Each time
+ * before it resets the traces, the program also checks a dump (check_dump in stress.h).
  *
  * Memory may run out. Calls then fail and the kernel kills processes, which is expected. This
  * process itself holds little memory, so that the kernel does not choose it as the victim.
@@ -214,8 +214,9 @@ static bool is_known(pid_t pid) {
   return false;
 }
 
-/* Kills all processes that are not in known[]; with `note`, adds them to known[] instead. Returns
- * their number, zombies included; -1 if there is not enough memory. */
+/* Finds all processes that are not in known[], and kills them, or adds them to known[] if `note` is
+ * true. Returns the number of found processes, zombies included; -1 if there is not enough memory.
+ */
 static int others(bool note) {
   DIR* folder = opendir("/proc");
   if (!folder) return -1;

@@ -72,5 +72,5 @@ bool check_dump(const char* path, bool abandon);
 /* Stores the numbers of live objects of all caches and arenas as count `which` (0 or 1). False if
  * there is not enough memory. */
 bool take_counts(int which);
-/* Prints the differences between the two counts; returns their number. */
+/* Prints the differences between the two counts, and returns the number of differences. */
 unsigned compare_counts(void);

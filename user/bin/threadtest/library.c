@@ -191,7 +191,7 @@ static void* use_all_until(void* argument) {
 static void* in_the_child(void* argument) {
   return argument;
 }
-/* Uses the library in a child, with threads of its own. */
+/* Uses the library in a child, which also makes threads. */
 static int uses_everything(void) {
   for (int i = 0; i < 20; i++) free(malloc(1000));
   FILE* stream = fopen("/dev/null", "w");
@@ -234,7 +234,7 @@ static void* spawn_often(void* argument) {
 }
 
 static char order[16];
-static int noting; /* 1 during one test only: fork handlers cannot be removed afterwards */
+static int noting; /* 1 only during one test, because fork handlers cannot be removed */
 static void note(char letter) {
   if (noting) order[strlen(order)] = letter;
 }
@@ -259,8 +259,8 @@ static void child_2(void) {
 
 static pthread_mutex_t held = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static int has_what_was_held(void) {
-  /* The child's only thread owns the mutex, because it is a copy of the thread that owned the
-   * mutex. */
+  /* The child's only thread is a copy of the thread that owned the mutex, so the copy owns the
+   * mutex in the child. */
   if (pthread_mutex_lock(&held) != 0 || pthread_mutex_unlock(&held) != 0) return 1;
   if (pthread_mutex_unlock(&held) != 0 || pthread_mutex_unlock(&held) != EPERM) return 2;
   /* The end of the only thread ends the process. */

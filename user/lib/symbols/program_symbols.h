@@ -43,10 +43,10 @@ class ProgramSymbols {
   // contains the address, or if the file's build id is not `build_id`.
   std::optional<FunctionOffset> find(const std::string& path, std::string_view build_id,
                                      uint64_t return_address);
-  // Returns "function+0x12 [program]", with C++ names demangled; "0x401012 [program]" if no
-  // function is found.
+  // Returns "function+0x12 [program]", or "0x401012 [program]" if find() returns nothing. C++ names
+  // are demangled.
   std::string frame(const std::string& path, std::string_view build_id, uint64_t return_address);
-  // Returns "function", demangled; "0x401012 [program]" if no function is found.
+  // Returns "function", or "0x401012 [program]" if find() returns nothing. C++ names are demangled.
   std::string name(const std::string& path, std::string_view build_id, uint64_t return_address);
 
  private:
