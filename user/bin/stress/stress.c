@@ -3,7 +3,7 @@
  *
  * Workers do one activity after another: trees of processes, programs, threads, signals, memory,
  * pipes, files, folders, binds, devices, probes, traces, dumps, checking, allocations that fail.
- * Each activity checks its results. Now and then the program kills or stops a worker's process
+ * The workers check the results. Now and then the program kills or stops a worker's process
  * group. A new worker replaces each worker that has ended.
  *
  * First the workers run for a short time, so that one-time allocations happen. The program then
