@@ -1,8 +1,9 @@
-// probethreads WHAT: a process with threads whose functions are probed, for tests. The tests know
-// its calls, their number and their threads. Status 0 if everything behaves as without probes.
+// probethreads WHAT: a test program whose threads call functions that a test has probed. WHAT is
+// one of the names in kinds[] below. The tests know which thread makes how many calls. Status 0 if
+// the program behaves as without probes.
 //
-// Threads are made by system calls, not by the C library: a thread has no memory of its own except
-// a stack, and calls no function of the library.
+// The program creates threads with system calls, not with the C library. These threads have no
+// thread-local storage, so they call no function of the library.
 #include <stele.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@ namespace {
 constexpr unsigned kThreads = 8;
 constexpr unsigned kRounds = 300;       // rounds of each thread
 constexpr unsigned long kLeaked = 100;  // bytes of a leaked object; a thread leaks kRounds objects
-constexpr uintptr_t kObjects = 0x7000'0000;  // address of the first object; it is not mapped
+constexpr uintptr_t kObjects = 0x7000'0000;  // address of the first object; not mapped
 std::atomic<uint64_t> objects{0};
 
 class Event {
@@ -70,7 +71,8 @@ Thread threads[kThreads];
 
 }  // namespace
 
-// --- Probed functions. noipa: no call is inlined or optimized with knowledge of the function.
+// --- Probed functions. noipa: the compiler inlines none of their calls, and assumes nothing about
+// what they do.
 
 extern "C" {
 
@@ -96,8 +98,9 @@ volatile unsigned long threads_sink;
   threads_drop(threads_make(size, 0));
   return threads_make(size, 0);
 }
-// Resizes an object. Once resize_freed is set, another object may have the old address. The
-// function waits for resize_goes_on before it returns.
+// Resizes an object as realloc() does: returns the new address, or 0 if `succeeds` is false. The
+// function sets resize_freed and waits for resize_goes_on before it returns. Meanwhile another
+// object may get the old address.
 static Event resize_freed, resize_goes_on;
 [[gnu::noipa]] uintptr_t threads_resize(uintptr_t object, unsigned long size, bool succeeds) {
   threads_sink = object;
@@ -105,7 +108,7 @@ static Event resize_freed, resize_goes_on;
   resize_goes_on.wait();
   return succeeds ? kObjects + size * 0x1000 : 0;
 }
-// threads_make_and_end() does not return.
+// threads_make_and_end() ends its thread, so it does not return.
 static Event inside_gate;
 static std::atomic<uint32_t> inside{0};
 [[gnu::noipa]] uintptr_t threads_make_and_end(unsigned long size) {
@@ -158,9 +161,9 @@ int calls() {
   return sum.load() == n * (n - 1) / 2 * 6 + n * 3 ? 0 : 1;
 }
 
-// Each slot holds an object. In each round a thread puts an object into another slot and drops the
-// object that was there, usually one of another thread. At the end the main thread drops all
-// objects in the slots.
+// Slots through which threads pass objects. In each round a thread puts a new object into a slot
+// and drops the object that the slot held before, which another thread has usually made. At the end
+// the main thread drops the objects that are left in the slots.
 std::atomic<uintptr_t> passed[kThreads];
 void make_often(unsigned long thread) {
   for (unsigned i = 0; i < kRounds; i++) {
@@ -256,7 +259,8 @@ int waits_inside() {
   return 0;
 }
 
-// Each thread opens descriptors, for which the kernel allocates, and leaks them.
+// Each thread opens a device five times and closes no descriptor. Each open makes the kernel
+// allocate memory.
 void open_often(unsigned long) {
   for (unsigned i = 0; i < 5; i++) STELE_CALL(open, ABI_AT_FDCWD, "#debug/leaky/leak", 0);
 }

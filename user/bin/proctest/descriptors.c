@@ -50,8 +50,9 @@ static int switches_append(void* argument) {
   return 0;
 }
 
-/* Another process switches O_APPEND while this one writes. Each write goes atomically either to the
- * end of the file or to the offset, and moves the offset to the end of the written bytes. */
+/* Another process sets and clears O_APPEND while this process writes. Each write goes atomically
+ * either to the end of the file or to the offset, and moves the offset to the end of the written
+ * bytes. */
 static void test_append_switched(const char* path) {
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   EXPECT(ftruncate(fd, 100) == 0);
@@ -71,8 +72,8 @@ static void test_append_switched(const char* path) {
   unlink(path);
 }
 
-/* A timeout of select that does not fit into the milliseconds of poll must neither fail nor be
- * short: select must still wait when the pipe becomes readable, 20 ms later. */
+/* poll counts its timeout in milliseconds, in an int. select must also accept longer timeouts, and
+ * must not cut them short: select still waits when a child writes to the pipe after 20 ms. */
 static void test_select(void) {
   int ends[2];
   EXPECT(pipe(ends) == 0);
@@ -120,7 +121,7 @@ static void test_openat(void) {
 }
 
 /* Random numbers must not come from the generator splitmix64, which mixes the values of a counter.
- * unmixed() undoes the mixing. Its results must not be successive values of that counter. */
+ * unmixed() undoes the mixing. Unmixed numbers must not be successive values of the counter. */
 static uint64_t unmixed(uint64_t z) {
   z = (z ^ z >> 31 ^ z >> 62) * 0x319642b2d24d8ec3;
   z = (z ^ z >> 27 ^ z >> 54) * 0x96de1b173f119089;
@@ -204,7 +205,8 @@ void test_descriptors(void) {
   test_shared_position("/tmp/proctest.file");
   test_append("/tmp/proctest.file");
   test_append_switched("/tmp/proctest.file");
-  int host = open("/host/proctest.file", O_WRONLY | O_CREAT, 0644); /* fails without a host */
+  /* Fails if the host shares no directory with the guest. */
+  int host = open("/host/proctest.file", O_WRONLY | O_CREAT, 0644);
   close(host);
   if (host >= 0) {
     test_shared_position("/host/proctest.file");

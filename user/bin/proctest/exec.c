@@ -49,7 +49,7 @@ int exec_helper(int argc, char** argv) {
     return 0;
   }
   if (strcmp(what, "length") == 0) return strlen(argv[3]) == 100000 ? 43 : 1;
-  if (strcmp(what, "state") == 0) { /* arguments: a descriptor that must be open, a closed one */
+  if (strcmp(what, "state") == 0) { /* arguments: an open and a closed descriptor */
     if (fcntl(atoi(argv[3]), F_GETFD) < 0 || fcntl(atoi(argv[4]), F_GETFD) >= 0) return 2;
     struct abi_sigaction action;
     STELE_CALL(sigaction, SIGUSR1, 0, &action);
@@ -131,8 +131,8 @@ void test_exec(void) {
   EXPECT(exec("/tmp/not there", script, NULL) == ENOENT);
   EXPECT(exec("/bin/sh/x", script, NULL) == ENOTDIR);
 
-  /* Executes ELF files in each of which one byte of the headers is changed. The result may be an
-   * error, or a program that runs or dies. */
+  /* Executes 400 broken ELF files. Each file is the beginning of this program with one byte of the
+   * headers changed. execve may fail, or the program may run or die. */
   char head[512];
   int fd = open(program, O_RDONLY);
   EXPECT(read(fd, head, sizeof head) == sizeof head);

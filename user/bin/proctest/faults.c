@@ -36,7 +36,8 @@ static int breakpoint(void* argument) {
 }
 static int long_breakpoint(void* argument) {
   (void)argument;
-  /* int $3 in two bytes. Resumed at the second byte, the program would run `addl %eax, %eax`. */
+  /* `int $3` in its two-byte encoding. If the kernel took it for the one-byte int3 of a probe, the
+   * kernel would resume the program at the second byte, where `addl %eax, %eax` begins. */
   __asm__ volatile(".byte 0xcd, 0x03, 0xc0");
   return 0;
 }
@@ -76,8 +77,8 @@ static int no_stack_for_handler(void* argument) {
   return 0;
 }
 static int made_up_sigreturn(void* argument) {
-  /* Registers full of garbage: kernel segments, a kernel program counter, all flags, a
-   * bad MXCSR. */
+  /* The frame gives every register a garbage value: kernel segments, a kernel program counter, all
+   * flags, a bad MXCSR. */
   static _Alignas(16) unsigned char frame[2048];
   memset(frame, (int)(long)argument, sizeof frame);
   __asm__ volatile("movq %0, %%rsp; movl %1, %%eax; syscall" ::"r"(frame + 512),

@@ -55,7 +55,8 @@ static int leads_a_group(void* argument) {
   return 0;
 }
 
-/* Makes a process group and forks 100 children in it, which never end by themselves. */
+/* Makes a process group and forks 100 children in the group. The children never end by
+ * themselves. */
 static int makes_children(void* argument) {
   int* ready = argument;
   EXPECT(setpgid(0, 0) == 0);
@@ -79,7 +80,7 @@ static void kill_group_that_forks(void) {
     EXPECT(read(ready[0], &byte, 1) == 1);
     EXPECT(kill(-leader, SIGKILL) == 0);
     EXPECT(status_of(leader) == SIGKILL);
-    /* The pipe reads as ended when the group's last process has ended. */
+    /* The pipe reports the end of file once the last process of the group has ended. */
     struct abi_pollfd end = {ready[0], ABI_POLLIN, 0};
     int ended = poll_ms(&end, 1, 20000) == 1;
     EXPECT(ended);
@@ -176,7 +177,7 @@ void test_fork(void) {
   int ends[2];
   EXPECT(pipe(ends) == 0);
   EXPECT(in_child_with(leaves_orphan, ends) == 0);
-  close(ends[1]); /* otherwise the read below would not end if the orphan was killed */
+  close(ends[1]); /* so that the read below returns even if the orphan was killed */
   char parent = 0;
   EXPECT(read(ends[0], &parent, 1) == 1 && parent == 1);
   close(ends[0]);

@@ -6,8 +6,8 @@
 /* Makes a system call with the frame pointer `frame` and the stack pointer `stack`. */
 long call_with_frame(long number, long a, const void* b, long c, const void* frame,
                      const void* stack);
-/* Writes to `address` with the frame pointer `frame`. This causes a page fault if the page is not
- * present yet. */
+/* Writes to `address` with the frame pointer `frame`. The write causes a page fault if the page is
+ * not present yet. */
 void touch_with_frame(char* address, const void* frame);
 __asm__(
     "        .text\n"
@@ -55,8 +55,8 @@ static void leak_with_frame(int file, const void* frame, const void* stack) {
   write_with_frame(file, "leak debug_64 1", frame, stack);
 }
 
-/* Leaks objects of debug_64 by calls with many different frame pointers, and prints the number of
- * objects. */
+/* Makes system calls with many different frame pointers. The calls leak objects of the cache
+ * debug_64. Prints the number of leaked objects. */
 int make_frames(void) {
   int file = open("#debug/alloc", O_WRONLY);
   /* The stack of the calls. The stack pointer is the lowest address of `memory`, so frames can be
@@ -91,8 +91,8 @@ int make_frames(void) {
   /* 200 frames, each above the previous one: more than the tracer records. */
   for (long i = 0; i < 200; i++) frames[i] = (struct frame){&frames[i + 1], 0x1000 + i};
   write_with_frame(file, "leak debug_64 3", frames, memory);
-  /* Exactly as many frames as the tracer records: the recorded stack is the same as with 200. Then
-   * one frame less. */
+  /* First cuts the chain to exactly as many frames as the tracer records, so the recorded stack is
+   * the same as with 200 frames. Then cuts off one more frame. */
   frames[14].next = 0;
   leak_with_frame(file, frames, memory);
   frames[13].next = 0;
@@ -111,8 +111,8 @@ int make_frames(void) {
   leak_with_frame(file, frames, memory);
   frames[0] = (struct frame){(char*)&frames[8] + 4, 0x4001};
   leak_with_frame(file, frames, memory);
-  /* Frames in an untouched page, in an unreadable page, and half a frame before the end of a
-   * mapping. */
+  /* A frame in an untouched page, a frame in an unreadable page, and a frame whose second half is
+   * beyond the end of a mapping. */
   leak_with_frame(file, memory + 8 * PAGE, memory);
   char* closed = map(PAGE, 0);
   EXPECT((long)closed > 0);
@@ -127,9 +127,9 @@ int make_frames(void) {
   return test_failures != 0;
 }
 
-/* Makes calls with the same frames until the kernel has them in its cache of stacks; then with
- * changed frames, and then with a frame that is not mapped any more. Leaks nine objects of
- * debug_64. */
+/* Leaks nine objects of debug_64. Makes several calls with the same frames, so that the kernel
+ * caches their stack. Then changes the frames and makes more calls. At last unmaps one of the
+ * frames and makes another call. */
 int make_known_frames(void) {
   int file = open("#debug/alloc", O_WRONLY);
   char* memory = map(2 * PAGE, ABI_PROT_READ | ABI_PROT_WRITE);

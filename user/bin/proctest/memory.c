@@ -87,7 +87,7 @@ void test_memory(void) {
   EXPECT(STELE_CALL(munmap, 123, PAGE) == -EINVAL);
   EXPECT(STELE_CALL(munmap, 0xffff800000000000, PAGE) == -EINVAL);
 
-  /* A process that takes more memory than there is dies; the others and the system continue. */
+  /* The kernel kills a process that uses up all memory. The other processes continue. */
   int status = in_child_with(takes_all_memory, NULL);
   EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }

@@ -2,13 +2,13 @@
  * arguments get random values. */
 #include "proctest.h"
 
-/* A call, and which of its pointer arguments is tested. */
+/* A system call and the one pointer argument that is tested. */
 struct pattern {
   int number;
-  /* The last letter is for the tested argument: the kernel reads memory there (r), writes it (w),
-   * or takes it as a path (p). Each argument before it has a dot. */
+  /* A dot for each argument before the tested one, then a letter that says how the kernel uses the
+   * tested pointer: it reads memory (r), writes memory (w), or reads a path (p). */
   const char* kinds;
-  long values[6]; /* valid arguments, with which the kernel uses the pointer */
+  long values[6]; /* valid arguments that make the kernel use the pointer */
 };
 static int file, directory, ends[2], console;
 
@@ -119,7 +119,8 @@ static int try_calls(void* argument) {
       {ABI_SYS_ioctl, "..r", {console, ABI_TCSPGRP, good}},
       {ABI_SYS_ioctl, "..w", {console, ABI_TCGWINSZ, good}},
   };
-  /* A page with nothing after it, for a structure that crosses its end. */
+  /* The memory after `page` is unmapped, so that a structure can begin on `page` and end on
+   * unmapped memory. */
   char* page = (char*)STELE_CALL(mmap, 0, 8192, ABI_PROT_READ | ABI_PROT_WRITE,
                                  ABI_MAP_PRIVATE | ABI_MAP_ANONYMOUS, -1, 0);
   char* read_only =
@@ -215,8 +216,9 @@ static long random_argument(void) {
 static int does_anything(void* argument) {
   random_state = (uint64_t)argument;
   setsid();
-  /* Closes inherited files, so that it cannot write to them. The loop leaves out calls that affect
-   * other processes, and calls that end or block this process or unmap its memory. */
+  /* Closes the inherited files, so that random calls cannot write to them. The loop leaves out
+   * calls that affect other processes, that end or block this process, or that take its memory or
+   * its rights. */
   for (int fd = 0; fd < 20; fd++) close(fd);
   open("#null/null", O_RDWR);
   for (int i = 0; i < 3000; i++) {
@@ -252,7 +254,7 @@ void test_fuzz(void) {
     for (int i = 0; i < 8; i++)
       children[i] = start_child_with(
           does_anything, (void*)(seed + (uint64_t)(round * 8 + i) * 0x9e3779b97f4a7c15u));
-    pause_ms(300); /* after this time, children that wait in a call are killed */
+    pause_ms(300); /* children that still run after this time are killed */
     for (int i = 0; i < 8; i++) {
       kill(children[i], SIGKILL);
       int status = status_of(children[i]);

@@ -1,26 +1,24 @@
-/* proctest [TEST…]: tests processes, memory, signals and bad pointers, as programs meet them.
+/* proctest [TEST…]: tests processes, memory, signals and bad pointers with system calls. Runs all
+ * tests if no TEST is named. Prints one line for each test and one for each failed expectation. The
+ * status is 0 if no expectation failed. If memory runs out so that a child is killed or cannot be
+ * forked, proctest reports the failure at once and does not wait for the work of that child.
  *
- * proctest exhaust N: N times in a row, makes more processes than fit into memory, so that fork,
- * exec and the work of the processes run out of memory at many steps; for a guest with little
- * memory.
+ * proctest exhaust N: makes more processes than fit into memory, N times in a row. fork, exec and
+ * the processes themselves then run out of memory at many steps. For a guest with little memory.
  *
- * proctest forks N: makes N short-lived children, some with a program of their own, which must
- * leave nothing behind.
+ * proctest forks N: makes N short-lived children, some of which execute a program. Tests then check
+ * that the kernel has freed everything that belonged to the children.
  *
  * proctest frames: makes system calls on many broken stacks. Each call leaks objects of the cache
  * debug_64. Prints the number of leaked objects.
  *
- * proctest knownframes: leaks nine objects on stacks that the kernel has cached. Some of the stacks
- * have changed since then.
+ * proctest knownframes: leaks nine objects of debug_64. Repeats calls on the same stacks, so that
+ * the kernel caches the stacks. Some of the stacks change between the calls.
  *
- * proctest walk UID PATH…: makes all calls on each file, as another user (walk.c). proctest crowd
- * UID N PATH…: makes these calls as N users at once.
+ * proctest walk UID PATH…: makes many system calls on each file at and below each PATH, as user UID
+ * (walk.c). proctest crowd UID N PATH…: makes the same calls as N users at once.
  *
  * proctest as UID PROGRAM [ARGUMENT…]: runs a program as another user.
- *
- * Prints a line for each test, and each failed expectation. The status is 0 if no expectation
- * failed. If a child is killed or cannot be made, for lack of memory, the test fails at once
- * instead of waiting for the child's work.
  */
 #include "proctest.h"
 

@@ -18,7 +18,7 @@
 #include "abi/syscall.h"
 #include "testing/testing.h"
 
-/* Makes a call with a path that begins at the current directory. */
+/* Makes a system call with a path that is relative to the current directory. */
 #define CALL_AT(name, ...) STELE_CALL(name, ABI_AT_FDCWD, __VA_ARGS__)
 
 extern const char* program;

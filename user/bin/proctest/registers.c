@@ -98,8 +98,8 @@ static int are_kept(int seed, long rounds, long number, long a, long b) {
   return memcmp(&in, &out, sizeof in) == 0;
 }
 
-/* A pipe on which the spinning processes wait until all of them exist. Their read ends when no
- * process has the writing end open any more. */
+/* A pipe on which each spinning process waits until all of them exist. The wait is a read, which
+ * returns when no process has the writing end open any more. */
 static int begin[2];
 
 static int spin(void* seed) {
@@ -125,8 +125,8 @@ static void clobber(int signal) {
   EXPECT(are_kept(handled, 1, ABI_SYS_getpid, 0, 0));
 }
 
-/* Offsets and sizes, in bytes, in a signal frame. Its floating point state is below the red zone,
- * aligned to 64 bytes. */
+/* Offsets and sizes, in bytes, in a signal frame. The kernel stores the floating point state of the
+ * frame below the red zone, aligned to 64 bytes. */
 enum { LEGACY = 512, MXCSR = 24, RED_ZONE = 128, ALIGNMENT = 64 };
 static int pattern;
 
@@ -138,7 +138,7 @@ static void spoil(int signal, siginfo_t* info, void* context) {
       ((uintptr_t)machine->gregs[REG_RSP] - RED_ZONE - (uintptr_t)state) & -(size_t)ALIGNMENT;
   handled++;
   switch (pattern) {
-    case 0: /* sets missing components, the compacted form, reserved bits, MXCSR */
+    case 0: /* sets all bits, also of missing components and reserved fields */
       memset(state, 0xff, size);
       break;
     case 1:

@@ -37,8 +37,8 @@ static int writes_later(void* argument) {
   return 0;
 }
 
-/* Starts a child that runs writes_later(). Returns the reading end of its pipe, which reads as
- * ended once the child is gone. */
+/* Starts a child that runs writes_later(). Returns the reading end of the child's pipe. A read
+ * reports the end of file once the child has ended. */
 static int start_writer(pid_t* child) {
   int ends[2];
   EXPECT(pipe(ends) == 0);
@@ -47,8 +47,8 @@ static int start_writer(pid_t* child) {
   return ends[0];
 }
 
-/* A handler of SIGCHLD. It adds kGone to `caught`, so that a child's end is counted separately from
- * the signals that the child has sent: these may be delivered before or after SIGCHLD. */
+/* A handler of SIGCHLD. It adds kGone to `caught`, and the other handlers add 1. `caught % kGone`
+ * is then the number of signals that a child has sent, no matter when SIGCHLD comes. */
 enum { kGone = 1000 };
 static void gone(int signal) {
   (void)signal;
@@ -226,8 +226,8 @@ static int writes_much(void* argument) {
   return write(*(int*)argument, calloc(1, kMuch), kMuch) == kMuch;
 }
 
-/* A signal ends a write to a file before all is written. The writer may be done before the signal
- * comes, so there are several attempts. */
+/* A signal ends a write to a file before all bytes are written. The write may be complete before
+ * the signal comes, so there are several attempts. */
 static void test_kill_writer(void) {
   int cut = 0;
   for (int i = 0; i < 20 && !cut; i++) {
@@ -291,7 +291,7 @@ void test_kill(void) {
   EXPECT(waitpid(child, &status, WUNTRACED) == child && WSTOPSIG(status) == SIGTSTP);
   EXPECT(end_of(child) == SIGKILL);
 
-  /* An orphaned group does not stop: no process would continue it. */
+  /* A process in an orphaned group does not stop, because no process would continue it. */
   child = start_child_with(goes_on_in_an_orphaned_group, NULL);
   EXPECT(waitpid(child, &status, WUNTRACED) == child && WIFEXITED(status) &&
          WEXITSTATUS(status) == 7);

@@ -2,12 +2,14 @@
  * as user UID, in a session of its own. proctest crowd UID N PATH…: N users, with ids from UID on,
  * make these calls at the same time, while processes of another user start and end.
  *
- * It opens each file in every way, reads, lists, seeks and polls it, writes garbage, asks for
- * terminal settings, and makes the calls that take a path, with sizes, offsets and pointers from
- * good to absurd. Calls that are denied print nothing. A line of output reports a call that has
- * changed something (`wrote PATH`), a kernel address in the contents (`address PATH`), or an
- * endless file that is not a device (`endless PATH`); each line is printed once. The last line is
- * the number of names.
+ * The walk opens each file in every way. It reads, lists, seeks and polls the open file, writes
+ * garbage and asks for terminal settings. It also makes the calls that take a path. Sizes, offsets
+ * and pointers range from good to absurd.
+ *
+ * A call that is denied prints nothing. A line of output reports a call that has changed something
+ * (`wrote PATH`), a kernel address that a call has returned (`address PATH`), or a file without an
+ * end that is not a device (`endless PATH`). Each line is printed once. The last line of a walk is
+ * the number of files and directories.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -37,8 +39,8 @@ static void say(const char* what) {
   fflush(stdout);
 }
 
-/* Kernel addresses have the 17 highest bits set: as text, 16 digits that begin with ffff and a
- * digit from 8 on. */
+/* A kernel address has the 17 highest bits set. The highest megabyte is left out, because its
+ * addresses look like small negative numbers. */
 static int is_address(uint64_t value) {
   return value >> 47 == 0x1ffff && value < -(uint64_t)(1 << 20);
 }
@@ -242,7 +244,7 @@ static void name_to_every_call(const char* path) {
   changes("removed", CALL_AT(unlink, path, 0));
 }
 
-/* True for names of this process's own open files, such as its output: they are not walked. */
+/* True for names of this process's own open files, such as its output. The walk leaves them out. */
 static int is_of_fd(const char* directory, const char* name) {
   const char* last = strrchr(directory, '/');
   return strncmp(name, "std", 3) == 0 || strcmp(last != NULL ? last + 1 : directory, "fd") == 0;

@@ -60,7 +60,8 @@ static void pair_passes_bytes(void) {
 static void pair_ends(void) {
   struct pair pair = open_pair();
   char byte;
-  /* After the slave is closed, the master first reads the rest of its output, then gets EIO. */
+  /* After the slave is closed, the master first reads the slave's remaining output, then gets
+   * EIO. */
   EXPECT(types(pair.slave, "last") && close(pair.slave) == 0);
   EXPECT(ready(pair.master) == (POLLIN | POLLOUT | POLLHUP));
   EXPECT(reads(pair.master, "last") && read(pair.master, &byte, 1) == -1 && errno == EIO);
@@ -87,7 +88,7 @@ static int opens_anothers_slave(void) {
   EXPECT(open(shared.name, O_RDWR | O_NOCTTY) == -1 && errno == EACCES);
   EXPECT(open(shared.name, O_RDONLY | O_NOCTTY) == -1 && errno == EACCES);
   EXPECT(chmod(shared.name, 0666) == -1 && errno == EPERM);
-  /* Users may open slaves of their own, and permit others to use them. */
+  /* Each user may make pseudo-terminals, and may permit other users to open the slaves. */
   struct pair own = open_pair();
   EXPECT(open(own.name, O_RDWR | O_NOCTTY) >= 0 && chmod(own.name, 0666) == 0);
   return 0;
@@ -111,8 +112,8 @@ static int types_much(void) {
   return write(shared.master, text, sizeof text) != sizeof text;
 }
 
-/* Reads from `fd` up to `size` bytes or the end. Returns the number of bytes, or 0 if they are not
- * the alphabet over and over. */
+/* Reads from `fd` until at least `size` bytes are read or the file ends. Returns the number of
+ * bytes, or 0 if the bytes do not repeat the alphabet. */
 static size_t alphabet_from(int fd, size_t size) {
   char buffer[777];
   size_t total = 0;
@@ -134,7 +135,7 @@ static void pair_is_full(void) {
   EXPECT(alphabet_from(shared.master, 200000) == 100000 && errno == EIO);
   EXPECT(exit_code_of(child) == 0);
   shared.slave = open(shared.name, O_RDWR | O_NOCTTY);
-  EXPECT(shared.slave >= 0); /* its modes are still raw */
+  EXPECT(shared.slave >= 0); /* the slave is still in raw mode */
   child = start_child(types_much);
   EXPECT(alphabet_from(shared.slave, 100000) == 100000);
   EXPECT(exit_code_of(child) == 0);
@@ -171,7 +172,7 @@ static int writes_for_ever(void) {
   return errno == EIO ? 0 : 1;
 }
 
-/* One end is closed while a process waits at the other. */
+/* One end is closed while a process waits at the other end. */
 static void pair_ends_for_who_waits(void) {
   for (int i = 0; i < 20; i++) {
     shared = open_pair();

@@ -6,10 +6,10 @@
 
 #include "sessiontest.h"
 
-/* start_session() runs the function in a child that leads a session. The session's terminal is the
- * slave of a pseudo-terminal; `master` is its master. The child has the slave as descriptors 0 and
- * 2, and prints to this program's output. in_session() reads the master until the child ends, and
- * returns the child's exit code. */
+/* start_session() runs the function in a child that leads a new session. The session's terminal is
+ * the slave of a pseudo-terminal, and `master` is the master of that pseudo-terminal. The child has
+ * the slave as descriptors 0 and 2. Descriptor 1 is this program's output. in_session() also reads
+ * the master until the child ends, and returns the child's exit code. */
 static int master;
 static pid_t start_session(int (*function)(void)) {
   int output = dup(STDOUT_FILENO);
@@ -37,7 +37,7 @@ static volatile sig_atomic_t caught[NSIG];
 static void catch_signal(int signal) {
   caught[signal]++;
 }
-/* Waits for the signal, for two seconds at most. True if it has come. */
+/* Waits for the signal, for two seconds at most. True if the signal has come. */
 static int comes(int signal) {
   for (int i = 0; i < 2000 && caught[signal] == 0; i++) usleep(1000);
   return caught[signal] != 0;
@@ -100,7 +100,7 @@ static int tries_to_steal(void) {
     EXPECT(ioctl(pair.slave, TIOCSCTTY, 1) == -1 && errno == EPERM);
     EXPECT(tcgetattr(pair.slave, &modes) == 0);
     EXPECT(tcsetattr(pair.slave, TCSANOW, &modes) == -1 && errno == EPERM);
-    /* The console is root's, even if it is not the terminal of any session. */
+    /* Only root may take the console as a terminal, even while the console has no session. */
     int console = open("/dev/console", O_RDWR);
     EXPECT(tcgetsid(console) == -1 && ioctl(console, TIOCSCTTY, 0) == -1 && errno == EPERM);
     _exit(code(0));
@@ -198,8 +198,8 @@ static int waits_as_an_orphan(void) {
   if (write(results[1], &byte, 1) != 1) return 1;
   raise(SIGSTOP);
   byte = (char)('a' + (caught[SIGHUP] == 1 ? 1 : 0) + (caught[SIGCONT] == 1 ? 2 : 0));
-  /* No process would continue an orphaned group, so the terminal does not stop this process: the
-   * read fails. SIGTSTP does not stop it, either. */
+  /* A stopped orphaned group would stay stopped, because no process would continue it. So the
+   * kernel does not stop this process: the read fails, and SIGTSTP has no effect. */
   char other;
   if (read(0, &other, 1) == -1 && errno == EIO) byte += 4;
   raise(SIGTSTP);
@@ -227,7 +227,7 @@ static int outlives_its_session(void) {
   char byte;
   signal(SIGHUP, catch_signal);
   EXPECT(types(results[1], "r") && comes(SIGHUP));
-  /* The session's leader has ended, so its terminal is hung up for this process. */
+  /* The leader of the session has ended, so the session's terminal is hung up. */
   EXPECT(read(0, &byte, 1) == 0 && write(0, "x", 1) == -1 && errno == EIO);
   EXPECT(open("/dev/tty", O_RDWR) == -1 && errno == ENXIO);
   byte = (char)code('k');
@@ -292,8 +292,8 @@ static int has_standard_files(void) {
   EXPECT(open("/dev/fd/01", O_RDONLY) == -1 && open("/dev/fd/x", O_RDONLY) == -1);
   struct stat status;
   EXPECT(stat(name, &status) == 0 && S_ISFIFO(status.st_mode));
-  /* /dev/fd/N gives the same open file, with one offset. It stays open when descriptor N is
-   * closed. */
+  /* Opening /dev/fd/N gives a second descriptor of the open file that descriptor N has, so both
+   * descriptors share one offset. The file stays open when descriptor N is closed. */
   int fd = open("/etc/passwd", O_RDONLY);
   snprintf(name, sizeof name, "/dev/fd/%d", fd);
   int same = open(name, O_RDONLY);

@@ -1,5 +1,6 @@
-/* sessiontest [TEST…]: users, terminals and sessions, as programs meet them. Root only. Prints a
- * line for each test, and each failed expectation. The status is 0 if no expectation failed.
+/* sessiontest [TEST…]: tests users, terminals and sessions through the C library. Runs all tests if
+ * no TEST is named. Only for root. Prints one line for each test and one for each failed
+ * expectation. The status is 0 if no expectation failed.
  */
 #include "sessiontest.h"
 

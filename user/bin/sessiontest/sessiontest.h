@@ -20,7 +20,7 @@
 int code(int wanted);
 /* For a child: calls the function, and returns code() of its result. */
 int run(int (*function)(void));
-/* Changes to a user without rights, for good. */
+/* Permanently changes the process's user and group to `uid`, and drops all other groups. */
 void become(uid_t uid);
 
 void test_ids(void);
@@ -39,7 +39,7 @@ struct pair {
 };
 struct pair open_pair(void);
 void close_pair(struct pair* pair);
-/* Reads as many bytes as `text` has, waiting for them. True if they equal `text`. */
+/* Reads as many bytes as `text` has, and waits for them. True if the bytes equal `text`. */
 int reads(int fd, const char* text);
 /* Writes `text` by one call. True if all of it is written. */
 int types(int fd, const char* text);

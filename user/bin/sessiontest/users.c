@@ -1,4 +1,4 @@
-/* Users and groups: a process's identity, rights, and the system's data about users. */
+/* Users and groups: the ids and rights of a process, and the system's data about users. */
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
@@ -38,8 +38,8 @@ static int changes_ids(void) {
 }
 
 static int signals_a_user(void) {
-  /* A process may signal another one if its real or effective user is the real or saved user of the
-   * other. */
+  /* Process A may signal process B if the real or effective user of A is the real or saved user of
+   * B. */
   pid_t parent = getppid();
   EXPECT(setresuid(USER, OTHER, OTHER) == 0 && kill(parent, 0) == -1 && errno == EPERM);
   pid_t child = fork();
@@ -69,7 +69,7 @@ static int has_groups(void) {
   EXPECT(getgroups(-1, groups) == -1 && errno == EINVAL);
   EXPECT(setgroups(NGROUPS_MAX + 1, groups) == -1 && errno == EINVAL);
   EXPECT(setgroups(1, (gid_t*)16) == -1 && errno == EFAULT && getgroups(0, NULL) == 3);
-  /* The file's group is 7, which has a right that others do not have. */
+  /* The file belongs to group 7. Only root and members of group 7 may read the file. */
   EXPECT(setgid(USER) == 0 && setuid(USER) == 0);
   int fd = open(FILE_OF_GROUP, O_RDONLY);
   EXPECT(fd >= 0);
@@ -94,7 +94,7 @@ static int makes_file_of_group(void) {
 }
 
 static int asks_for_its_starter(void) {
-  /* access() checks the rights of the real user, open() those of the effective user. */
+  /* access() checks the rights of the real user. open() checks the rights of the effective user. */
   EXPECT(setresuid(USER, 0, 0) == 0);
   EXPECT(access(FILE_OF_GROUP, R_OK) == -1 && errno == EACCES);
   EXPECT(open(FILE_OF_GROUP, O_RDONLY) >= 0);
@@ -120,7 +120,7 @@ void test_groups(void) {
 #define PROGRAM "/tmp/sessiontest.program"
 #define SCRIPT "/tmp/sessiontest.script"
 
-/* helper ids: prints real/effective/saved user and group, and issetugid. */
+/* helper ids: prints the real/effective/saved user and group, and the result of issetugid(). */
 int helper(int argc, char** argv) {
   uid_t uid[3];
   gid_t gid[3];
@@ -167,7 +167,7 @@ void test_set_id(void) {
   EXPECT(strcmp(ids_of(PROGRAM), "1000/0/0 1000/1000/1000 1\n") == 0);
   EXPECT(chmod(PROGRAM, 02755) == 0);
   EXPECT(strcmp(ids_of(PROGRAM), "1000/1000/1000 1000/0/0 1\n") == 0);
-  EXPECT(chmod(PROGRAM, 02745) == 0); /* the group may not execute it */
+  EXPECT(chmod(PROGRAM, 02745) == 0); /* the group may not execute the program */
   EXPECT(strcmp(ids_of(PROGRAM), "1000/1000/1000 1000/1000/1000 0\n") == 0);
   EXPECT(chmod(PROGRAM, 06755) == 0);
   EXPECT(strcmp(ids_of(PROGRAM), "1000/0/0 1000/0/0 1\n") == 0);
@@ -216,8 +216,8 @@ void test_database(void) {
   EXPECT(getgrnam_r("users", &group_entry, text, sizeof text, &found_group) == 0 &&
          found_group == &group_entry && strcmp(group_entry.gr_mem[0], "user") == 0);
   EXPECT(getgrgid_r(100, &group_entry, text, 17, &found_group) == ERANGE && found_group == NULL);
-  /* With any size of the buffer there is an error or the entry, and nothing is written beyond the
-   * buffer. */
+  /* With each size of the buffer, getgrnam_r returns either an error or the entry, and writes
+   * nothing beyond the buffer. */
   for (size_t size = 0; size < sizeof text; size++) {
     memset(text, 'x', sizeof text);
     int error = getgrnam_r("users", &group_entry, text, size, &found_group);

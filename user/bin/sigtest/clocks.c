@@ -67,7 +67,8 @@ void test_clocks(void) {
   CHECK(status_of(child) == 0);
   signal(SIGUSR1, SIG_DFL);
 
-  /* A sleep until a time of day ends when the clock is set past this time. */
+  /* The child sleeps until a given date. The sleep must end when the clock is set past this date.
+   */
   child = start_child(sleeps_for_hours);
   pause_ms(30);
   CHECK(waitpid(child, NULL, WNOHANG) == 0);

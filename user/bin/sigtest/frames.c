@@ -61,8 +61,9 @@ static void faults(void) {
   signal(SIGTRAP, SIG_DFL);
 }
 
-/* registers() sends itself SIGUSR1 by an inline system call. Memory below the stack pointer must
- * stay unchanged. All registers must stay unchanged, except those that this handler changes. */
+/* The handler of the signal that registers() sends to its own process with an inline system call.
+ * Memory below the stack pointer must stay unchanged. Registers must stay unchanged, except the
+ * ones that this handler changes in the context. */
 static void change_registers(int signal, siginfo_t* info, void* context) {
   (void)signal, (void)info;
   ucontext_t* interrupted = context;

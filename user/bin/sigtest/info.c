@@ -52,8 +52,8 @@ static void queues(void) {
     value.sival_int = 10 + i;
     CHECK(sigqueue(getpid(), low, value) == 0);
   }
-  /* The wait takes signals of both numbers: those of the lower number first, and those of one
-   * number in the order in which they came. */
+  /* The loop waits for signals of two numbers. Signals of the lower number come first. Signals of
+   * one number come in the order in which they were sent. */
   sigset_t none;
   sigemptyset(&none);
   sigset_t both = only(low);
@@ -67,7 +67,7 @@ static void queues(void) {
   int sent = 0;
   while (sigqueue(getpid(), low, value) == 0) sent++;
   CHECK(errno == EAGAIN && sent == sysconf(_SC_SIGQUEUE_MAX));
-  CHECK(sigqueue(getpid(), SIGUSR1, value) == 0); /* SIGUSR1 has no queue, so none is full */
+  CHECK(sigqueue(getpid(), SIGUSR1, value) == 0); /* SIGUSR1 needs no room in the queue */
   CHECK(kill(getpid(), low) == 0);
   count = 0;
   unblock(low);
@@ -131,7 +131,7 @@ static void waits(void) {
   count = 0;
   CHECK(sigwaitinfo(&set, NULL) == -1 && errno == EINTR && count == 1);
   CHECK(status_of(child) == 0);
-  /* An ignored signal can still be waited for while it is blocked. */
+  /* A process can wait for an ignored signal while the signal is blocked. */
   block(SIGCHLD);
   set = only(SIGCHLD);
   child = start_child(ends);

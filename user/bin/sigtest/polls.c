@@ -78,8 +78,8 @@ static int signals_parent(void) {
   return kill(getppid(), SIGUSR1);
 }
 
-/* The mask given to ppoll and pselect holds during the call. Before and after it, the process's own
- * mask holds. */
+/* The mask given to ppoll and pselect is in effect during the call. Before and after the call, the
+ * process's own mask is in effect. */
 static void masks(void) {
   struct pollfd fd = {.fd = ends[0][0], .events = POLLIN};
   sigset_t none, now;

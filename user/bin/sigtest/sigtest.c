@@ -1,5 +1,5 @@
-/* sigtest: checks signals, timers, waiting and limits in the guest as programs use them. TAP on
- * standard output; status 1 if a check fails. */
+/* sigtest: checks signals, timers, waiting and limits through the C library, inside the guest.
+ * Prints TAP on standard output. The status is 1 if a check fails. */
 #include "sigtest.h"
 
 const char* program;

@@ -19,7 +19,7 @@ int as_nobody(int (*function)(void));
 void pause_ms(long ms);
 void handle(int signal, void (*handler)(int, siginfo_t*, void*), int flags);
 sigset_t only(int signal);
-/* Blocks the signal; unblock() lets it through again. */
+/* block() adds the signal to the process's mask. unblock() removes the signal from the mask. */
 void block(int signal);
 void unblock(int signal);
 

@@ -22,7 +22,7 @@ static int has_no_timers(void) {
   return alarm(0) != 0;
 }
 
-/* exec keeps the alarm, but not POSIX timers and the alternate stack. */
+/* exec keeps the alarm. It deletes POSIX timers and disables the alternate stack. */
 int after_exec(void) {
   struct itimerval value;
   struct itimerspec spec;

@@ -22,10 +22,10 @@ struct Arguments {
   bool folded = false;
   bool debug = false;
 
-  // True if a line separates kernel and user stacks: only if both are shown.
+  // True with -d if both stacks are shown: a line "--" then separates kernel and user stacks.
   bool with_delimiter() const { return delimited && kernel_stacks && user_stacks; }
 };
 
-// Bad arguments: prints the error and the usage, and ends the program with status 2. -h: prints the
-// help, and ends it with status 0.
+// If an argument is bad, prints the error and the usage, and ends the program with status 2. With
+// -h, prints the help and ends the program with status 0.
 Arguments parse_arguments(int argc, char** argv);

@@ -35,8 +35,8 @@ std::string bytes_in(std::string_view digits) {
 
 }  // namespace
 
-// After `kernel` or `user`, each word that is a hexadecimal number is a frame. No key is such a
-// number.
+// After `kernel` or `user`, each word that is a hexadecimal number is a frame. No key is a
+// hexadecimal number.
 Count parse_count(uint64_t calls, std::string_view text) {
   Count count{};
   count.calls = calls;

@@ -21,24 +21,24 @@ struct Count {
 // Calls that are missing or incomplete in the counts.
 struct Losses {
   uint64_t calls = 0;      // calls that were not counted
-  uint64_t kept_out = 0;   // calls that the kernel's tracer made during its work: not counted
+  uint64_t kept_out = 0;   // calls by the kernel's tracer itself, which are not counted
   uint64_t stacks = 0;     // calls counted without a stack
   uint64_t processes = 0;  // calls counted without a process
   uint64_t truncated = 0;  // calls counted with their innermost frames only
 };
 
 // Parses a line "count CALLS TEXT" of the file: `calls` is CALLS, `what` is TEXT. TEXT is "kernel
-// FRAME… user FRAME… pid N name NAME path PATH build DIGITS"; each of these may be missing, and
+// FRAME… user FRAME… pid N name NAME path PATH build DIGITS"; each part may be missing, and
 // unknown keys are ignored.
 Count parse_count(uint64_t calls, std::string_view what);
 
-// Gives each stack a number. The stacks form a tree that begins with their outermost frames, so
-// stacks with the same outer frames share the nodes of these frames. A node has 16 bytes. This
-// saves memory, since a kernel function that all processes call has many stacks.
+// Gives each stack a number. The stacks form trees whose roots are the outermost frames, so stacks
+// with the same outer frames share the nodes of these frames. A node has 16 bytes. Sharing saves
+// memory, because a kernel function that all processes call has many stacks.
 class StackTree {
  public:
   // Returns the number of the stack with these frames, innermost first. Equal stacks have equal
-  // numbers; 0: no frames.
+  // numbers. A stack without frames has the number 0.
   uint32_t number(const std::vector<uint64_t>& frames);
   std::vector<uint64_t> frames(uint32_t number) const;
 
@@ -66,19 +66,20 @@ struct Summary {
   Losses losses;
 };
 
-// Computes summaries: the differences between two reads of the session's counts. The session's
-// counts only rise. Clearing them instead would lose calls between the read and the clear.
+// Computes summaries. A summary is the difference between two reads of the session's counts, which
+// are never cleared: clearing them would lose the calls between the read and the clear.
 class Counter {
  public:
   // Takes a line of the file `counts`. std::runtime_error for any other text.
   void add(std::string_view line);
-  // Returns the summary. Called after the last line of the file.
+  // Returns the summary of the lines added since the last summary. The last line of the file must
+  // have been added.
   Summary since_last();
   Count count_of(const Summary::Group& group) const;
 
  private:
   struct Number {
-    uint64_t known = 0, now = 0;  // value at the last summary; value in the lines read since then
+    uint64_t known = 0, now = 0;  // value at the last summary, and value in the lines read since
     uint64_t grown() {
       const uint64_t growth = now - known;
       known = std::exchange(now, 0);
@@ -97,7 +98,7 @@ class Counter {
   StackTree stacks_;
   std::vector<Count> processes_;  // without calls and stacks
   std::unordered_map<std::string, uint32_t>
-      process_of_;  // for each process, by its attributes: index in processes_
+      process_of_;  // index in processes_, by the process's attributes
   std::unordered_map<Key, Number, KeyHash> calls_;
   std::unordered_map<std::string, Number> counters_;  // numbers of the line `hits`, by key
 };

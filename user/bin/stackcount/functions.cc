@@ -34,7 +34,7 @@ std::string_view name_in(std::string_view line) {
   return name;
 }
 
-// Makes one word of a name for a session's command. A blank would end the word, so it becomes '?',
+// Turns a name into one word of a session's command. Blanks would end the word, so they become '?',
 // which matches any character.
 std::string as_word(std::string_view name) {
   std::string word(name);
@@ -117,7 +117,8 @@ std::vector<std::string> programs_of(const Pattern& pattern, std::optional<uint6
   throw std::runtime_error("there is no process " + std::to_string(*pid));
 }
 
-// True if the linker's name `name` matches, or its demangled form, with or without parameters.
+// `name` is the linker's name of a function. True if the pattern matches this name, its demangled
+// form, or its demangled form without the parameters.
 bool is_meant(const Matcher& matches, const std::string& name) {
   if (matches(name)) return true;
   if (!name.starts_with("_Z")) return false;
@@ -128,7 +129,7 @@ bool is_meant(const Matcher& matches, const std::string& name) {
 void add_functions(Functions& functions, const Matcher& matches, const std::string& path,
                    bool c_library) {
   const Program program = read_program(path);
-  uint64_t last = 0;  // address of the last match: further names of that function are skipped
+  uint64_t last = 0;  // address of the last match, to skip other names of that function
   for (const ProgramFunction& function : program.functions) {
     if (function.address == last) continue;
     if (!(c_library ? matches(function.name) : is_meant(matches, function.name))) continue;

@@ -26,8 +26,8 @@ std::vector<std::string> parts_of(std::string_view text) {
   return parts;
 }
 
-// After a mismatch, lets the last '*' match one more character. It is not necessary to try a longer
-// match of an earlier '*': the last '*' can match the same further characters.
+// After a mismatch, lets the last '*' match one more character. Earlier '*' keep their matches,
+// because the last '*' can skip every character that a longer match of an earlier '*' would skip.
 bool glob_matches(std::string_view pattern, std::string_view name) {
   std::size_t at = 0, i = 0, star = pattern.npos, star_end = 0;
   while (i < name.size()) {

@@ -10,11 +10,11 @@
 #include "symbols/kernel_symbols.h"
 #include "symbols/program_symbols.h"
 
-// Names of frames. They are cached, since a few frames occur again and again.
+// Looks up the names of frames, and caches them because a few frames occur again and again.
 class FrameNames {
  public:
   explicit FrameNames(bool with_offset) : with_offset_(with_offset) {}
-  // Returns "function", or with offsets "function+0x12"; "[unknown]" if there is no symbol.
+  // Return "function", or "function+0x12" if offsets are shown; "[unknown]" if there is no symbol.
   const std::string& kernel(uint64_t frame);
   const std::string& user(const Count& count, uint64_t frame);
 
@@ -27,20 +27,20 @@ class FrameNames {
   KernelSymbols kernel_symbols_;
   ProgramSymbols program_symbols_;
   Names kernel_;
-  std::unordered_map<std::string, Names> programs_;  // user frames, by program: build id and path
+  std::unordered_map<std::string, Names> programs_;  // user frames, by build id and path
 };
 
-// Prints an empty line, and with -T the time.
+// Prints an empty line, except with -f. With -T prints the time.
 void print_heading(std::ostream& out, const Arguments& arguments);
 // Prints a stack with its number of calls. The process is shown if counts are separated by process
-// and -p does not name one:
+// and -p is not given:
 //
 //     leaf_function
 //     caller
 //       comm [pid]
 //       12
 //
-// With -f a line: "comm;caller;leaf_function 12".
+// With -f prints one line: "comm;caller;leaf_function 12".
 void print_count(std::ostream& out, const Arguments& arguments, FrameNames& names,
                  const Count& count);
 // Prints the losses that are not 0.

@@ -3,18 +3,20 @@
 //
 // The pattern (pattern.h) is matched against the kernel's list of functions, or against programs'
 // symbol tables (functions.h). A session of #probe (probe/session.h) probes the matches and counts
-// calls by stack inside the kernel, so no event passes through stackcount. At each interval
-// stackcount reads the counts (counts.h) and prints the new ones (report.h). Names of frames are
-// looked up for printing: those of the kernel in its symbols, those of a program in its file. The
-// kernel stores path and build id of the program, so that frames of an ended process get names,
-// too.
+// calls by stack inside the kernel, so stackcount need not handle an event for each call. After
+// each interval stackcount reads the counts (counts.h) and prints the calls of the interval
+// (report.h). Frames get their names only when they are printed: kernel frames from the kernel's
+// symbols, user frames from the program's file. The kernel stores the program's path and build id
+// with the counts, so frames of a process that has ended get names, too.
 //
-// As in bcc's stackcount, kernel and user stacks are both shown, and counts are separated by
-// process, unless -K or -U asks for one kind of stack. A function of a program is called outside
-// the kernel, so it has user stacks only.
+// By default, as in bcc's stackcount, both kernel and user stacks are shown, and counts are
+// separated by process. With -K only kernel stacks are shown, and -P is necessary to separate
+// processes. With -U only user stacks are shown. A function of a program is called outside the
+// kernel, so its calls have user stacks only.
 //
-// The session and its probes end with the stackcount process. Signals end the wait for the next
-// summary; counting is stopped before the last summary is read, so that this summary is complete.
+// The session and its probes end with the stackcount process. A signal, such as SIGINT from Ctrl-C,
+// ends the wait for the next summary. stackcount then stops counting and reads the last summary,
+// which is complete because no more calls are counted.
 #include <chrono>
 #include <exception>
 #include <iostream>

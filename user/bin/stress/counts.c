@@ -19,7 +19,7 @@ struct reader {
   bool ended;   /* the file has ended, or the reader has stopped */
 };
 
-/* Reads the next `size` bytes, into `to` if that is not NULL. */
+/* Reads the next `size` bytes to `to`, or skips them if `to` is NULL. */
 static bool take(struct reader* reader, void* to, uint64_t size) {
   static char thrown[4096];
   while (size > 0) {
@@ -39,8 +39,8 @@ static bool take(struct reader* reader, void* to, uint64_t size) {
   return true;
 }
 
-/* Reads an item of `size` bytes, the first `want` of them into `to`. A later kernel may have added
- * fields after these. */
+/* Reads an item of `size` bytes. Stores the first `want` bytes to `to` and skips the rest, which
+ * are fields that a later kernel may have added. */
 static bool take_item(struct reader* reader, void* to, size_t want, uint64_t size) {
   if (size < want) {
     failed("an item of a dump is too short");
@@ -124,11 +124,11 @@ bool check_dump(const char* path, bool abandon) {
 enum { TABLE = 48 << 10, ROWS_MAX = 256, FIELD = 40 };
 
 static char tables[2][TABLE];
-/* Pages that are not counted: those that the kernel never frees (page tables of former kernel
- * stacks), and this program's own, without
- * pages of the page cache. Its heap grows now and then. */
+/* Numbers of pages that the comparison leaves out: page tables of former kernel stacks, which the
+ * kernel never frees, and this program's own pages, because its heap grows now and then. Pages of
+ * the page cache that this program maps are not its own. */
 static long own_pages[2];
-/* Pages of the page cache. */
+/* Numbers of pages in the page cache. */
 static long file_pages[2];
 
 /* Returns the number that follows `key` in a small file, divided by `unit`; 0 if the file
@@ -189,7 +189,8 @@ static const char* words_of(const char* line, unsigned column, char* first, char
   return *line ? line + 1 : line;
 }
 
-/* Returns the column, from 0 on, that the table's first line names LIVE; 0 if there is none. */
+/* Returns the number of the column LIVE, counted from 0, in the table's first line; 0 if there is
+ * no such column. */
 static unsigned live_column(const char* table) {
   char first[FIELD], word[FIELD];
   for (unsigned column = 1; column < 20; column++) {
@@ -199,7 +200,7 @@ static unsigned live_column(const char* table) {
   return 0;
 }
 
-/* Returns the live objects of `name`; -1 if it is not listed. */
+/* Returns the number of live objects of `name`; -1 if the table does not list `name`. */
 static long live_of(const char* table, unsigned column, const char* name) {
   char first[FIELD], live[FIELD];
   while (*table) {
@@ -209,8 +210,8 @@ static long live_of(const char* table, unsigned column, const char* name) {
   return -1;
 }
 
-/* The allocator's own caches and the quantum caches of pages vary with the number of slabs, not
- * with the objects in use. */
+/* True for the allocator's own caches and the quantum caches of pages. The numbers of live objects
+ * in these caches depend on the number of slabs, not on the objects in use. */
 static bool is_the_allocators(const char* name) {
   return (strncmp(name, "kmem_", 5) == 0 && strcmp(name, "kmem_cache") != 0) ||
          strncmp(name, "page_", 5) == 0;
@@ -220,8 +221,8 @@ static bool is_of_page_cache(const char* name) {
   return strcmp(name, "cached_page") == 0 || strcmp(name, "cached_file") == 0;
 }
 
-/* Returns the growth of the page arena, in pages, less the growth of own_pages and of file_pages.
- */
+/* Returns the unexplained growth of the page arena between the counts, in pages: the growth of the
+ * arena minus the growth of own_pages and of file_pages. */
 static long odd_pages(long before, long after) {
   return after - before - (own_pages[1] - own_pages[0]) - (file_pages[1] - file_pages[0]);
 }

@@ -3,19 +3,21 @@
  *
  * Workers do one activity after another: trees of processes, programs, threads, signals, memory,
  * pipes, files, folders, binds, devices, probes, traces, dumps, checking, allocations that fail.
- * They check the results. Now and then a worker's process group is killed or stopped. Another
- * worker replaces each one that has ended.
+ * The workers check the results. Now and then the program kills or stops a worker's process
+ * group. A new worker replaces each worker that has ended.
  *
- * First the workers run for a short time, so that one-time allocations happen. Then, and again at
- * the end, the program brings the system to rest (kills all processes, removes files, undoes binds,
- * resets traces, lets caches settle) and counts the live objects of each cache and arena. Both
- * counts must be equal, and the identities must hold in the last dump before the traces are reset.
+ * First the workers run for a short time, so that one-time allocations happen. The program then
+ * brings the system to rest: it kills all processes, removes files, undoes binds, resets traces and
+ * lets caches settle. At rest it counts the live objects of each cache and arena. After the main
+ * run it brings the system to rest again and counts again. The two counts must be equal. Each time
+ * before it resets the traces, the program also checks a dump (check_dump in stress.h).
  *
- * Memory may run out, and then calls fail and processes are killed: that is expected. This process
- * itself holds little memory, so that the kernel does not choose it as the victim.
+ * Memory may run out. Calls then fail and the kernel kills processes, which is expected. This
+ * process itself holds little memory, so that the kernel does not choose it as the victim.
  *
- * Status: 0 no error found; 1 an error, printed on standard error; 2 the check failed. Only for
- * root, and for an otherwise idle system: it kills every process that did not exist at its start.
+ * Status: 0 no error found; 1 an error, printed on standard error; 2 the check was not possible.
+ * Only for root, and for an otherwise idle system, because the program kills every process that did
+ * not exist at its start.
  */
 #include "stress.h"
 
@@ -212,8 +214,9 @@ static bool is_known(pid_t pid) {
   return false;
 }
 
-/* Kills all processes that are not in known[]; with `note`, adds them to known[] instead. Returns
- * their number, zombies included; -1 if there is not enough memory. */
+/* Finds all processes that are not in known[], and kills them, or adds them to known[] if `note` is
+ * true. Returns the number of found processes, zombies included; -1 if there is not enough memory.
+ */
 static int others(bool note) {
   DIR* folder = opendir("/proc");
   if (!folder) return -1;
@@ -307,8 +310,9 @@ static int cannot_say(const char* why) {
   return 2;
 }
 
-/* Touches all pages that this process uses between the two counts, since page tables for its pages
- * are counted, too. For the same reason this process prints only after both counts. */
+/* Touches all pages that this process will use until the second count. If the process first touched
+ * a page between the counts, the kernel might create page tables, and the counts would differ. For
+ * the same reason the process prints nothing until the second count. */
 static void touch_pages(void) {
   enum { STACK = 64 << 10, HEAP = 100 << 10 /* free() returns larger blocks to the kernel */ };
   static char output[BUFSIZ];

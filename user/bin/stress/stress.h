@@ -64,12 +64,13 @@ ACTIVITIES(DECLARE)
 
 /* ---- counts.c */
 
-/* Reads a dump of all traces and checks its identities: for each source seen = recorded + dropped +
- * filtered, recorded = freed + cleared + live, and the records and bytes add up. With `abandon` it
- * may stop reading anywhere. False if the file cannot be opened. */
+/* Reads a dump of all traces and checks three identities for each source: seen = recorded + dropped
+ * + filtered; recorded = freed + cleared + live; and the dump contains as many records and bytes as
+ * the source counts as live. With `abandon`, the function may stop reading anywhere. False if the
+ * file cannot be opened. */
 bool check_dump(const char* path, bool abandon);
-/* Stores the live objects of each cache and arena as count `which` (0 or 1). False if there is not
- * enough memory. */
+/* Stores the numbers of live objects of all caches and arenas as count `which` (0 or 1). False if
+ * there is not enough memory. */
 bool take_counts(int which);
-/* Prints the differences between the two counts; returns their number. */
+/* Prints the differences between the two counts, and returns the number of differences. */
 unsigned compare_counts(void);

@@ -412,8 +412,8 @@ static void send_signals(void) {
   MUST(join(thread) == &at);
   MUST(atomic_load(&at.taken) == at.count);
   if (random_one_in(4)) {
-    MUST(kill(getpid(), SIGUSR1) ==
-         0); /* one thread takes the signal, unless it merges with a pending one */
+    /* One thread takes the signal, unless SIGUSR1 is already pending for the process. */
+    MUST(kill(getpid(), SIGUSR1) == 0);
   } else {
     MUST(raise(SIGUSR1) == 0);
     atomic_fetch_add(&signals_sent, 1);

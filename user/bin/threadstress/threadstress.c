@@ -1,12 +1,14 @@
 /* threadstress SECONDS [SEED [THREADS]]: does everything that threads can do, at once and at
  * random, and checks for leaks.
  *
- * A child process runs an episode: THREADS threads (64 by default) lock, wait, signal and fork, and
- * make and cancel further threads. Each thread that ends, by itself or because the first thread has
- * cancelled it, is replaced. An episode may end in order: then every count must be right. Or one of
- * the threads ends the process in the middle, by exit, by exec or by a fault, or the parent kills
- * it, or the first thread leaves and the process ends with its last thread. Another episode
- * follows.
+ * The program runs one episode after another, each in a child process. In an episode, THREADS
+ * threads (64 by default) lock, wait, signal and fork, and make and cancel more threads. The first
+ * thread cancels some of the threads and replaces each thread that has ended.
+ *
+ * The end of an episode is chosen at random. The threads may stop in order, and every count must
+ * then be right. After that the first thread may leave before the others, so that the process ends
+ * with its last thread. Or the process ends while the threads work: a thread calls exit or exec or
+ * causes a fault, or the parent kills the process.
  *
  * At the end no kernel cache may have more live objects than after the first episodes. The caches
  * of the allocator itself and of the page cache are not compared.
@@ -21,7 +23,7 @@
 
 enum {
   WARM_UP = 3,        /* episodes before the first count */
-  HANG_SECONDS = 120, /* an episode that takes this much longer than planned hangs */
+  HANG_SECONDS = 120, /* an episode that lasts this much too long counts as hung */
   REST_SECONDS = 30,  /* time for killed processes to end */
 };
 
@@ -116,8 +118,8 @@ static struct worker {
   atomic_bool ended;
 } workers[THREADS_MAX];
 
-/* For each worker: the name of its current activity; NULL: none. The entry at THREADS_MAX is for
- * the first thread. The memory is shared with the parent. */
+/* The name of each worker's current activity; NULL: none. The entry at THREADS_MAX is for the first
+ * thread. The parent shares this memory, to report what hangs. */
 static const char** doing;
 
 static void set_ended(void* worker) {
@@ -146,8 +148,8 @@ static void* work(void* argument) {
 static void* end_the_process(void* argument) {
   if (end_of_episode == BY_EXIT) exit(EXIT_STATUS);
   if (end_of_episode == BY_EXEC) {
-    /* A signal that is pending for the process survives exec, but its handler does not: the signal
-     * would end the shell. */
+    /* A pending signal survives exec, but the handler of the signal does not. Without this call,
+     * the signal would therefore end the shell. */
     signal(SIGUSR1, SIG_IGN);
     execl("/bin/sh", "sh", "-c", "exit 77", NULL);
   } else if (end_of_episode == BY_FAULT) {

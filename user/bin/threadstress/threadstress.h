@@ -33,11 +33,11 @@ struct timespec in_us(clockid_t clock, long us);
  * caller joins or detaches the thread. */
 pthread_t begin(void* (*function)(void*), void* argument);
 void* join(pthread_t thread);
-/* The counts of threads that begin() has made, and of those that have ended. */
+/* How many threads begin() has made, and how many of these threads have ended. */
 extern atomic_long threads_made, threads_ended;
 
-/* activities.c: do_something() does one activity, chosen at random. It is called with cancellation
- * disabled; some activities enable cancellation for a while. */
+/* activities.c: do_something() does one activity, chosen at random. A thread that may be cancelled
+ * calls do_something() with cancellation disabled. Some activities enable cancellation briefly. */
 void prepare_activities(void);
 void do_something(void);
 /* Waits until all other threads have ended, then checks the shared data. */

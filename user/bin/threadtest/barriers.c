@@ -1,4 +1,4 @@
-/* Barriers, semaphores and pthread_once. */
+/* Barriers, semaphores, pthread_once and thread-specific data. */
 #include <limits.h>
 
 #include "threadtest.h"
@@ -164,8 +164,8 @@ void test_once(void) {
   for (int i = 0; i < THREADS; i++) threads[i] = begin(once_each, NULL);
   for (int i = 0; i < THREADS; i++) join(threads[i]);
   CHECK(atomic_load(&calls[0]) == 1 && atomic_load(&calls[ROUNDS - 1]) == 1);
-  /* The function that pthread_once calls ends the thread and does not return, so it counts as not
-   * run. */
+  /* pthread_once calls a function that ends the thread and does not return. Such a call does not
+   * count, so the next pthread_once must call its function. */
   CHECK(join(begin(leave_once, NULL)) == (void*)9);
   CHECK(pthread_once(&left, count_after_left) == 0 && pthread_once(&left, count_after_left) == 0 &&
         atomic_load(&after_left) == 1);

@@ -99,7 +99,8 @@ static void* sleep_for_ever(void* argument) {
   return argument;
 }
 
-/* Cancels a thread at any moment: as soon as it is ready, or some yields later. */
+/* Makes a thread for each kind of wait, and cancels the thread as soon as it is ready or some
+ * yields later. */
 static void cancel_each(int rounds) {
   for (long which = 0; which < WAITS; which++) {
     for (int round = 0; round < rounds; round++) {
@@ -167,12 +168,12 @@ static void* wait_with_handler(void* argument) {
   return argument;
 }
 
-/* This thread makes another thread while its own cancellation is pending. It must still be possible
- * to cancel the other thread. */
+/* A thread makes a second thread while the cancellation of the first one is pending. The first
+ * thread must still be able to cancel the second one. */
 static atomic_int is_cancelled;
 static void* cancel_its_own(void* argument) {
   while (!atomic_load(&is_cancelled)) sched_yield();
-  sched_yield(); /* here, at the latest, the signal of the cancellation arrives */
+  sched_yield(); /* the signal of the cancellation arrives here at the latest */
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   const pthread_t thread = begin(sleep_for_ever, NULL);
   const struct timespec until_it_sleeps = {.tv_nsec = 20000000};

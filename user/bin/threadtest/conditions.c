@@ -10,8 +10,8 @@ static int slots[SLOTS], used;
 static long taken_sum;
 static int taken_count;
 
-/* A queue with few slots. give() signals a thread that waits in take(), and take() a thread that
- * waits in give(). */
+/* A queue with few slots. give() signals a thread that waits in take(). take() signals a thread
+ * that waits in give(). */
 static void* give(void* argument) {
   for (int i = 0; i < TOKENS; i++) {
     pthread_mutex_lock(&mutex);
@@ -40,8 +40,8 @@ static void* take(void* argument) {
   return NULL;
 }
 
-/* Threads take turns: each waits until `turn` shows that it is next, increments `turn` and
- * broadcasts. */
+/* Threads take turns. Each thread waits until `turn` has the number of the thread's next turn, then
+ * increments `turn` and broadcasts. */
 static int turn;
 static pthread_cond_t turns = PTHREAD_COND_INITIALIZER;
 static void* take_turns(void* argument) {

@@ -1,4 +1,5 @@
-/* The library in several threads: heap, streams, environment, errors, and forks in between. */
+/* Several threads use the C library: heap, streams, environment and errors. Threads also fork while
+ * other threads use the library. */
 #include <fcntl.h>
 #include <spawn.h>
 
@@ -190,7 +191,7 @@ static void* use_all_until(void* argument) {
 static void* in_the_child(void* argument) {
   return argument;
 }
-/* Uses the library in a child, with threads of its own. */
+/* Uses the library in a child, which also makes threads. */
 static int uses_everything(void) {
   for (int i = 0; i < 20; i++) free(malloc(1000));
   FILE* stream = fopen("/dev/null", "w");
@@ -233,7 +234,7 @@ static void* spawn_often(void* argument) {
 }
 
 static char order[16];
-static int noting; /* 1 during one test only: fork handlers cannot be removed afterwards */
+static int noting; /* 1 only during one test, because fork handlers cannot be removed */
 static void note(char letter) {
   if (noting) order[strlen(order)] = letter;
 }
@@ -258,10 +259,11 @@ static void child_2(void) {
 
 static pthread_mutex_t held = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static int has_what_was_held(void) {
-  /* The child owns the mutex: its thread is the copy of the owner. */
+  /* The child's only thread is a copy of the thread that owned the mutex, so the copy owns the
+   * mutex in the child. */
   if (pthread_mutex_lock(&held) != 0 || pthread_mutex_unlock(&held) != 0) return 1;
   if (pthread_mutex_unlock(&held) != 0 || pthread_mutex_unlock(&held) != EPERM) return 2;
-  /* This is the child's only thread, so its end ends the process. */
+  /* The end of the only thread ends the process. */
   pthread_exit(NULL);
 }
 static void* forks_with_mutex(void* argument) {

@@ -38,7 +38,7 @@ static void* take_its_own(void* argument) {
   return (void*)(long)(argument == NULL ? handled : 0);
 }
 
-/* A thread has its own mask, and threads that it makes inherit it. */
+/* Each thread has its own mask. A new thread inherits the mask of the thread that makes it. */
 static void* look_at_mask(void* argument) {
   sigset_t set;
   (void)argument;
@@ -157,7 +157,8 @@ void test_signals(void) {
   CHECK(join(begin(unblock_its_own, NULL)) == (void*)0);
   CHECK(join(begin(look_at_mask, NULL)) == (void*)2);
   CHECK(pthread_sigmask(77, &set, NULL) == EINVAL);
-  /* All threads block a signal to the process, so it stays pending until one unblocks it. */
+  /* All threads block a signal to the process, so the signal stays pending until a thread unblocks
+   * it. */
   atomic_store(&handled_in_all, 0);
   sigset_t pending;
   CHECK(kill(getpid(), SIGUSR1) == 0 && sigpending(&pending) == 0 &&

@@ -1,5 +1,6 @@
-/* threadtest [NAME…]: checks threads in the guest as programs use them; NAME is a name in tests[].
- * TAP on standard output; status 1 if a check fails. */
+/* threadtest [NAME…]: checks threads through the C library, inside the guest. NAME is a name in
+ * tests[]. Runs all tests if no NAME is given. Prints TAP on standard output. The status is 1 if a
+ * check fails. */
 #include "threadtest.h"
 
 static atomic_int number, failures;

@@ -22,16 +22,16 @@
   } while (0)
 void check(int good, const char* what, const char* file, int line);
 
-/* Starts a thread; ends the test if that fails. */
+/* Starts a thread. Ends the program if that fails. */
 pthread_t begin(void* (*function)(void*), void* argument);
-/* Joins a thread and returns its result; ends the test if that fails. */
+/* Joins a thread and returns its result. Ends the program if that fails. */
 void* join(pthread_t thread);
 
 /* Returns the clock's time `ms` milliseconds from now. */
 struct timespec in_ms(clockid_t clock, long ms);
 int is_over(clockid_t clock, const struct timespec* time);
 
-/* Runs function() in a child, which exits with its result. Returns the child's status. */
+/* Runs function() in a child that exits with the function's result. Returns the child's status. */
 int in_child(int (*function)(void));
 
 void test_threads(void);

@@ -1,5 +1,5 @@
 // A session of probes (docs/probes.md). The session's probes stay in place as long as this object
-// lives. The kernel removes all of them when the program ends, even if a signal kills the program.
+// lives. When the program ends, the kernel removes the probes, even if a signal kills the program.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ class ProbeSession {
   ProbeSession& operator=(const ProbeSession&) = delete;
   ~ProbeSession();
 
-  // Writes lines (without newlines) to `ctl`, in as few writes as possible. Throws
-  // std::runtime_error with the kernel's reason; the lines of earlier writes have taken effect
-  // nevertheless.
+  // Writes lines, which are given without newlines, to `ctl` in as few writes as possible. If a
+  // write fails, throws std::runtime_error with the kernel's reason. Lines of earlier writes stay
+  // in effect.
   void command(const std::vector<std::string>& lines);
   void command(const std::string& line) { command(std::vector{line}); }
   // Returns the path of a file of this session: "#probe/1/counts".

@@ -9,9 +9,9 @@ class KernelSymbols {
  public:
   // Reads #mem/ksyms. Throws std::runtime_error if that fails.
   KernelSymbols();
-  // Returns "function+0x12 [kernel]"; the address if no function is found.
+  // Returns "function+0x12 [kernel]", or the address if find() returns nullptr.
   std::string frame(uint64_t return_address) const;
-  // Returns "function"; the address if no function is found.
+  // Returns "function", or the address if find() returns nullptr.
   std::string name(uint64_t return_address) const;
 
   struct Function {
@@ -20,7 +20,8 @@ class KernelSymbols {
   };
   // The functions, addresses ascending.
   const std::vector<Function>& functions() const { return functions_; }
-  // Returns the function that contains the call before this return address; nullptr if none does.
+  // Returns the function whose call returns to this address, which is the last function that begins
+  // before the address. nullptr if no function begins before the address.
   const Function* find(uint64_t return_address) const;
 
  private:

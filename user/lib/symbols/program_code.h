@@ -30,7 +30,9 @@ class ProgramCode {
   std::vector<uint64_t> returns_;  // addresses of all `ret` instructions, ascending
 };
 
-// Names a function for the commands of a probe session (docs/probes.md): PATH:ADDRESS:NAME, and if
-// `returns` is true also :RETURN,… C++ names are mangled, so that they have no blanks.
+// Returns the word that names a function in the commands of a probe session (docs/probes.md):
+// PATH:ADDRESS:NAME, or PATH:ADDRESS:NAME:RETURN,RETURN… if `returns` is true. RETURN is the
+// address of a `ret` instruction of the function. C++ names are mangled, so that they have no
+// blanks.
 std::string probe_name(const std::string& path, const ProgramCode& code,
                        const ProgramFunction& function, bool returns);

@@ -1,8 +1,8 @@
 // Names and addresses of programs' functions, from their ELF files.
 //
 // Programs are linked at fixed addresses, so a return address can be looked up in the file without
-// relocation. A file whose build id differs from the program's gives no names: the file was
-// replaced.
+// relocation. If the build id of the file differs from the build id of the running program, the
+// file has been replaced, and the lookup finds nothing.
 #pragma once
 
 #include <cstdint>
@@ -43,10 +43,10 @@ class ProgramSymbols {
   // contains the address, or if the file's build id is not `build_id`.
   std::optional<FunctionOffset> find(const std::string& path, std::string_view build_id,
                                      uint64_t return_address);
-  // Returns "function+0x12 [program]", with C++ names demangled; "0x401012 [program]" if no
-  // function is found.
+  // Returns "function+0x12 [program]", or "0x401012 [program]" if find() returns nothing. C++ names
+  // are demangled.
   std::string frame(const std::string& path, std::string_view build_id, uint64_t return_address);
-  // Returns "function", demangled; "0x401012 [program]" if no function is found.
+  // Returns "function", or "0x401012 [program]" if find() returns nothing. C++ names are demangled.
   std::string name(const std::string& path, std::string_view build_id, uint64_t return_address);
 
  private:
