@@ -255,7 +255,7 @@ TEST(Pairs, ManyRunners) {
     }
   }
   EXPECT_GT(kept.size(), 900u);
-  EXPECT_LT(kept.size(), 1200u);  // enter() fails when the table is full
+  EXPECT_LT(kept.size(), 1200u);  // enter() fails if the runner's bucket is full
   ProbeCall call;
   for (uint32_t id = 1; id <= 1200; id++) {
     EXPECT_EQ(pairs->leave(ProbeRunner::thread(id), id * 16, id, &call, kForgotten),

@@ -1,7 +1,8 @@
 """Caches: kern/src/slab.c, slab_layer.c, slab_magazine.c, slab_check.c.
 
-An object of a page-backed cache is at an address that its slab determines. An object is live if it is
-neither in the free list of its slab nor in a magazine of a CPU or of the depot.
+In a page-backed cache, the descriptor of an object's page names the object's slab (slab_of). An object is
+live if it is neither in the free list of its slab nor in a magazine of a CPU or of the depot. In a slab
+with run-time checks, a state byte for each object takes the place of the free list.
 """
 import bisect
 
