@@ -105,8 +105,9 @@ Result<Nanoseconds> duration_of(const abi_timespec& time);
 Result<Nanoseconds> get_duration(uint64_t address);
 // Returns the monotonic time that is `duration` from now.
 Nanoseconds deadline_after(Nanoseconds duration);
-// Returns the monotonic time at which `clock` will show `time`, if `clock` is not set before.
-// `clock` is ABI_CLOCK_REALTIME or a monotonic clock.
+// Converts `time` of `clock` (ABI_CLOCK_REALTIME or a monotonic clock) to monotonic time. The
+// result is right as long as nobody sets `clock`. Returns 0 if ABI_CLOCK_REALTIME has already
+// reached `time`.
 Nanoseconds deadline_at(int clock, Nanoseconds time);
 
 // --- Signals.

@@ -1,23 +1,24 @@
-// Finds the caches and arenas that grow. Judges samples of the live objects of all caches and
-// arenas, for as long as samples come.
+// Finds the *sources* (caches and arenas) that grow. Judges samples of the live objects of all
+// sources, for as long as samples come.
 //
 // Samples are grouped into windows of time. There are windows of several lengths; a *level* is one
 // of these lengths (windows.h). A *look* tests the minima of the last windows of one level for
 // growth (trend.h). A level has a look after its first kFewest windows, and then after every
-// kStride windows. A look finds that a cache grows if the test shows growth and the growth is not
-// about to end (keeps_growing). A cache counts as growing as long as at least one level has this
+// kStride windows. A look finds that a source grows if the test shows growth and the growth is not
+// about to end (keeps_growing). A source counts as growing as long as at least one level has this
 // finding. A later look of the level withdraws the finding in two cases. Either the growth has
-// stopped or has become much slower (keeps_growing), or the test does not even show growth without
-// the correction below.
+// stopped or has become much slower (keeps_growing), or the test no longer shows growth. A new
+// finding needs a test result that was corrected as described below. An uncorrected result is
+// enough to keep the finding.
 //
-// A test has a result p, the chance that a growth is an accident. Each look tests many caches, and
+// A test has a result p, the chance that a growth is an accident. Each look tests many sources, and
 // there are many looks, so some results are small by accident. Therefore p is corrected, first for
-// the number of caches of the look (Holm), then for the number of looks. All looks together have an
-// error budget, `alpha`. Look number J of level L gets the share 1 / (2^(L+1) J (J+1)) of the
+// the number of sources of the look (Holm), then for the number of looks. All looks together have
+// an error budget, `alpha`. Look number J of level L gets the share 1 / (2^(L+1) J (J+1)) of the
 // budget. The shares never add up to more than 1, however long the run is (spending of alpha: Lan
 // and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70, 1983).
 //
-// So the chance that kmemwatch ever accuses a cache whose count only varies or wanders is at most
+// So the chance that kmemwatch ever accuses a source whose count only varies or wanders is at most
 // `alpha`, in an hour or in a year. The price is small: after a week, kmemwatch needs about ten
 // more windows to find a leak than on the first day.
 //
@@ -38,18 +39,18 @@
 #include "trend.h"
 #include "windows.h"
 
-// The live objects of a cache or arena at one moment.
+// The live objects of a source at one moment.
 struct Live {
   std::string name;
   int64_t objects = 0, bytes = 0;
 };
 
-// The result of the looks at a cache or arena.
+// The result of the looks at a source.
 struct Growth {
   std::string name;
   int64_t objects = 0;                     // live in the last sample
   Slope objects_a_second, bytes_a_second;  // slopes at the level that shows growth best
-  double p = 1;      // chance that the growth is an accident, corrected for all caches and looks
+  double p = 1;      // chance that the growth is an accident, corrected for all sources and looks
   double alone = 1;  // the same chance without the corrections
   bool grows = false;
   double since = 0;  // the `seconds` of the add() that last made `grows` true; 0: none
@@ -63,7 +64,7 @@ class Judge {
   Judge(double window, double alpha) : window_(window), alpha_(alpha) {}
 
   // Adds a sample of the live objects. `seconds` is the time of the sample, and must rise from call
-  // to call. The samples may have different caches. Returns true if the sample led to a look.
+  // to call. The samples may have different sources. Returns true if the sample led to a look.
   bool add(double seconds, const std::vector<Live>& sample);
 
   // Looks of level 0 so far.
@@ -72,7 +73,7 @@ class Judge {
   // The names of the sources that grow.
   std::set<std::string> growing() const;
 
-  // All current sources, the most certain growth first.
+  // All sources of the last sample, the most certain growth first.
   std::vector<Growth> ranked() const;
 
  private:
