@@ -69,8 +69,9 @@ struct kmem_bufctl {
 
 enum slab_list { SLABS_PARTIAL, SLABS_FULL, SLABS_EMPTY, SLAB_LISTS };
 
-/* The structure of a slab. For small objects it lies at the end of the slab's page; otherwise it
- * comes from the cache kmem_slab. */
+/* The structure of a slab. A checked slab has it at the end of its own pages (struct checked_slab),
+ * and a slab of small objects has it at the end of its page. Any other slab gets it from the cache
+ * kmem_slab. */
 struct kmem_slab {
   struct kmem_slab *next, *prev;
   struct kmem_cache* cache;

@@ -187,8 +187,8 @@ void Episode::do_something() {
   }
 }
 
-// Replaces the temporary cache. Destroys the old one, which may be traced and have live objects
-// then, and creates a new one of the same name.
+// Destroys the temporary cache, even if it is traced or has live objects, and creates a new cache
+// with the same name. Does nothing if no account is free.
 void Episode::renew_cache() {
   Account* free_account = nullptr;
   for (unsigned i = kLastingAccounts; i < kAccounts; i++) {
