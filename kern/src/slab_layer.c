@@ -50,7 +50,7 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   }
   if (slab_size == 0) {
     /* Chooses the smallest power of two, in bytes, with room for enough objects and at most an
-     * eighth wasted. Beyond LARGE_SLAB_MAX room for one object is enough. */
+     * eighth wasted. From LARGE_SLAB_MAX on, room for one object is enough. */
     slab_size = SLAB_OS_PAGE_SIZE;
     while (slab_size < cache->stride ||
            (slab_size < LARGE_SLAB_MAX && (slab_size / cache->stride < LARGE_SLAB_OBJECTS ||

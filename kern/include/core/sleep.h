@@ -135,8 +135,9 @@ class CAPABILITY("mutex") Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
   void lock() ACQUIRE();
-  // Takes the lock if it is free; otherwise returns false. Locks of any rank may be held. Task
-  // context, interrupts on or off; does not sleep.
+  // Takes the lock if it is free. Returns false if a task holds the lock, or if another CPU is in
+  // lock() or unlock() at this moment. Locks of any rank may be held. Task context, interrupts on
+  // or off; does not sleep.
   bool try_lock() TRY_ACQUIRE(true);
   void unlock() RELEASE();
   bool held() const { return owner_ == current_task_head(); }

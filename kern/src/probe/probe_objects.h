@@ -84,7 +84,7 @@ class ProbeObjects {
 
   ProbeEventStream& events_;
 
-  // These are fixed before the first hit.
+  // All but abandoned_before_ are fixed before the first hit.
   ProbeOptions options_;
   ProbePairs* pairs_ = nullptr;    // nullptr: no function allocates or frees
   uint64_t abandoned_before_ = 0;  // abandoned calls at the last clear()

@@ -74,8 +74,8 @@ class ProbeSession {
   Result<void> open_events();
   // Gets the next event; the results are those of ProbeEvents::take().
   bool take_event(ProbeEvent* event, bool* any, uint64_t* lost);
-  // True if a reader of events need not wait: there is an event, or none will come until the next
-  // start.
+  // True if a reader of events need not wait: there is an event, or the session is stopped. A
+  // stopped session gets no events until the next start.
   bool events_ready();
   bool events_ended();
   // Makes a dump of outstanding objects. The dump must be destroyed before the session. Waits until
