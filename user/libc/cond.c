@@ -151,8 +151,8 @@ static int wait_in_list(pthread_cond_t* condition, pthread_mutex_t* mutex, clock
     const int mutex_error = pthread_mutex_lock(mutex);
     return mutex_error != 0 ? mutex_error : error;
   }
-  /* This waiter is SIGNALLED. The waiter that was signalled before it locks the mutex, and then
-   * wakes this waiter. */
+  /* This waiter is SIGNALLED. If it is the first waiter of its signal, the signalling thread wakes
+   * it. Otherwise its predecessor wakes it, after the predecessor has locked the mutex. */
   while (__atomic_load_n(&waiter.turn, __ATOMIC_ACQUIRE) == ASLEEP)
     futex_wait(&waiter.turn, ASLEEP, false, CLOCK_MONOTONIC, NULL);
   const int mutex_error = pthread_mutex_lock(mutex);

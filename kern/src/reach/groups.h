@@ -6,8 +6,8 @@
 // The objects that the heads of a group keep form further groups, one for each cache or arena.
 //
 // Groups are filled while all CPUs are stopped, in memory that was allocated before the CPUs
-// stopped. Names and frames are copied, because stack ids may be reused once CPUs run again. If
-// there is no room for an object's group, the object is counted as not shown.
+// stopped. Names and frames are copied, because caches may be destroyed and stack ids reused once
+// CPUs run again. If there is no room for an object's group, the object is counted as not shown.
 #pragma once
 
 #include <array>

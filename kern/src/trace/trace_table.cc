@@ -52,7 +52,7 @@ void TraceTable::set_options(const TraceOptions& options) {
 }
 
 // If has_few_ is set, the hook of frees (trace_free in hooks.cc) tests homes_ first. With more than
-// kHomes records, nearly every word of homes_ has a bit set, and this test would be useless.
+// kHomes records, most words of homes_ have a bit set, and the test would seldom help.
 void TraceTable::set_running(bool runs) {
   running.store(runs, std::memory_order_relaxed);
   has_few_ = selects_ || (!runs && counters().live <= kHomes);

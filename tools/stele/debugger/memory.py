@@ -274,8 +274,9 @@ class Kernel:
         raise Unreadable(f"a list of {gdb_type} has no end")
 
     def variable(self, name, file=None):
-        """Returns the value of a global variable, or of a static variable of the source file whose name ends with `file`. The value is decoded like a
-        field of the variable's type."""
+        """Returns the value of a variable, decoded like a field of the variable's type. With `file`, finds a static variable of the source file whose
+        name ends with `file`. Without `file`, finds a global variable or, if there is none of this name, a static variable of any file. Raises
+        Unreadable."""
         decoder, address = self._variable(name, file)
         return decoder.decode(self, self.read(address, decoder.size), 0, address)
 
