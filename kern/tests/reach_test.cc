@@ -467,8 +467,8 @@ class MagazinesOnTheWay final : public reach::SurveyWork {
 
 }  // namespace
 
-// Tests all caches, including the allocator's own: stale words in a scanned magazine would hide
-// lost objects.
+// Expects that a search scans no magazine of any cache, the allocator's own caches included. Stale
+// words in a scanned magazine would hide lost objects.
 KTEST(reach_magazines_in_their_places) {
   // These objects have bufctls. Freeing them leaves some bufctls in magazines.
   kmem_cache* const cache =

@@ -38,7 +38,7 @@ echo stop > #mem/kmemtrace/ctl
 
 @pytest.fixture(scope="module")
 def panicked(tmp_path_factory):
-    """Returns (the guest's output before it panicked, its core)"""
+    """Returns (the result of a guest that panicked, the path of the guest's core)."""
     core = tmp_path_factory.mktemp("core") / "core"
     result = guest(DUMPS + "echo == end; cat #mem/kmemstat; echo panic > #debug/ctl", *SMALL, "--core", str(core), log=False)
     assert result.status == 134

@@ -18,8 +18,8 @@
 
 #include "abi/syscall.h"
 
-/* The signal of pthread_cancel. Programs cannot use this signal, because its number is greater than
- * SIGRTMAX. */
+/* The signal of pthread_cancel is the kernel's last signal. Programs cannot use this signal,
+ * because the library's SIGRTMAX is one less than ABI_SIGRTMAX. */
 #define CANCEL_SIGNAL ABI_SIGRTMAX
 #define CANCEL_MASK (1UL << CANCEL_SIGNAL)
 

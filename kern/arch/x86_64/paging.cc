@@ -5,11 +5,11 @@
 // 256 entries, so all roots see later kernel mappings. Tables of the kernel virtual range are never
 // freed. Kernel mappings are global; each lives until unmap_kernel has invalidated it on every CPU.
 //
-// The image is mapped with exactly the rights that its segments need: each page is writable or
-// executable, never both; guard pages below the first stacks stay unmapped. In the direct map the
-// image's code and constants are read-only too. To patch code, text_write maps the code writable at
-// two pages. Each CPU has two such pages of its own and uses them with interrupts off, so no other
-// CPU ever caches the mapping. No kernel mapping is reachable from user mode.
+// The image is mapped with exactly the rights that its segments need: no page is both writable and
+// executable; guard pages below the first stacks stay unmapped. In the direct map the image's code
+// and constants are read-only too. To patch code, text_write maps the code writable at two pages.
+// Each CPU has two such pages of its own and uses them with interrupts off, so no other CPU ever
+// caches the mapping. No kernel mapping is reachable from user mode.
 //
 // A set of user tables has a bit for each CPU on which it is active. The bit is set before the CPU
 // loads the tables, and cleared after the CPU has loaded others. So flush() interrupts only CPUs

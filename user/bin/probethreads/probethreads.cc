@@ -240,7 +240,7 @@ void execute(unsigned long) {
   const char* const arguments[] = {"probethreads", "calls", nullptr};
   STELE_CALL(execve, "/bin/probethreads", arguments, &arguments[2]);
 }
-// One thread executes another program while the other threads are inside calls.
+// One thread executes this program again while the other threads are inside a probed function.
 int executes() {
   threads_sink = threads_make(500, 0);
   for (unsigned t = 1; t < kThreads; t++) threads[t].make(wait_inside, t);

@@ -148,8 +148,8 @@ static void use_unit(void) {
 static void unlock(void* mutex) {
   MUST(pthread_mutex_unlock(mutex) == 0);
 }
-/* Puts or takes a token, chosen at random. A thread that waits in vain gives up after a time or is
- * cancelled. */
+/* Puts a token or takes one; the choice is random. A thread that waits in vain gives up after a
+ * time or is cancelled. */
 static void use_queue(void) {
   const bool puts = random_one_in(2);
   struct timespec soon = in_us(CLOCK_REALTIME, (long)random_below(3000));
