@@ -24,7 +24,7 @@ inline constexpr uint32_t kPageOfFile = uint32_t{1} << 31;
 inline constexpr uint32_t kPageDirty = uint32_t{1} << 30;
 // The page is not from the page arena. It is freed by the function that page_set_owner() has set.
 inline constexpr uint32_t kPageOwned = uint32_t{1} << 29;
-// A task waits for a futex in the page. A futex is identified by its physical address, so the page
+// A task has used a futex in the page, which the futex's physical address identifies. So the page
 // stays in memory while it is mapped.
 inline constexpr uint32_t kPageNamed = uint32_t{1} << 28;
 // The bits of the count.

@@ -208,6 +208,28 @@ KTEST(page_cache_reap_takes_what_nobody_needs) {
   EXPECT(pages_cached() == before);
 }
 
+// A futex in a shared page is identified by its physical address. So a page with a futex stays
+// mapped while other pages are unmapped and freed.
+KTEST(page_cache_keeps_pages_with_futexes) {
+  device.renew();
+  kmem_reap();
+  const uint64_t before = pages_cached();
+  {
+    const Ref<AddressSpace> space = space_with(device.open_file(), true);
+    for (uint64_t i = 0; i < kPages; i++) byte_in(*space, i * kPageSize);
+    constexpr uint64_t kFutex = kBase + 3 * kPageSize + 8;
+    Result<PhysAddr> first = space->physical(kFutex);
+    EXPECT(first);
+    AddressSpace::unmap_file_pages();
+    kmem_reap();
+    EXPECT(pages_cached() == before + 1);
+    Result<PhysAddr> second = space->physical(kFutex);
+    EXPECT(second && second->value == first->value);
+  }
+  kmem_reap();
+  EXPECT(pages_cached() == before);
+}
+
 KTEST(page_cache_tells_errors_once) {
   device.renew();
   const Ref<Chan> file = device.open_file(), other = device.open_file();

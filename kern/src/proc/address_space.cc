@@ -307,8 +307,10 @@ Result<PhysAddr> AddressSpace::physical(uint64_t address) {
     TRY(fault(address, FaultAccess::kWrite));
     const MutexGuard guard(mutex_);
     const PageTables::Entry entry = tables_.lookup(page_down(address));
-    if (entry.present && entry.writable)
+    if (entry.present && entry.writable) {
+      page_of(entry.physical)->mappings.fetch_or(kPageNamed, std::memory_order_relaxed);
       return PhysAddr{entry.physical.value + address % kPageSize};
+    }
   }
 }
 
