@@ -162,10 +162,10 @@ Result<unsigned> bench_many(const char* name) {
   return static_cast<unsigned>(count);
 }
 
-// The rows `looked_up` give the cost of a record whose context, user stack and stack pair must be
-// looked up among `count` others. The rows `pair` give the cost of a pair in one context, while
-// `count` other contexts exist. With `depth=1` the trace records one kernel frame, so that both
-// calls of renew() have the same kernel stack.
+// The rows `looked_up` give the cost of one operation of renew(). It looks up a context, a user
+// stack and a stack pair among `count` others. The rows `pair` give the cost of a pair in one
+// context, while `count` other contexts exist. With `depth=1` the trace records one kernel frame,
+// so that both calls of renew() have the same kernel stack.
 KBENCH(contexts, kTaskOfContexts) {
   constexpr unsigned kOperations = 16'000;
   Result<unsigned> many = bench_many("contexts");

@@ -54,9 +54,10 @@ struct kmem_walk {
   /* Called for each object that is not live, after the call for its slab. `cpu` is valid for
    * KMEM_WALK_FREE_IN_MAGAZINE. */
   void (*not_live)(struct kmem_walk* walk, void* object, enum kmem_walk_state state, unsigned cpu);
-  /* Called for each magazine that a CPU or the depot has, and for each slab structure in a list of
-   * its cache. These objects of KMEM_WALK_MAGAZINES and KMEM_WALK_SLABS caches are not in transit.
-   * Their words point to objects of other owners, and must not be followed. */
+  /* Called for each of the cache's magazines that a CPU or the depot has, and for the structure of
+   * each slab in the cache's lists, if the structure lies outside the slab. These magazines and
+   * structures are not in transit (see enum kmem_walk_kind). Their words point to objects of other
+   * owners, and must not be followed. */
   void (*in_place)(struct kmem_walk* walk, void* object);
 };
 /* Calls the functions of `walk` for the slabs and objects of the cache. Time is proportional to the

@@ -60,8 +60,8 @@ constexpr uint64_t kLargePage = 2 << 20;
 constinit PhysAddr kernel_root{};
 constinit Spinlock kernel_lock{LockRank::kPageTable};
 constinit bool from_page_arena = false;
-// Number of page tables from the page arena; each is a page. Changed under kernel_lock, read
-// without a lock.
+// Number of the kernel's own page tables that came from the page arena; each is a page. Changed
+// under kernel_lock, read without a lock.
 constinit uint64_t kernel_tables = 0;
 
 // The range at which text_write() maps code: two pages for each CPU. The range lies after the pages

@@ -235,8 +235,8 @@ class SCOPED_CAPABILITY HookGuard {
   return {id, false};
 }
 
-// Adds an entry for which page number `missing` is needed. Other CPUs may fill the page before this
-// one uses it; the addition then needs the next page.
+// Adds an entry for which page number `missing` is needed. If other CPUs fill that page first, the
+// addition needs the next page.
 [[gnu::noinline, gnu::cold]] InternTable::Interned InternTable::add_in_page(uint64_t key,
                                                                             const uint32_t* data,
                                                                             uint32_t missing) {
