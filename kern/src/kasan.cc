@@ -18,8 +18,9 @@
 // A use after free is found only until the object is allocated again. To delay the reuse, a kernel
 // with CONFIG_KASAN takes any object from a magazine, instead of the object that was freed last.
 //
-// Two kinds of code are exempt (kern.mk, KASAN_EXEMPT): the allocator, because its links and
-// structures lie in forbidden memory, and code that walks stacks. The memory functions of
+// Some code is exempt (kern.mk, KASAN_EXEMPT): this file; the allocator, because its links and
+// structures lie in forbidden memory; and code that reads any memory, such as the search for
+// unreachable objects, the walk over stacks and the report of a panic. The memory functions of
 // lib/string.cc and the copies from and to user memory are not instrumented either; they call the
 // checks of this file explicitly (lib/sanitize.h).
 #ifdef CONFIG_KASAN

@@ -335,7 +335,8 @@ work() {
   rm /tmp/out.*
   grep kmemtrace "$ctl"
 }
-# Pages of the shell come into the page cache when it first runs them. A quantum cache refuses.
+# A first round, because pages of the shell come into the page cache when it first runs these commands.
+# The quantum cache page_4096 refuses to be traced.
 work 1 '#mem/kmemtrace'/c* '#mem/kmemtrace/page_4096'
 settled
 """ + f"work {rounds} '#mem/kmemtrace'/*\nsettled\n", "--timeout", "600")
