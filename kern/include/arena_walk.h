@@ -14,14 +14,14 @@ struct arena;
 arena* arena_walk_next(arena* arena);
 // True if the arena hands out memory: addresses of the direct map.
 bool arena_walk_is_memory(const arena* arena);
-// True if the arena was created with KM_NOTRACE, so that only the tracer uses it.
+// True if the arena was created with KM_NOTRACE, so that it cannot be traced.
 bool arena_walk_is_private(const arena* arena);
 
 struct ArenaWalk {
   // A span that the arena has imported from its source.
   virtual void span(uint64_t base, size_t size) = 0;
-  // An allocated segment. A direct caller holds the segment, or it is a span of a cache or of
-  // another arena.
+  // An allocated segment. A caller of arena_alloc or arena_xalloc owns the segment, or a cache or
+  // another arena has imported it as a span.
   virtual void segment(uint64_t base, size_t size) = 0;
 
  protected:

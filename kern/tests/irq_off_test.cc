@@ -202,9 +202,9 @@ KTEST(irq_off_forgets) {
 
 namespace {
 
-// Each CPU's table has an entry for each pair of code addresses: where interrupts went off, and
-// where they came on. These functions make stretches with more such pairs than the table has room
-// for. Each stretch is longer than the one before.
+// An entry of a CPU's table belongs to a pair of code addresses: where interrupts went off, and
+// where they came on. These functions make stretches with more such pairs than the table has
+// entries. Each stretch is longer than the one before.
 constexpr size_t kMany = kIrqOffPlaces + 4;
 constexpr uint64_t kStep = kLong / 16;
 template <size_t kNumber>
