@@ -32,9 +32,9 @@ void arena_init(uintptr_t base, size_t size);
  * `quantum_cache_max` bytes: at most 16 quanta; with 0 the arena has no quantum caches.
  *
  * `name` is copied; a second arena or cache of the same name is called NAME.2, and so on. Panics if
- * kmem_is_name() (slab.h) rejects the name. `flags` is KM_ATOMIC or KM_SLEEP. The tracer's own
- * arenas, which cannot be traced, add KM_NOTRACE. Returns NULL when out of memory. May sleep. The
- * caller of an arena without KM_NOTRACE holds no sleeping lock of rank kTraceControl or below. */
+ * kmem_is_name() (slab.h) rejects the name. `flags` is KM_ATOMIC or KM_SLEEP, with KM_NOTRACE for
+ * an arena that cannot be traced, such as the tracer's own. Returns NULL when out of memory. May
+ * sleep. Without KM_NOTRACE, the caller holds no sleeping lock of rank kTraceControl or below. */
 struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum,
                            arena_import import, arena_export export_, struct arena* source,
                            size_t quantum_cache_max, int flags);
