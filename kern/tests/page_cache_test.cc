@@ -163,9 +163,11 @@ KTEST(page_cache_one_page_for_all) {
       EXPECT(byte_in(*own, i * kPageSize) == static_cast<char>(i));
     }
     EXPECT(device.reads == kPages && pages_cached() == before + kPages);
+    EXPECT(own->resident_bytes() == kPages * kPageSize && own->own_bytes() == 0);
     write_in(*first, 5, 'w');
     EXPECT(byte_in(*second, 5) == 'w' && byte_in(*own, 5) == 'w' && byte_read(*other, 5) == 'w');
     write_in(*own, 6, 'o');
+    EXPECT(own->resident_bytes() == kPages * kPageSize && own->own_bytes() == kPageSize);
     EXPECT(byte_in(*second, 6) == 0 && byte_in(*own, 6) == 'o' && byte_in(*own, 5) == 'w');
     EXPECT(device.write(*file, "xyz", 3, kPageSize - 1));
     EXPECT(byte_in(*first, kPageSize) == 'y' && byte_in(*second, kPageSize - 1) == 'x');

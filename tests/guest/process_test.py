@@ -47,6 +47,13 @@ def check_leaves_nothing(command, *options):
     assert before == after
 
 
+def test_own_memory_leaves_out_program_text():
+    lines = re.findall(r"^Vm(RSS|Own):\t *(\d+) kB$", guest("cat /proc/self/status").stdout, re.M)
+    assert [name for name, _ in lines] == ["RSS", "Own"]
+    resident, own = (int(size) for _, size in lines)
+    assert 0 < own < resident
+
+
 def test_forks_leave_nothing():
     check_leaves_nothing("proctest forks 1000")
 
