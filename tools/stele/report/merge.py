@@ -2,7 +2,7 @@
 
     scripts/report merge [--any-build] -o OUT FILE…     FILE and OUT are pprof profiles
 
-Stacks of two guests are equal if they have the same functions, files and lines. OUT leaves out data
+Stacks of two guests are equal if they have the same functions, files, lines and build ids. OUT leaves out data
 that has a meaning in one guest only: addresses, marks, PIDs and holders. OUT has ages and names of
 processes.
 
@@ -121,7 +121,7 @@ class Merger:
             key = Key(source, *pprof.stacks_of([frames[number] for number in numbers], kernel), process, 0, age)
             profile.add(key, Amount(*values))
         if len(self.builds) > 1:
-            profile.lost.append(f"profiles of {len(self.builds)} builds: stacks of two builds are the same only if their lines are")
+            profile.lost.append(f"profiles of {len(self.builds)} builds: stacks of different builds are not added up")
         profile.lost += [f"in {files} of {self.files} profiles: {line}" for line, files in self.lost.most_common()]
         return profile
 
