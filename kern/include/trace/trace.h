@@ -92,7 +92,7 @@ Result<void> trace_command(TraceSource source, std::string_view text);
 // work and waits until caches are quiet (ETIMEDOUT). A `start` also applies to caches and arenas
 // that are made later, until a `stop` for all sources.
 Result<void> trace_command_all(std::string_view text);
-// Registers work of a higher layer that `settle` does first (drain dead tasks, deferred frees).
+// Registers a function of a higher layer that `settle` calls first, for example to free dead tasks.
 // `drain` may sleep.
 void trace_register_settle(void (*drain)());
 
@@ -126,8 +126,9 @@ void trace_binary_close(TraceBinaryDump* dump);
 Result<size_t> trace_status(char* buffer, size_t size);
 
 // Logs the stacks that hold most of the traced memory. Called before a process is killed for lack
-// of memory; logs at most once in ten seconds. Allocates nothing, and waits for no lock. Task
-// context, no spinlock held.
+// of memory; does so at most once in ten seconds. If the stacks cannot be listed now, logs this
+// fact at most once a second. Allocates nothing, and waits for no lock. Task context, no spinlock
+// held.
 void trace_report_out_of_memory();
 // Makes a panic, and an NMI (core/nmi.h), print the summary of trace_report_out_of_memory(). Called
 // once.

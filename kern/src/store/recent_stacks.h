@@ -150,9 +150,10 @@ class RecentStack {
   // distance from the first frame to the top. In this case first moves the entry to the stack at
   // `frame_pointer`; the caller must still compare the other frames. Otherwise changes nothing.
   [[gnu::always_inline]] inline bool move(uint64_t frame_pointer, StackScope scope, uint64_t top);
-  // Stores changed return addresses in the entry. False if the entry then still differs from the
-  // stack. The entry matches nothing until name() is called. `from`: the result of differs(), or
-  // nullptr if differs() was not called.
+  // Returns false and changes nothing if is_at() is false. Otherwise stores changed return
+  // addresses in the entry, which then matches nothing until name() is called. Also returns false
+  // if the entry still differs from the stack. `from`: the result of differs(), or nullptr if
+  // differs() was not called.
   [[gnu::always_inline]] inline bool readdress(const Frame* from, uint64_t frame_pointer,
                                                StackScope scope, uint64_t top);
   // Walks the stack and stores the result in the entry. The entry matches nothing until name() is

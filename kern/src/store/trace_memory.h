@@ -11,12 +11,12 @@
 // The pool cannot run dry while there is memory. A hook takes at most kPagesPerHook pages, and on
 // each CPU at most one hook is under way, because interrupts are off. Before a hook begins, it tops
 // up the pool to kPagesPerHook pages for each CPU. For this it adds at most kPagesPerHook pages. In
-// addition the pool has kSparePages pages, which hooks restore one at a time; a hook does this or a
-// step of other pending work of base_arena. Hooks that take many pages are rare. So usually a hook
-// restores one page, and no hook has to restore all pages that an earlier hook took. (When a hook
-// needs a page for a new stack, other hooks may fill that page first. Then the hook needs another
-// page, perhaps several times. The bound still holds for all hooks together, because each hook that
-// filled such a page took none itself.)
+// addition the pool has kSparePages pages, which hooks restore one at a time. While base_arena has
+// pending work (arena_prepare), a hook does a step of this work instead. Hooks that take many pages
+// are rare. So usually a hook restores one page, and no hook has to restore all pages that an
+// earlier hook took. (When a hook needs a page for a new stack, other hooks may fill that page
+// first. Then the hook needs another page, perhaps several times. The bound still holds for all
+// hooks together, because each hook that filled such a page took none itself.)
 #pragma once
 
 #include <atomic>
@@ -50,8 +50,9 @@ void trace_memory_begin(uint32_t cpus);
 void trace_memory_end();
 
 // Tops up the pool to kPagesPerHook pages for each CPU, by at most kPagesPerHook pages. If only
-// spare pages are missing, restores one of them. Called in any context but NMI. The caller holds no
-// lock of a rank below kArenaTags.
+// spare pages are missing, does a step of base_arena's pending work; if none is pending, restores
+// one spare page. Called in any context but NMI. The caller holds no lock of a rank below
+// kArenaTags.
 void trace_memory_prepare();
 // True if trace_memory_prepare() has anything to do.
 inline bool trace_memory_low() {

@@ -15,7 +15,7 @@ from stele.debugger.memory import PAGE, Layout, Unreadable, constant, enumerator
 from stele.debugger.symbols import Symbols
 from stele.debugger.tasks import all_tasks, cpus
 
-_LEAST_ADDRESS = 1 << 12  # registers get addresses from here on: in user space, where no kernel object is
+_LEAST_ADDRESS = 1 << 12  # the description gives invented addresses to registers, from this one up: in user space, which has no kernel objects
 _REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{number}" for number in range(8, 16)), "rip", "cs")
 _INTERRUPT_FRAME = struct.Struct("<5Q")  # rip, cs, rflags, rsp, ss: pushed by the CPU
 
@@ -119,8 +119,8 @@ class MemoryMap:
             self._put("dead", *dead)
 
     def _note_own_magazines(self, caches):
-        """Adds the slab structures and magazines of these caches as dead objects, so that the search does not follow the words in them. The
-        description does not have the objects of these caches, and a stale word in a magazine may point to an object of another cache."""
+        """Adds the slab structures and magazines of these caches as dead objects, so that the search does not follow the words in them: a
+        stale word in a magazine may point to an object of another cache. The objects of these caches are not in the description."""
         for cache in caches:
             slabs = [] if cache.structure.small else [slab.address for slab in cache.slabs()]
             self._put("dead", *slabs, *(magazine for magazine, _ in cache.magazines()))

@@ -106,7 +106,8 @@ def _check(connection, path, create):
 
 
 def names_of(key):
-    """Returns (source, names of functions, outermost first). Stacks with an equal result count as the same stack, also at different commits."""
+    """Returns (source, functions). `functions` is a tuple of names, outermost first. Stacks with an equal result count as the same stack, also at
+    different commits."""
     key = comparable(key)
     return key.source, tuple(printable(frame.function) for frame in reversed(key.frames + key.user_frames))
 
@@ -154,7 +155,8 @@ def runs_of(connection, command=""):
 
 
 def stacks_of(connection, wanted):
-    """Returns {number of a stack: (source, functions, outermost first)} for the stacks whose functions, joined by ";", contain `wanted`."""
+    """Returns {number of a stack: (source, functions)} for the stacks whose functions, joined by ";", contain `wanted`. `functions` is a list of
+    names, outermost first."""
     found = {}
     for number, source, functions in connection.execute("SELECT id, source, functions FROM stack ORDER BY id"):
         try:
@@ -180,8 +182,8 @@ def list_of_runs(connection, command):
 
 
 def over_commits(connection, command, wanted):
-    """Yields lines about each pair of a stack and a command that has the stack in at least one run: the first run that has the stack, and the amounts
-    in all runs of the command. The pairs are sorted by the bytes in the last run."""
+    """Yields lines about each stack, separately for each command whose runs include the stack: the first run of the command that has the stack, and
+    the amounts in all runs of the command. The stack with the most bytes in the last run of its command comes first."""
     runs, stacks = runs_of(connection, command), stacks_of(connection, wanted)
     by_command = defaultdict(list)
     for run in runs:

@@ -83,8 +83,8 @@ class TraceDetails {
   }
   // The number of contexts of the group's records.
   uint32_t context_count(uint32_t index) const { return details_[index].context_count; }
-  // One of the contexts of the group's records; `place` is less than kContextsShown. Contexts of
-  // the oldest records come first.
+  // One of the contexts of the group's records; `place` is less than context_count() and
+  // kContextsShown. Contexts of the oldest records come first.
   ContextId context(uint32_t index, uint32_t place) const {
     return details_[index].contexts[place];
   }
