@@ -18,7 +18,7 @@
 
 namespace {
 
-constexpr size_t kSmall = 64, kLarge = 1024;  // a cache of kLarge objects has bufctls
+constexpr size_t kSmall = 64, kLarge = 1024;  // bytes; only objects of kLarge bytes have bufctls
 
 // Measures body(), which allocates an object of `cache` and frees it, at a stack depth of `depth`.
 // Frees `objects`, as least_of_each() does.

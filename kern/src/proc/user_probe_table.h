@@ -69,5 +69,7 @@ class ProbeTable {
   uint32_t slot_shift_ = 0, slot_mask_ = 0;
   ProbeEntry* entries_ = nullptr;  // the entries of a site are adjacent
   ProbeSite* sites_ = nullptr;     // sorted by address
-  uint32_t* slots_ = nullptr;      // hash table of site numbers plus one; at least half of it is 0
+  // Hash table. Each slot is 0 (empty) or 1 + an index into `sites_`. At least half of the slots
+  // are empty.
+  uint32_t* slots_ = nullptr;
 };
