@@ -299,11 +299,13 @@ TEST(Slab, AnAllocationThatIsToFailTakesNothingAndIsNotSeenByTheTracer) {
   kmem_cache_free(faulty, slow);
   void* const fast = kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC);  // from the magazine
   ASSERT_EQ(fast, slow);
-  EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);  // fails: from a slab
+  // An injected failure of an allocation that would take its object from a slab.
+  EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);
   expect_sound(faulty, 1);
   kmem_cache_free(faulty, fast);
-  EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC),
-            nullptr);  // fails: from the magazine, where the object stays
+  // Injected failures of allocations that would take the object from the magazine. The object stays
+  // there.
+  EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);
   EXPECT_EQ(kmem_cache_alloc_sized(faulty, 40, KM_ATOMIC), nullptr);
   expect_sound(faulty, 0);
   EXPECT_EQ(asked, 5u);

@@ -10,14 +10,15 @@
 // same program share table entries if their stacks lie at the same addresses. The comparison takes
 // six instructions a frame; a load that faults counts as a difference.
 //
-// A stack is kept when it occurs for the second time, if it fulfils two conditions. It must end
-// with a frame pointer of 0, as is usual, or be truncated. Its return addresses must be below 4
-// GiB. All other stacks are walked each time.
+// A stack with at least one frame is kept when it occurs for the second time, if it ends with a
+// frame pointer of 0, as is usual, or is truncated. The table entry of a stack with a return
+// address above 4 GiB never matches. So such a stack is walked each time, like a stack that is not
+// kept.
 //
 // A table is used and filled only by its CPU, with interrupts off. The table's pages are trace
-// memory. They are taken when stacks are added, while the pages of all CPUs are a small part of the
-// limit. The pages are given back when the stack table is emptied, because they contain numbers of
-// stacks in the stack table.
+// memory. They are taken when stacks are added; the pages of all CPUs together are at most 1/16 of
+// the limit of trace memory. The pages are given back when the stack table is emptied, because they
+// contain numbers of stacks in the stack table.
 #pragma once
 
 #include <array>
