@@ -144,7 +144,9 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
   }
   if (result) return true;
   if (result.error() != Errno::ENOMEM) {
-    // The file has no page there, or the page could not be read.
+    // EFAULT: the process may not access the address in this way. EINTR: the thread is ending, in a
+    // system call. Any other error: the region's file ends before the page, or the page could not
+    // be read.
     if (result.error() == Errno::EFAULT || !frame.from_user()) return false;
     signal_force(thread, ABI_SIGBUS, {.code = ABI_BUS_ADRERR, .word = address});
     return true;

@@ -36,10 +36,11 @@
 #include <vector>
 
 // The chance that noise rises at least as regularly as the series. 1 if the series has fewer than
-// three numbers or all its numbers are equal.
+// three numbers, or does not have more rising pairs of numbers than falling pairs.
 double mann_kendall_p(std::span<const int64_t> series);
 
-// The chance that a walk without drift rises as far as the series. The series must consist of the
+// The chance that a walk without drift rises as far as the series. 1 if the series has fewer than
+// three numbers, or its last number is not larger than its first. The series must consist of the
 // minima of neighbouring windows (windows.h), because the test allows for their correlation.
 double walk_p(std::span<const int64_t> series);
 
