@@ -32,9 +32,9 @@
 //
 // An entry is used and filled only by its CPU, with interrupts off. The pages are trace memory.
 // When the first trace begins, each CPU gets one page, with the table. Further pages are taken when
-// entries are needed, while the pages of all CPUs are a small part of the limit. When no further
-// page may be taken, several indices share one entry. All pages are given back when the stack table
-// is emptied.
+// entries are needed, as long as the pages of all CPUs together are a small part of the limit of
+// trace memory. When no further page may be taken, several indices share one entry. All pages are
+// given back when the stack table is emptied.
 #pragma once
 
 #include <algorithm>
