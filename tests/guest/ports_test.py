@@ -22,7 +22,7 @@ def lines_of(path):
     return [tuple((line.split(None, 1) + [""])[:2]) for line in lines if line and not line.startswith("#")]
 
 
-MARKS = "+-"  # +: part of the short form; -: takes long
+MARKS = "+-"  # +: the test checks its own results, so `port-tests -s` runs it; -: the test takes long
 TESTS = {path.parent.name: [name for name, _ in lines_of(path)] for path in sorted(PORTS.glob("*/tests"))}
 SHORT = {port: [name[1:] for name in names if name.startswith("+")] for port, names in TESTS.items() if any(name.startswith("+") for name in names)}
 
@@ -86,7 +86,7 @@ def test_mix():
 
 @pytest.mark.parametrize("port", TESTS)
 def test_what_is_skipped_says_why(port):
-    """Each test of a port is run, or skipped with a reason."""
+    """Each skipped test of a port has a reason of at least three words, and is not among the tests that are run."""
     skipped = lines_of(PORTS / port / "skipped")
     assert all(len(reason.split()) >= 3 for _, reason in skipped), skipped
     assert not {name for name, _ in skipped} & {name.lstrip(MARKS) for name in TESTS[port]}

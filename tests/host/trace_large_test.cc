@@ -69,7 +69,7 @@ TEST_F(TraceLargeTest, TakeNoMoreMemoryForBeingMany) {
   for (uint64_t i = 0; i < 10'000; i++) {
     if (i == 10) pages = TraceWorld::pages_out();
     table_->record(event(0x2000, TraceTable::kLargeSize + i));
-    // While a table has large records, forget_at_once() always returns false.
+    // forget_at_once() always returns false while the CPU's shard has large records.
     EXPECT_FALSE(table_->forget_at_once(0x2000, CpuId{3}));
     table_->forget(0x2000, CpuId{3});
     table_->record(event(0x3000, 7));  // reuses the slot of the large record
