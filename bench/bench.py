@@ -26,8 +26,8 @@ import inserts
 import loads
 
 # Each row: name, description, unit, target (positive: maximum; negative: its absolute value is the
-# minimum), figure of Akaros, best figure of Linux 6.1. Akaros and Linux did the same work as Stele
-# when they were measured.
+# minimum), figure of Akaros, figures of Linux 6.1 (several if several tools of Linux were measured).
+# Akaros and Linux did the same work as Stele when they were measured.
 ROWS = [
     ("untraced", "alloc+free, 64-byte cache, never traced", "instructions", 62, "110", "158"),
     ("untraced_flag_tests", "… of which the flag tests", "instructions", 4, "6", "0"),

@@ -256,7 +256,8 @@ void as_process(uint32_t pid, Body body) {
 
 }  // namespace
 
-// For a kernel object, the pid of the allocating process decides, no matter which process frees it.
+// The filter `pid` selects a kernel object by the process that allocates it. The free of the object
+// is then recorded, no matter which process frees it.
 KTEST(probe_session_pid_is_who_allocates) {
   constexpr uint32_t kWanted = 4711, kOther = 4712;
   const auto object = [](uintptr_t i) {

@@ -238,7 +238,9 @@ void RootDevice::enter(const Entry& entry, uint32_t archive) {
 
 // Gives hard links without bytes the content of the link that has the bytes.
 void RootDevice::join_links() {
-  uint32_t last = 0;  // most links of one file are adjacent
+  // The node whose content the last link got. This node is tried first for the next link, because
+  // most links of one file are adjacent.
+  uint32_t last = 0;
   for (uint32_t i = 0; i < count_; ++i) {
     Node& node = nodes_[i];
     if (node.is_directory() || node.links < 2 || node.size > 0) continue;

@@ -40,8 +40,9 @@ struct Survey {
 // not allocate, free, or take a sleeping lock.
 class SurveyWork {
  public:
-  // Called before each try, with CPUs running, to allocate memory whose size depends on the size of
-  // the index. May sleep. False if there is no memory.
+  // Allocates memory whose size depends on the size of the index. Called with CPUs running. If the
+  // memory of a survey proves too small, the survey is repeated, and calls prepare() again. May
+  // sleep. False if there is no memory.
   virtual bool prepare(const Needs&) { return true; }
   virtual void look(const Survey& survey) = 0;
 

@@ -16,10 +16,11 @@
 // too few heads, `mask_` gets one more bit. At first each page of heads in the new upper half is an
 // alias of the corresponding page in the lower half, whose chains still have the entries. An
 // addition that finds such an alias replaces it by a new page, if there is memory. In the new page,
-// all heads are `unsplit`, a chain in which nothing is found. The next addition that locks such a
-// chain splits it: it moves the chain's own entries there from the chain of the nearest split
-// ancestor. (The index of a chain's parent is the chain's index without its highest set bit.) So an
-// entry is always in its own head's chain, or in the chain of the nearest split ancestor.
+// each head points to `unsplit`, an entry that no look-up matches. The next addition that locks the
+// chain of such a head splits the chain: the addition moves the chain's own entries out of the
+// chain of the nearest split ancestor. (The index of a chain's parent is the chain's index without
+// its highest set bit.) So an entry is always in its own head's chain, or in the chain of the
+// nearest split ancestor.
 //
 // Entries are forgotten by mark and sweep, without reference counts. An entry has a stamp: the
 // epoch in which it was last looked up, added or marked. The first look-up in an epoch changes the
@@ -35,8 +36,9 @@
 // list's head prevents the ABA problem. If the list of a size is empty, a place is taken at `end_`,
 // where the unused part of the last page begins. If this needs another page and there is no memory,
 // a larger free place is divided. Pages are allocated with no lock held, because a page that proves
-// unneeded may go back to the arena, which has a lock. An addition takes at most one page, for its
-// entry or for heads, and perhaps a directory page.
+// unneeded may go back to the arena, which has a lock. An addition takes one page at most, for its
+// entry or for heads, and perhaps a directory page. In a rare case the addition takes more pages:
+// other CPUs fill the new page before the addition finds a place there.
 #pragma once
 
 #include <array>
@@ -299,7 +301,7 @@ class InternTable {
   std::array<std::atomic<uint32_t>, 2> counts_ = {};        // entries of each Pass
 
   // Used only by the sweep.
-  uint32_t swept_ = 0;  // number of heads that the present pass has visited
+  uint32_t swept_ = 0;  // index of the next head that the present pass visits or skips
   uint32_t limbo_ = 0;  // first of the unlinked entries, which their stamps link; 0: none
   std::atomic<uint32_t> survivors_{0};
 };
