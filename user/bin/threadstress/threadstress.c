@@ -6,9 +6,9 @@
  * thread cancels some of the threads and replaces each thread that has ended.
  *
  * The end of an episode is chosen at random. The threads may stop in order, and every count must
- * then be right. After that the first thread may leave before the others, so that the process ends
- * with its last thread. Or the process ends while the threads work: a thread calls exit or exec or
- * causes a fault, or the parent kills the process.
+ * then be right. In some episodes the first thread then makes short-lived threads and exits, so
+ * that the process ends with its last thread. Or the process ends while the threads work: a thread
+ * calls exit or exec or causes a fault, or the parent kills the process.
  *
  * At the end no kernel cache may have more live objects than after the first episodes. The caches
  * of the allocator itself and of the page cache are not compared.
