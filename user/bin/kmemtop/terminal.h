@@ -20,7 +20,7 @@ class Terminal {
  public:
   // `most`: kAscii to use ASCII on any terminal, kUtf8 to use UTF-8 if the terminal takes it.
   // Throws std::runtime_error if standard input or output is no terminal. Also throws if the
-  // terminal type in TERM is unknown or has no command to place the cursor.
+  // terminal type in TERM is unknown, or cannot place the cursor or clear the screen.
   explicit Terminal(Glyphs most);
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;

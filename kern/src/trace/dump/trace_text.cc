@@ -124,7 +124,8 @@ void TraceText::print(const char* pattern, ...) {
   length_ = std::min(length_ + static_cast<size_t>(length), kPiece - 1);
 }
 
-// Makes each of the two header lines as a separate piece.
+// Each call makes one of the two header lines. The second line is followed by a message if there
+// was no memory to search for the locations of references.
 void TraceText::print_header() {
   if (item_++ == 0) {
     char filters[TraceOptions::kMaxFilters];
