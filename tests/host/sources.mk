@@ -16,7 +16,7 @@ TRACE_FILES_SRC := kern/src/trace/command.cc kern/src/trace/later.cc kern/src/tr
   $(addprefix kern/src/trace/dump/,ref_places.cc summary.cc trace_binary.cc trace_details.cc trace_groups.cc trace_text.cc)
 PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_pairs.cc stack_counts.cc)
 
-# The part of the device #p9 that parses a server's answers.
+# The part of the device #p9 that makes the requests to a server and parses the answers.
 P9_SRC := kern/drivers/dev/p9_client.cc
 
 # The parts of the program stackcount that do not depend on Stele.

@@ -7,8 +7,9 @@
 // The state in which the current task leaves the CPU.
 enum class Leave : uint8_t { kRunnable, kAsleep, kDead };
 
-// The lock of this CPU's run queue. Interrupts are off. run_queue_wake takes the lock of the run
-// queue where the woken task last ran, so a task cannot run elsewhere before it has left this CPU.
+// The lock of this CPU's run queue. Interrupts are off. A task that leaves the CPU takes the lock,
+// and the next task releases it. Before run_queue_wake queues a task, it takes the lock of the CPU
+// where the task last ran. So the task cannot run on another CPU before it has left that CPU.
 class CAPABILITY("run queue") ThisRunQueue {
  public:
   void lock() ACQUIRE();
