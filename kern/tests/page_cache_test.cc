@@ -287,7 +287,7 @@ KTEST(page_cache_sees_changes_by_others) {
     EXPECT(byte_read(*later, 0) == 'n' && byte_read(*file, 0) == 0);
   }
   {
-    // While a mapping is writable, its contents are authoritative.
+    // If a file has a writable mapping, a change on the device does not replace the cached pages.
     const Ref<Chan> file = device.open_file();
     const Ref<AddressSpace> writer = space_with(file, true);
     write_in(*writer, 0, 'w');

@@ -149,7 +149,7 @@ void map_image(const char* start, const char* end, Access access) {
   must(map_pages(first, {first - kKernelImageBase}, last - first, access));
 }
 
-// True for pages of the image that are never written.
+// True for pages of the image's code and constants. The direct map maps these pages read-only.
 bool is_constant(uint64_t physical) {
   const auto page_of = [](const char* symbol) {
     return align_down(reinterpret_cast<uint64_t>(symbol) - kKernelImageBase, kPageSize);

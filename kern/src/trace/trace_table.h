@@ -1,8 +1,8 @@
 // The outstanding objects of one cache, each with a record of its allocation.
 //
 // A table has a shard for each CPU; each shard has a lock and counters. A CPU records in its own
-// shard. When out of memory it records in any shard that has a free record. So CPUs that free their
-// own allocations share no cache line that one of them writes.
+// shard, so CPUs that free their own allocations share no cache line that one of them writes. When
+// out of memory, a CPU records in any shard that has a free record.
 //
 // A freeing CPU usually finds the record in its own shard. Otherwise `homes_` names the shards to
 // search. `homes_` has a word for each of 256 hash values. A word has a bit for each shard: the bit
