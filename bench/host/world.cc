@@ -141,7 +141,7 @@ bool slab_os_may_sleep() {
 bool slab_os_name_taken(const char* name) {
   return arena_name_taken(name) != 0;
 }
-void slab_trace_mourn(kmem_cache*, uint64_t) {}
+void slab_trace_report_live(kmem_cache*, uint64_t) {}
 // The range of the allocator's code is empty, so that the tracer removes no frames from a stack. A
 // recorded stack already begins with the allocator's caller.
 extern const char allocator_text_start[1] = {0}, allocator_text_end[1] = {0};

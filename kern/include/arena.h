@@ -91,7 +91,7 @@ void arena_xfree(struct arena* arena, void* address, size_t size);
 /* Makes the arena forward each allocation and free to its source. A forwarding arena counts the
  * bytes that its users hold, but has no segments and supports no constraints. Called right after
  * arena_create. The arena must have a source, and must have no quantum caches. */
-void arena_pass_on(struct arena* arena);
+void arena_forward(struct arena* arena);
 
 /* Does one step of work that a later allocation would otherwise have to do: gets memory for
  * boundary tags, or enlarges the hash. Returns 1 after a step, 0 if there is nothing to do. A

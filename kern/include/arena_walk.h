@@ -38,7 +38,7 @@ struct ArenaSegment {
 ArenaSegment arena_locate(const arena* arena, uint64_t address);
 // Returns the arena's quantum cache with this number, from 0 on; nullptr after the last.
 kmem_cache* arena_walk_quantum_cache(const arena* arena, unsigned number);
-// True if the arena forwards to its source (arena_pass_on) and so has no segments.
-bool arena_walk_passes_on(const arena* arena);
+// True if the arena forwards to its source (arena_forward) and so has no segments.
+bool arena_walk_forwards(const arena* arena);
 // True if the segment holds boundary tags. Time is proportional to the tags of all arenas.
 bool arena_walk_holds_tags(const ArenaSegment& segment);

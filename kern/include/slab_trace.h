@@ -39,7 +39,7 @@ void* slab_trace_alloc(struct kmem_cache* cache, void* object, size_t requested,
 void slab_trace_free(struct kmem_cache* cache, void* object, uint64_t saved);
 /* The cache has been destroyed with `live` objects: prints what the trace has recorded about these
  * objects. Allocates nothing, waits for nothing. The caller holds a reference. */
-void slab_trace_mourn(struct kmem_cache* cache, uint64_t live);
+void slab_trace_report_live(struct kmem_cache* cache, uint64_t live);
 /* As slab_trace_alloc and slab_trace_free, with the same bits of the arena's flags, for callers
  * that allocate from an arena directly and not through a cache. `trace` is the arena's trace
  * table. */

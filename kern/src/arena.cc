@@ -18,7 +18,7 @@
 // become one free segment goes back to the source.
 //
 // An arena can also forward each request to its source and only count what its users hold
-// (arena_pass_on). The tracer's arena does, because the tracer's hooks must be short.
+// (arena_forward). The tracer's arena does, because the tracer's hooks must be short.
 //
 // Requests of up to quantum_cache_max bytes are served by caches whose objects have one, two, …
 // quanta, and so usually by the CPU's magazines.
@@ -129,10 +129,10 @@ uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& t
   return base;
 }
 
-// count_passed() and count_returned() count an allocation and a free in an arena that forwards
+// count_forwarded() and count_returned() count an allocation and a free in an arena that forwards
 // requests to its source. An allocation is counted after the import, a free before the export, so
 // that the counts never include memory that belongs to the source.
-void count_passed(struct arena& arena, size_t size) {
+void count_forwarded(struct arena& arena, size_t size) {
   Guard guard(arena.lock());
   arena.total_bytes = arena.imported_bytes = arena.allocated_bytes += size;
   arena.allocations++;
@@ -147,16 +147,16 @@ void count_returned(struct arena& arena, uintptr_t start, size_t size) {
   arena.live--;
 }
 
-uintptr_t pass_on(struct arena& arena, size_t size, int flags) {
+uintptr_t forward(struct arena& arena, size_t size, int flags) {
   void* const memory = arena.import(arena.source, size, flags);
-  if (memory) count_passed(arena, size);
+  if (memory) count_forwarded(arena, size);
   return reinterpret_cast<uintptr_t>(memory);
 }
 
 // Allocates from the arena's free segments, or from a span imported from the source; 0 when there
 // is no memory. Does not reap.
 uintptr_t try_unconstrained(struct arena& arena, size_t size, int flags) {
-  if (arena.passes_on) return pass_on(arena, size, flags);
+  if (arena.forwards) return forward(arena, size, flags);
   Tags tags;
   if (!tags.reserve(tags_for_operation(arena))) return 0;
   const uintptr_t address = allocate_present(arena, size, tags);
@@ -212,7 +212,7 @@ void dismantle(struct arena& arena) {
 
 // Frees a segment that is not an object of a quantum cache.
 void free_segment(struct arena& arena, uintptr_t start, size_t size) {
-  if (arena.passes_on) {
+  if (arena.forwards) {
     count_returned(arena, start, size);
     arena.export_(arena.source, reinterpret_cast<void*>(start), size);
     return;
@@ -352,7 +352,7 @@ ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_
   return address;
 }
 
-void arena_impl::bury(struct arena& arena) {
+void arena_impl::free_structure(struct arena& arena) {
   arena_trace_destroy(&arena);
   kmem_cache_free(arena_cache, &arena);
 }
@@ -412,15 +412,14 @@ int arena_prepare(struct arena* arena) {
   return static_cast<int>(arena_impl::fill_tags_early() || grow_hash(*arena));
 }
 
-void arena_pass_on(struct arena* arena) {
+void arena_forward(struct arena* arena) {
   ASSERT(arena->source && arena->quantum == arena->source->quantum &&
          arena->quantum_cache_max == 0 && !arena->first);
-  arena->passes_on = true;
+  arena->forwards = true;
 }
 
 int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
-  ASSERT(base != 0 && base % arena->quantum == 0 && size % arena->quantum == 0 &&
-         !arena->passes_on);
+  ASSERT(base != 0 && base % arena->quantum == 0 && size % arena->quantum == 0 && !arena->forwards);
   Tags tags;
   if (!tags.reserve(2)) return -static_cast<int>(Errno::ENOMEM);
   Guard guard(arena->lock());
@@ -485,7 +484,7 @@ ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align
   const size_t whole = align_up(size, arena->quantum);
   if (align == 0 || (align < arena->quantum && std::has_single_bit(align))) align = arena->quantum;
   const Constraints wanted{whole, align, phase, nocross, min, max};
-  ASSERT(!arena->passes_on);
+  ASSERT(!arena->forwards);
   arena_impl::check(*arena, wanted, flags);
   if (injected_failure(*arena, size, flags)) return nullptr;
   void* const address =

@@ -45,7 +45,7 @@ struct arena {
   arena_import import;
   arena_export export_;
   struct arena* source;
-  bool passes_on;  // all requests are forwarded to the source (arena_pass_on)
+  bool forwards;  // all requests are forwarded to the source (arena_forward)
   size_t quantum_cache_max;
   std::array<kmem_cache*, arena_impl::kQuantumCaches> quantum_caches;  // [n] serves n + 1 quanta
 
@@ -186,8 +186,8 @@ void unlink(struct arena& arena, Segment& segment);
 // Takes the allocated segment at `start` out of the hash; nullptr if there is none.
 Segment* hash_remove(struct arena& arena, uintptr_t start);
 
-// ---- The list of arenas (arena_list.cc). Any context; each function but bury() takes the list's
-// lock.
+// ---- The list of arenas (arena_list.cc). Any context; each function but free_structure() takes
+// the list's lock.
 
 // Appends the arena to the list, with one reference. False if another arena has the name.
 bool enlist(struct arena& arena, const char* name);
@@ -197,7 +197,7 @@ void enlist_uniquely(struct arena& arena, const char* name);
 // Makes a complete arena visible to arena_next and arena_find.
 void announce(struct arena& arena);
 // Frees the arena's structure after the last reference is gone (arena.cc).
-void bury(struct arena& arena);
+void free_structure(struct arena& arena);
 
 // ---- Constraints and policies (arena_xalloc.cc).
 

@@ -93,7 +93,7 @@ struct arena* arena_next(struct arena* arena) {
     if (next) next->references++;
     if (arena) last = drop_reference(*arena);
   }
-  if (last) arena_impl::bury(*arena);
+  if (last) arena_impl::free_structure(*arena);
   return next;
 }
 
@@ -123,7 +123,7 @@ void arena_release(struct arena* arena) {
     Guard guard(list_lock);
     last = drop_reference(*arena);
   }
-  if (last) arena_impl::bury(*arena);
+  if (last) arena_impl::free_structure(*arena);
 }
 
 int arena_name_taken(const char* name) {

@@ -33,8 +33,8 @@ kmem_cache* arena_walk_quantum_cache(const struct arena* arena, unsigned number)
                                                                  : nullptr;
 }
 
-bool arena_walk_passes_on(const struct arena* arena) {
-  return arena->passes_on;
+bool arena_walk_forwards(const struct arena* arena) {
+  return arena->forwards;
 }
 
 bool arena_walk_holds_tags(const ArenaSegment& segment) {

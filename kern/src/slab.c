@@ -113,8 +113,8 @@ struct kmem_cache* const kmem_magazine_caches[MAGAZINE_TYPES] = {
 /* ---- The list of caches. */
 
 static struct slab_os_lock list_lock;
-static struct kmem_cache* first_cache;    /* the caches are in order of creation */
-static struct kmem_cache* caches_to_bury; /* off the list and without references; see bury() */
+static struct kmem_cache* first_cache;     /* the caches are in order of creation */
+static struct kmem_cache* released_caches; /* not on the list any more; see destroy_released() */
 
 static bool names_equal(const char* a, const char* b) {
   while (*a && *a == *b) a++, b++;
@@ -160,14 +160,15 @@ static void list_add(struct kmem_cache* cache, const char* name) {
   *end = cache;
 }
 
-/* Drops a reference; after the last one, leaves the cache to bury(). The list lock is held. */
+/* Drops a reference. After the last one, leaves the cache to destroy_released(). The list lock is
+ * held. */
 static void reference_drop(struct kmem_cache* cache) {
   if (--cache->references > 0) return;
   struct kmem_cache** place = &first_cache;
   while (*place != cache) place = &(*place)->next;
   *place = cache->next;
-  cache->next = caches_to_bury;
-  caches_to_bury = cache;
+  cache->next = released_caches;
+  released_caches = cache;
 }
 
 void kmem_cache_release_later(struct kmem_cache* cache) {
@@ -175,16 +176,16 @@ void kmem_cache_release_later(struct kmem_cache* cache) {
   reference_drop(cache);
 }
 
-static struct kmem_cache* next_to_bury(void) {
+static struct kmem_cache* next_released(void) {
   LOCK_GUARD(&list_lock);
-  struct kmem_cache* const cache = caches_to_bury;
-  if (cache) caches_to_bury = cache->next;
+  struct kmem_cache* const cache = released_caches;
+  if (cache) released_caches = cache->next;
   return cache;
 }
 
 /* Frees the structures of caches that nobody refers to. May sleep. */
-static void bury(void) {
-  for (struct kmem_cache* cache; (cache = next_to_bury());) {
+static void destroy_released(void) {
+  for (struct kmem_cache* cache; (cache = next_released());) {
     slab_trace_destroy(cache);
     magazines_finish(cache);
     slab_layer_finish(cache);
@@ -199,12 +200,12 @@ void kmem_cache_hold(struct kmem_cache* cache) {
 
 void kmem_cache_release(struct kmem_cache* cache) {
   kmem_cache_release_later(cache);
-  bury();
+  destroy_released();
 }
 
 /* Takes a reference to the next cache, drops the reference to `cache`, and returns the next cache.
- * Unlike kmem_cache_next, leaves caches without references to bury(). Any context. */
-static struct kmem_cache* next_unburied(struct kmem_cache* cache) {
+ * Unlike kmem_cache_next, leaves caches without references to destroy_released(). Any context. */
+static struct kmem_cache* next_any_context(struct kmem_cache* cache) {
   LOCK_GUARD(&list_lock);
   struct kmem_cache* const next = cache ? cache->next : first_cache;
   if (next) next->references++;
@@ -213,8 +214,8 @@ static struct kmem_cache* next_unburied(struct kmem_cache* cache) {
 }
 
 struct kmem_cache* kmem_cache_next(struct kmem_cache* cache) {
-  struct kmem_cache* const next = next_unburied(cache);
-  bury();
+  struct kmem_cache* const next = next_any_context(cache);
+  destroy_released();
   return next;
 }
 
@@ -273,7 +274,7 @@ static struct kmem_cache* cache_make(const char* name, size_t size, size_t align
                                      int flags, struct arena* source, kmem_constructor constructor,
                                      kmem_destructor destructor, void* private_data) {
   if (!kmem_is_name(name)) slab_os_panic("\"%s\" is not a valid name for a cache", name);
-  bury();
+  destroy_released();
   struct kmem_cache* const cache = kmem_cache_alloc(kmem_cache_cache, KM_SLEEP | KM_ZERO);
   if (!cache) return NULL;
   if (!cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source()))
@@ -318,11 +319,11 @@ void kmem_cache_destroy(struct kmem_cache* cache) {
   kmem_cache_stats(cache, &stats);
   const uint64_t live = stats.live;
   /* Objects that are not live may still be on their way to the slabs, in a concurrent reap. */
-  if (!slab_layer_mourn(cache)) {
+  if (!slab_layer_await_last(cache)) {
     kmem_cache_release_later(cache);
   } else if (live > 0) {
     slab_os_log("cache %s destroyed with %lu live objects", cache->name, (unsigned long)live);
-    slab_trace_mourn(cache, live);
+    slab_trace_report_live(cache, live);
   }
   kmem_cache_release(cache);
 }
@@ -382,7 +383,7 @@ struct trace_table** kmem_cache_trace_slot(struct kmem_cache* cache) {
 static void set_inject_flags(void* argument) {
   (void)argument;
   const bool wanted = __atomic_load_n(&kmem_injector, __ATOMIC_ACQUIRE);
-  for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache))
+  for (struct kmem_cache* cache = next_any_context(NULL); cache; cache = next_any_context(cache))
     if (!(kmem_cache_flags(cache) & KMC_QCACHE))
       kmem_cache_cpu_flags(cache, wanted ? KMC_INJECT : 0, wanted ? 0 : KMC_INJECT);
 }
@@ -412,7 +413,7 @@ ALLOCATOR_TEXT int kmem_inject(enum kmem_inject_site site, const void* source, s
 }
 
 void kmem_drain_cpu(void) {
-  for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache))
+  for (struct kmem_cache* cache = next_any_context(NULL); cache; cache = next_any_context(cache))
     magazines_drain_cpu(cache);
 }
 
@@ -420,9 +421,9 @@ void kmem_drain_cpu(void) {
 
 /* The order in which caches are reaped: reaping a cache frees objects to caches later in this
  * order. */
-enum reap_turn { REAP_ORDINARY, REAP_QUANTUM, REAP_OWN, REAP_TURNS };
+enum reap_pass { REAP_ORDINARY, REAP_QUANTUM, REAP_OWN, REAP_PASSES };
 
-static enum reap_turn reap_turn_of(const struct kmem_cache* cache) {
+static enum reap_pass reap_pass_of(const struct kmem_cache* cache) {
   if (kmem_cache_flags(cache) & KMC_QCACHE) return REAP_QUANTUM;
   /* The caches from which the allocator allocates slab structures, bufctls and magazines. */
   return cache->small && cache->source == slab_os_metadata_source() ? REAP_OWN : REAP_ORDINARY;
@@ -434,10 +435,10 @@ static void unload_batch(struct cache_batch* batch) {
 }
 
 /* Moves the CPUs' magazines of all caches with this reap order to the depots. */
-static void unload_turn(enum reap_turn turn) {
+static void unload_pass(enum reap_pass pass) {
   struct cache_batch batch = {.count = 0};
-  for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) {
-    if (reap_turn_of(cache) != turn || !magazines_loaded(cache)) continue;
+  for (struct kmem_cache* cache = next_any_context(NULL); cache; cache = next_any_context(cache)) {
+    if (reap_pass_of(cache) != pass || !magazines_loaded(cache)) continue;
     kmem_cache_hold(cache);
     batch.caches[batch.count++] = cache;
     if (batch.count == sizeof(batch.caches) / sizeof(batch.caches[0])) unload_batch(&batch);
@@ -451,13 +452,15 @@ void kmem_set_reaper(void (*reap)(enum kmem_reap_extent extent)) {
   registered_reaper = reap;
 }
 
-/* Does not call bury(), since the caller of an allocation may hold any sleeping lock. */
+/* Does not call destroy_released(): an allocation may get here, and its caller may hold any
+ * sleeping lock. */
 void kmem_reap_some(enum kmem_reap_extent extent) {
   if (registered_reaper) registered_reaper(extent);
-  for (enum reap_turn turn = REAP_ORDINARY; turn < REAP_TURNS; turn++) {
-    if (extent == KMEM_REAP_ALL) unload_turn(turn);
-    for (struct kmem_cache* cache = next_unburied(NULL); cache; cache = next_unburied(cache)) {
-      if (reap_turn_of(cache) != turn) continue;
+  for (enum reap_pass pass = REAP_ORDINARY; pass < REAP_PASSES; pass++) {
+    if (extent == KMEM_REAP_ALL) unload_pass(pass);
+    for (struct kmem_cache* cache = next_any_context(NULL); cache;
+         cache = next_any_context(cache)) {
+      if (reap_pass_of(cache) != pass) continue;
       magazines_reap(cache, extent == KMEM_REAP_SURPLUS);
       if (extent != KMEM_REAP_SURPLUS) slab_layer_reap(cache);
     }

@@ -153,7 +153,7 @@ struct kmem_cache {
   uint64_t slab_count[SLAB_LISTS];
   uint64_t objects_out;
   uint16_t next_colour;     /* colour of the next slab */
-  bool mourned;             /* the cache is a zombie that waits for its last object */
+  bool awaits_last;         /* the cache is a zombie that waits for its last object */
   uint32_t frees_under_way; /* frees that have returned their object and still use the cache */
   struct linear_hash* hash; /* the bufctls of the objects that are out; NULL if page-backed */
 
@@ -212,7 +212,7 @@ bool slab_layer_free(struct kmem_cache* cache, void* object);
 bool slab_layer_is_free(struct kmem_cache* cache, const void* object);
 /* Called when a cache is destroyed and becomes a zombie. True if the cache must wait before it can
  * be freed, because objects are out or frees are under way. */
-bool slab_layer_mourn(struct kmem_cache* cache);
+bool slab_layer_await_last(struct kmem_cache* cache);
 /* Returns the empty slabs to the source arena. Any context. */
 void slab_layer_reap(struct kmem_cache* cache);
 /* Frees the slabs, which are all empty, and the hash. */
@@ -223,8 +223,8 @@ void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
  * false, another CPU may free the cache as soon as the lock is released. While frees_under_way
  * counts a free, the cache is not freed. */
 static inline bool slab_layer_was_last(struct kmem_cache* cache) {
-  const bool last = cache->mourned && cache->objects_out == 0 && cache->frees_under_way == 0;
-  if (last) cache->mourned = false;
+  const bool last = cache->awaits_last && cache->objects_out == 0 && cache->frees_under_way == 0;
+  if (last) cache->awaits_last = false;
   return last;
 }
 /* Ends a free that frees_under_way counts. Takes the cache's lock; returns what slab_layer_was_last

@@ -375,10 +375,10 @@ const char* kmem_qcache_note(struct kmem_cache* cache, const void* object, int o
 
 /* ---- The end of a cache; statistics and verification. */
 
-bool slab_layer_mourn(struct kmem_cache* cache) {
+bool slab_layer_await_last(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
-  cache->mourned = cache->objects_out != 0 || cache->frees_under_way != 0;
-  return cache->mourned;
+  cache->awaits_last = cache->objects_out != 0 || cache->frees_under_way != 0;
+  return cache->awaits_last;
 }
 
 void slab_layer_finish(struct kmem_cache* cache) {

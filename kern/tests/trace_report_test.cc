@@ -75,7 +75,7 @@ constexpr size_t kMuch = 30, kLittle = 4, kBefore = 3;
 }  // namespace
 
 KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
-  kmem_cache* cache = make_cache("ktest_mourned");
+  kmem_cache* cache = make_cache("ktest_zombie");
   if (!cache) return;
   void* objects[kBefore + kMuch + kLittle];
   size_t n = 0;
@@ -90,7 +90,7 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
   {
     // An open file of the cache's trace keeps the trace readable.
     Result<Ref<Chan>> file = path_open({.ns = ns->get(), .cwd = {}, .who = {0, 0}},
-                                       "#mem/kmemtrace/ktest_mourned", ABI_O_RDWR, 0);
+                                       "#mem/kmemtrace/ktest_zombie", ABI_O_RDWR, 0);
     EXPECT(file.ok());
     if (!file) return;
     {
@@ -98,15 +98,15 @@ KTEST(trace_report_of_a_cache_destroyed_with_live_objects) {
       kmem_cache_destroy(cache);
       lines.expect("  recorded: 34 of them, 4352 bytes; untracked: 3\n");
       lines.expect(
-          "  3840 bytes in 30 allocations of ktest_mourned from stack\n    ktest_leaks_much+0x");
+          "  3840 bytes in 30 allocations of ktest_zombie from stack\n    ktest_leaks_much+0x");
       lines.expect(
-          "  512 bytes in 4 allocations of ktest_mourned from stack\n    ktest_leaks_little+0x");
+          "  512 bytes in 4 allocations of ktest_zombie from stack\n    ktest_leaks_little+0x");
       EXPECT(lines.text().find("ktest_leaks_much") < lines.text().find("ktest_leaks_little"));
       EXPECT(lines.count(" from stack\n") == 2 && !lines.has("others") && !lines.has("not known"));
       EXPECT(!lines.has("kmem_cache_alloc"));
     }
     EXPECT(kmem_cache_is_zombie(cache));
-    EXPECT(path_open({.ns = ns->get(), .cwd = {}, .who = {0, 0}}, "#mem/kmemtrace/ktest_mourned",
+    EXPECT(path_open({.ns = ns->get(), .cwd = {}, .who = {0, 0}}, "#mem/kmemtrace/ktest_zombie",
                      ABI_O_RDONLY, 0)
                .error() == Errno::ENOENT);
     char text[1024];

@@ -21,7 +21,7 @@ void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*, uint64_t 
 void slab_trace_free(kmem_cache*, void*, uint64_t saved) {
   slab_os_irq_restore(saved);
 }
-void slab_trace_mourn(kmem_cache*, uint64_t) {}
+void slab_trace_report_live(kmem_cache*, uint64_t) {}
 void slab_trace_destroy(kmem_cache*) {}
 
 namespace {
@@ -279,7 +279,7 @@ TEST(Arena, PassesOnWhatItsSourceHas) {
   const uint64_t allocated = stats_of(base_arena).allocated_bytes;
   arena* const passing = arena_create("passing", 0, 0, SLAB_OS_PAGE_SIZE, arena_span_alloc,
                                       arena_span_free, base_arena, 0, KM_SLEEP);
-  arena_pass_on(passing);
+  arena_forward(passing);
   void* const page = arena_alloc(passing, 100, KM_ATOMIC);
   void* const pages = arena_alloc(passing, 2 * SLAB_OS_PAGE_SIZE, KM_ATOMIC);
   ASSERT_TRUE(page && pages);

@@ -118,5 +118,5 @@ void slab_trace_free(kmem_cache*, void* object, uint64_t saved) {
   }
   slab_os_irq_restore(saved);
 }
-void slab_trace_mourn(kmem_cache*, uint64_t) {}
+void slab_trace_report_live(kmem_cache*, uint64_t) {}
 void slab_trace_destroy(kmem_cache*) {}

@@ -21,7 +21,7 @@
 
 namespace {
 
-using host::buried;
+using host::destroyed;
 using host::expect_sound;
 using host::Held;
 using host::hold;
@@ -379,7 +379,7 @@ TEST(Slab, IterationVisitsEachCacheOnceInOrderOfCreation) {
 }
 
 TEST(Slab, DestroyedWithLiveObjectsItIsAZombieUntilTheyAreGone) {
-  const uint64_t before = buried;
+  const uint64_t before = destroyed;
   host::take_log();
   Construction counts;
   kmem_cache* const cache =
@@ -392,16 +392,16 @@ TEST(Slab, DestroyedWithLiveObjectsItIsAZombieUntilTheyAreGone) {
   }
   kmem_cache_destroy(cache);
   EXPECT_EQ(host::take_log(), "cache haunted destroyed with 30 live objects\n");
-  EXPECT_EQ(buried, before);
+  EXPECT_EQ(destroyed, before);
   kmem_cache* const found = kmem_cache_find("haunted");
   ASSERT_EQ(found, cache);
   EXPECT_EQ(stats_of(cache).live, 30u);
   EXPECT_EQ(stats_of(cache).magazine_rounds, 0u);
   for (void* object : objects) kmem_cache_free(cache, object);
   EXPECT_EQ(counts.destructed, counts.constructed);
-  EXPECT_EQ(buried, before) << "a reference is held";
+  EXPECT_EQ(destroyed, before) << "a reference is held";
   kmem_cache_release(found);
-  EXPECT_EQ(buried, before + 1);
+  EXPECT_EQ(destroyed, before + 1);
   EXPECT_EQ(kmem_cache_find("haunted"), nullptr);
 }
 
@@ -410,7 +410,7 @@ std::array<std::atomic<void*>, 4096> haunting;
 
 TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
   for (int round = 0; round < 20; round++) {
-    const uint64_t before = buried;
+    const uint64_t before = destroyed;
     haunted = kmem_cache_create("haunted", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
     for (auto& object : haunting) object = kmem_cache_alloc(haunted, KM_ATOMIC);
     host::run_cpus(
@@ -427,7 +427,7 @@ TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
     // If an interrupt has freed the last object of `haunted`, the next call that may sleep frees
     // the cache. Both kmem_cache_create() and kmem_cache_destroy() may sleep.
     kmem_cache_destroy(kmem_cache_create("sexton", 8, 0, 0, nullptr, nullptr, nullptr, nullptr));
-    ASSERT_EQ(buried, before + 2);
+    ASSERT_EQ(destroyed, before + 2);
     ASSERT_EQ(kmem_cache_find("haunted"), nullptr);
   }
   host::take_log();
@@ -455,7 +455,7 @@ class SlabZombie : public testing::TestWithParam<ZombieShape> {
  protected:
   static inline kmem_cache* cache_;
   static inline void* last_;
-  static inline uint64_t buried_meanwhile_;
+  static inline uint64_t destroyed_meanwhile_;
 };
 
 TEST_P(SlabZombie, IsNotBuriedWhileAFreeIsUnderWay) {
@@ -474,18 +474,18 @@ TEST_P(SlabZombie, IsNotBuriedWhileAFreeIsUnderWay) {
   last_ = objects.back();
   objects.pop_back();
   at_export = [] {
-    const uint64_t before = buried;
+    const uint64_t before = destroyed;
     kmem_cache_free(cache_, last_);
     kmem_update();
-    buried_meanwhile_ = buried - before;
+    destroyed_meanwhile_ = destroyed - before;
     last_ = nullptr;
   };
-  const uint64_t before = buried;
+  const uint64_t before = destroyed;
   for (void* object : objects) kmem_cache_free(cache_, object);
   EXPECT_EQ(last_, nullptr) << "the test's own arithmetic";
-  EXPECT_EQ(buried_meanwhile_, 0u);
+  EXPECT_EQ(destroyed_meanwhile_, 0u);
   kmem_update();
-  EXPECT_EQ(buried, before + 1);
+  EXPECT_EQ(destroyed, before + 1);
   arena_destroy(source);
   host::take_log();
 }

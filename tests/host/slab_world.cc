@@ -28,7 +28,7 @@ namespace host {
 std::atomic<uint8_t>& record_of(const void* object) {
   return records[(reinterpret_cast<uintptr_t>(object) - kDirectMapBase) / 8];
 }
-std::atomic<uint64_t> recorded{0}, dropped{0}, unmatched{0}, buried{0};
+std::atomic<uint64_t> recorded{0}, dropped{0}, unmatched{0}, destroyed{0};
 std::atomic<size_t> last_requested{0};
 std::atomic<const void*> last_frame{nullptr};
 
@@ -71,7 +71,7 @@ void slab_trace_free(kmem_cache*, void* object, uint64_t saved) {
     host::unmatched++;
   slab_os_irq_restore(saved);
 }
-void slab_trace_mourn(kmem_cache*, uint64_t) {}
+void slab_trace_report_live(kmem_cache*, uint64_t) {}
 void slab_trace_destroy(kmem_cache*) {
-  host::buried++;
+  host::destroyed++;
 }

@@ -23,7 +23,7 @@ std::atomic<uint8_t>& record_of(const void* object);
 // The trace hooks count: records made, records removed, frees of objects without a record, and
 // destroyed caches. `last_requested` and `last_frame` are the requested bytes and the frame pointer
 // that the hook got at the last allocation.
-extern std::atomic<uint64_t> recorded, dropped, unmatched, buried;
+extern std::atomic<uint64_t> recorded, dropped, unmatched, destroyed;
 extern std::atomic<size_t> last_requested;
 extern std::atomic<const void*> last_frame;
 

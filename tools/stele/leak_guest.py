@@ -151,7 +151,7 @@ class Guests:
         """Runs a script in a guest. Returns (status, standard output, whether a message said that memory ran out)."""
         said = []
 
-        def pass_on(stream):
+        def forward(stream):
             for line in stream:
                 if any(words in line for words in OUT_OF_MEMORY):
                     said.append(line)
@@ -161,7 +161,7 @@ class Guests:
         core = ["--core", str(self.core)] if self.core else []
         command = [str(self.root / "scripts/guest"), *self.options, *core, "--timeout", str(seconds), "-c", script]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as guest:
-            errors = threading.Thread(target=pass_on, args=[guest.stderr])
+            errors = threading.Thread(target=forward, args=[guest.stderr])
             errors.start()
             output = guest.stdout.read()
             errors.join()

@@ -36,19 +36,19 @@ constexpr TableEntry kTable[] = {
 
 // Files of a session.
 enum class SessionFile : uint64_t { kDirectory, kCtl, kCounts, kEvents, kOutstanding };
-struct PartName {
+struct SessionFileEntry {
   const char* name;
   uint32_t mode;
 };
-constexpr PartName kParts[] = {
+constexpr SessionFileEntry kSessionFiles[] = {
     {"", ABI_S_IFDIR | 0500},
     {"ctl", ABI_S_IFREG | 0600},
     {"counts", ABI_S_IFREG | 0400},
     {"events", ABI_S_IFREG | 0400},
     {"outstanding", ABI_S_IFREG | 0400},
 };
-constexpr uint64_t kPartsOfSession = 8;  // number of qid paths reserved for each session
-static_assert(std::size(kParts) <= kPartsOfSession);
+constexpr uint64_t kFilesOfSession = 8;  // number of qid paths reserved for each session
+static_assert(std::size(kSessionFiles) <= kFilesOfSession);
 
 constexpr size_t kMaxCommand = Device::kLargestCommand;
 
@@ -224,11 +224,11 @@ class ProbeDevice final : public TableDevice {
       return open.counts->read(buffer, size, offset);
     }
     if (open.outstanding) return open.outstanding->read(buffer, size, offset);
-    if (part_of(chan) == SessionFile::kEvents) return read_events(chan, open, buffer, size);
+    if (file_of(chan) == SessionFile::kEvents) return read_events(chan, open, buffer, size);
     return read_number(open, buffer, size, offset);
   }
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
-    if (!is_dynamic(chan) || part_of(chan) != SessionFile::kCtl) return Errno::EACCES;
+    if (!is_dynamic(chan) || file_of(chan) != SessionFile::kCtl) return Errno::EACCES;
     const std::string_view text(buffer, size);
     const auto is_text = [](char c) {
       return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';
@@ -241,7 +241,7 @@ class ProbeDevice final : public TableDevice {
     return size;
   }
   uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {
-    if (!is_dynamic(chan) || !chan.state || part_of(chan) != SessionFile::kEvents)
+    if (!is_dynamic(chan) || !chan.state || file_of(chan) != SessionFile::kEvents)
       return ABI_POLLIN | ABI_POLLOUT;
     if (waiter) waiter->look_again();  // a hit does not wake readers (probe_events.h)
     OpenFile& open = open_of(chan);
@@ -269,33 +269,34 @@ class ProbeDevice final : public TableDevice {
       chan.qid = qid_of(number, SessionFile::kDirectory);
       return {};
     }
-    for (uint64_t part = 1; part < std::size(kParts); part++) {
-      if (name != kParts[part].name) continue;
-      chan.qid = qid_of(number_of(directory), static_cast<SessionFile>(part));
+    for (uint64_t file = 1; file < std::size(kSessionFiles); file++) {
+      if (name != kSessionFiles[file].name) continue;
+      chan.qid = qid_of(number_of(directory), static_cast<SessionFile>(file));
       return {};
     }
     return Errno::ENOENT;
   }
 
   Result<void> dynamic_stat(Chan& chan, abi_stat& stat) override {
-    fill_stat(stat, chan.qid.path, kParts[static_cast<uint64_t>(part_of(chan))].mode);
+    fill_stat(stat, chan.qid.path, kSessionFiles[static_cast<uint64_t>(file_of(chan))].mode);
     return {};
   }
 
   Result<void> dynamic_entry(Chan& directory, uint64_t index, abi_stat& entry,
                              char* name) override {
     if (is_dynamic(directory)) {
-      const uint64_t part = index + 1;
-      if (part >= std::size(kParts)) return Errno::ENOENT;
-      fill_stat(entry, qid_of(number_of(directory), static_cast<SessionFile>(part)).path,
-                kParts[part].mode);
-      format(name, 256, "%s", kParts[part].name);
+      const uint64_t file = index + 1;
+      if (file >= std::size(kSessionFiles)) return Errno::ENOENT;
+      fill_stat(entry, qid_of(number_of(directory), static_cast<SessionFile>(file)).path,
+                kSessionFiles[file].mode);
+      format(name, 256, "%s", kSessionFiles[file].name);
       return {};
     }
     const MutexGuard guard(living_mutex);
     for (const Living& one : living) {
       if (!one.session || index-- > 0) continue;
-      fill_stat(entry, qid_of(one.session->number(), SessionFile::kDirectory).path, kParts[0].mode);
+      fill_stat(entry, qid_of(one.session->number(), SessionFile::kDirectory).path,
+                kSessionFiles[0].mode);
       format(name, 256, "%u", one.session->number());
       return {};
     }
@@ -303,16 +304,16 @@ class ProbeDevice final : public TableDevice {
   }
 
  private:
-  static Qid qid_of(uint32_t number, SessionFile part) {
-    return {.path = kDynamic + number * kPartsOfSession + static_cast<uint64_t>(part),
+  static Qid qid_of(uint32_t number, SessionFile file) {
+    return {.path = kDynamic + number * kFilesOfSession + static_cast<uint64_t>(file),
             .version = 0,
-            .directory = part == SessionFile::kDirectory};
+            .directory = file == SessionFile::kDirectory};
   }
   static uint32_t number_of(const Chan& chan) {
-    return static_cast<uint32_t>((chan.qid.path - kDynamic) / kPartsOfSession);
+    return static_cast<uint32_t>((chan.qid.path - kDynamic) / kFilesOfSession);
   }
-  static SessionFile part_of(const Chan& chan) {
-    return static_cast<SessionFile>((chan.qid.path - kDynamic) % kPartsOfSession);
+  static SessionFile file_of(const Chan& chan) {
+    return static_cast<SessionFile>((chan.qid.path - kDynamic) % kFilesOfSession);
   }
   static OpenFile& open_of(Chan& chan) { return *static_cast<OpenFile*>(chan.state); }
 
@@ -344,7 +345,7 @@ class ProbeDevice final : public TableDevice {
     OpenFile* const open = TRY(make_open());
     const auto fill = [&]() -> Result<void> {
       open->session = TRY(hold_session(number_of(chan)));
-      switch (part_of(chan)) {
+      switch (file_of(chan)) {
         case SessionFile::kCounts:
           open->counts = TRY(ProbeCountsText::create(*open->session));
           return {};

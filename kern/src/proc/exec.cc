@@ -34,7 +34,7 @@ Result<Ref<Chan>> open_program(const PathContext& context, std::string_view path
 
 // Sets `program.who` to the credentials of `starter`, with the changes that the file's set-user-id
 // and set-group-id bits require. Sets `program.secure`, too.
-Result<void> take_rights(Chan& file, const Credentials& starter, LoadedProgram& program) {
+Result<void> take_credentials(Chan& file, const Credentials& starter, LoadedProgram& program) {
   abi_stat stat;
   TRY(file.device->stat(file, stat));
   Credentials& who = program.who;
@@ -272,7 +272,7 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
     path = std::string_view(name, interpreter.size());
     file = TRY(open_program(context, path));
   }
-  TRY(take_rights(*file, context.who, program));
+  TRY(take_credentials(*file, context.who, program));
   program.space = TRY(AddressSpace::create());
   Result<LoadedElf> loaded = load_elf(*program.space, file, head, size, program.description);
   if (!loaded && loaded.error() == Errno::ENOMEM && planted(Planted::kLoadError))

@@ -250,7 +250,7 @@ void print_metadata(Writer& to, const struct arena* arena, const ArenaSegment& s
   }
   bool any = false;
   for (struct arena* other = arena_walk_next(nullptr); other; other = arena_walk_next(other)) {
-    if (arena_source(other) != arena || !arena_walk_passes_on(other)) continue;
+    if (arena_source(other) != arena || !arena_walk_forwards(other)) continue;
     to.print("%s%s", any ? ", " : "  perhaps through ", arena_name(other));
     any = true;
   }

@@ -37,8 +37,8 @@ constexpr std::array<Sets*, kMaxCpus> empty_anywhere() {
 
 constinit std::array<RecentPages<RecentCaller>, kMaxCpus> recent_pages = {};
 
-// The pages of all CPUs are together at most 1/kPartOfLimit of the limit of trace memory.
-constexpr uint64_t kPartOfLimit = 16;
+// The pages of all CPUs are together at most 1/kLimitDivisor of the limit of trace memory.
+constexpr uint64_t kLimitDivisor = 16;
 // The most pages of entries that a CPU may have. Changed only while no hook runs.
 constinit uint64_t most_pages = 0;
 
@@ -92,7 +92,7 @@ RecentCaller* newest_entry(uint32_t index, const Cpu& cpu) {
 }  // namespace
 
 void recent_callers_open(uint32_t cpus) {
-  const uint64_t pages = trace_memory_limit() / kPartOfLimit / kPageSize / cpus;
+  const uint64_t pages = trace_memory_limit() / kLimitDivisor / kPageSize / cpus;
   most_pages = pages > 0 ? pages - 1 : 0;
 }
 

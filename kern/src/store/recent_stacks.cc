@@ -31,9 +31,9 @@ struct CpuPage {
 };
 static_assert(sizeof(CpuPage) <= kPageSize && offsetof(CpuPage, places) == 0);
 
-// The pages of all CPUs are together at most 1/kPartOfLimit of the limit of trace memory. If a
+// The pages of all CPUs are together at most 1/kLimitDivisor of the limit of trace memory. If a
 // CPU's part would be less than kLeastPages, no CPU gets a page. No CPU gets more than kMostPages.
-constexpr uint64_t kPartOfLimit = 16, kLeastPages = 4, kMostPages = 48;
+constexpr uint64_t kLimitDivisor = 16, kLeastPages = 4, kMostPages = 48;
 // The most pages of entries that a CPU may have. Changed only while no hook runs.
 constinit uint64_t most_pages = 0;
 
@@ -51,7 +51,7 @@ RecentStack* entry_nearby(const RecentPlaces& places, size_t index) {
 constinit std::array<RecentPlaces*, kMaxCpus> recent_places = empty_anywhere();
 
 void recent_stacks_open(uint32_t cpus) {
-  const uint64_t pages = trace_memory_limit() / kPartOfLimit / kPageSize / cpus;
+  const uint64_t pages = trace_memory_limit() / kLimitDivisor / kPageSize / cpus;
   if (pages < kLeastPages) return;
   most_pages = std::min(pages, kMostPages) - 1;
   for (uint32_t cpu = 0; cpu < cpus; cpu++) {

@@ -48,7 +48,7 @@ void trace_memory_init(uint64_t limit_bytes) {
   trace_arena = arena_create("trace", 0, 0, kPageSize, arena_span_alloc, arena_span_free,
                              base_arena, 0, KM_SLEEP | KM_NOTRACE);
   if (!trace_arena) panic("no memory for the tracer's arena");
-  arena_pass_on(trace_arena);
+  arena_forward(trace_arena);
 }
 
 void trace_memory_begin(uint32_t cpus) {

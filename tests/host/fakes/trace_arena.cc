@@ -68,7 +68,7 @@ void* arena_span_alloc(arena* from, size_t size, int flags) {
 void arena_span_free(arena* to, void* address, size_t size) {
   arena_free(to, address, size);
 }
-void arena_pass_on(arena*) {}
+void arena_forward(arena*) {}
 int arena_prepare(arena*) {
   return 0;
 }

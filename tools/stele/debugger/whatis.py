@@ -127,7 +127,7 @@ def _metadata(kernel, arena, segment):
     if any(segment.start <= tag.address < segment.start + segment.size for other in arenas for tag in other.segments()):
         yield "  it holds boundary tags"
         return
-    through = [other.name for other in arenas if other.structure.source == arena.address and other.structure.passes_on]
+    through = [other.name for other in arenas if other.structure.source == arena.address and other.structure.forwards]
     if through:
         yield f"  perhaps through {', '.join(through)}, which does not track allocations"
 

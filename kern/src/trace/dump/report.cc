@@ -123,7 +123,7 @@ void trace_report_to(void (*sink)(const char* text)) {
   next_out_of_memory.store(0, std::memory_order_relaxed);
 }
 
-void slab_trace_mourn(kmem_cache* cache, uint64_t live) {
+void slab_trace_report_live(kmem_cache* cache, uint64_t live) {
   const TraceSource source(cache);
   if (!trace_table_of(source))
     return print("  nothing is known of them: %.40s was not traced", source.name());
