@@ -289,6 +289,22 @@ TEST_P(TraceContextTest, WhatIsRememberedIsWhatAWalkWouldFind) {
   }
 }
 
+TEST_P(TraceContextTest, AStackAbove4GiBReplacesNoCachedStack) {
+  const StackId stack = meet();
+  for (uint64_t i = 0; i < 8; i++) {
+    set_user_stack({0x401000, 0x7f0000400000 + i});
+    meet();
+    return_to_user();
+    user_stack();
+    EXPECT_EQ(walks, 1) << "it is walked each time";
+  }
+  set_user_stack({0x401000, 0x402000});
+  return_to_user();
+  walks = 0;
+  EXPECT_EQ(user_stack(), stack);
+  EXPECT_EQ(walks, GetParam() ? 0 : 1);
+}
+
 TEST_P(TraceContextTest, ExecMakesAnotherProgram) {
   const ContextTable::Context& before = context();
   const StackId stack = meet();

@@ -156,10 +156,11 @@ Result<size_t> VirtioChannel::transact(unsigned slot, const void* request, size_
 }
 
 // The device is not trusted. A reported slot may be one that was not sent, or one that the device
-// has reported before.
+// has reported before. At most kSlots requests are out, and none is sent while the lock is held, so
+// a correct device reports at most kSlots in one call.
 void VirtioChannel::on_interrupt() {
   Guard guard(lock_);
-  while (used_seen_ != used_header_[1]) {
+  for (unsigned i = 0; i < kSlots && used_seen_ != used_header_[1]; ++i) {
     std::atomic_thread_fence(std::memory_order_acquire);
     volatile UsedElement& element = used_[used_seen_ % size_];
     ++used_seen_;

@@ -102,7 +102,6 @@ find_recent_caller:
         movq %rax, TASK_TRACE_CALL(%r10)
         ret
 // A frame differs: reloads the address of the set, and finds the entry's position in the set.
-.Lframes_0:
 773:    CLAC
         movq %gs:CPU_KERNEL_STACK, %r10
         FIND_SET
@@ -118,12 +117,12 @@ find_recent_caller:
         ret
         .size find_recent_caller, . - find_recent_caller
 
-// The addresses at which the comparison begins for entries with 0, 1, 2 … frames.
+// The addresses at which the comparison begins for entries with 1, 2, 3 … frames.
         .section .rodata
         .balign 8
         .globl recent_caller_compare
 recent_caller_compare:
-        .irp left, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
+        .irp left, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
         .quad .Lframes_\left
         .endr
 

@@ -118,12 +118,13 @@ void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
   const size_t frames = count - 1;  // the first return address is not in a frame
   if (frames < 1 || frames > RecentCaller::kMaxFrames || (!cut && frame_pointers[count] != 0))
     return;
+  // RecentCaller has 32 bits for a return address.
+  const auto is_wide = [](uint64_t address) { return address > UINT32_MAX; };
+  if (std::any_of(program_counters + 1, program_counters + count, is_wide)) return;
   RecentCaller* const place = newest_entry(index_of(entry), cpu);
   if (!place) return;
   RecentCaller& kept = *place;
-  uint64_t widest = 0;
   for (size_t i = 1, place = RecentCaller::kMaxFrames - frames; i <= frames; i++, place++) {
-    widest |= program_counters[i];
     kept.next[place] = i < frames ? frame_pointers[i + 1] : 0;
     kept.return_address[place] = static_cast<uint32_t>(program_counters[i]);
   }
@@ -132,6 +133,6 @@ void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
   kept.stack = kept.pair = StackId::kNone;
   kept.rbp = entry.rbp;
   kept.caller = caller;
-  kept.compare = recent_caller_compare[widest > UINT32_MAX ? 0 : frames];
+  kept.compare = recent_caller_compare[frames - 1];
   kept.end = cut ? 0 : UINT64_MAX;
 }

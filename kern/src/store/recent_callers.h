@@ -11,9 +11,8 @@
 // six instructions a frame; a load that faults counts as a difference.
 //
 // A stack with at least one frame is kept when it occurs for the second time, if it ends with a
-// frame pointer of 0, as is usual, or is truncated. The table entry of a stack with a return
-// address above 4 GiB never matches. So such a stack is walked each time, like a stack that is not
-// kept.
+// frame pointer of 0, as is usual, or is truncated, and if all its return addresses are below 4
+// GiB. Any other stack is walked each time.
 //
 // A table is used and filled only by its CPU, with interrupts off. The table's pages are trace
 // memory. They are taken when stacks are added; the pages of all CPUs together are at most 1/16 of
@@ -30,8 +29,8 @@
 #include "lib/units.h"
 #include "store/ids.h"
 
-// [n] is the entry point of recent_callers.S that compares n frames. The one for 0 never matches.
-extern "C" const void* const recent_caller_compare[17];
+// [n] is the entry point of recent_callers.S that compares n + 1 frames.
+extern "C" const void* const recent_caller_compare[16];
 
 // recent_callers.S uses the offsets of the fields.
 struct RecentCaller {
