@@ -113,9 +113,9 @@ Nanoseconds deadline_at(int clock, Nanoseconds time);
 // --- Signals.
 
 // Replaces the thread's mask of blocked signals during one system call. Signals outside of the new
-// mask interrupt the call. The old mask is restored when the call ends. If a signal has interrupted
-// the call, the old mask is restored when the signal's handler returns, or when the restarted call
-// has ended.
+// mask interrupt the call. If no signal interrupts the call, the old mask is restored when the call
+// ends. Otherwise the old mask is restored when the signal's handler returns, or when the restarted
+// call has ended.
 class TemporaryMask {
  public:
   explicit TemporaryMask(Thread& thread) : thread_(thread) {}
