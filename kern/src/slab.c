@@ -7,8 +7,8 @@
  *   serves allocations and frees; `previous` is full or empty. Only the CPU itself touches its
  *   magazines, in an interrupts-off region, so there is no lock. When an allocation finds `loaded`
  *   empty, the CPU swaps the two magazines; if `previous` is empty, too, the CPU exchanges it for a
- *   full one of the depot. A free that finds `loaded` full does the same with full and empty
- *   exchanged.
+ *   full one of the depot. When a free finds `loaded` full, the CPU swaps the two magazines; if
+ *   `previous` is full, too, the CPU exchanges it for an empty one of the depot.
  * - Depot. It has two lists of magazines, full and empty. A CPU takes the depot's lock only to
  *   exchange a whole magazine. Magazines come in several sizes; caches of large objects begin with
  *   small magazines. The depot counts how often a CPU finds the lock taken. After an interval (see
@@ -19,9 +19,9 @@
  *   an eighth of a page) lie in one page with the slab structure at its end; free objects are
  *   linked through their first word. For larger objects, the slab structure lies elsewhere and each
  *   object has a bufctl. Most caches are page-backed: when an object is freed, the descriptor of
- *   its page names the slab. Only the objects of a KMC_NOTOUCH cache need not be memory of the
- *   direct map. So a KMC_NOTOUCH cache has a hash, which leads from an object that is out of its
- *   slab to the object's bufctl. The bufctl names the slab. A slab is in one of three lists:
+ *   its page names the slab. Caches with KMC_NOTOUCH are the exception: their objects need not be
+ *   memory of the direct map. Such a cache has a hash, which leads from an object that is out of
+ *   its slab to the object's bufctl. The bufctl names the slab. A slab is in one of three lists:
  *   partial, full, empty. The cache keeps one empty slab and returns others to the source. Unused
  *   bytes of a slab serve as colour: the first objects of successive slabs lie at successive
  *   multiples of a cache line, or of the alignment if that is larger. A checked cache also has
@@ -38,8 +38,8 @@
  * The caches from which slab structures, bufctls and magazines come are reaped last, because
  * reaping other caches frees objects of these caches. Atomic allocations never reap.
  *
- * The constructor runs when an object leaves the slabs, the destructor when it returns to them:
- * objects in magazines and depot are constructed.
+ * The constructor runs when an object leaves the slabs, the destructor when it returns to them. So
+ * the objects in the magazines of CPUs and depot are constructed.
  *
  * Invariants, while no operation is under way: allocations - frees = live objects; live objects +
  * objects in magazines of CPUs and depot = objects out of the slabs. Each CPU counts allocations
@@ -71,9 +71,9 @@
  * called under one of these locks. There is one exception: under the list lock, a new name is
  * looked up among arenas and classes of references. An allocation or a free keeps interrupts off
  * for a bounded time: 20 to 60 instructions and the hook, or the exchange of a magazine under the
- * depot lock. A holder of a cache's lock moves one object and, in the hash of bufctls, at most one
- * bucket. Only verification and the checks of slab_check.c hold a cache's lock while they walk
- * lists.
+ * depot lock. A holder of a cache's lock moves one object, and splits or merges at most one bucket
+ * of the bufctl hash. Only verification and the checks of slab_check.c hold a cache's lock while
+ * they walk lists.
  */
 
 #include "slab_impl.h"
@@ -204,7 +204,7 @@ void kmem_cache_release(struct kmem_cache* cache) {
 }
 
 /* Takes a reference to the next cache, drops the reference to `cache`, and returns the next cache.
- * Unlike kmem_cache_next, leaves caches without references to destroy_released(). Any context. */
+ * Does not call destroy_released(), unlike kmem_cache_next. Any context. */
 static struct kmem_cache* next_any_context(struct kmem_cache* cache) {
   LOCK_GUARD(&list_lock);
   struct kmem_cache* const next = cache ? cache->next : first_cache;
@@ -419,8 +419,8 @@ void kmem_drain_cpu(void) {
 
 /* ---- Reaping and intervals. */
 
-/* The order in which caches are reaped: reaping a cache frees objects to caches later in this
- * order. */
+/* Caches are reaped in this order, because reaping a cache frees objects of caches that come later
+ * in this order. */
 enum reap_pass { REAP_ORDINARY, REAP_QUANTUM, REAP_OWN, REAP_PASSES };
 
 static enum reap_pass reap_pass_of(const struct kmem_cache* cache) {
@@ -434,7 +434,7 @@ static void unload_batch(struct cache_batch* batch) {
   while (batch->count > 0) kmem_cache_release_later(batch->caches[--batch->count]);
 }
 
-/* Moves the CPUs' magazines of all caches with this reap order to the depots. */
+/* Moves the CPUs' magazines of all caches whose reap_pass_of() is `pass` to the depots. */
 static void unload_pass(enum reap_pass pass) {
   struct cache_batch batch = {.count = 0};
   for (struct kmem_cache* cache = next_any_context(NULL); cache; cache = next_any_context(cache)) {

@@ -1,5 +1,5 @@
-// Planted bugs (core/planted.h) that hold references forever. They are in chdir, and where the
-// arguments of a process are read.
+// Planted bugs (core/planted.h) that hold references forever. The bugs are planted in chdir and
+// in the code that reads the arguments of a process.
 #pragma once
 
 #include "proc/process_impl.h"

@@ -17,9 +17,10 @@
 // interrupted, and each of them waits or ends in signals_before_user. A signal that the process
 // ignores is dropped when it is sent, unless a thread blocks the signal or waits for it.
 //
-// A system call that a signal interrupted ends with EINTR. Thread::restart says whether the call is
-// then restarted: usually if no handler ran, or if the handler has SA_RESTART. To restart the call,
-// the program counter is set back to the `syscall` instruction.
+// A system call that a signal interrupted ends with EINTR. Thread::restart says when the call is
+// restarted instead. By default the call is restarted if no handler ran, or if the handler has
+// SA_RESTART. To restart the call, the kernel sets the program counter back to the `syscall`
+// instruction.
 #include "arch/x86_64/interrupts.h"
 #include "core/log.h"
 #include "proc/process_impl.h"

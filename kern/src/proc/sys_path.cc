@@ -22,7 +22,7 @@ Result<void> change_directory(Process& process, Ref<Chan> chan) {
   if (!permitted(stat.mode, stat.uid, stat.gid, process.credentials(), kOpenExecute))
     return Errno::EACCES;
   const Guard guard(process.paths_lock);
-  std::swap(process.cwd, chan);  // the old directory is released after the lock
+  std::swap(process.cwd, chan);  // the old directory is released after the unlock
   return {};
 }
 

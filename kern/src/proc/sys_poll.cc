@@ -115,6 +115,7 @@ Result<int> PollSet::wait(Nanoseconds deadline) {
 Result<int64_t> sys_poll(const SystemCall& call) {
   call.thread.restart = Restart::kUnlessHandled;
   Thread& thread = call.thread;
+  TemporaryMask mask(thread);
   PollSet set;
   TRY(set.make(*call.process.fds, call.arguments[0], call.arguments[1]));
   if (!thread.restarted) {
@@ -122,7 +123,6 @@ Result<int64_t> sys_poll(const SystemCall& call) {
     if (call.arguments[2])
       thread.sleep_deadline = deadline_after(TRY(get_duration(call.arguments[2])));
   }
-  TemporaryMask mask(thread);
   if (call.arguments[3]) TRY(mask.set(call.arguments[3]));
   Result<int> ready = set.wait(thread.sleep_deadline);
   if (!ready) {

@@ -95,7 +95,8 @@ Result<int64_t> sys_sigprocmask(const SystemCall& call) {
 }
 
 TemporaryMask::~TemporaryMask() {
-  if (!is_set_) return;
+  // Only this thread changes has_saved_mask, so this check needs no lock.
+  if (is_kept_ || !thread_.has_saved_mask) return;
   const Guard guard(process_lock);
   thread_.has_saved_mask = false;
   signal_set_mask(thread_, thread_.saved_mask);
@@ -110,7 +111,6 @@ Result<void> TemporaryMask::set(uint64_t address) {
     thread_.has_saved_mask = true;
   }
   signal_set_mask(thread_, mask);
-  is_set_ = true;
   return {};
 }
 

@@ -1,4 +1,4 @@
-// System calls on time, and small questions about the system.
+// System calls on time; also errstr, uname and getentropy.
 #include <algorithm>
 
 #include "arch/x86_64/time.h"

@@ -113,11 +113,12 @@ Nanoseconds deadline_at(int clock, Nanoseconds time);
 // --- Signals.
 
 // Replaces the thread's mask of blocked signals during one system call. Signals outside of the new
-// mask interrupt the call. The old mask is restored when the call ends. If a signal has interrupted
-// the call, the old mask is restored when the signal's handler returns, or when the restarted call
-// has ended.
+// mask interrupt the call. If no signal interrupts the call, the old mask is restored when the call
+// ends. Otherwise the old mask is restored when the signal's handler returns, or when the restarted
+// call has ended.
 class TemporaryMask {
  public:
+  // Made before anything that can fail, because a restarted call begins with its temporary mask.
   explicit TemporaryMask(Thread& thread) : thread_(thread) {}
   ~TemporaryMask();
   TemporaryMask(const TemporaryMask&) = delete;
@@ -126,9 +127,9 @@ class TemporaryMask {
   // Sets the mask from `address` in the program. EFAULT.
   Result<void> set(uint64_t address);
   // Leaves the new mask in force: called when the call was interrupted.
-  void keep() { is_set_ = false; }
+  void keep() { is_kept_ = true; }
 
  private:
   Thread& thread_;
-  bool is_set_ = false;
+  bool is_kept_ = false;
 };

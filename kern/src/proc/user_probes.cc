@@ -7,11 +7,11 @@
 // signals, exceptions and longjmp work as usual. A program that reads its own code sees the
 // breakpoints.
 //
-// The probed file is identified by device and qid path, and held open: it stays the same file when
-// it is renamed or removed, and a file that takes its name is another one. Probes are set at
-// virtual addresses; these are fixed, because programs are linked statically. The host may
-// overwrite a file of #p9 while a program runs from it (file_use.cc prevents all other writes). So
-// bytes are changed only if they are the expected ones.
+// The probed file is identified by device and qid path, and is held open. So it stays the same file
+// when it is renamed or removed, and a new file with the old name is a different file. Probes are
+// set at virtual addresses. These addresses are fixed, because programs are linked statically. The
+// host may overwrite a file of #p9 while a program runs from it (file_use.cc prevents all other
+// writes). So bytes are changed only if they are the expected ones.
 //
 // Pages. Only code that the program cannot write is patched. A process maps its code from the file
 // a page at a time, and shares the pages with its children after fork. A page without probes may
@@ -40,9 +40,9 @@
 // Arming ends with a round, too, so a lookup overlaps at most one arming or disarming.
 //
 // Lock order: registry_lock, then the locks of address spaces. consumers_lock is a spinlock for the
-// list of consumers. It is not held while thread_left(), process_left() or memory_…() of a consumer
-// is called. Instead each consumer has a count of its calls that are under way, and disarming waits
-// until the count is 0.
+// list of consumers. It is not held while a consumer's thread_left(), process_left(),
+// memory_mapped() or memory_unmapped() is called. Instead each consumer has a count of its calls
+// that are under way, and disarming waits until the count is 0.
 //
 // Costs. Without probes, one to three loads and branches are executed when a page is filled, and in
 // each exec, exit, mmap and munmap. docs/probes.md has the cost of a hit.

@@ -78,8 +78,8 @@ inline void user_probes_process_left(uint32_t pid, ProcessLeft how) {
   if (user_probes_in_use.consumers.load(std::memory_order_relaxed) != 0) [[unlikely]]
     user_probes_tell_left(pid, how);
 }
-// If any consumer watches memory, holds Process::memory_mutex during a change of the process's
-// memory and the report of the change. So changes by several threads at the same addresses are
+// If any consumer watches memory, holds Process::memory_mutex while the process's memory is changed
+// and until the change has been reported. So changes by several threads at the same addresses are
 // reported in the order in which they happen.
 class MemoryOrder {
  public:

@@ -241,8 +241,9 @@ void print_in_quantum_cache(Writer& to, struct arena* arena, const kmem_located&
   if (is_live(at)) describe_origin(to, arena, value(at.object));
 }
 
-// Prints a possible use of the segment by the allocator or the tracer: the segment holds boundary
-// tags, or it was allocated through another arena, which forwards its requests to `arena`.
+// Prints that the segment holds boundary tags, if it does. Otherwise prints the arenas that forward
+// their requests to `arena` (arena_pass_on), if there are any: one of them may have allocated the
+// segment.
 void print_metadata(Writer& to, const struct arena* arena, const ArenaSegment& segment) {
   if (arena_walk_holds_tags(segment)) {
     to.print("  it holds boundary tags\n");

@@ -1,8 +1,8 @@
 // Finds the holders of an object: the words, in roots and in live objects, that lead to it.
 //
-// Words in live objects that cannot be reached count, too. A walker or a provider of roots may
-// report the object without a word; such a report also counts as a holder (Link::kWalker and
-// Link::kOwner in paths.h). This file does not depend on the kernel.
+// Words in unreachable live objects count, too. A walker or a provider of roots may report the
+// object without a word; such a report also counts as a holder (Link::kWalker and Link::kOwner in
+// paths.h). This file does not depend on the kernel.
 #pragma once
 
 #include <cstddef>

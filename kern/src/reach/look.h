@@ -22,9 +22,8 @@ struct Findings {
   Groups::Memory memory;
   std::optional<Groups> groups;
 
-  // `remembered`: the addresses of the first heads that this look found. `returned`: the number of
-  // heads of the previous look that this look found reached; `returned_shown`: the first of these
-  // heads.
+  // `remembered`: the addresses of the first heads that this look found. `returned`: how many heads
+  // of the previous look are reached in this look. `returned_shown`: the first of these heads.
   static constexpr uint32_t kRemembered = 2048, kReturnedShown = 16;
   std::array<uint64_t, kRemembered> remembered;
   uint32_t remembered_count = 0;

@@ -1,9 +1,9 @@
-// The allocator knows which objects are live. They are the objects that slabs have given out and no
-// magazine holds (slab_walk.h), and the segments of arenas that hand out memory (arena_walk.h). A
-// segment is not an object if it is a span, that is, if it holds the slabs of a cache or the
-// segments of another arena. Small allocations from an arena are objects of its quantum caches. An
-// arena is walked after its source arena, because index.h requires that outer runs are added before
-// inner ones.
+// The allocator knows which objects are live: the objects that are out of their slabs but in no
+// magazine (slab_walk.h), and the segments of arenas that hand out memory (arena_walk.h). A segment
+// is not an object if it is a span, that is, if it holds the slabs of a cache or the segments of
+// another arena. Small allocations from an arena are objects of its quantum caches. An arena is
+// walked after its source arena, because index.h requires that outer runs are added before inner
+// ones.
 //
 // The index leaves out the memory of some arenas:
 // - base_arena. It serves only the allocator's own structures and the tracer; all other users get

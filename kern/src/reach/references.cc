@@ -1,5 +1,5 @@
 // Finds where the traced references lie. A reference is two neighbouring words: the address of its
-// object and the number of its record (core/ref.h). So each such pair in scanned memory is a
+// object and the number of its record (core/ref.h). So each such pair in scanned memory counts as a
 // reference, even if it was moved to another holder. A reference whose pair is found nowhere is in
 // registers, or was lost. The record numbers are collected from the trace tables while all CPUs are
 // stopped, before memory is searched. A number alone proves nothing: the word before it must be the

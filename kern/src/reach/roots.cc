@@ -4,7 +4,7 @@
 //   at the end of static data, and variables declared NOT_ROOTS (core/not_roots.h).
 // - The interrupted context of each CPU: its stack from where the CPU stopped, with all registers
 //   (stop.h).
-// - The stacks of tasks that do not run, which the scheduler shows.
+// - The stacks of tasks that do not run. The scheduler shows these stacks.
 // - Page tables of the kernel and the first stacks of CPUs, for which the kernel stores physical
 //   addresses.
 //

@@ -40,14 +40,14 @@ size_t CoverageMap::read(char* buffer, size_t size, uint64_t offset) const {
   size_t done = 0;
   for (; index < count && size - done >= sizeof(uint64_t); index++, done += sizeof(uint64_t)) {
     const uint64_t place = places_[index].load(std::memory_order_relaxed);
-    if (place == 0) break;  // the task has counted the place, but not written it yet
+    if (place == 0) break;  // the task has taken this index, but not stored the place yet
     __builtin_memcpy(buffer + done, &place, sizeof(place));
   }
   return done;
 }
 
-// Clears the task's map before releasing it, so that code that runs during the release records
-// nothing.
+// Sets task.coverage to null before it releases the old map, so that code that runs during the
+// release records nothing.
 void coverage_use(CoverageMap* map) {
   Task& task = *current_task();
   if (!map || !planted(Planted::kCoverageAgain))

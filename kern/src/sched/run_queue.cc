@@ -17,9 +17,9 @@
 // takes the task off its queue.
 //
 // The run queue's lock is held across the switch: the leaving task takes it, the next task releases
-// it. After the exchange, and before it queues the task, the waker acquires the lock of the run
-// queue where the sleeping task last ran. Once the waker has the lock, the task's registers are
-// saved and its stack is unused.
+// it. After the exchange, the waker acquires the lock of the run queue where the sleeping task last
+// ran, and only then queues the task. Once the waker has the lock, the task's registers are saved
+// and its stack is unused.
 //
 // Idle tasks run on the stacks on which the CPUs started. They are on no queue and never sleep.
 #include <atomic>
