@@ -1,6 +1,7 @@
 /* poll and select: which event wakes which waiter. */
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 
 #include "sigtest.h"
@@ -115,6 +116,35 @@ static void masks(void) {
   signal(SIGUSR1, SIG_DFL);
 }
 
+/* A stopped ppoll begins again when the process continues. If it fails then, because its array is
+ * not mapped any more, it must still restore the mask that it had replaced before the stop. */
+static struct pollfd* mapped;
+
+static int polls_mapped(void) {
+  sigset_t none, now;
+  sigemptyset(&none);
+  block(SIGUSR1);
+  if (ppoll(mapped, 1, NULL, &none) != -1 || errno != EFAULT) return 1;
+  return !(sigprocmask(SIG_SETMASK, NULL, &now) == 0 && sigismember(&now, SIGUSR1));
+}
+
+static void fails_after_stop(void) {
+  static const char path[] = "/tmp/sigtest.polls";
+  const int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  CHECK(file >= 0 && ftruncate(file, sizeof(*mapped)) == 0);
+  mapped = mmap(NULL, sizeof(*mapped), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  CHECK(mapped != MAP_FAILED);
+  *mapped = (struct pollfd){.fd = ends[0][0], .events = POLLIN};
+  const pid_t child = start_child(polls_mapped);
+  pause_ms(30);
+  CHECK(kill(child, SIGSTOP) == 0 && waitpid(child, NULL, WUNTRACED) == child);
+  CHECK(ftruncate(file, 0) == 0 && kill(child, SIGCONT) == 0);
+  CHECK(status_of(child) == 0);
+  munmap(mapped, sizeof(*mapped));
+  close(file);
+  unlink(path);
+}
+
 static void sets(void) {
   CHECK(FD_SETSIZE >= sysconf(_SC_OPEN_MAX));
   fd_set reading, writing, wrong;
@@ -148,5 +178,6 @@ void test_polls(void) {
   many_descriptors();
   many_pollers();
   masks();
+  fails_after_stop();
   sets();
 }
