@@ -76,8 +76,8 @@ def profile(plugin, load, state, rounds):
 
 def traced(load, state, rounds):
     """Returns what the load adds to the figures of #mem/kmemtrace/ctl, as two dictionaries: {name of a figure: number} and
-    {trace: records}. The first dictionary has the figures of trace memory, and a figure `seen`. This is the number of allocations that the
-    traces have seen, summed over all traces."""
+    {trace: records}. The first dictionary has the figures of trace memory. Its figure `seen` is the number of allocations that the traces
+    have seen, summed over all traces."""
     def at_end(what):
         output, _ = loads.Guest(build=False).run(loads.script(what, state, rounds) + f"\ncat {loads.CTL}")
         memory, traces = dump.parse_ctl(output)
