@@ -45,8 +45,8 @@ $(BENCH_PLUGIN): bench/instructions.c bench/bench.mk
 	@echo "  BENCH $<"
 	@gcc -std=gnu17 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -shared $< -o $@
 
-# The arguments of `make bench-scale`. Its limits for lost records and growth assume PROCESSES=100000. The default is 5000, because 100000
-# processes take twenty times as long.
+# The arguments of `make bench-scale`. The targets for lost records and for the growth of trace memory assume PROCESSES=100000. The default
+# is 5000, because 100000 processes take twenty times as long.
 OBJECTS   ?= 10000000
 CONTEXTS  ?= 1000000
 PROCESSES ?= 5000

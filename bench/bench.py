@@ -10,9 +10,9 @@ Prints a table, and writes these files into build/bench:
     cost-depth.svg        instructions of a traced pair, by the number of recorded frames
     untraced.txt          the instructions of an untraced pair, listed
 
---counts-only leaves out the measurements on the host's processors, of whole loads and of sqlite3. --write-baseline writes the counts, and the
-counts of the short loads, to bench/baseline.json, with which tests/guest/counts_test.py compares. Everything that runs must have been built;
-`make bench` builds it.
+--counts-only leaves out three kinds of measurements: those on the host's processors, those of whole loads, and those of sqlite3.
+--write-baseline replaces bench/baseline.json, with which tests/guest/counts_test.py compares. The new baseline contains the counts that
+--counts-only measures, and the counts of the short loads (loads.py). Everything that runs must have been built; `make bench` builds it.
 """
 import argparse
 import json

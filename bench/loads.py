@@ -28,8 +28,8 @@ STATES = {
 NO_FLAG_TESTS = "no_flag_tests"  # the build with configs/no_flag_tests.config
 ROUNDS = 300
 # Rounds of each load in tests/guest/counts_test.py. They are few, so that the test takes ten seconds
-# of one processor. The test's rows have other values than those of `make bench`, since fewer
-# processes leave fewer contexts to search.
+# of one processor. The test's rows have other values than those of `make bench`: fewer processes
+# run, so the tracer stores fewer contexts and searches a smaller table.
 SHORT_ROUNDS = {"pipeline": 60, "file": 60}
 SHORT_STATES = ("on", "stopped", "sampled")
 
@@ -38,7 +38,7 @@ SHORT_STATES = ("on", "stopped", "sampled")
 class Guest:
     """A guest. `variant`: the build's variant, "" for the configuration of `make run`; `plugin`: a
     QEMU plugin; `cmdline`: words on the kernel's command line; `ports`: programs of user/ports;
-    `build`: the guest's image is built first."""
+    `build`: whether to build the guest's image first."""
 
     variant: str = ""
     plugin: str = ""

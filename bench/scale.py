@@ -32,7 +32,7 @@ from stele import dump  # noqa: E402  pylint: disable=wrong-import-position
 
 FIRST = 1000  # after this number of processes, trace memory should not grow any more
 LIMIT = "4M"
-PROCESSES_OF_ROUND = 2  # that one round of loads.LOADS["pipeline"] starts
+PROCESSES_OF_ROUND = 2  # the processes that one round of loads.LOADS["pipeline"] starts
 # Sizes in bytes. OBJECT_BYTES: an object of a benchmark, and the pointer to it. RECORD_BYTES: the
 # object's trace record. TRACE_MEMORY: all other memory of the trace. OTHER_MEMORY: all other memory
 # of the guest.

@@ -49,7 +49,8 @@ class Kernel:
         return self.names[place], self.addresses[place] == address
 
     def file(self, address):
-        """Returns the source file of the code at `address`. The innermost function that is not in a file of HELPERS decides, inlined or not."""
+        """Returns the source file for which the code at `address` counts: the file of the function there, which may be inlined. An inlined
+        function in a file of HELPERS counts for the file of its caller."""
         files = [place.rpartition(":")[0] for _, place in self.places.get(address, [])]
         return next((file for file in files if not HELPERS.search(file)), files[-1] if files else "?")
 
@@ -74,8 +75,9 @@ def profile(plugin, load, state, rounds):
 
 
 def traced(load, state, rounds):
-    """Returns what the load adds to the figures of #mem/kmemtrace/ctl, as two dictionaries: {name of a figure: number} and {trace: records}. The
-    names are the figures of trace memory, and `seen`, the number of allocations that all traces have seen."""
+    """Returns what the load adds to the figures of #mem/kmemtrace/ctl, as two dictionaries: {name of a figure: number} and
+    {trace: records}. The first dictionary has the figures of trace memory. Its figure `seen` is the number of allocations that the traces
+    have seen, summed over all traces."""
     def at_end(what):
         output, _ = loads.Guest(build=False).run(loads.script(what, state, rounds) + f"\ncat {loads.CTL}")
         memory, traces = dump.parse_ctl(output)
