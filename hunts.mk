@@ -10,14 +10,14 @@
 
 leaktest: leaktest-run ## does CMD='…' leak? (REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…' PORTS='NAME…' REPORT=FILE): 0 no, 1 yes, 2 unknown
 leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, with that allocation failing (the exit status is that of leaktest)
-leakfuzz: leakfuzz-run ## random system calls (MINUTES=10 SEED=), and what they leave behind: status as of leaktest
-load: load-run ## the ports' tests at random, MINUTES=10, untraced, traced and sampled in turn (SEED=, PORTS='NAME…', ICOUNT=1): status as of leaktest
-stress: stress-run ## everything at once, at random, MINUTES=10 for each debug build (SEED=, VARIANT=): status as of leaktest
+leakfuzz: leakfuzz-run ## random system calls (MINUTES=10 SEED=), and what they leave behind (the exit status is that of leaktest)
+load: load-run ## the ports' tests at random, MINUTES=10, untraced, traced and sampled in turn (SEED=, PORTS='NAME…', ICOUNT=1; the exit status is that of leaktest)
+stress: stress-run ## everything at once, at random, MINUTES=10 for each debug build (SEED=, VARIANT=; the exit status is that of leaktest)
 
 .PHONY: $(HUNTS) $(HUNTS:%=%-run)
 ifneq ($(filter $(HUNTS),$(MAKECMDGOALS)),)
 ifneq ($(words $(MAKECMDGOALS)),1)
-$(error $(firstword $(filter $(HUNTS),$(MAKECMDGOALS))) goes alone, since its status is that of make: no other goal beside it)
+$(error $(firstword $(filter $(HUNTS),$(MAKECMDGOALS))) must be the only goal, because its result is the exit status of make)
 endif
 MAKEFLAGS += -q
 endif

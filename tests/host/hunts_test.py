@@ -51,7 +51,7 @@ def test_hunts_at_once_have_verdicts_of_their_own(make, status, other):
 def test_a_hunt_goes_alone(make, goals):
     run = make(*goals, "CMD=exit 0")
     assert (run.returncode, run.stdout) == (2, "")
-    assert "goes alone" in run.stderr
+    assert "must be the only goal" in run.stderr
 
 
 def test_a_report_of_its_own(make):
