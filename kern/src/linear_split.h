@@ -1,5 +1,6 @@
-// The split of a bucket, for the trace table and the table of stack counts. Both tables use linear
-// hashing, as linear_hash.h does, but they hash and link their items differently.
+// Splits a bucket of a hash table. The trace table and the table of stack counts use this function.
+// Both tables use linear hashing, but not linear_hash.h, whose items are hashed and linked in
+// another way.
 #pragma once
 
 // Moves items from the chain `from` to the empty chain `to`: all items for which moves(item) is

@@ -48,7 +48,7 @@ void finish_boot(void*) {
   size_t length;
   if (ktest_run_all && boot_option("ktest", &length)) ktest_run_all();
   if (boot_option("poweroff", &length))
-    power_off(ExitCode::kOff);  // for callers that only test whether a guest starts
+    power_off(ExitCode::kOff);  // scripts/guest uses this to test KVM
   if (!process_start_init("/bin/init")) panic("no program /bin/init");
   task_exit();
 }

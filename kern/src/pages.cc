@@ -116,7 +116,7 @@ ALLOCATOR_TEXT void page_free(PhysAddr page) {
 namespace {
 
 void give_back_unused(PhysAddr page, uint32_t left) {
-  left &= ~(kPageNamed | kPageDirty);  // these bits mean nothing for a page without mapping or file
+  left &= ~(kPageNamed | kPageDirty);  // meaningless for a page with neither mapping nor file
   if (left != 0 && left != kPageOwned) return;
   page_of(page)->mappings.store(0, std::memory_order_relaxed);
   left == 0 ? page_free(page) : owner_free(page);

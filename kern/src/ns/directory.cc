@@ -5,9 +5,8 @@
 // special: there, positions 0 and 1 are `.` and `..`, and the device's own positions begin at 2. A
 // name that an earlier member has hides the same name in later members.
 //
-// A user can make the loop long: it checks entries until the buffer is full or a visible entry is
-// found, and entries can be hidden. So the loop checks for each entry whether the process is
-// ending.
+// A read skips hidden entries. A user can make many of them, so a read may take long. Before each
+// entry, the read checks whether the process is ending.
 
 #include <cstddef>
 

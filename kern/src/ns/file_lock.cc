@@ -214,8 +214,8 @@ Lock& taken_out(Lock& lock) {
   return lock;
 }
 
-// Returns the memory that set_range will need. If set_range cuts a lock in two, this is the owner's
-// only lock that overlaps the range. So at most one lock is cut, and one extra lock is enough.
+// Returns the memory that set_range will need. If set_range cuts a lock in two, no other lock of
+// the owner overlaps the range. So at most one lock is cut, and one extra lock is enough.
 Wanted wanted_by(LockedFile* file, const Wait& wait) {
   const bool asks = wait.kind != LockKind::kNone;
   if (!file) return {.file = asks, .locks = asks};
@@ -308,7 +308,7 @@ Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, Lock
     wait.file = file;
     if (wait.is_record && would_deadlock(wait))
       return fail(Errno::EDEADLK, "the lock's owner waits for a lock of this process");
-    // While it waits, an open file gives up its shared lock. Otherwise two open files that have
+    // An open file gives up its shared lock before it waits. Otherwise two open files that have
     // shared locks and want exclusive locks would wait for each other forever.
     if (!wait.is_record && drop(*file, false, wait.owner)) wake_waiters(*file);
     wait.woken = false;

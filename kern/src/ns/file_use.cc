@@ -9,8 +9,9 @@
 // and are always allowed: a new version of a running program can take its name.
 //
 // A file is identified by device and qid, so the table serves every device with executable files.
-// Files of devices without a file offset (Device::one_offset) are not tracked. Examples are the
-// console and #null: none of their files is executable, and any number of processes may open them.
+// Only devices for which Device::one_offset() is true hold files that are tracked. Files of other
+// devices, such as the console and #null, are never executable, and any number of processes may
+// open them.
 // Changes that the host makes to a file of #p9 are not noticed.
 //
 // The files in use form a digital search tree (Knuth, vol. 3, 6.3): the bits of a file's qid path

@@ -5,10 +5,10 @@
 // identified by the covered file's device and qid path, not by its path name, so every path to the
 // file finds the mount point. After each step, the path walk looks up the file that it has reached.
 // If the file is covered, the walk continues with the first channel that is mounted on it. The walk
-// remembers the covered file, by which later steps find the other members of the union; the channel
-// that the walk returns remembers the covered file, too (Chan::mount_device, Chan::mount_path).
-// Each step crosses at most one mount, so there are no loops. A mount on the root of a device
-// appears at #device and wherever that root is bound.
+// also remembers the covered file, because later steps use it to find the other members of the
+// union. The channel that the walk returns stores the covered file, too (Chan::mount_device,
+// Chan::mount_path). Each step crosses at most one mount, so there are no loops. A mount on the
+// root of a device appears at #device and wherever that root is bound.
 //
 // The table has about ten entries and rarely changes after boot, so a list under a spinlock
 // suffices. Channels are removed from the table under the lock. They are released when the lock is

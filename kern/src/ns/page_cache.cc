@@ -13,8 +13,9 @@
 //
 // Pages and address spaces. Page::mappings counts the page tables that contain a page, plus the
 // page's temporary users ("pins"). Pins are taken under page_cache_lock, which also guards the
-// decision to free a page without mappings. Without this lock, an address space adds a mapping only
-// to a page that has another mapping (fork) or a pin (fault). So no page in use is freed.
+// decision to free a page without mappings. An address space adds mappings without this lock, but
+// only to pages that already have another mapping (fork) or a pin (fault). So no page in use is
+// freed.
 //
 // Changes. A truncation or a write increments CachedFile::changes. A truncation does this before it
 // removes pages from address spaces. A page fault looks a page up, locks its address space, and
@@ -244,8 +245,8 @@ Result<CachedFile*> attach(Chan& chan, PageSource& source, bool only_if_there) {
   return file;
 }
 
-// Zeroes the end of the file's cached page that contains byte `size` of the file, from this byte
-// on. These bytes become visible if the file grows.
+// The file ends after `size` bytes. Zeroes the rest of the cached page in which the file ends,
+// because the rest becomes visible if the file grows.
 void clear_tail(CachedFile& file, uint64_t size) REQUIRES(page_cache_lock) {
   if (size % kPageSize == 0) return;
   if (CachedPage* const page = cached_page_find(file, size / kPageSize))

@@ -14,18 +14,17 @@
 // stored in its channel.
 //
 // A step to a symbolic link is undone: the walk is again in the directory, or in the union, that
-// has the link. The link's target is put before the rest of the path, and the walk continues there.
-// If the target is absolute, the walk starts again where the target begins. So canonical names
-// contain no links. A link's target is an ordinary path: `/…` begins at the root of the walking
-// process's namespace, and `#name/…` at a device. This also holds for links among the host's files.
-// A walk follows at most 40 links.
+// has the link. The link's target is put before the rest of the path, and the walk continues with
+// this new path. If the target begins with `/`, the walk starts again at the root of the process's
+// namespace; if it begins with `#name`, at the root of this device. These rules also hold for links
+// among the host's files. Canonical names contain no links. A walk follows at most 40 links.
 //
 // The process needs search permission in every directory through which its walk leads.
 //
-// Nothing is locked during a walk. A Ref holds each channel that the walk uses, and is released
-// however the walk ends. The channel of the current directory and mounted channels are shared, and
-// are not copied during the walk. finish() copies such a channel if it is the result, since a
-// result gets its own name.
+// Nothing is locked during a walk. A Ref holds each channel that the walk uses, so the channel is
+// released even if the walk fails. The channel of the current directory and mounted channels are
+// shared, and are not copied during the walk. finish() copies such a channel if it is the result,
+// since a result gets its own name.
 
 #include "ns/walk.h"
 

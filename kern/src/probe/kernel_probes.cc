@@ -24,8 +24,8 @@
 // handler again without end. The NMI handler must raise the counter before any hit. trap_dispatch
 // and exception() must read a page fault's address before any hit, because a consumer may cause
 // another page fault on a user stack. Until this is done, these functions call only functions
-// without a nop. A breakpoint in the kernel has an entry of its own in the interrupt table, so
-// everything else can be probed.
+// without a nop. All other functions can be probed: a probe's breakpoint in the kernel does not go
+// through trap_dispatch, but has an entry of its own (trap_entry_breakpoint).
 //
 // Breakpoints. A function's entry has a breakpoint while its code is being patched. The handler
 // skips the five bytes and reports nothing, since a probe that is being armed or removed need not

@@ -55,7 +55,7 @@ class ProbeObjects {
   // --- Hits. Interrupts and probes off, any lock may be held.
 
   // Called when a function whose rule allocates or frees is called or returns. False if an object
-  // or an event was lost.
+  // or an event was lost. For rules that free, always true.
   bool follow(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, ProbePerCpu& per_cpu);
 
   // --- Changes of the current process, outside of hits. Interrupts on, unless a line says

@@ -29,7 +29,8 @@ struct ProbeOptions {
   ProbeApart apart = ProbeApart::kPrograms;
   // Memory from mmap counts as an object.
   bool watch_memory = false;
-  // Hits on CPUs other than this one are filtered.
+  // If set, hits on other CPUs are not counted and make no events, and objects that other CPUs
+  // allocate are not recorded.
   CpuId cpu = kAnyCpu;
   // `trace.depth` and `trace.pid` apply to all hits, the other fields to objects. For an object of
   // the kernel, `trace.pid` is compared with the PID of the allocating process.
@@ -37,7 +38,7 @@ struct ProbeOptions {
 
   bool wants_cpu(CpuId id) const { return cpu == kAnyCpu || cpu == id; }
   bool wants_pid(uint32_t pid) const { return trace.pid == 0 || trace.pid == pid; }
-  // True if some hits are filtered.
+  // True if `trace.pid` or `cpu` excludes some hits.
   bool selects() const { return trace.pid != 0 || cpu != kAnyCpu; }
   // True if hits are counted by the kernel stack only, without filters.
   bool plain() const {

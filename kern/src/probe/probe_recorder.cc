@@ -111,10 +111,11 @@ bool ProbeRecorder::wanted(const Cpu& cpu) const {
   return options_.wants_cpu(cpu.id) && options_.wants_pid(trace_current_pid());
 }
 
-// True if the rule's objects are followed in the current process. The CPU and process of an
-// allocation decide whether its object is recorded. Frees are followed elsewhere, too, because any
-// process, on any CPU, may free an object of the kernel. An object of a program is freed only by
-// its own process, on any CPU.
+// True if the rule's function allocates or frees, and its calls in the current process are
+// followed. For objects, the filters for CPU and PID select allocations, not frees. Any process, on
+// any CPU, may free an object of the kernel, so calls of kernel functions are followed everywhere.
+// An object of a program is freed only by its own process, on any CPU. So calls of a program's
+// function are followed only in the process that the PID filter selects.
 bool ProbeRecorder::follows(const ProbeRule& rule) const {
   return (rule.actions & kObjects) != 0 && (!rule.user || options_.wants_pid(trace_current_pid()));
 }

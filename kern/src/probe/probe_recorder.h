@@ -86,7 +86,7 @@ class ProbeRecorder final : public ProbeConsumer {
   ProbePerCpu* per_cpu_ = nullptr;  // the data of all CPUs
   const ProbeRule* rules_ = nullptr;
   ProbeOptions options_;
-  bool selects_ = false;  // some hits are filtered
+  bool selects_ = false;  // the options exclude some hits
 
   std::atomic<bool> recording_{false};
 

@@ -26,8 +26,8 @@ struct SectionHeader {
 };
 constexpr size_t kMaxSectionName = 32;
 
-// Reads `size` bytes at `offset` of the file. False if the file ends before. `offset` comes from
-// the file, so it may have any value.
+// Reads `size` bytes at `offset` of the file. False if the file has fewer bytes there. `offset` was
+// read from the file, so it may have any value.
 Result<bool> read_whole(Chan& file, uint64_t offset, void* to, size_t size) {
   if (offset > INT64_MAX - size) return false;
   return TRY(read_at(file, offset, to, size)) == size;

@@ -6,10 +6,10 @@
 // does not die in place of the processes that it runs. The faulting process pauses and faults
 // again, until there is free memory.
 //
-// There is one victim at a time: while any process is ending, no other process is killed. Process 1
-// is never a victim, because the kernel panics when process 1 ends. If fault injection
-// (FaultInjection) has made an allocation of the faulting task fail, the victim is the task's own
-// process.
+// There is one victim at a time: while any process is ending, no other process is killed. But if
+// fault injection (FaultInjection) has made an allocation of the faulting task fail, the task's own
+// process is killed even then. Process 1 is never a victim, because the kernel panics when process
+// 1 ends.
 #include "proc/out_of_memory.h"
 
 #include "arch/x86_64/time.h"
@@ -41,7 +41,8 @@ Process* large_child(Process& process) REQUIRES(process_lock) {
 }
 
 // If a process is already ending, sets `*one_is_ending` to true and returns nullptr. Otherwise sets
-// `*one_is_ending` to false and returns the victim, or nullptr if process 1 is the only process.
+// `*one_is_ending` to false and returns the victim, or nullptr if only process 1 has an
+// address space.
 Process* choose_victim(bool* one_is_ending) REQUIRES(process_lock) {
   Process* victim = nullptr;
   *one_is_ending = false;
