@@ -200,9 +200,9 @@ void AddressSpace::protect_region(VmRegion& region, uint32_t protection, Removal
 
 Result<void> AddressSpace::protect(uint64_t address, uint64_t size, uint32_t protection) {
   if (address % kPageSize != 0 || size > kUserEnd) return Errno::EINVAL;
-  const uint64_t end = address + align_up(size, kPageSize);
-  if (end > kUserEnd) return Errno::ENOMEM;
+  if (address >= kUserEnd || size > kUserEnd - address) return Errno::ENOMEM;
   if (size == 0) return {};
+  const uint64_t end = address + align_up(size, kPageSize);
   GoneRegions gone;
   const MutexGuard guard(mutex_);
   for (const VmRegion& region : regions_) {

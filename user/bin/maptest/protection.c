@@ -38,6 +38,7 @@ void test_protection(void) {
   CHECK(signal_of_write(at) == 0);
   munmap(at, 8 * PAGE);
   CHECK(FAILS(mprotect(at, PAGE, PROT_READ), ENOMEM));
+  CHECK(FAILS(mprotect((void*)-PAGE, 2 * PAGE, PROT_READ), ENOMEM));
 
   /* mprotect of the program's own constants and code. */
   static const char constant[] = "constant";
