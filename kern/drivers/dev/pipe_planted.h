@@ -9,7 +9,7 @@
 // - reallocation has one table, which each call enlarges, from 2 KiB up to 32 KiB.
 // May sleep.
 void planted_pipe_ended();
-// Called for each write to a pipe. Contains the bug batch: each write uses up one entry for ever.
+// Called for each write to a pipe. Contains the bug `batch`: each write uses up one entry for ever.
 // Entries are allocated 256 at a time, so one write in 256 allocates. May sleep.
 void planted_pipe_written();
 #else
