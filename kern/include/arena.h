@@ -29,7 +29,8 @@ void arena_init(uintptr_t base, size_t size);
  * is not 0. With size 0 the arena begins empty; arena_add or imports give it spans. If there is a
  * `source`, the arena imports spans from the source with `import`, and returns a span with
  * `export_` when the whole span is free again. Quantum caches serve requests of up to
- * `quantum_cache_max` bytes: at most 16 quanta; with 0 the arena has no quantum caches.
+ * `quantum_cache_max` bytes. `quantum_cache_max` is a multiple of the quantum, and at most 16
+ * quanta; 0: the arena has no quantum caches.
  *
  * `name` is copied; a second arena or cache of the same name is called NAME.2, and so on. Panics if
  * kmem_is_name() (slab.h) rejects the name. `flags` is KM_ATOMIC or KM_SLEEP, with KM_NOTRACE for
@@ -44,8 +45,9 @@ void arena_destroy(struct arena* arena);
 /* Adds a span of whole quanta; `base` is not 0. Returns 0 or -ENOMEM. Any context. */
 int arena_add(struct arena* arena, uintptr_t base, size_t size, int flags);
 
-/* Allocates `size` bytes, rounded up to the quantum, by instant fit. For direct callers, who own
- * the result: the allocation is counted, and can be traced.
+/* Allocates `size` bytes, rounded up to the quantum, by instant fit. The caller owns the result and
+ * is called a direct caller. The arena counts the allocation in direct_allocations, and a trace can
+ * record the allocation. A caller that divides memory among others calls arena_span_alloc instead.
  *
  * Returns NULL when no segment is large enough. KM_ZERO has no effect. With KM_ATOMIC: any context
  * but NMI. KM_BESTFIT or KM_NEXTFIT in `flags` selects another policy, described at arena_xalloc;

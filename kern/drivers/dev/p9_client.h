@@ -19,8 +19,8 @@ inline constexpr uint32_t kP9Payload =
 inline constexpr unsigned kP9Slots = 4;  // concurrent requests, at most
 inline constexpr uint32_t kP9RootFid = 0, kP9FirstFid = 1;
 inline constexpr size_t kP9MaxName = 255;
-// Limit of a directory listing in bytes. Each entry counts as its name and kP9EntrySize bytes, each
-// answer as kP9AnswerSize bytes.
+// kP9MaxListing limits the bytes of a directory listing. list() adds up kP9EntrySize and the name's
+// length for each entry, and kP9AnswerSize for each answer of the server.
 inline constexpr size_t kP9MaxListing = 8 << 20, kP9EntrySize = 16, kP9AnswerSize = 4096;
 
 // True if a file may have the name: 1 to kP9MaxName bytes without slashes and NULs.
@@ -92,9 +92,9 @@ class P9Listing {
   virtual Result<void> add(const P9Qid& qid, uint8_t type, std::string_view name) = 0;
 };
 
-// The caller chooses the numbers of fids. A caller that passes a P9Fid to clunk() gives it to the
-// client. A P9Fid also belongs to the client if the call that should have made the fid fails. The
-// client then calls P9Fid::forgotten(), perhaps only after the call has returned.
+// The caller chooses the numbers of fids. clunk() hands its P9Fid over to the client. walk() and
+// clone() hand the new P9Fid over to the client if they fail. The client calls forgotten() for each
+// P9Fid that was handed over, perhaps only after clunk(), walk() or clone() has returned.
 //
 // Every call may also fail with an error of the server (never EINTR), with EIO for an invalid
 // answer, with an error of the transport, or with ENOMEM. Any number of callers may use the client
@@ -124,7 +124,8 @@ class P9Client {
   Result<void> symlink(uint32_t directory, std::string_view name, std::string_view target,
                        uint32_t gid);
   Result<void> link(uint32_t fid, uint32_t directory, std::string_view name);
-  // Reads into `target`, of `room` bytes. Returns the length, below `room`. ENAMETOOLONG.
+  // Copies the target of a symbolic link to `target`, a buffer of `room` bytes, without a NUL.
+  // Returns the target's length, which is less than `room`. ENAMETOOLONG.
   Result<size_t> readlink(uint32_t fid, char* target, size_t room);
   // Syncs an open file. `data_only`: the file's times need not be synced.
   Result<void> sync(uint32_t fid, bool data_only);
@@ -133,8 +134,8 @@ class P9Client {
   // of a file, or if an error follows a partial transfer.
   Result<size_t> read(uint32_t fid, char* buffer, size_t size, uint64_t offset);
   Result<size_t> write(uint32_t fid, const char* buffer, size_t size, uint64_t offset);
-  // Lists all entries of an open directory. EIO if the listing repeats or exceeds kP9MaxListing;
-  // EINTR.
+  // Lists all entries of an open directory. EIO if an answer does not change the position in the
+  // listing, or if the listing exceeds kP9MaxListing. EINTR if the process is ending.
   Result<void> list(uint32_t fid, P9Listing& listing);
   // Removes the entry `name` of a directory. If `is_directory`, the entry must be an empty
   // directory; otherwise it must be a file.
@@ -151,9 +152,9 @@ class P9Client {
   bool has_left();
 
   P9Transport& transport_;
-  // For each slot, the fid that the slot's request makes, while no answer has come. If no answer
-  // comes in time, the slot's next holder clunks this fid. Only the holder of a slot accesses the
-  // slot's element.
+  // An element for each slot. While the slot's request waits for its answer, the element is the fid
+  // that the request makes. If no answer comes in time, the slot's next holder clunks this fid.
+  // Only the holder of a slot accesses the slot's element.
   P9Fid* late_[kP9Slots] = {};
   Spinlock lock_{LockRank::kDevice};
   // Fids that must still be clunked, because no slot was free. Under `lock_`.

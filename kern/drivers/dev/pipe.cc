@@ -53,7 +53,8 @@ struct Pipe {
   // its open ends and of opens under way.
   ListNode link;
   unsigned users = 0;
-  // Channel to the FIFO's file, from the first open; empty if the pipe is not a FIFO's.
+  // Channel to the FIFO's file, which the first open of the FIFO supplied. Empty for a pipe without
+  // a name.
   Ref<Chan> file;
 
   bool is_fifo() const { return static_cast<bool>(file); }
@@ -65,10 +66,10 @@ constinit List<Pipe, &Pipe::link> fifos GUARDED_BY(fifos_lock);
 constinit kmem_cache* buffer_cache = nullptr;
 constinit std::atomic<uint64_t> next_number{1};
 
-// Pipe number n of the pipe call has the qid paths 2n (reading end) and 2n + 1 (writing end). An
-// end of a FIFO has the path of the FIFO's file. The qid version of a FIFO's reading end is the
-// number of writing ends that had been closed before the reading end was opened. poll() does not
-// report the closing of these earlier ends as a hang-up.
+// The n-th pipe that the pipe call makes has the qid paths 2n (reading end) and 2n + 1 (writing
+// end). An end of a FIFO has the path of the FIFO's file. The qid version of a FIFO's reading end
+// is the number of writing ends that had been closed before the reading end was opened. poll() does
+// not report the closing of these earlier ends as a hang-up.
 bool reads(const Chan& chan) {
   return (chan.open_flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
 }
@@ -317,8 +318,8 @@ Result<void> wait_for_other_end(Pipe& pipe, bool is_reader, uint64_t before, boo
 
 Result<PipeEnds> pipe_create() {
   const uint64_t number = next_number.fetch_add(1, std::memory_order_relaxed);
-  // The channels get the pipe as their state at the end, when nothing can fail any more. An error
-  // before that releases channels without a state, which does not touch the pipe.
+  // The channels get the pipe as their state at the end, when nothing can fail any more. If an
+  // error occurs earlier, the channels have no state, so their release does not touch the pipe.
   Ref<Chan> reader =
       TRY(Chan::create(&device, {.path = 2 * number, .version = 0, .directory = false}));
   Ref<Chan> writer =

@@ -52,8 +52,8 @@ class Pty final : public Terminal {
   void set_mode(uint32_t mode) EXCLUDES(lock_);
   bool has_master() EXCLUDES(lock_);
 
-  // Opens a slave; returns its `opening` (Terminal::opening). EIO if the pair is locked or the
-  // master is closed.
+  // Registers that the slave is being opened. Returns the number of hang-ups so far, as opening()
+  // does. EIO if the pair is locked or the master is closed.
   Result<uint32_t> open_slave() EXCLUDES(lock_);
   void close_slave(uint32_t opening) EXCLUDES(lock_);
   void close_master() EXCLUDES(lock_);
@@ -370,7 +370,7 @@ class PtyDevice final : public TableDevice {
   }
 
  private:
-  // Contains the serial number, because the number N in the name is reused.
+  // The qid path contains the pair's serial number, because the number N of pts/N is reused.
   static uint64_t path_of(const Pty& pty, bool master) {
     return kDynamic + pty.serial() * 2 + master;
   }

@@ -1,5 +1,5 @@
-// Writes that a signal can interrupt, for slow devices such as a serial port, where data of some
-// megabytes takes long.
+// Interruptible output to a slow device. A serial port, for example, takes long to send a few
+// megabytes, so a signal must be able to end the write early.
 #pragma once
 
 #include <cstddef>

@@ -17,9 +17,9 @@ class Terminal : public SessionTerminal {
   void receive(uint8_t byte) EXCLUDES(lock_);
   void hang_up() override EXCLUDES(lock_);
 
-  // Returns how often the terminal has hung up. A hang-up cuts off all files that are open. The
-  // functions below get the number of hang-ups when the file was opened (`opening`), and compare it
-  // with the present number to see whether the file has been cut off.
+  // Returns how often the terminal has hung up. A hang-up cuts off all files that are open. At each
+  // open the device stores this number with the file, and later passes the stored number as
+  // `opening` to the functions below. If the present number differs, the file has been cut off.
   uint32_t opening() EXCLUDES(lock_);
   // Called when a program opens the terminal: may make it the terminal of the program's session.
   void opened(uint32_t flags);
@@ -45,7 +45,7 @@ class Terminal : public SessionTerminal {
   constexpr Terminal() = default;
   ~Terminal() = default;
 
-  // Transmits bytes to the screen, as many as there is room for.
+  // Sends bytes to the screen. Bytes for which there is no room() are lost.
   virtual void send(const char* data, size_t size) REQUIRES(lock_) = 0;
   virtual size_t room() const REQUIRES(lock_) { return SIZE_MAX; }
   virtual void discard_output() REQUIRES(lock_) {}

@@ -13,11 +13,11 @@
 //
 // One sleeping lock for the device guards names, contents and attributes. The lock is held while
 // one read or write is copied, and while a directory is searched for one name or for a reader's
-// next entry. A change of a directory checks the permissions with the lock held, in one step with
-// the change. References to nodes are counted without the lock. A channel's qid path is the number
-// of the node, which is never reused. The channel's state is the node itself. Only the channel of
-// an open directory has another state, a Reader: it has the node and the last entry that was read,
-// so that the next entry is found without a search.
+// next entry. A call that changes a directory checks the permissions and makes the change under the
+// lock, without releasing the lock in between. References to nodes are counted without the lock. A
+// channel's qid path is the number of the node, which is never reused. The channel's state is the
+// node itself. Only the channel of an open directory has another state, a Reader: it has the node
+// and the last entry that was read, so that the next entry is found without a search.
 //
 // A read updates the access time only if the access time is not later than the time of the last
 // change. So a program can tell whether a file was read after the last write, and repeated reads do

@@ -65,7 +65,7 @@ struct IrqOffStretch {
   uint32_t pid;  // process of the task that turned interrupts on; 0 for a kernel task
   char task[32];
   uint32_t depth;
-  uint64_t frames[kIrqOffFrames];  // return addresses, from the caller of the place `on`
+  uint64_t frames[kIrqOffFrames];  // return addresses of the callers of `on`, innermost first
 };
 
 // Copies the table of each online CPU to stretches[CPU * kIrqOffPlaces…], unsorted. `stretches` has

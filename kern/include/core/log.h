@@ -17,10 +17,10 @@ void panic(const char* pattern, ...) __attribute__((format(printf, 1, 2), noretu
 }
 #endif
 
-/* Makes the text in `line`, a buffer of `size` bytes, a line for the console. `length` is the
- * length of the whole text; the buffer has only the beginning of a text that is too long. Turns all
- * bytes except printable ASCII characters and tabs into '?', because a program's name may contain
- * any byte. Appends the line end. Returns the length of the line. */
+/* Turns the text in `line` into a line for the console. `line` is a buffer of `size` bytes.
+ * `length` is the length of the whole text; if the text did not fit, the buffer holds only its
+ * beginning. Replaces all bytes except printable ASCII characters and tabs by '?', because a
+ * program's name may contain any byte. Appends the line end. Returns the length of the line. */
 #ifdef __cplusplus
 #include <cstddef>
 size_t log_line(char* line, size_t size, size_t length);

@@ -52,7 +52,7 @@
   /* References that an error path loses. */                                                       \
   X(kBindKind, "bind_kind")           /* a bind of a file to a directory keeps the file */         \
   X(kForkSpace, "fork_space")         /* a fork that fails keeps the child's address space */      \
-  X(kMapRoom, "map_room")             /* an mmap that fails keeps its own address space */         \
+  X(kMapRoom, "map_room")             /* an mmap that fails keeps the process's address space */   \
   X(kCreateGone, "create_gone")       /* a new file in a removed directory is not freed */         \
   X(kCoverageAgain, "coverage_again") /* a second `start` of #coverage keeps the first map */      \
   /* Stacks and contexts that are swept too soon; the kernel test `proof` must find these bugs. */ \

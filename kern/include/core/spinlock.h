@@ -27,9 +27,9 @@ class CAPABILITY("spinlock") Spinlock {
   // True if this CPU holds the lock. Without CONFIG_LOCK_RANK_CHECK, false for a lock that
   // HookLock::lock_in_hook() took, because that function does not store the CPU's number.
   bool held() const;
-  // Tells the thread-safety analysis that the lock is held. Two kinds of code need this, because
-  // the analysis cannot see the lock there: a function that a template calls with the lock held,
-  // and the scope of a TryGuard that holds the lock.
+  // Tells the thread-safety analysis that the lock is held, for code where the analysis cannot see
+  // the lock. Examples are a lambda that is called with the lock held, and the scope of a TryGuard
+  // that holds the lock.
   void known_held() const ASSERT_CAPABILITY(this) {}
   // Tells the analysis to accept accesses without the lock. Called where no other code can reach
   // the guarded data, or no other CPU runs.

@@ -17,9 +17,9 @@ struct TaskHead {
   uint32_t pid;      // PID of the process; 0 for a kernel task
   Process* process;  // nullptr for a kernel task
 
-  // Two caches of the tracer (src/store/current_context.cc); 0 in a new task. Only the task itself
-  // writes these two fields, with interrupts off.
-  uint64_t trace_context;  // the task's context until exec; a value of ContextTable::remember()
+  // The tracer caches two values in each task (src/store/current_context.cc). Both are 0 in a new
+  // task. Only the task itself writes these two fields, with interrupts off.
+  uint64_t trace_context;  // the task's context, valid until exec; from ContextTable::remember()
   // The user stack of the system call or fault under way; current_context.h lists the values. Each
   // return to user mode stores kTraceFromUser alone.
   uint64_t trace_call;

@@ -45,8 +45,8 @@ struct Credentials {
   Credentials real() const;
 };
 
-// The uses of a file that exclude each other: at any time a file has one of these uses
-// (file_use_begin).
+// Two uses of a file that exclude each other: while a file has one of these uses, the other use
+// fails with ETXTBSY (file_use_begin).
 enum class FileUse : uint8_t {
   kWritten,   // open for writing, or being truncated
   kExecuted,  // a program that is being loaded or is running
@@ -73,7 +73,8 @@ class Chan : public RefCounted<Chan> {
   uint64_t kept_number = 0;  // the tracer's number of the reference that keep() stored
   char* path = nullptr;      // the canonical path that led here, updated after renames.
                              // For getcwd, `..` and messages. From kmalloc; may be nullptr
-  std::atomic<uint64_t> named_at{0};  // `path` was valid when directory_renames() was this
+  // The value of directory_renames() at a time when `path` was valid.
+  std::atomic<uint64_t> named_at{0};
 
   // Set if this file is mounted on another file: device and qid path of that other file. The
   // namespace uses these two fields to find the other members of the union (mount.h).
@@ -90,7 +91,7 @@ class Chan : public RefCounted<Chan> {
   // ENOMEM. create, clone and destroy may sleep.
   static Result<Ref<Chan>> create(Device* device, Qid qid);
   // Makes another channel to the same file of the same device. The new channel is not open and has
-  // no path. May be called only for a channel that is not open, and for a directory.
+  // no path. A channel that is open can be cloned only if it refers to a directory.
   Result<Ref<Chan>> clone();
   static void destroy(Chan* chan);
 
@@ -161,8 +162,8 @@ enum class SyncErrors : uint8_t { kTell, kKeep };
 
 // A device of the kernel, reached as #NAME. All functions may sleep, and are called with no lock
 // held. A comment says "open file" if `chan` must be open, "open or not" if it may be; otherwise
-// `chan` is not open. A device overrides only the functions that it supports. For the others the
-// comments give the error of the default.
+// `chan` is not open. A device overrides only the functions that it supports. In the comments, "by
+// default" describes a function that the device does not override.
 class Device {
  public:
   constexpr Device(const char* name) : name_(name) {}
@@ -312,8 +313,8 @@ struct TableEntry {
 // A device with nodes overrides the dynamic_* functions. The nodes' qid paths are kDynamic and
 // above; the device defines the meaning of these numbers. dynamic_walk may store a reference in
 // the chan.state of a node's channel. The device then overrides clone_state and close. These two
-// functions find by chan.is_open whether chan.state belongs to an open file, or to a node that is
-// not open.
+// functions test chan.is_open to see whether chan.state belongs to an open file, or to a node that
+// is not open.
 class TableDevice : public Device {
  public:
   constexpr TableDevice(const char* name, std::span<const TableEntry> table)
