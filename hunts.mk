@@ -1,12 +1,14 @@
 # Hunts for bugs in guests. The exit status of make is the verdict: 0 nothing found, 1 something
 # found, 2 unknown.
 #
-# If a recipe fails, make ends with 2, so a failing recipe cannot give the status 1. But `make -q`
-# ends with 1 if a recipe has lines that make has not executed, and -q makes it execute only lines
-# with +. So the goals of this file run under -q, and the recipe of a hunt that has found something
-# contains a line without +. -q applies to all goals of a make, so a hunt must be the only goal.
-# Several hunts may run at once, because the recipe writes its status to a file whose name has
-# make's process number.
+# If a recipe fails, make ends with 2, so a failing recipe cannot give the status 1. `make -q` can:
+# under -q, make executes only the lines of a recipe that begin with +, and ends with 1 if it has
+# skipped a line. So the goals of this file run under -q. If a hunt has found something, its recipe
+# contains a line without + (as-verdict).
+#
+# -q applies to all goals of a make, so a hunt must be the only goal of its make. Several makes may
+# run hunts at the same time, because each recipe writes its status to a file that is named after
+# the make's process number.
 
 leaktest: leaktest-run ## does CMD='…' leak? (REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…' PORTS='NAME…' REPORT=FILE): 0 no, 1 yes, 2 unknown
 leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, with that allocation failing (the exit status is that of leaktest)
@@ -49,8 +51,8 @@ $(HUNTS):
 as-verdict = $(if $(filter 0,$(1)),,$(if $(filter 1,$(1)),@false,$(error the verdict is unknown)))
 status-of = $(BASE)/$(1)/status.$$PPID
 
-# Runs a make of its own for each kernel, one after the other: two makes that run in one folder at
-# once would disturb each other.
+# Builds the kernels with one make each, and then runs the hunt. The makes run one after the other,
+# because two makes that run in one folder at the same time would disturb each other.
 $(HUNTS:%=%-run): %-run:
 	+@mkdir -p $(BASE)/$*; echo 2 > $(call status-of,$*)
 	+@for variant in $(or $(KERNELS),'$(VARIANT)'); do \

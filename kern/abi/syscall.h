@@ -409,8 +409,8 @@ struct abi_stack {
   uint64_t size;
 };
 
-/* The indices of the registers in struct abi_ucontext, the interrupted state to which a handler
- * returns. The handler may change `mask`, the floating-point state, and the registers up to
+/* Indices in abi_ucontext.registers. A struct abi_ucontext is the interrupted state to which a
+ * handler returns. The handler may change `mask`, the floating-point state, and the registers up to
  * ABI_REG_EFL. Changes of other fields have no effect. */
 enum {
   ABI_REG_R8,
@@ -487,7 +487,7 @@ struct abi_rlimit {
 #define ABI_TCSPGRP 6   /* const int *: id of the new foreground process group */
 #define ABI_TCGWINSZ 7  /* struct abi_winsize * */
 #define ABI_TCSWINSZ 8  /* const struct abi_winsize * */
-#define ABI_TCSCTTY 9   /* int: the caller's session gets the terminal; 1: root may steal it */
+#define ABI_TCSCTTY 9   /* int: the session gets the terminal; 1: root may take it from another */
 #define ABI_TCNOTTY 10  /* gives up the terminal; a leader gives it up for its session */
 #define ABI_TCGSID 11   /* int *: id of the terminal's session */
 #define ABI_TCFLSH 12   /* int: discards 0 input, 1 output, 2 both */

@@ -1,6 +1,6 @@
 // Benches of a pair (an allocation and the free of that object). Pairs are untraced or traced, in
 // caches with or without bufctls, by kmalloc, at several depths, from many stacks, in a kernel task
-// or in a process. Another bench measures counted references.
+// or in a process. Another bench measures references to a reference-counted object.
 #include <atomic>
 #include <optional>
 

@@ -57,9 +57,9 @@ class Strangers {
   Strangers& operator=(const Strangers&) = delete;
 
   enum class Order : uint8_t { kAsNumbered, kRandom };
-  // Does `operations` times: chooses an object by `order`, frees it, poses as the object's process,
-  // and allocates the object again. Returns the mean cost. In the first call there is nothing to
-  // free.
+  // Repeats one operation `operations` times: chooses an object by `order`, frees it, poses as the
+  // object's process, and allocates the object again. Returns the mean cost of an operation. In the
+  // first call of renew() there is nothing to free.
   [[gnu::noinline]] Cost renew(unsigned operations, Order order) {
     uint32_t seed = 1;
     return mean(operations, [&](unsigned i) BENCH_INLINE {
@@ -162,10 +162,10 @@ Result<unsigned> bench_many(const char* name) {
   return static_cast<unsigned>(count);
 }
 
-// The rows `looked_up` give the cost of one operation of renew(). It looks up a context, a user
-// stack and a stack pair among `count` others. The rows `pair` give the cost of a pair in one
-// context, while `count` other contexts exist. With `depth=1` the trace records one kernel frame,
-// so that both calls of renew() have the same kernel stack.
+// The rows contexts_*_looked_up give the cost of one operation of renew(). Each operation looks up
+// a context, a user stack and a stack pair among `count` others. The rows contexts_*_pair give the
+// cost of a pair in one context, while `count` other contexts exist. With `depth=1` the trace
+// records one kernel frame, so that both calls of renew() have the same kernel stack.
 KBENCH(contexts, kTaskOfContexts) {
   constexpr unsigned kOperations = 16'000;
   Result<unsigned> many = bench_many("contexts");

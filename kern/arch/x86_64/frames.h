@@ -11,10 +11,11 @@
 // the number of addresses. Any context.
 size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, size_t max);
 
-// Walks the kernel stack of a task that does not run, from `stack_base` up to `stack_top`. Writes
-// up to `max` return addresses, innermost first. Begins where the task left its CPU, and continues
-// through interrupts. Returns the number of addresses; 0 if `context` does not point into the
-// stack. The task must not run meanwhile.
+// Walks the kernel stack of a task that does not run. The stack reaches from `stack_base` up to
+// `stack_top`. Writes up to `max` return addresses, innermost first. Begins where the task left its
+// CPU. Ends at the end of the stack or, if an interrupt preempted the task, at the interrupt's
+// entry. Returns the number of addresses; 0 if `context` does not point into the stack. If the task
+// runs meanwhile, the addresses may be stale, but the walk stays inside the stack.
 struct Context;
 size_t walk_saved_stack(const Context& context, uint64_t stack_base, uint64_t stack_top,
                         uint64_t* program_counters, size_t max);
@@ -38,11 +39,11 @@ size_t walk_user_stack(uint64_t* program_counters, uint64_t* frame_pointers, siz
 // on top of the stack, the return address in the caller's frame, and so on. Called only while such
 // a breakpoint is being handled.
 size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_t max);
-// For a function that was called earlier, with `return_address` at `stack_pointer`. False if the
-// function has returned: then it is not among the callers of the function that is being called now.
-// Otherwise true, also if the chain of frames breaks, or has more than 64 frames, before this is
-// known. Called only while a breakpoint is being handled, as walk_user_stack_of_call(). Bound: 65
-// loads.
+// Returns whether an earlier call of a user function is still running. That call stored
+// `return_address` at `stack_pointer`. Returns false if this word has changed, or if the call is
+// not among the callers of the function whose breakpoint is being handled. Returns true if the walk
+// of these callers cannot tell, because a frame is bad or there are more than 64 frames. Called
+// only while a probe's breakpoint is being handled. Bound: 65 loads.
 bool user_call_stands(uint64_t stack_pointer, uint64_t return_address);
 
 struct TrapFrame;

@@ -42,9 +42,9 @@ class InterruptsOff {
   const bool were_on_;
 };
 
-// Reports the life of a scope to irq_off.h as a stretch with interrupts off, if `flags` has
-// interrupts on. For the handler of a trap or a probe: the handler is entered with interrupts off,
-// and the return from the trap or probe restores `flags`. Does nothing without
+// For the handler of a trap or a probe, which is entered with interrupts off. `flags` are the flags
+// that the return from the trap or probe restores. If they turn interrupts on, the class reports
+// the life of a scope to irq_off.h as a stretch with interrupts off. Does nothing without
 // CONFIG_IRQ_OFF_TRACE.
 class EnteredInterruptsOff {
  public:

@@ -9,7 +9,8 @@
 #include "lib/units.h"
 
 inline constexpr uint64_t kDirectMapBase = 0xffff800000000000;
-// Stacks and device memory: the arena `kernel_virtual`.
+// The kernel's virtual range. The arena `kernel_virtual` allocates its addresses, for kernel stacks
+// and device memory.
 inline constexpr uint64_t kKernelVirtualBase = 0xffffc00000000000;
 // Bytes at the start of this range that the arena does not have. Interrupt controllers and the code
 // that text_write() patches are mapped there.
@@ -29,7 +30,7 @@ inline PhysAddr direct_map_phys(const void* address) {
 enum class Access : uint8_t { kRead, kReadWrite, kReadExecute, kDevice };
 
 // Maps `size` bytes (a multiple of a page) in the kernel virtual range. Page tables come from the
-// page arena; ENOMEM if the arena has no page. Interrupts must be on.
+// page arena; ENOMEM if the arena has no page. Interrupts may be off.
 Result<void> map_kernel(uint64_t address, PhysAddr physical, size_t size, Access access);
 // Removes a mapping. When the function returns, no CPU uses the mapping any more. Interrupts must
 // be on.

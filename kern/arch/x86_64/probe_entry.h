@@ -31,6 +31,6 @@ void probe_called(const ProbeEntryFrame* frame);
 void probe_kept_out(uint64_t after_nop);
 // Handles a breakpoint instruction in the kernel. Returns true if the breakpoint belongs to a
 // probe; the frame then says where to continue. Interrupts off, any context. Functions that
-// probe_breakpoint calls while it has not set the guard are NOT_PROBED.
+// probe_breakpoint calls while the guard is not set are NOT_PROBED.
 bool probe_breakpoint(TrapFrame* frame);
 }

@@ -1,11 +1,11 @@
 // Patches the kernel's code while all CPUs run it.
 //
-// A byte changes at once, but CPUs fetch and decode ahead, and must never see an instruction of
-// several bytes half changed. The sequence is that of Intel SDM volume 3, section 9.1.3, for
-// cross-modifying code. It has three writes: a breakpoint to the first byte, then the other bytes,
-// then the final first byte. After each write comes a round, in which every CPU executes a
-// serialising instruction. A CPU that meets the breakpoint meanwhile continues as if the breakpoint
-// were the nop (probe_breakpoint). A round serves any number of changes.
+// The write of one byte is atomic, but CPUs fetch and decode ahead, and must never see an
+// instruction of several bytes half changed. The sequence of writes is that of Intel SDM volume 3,
+// section 9.1.3, for cross-modifying code. It has three writes: a breakpoint to the first byte,
+// then the other bytes, then the final first byte. After each write comes a round, in which every
+// CPU executes a serialising instruction. A CPU that meets the breakpoint meanwhile continues as if
+// the breakpoint were the nop (probe_breakpoint). A round serves any number of changes.
 //
 // An emulator that translates code may miss a byte that is written during the translation, and
 // continue with the old byte (QEMU 7.2 does, with several CPUs). A round ends only when all

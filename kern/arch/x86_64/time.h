@@ -16,7 +16,7 @@ inline uint64_t tsc() {
 
 // Time since boot. Any context; may go backwards between CPUs by a few microseconds.
 Nanoseconds monotonic_now();
-// Milliseconds since boot, from a word that the tick updates: one load.
+// Milliseconds since boot. The boot CPU's tick updates this word, so a read costs only one load.
 extern std::atomic<uint64_t> coarse_time;
 inline Milliseconds coarse_milliseconds() {
   return {coarse_time.load(std::memory_order_relaxed)};

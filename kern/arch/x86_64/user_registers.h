@@ -2,10 +2,9 @@
 // components, and FS base, the thread pointer of programs. A thread's registers are saved while
 // other tasks run.
 //
-// XSAVE saves the components that CPUID reports: x87, SSE, AVX, AVX-512. On a processor without
-// XSAVE, the kernel uses FXSAVE, and programs have only x87 and SSE. The size of a thread's saved
-// state is known only at boot (fpu_state_size), so the state lies in memory after the thread's
-// structure.
+// XSAVE saves x87 and SSE, and AVX and AVX-512 if CPUID reports them. On a processor without XSAVE,
+// the kernel uses FXSAVE, and programs have only x87 and SSE. The size of a thread's saved state is
+// known only at boot (fpu_state_size), so the state lies in memory after the thread's structure.
 //
 // A task that leaves its CPU always saves its registers, so that another CPU may run the task. The
 // task need not load its registers again if no other thread has run on the CPU since (for example,
@@ -27,7 +26,7 @@
 // fpu_state_size() bytes, aligned to kFpuAlign, in the format of fxsave64 or xsave64.
 struct FpuState;
 inline constexpr size_t kFpuAlign = 64;
-inline constexpr size_t kMaxFpuSize = 2752;  // bytes; the size with AVX-512
+inline constexpr size_t kMaxFpuSize = 2752;  // bytes; enough for AVX-512
 size_t fpu_state_size();
 
 // Sets the initial state of a program.

@@ -132,8 +132,8 @@ void give_back(const Origin& origin, const Leaked& leaked) {
 
 // --- Held objects.
 
-// A page with a part of a list of objects. The objects are objects[first] to objects[end - 1]; they
-// are added at the end and taken from the front.
+// A page with a part of a list of objects: objects[first] to objects[end - 1]. Objects are added at
+// the end. take_oldest() takes them from the front, free_newest() from the end.
 struct Chunk {
   static constexpr size_t kRoom = (kPageSize - 16) / sizeof(Leaked);
   Chunk* next;

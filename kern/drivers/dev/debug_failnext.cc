@@ -1,16 +1,16 @@
 // failnext: makes allocations of one process fail. An order says how many allocations shall succeed
 // first, and how many shall then fail. The order is stored in the process's task (FaultInjection),
-// so the order ends with the task and affects no other task. While any task has an order, the
-// allocator calls fails_for_task() before each allocation.
+// so the order ends with the task and affects no other task. While any task has an order or belongs
+// to a sweep, the allocator calls fails_for_task() before each allocation.
 //
-// A sweep makes allocations fail in one process of a group: a first process and all its
-// descendants. The processes are numbered in the order of their forks; the first has number 1. The
-// command that begins the sweep gives the order for process number K. The order is stored in the
-// task of process K when this process is forked, or at once if K is 1. Each process has its number
-// in its own FaultInjection. Struct Sweep has what the processes share: the order, the highest
-// number and the first failure. There is one sweep at a time. While more than one process of the
-// sweep lives, only two things change in struct Sweep: its atomic fields, and the fields of the
-// first failure, which `failed` publishes.
+// The processes of a sweep are a first process and all its descendants. The sweep makes allocations
+// fail in one of them. The processes are numbered in the order of their forks; the first has number
+// 1. The command that begins the sweep gives the order for process number K. The order is stored in
+// the task of process K when this process is forked, or immediately if K is 1. Each process has its
+// number in its own FaultInjection. Struct Sweep has what the processes share: the order, the
+// highest number and the first failure. There is one sweep at a time. While more than one process
+// of the sweep lives, only two things change in struct Sweep: its atomic fields, and the fields of
+// the first failure, which `failed` publishes.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_failnext.h"

@@ -1,8 +1,9 @@
-// The kernel stacks of all tasks that sleep or wait for a CPU. A stack shows why its process does
-// not continue. For a running task only the name is given, since its stack changes.
+// Prints the kernel stacks of tasks that sleep or wait for a CPU. A stack shows why its process
+// does not continue. A running task is listed without its stack, because the stack changes. Tasks
+// after the first kMaxTasks are left out.
 //
-// Stacks are walked under the list lock, which keeps tasks and their stacks from being freed, and
-// printed after the lock is released. A task that runs meanwhile may show stale frames.
+// The stacks are walked while the task list is locked, so that no task or stack is freed. They are
+// printed after the list is unlocked. A task that runs during the walk may show stale frames.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_stacks.h"

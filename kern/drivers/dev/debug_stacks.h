@@ -4,5 +4,5 @@
 #include "lib/result.h"
 #include "ns/device.h"
 
-// Prints the stacks of all tasks. ENOMEM. May sleep.
+// Prints at most 128 tasks, with the stacks of those that do not run. ENOMEM. May sleep.
 Result<void> debug_print_stacks(Text& text);

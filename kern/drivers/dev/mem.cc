@@ -1,7 +1,9 @@
 // #mem: memory use of the kernel, and the tracer's files.
 //
 //   kmemstat              arenas as a tree, caches under the arena that their slabs come from
-//   slab_stats arena_stats free
+//   slab_stats            counts of each cache
+//   arena_stats           counts of each arena, and its free segments by size
+//   free                  totals of memory, and of the page cache
 //   kmemtrace/NAME        the trace of NAME, which is a cache, an arena or a class of references.
 //                         Reads as a dump taken at open; takes commands
 //   kmemtrace/ctl         reads as the states of all traces; takes commands for all traces

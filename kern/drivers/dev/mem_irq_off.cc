@@ -12,9 +12,9 @@
 
 namespace {
 
-// Looks up `address` itself. (For a return address, symbol_format() looks up the address before
-// it.) `address` may be the first of a function, and the address before it would then belong to
-// another function.
+// Prints the function that contains `address`. symbol_format() is not suitable: it expects a return
+// address, and looks up the address before it. `address` may be the first address of a function,
+// and the address before it would then belong to another function.
 void print_place(Text& text, const char* before, uint64_t address) {
   const Symbol symbol = symbol_lookup(address);
   if (symbol.name) {

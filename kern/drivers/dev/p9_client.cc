@@ -6,10 +6,11 @@
 //
 // Every fid is clunked at last, although a process that is ending does not wait long for a slot or
 // an answer (VirtioChannel::wait). If the process gets no slot, it cannot clunk its fid. The fid
-// then goes to `left_`, and the next request that gets a slot clunks the fid first. If no answer
-// comes to a request that makes a fid, the server may still make the fid. The fid then stays in
-// `late_`, and the slot's next holder clunks the fid. There will be such a next request: when no
-// slot is free, the holders of the slots still have fids of their own to clunk.
+// then goes to `left_`, and the next request that gets a slot clunks the fid first. Such a request
+// will follow, because the holders of the slots still have fids of their own to clunk.
+//
+// If no answer comes to a request that makes a fid, the server may still make the fid. The fid then
+// stays in `late_`, and the slot's next holder clunks the fid.
 //
 // from_linux() translates an error of the server into the same error of this kernel, and an unknown
 // error into EIO. EINTR also becomes EIO: in this kernel EINTR means a pending signal, and the
