@@ -3,7 +3,7 @@
 //   alloc        takes commands, one per line: leak NAME N [depth=D] [size=BYTES] [irq] [atomic]
 //                [stays]; free NAME N; churn NAME N; cache NAME BYTES N; destroy NAME;
 //                failnext N [after=M] [process=K]. Reads as the held objects (debug_alloc.cc), the
-//                failnext order of the reading task, and the last sweep (debug_failnext.cc)
+//                failnext injection of the reading task, and the last sweep (debug_failnext.cc)
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees the object
 //   leaky/leak   opening it allocates an object of the cache `leaky`, closing forgets the object
 //   crime        takes commands that misuse objects (debug_crime.cc)

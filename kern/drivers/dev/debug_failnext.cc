@@ -1,16 +1,16 @@
-// failnext: makes allocations of one process fail. An order says how many allocations shall succeed
-// first, and how many shall then fail. The order is stored in the process's task (FaultInjection),
-// so the order ends with the task and affects no other task. While any task has an order or belongs
-// to a sweep, the allocator calls fails_for_task() before each allocation.
+// failnext: makes allocations of one task fail. An injection (FaultInjection) says how many
+// allocations of its task succeed first, and how many then fail. It is stored in the task, so it
+// ends with the task and affects no other task. While any task has an injection or belongs to a
+// sweep, the allocator calls fails_for_task() before each allocation.
 //
 // The processes of a sweep are a first process and all its descendants. The sweep makes allocations
 // fail in one of them. The processes are numbered in the order of their forks; the first has number
-// 1. The command that begins the sweep gives the order for process number K. The order is stored in
-// the task of process K when this process is forked, or immediately if K is 1. Each process has its
-// number in its own FaultInjection. Struct Sweep has what the processes share: the order, the
-// highest number and the first failure. There is one sweep at a time. While more than one process
-// of the sweep lives, only two things change in struct Sweep: its atomic fields, and the fields of
-// the first failure, which `failed` publishes.
+// 1. The command that begins the sweep gives the injection for process number K. The injection is
+// stored in the task of process K when this process is forked, or immediately if K is 1. Each
+// process has its number in its own FaultInjection. Struct Sweep has what the processes share: the
+// injection, the highest number and the first failure. There is one sweep at a time. While more
+// than one process of the sweep lives, only two things change in struct Sweep: its atomic fields,
+// and the fields of the first failure, which `failed` publishes.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_failnext.h"
@@ -34,12 +34,12 @@ constinit Mutex failnext_mutex{LockRank::kFailNext};
 constinit bool asking GUARDED_BY(failnext_mutex) = false;
 
 struct Sweep {
-  // The order for the process with number `process`.
+  // The injection for the process with number `process`.
   uint32_t process;
   uint64_t skip, fail;
   std::atomic<uint32_t> processes;  // highest number of a process; 0: there has been no sweep
 
-  // The first failure, written only by the task with the order.
+  // The first failure, written only by the task with the injection.
   std::atomic<bool> failed;
   uint64_t number;  // number of the allocation, from 1 on
   uint64_t size;    // bytes requested
@@ -63,28 +63,29 @@ void note_failure(kmem_inject_site site, const void* source, size_t size) {
   sweep.failed.store(true, std::memory_order_release);
 }
 
-// Called by the allocator; returns 1 if the allocation shall fail. The order covers allocations
-// during an exception, because the task caused the exception, but no allocations in an interrupt.
+// Called by the allocator; returns 1 if the allocation shall fail. The task's injection covers
+// allocations during an exception, because the task caused the exception, but no allocations in an
+// interrupt.
 int fails_for_task(kmem_inject_site site, const void* source, size_t size, int flags) {
   const Cpu& cpu = this_cpu();
   if (!cpu.current || (cpu.interrupt_depth > 0 && cpu.interrupt_vector >= kVectorIrqBase)) return 0;
-  FaultInjection& order = task_on(cpu)->fault_injection;
-  if (order.fail == 0) return 0;
-  // In a sweep, the order also covers the tracer's own memory if a dump or a probe session
-  // allocates it (KM_SLEEP). The order does not cover the allocations of the tracer's hooks,
-  // because no caller would notice that such an allocation fails. Besides, hooks allocate only
-  // while a trace runs, so the numbers of later allocations would depend on the trace.
-  if (site == KMEM_INJECT_TRACE && (order.process == 0 || !(flags & KM_SLEEP))) return 0;
+  FaultInjection& injection = task_on(cpu)->fault_injection;
+  if (injection.fail == 0) return 0;
+  // In a sweep, the injection also covers the tracer's own memory if a dump or a probe session
+  // allocates it (KM_SLEEP). It does not cover the allocations of the tracer's hooks, because
+  // no caller would notice that such an allocation fails. Besides, hooks allocate only while a
+  // trace runs, so the numbers of later allocations would depend on the trace.
+  if (site == KMEM_INJECT_TRACE && (injection.process == 0 || !(flags & KM_SLEEP))) return 0;
   // Allocations from caches that cannot be traced, such as the allocator's own, do not fail.
   if (site == KMEM_INJECT_CACHE &&
       (kmem_cache_flags(static_cast<const kmem_cache*>(source)) & KMC_NOTRACE))
     return 0;
-  if (order.skip > 0) {
-    order.skip--;
+  if (injection.skip > 0) {
+    injection.skip--;
     return 0;
   }
-  order.fail--;
-  if (order.failed++ == 0 && order.process != 0) note_failure(site, source, size);
+  injection.fail--;
+  if (injection.failed++ == 0 && injection.process != 0) note_failure(site, source, size);
   return 1;
 }
 
@@ -103,8 +104,8 @@ bool any_task(Predicate predicate) {
   return search.found;
 }
 
-// Makes the allocator call fails_for_task() while any task has an order or belongs to a sweep,
-// whose later processes may get an order. Otherwise ends these calls. EBUSY.
+// Makes the allocator call fails_for_task() while any task has an injection or belongs to
+// a sweep, whose later processes may get an injection. Otherwise ends these calls. EBUSY.
 Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
   const bool wanted = any_task([](const Task& task) {
     return task.fault_injection.fail > 0 || task.fault_injection.process != 0;
@@ -145,11 +146,11 @@ struct Members {
 
 Result<void> debug_fail_next(uint64_t count, uint64_t after) {
   const MutexGuard guard(failnext_mutex);
-  FaultInjection& order = current_task()->fault_injection;
-  // Ending an order (count 0) keeps the number of failures, which can still be read.
-  order = {.skip = after, .fail = count, .failed = count == 0 ? order.failed : 0};
+  FaultInjection& injection = current_task()->fault_injection;
+  // Ending an injection (count 0) keeps the number of failures, which can still be read.
+  injection = {.skip = after, .fail = count, .failed = count == 0 ? injection.failed : 0};
   Result<void> done = ask_if_wanted();
-  if (!done) order = {};
+  if (!done) injection = {};
   return done;
 }
 
@@ -176,9 +177,9 @@ Result<void> debug_fail_in_process(uint64_t count, uint64_t after, uint32_t proc
 }
 
 void debug_failnext_print(Text& text) {
-  const FaultInjection& order = current_task()->fault_injection;
-  if (order.fail + order.failed > 0)
-    text.print("failnext %lu failed %lu\n", order.fail, order.failed);
+  const FaultInjection& injection = current_task()->fault_injection;
+  if (injection.fail + injection.failed > 0)
+    text.print("failnext %lu failed %lu\n", injection.fail, injection.failed);
   const MutexGuard guard(failnext_mutex);
   if (sweep.processes == 0) return;
   Members members;

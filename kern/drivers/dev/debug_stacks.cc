@@ -1,6 +1,6 @@
 // Prints the kernel stacks of tasks that sleep or wait for a CPU. A stack shows why its process
 // does not continue. A running task is listed without its stack, because the stack changes. Tasks
-// after the first kMaxTasks are left out.
+// after the first kMaxTasks are only counted.
 //
 // The stacks are walked while the task list is locked, so that no task or stack is freed. They are
 // printed after the list is unlocked. A task that runs during the walk may show stale frames.
@@ -27,13 +27,16 @@ struct TaskStack {
 };
 
 struct Stacks {
-  size_t count;
+  size_t count, left_out;
   TaskStack tasks[kMaxTasks];
 };
 
 void add_task(Task& task, void* argument) {
   Stacks& stacks = *static_cast<Stacks*>(argument);
-  if (stacks.count == kMaxTasks) return;
+  if (stacks.count == kMaxTasks) {
+    stacks.left_out++;
+    return;
+  }
   TaskStack& stack = stacks.tasks[stacks.count++];
   format(stack.name, sizeof(stack.name), "%s", task.name);
   stack.pid = task.pid;
@@ -63,7 +66,7 @@ const char* state_name(const TaskStack& stack) {
 Result<void> debug_print_stacks(Text& text) {
   auto* const stacks = static_cast<Stacks*>(kmalloc(sizeof(Stacks), KM_SLEEP));
   if (!stacks) return Errno::ENOMEM;
-  stacks->count = 0;
+  stacks->count = stacks->left_out = 0;
   task_for_each(add_task, stacks);
   for (size_t i = 0; i < stacks->count; i++) {
     const TaskStack& stack = stacks->tasks[i];
@@ -76,6 +79,7 @@ Result<void> debug_print_stacks(Text& text) {
       text.print("    %s\n", line);
     }
   }
+  if (stacks->left_out > 0) text.print("%zu more tasks are not shown\n", stacks->left_out);
   kfree(stacks);
   return {};
 }

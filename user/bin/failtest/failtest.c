@@ -95,10 +95,10 @@ _Noreturn void report(long result, int again) {
 }
 
 /* Makes one attempt, in a child process. */
-static _Noreturn void attempt(const struct operation* operation, const char* order) {
+static _Noreturn void attempt(const struct operation* operation, const char* request) {
   if (operation->prepare) operation->prepare(operation);
-  faults_met(); /* the first call allocates memory, and must do so before `order` is given */
-  command(CONTROL, order);
+  faults_met(); /* the first call allocates memory, and must do so before `request` is given */
+  command(CONTROL, request);
   const long result = operation->call(operation);
   command(CONTROL, "failnext 0\n");
   long second = result;
@@ -111,11 +111,11 @@ static _Noreturn void attempt(const struct operation* operation, const char* ord
   report(second, 1);
 }
 
-static enum outcome outcome_of(const struct operation* operation, const char* order) {
+static enum outcome outcome_of(const struct operation* operation, const char* request) {
   fflush(stdout);
   const pid_t pid = fork();
   if (pid < 0) give_up("failtest: fork");
-  if (pid == 0) attempt(operation, order);
+  if (pid == 0) attempt(operation, request);
   int status;
   if (waitpid(pid, &status, 0) != pid) give_up("failtest: waitpid");
   return WIFEXITED(status) && WEXITSTATUS(status) < KILLED ? (enum outcome)WEXITSTATUS(status)
@@ -196,10 +196,10 @@ static int compare(const char* name, const struct counts* before, const struct c
 /* ---- One operation, with each of its allocations. */
 
 static void try_each(const struct operation* operation, const char* many, unsigned* outcomes) {
-  char order[64];
+  char request[64];
   for (unsigned long after = 0;; after++) {
-    snprintf(order, sizeof(order), "failnext %s after=%lu\n", many, after);
-    const enum outcome outcome = outcome_of(operation, order);
+    snprintf(request, sizeof(request), "failnext %s after=%lu\n", many, after);
+    const enum outcome outcome = outcome_of(operation, request);
     outcomes[outcome]++;
     if (outcome == NOT_REACHED) return;
     if (outcome == NO_MEMORY || outcome == WENT_ON || (outcome == KILLED && operation->may_die))

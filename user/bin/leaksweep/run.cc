@@ -83,14 +83,15 @@ Command::~Command() {
   for (const int file : {control_, nowhere_, refusal_[0], refusal_[1]}) close(file);
 }
 
-// Runs in the child. Writes `order`, a `failnext` command, to #debug/alloc. All memory is allocated
-// before this write, because from the write on the kernel counts this process's allocations.
-void Command::become(const std::string& order, bool loud) const {
+// Runs in the child. Writes `request`, a `failnext` command, to #debug/alloc. All memory is
+// allocated before this write, because from the write on the kernel counts this process's
+// allocations.
+void Command::become(const std::string& request, bool loud) const {
   dup2(nowhere_, STDIN_FILENO);
   dup2(loud ? STDERR_FILENO : nowhere_, STDOUT_FILENO);
   if (!loud) dup2(nowhere_, STDERR_FILENO);
   const char* const arguments[] = {"sh", "-c", text_.c_str(), nullptr};
-  if (write(control_, order.data(), order.size()) < 0) {
+  if (write(control_, request.data(), request.size()) < 0) {
     const int error = errno;
     (void)!write(refusal_[1], &error, sizeof(error));
     _exit(127);
@@ -128,23 +129,22 @@ bool Command::wait(pid_t child, Outcome& outcome) const {
   }
 }
 
-void Command::check_order() const {
+void Command::check_accepted() const {
   int error;
   if (read(refusal_[0], &error, sizeof(error)) != sizeof(error)) return;
-  throw std::runtime_error(std::string(kControl) +
-                           " does not take the order: " + std::strerror(error));
+  throw std::runtime_error(std::string(kControl) + " refuses the request: " + std::strerror(error));
 }
 
 Outcome Command::run(const Target& target, bool loud) const {
-  const std::string order = target.process == 0
-                                ? "failnext 0 process=1\n"
-                                : "failnext 1 after=" + std::to_string(target.allocation - 1) +
-                                      " process=" + std::to_string(target.process) + "\n";
+  const std::string request = target.process == 0
+                                  ? "failnext 0 process=1\n"
+                                  : "failnext 1 after=" + std::to_string(target.allocation - 1) +
+                                        " process=" + std::to_string(target.process) + "\n";
   const pid_t child = fork();
   if (child < 0) failed("no process for the command");
-  if (child == 0) become(order, loud);
+  if (child == 0) become(request, loud);
   Outcome outcome;
   outcome.hung = wait(child, outcome);
-  check_order();
+  check_accepted();
   return outcome;
 }

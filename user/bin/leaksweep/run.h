@@ -9,8 +9,8 @@
 #include <vector>
 
 // The allocation that is to fail: allocation number `allocation` of process number `process`. Both
-// numbers start at 1. Processes are numbered in the order in which they are forked. Number 1 is the
-// shell that runs the command.
+// numbers start at 1. Processes are numbered in the order in which they are forked. Number 1 is
+// the shell that runs the command.
 struct Target {
   uint64_t process = 0;  // 0: no allocation fails
   uint64_t allocation = 0;
@@ -46,9 +46,9 @@ class Command {
   Outcome run(const Target& target, bool loud = false) const;
 
  private:
-  [[noreturn]] void become(const std::string& order, bool loud) const;
+  [[noreturn]] void become(const std::string& request, bool loud) const;
   bool wait(pid_t child, Outcome& outcome) const;
-  void check_order() const;
+  void check_accepted() const;
 
   std::string text_;
   std::chrono::milliseconds limit_;
