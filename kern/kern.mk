@@ -13,9 +13,9 @@ KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kern
   $(KERN_ENTRY_NOP) -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
   -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src
 # The sanitizers (docs/testing.md). Without RTTI there is no `vptr` check. The sources in KASAN_EXEMPT are not instrumented, and their
-# memcpy, memmove and memset are not checked. Some of them access memory that is forbidden for all others. Others keep values in registers
-# from one statement to the next (store/recent_stacks.h), and the call of a check would change these registers. -O1 saves a third of the
-# compiler's time; the checks would add about as much.
+# memcpy, memmove and memset are not checked. Some of these sources access memory that is forbidden for all others. Other sources keep
+# values in registers from one statement to the next (store/recent_stacks.h), and the call of a check would change these registers. -O1
+# saves a third of the compiler's time, about as much as the checks add.
 KERN_FLAGS += $(if $(CONFIG_UBSAN),-fsanitize=undefined -fno-sanitize=vptr) $(if $(CONFIG_UBSAN)$(CONFIG_KASAN),-O1)
 KERN_KASAN := $(if $(CONFIG_KASAN),-fsanitize=kernel-address -fno-sanitize-address-use-after-scope --param asan-stack=0 \
   --param asan-globals=0 --param asan-instrumentation-with-call-threshold=0)
@@ -43,8 +43,8 @@ KERN_COVERED := $(filter-out kern/src/proc/user_probe_hit.cc,$(filter kern/src/p
   kern/src/probe/probe_session.cc kern/src/probe/probe_functions.cc,$(KERN_SRC)))
 kern_coverage = $(if $(CONFIG_COVERAGE),$(if $(filter $<,$(KERN_COVERED)),-fsanitize-coverage=trace-pc))
 
-# These flags give the fast path of the tracer's hooks no frame: a fast path calls nothing, and jumps to the slow paths. The recorded stack
-# then begins with the frame of the hook's caller.
+# With these flags the fast path of a tracer's hook has no stack frame, because it calls nothing and jumps to the slow paths. So the
+# recorded stack begins with the frame of the hook's caller.
 kern_frames = $(if $(filter $<,kern/src/trace/hooks.cc),-foptimize-sibling-calls -momit-leaf-frame-pointer)
 
 # Sources are compiled again when flags change; the kernel is linked again when a source is added or removed.
@@ -63,7 +63,7 @@ $(BUILD)/%.c.o: %.c $(AUTOCONF_H) $(KERN_STAMP)
 	@echo "  CC    $<"
 	@$(KERN_CC) $(KERN_CFLAGS) $(call KERN_KASAN_OF,$<) -MMD -MP -c $< -o $@
 	$(KASAN_EXEMPT_OBJECT)
-# gcc uses prelude.h.gch, which lies beside prelude.h. For a source with other flags gcc ignores it and compiles prelude.h.
+# gcc uses prelude.h.gch, which lies beside prelude.h. For a source with other flags, gcc ignores prelude.h.gch and compiles prelude.h.
 KERN_PRELUDE := $(BUILD)/kern/lib/prelude.h
 $(KERN_PRELUDE): $(AUTOCONF_H) kern/lib/prelude.h
 	@mkdir -p $(@D)
@@ -97,7 +97,7 @@ $(KERNEL): $(KERN_OBJ) $(BUILD)/ksyms.o kern/kernel.ld $(KSYMS)
 	@$(KERN_CXX) $(KERN_LDFLAGS) $(filter %.o,$^) -o $@
 	@$(PYTHON) $(KSYMS) --compare $(BUILD)/stele.pass1 $@
 
-# For clangd and `make lint`: one entry for each source. It has the flags above, except for flags that clang does not support.
+# For clangd and `make lint`: one entry for each source. Each entry has the flags above, except for flags that clang does not support.
 $(BASE)/compile_commands.json: $(KERN_STAMP) $(KERN_SOURCES) tools/compile_commands.py kern/kern.mk
 	@$(PYTHON) tools/compile_commands.py '$(KERN_CC) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CFLAGS))' \
 	  '$(KERN_CXX) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CXXFLAGS)) -include $(AUTOCONF_H)' $(KERN_SRC) > $@

@@ -10,8 +10,8 @@
 
 struct Page {
   void* slab = nullptr;  // slab that the page belongs to (slab_os_pages_set_slab), or null
-  // User page: the number of page-table entries and of other users that have the page, and kPage*
-  // flags.
+  // For a user page: a count of the page-table entries and of other users that have the page. The
+  // high bits are the kPage* flags.
   std::atomic<uint32_t> mappings{0};
   uint32_t large_pages = 0;  // in the first page of a large kmalloc allocation: its number of pages
 };
@@ -24,7 +24,7 @@ inline constexpr uint32_t kPageOfFile = uint32_t{1} << 31;
 inline constexpr uint32_t kPageDirty = uint32_t{1} << 30;
 // The page is not from the page arena. It is freed by the function that page_set_owner() has set.
 inline constexpr uint32_t kPageOwned = uint32_t{1} << 29;
-// A task has used a futex in the page, which the futex's physical address identifies. So the page
+// A task has used a futex in the page. A futex is identified by its physical address, so the page
 // stays in memory while it is mapped.
 inline constexpr uint32_t kPageNamed = uint32_t{1} << 28;
 // The bits of the count.

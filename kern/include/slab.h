@@ -193,9 +193,9 @@ enum kmem_inject_site {
  * so the function takes no lock and allocates nothing. */
 typedef int (*kmem_inject_function)(enum kmem_inject_site site, const void* source, size_t size,
                                     int flags);
-/* Starts fault injection: from now on every CPU calls `function` before each allocation. Returns 1,
- * or 0 if there is another function already; then nothing is done. An injected failure returns NULL
- * and is counted as a failure of its cache or arena; the tracer does not see it. May sleep. */
+/* Starts fault injection: from now on every CPU calls `function` before each allocation. Returns 1.
+ * If there is another function already, returns 0 and does nothing. An injected failure returns
+ * NULL and is counted as a failure of its cache or arena; the tracer does not see it. May sleep. */
 int kmem_inject_begin(kmem_inject_function function);
 /* Ends fault injection. On return no CPU runs the function. May sleep. */
 void kmem_inject_end(void);
@@ -229,7 +229,7 @@ void kmem_init(void);
 void kmem_drain_cpu(void);
 /* Reaping returns free objects of all caches to the slabs, and empty slabs to their sources. */
 enum kmem_reap_extent {
-  KMEM_REAP_SURPLUS, /* magazines of the depots that were not used in the last interval
+  KMEM_REAP_SURPLUS, /* the depots' magazines that no CPU needed in the last interval
                         (kmem_update) */
   KMEM_REAP_DEPOTS,  /* all magazines of the depots, and all empty slabs */
   KMEM_REAP_ALL,     /* also the CPUs' magazines */

@@ -1,4 +1,4 @@
-/* Everything that slab.c needs from its environment. C and C++.
+/* Everything that the slab allocator (src/slab*.c) needs from its environment. C and C++.
  *
  * The kernel implements these functions in kern/src/slab_os.cc and inline below. The host tests
  * have their own implementation (tests/host/cpus/slab_os_host.h); there, signals act as interrupts.

@@ -1,11 +1,11 @@
 /* The hooks between the allocator and the tracer: the whole interface between the two. C and C++.
  *
- * The comment of each alloc and free hook names a bit of the flags. slab.c calls slab_trace_alloc()
- * or slab_trace_free() if this bit is set in the CPU's copy of the cache's flags. arena.cc calls
- * arena_trace_alloc() or arena_trace_free() if it is set in the arena's flags. Both files test the
- * flags and call the hook in one interrupts-off region. The calls are off the hot path: out of
- * line, and tail calls where possible. Backtraces skip the frames of functions in the linker
- * section .text.allocator; allocator entry points carry ALLOCATOR_TEXT.
+ * The comment of each alloc and free hook names a flag. slab_magazine.c calls slab_trace_alloc() or
+ * slab_trace_free() if this flag is set in the CPU's copy of the cache's flags. arena.cc and
+ * arena_traced.cc call arena_trace_alloc() or arena_trace_free() if this flag is set in the arena's
+ * flags. The test of the flags and the call of the hook lie in one interrupts-off region. The calls
+ * are off the hot path: out of line, and tail calls where possible. Backtraces skip the frames of
+ * functions in the linker section .text.allocator; allocator entry points carry ALLOCATOR_TEXT.
  */
 #pragma once
 
@@ -40,9 +40,10 @@ void slab_trace_free(struct kmem_cache* cache, void* object, uint64_t saved);
 /* The cache has been destroyed with `live` objects: prints what the trace has recorded about these
  * objects. Allocates nothing, waits for nothing. The caller holds a reference. */
 void slab_trace_report_live(struct kmem_cache* cache, uint64_t live);
-/* As slab_trace_alloc and slab_trace_free, with the same bits of the arena's flags, for callers
- * that allocate from an arena directly and not through a cache. `trace` is the arena's trace
- * table. */
+/* KMC_TRACED and KMC_EVER_TRACED. These hooks do for an arena what slab_trace_alloc() and
+ * slab_trace_free() do for a cache. They record the allocations of callers that use the arena
+ * directly, not through a cache. `trace` is the arena's trace table. src/trace/ref_hooks.cc calls
+ * these hooks, too, to record references. */
 void* arena_trace_alloc(struct trace_table* trace, void* address, size_t requested,
                         const void* frame_pointer, uint64_t saved);
 void arena_trace_free(struct trace_table* trace, void* address, uint64_t saved);

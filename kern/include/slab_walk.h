@@ -21,7 +21,8 @@ struct kmem_cache* kmem_walk_next(struct kmem_cache* cache);
 /* The owner of a cache's objects. */
 enum kmem_walk_kind {
   KMEM_WALK_CALLERS, /* the cache's callers */
-  /* The arena's direct callers, or caches and arenas that import spans: a quantum cache. */
+  /* The cache is a quantum cache of an arena. The objects belong to direct callers of the arena, or
+   * to caches and arenas that import spans from the arena. */
   KMEM_WALK_QUANTA,
   /* The allocator. A magazine or slab in transit between two lists may hold the only pointers to
    * its objects, so the words of such a magazine or slab are followed. */
@@ -105,9 +106,10 @@ struct kmem_located {
 };
 /* Finds the slab that contains `address`, which may be any number. kmem_locate() uses the page
  * descriptor of the address, so it finds only slabs that are memory (caches without KMC_NOTOUCH).
- * kmem_locate_of() searches the slabs of `cache`. False if there is no such slab. The time is
- * proportional to the number of the cache's free objects, in kmem_locate_of() to the number of
- * slabs plus free objects. All rules of a walk apply (see the head of this file). */
+ * kmem_locate_of() searches the slabs of `cache`. False if there is no such slab. The time of
+ * kmem_locate() is at most proportional to the number of the cache's free objects. The time of
+ * kmem_locate_of() is at most proportional to the number of the cache's slabs plus free objects.
+ * All rules of a walk apply (see the head of this file). */
 bool kmem_locate(const void* address, struct kmem_located* located);
 bool kmem_locate_of(struct kmem_cache* cache, const void* address, struct kmem_located* located);
 /* Gets the audit of an object in a checked slab. */

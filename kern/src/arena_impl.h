@@ -22,8 +22,9 @@ struct Segment {
   uintptr_t start;
   size_t size;
   SegmentKind kind;
-  Segment *prev, *next;            // neighbours by address in the arena
-  Segment *list_prev, *list_next;  // of a free list; the hash and the tag pool use only list_next
+  Segment *prev, *next;  // neighbours by address in the arena
+  // Neighbours in a free list. The hash and the tag pool use only list_next.
+  Segment *list_prev, *list_next;
 
   bool is_span() const { return kind == SegmentKind::kSpan || kind == SegmentKind::kImportedSpan; }
 };

@@ -31,8 +31,9 @@ bool look_at_quantum_cache(struct arena& arena, kmem_cache* cache, struct kmem_c
   return looks;
 }
 
-// Direct callers hold what is left of the arena's segments and of the objects of its quantum caches
-// after spans are subtracted. Slabs of the quantum caches are spans, too.
+// Computes what direct callers hold: the arena's allocated segments plus the live objects of its
+// quantum caches, minus the spans that caches and other arenas have imported from this arena. Slabs
+// of the quantum caches are such spans, too.
 void direct_stats(struct arena& arena, struct arena_stats& stats) {
   const uint64_t span_frees = count_of(arena.span_frees),
                  span_allocations = count_of(arena.span_allocations);

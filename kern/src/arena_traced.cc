@@ -12,9 +12,10 @@
 
 namespace {
 
-// True if the fast path exists.
+// True if the fast path exists. With CONFIG_KASAN it does not exist, because each allocation must
+// then go through slab_magazine.c, which delays the reuse of freed objects.
 #ifdef CONFIG_KASAN
-constexpr bool kAtHand = false;  // KASAN delays reuse: slab_magazine.c chooses the object
+constexpr bool kAtHand = false;
 #else
 constexpr bool kAtHand = true;
 #endif

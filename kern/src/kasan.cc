@@ -15,8 +15,9 @@
 // forbidden. arena.cc allows and forbids memory from arenas. Arena memory that has never been
 // allocated and freed is allowed.
 //
-// A use after free is found only until the object is allocated again. To delay the reuse, a kernel
-// with CONFIG_KASAN takes any object from a magazine, instead of the object that was freed last.
+// A use after free is found only until the object is allocated again. To delay the reuse, an
+// allocation does not simply take the object that was freed last: the number of allocations selects
+// an object of the magazine (choose_object() in slab_magazine.c).
 //
 // Some code is exempt (kern.mk, KASAN_EXEMPT): this file; the allocator, because its links and
 // structures lie in forbidden memory; and code that reads any memory, such as the search for

@@ -100,8 +100,8 @@ Result<void> file_use_begin(Chan& chan, FileUse use, FileUseReserve& reserve);
 Result<size_t> directory_read(Chan& directory, char* buffer, size_t size);
 
 // Holds the offset of an open file for one call, so that two writes do not use the same offset.
-// Other calls that take the hold wait. The flag O_APPEND does not change during the hold. On a
-// device without one_offset the hold has no effect.
+// Until the hold ends, take() for the same open file waits. The flag O_APPEND does not change
+// during the hold. On a device without one_offset the hold has no effect.
 class OffsetHold {
  public:
   OffsetHold() = default;
@@ -133,8 +133,9 @@ Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec);
 Result<bool> fd_close_on_exec(FdTable& table, int fd);
 Result<void> fd_set_close_on_exec(FdTable& table, int fd, bool on);
 void fd_close_for_exec(FdTable& table);
-// Called when the process is about to request a record lock. The table owns the process's
-// record locks: from now on, closing a descriptor removes these locks on the descriptor's file.
+// Called before the table's process requests a record lock. From then on, closing a descriptor also
+// removes the record locks that the process has on the descriptor's file. The table is the owner of
+// these locks.
 void fd_may_have_locks(FdTable& table);
 // From now on new descriptors are below `limit`. Open descriptors at or above the limit stay open.
 void fd_set_limit(FdTable& table, int limit);
@@ -148,9 +149,10 @@ struct PipeEnds {
   Ref<Chan> reader, writer;
 };
 Result<PipeEnds> pipe_create();
-// Opens the FIFO `file`, which is not open, and waits until the FIFO is open for the other
-// direction, too. With ABI_O_NONBLOCK it does not wait, and fails with ENXIO if it opens for
-// writing and there is no reader. EINTR, EACCES, ENOMEM.
+// Opens the FIFO `file`, a channel that is not open yet. An open for reading waits for a writer, an
+// open for writing waits for a reader, and an open for both does not wait. With ABI_O_NONBLOCK no
+// open waits, and an open for writing fails with ENXIO if there is no reader. EINTR, EACCES,
+// ENOMEM.
 Result<Ref<Chan>> fifo_open(Ref<Chan> file, uint32_t flags, const Credentials& who);
 
 // Sets up namespaces and channels. Called once, at boot, when the scheduler runs.

@@ -12,8 +12,8 @@
 #include "slab.h"
 
 // A provider of roots reports memory in use to a visitor. All CPUs are stopped and interrupts are
-// off, so the provider neither allocates nor frees, and takes no sleeping lock. It may take
-// spinlocks, because no CPU is stopped while it holds one.
+// off, so the provider neither allocates nor frees, and takes no sleeping lock. The provider may
+// take spinlocks, because no stopped CPU holds a spinlock.
 class ReachVisitor {
  public:
   // Marks the object that contains `address`, and everything that can be reached from the object.
@@ -30,8 +30,8 @@ class ReachVisitor {
   // Marks a page that is a page table. True if the caller shall read the table's entries. False if
   // the page is no page table, or if its entries have been read already.
   virtual bool table(PhysAddr page) = 0;
-  // Excludes the words of an object from the search for pointers: the object that contains
-  // `address` has no pointers, or its owner reports what they point to. Called only by
+  // Excludes the words of the object that contains `address` from the search for pointers. Either
+  // the object has no pointers, or its owner reports what its pointers point to. Called only by
   // ReachProvider::hide, before anything is marked.
   virtual void hide(const void* address) = 0;
 

@@ -130,8 +130,10 @@ void parse_multiboot2(uint64_t address) {
         }
         break;
       }
-      case 14:
-      case 15:  // copies of the ACPI root pointer; 15, for ACPI 2.0, comes later and wins
+      case 14:  // copy of the root pointer of ACPI 1.0
+        if (info.acpi_root.value == 0) info.acpi_root = {body};
+        break;
+      case 15:  // copy of the root pointer of ACPI 2.0, which is preferred
         info.acpi_root = {body};
         break;
     }

@@ -16,7 +16,7 @@ namespace {
 struct alignas(64) State {
   uint64_t since;     // time stamp counter when interrupts were turned off; 0: interrupts are on
   uint64_t off;       // code address that turned interrupts off
-  uint64_t shortest;  // ticks of the shortest entry of `table`; a stretch must be longer to enter
+  uint64_t shortest;  // ticks of the shortest entry of `table`; only a longer stretch is stored
   IrqOffStretch table[kIrqOffPlaces];  // the longest stretches so far; unused entries have 0 ticks
 };
 constinit State states[kMaxCpus] = {};
@@ -61,7 +61,8 @@ NOT_PROBED [[gnu::noinline, gnu::cold]] void keep(State& state, uint64_t ticks, 
   place->off = state.off;
   place->on = on;
   place->cpu = cpu.id;
-  place->pid = cpu.current->pid;  // set: a CPU has a current task before it turns interrupts on
+  // cpu.current is not null: a CPU gets a current task before it first turns interrupts on.
+  place->pid = cpu.current->pid;
   __builtin_memcpy(place->task, cpu.current->name, sizeof(place->task));
   place->depth = walk(frame, place->frames);
   state.shortest = shortest_of(state).ticks;

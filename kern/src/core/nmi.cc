@@ -1,8 +1,8 @@
-// After an external NMI every CPU prints its state on the console. Then one CPU prints the largest
-// users of memory, and the system continues, if it can. The NMI comes from the emulator (the
-// monitor's command `nmi`), or from scripts/guest when its time limit has passed. An NMI is
-// delivered even while interrupts are off and locks are held. So the report shows every hang,
-// except that of a CPU in an NMI handler.
+// After an external NMI every CPU prints its state on the console. If every CPU has answered, one
+// of them prints the largest users of memory. Then the system continues, if it can. The NMI comes
+// from the emulator (the monitor's command `nmi`), or from scripts/guest when its time limit has
+// passed. An NMI is delivered even while interrupts are off and locks are held. So the report shows
+// every hang, except that of a CPU in an NMI handler.
 //
 // The first CPU that gets an NMI leads. It sends NMIs to the others, because the external NMI may
 // have reached only one CPU. The CPUs print one after the other. Each CPU stays in its handler

@@ -78,7 +78,7 @@ void uart_early_init() {
     out8(port.base + kData, 1);
     out8(port.base + kInterruptEnable, 0);
     out8(port.base + kLineControl, 0x03);  // 8 bits, no parity, one stop bit
-    out8(port.base + kFifo, 0x07);         // on, cleared, interrupt at each byte
+    out8(port.base + kFifo, 0x07);         // FIFOs on and cleared, interrupt at each byte
     out8(port.base + kModemControl, 0x0b);
     port.present = true;
   }

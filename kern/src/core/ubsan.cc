@@ -23,9 +23,10 @@ struct Location {
 struct Type {
   enum Kind : uint16_t { kInteger = 0 };
   uint16_t kind;
-  uint16_t info;  // for an integer: bit 0 is 1 if it is signed; the other bits are the binary
-                  // logarithm of its width in bits
-  char name[];    // name of the type, in quotes
+  // For an integer: bit 0 is 1 if the integer is signed; the other bits are the binary logarithm of
+  // its width in bits.
+  uint16_t info;
+  char name[];  // name of the type, in quotes
 };
 
 struct Operation {  // used for an overflow, an invalid value, and an invalid array length
