@@ -39,8 +39,8 @@ ROWS = [
     ("traced_kmalloc", "… by kmalloc and kfree", "instructions", None, "", ""),
     ("traced_freed_by_another", "… freed by another CPU", "instructions", 400, "", ""),
     ("traced_process", "… in process context", "instructions", 320, "~2,000", ""),
-    ("traced_process_first_of_call", "… the first of a call, 6 user frames met before", "instructions", 380, "", ""),
-    ("traced_process_first_new", "… the same, 6 user frames never met", "instructions", 1000, "", ""),
+    ("traced_process_first_of_call", "… the first in a system call, 6 known user frames", "instructions", 380, "", ""),
+    ("traced_process_first_new", "… the same, 6 unknown user frames", "instructions", 1000, "", ""),
     ("traced_process_no_user_stack", "… and no user stack", "instructions", None, "", ""),
     *((f"traced_{order}_of_{number}", f"… traced, {number:,} outstanding, {order} freed", "instructions",
        265 if number == 100000 and order != "newest" else None, akaros.get(number, ""), "~4,800" if number == 100000 else "")
@@ -81,10 +81,10 @@ ROWS = [
     ("inserts_on", "… % more with all traces on", "%", None, "", ""),
     ("inserts_sampled", "… % more with all sampled, by 512K", "%", None, "", ""),
     ("host_untraced", "real processor: an untraced pair", "ns", None, "", ""),
-    ("host_traced_ratio", "… a traced pair, in untraced ones", "ratio", 6, "", ""),
+    ("host_traced_ratio", "… traced pair / untraced pair", "ratio", 6, "", ""),
     ("host_traced_ratio_2", "… two threads, one cache", "ratio", None, "", ""),
     ("host_control_ratio_2", "… two processes, nothing shared", "ratio", None, "", ""),
-    ("host_share_of_control", "… share of what sharing nothing gains", "ratio", -0.9, "", ""),
+    ("host_share_of_control", "… pair of the processes / pair of the threads", "ratio", -0.9, "", ""),
 ]
 
 
