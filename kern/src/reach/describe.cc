@@ -252,7 +252,7 @@ void print_metadata(Writer& to, const struct arena* arena, const ArenaSegment& s
   bool any = false;
   for (struct arena* other = arena_walk_next(nullptr); other; other = arena_walk_next(other)) {
     if (arena_source(other) != arena || !arena_walk_forwards(other)) continue;
-    to.print("%s%s", any ? ", " : "  perhaps through ", arena_name(other));
+    to.print("%s%s", any ? ", " : "  perhaps allocated through ", arena_name(other));
     any = true;
   }
   if (any) to.print(", which does not track allocations\n");

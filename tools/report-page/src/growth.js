@@ -73,7 +73,7 @@ export class Growth {
     this.marks = range(profile.stacks);
     section.hidden = !(this.marks[0] < this.marks[1]);
     section.querySelector("#growth-about").textContent =
-      "What is still alive, by the mark it was allocated in. Bar: of this mark. Line: of all marks up to it. A leak adds to each mark.";
+      "Live memory by the mark in which it was allocated. Bar: allocated in this mark. Line: allocated in this or an earlier mark. A leak adds to every mark.";
     new ResizeObserver(() => this.draw()).observe(this.charts);
   }
 

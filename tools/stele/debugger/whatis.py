@@ -129,7 +129,7 @@ def _metadata(kernel, arena, segment):
         return
     through = [other.name for other in arenas if other.structure.source == arena.address and other.structure.forwards]
     if through:
-        yield f"  perhaps through {', '.join(through)}, which does not track allocations"
+        yield f"  perhaps allocated through {', '.join(through)}, which does not track allocations"
 
 
 def _segment(segment):
