@@ -7,7 +7,7 @@
 // program. A program is large, but is stored only once for all processes that run it. So a system
 // that runs the same few programs again and again needs 40 bytes for each process. A context does
 // not say which place in the program made a system call. The user stack in a record (stack_table.h)
-// says this.
+// shows the place.
 //
 // Tasks cache the numbers of their contexts, so that the table is searched once for each program
 // that a process runs. clear() does not clear these caches. Instead, each cached number carries the

@@ -54,8 +54,8 @@ struct RecentCaller {
 };
 static_assert(sizeof(RecentCaller) == 248);
 
-// Allows `cpus` CPUs to take pages: together at most 1/16 of the limit of trace memory. If this is
-// less than two pages for each CPU, no stacks are kept. No trace has begun.
+// Allows `cpus` CPUs to take pages: together at most 1/16 of the limit of trace memory. If 1/16
+// of the limit is less than two pages for each CPU, no stacks are kept. No trace has begun.
 void recent_callers_open(uint32_t cpus);
 // Gives the pages of all CPUs back. No trace is left, no tracer lock held.
 void recent_callers_close();
