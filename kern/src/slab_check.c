@@ -15,7 +15,7 @@
  * late write to it is found.
  *
  * Errors found:
- *   on free   double free, free to the wrong cache or of an address that is no object, red zone
+ *   on free   double free, free to the wrong cache, free of an address that is no object, red zone
  *             written
  *   on alloc  free object written
  *   by scan   red zone or free object written, in all checked slabs; a scan is made on request
@@ -30,10 +30,10 @@
  * takes the slow path, which tests whether the cache is checked (uses_magazines). Objects are
  * constructed when allocated and destructed when freed.
  *
- * A CPU's flag KMC_CHECKED means that an object of a checked slab may come back; free tests it
- * together with KMC_EVER_TRACED. The flag is set before the first such object is allocated. When
- * checking stops, the flag is cleared only if no object of a checked slab is out. So objects of
- * checked slabs never get into magazines of their cache, and each free of such an object is
+ * A CPU's flag KMC_CHECKED means that an object of a checked slab may come back. A free tests this
+ * flag together with KMC_EVER_TRACED. The flag is set before the first such object is allocated.
+ * When checking stops, the flag is cleared only if no object of a checked slab is out. So objects
+ * of checked slabs never get into magazines of their cache, and each free of such an object is
  * checked. Objects of unchecked slabs return to their slabs, which serve no allocations while the
  * cache is checked. A double free of such an object is found, but the report cannot say where the
  * first free was.

@@ -134,7 +134,8 @@ struct kmem_cache {
 
   /* Guarded by the lock of the list of caches (slab.c). */
   struct kmem_cache* next;
-  /* One reference until the cache is destroyed and its objects are back; one for each holder. */
+  /* One reference belongs to the cache itself, until it is destroyed and all its objects are back.
+   * kmem_cache_hold, _find and _next each add one. */
   uint64_t references;
 
   struct slab_os_lock depot_lock;
@@ -195,7 +196,7 @@ static inline void lock_guard_end(const struct lock_guard* guard) {
 extern struct kmem_cache *const kmem_slab_cache, *const kmem_bufctl_cache, *const kmem_hash_cache;
 extern struct kmem_cache* const kmem_magazine_caches[MAGAZINE_TYPES];
 
-/* ---- slab_layer.c. Any context, because allocations are KM_ATOMIC; no lock held. */
+/* ---- slab_layer.c. Any context, no lock held. Callers never pass KM_SLEEP. */
 
 /* Fills in stride, slab size and objects per slab; false if size or alignment is invalid. If
  * `slab_size` is 0, this function chooses the slab size. */

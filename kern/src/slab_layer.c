@@ -49,8 +49,9 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
     return true;
   }
   if (slab_size == 0) {
-    /* Chooses the smallest power of two, in bytes, with room for enough objects and at most an
-     * eighth wasted. From LARGE_SLAB_MAX on, room for one object is enough. */
+    /* Chooses the smallest power of two, in bytes, that has room for LARGE_SLAB_OBJECTS objects and
+     * wastes at most an eighth. A slab of LARGE_SLAB_MAX bytes or more only needs room for one
+     * object. */
     slab_size = SLAB_OS_PAGE_SIZE;
     while (slab_size < cache->stride ||
            (slab_size < LARGE_SLAB_MAX && (slab_size / cache->stride < LARGE_SLAB_OBJECTS ||
@@ -190,7 +191,7 @@ static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
   if (page_backed(cache))
     kasan_forbid(pages, cache->slab_size, KASAN_NO_OBJECT);
   else if (!(kmem_cache_flags(cache) & KMC_QCACHE))
-    kasan_allow(pages, cache->slab_size); /* the objects may be memory that callers access */
+    kasan_allow(pages, cache->slab_size); /* if the objects are memory, callers access them */
   const uint16_t colour = take_colour(cache);
   struct kmem_slab* const slab = cache->small ? small_slab_make(cache, pages, colour)
                                               : large_slab_make(cache, pages, colour, flags);

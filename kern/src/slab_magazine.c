@@ -282,7 +282,7 @@ ALLOCATOR_TEXT void* kmem_cache_alloc_sized(struct kmem_cache* cache, size_t req
 
 /* ---- Free. */
 
-/* Subtracts a free that has been counted, because its object belongs to another cache. */
+/* Removes a free from the count after it turns out that the object belongs to another cache. */
 static void uncount_free(struct kmem_cache* cache) {
   const uint64_t saved = slab_os_irq_save();
   slab_os_count(&cpu_part(cache)->frees, -1);

@@ -53,8 +53,8 @@ void slab_os_lock_init(slab_os_lock* lock, slab_os_rank rank) {
   new (lock) Spinlock(rank_of(rank));
 }
 
-// Clang's thread-safety analysis is off here: C has no capabilities, so the C callers cannot name
-// these locks.
+// Clang's thread-safety analysis is off here, because the C callers have no annotations that say
+// which locks they hold.
 void slab_os_lock_acquire(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
   ASSERT(!this_cpu().in_nmi);
   spinlock_of(lock).lock();

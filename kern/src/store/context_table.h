@@ -3,15 +3,17 @@
 //
 // A context is a process with the program that it runs, a kernel task, or an interrupt. The first
 // thread of a process has the context of the process, so a process with a single thread needs only
-// one context. Each other thread has its own context. A context is small. It refers to its program,
-// which is large, but stored only once for all processes that run it. So a system that runs the
-// same few programs again and again needs 40 bytes for each process. A context does not tell from
-// where in the program a system call came; the user stack in a record (stack_table.h) tells this.
+// one context. Each other thread has its own context. A context is small, because it refers to its
+// program. A program is large, but is stored only once for all processes that run it. So a system
+// that runs the same few programs again and again needs 40 bytes for each process. A context does
+// not say which place in the program made a system call. The user stack in a record (stack_table.h)
+// shows the place.
+//
 // Tasks cache the numbers of their contexts, so that the table is searched once for each program
 // that a process runs. clear() does not clear these caches. Instead, each cached number carries the
-// table's epoch, and clear() advances the epoch, which makes all cached numbers invalid. Without
-// memory intern() returns 0, and the caller counts the loss. Allocator hooks and hits of probes
-// call intern() with probes off, so no probe can hit while a chain is locked.
+// table's epoch, and clear() advances the epoch, which makes all cached numbers invalid. If there
+// is no memory, intern() returns kNone, and the caller counts the loss. Allocator hooks and hits of
+// probes call intern() with probes off, so no probe can hit while a chain is locked.
 #pragma once
 
 #include <array>

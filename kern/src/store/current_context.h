@@ -13,7 +13,8 @@ inline constexpr size_t kUserStackDepth = 16;
 // Values:
 //   0 for a task that has not been in user mode;
 //   kTraceFromUser alone if the user stack has not been looked up;
-//   kTraceFromUser and the stack's number, and kStackTruncated if the stack has more frames;
+//   kTraceFromUser and the stack's number, and kStackTruncated if the stack has more frames than
+//   are recorded;
 //   kTraceFromUser and kCallerLost, without a number, if the stack could not be stored.
 inline constexpr uint64_t kCallerLost = uint64_t{1} << 33;
 

@@ -40,8 +40,8 @@ Result<void> dump_reserve_hold() {
   auto* memory = static_cast<std::byte*>(trace_copy_alloc(kDumpWorkspace));
   {
     const Guard guard(lock);
-    // `reserve` is set here if another holder came first, or a dump of an earlier trace still uses
-    // it.
+    // The reserve already exists if another holder has allocated it meanwhile, or if a dump of an
+    // earlier trace still uses it.
     if (!reserve) reserve = std::exchange(memory, nullptr);
     if (!reserve) return Errno::ENOMEM;
     holders++;

@@ -22,8 +22,9 @@ namespace {
 }
 
 // Finds the number of a stack that no recent entry holds. `recent` is the entry at the stack's
-// index; `from` is the result of find_recent(). If this entry differs from the stack in return
-// addresses only, changes the entry; otherwise fills another one.
+// index; `from` is the value that find_recent() stored. If `recent` differs from the stack in
+// return addresses only, changes `recent` to hold the stack. Otherwise fills the entry that
+// replace_recent() returns.
 RecordedStack find_other_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
                                RecentStack* recent, const RecentStack::Frame* from,
                                RecentStack** kept) {

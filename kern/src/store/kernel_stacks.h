@@ -7,8 +7,8 @@
 // The number of a recorded stack or pair, with flags.
 class RecordedStack {
  public:
-  // The word has the number, kStackTruncated if the stack has more frames, and kUserStackLost if
-  // the user stack, or the pair, could not be stored.
+  // The word has the number; kStackTruncated if the stack has more frames than are recorded; and
+  // kUserStackLost if the user stack, or the pair, could not be stored.
   static constexpr uint64_t kUserStackLost = kCallerLost;
   explicit RecordedStack(uint64_t word) : word_(word) {}
   RecordedStack(StackId id, bool truncated)
@@ -16,7 +16,8 @@ class RecordedStack {
 
   // kNone: the stack could not be stored.
   StackId id() const { return stack_in(word_); }
-  bool truncated() const { return (word_ & kStackTruncated) != 0; }  // there are more frames
+  // True if the stack has more frames than are recorded.
+  bool truncated() const { return (word_ & kStackTruncated) != 0; }
   bool user_stack_lost() const { return (word_ & kUserStackLost) != 0; }
   uint64_t word() const { return word_; }
 

@@ -10,9 +10,11 @@
 // same program share table entries if their stacks lie at the same addresses. The comparison takes
 // six instructions a frame; a load that faults counts as a difference.
 //
-// A stack with at least one frame is kept when it occurs for the second time, if it ends with a
-// frame pointer of 0, as is usual, or is truncated, and if all its return addresses are below 4
-// GiB. Any other stack is walked each time.
+// A stack is kept when it occurs for the second time and all of these conditions hold:
+// - It has at least one frame.
+// - It ends with a frame pointer of 0, as is usual, or it is truncated.
+// - All its return addresses are below 4 GiB.
+// Any other stack is walked each time.
 //
 // A table is used and filled only by its CPU, with interrupts off. The table's pages are trace
 // memory. They are taken when stacks are added; the pages of all CPUs together are at most 1/16 of
@@ -52,7 +54,8 @@ struct RecentCaller {
 };
 static_assert(sizeof(RecentCaller) == 248);
 
-// Allows `cpus` CPUs to take pages, unless this would need too much memory. No trace has begun.
+// Allows `cpus` CPUs to take pages: together at most 1/16 of the limit of trace memory. If 1/16
+// of the limit is less than two pages for each CPU, no stacks are kept. No trace has begun.
 void recent_callers_open(uint32_t cpus);
 // Gives the pages of all CPUs back. No trace is left, no tracer lock held.
 void recent_callers_close();

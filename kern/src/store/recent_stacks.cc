@@ -77,8 +77,8 @@ RecentStack* replace_recent(uint64_t frame_pointer, const Cpu& cpu) {
   CpuPage& page = *reinterpret_cast<CpuPage*>(recent_places[number_of(cpu.id)]);
   const size_t index = recent_index(frame_pointer);
   RecentStack*& here = page.places[index];
-  // Reuses an entry whose stack could not be stored. Otherwise the set would fill with such
-  // entries.
+  // Reuses an entry that holds no stack, because readdress() failed or the stack could not be
+  // stored. Otherwise the set would fill with such entries.
   if (here->is_free() && here != &no_recent_stack) return here;
   for (size_t i = 1; i < kRecentWays && here != &no_recent_stack; i++)
     std::swap(here, page.places[index ^ i]);

@@ -119,18 +119,17 @@ class RecentStack {
   bool begins_at(uint64_t frame_pointer) const {
     return first_ == frame_pointer;
   }
-  // The number of the stack, with kStackTruncated if the stack has more frames.
+  // The number of the stack, with kStackTruncated if the stack has more frames than are recorded.
   uint64_t stack() const {
     return stack_;
   }
 
-  // True if named() is for a record with this stack and this caller (a value of
-  // TaskHead::trace_call).
+  // True if named() was set for this caller (a value of TaskHead::trace_call).
   bool knows(uint64_t caller) const {
     return caller_ == caller;
   }
-  // Returns the number of the pair, or of the kernel stack if the caller is 0; with kStackTruncated
-  // if one of the stacks is truncated.
+  // Returns the number that a record stores: the number of the pair, or of the kernel stack if the
+  // caller is 0. The number has kStackTruncated if one of the stacks is truncated.
   uint64_t named() const {
     return named_;
   }
@@ -150,16 +149,16 @@ class RecentStack {
   // distance from the first frame to the top. In this case first moves the entry to the stack at
   // `frame_pointer`; the caller must still compare the other frames. Otherwise changes nothing.
   [[gnu::always_inline]] inline bool move(uint64_t frame_pointer, StackScope scope, uint64_t top);
-  // Returns false and changes nothing if is_at() is false. Otherwise stores changed return
-  // addresses in the entry, which then matches nothing until name() is called. Also returns false
-  // if the entry still differs from the stack. `from`: the result of differs(), or nullptr if
-  // differs() was not called.
+  // If is_at() is false, returns false and changes nothing. Otherwise stores changed return
+  // addresses in the entry. Then returns true if the entry holds the stack, and false if it still
+  // differs. In both cases the entry matches nothing until name() is called. `from` is the result
+  // of differs(), or nullptr if differs() was not called.
   [[gnu::always_inline]] inline bool readdress(const Frame* from, uint64_t frame_pointer,
                                                StackScope scope, uint64_t top);
   // Walks the stack and stores the result in the entry. The entry matches nothing until name() is
   // called. False if the entry cannot hold the stack: the first frame does not lie on the task's
-  // own stack, a return address cannot be packed, the scope has more than kMaxFrames frames, or
-  // other frames are skipped than before. The entry is then unused. skipped(address) is true for
+  // own stack, a return address cannot be packed, the scope has more than kMaxFrames frames, or the
+  // number of skipped frames has changed. The entry is then unused. skipped(address) is true for
   // frames that a scope may skip.
   template <typename Skipped>
   [[gnu::always_inline]] inline bool refresh(uint64_t frame_pointer, StackScope scope, uint64_t top,
@@ -171,7 +170,7 @@ class RecentStack {
   uint64_t sum() const {
     return sum_;
   }
-  // True if the stack has more frames.
+  // True if the stack has more frames than are recorded.
   bool truncated() const {
     return stack_ >= kStackTruncated;
   }
@@ -220,8 +219,8 @@ class RecentStack {
     const uint32_t place = index - skip_;
     if (place < scope_.depth()) sum_ += StackTable::weight(change, place);
   }
-  // Resets the entry, so that every frame differs. No frame after index `last` has a return
-  // address.
+  // Resets the entry, so that each of its frames differs from every stack. The caller ensures that
+  // no frame after index `last` has a return address.
   [[gnu::cold]] void start_over(StackScope scope, uint32_t last) {
     for (uint32_t i = 0; i <= last; i++) frames_[i].address = 0;
     scope_ = scope;
@@ -391,9 +390,9 @@ inline RecentStack* recent_place(uint64_t frame_pointer, CpuId cpu) {
 inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   return recent_place(frame_pointer, cpu.id);
 }
-// Searches the set for an entry whose stack begins at this frame, or at the same distance from the
-// top of another stack. Moves the entry to this stack, puts it at the stack's index and returns it;
-// its other frames may differ from the stack. Returns nullptr if there is no such entry.
+// Searches the set of the stack that begins at `frame_pointer` for an entry that move() can adapt
+// to this stack. Moves the entry, puts it at the stack's index and returns it. The caller must
+// still compare the frames after the first. Returns nullptr if there is no such entry.
 [[gnu::always_inline]] inline RecentStack* bring_recent(uint64_t frame_pointer, StackScope scope,
                                                         uint64_t top, CpuId cpu) {
   RecentPlaces& places = *recent_places[number_of(cpu)];
@@ -407,11 +406,13 @@ inline RecentStack* recent_place(uint64_t frame_pointer, const Cpu& cpu) {
   }
   return nullptr;
 }
-// Finds the entry that holds the stack; nullptr if there is none. Call this after the entry at the
-// stack's index did not match. *from is then the result of this entry's differs(), or nullptr if
-// its is_at() was false. If find_recent() returns nullptr, *from may be a frame of the entry that
-// is now at the index: is_at() is true for this entry, and *from is the first frame that differs
-// from the stack. readdress() may then be able to change the entry.
+// Finds the entry that holds the stack; nullptr if there is none. Call this only if the entry at
+// the stack's index does not match. Before the call, *from must be the result of that entry's
+// differs(), or nullptr if that entry's is_at() is false.
+//
+// When find_recent() returns nullptr, the entry at the stack's index may be another one than before
+// the call. If its is_at() is true, *from is its first frame that differs from the stack, and
+// readdress() may be able to change the entry. Otherwise *from is nullptr.
 [[gnu::always_inline]] inline RecentStack* find_recent(uint64_t frame_pointer, StackScope scope,
                                                        const Cpu& cpu,
                                                        const RecentStack::Frame** from) {

@@ -91,8 +91,8 @@ constinit StoreHolders holders GUARDED_BY(lock);
 
 }  // namespace
 
-// Allocates the reserve before it takes the lock, because the allocation may reap and so end a
-// trace, which takes this lock.
+// Allocates the dump reserve before it takes the lock, because the allocation may reap. A reap may
+// end a trace, and the end of a trace takes this lock.
 Result<void> trace_users_add(StoreHolder& holder) {
   TRY(dump_reserve_hold());
   const MutexGuard guard(lock);
@@ -131,9 +131,9 @@ StoreMarkingStopped::~StoreMarkingStopped() NO_THREAD_SAFETY_ANALYSIS {
   lock.unlock();
 }
 
-// --- Readings (StoreReading) are counted as in sleepable RCU: of two counters, `side` selects the
-// one that a new reading increments. A waiter switches `side`, and waits until the old counter is
-// 0. A reading that increments the old counter after the switch notices this, decrements the
+// --- Readings (StoreReading). Two counters count them, as in sleepable RCU. `side` selects the
+// counter that a new reading increments. A waiter switches `side`, and waits until the old counter
+// is 0. A reading that increments the old counter after the switch notices this, decrements the
 // counter and begins again.
 
 namespace {

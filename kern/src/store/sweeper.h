@@ -12,10 +12,10 @@
 //      number in use was looked up in this epoch, or has a holder.
 //   2. Holders mark their numbers, in the order in which numbers move: first tasks and interrupts,
 //      which cache contexts and callers; then trace tables and probe sessions, where hooks store
-//      the numbers; then dumps, which copy the numbers. If a number moves before the sweeper visits
-//      its first holder, the sweeper finds it in its second holder, or the move has marked it.
-//      Before the sweeper visits dumps, it waits until all copies that are being made are complete
-//      (StoreReading).
+//      the numbers; then dumps, which copy the numbers. A number may leave a holder before the
+//      sweeper visits this holder. Then the sweeper finds the number in the holder that received
+//      it, or the code that moved the number has marked it. Before the sweeper visits dumps, it
+//      waits until all copies that are being made are complete (StoreReading).
 //   3. Pairs and contexts without the stamp die. The sweep marks the stacks and programs of all
 //      other pairs and contexts.
 //   4. Another round. After this round, each hook that is making a pair has looked up both stacks

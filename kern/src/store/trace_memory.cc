@@ -56,8 +56,8 @@ void trace_memory_begin(uint32_t cpus) {
   for (uint32_t i = 0; i < cpus + kSparePages; i++) trace_memory_prepare();
 }
 
-// Another CPU may be putting a page into the pool right now. After this it sees that the reserve is
-// 0, and empties the pool itself (trace_page_return).
+// Another CPU may be putting a page into the pool right now. After the exchange below, that CPU
+// sees that the wanted number of pages is 0, and empties the pool itself (trace_page_return).
 void trace_memory_end() {
   trace_pool_reserve.exchange(0, std::memory_order_seq_cst);
   drain();
@@ -67,9 +67,9 @@ void trace_memory_end() {
 void trace_memory_prepare() {
   const uint32_t wanted = trace_pool_reserve.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < kPagesPerHook; i++) {
-    // Pages up to kPagesPerHook for each CPU are added in any round of this loop, a spare page only
-    // in the first. If only spare pages are missing, pending work of base_arena is done instead, if
-    // there is any.
+    // A round adds a page if the pool has fewer than kPagesPerHook pages for each CPU. If only
+    // spare pages are missing, only the first round does anything: it does a step of base_arena's
+    // pending work, or adds a spare page if no work is pending.
     const uint32_t count = trace_page_pool.count();
     if (count + (i == 0 ? 0 : kSparePages) >= wanted) return;
     if (count + kSparePages >= wanted && arena_prepare(base_arena)) return;

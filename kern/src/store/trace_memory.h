@@ -1,12 +1,13 @@
 // The tracer's own memory: pages with a limit.
 //
 // Pages come from the arena `trace`, so that kmemstat shows the tracer's memory. The arena forwards
-// to base_arena. It does not forward to the page arena, because a hook would sometimes have to make
-// that arena's next slab, which takes ten times as long as the rest of the hook. The tracer's locks
-// are the innermost ones of all. So while a hook holds one of them, it cannot take a page from the
-// arena, which has a lock, too. Therefore hooks take pages from a pool. Before its first lock, each
-// hook calls trace_memory_prepare(), which tops up the pool from the arena. Later the hook takes
-// pages from the pool with trace_page_take(), without a lock (page_pool.h).
+// its allocations and frees to base_arena. It does not forward them to the page arena, because a
+// hook would then sometimes have to make that arena's next slab, which takes ten times as long as
+// the rest of the hook. The tracer's locks are the innermost ones of all. So while a hook holds one
+// of them, it cannot take a page from the arena, which has a lock, too. Therefore hooks take pages
+// from a pool. Before its first lock, each hook calls trace_memory_prepare(), which tops up the
+// pool from the arena. Later the hook takes pages from the pool with trace_page_take(), without a
+// lock (page_pool.h).
 //
 // The pool cannot run dry while there is memory. A hook takes at most kPagesPerHook pages, and on
 // each CPU at most one hook is under way, because interrupts are off. Before a hook begins, it tops

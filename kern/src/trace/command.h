@@ -10,8 +10,9 @@
 // with EBUSY if they differ. While a trace is running, reset empties its table, and the trace goes
 // on. After a stop, start fails with EBUSY if the sampling rate differs, because the kept records
 // would get wrong weights. stop and reset succeed when there is nothing to stop or reset. mark
-// needs a trace. settle, sweep, limit and reap are for all sources and change no state. check,
-// nocheck and scan are for run-time checking (slab.h), which is independent of traces.
+// fails with EINVAL if the source has no trace. settle, sweep, limit and reap are for all sources
+// and change no state. check, nocheck and scan are for run-time checking (slab.h), which is
+// independent of traces.
 //
 // The functions of this file change no cache. control.cc uses them to parse all lines of a write
 // and to compute the effect of these lines on the state, before it executes the first line.
