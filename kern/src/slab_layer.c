@@ -187,7 +187,8 @@ static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
   /* A trace record has 48 bits for the address of an object. */
   if (!page_backed(cache) && !(kmem_cache_flags(cache) & KMC_NOTRACE) &&
       (uint64_t)((int64_t)((uint64_t)pages << 16) >> 16) != (uint64_t)pages)
-    slab_os_panic("%s: it can be traced, but %p is not an address", cache->name, (void*)pages);
+    slab_os_panic("%s: it can be traced, but the address %p has more than 48 bits", cache->name,
+                  (void*)pages);
   if (page_backed(cache))
     kasan_forbid(pages, cache->slab_size, KASAN_NO_OBJECT);
   else if (!(kmem_cache_flags(cache) & KMC_QCACHE))
@@ -274,8 +275,9 @@ static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object,
   if (page_backed(cache)) return slab_os_page_slab(object);
   *bufctl = linear_hash_remove(cache->hash, (uintptr_t)object);
   if (*bufctl) return (*bufctl)->slab;
-  slab_os_panic("%s: %p is freed, but is not allocated: a double free, or one to the wrong cache",
-                cache->name, object);
+  slab_os_panic(
+      "%s: %p is freed, but is not allocated: a double free, or a free to the wrong cache",
+      cache->name, object);
 }
 
 static void slab_put(struct kmem_cache* cache, void* object) {
@@ -285,7 +287,8 @@ static void slab_put(struct kmem_cache* cache, void* object) {
   if (offset % cache->stride != 0 || offset / cache->stride >= cache->objects_per_slab ||
       slab->out == 0)
     slab_os_panic(
-        "%s: %p is freed, but is not an allocated object. `check` in #mem/kmemtrace/%s says more",
+        "%s: %p is freed, but is not an allocated object. Write `check` to #mem/kmemtrace/%s for "
+        "details",
         cache->name, object, cache->name);
   if (cache->small) {
     *(void**)object = slab->free_objects;

@@ -199,8 +199,9 @@ TEST_P(Check, WithoutCheckingTheMessageNamesTheWord) {
   kmem_cache* const other =
       kmem_cache_create("other", 40, 0, KMC_NOMAGAZINE, nullptr, nullptr, nullptr, nullptr);
   auto* const object = alloc(11);
-  EXPECT_DEATH(kmem_cache_free(other, object),
-               "other: .* was freed to it, but belongs to victim. `check` in #mem");
+  EXPECT_DEATH(
+      kmem_cache_free(other, object),
+      "other: .* was freed to it, but belongs to victim. To learn more, write `check` to #mem");
   free(object, 12);
   kmem_cache_destroy(other);
 }

@@ -81,7 +81,7 @@ TEST(TraceCommand, Filters) {
     EXPECT_NE(error.find("pid=N, N from 1 to 32767"), std::string::npos) << bad << ": " << error;
   }
   EXPECT_EQ(error_of("start min=2 max=1"),
-            "min=2 max=1: nothing has such a size; min is at most max");
+            "min=2 max=1: no size matches, because min is greater than max");
   for (const char* bad : {"start =", "start =1", "start mins=1", "start Min=1"}) {
     EXPECT_NE(error_of(bad).find("start takes depth=N, sample=N, min=N, max=N and pid=N"),
               std::string::npos)

@@ -83,7 +83,7 @@ TEST(TraceLater, WhatIsWrongIsSaidAndTheRestGoesOn) {
   EXPECT_EQ(errors("a,b:depth=65").size(), 2u);
   EXPECT_EQ(
       errors("a:min=2:max=1"),
-      std::vector<std::string>{"a: min=2 max=1: nothing has such a size; min is at most max"});
+      std::vector<std::string>{"a: min=2 max=1: no size matches, because min is greater than max"});
   const std::string name = ": no cache or arena can have that name, and it is not \"all\"";
   const std::string longest(31, 'x'), too_long(32, 'x');
   EXPECT_EQ(errors("a,,b,:depth=2," + longest), (std::vector<std::string>{name, name}));

@@ -164,7 +164,7 @@ Result<void> ProbeSession::prepare() {
         "nothing to start: count FUNCTION, event FUNCTION, alloc or watch memory come first");
   }
   if (options_.trace.min_size > options_.trace.max_size) {
-    return fail(Errno::EINVAL, "min %u max %u: nothing has such a size; min is at most max",
+    return fail(Errno::EINVAL, "min %u max %u: no size matches, because min is greater than max",
                 options_.trace.min_size, options_.trace.max_size);
   }
   TRY(functions_.build());

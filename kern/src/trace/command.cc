@@ -120,7 +120,7 @@ Result<TraceOptions> trace_parse_options(std::string_view text, char separator) 
     text.remove_prefix(length < text.size() ? length + 1 : length);
   }
   if (options.min_size <= options.max_size) return options;
-  return fail(Errno::EINVAL, "min=%u max=%u: nothing has such a size; min is at most max",
+  return fail(Errno::EINVAL, "min=%u max=%u: no size matches, because min is greater than max",
               options.min_size, options.max_size);
 }
 
