@@ -397,7 +397,7 @@ constinit Load load;
 void fill(Slot& slot) {
   const uint64_t version = load.version;
   slot.resets = load.resets;
-  slot.size = 1 + ktest_random() % 200;  // from quantum caches, or from segments
+  slot.size = 1 + ktest_random() % 200;  // sizes up to kCached come from quantum caches
   const bool recorded = load.running && slot.size >= load.min_size;
   slot.object = slot.size % 3 == 0 && slot.size > kCached
                     ? arena_xalloc(load.ids, slot.size, 64, 0, 0, 0, UINTPTR_MAX, KM_SLEEP)

@@ -93,8 +93,9 @@ KTEST(coverage_maps_have_as_many_records_as_references) {
     task_drain_dead();
     EXPECT(storm.references() > 0);
     EXPECT(counters_of(maps()).live == storm.references());
-    // This task begins to record in a map, whose file is closed at once: one reference, of the
-    // task, is left. Then the task changes to another map, whose file stays open: two references.
+    // This task begins to record in a map, whose file is closed at once. So only the task has a
+    // reference to the map. Then the task changes to another map, whose file stays open. The task
+    // and the file have a reference to this map.
     command(storm.open(), "start");
     EXPECT(counters_of(maps()).live == storm.references() + 1);
     const Ref<Chan> mine = storm.open();

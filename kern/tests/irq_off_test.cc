@@ -30,7 +30,7 @@
 namespace {
 
 constexpr uint64_t kLong = 4'000'000;  // ticks of a long stretch
-constexpr uint64_t kOurs = 200;        // most ticks that measuring adds to a stretch, under icount
+constexpr uint64_t kOurs = 200;        // under icount, measuring adds fewer ticks than this
 constexpr uint8_t kTestVector = 0xe3;
 
 void spin(uint64_t ticks) {

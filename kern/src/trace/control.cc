@@ -299,7 +299,7 @@ Result<void> execute(std::span<Target> targets, const TraceCommand& command, Com
       return {};
     case TraceWord::kSettle:
     case TraceWord::kSweep:
-      break;  // run() does this without the lock
+      break;  // run() executes these two without the lock
     case TraceWord::kLimit:
       trace_memory_set_limit(command.limit);
       break;
@@ -322,7 +322,7 @@ bool is_start(TraceWord word) {
   return word == TraceWord::kStart || word == TraceWord::kRefs;
 }
 
-// EINVAL for options that do not apply to references.
+// EINVAL if the source is a class of references and `options` sets anything but `depth` and `pid`.
 Result<void> check_options(TraceSource source, const TraceOptions& options) {
   const TraceOptions without{.depth = options.depth, .pid = options.pid};
   if (!source.references() || options == without) return {};
@@ -330,9 +330,9 @@ Result<void> check_options(TraceSource source, const TraceOptions& options) {
               source.name());
 }
 
-// Checks that each line can be executed in the states that the lines before it leave. In a command
-// for all sources, `mark` skips sources that are not traced, and `check` skips sources that cannot
-// be checked.
+// Checks each line against the states that the traces will have after the preceding lines. In a
+// command for all sources, `mark` skips sources that are not traced, and `check` skips sources that
+// cannot be checked.
 Result<void> check_states(std::span<Target> targets, std::string_view text, CommandScope scope)
     REQUIRES(trace_control) {
   for (const Target& target : targets) {

@@ -3,12 +3,19 @@
 // caller holds.
 //
 // A hook neither formats text nor allocates from a cache that can be traced. It waits for short
-// locks only. The bound of an allocation is: kPagesPerHook pages from the arena (usually none),
-// four walks of the recorded frames, two chains of the stack table, each searched twice and split,
-// and the split of one bucket. The first allocation in a system call also walks kUserStackDepth
-// user frames and searches one more chain of the stack table. The first allocation of each program
-// of a process also searches two chains of the context table. The bound of a free is one chain. An
-// allocation that filters or sampling skip only increments one counter.
+// locks only.
+//
+// The work of an allocation's hook is bounded. It takes at most kPagesPerHook pages from the arena,
+// and usually none. It walks the recorded frames at most four times. It searches at most two chains
+// of the stack table, each of them twice, and may split both chains. To store the record, it calls
+// TraceTable::record(), whose comment gives the bound. The first allocation in a system call also
+// walks at most kUserStackDepth + 1 user frames and searches one more chain of the stack table. The
+// first allocation of each program of a process also searches two chains of the context table. If
+// filters or sampling exclude the allocation, the hook only updates the sampling countdown and
+// increments a counter.
+//
+// The hook of a free searches one chain of each shard that may have the record, at most twice.
+// Usually one search of one chain is enough.
 //
 // A probe's hit uses the same tables of stacks and contexts, and may occur at any function call. So
 // the hook of an allocation turns probes off on this CPU before it calls functions. It turns them
@@ -136,12 +143,13 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// Called if `recent` has the current kernel stack, but another caller. In the first hook of a
-// system call, searches the CPU's recent callers for the present caller (recent_callers.h). If the
-// caller is found and was recorded with this kernel stack before, stores the caller and the pair in
-// `recent` and returns true. Otherwise returns false. If the caller is found but was recorded with
-// another kernel stack, sets *met to its entry, otherwise to nullptr. Calls no C++ function, and
-// changes few registers.
+// Called if `recent` has the current kernel stack, but not the pair for the current caller. The
+// caller is the user stack of the system call or fault under way (TaskHead::trace_call). In the
+// first hook of a system call or fault, searches the CPU's recent callers (recent_callers.h). If
+// the caller is found and was last recorded with this kernel stack, stores the caller and the pair
+// in `recent` and returns true. Otherwise returns false. If the caller is found but was last
+// recorded with another kernel stack, sets *met to the caller's entry, otherwise to nullptr. Calls
+// no C++ function, and changes few registers.
 [[gnu::always_inline]] inline bool learn_caller(RecentStack& recent, const TaskHead& task,
                                                 RecentCaller** met) {
   *met = nullptr;
@@ -233,11 +241,11 @@ NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_pair(TraceTable* table, void*
 }
 
 // Ends the hook of an allocation. `recent`, the entry at the stack's index, begins at the same
-// frame as the current stack. If `from` is not nullptr, the entry has another stack, which differs
-// from frame `from` on. Otherwise the entry has the current stack, and the fast path has failed for
-// one of two reasons: the CPU is in an interrupt or exception, or the task has no valid context
-// yet. An exception inside the kernel has the task's context, so its allocations need not take the
-// general path.
+// frame as the current stack. If `from` is not nullptr, the entry has another stack, and `from` is
+// the first frame that differs. Otherwise the entry has the current stack, and the fast path has
+// failed for one of two reasons: the CPU is in an interrupt or exception, or the task has no valid
+// context yet. An exception inside the kernel has the task's context, so its allocations need not
+// take the general path.
 NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_entry(TraceTable* table, void* object,
                                                          uint64_t size, RecentStack* recent,
                                                          uint64_t saved,
@@ -326,8 +334,9 @@ NOT_PROBED [[gnu::noinline]] void* trace_brought(TraceTable* table, void* object
 }
 
 // Records an allocation. The entry at the stack's index has a stack that begins at another frame.
-// If another entry of the set has a stack that begins at `frame`, or can be moved there, swaps the
-// two entries and uses it. Otherwise takes the general path.
+// Searches the set for an entry whose stack begins at `frame`, or that can be moved to the current
+// stack. If there is such an entry, puts it at the stack's index and uses it. Otherwise takes the
+// general path.
 NOT_PROBED [[gnu::noinline]] void* trace_from_set(TraceTable* table, void* object, size_t requested,
                                                   const void* frame, uint64_t saved) {
   RecentStack* const brought = bring_recent(reinterpret_cast<uint64_t>(frame), table->scope(),

@@ -3,9 +3,9 @@
 #include "slab_os.h"
 #include "trace/control.h"
 
-// Tests the flag and uses the table with interrupts off, as a hook does. The end of a trace clears
-// the flag, interrupts every CPU and waits for this, before it frees the table. So the table exists
-// until this function is done.
+// Like a hook, tests KMC_EVER_TRACED and uses the table in one interrupts-off region. The end of a
+// trace clears this flag, interrupts every CPU, and frees the table after all CPUs have handled the
+// interrupt. So the table exists until this CPU turns interrupts on again.
 void kmem_not_leak(const void* object) {
   if (!object) return;
   kmem_cache* const cache = kmem_cache_of(object);

@@ -51,8 +51,8 @@ TableStore::Record* TableStore::take_fresh_records() {
   return record;
 }
 
-// Takes a record that was never in use. Stores in such an order that visit_standing() can read the
-// pages at any time.
+// Takes a record that was never in use. Writes the fields in an order that lets visit_standing()
+// read the pages at any time.
 TableStore::Record* TableStore::take_fresh_record() {
   if (!pages || pages->used == RecordPage::kRecords) {
     auto* page = static_cast<RecordPage*>(trace_page_take());
@@ -65,7 +65,7 @@ TableStore::Record* TableStore::take_fresh_record() {
   if (++records > buckets + buckets / kExtraRecords) grow();
   Record* const record = &pages->records[pages->used];
   record->object_mark = 0;
-  record->size = 0;  // the old contents of the page could read as kLarge
+  record->size = 0;  // the page's old contents may equal kLarge here
   std::atomic_signal_fence(std::memory_order_release);
   pages->used++;
   return record;

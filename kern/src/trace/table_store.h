@@ -1,13 +1,13 @@
 // The records of a shard of a trace table (trace_table.h), and the hash table that finds them.
 //
 // A shard is a hash table that grows by linear hashing with chains (Litwin, "Linear Hashing: A New
-// Tool for File and Table Addressing", VLDB 1980; Larson, "Dynamic Hash Tables", CACM 1988). When a
-// shard has more records than ever before, nearly each further record splits one bucket. So no
-// single operation pays for a rehash, and chains are about one record long. The links lie inside
+// Tool for File and Table Addressing", VLDB 1980; Larson, "Dynamic Hash Tables", CACM 1988). If a
+// shard has no freed record, an allocation takes a fresh record, and usually splits one bucket. So
+// no single operation pays for a rehash, and chains are about one record long. The links lie inside
 // the records. The hash of an object is taken from a product: the object's address times an odd
 // constant (Knuth, vol. 3, 6.4). The addresses of one cache's objects differ in few bits, and
-// regularly. Only the high bits of the product depend on all of these bits, so the hash is made of
-// the high bits.
+// follow a regular pattern. Only the high bits of the product depend on all bits of the address, so
+// the hash is made of the high bits.
 //
 // A shard begins with a few embedded buckets, and later takes pages. A page holds records, or a
 // segment of 512 buckets. From the second segment on, a shard also has a directory of its segments,

@@ -83,7 +83,7 @@ bool TraceTable::cut_first(uint64_t from, uint64_t to, TraceOwner owner) {
   return false;
 }
 
-// Usually a range is unmapped as a whole, or a part at its beginning. Then cut_first() finds the
+// Usually a program unmaps a whole range, or the beginning of a range. Then cut_first() finds the
 // record by its hash. No other record is affected, since ranges of one process do not overlap. In
 // all other cases this function walks over all records. An index by address would be faster here,
 // but would cost memory in each record and time in each mapping.

@@ -191,8 +191,8 @@ class alignas(64) TraceTable {
   // but NMI; takes a lock of rank kTraceShard. Bound: a chain of each shard that may have the
   // record, usually one.
   void forget(uint64_t object, CpuId cpu);
-  // forget() for hooks: interrupts are off, and this function does not wait and does not search
-  // other shards. If it would have to, it returns false, with nothing done.
+  // forget() for hooks, with interrupts off. Does not wait, and uses only the CPU's own shard. If
+  // that is not enough, returns false, with nothing done.
   [[gnu::always_inline]] bool forget_at_once(uint64_t object, CpuId cpu);
   // For an object whose record is not in the CPU's own shard. Searches one shard that homes_ names:
   // if possible, the shard where the CPU last found such a record. If the record is there, removes
@@ -326,7 +326,7 @@ class alignas(64) TraceTable {
   // Checks that the fields that hooks use lie in the first two cache lines.
   static_assert(sizeof(Store) + sizeof(HookLock) + 4 * sizeof(uint64_t) <= 128);
 
-  // The table as a holder: marks the stacks and contexts of its records for the sweeper.
+  // The table as a holder (shared_tables.h) of the stack and context numbers in its records.
   class Names final : public StoreHolder {
    public:
     explicit Names(TraceTable& table) : table_(table) {}

@@ -16,9 +16,9 @@
 #include "trace/dump/trace_text.h"
 #include "trace/trace.h"
 
-// An open dump, in a workspace (dump_reserve.h). While the snapshot is open, the snapshot marks the
-// stack and context numbers of the text for the sweeper. When `holds_all` is true, the dump marks
-// these numbers.
+// An open dump, in a workspace (dump_reserve.h). Its text needs the numbers of stacks and contexts,
+// which must be marked in each sweep (shared_tables.h). The snapshot marks these numbers while it
+// is open. When `holds_all` is true, the dump marks these numbers.
 class TraceDump final : public StoreHolder {
  public:
   explicit TraceDump(std::span<std::byte> memory)
@@ -70,9 +70,9 @@ void become_user(TraceDump& dump) REQUIRES(trace_control) {
   ASSERT(added.ok());  // cannot fail: the trace is a user too, so the tables are open
 }
 
-// Moves the stack and context numbers from the snapshot to the dump. A sweep may have visited the
-// dump before the move, and come to the snapshot after the move. So this function marks the
-// numbers; otherwise the sweep would miss them.
+// Moves the stack and context numbers from the snapshot to the dump. A sweep that visits the dump
+// before the move, and the snapshot after the move, finds the numbers in neither. So this function
+// marks the numbers itself (shared_tables.h).
 void close_snapshot(TraceDump& dump) {
   dump.holds_all.store(true, std::memory_order_release);
   StoreMark mark(trace_stacks, trace_contexts);
@@ -255,9 +255,9 @@ Result<size_t> trace_status(char* buffer, size_t size) {
                                        trace_stacks.size(), trace_contexts.size()));
   length += format_later(place(), rest());
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
-    // The lock is not held during TraceSource::next(), which drops the reference to the previous
-    // source. If it was the last reference to a destroyed cache, the cache is freed and its trace
-    // ends.
+    // The lock is taken anew for each source, so it is free during TraceSource::next(). That
+    // function drops the reference to the previous source. If this was the last reference to a
+    // destroyed cache, the cache is freed, and the end of its trace takes the lock.
     MutexGuard guard(trace_control);
     TraceTable* table = trace_table_of(source);
     if (!table) continue;

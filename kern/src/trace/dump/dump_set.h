@@ -15,9 +15,9 @@
 
 #include "store/page_buffer.h"
 
-// An Item has a type Key and a constructor from a Key. key() is the item's key, is(key) is true if
-// this is the item's key, and the static function hash(key) returns a hash whose highest bits are
-// used.
+// An Item has a type Key and a constructor from a Key. item.key() returns the item's key.
+// item.is(key) is true if `key` is the item's key. The static function hash(key) returns a hash, of
+// which the set uses the highest bits.
 template <typename Item>
 class DumpSet {
  public:

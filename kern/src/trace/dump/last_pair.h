@@ -1,5 +1,5 @@
-// Splits the pair of stacks that a record has into a kernel stack and a user stack. Caches the last
-// pair, because the next record usually has the same pair.
+// Finds the kernel stack and the user stack of a record, which names both stacks by one number.
+// Caches the last result, because the next record usually has the same number.
 #pragma once
 
 #include <cstdint>

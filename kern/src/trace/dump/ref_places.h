@@ -19,7 +19,8 @@
 
 class RefPlaces {
  public:
-  // Later values are more reliable than earlier ones. For example, a stack may have stale words.
+  // If a reference is found in several places, the entry gets the place with the highest value.
+  // Stacks have low values, because they may contain stale words.
   enum class Where : uint8_t {
     kNowhere,
     kStackApart,       // on a stack; pointer and number of the reference lie apart

@@ -7,8 +7,8 @@
 // the control lock (trace_control), so that no table is freed, but never waits for it. If another
 // report is under way, or a trace is being started or stopped, a report only prints a line that
 // says so. The report of a panic or an NMI is made without the lock, while all other CPUs are
-// stopped. This works because the list of tables (started.h) is complete at any moment, and a
-// locked shard can be read without its lock.
+// stopped. This works because the list of tables (started.h) can be walked at any moment, and
+// TraceTable::visit_standing() can read a shard even if a stopped CPU holds the shard's lock.
 #include <algorithm>
 #include <atomic>
 #include <cstdarg>

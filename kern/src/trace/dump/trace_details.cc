@@ -42,8 +42,9 @@ void TraceDetails::use(std::span<std::byte> records, std::span<std::byte> cells)
   cells_.use(cells);
 }
 
-// Allocates memory for the details of `groups`, as much as is useful and available. Called only
-// once, so that a repeated collection from the same group on has the same result.
+// Allocates memory for the details of `groups`, as much as is useful and available. Not called
+// again after an allocation has succeeded: with more memory, a later collection that begins with
+// the same group would have another result.
 void TraceDetails::want_room(const TraceGroups& groups) {
   size_t wanted = 0;
   for (uint32_t i = 0; i < groups.size() && wanted < kMostRoom; i++)

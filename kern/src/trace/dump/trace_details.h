@@ -3,9 +3,10 @@
 //
 // One pass collects the details of as many groups as fit. Each record has an origin, which is a
 // context with a user stack. The records of a group that have the same origin are added up in one
-// cell. Each range of 64 marks that occur in a group has a cell, too. So the number of cells does
-// not depend on the number of records. When there is no memory for another cell, the records that
-// need one are only counted.
+// cell. Another kind of cell has a bit for each of 64 consecutive marks. A group has such a cell
+// for each range of 64 marks from which at least one occurs in the group. So the number of cells
+// does not depend on the number of records. When there is no memory for a cell, the records that
+// need this cell are only counted.
 //
 // Collected details do not change until the next collection. So the sweeper may call mark() while a
 // reader uses the details.
@@ -100,7 +101,7 @@ class TraceDetails {
   static constexpr uint32_t kNoMark = UINT32_MAX;
   uint32_t next_mark(uint32_t index, uint32_t from) const;
 
-  // Marks all stack and context numbers in the collected details.
+  // Calls mark.stack() and mark.context() for all numbers in the collected details.
   template <typename Mark>
   void mark(Mark& mark) const;
 

@@ -50,7 +50,7 @@ class TraceGroups {
   uint32_t find(StackId stack) const { return groups_.find(stack); }
   // The number of groups whose stack was recorded.
   uint32_t stacks() const { return size() - (find(StackId::kNone) == kNone ? 0 : 1); }
-  // The sums over the records that have no group for lack of memory.
+  // The sums over the records without a group: there was no memory for a group of their stack.
   const TraceGroup& rest() const { return rest_; }
   // The sum of the weights of all records.
   const SampleWeight& estimate() const { return estimate_; }

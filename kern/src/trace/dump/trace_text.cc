@@ -381,7 +381,7 @@ void TraceText::print_object() {
   section_ = ++group_ < groups_.size() ? Section::kGroup : Section::kRest;
 }
 
-// Makes the text about the records that have no group for lack of memory.
+// Prints the sums over the records without a group (TraceGroups::rest()), if there are any.
 void TraceText::print_rest() {
   section_ = Section::kEnd;
   const TraceGroup& rest = groups_.rest();

@@ -49,7 +49,8 @@ class TraceText {
   static constexpr size_t kPiece = 512;
   // The most user stacks that are shown for each group: those with most bytes.
   static constexpr uint32_t kUserStacksShown = 8;
-  static constexpr uint32_t kPlacesShown = 8;  // references of a group whose location is shown
+  // The most references whose locations are shown for each group.
+  static constexpr uint32_t kPlacesShown = 8;
   // The memory that the constructor gets, in bytes: for groups, records and cells
   // (trace_details.h).
   static constexpr size_t kGroupRoom = 36 * 1024, kRecordRoom = 64 * 1024, kCellRoom = 20 * 1024;
