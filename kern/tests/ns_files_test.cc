@@ -200,8 +200,8 @@ KTEST(ns_a_file_is_executed_or_written) {
       EXPECT(fails_with(Errno::ETXTBSY, open(static_cast<uint32_t>(flags))));
     EXPECT(fails_with(Errno::ETXTBSY, path_truncate(context, "#tmp/program", 0)));
     EXPECT(file_is(context, "#tmp/program", "code"));
-    // Opening for writing without permission fails before it could prevent others from executing
-    // the file.
+    // The permission check comes first: a caller that may not write gets EACCES, not ETXTBSY. Such
+    // a caller never counts as a writer, so it cannot prevent others from executing the file.
     const PathContext nobodys = ns.context(nullptr, 1000);
     EXPECT(fails_with(Errno::EACCES, path_open(nobodys, "#tmp/program", ABI_O_WRONLY, 0)));
     EXPECT(fails_with(Errno::EACCES, path_truncate(nobodys, "#tmp/program", 0)));

@@ -74,7 +74,7 @@ KTEST(ns_walks_follow_symbolic_links) {
   EXPECT(path_bind(context, "/tmp/d/sub", "/tmp/d", ABI_BIND_BEFORE));
   EXPECT(file_is(context, "/tmp/d/beside", "text"));
   EXPECT(path_unmount(context, "/tmp/d") && path_unmount(context, "/tmp/place"));
-  // A link at the end of the path is not followed with kNotLast.
+  // With kNotLast, a walk does not follow a link at the end of the path.
   Result<Ref<Chan>> link = path_walk(context, "/tmp/to", Links::kNotLast);
   char target[kMaxPath];
   EXPECT(link && (*link)->qid.symlink && (*link)->device->readlink(**link, target).ok());

@@ -98,7 +98,8 @@ KTEST(ns_names_follow_renames) {
     // The step from the parent back to `inner` needs search permission in the parent.
     EXPECT((*above)->device->set_attributes(**above, mode_change(0700), {}));
     EXPECT(fails_with(Errno::EACCES, path_walk(ns.context(inner->get(), 1000), "../inner")));
-    // From a removed directory, `..` leads to the parent in the last name that the directory had.
+    // A removed directory has no present name. So `..` uses the last name that the directory's
+    // channel stored, and leads to the parent in this name.
     EXPECT(path_remove(context, "#tmp/other/inner/file", false));
     EXPECT(path_remove(context, "#tmp/other/inner", true));
     EXPECT(path_rename(context, "#tmp/old", "#tmp/older") &&

@@ -194,7 +194,7 @@ KTEST(page_cache_reap_takes_what_nobody_needs) {
     kmem_reap();
     EXPECT(pages_cached() == before + kPages - 4);  // only the mapped pages stay
     write_in(*space, 5 * kPageSize, 'd');
-    device.fails = Errno::EINTR;  // as in a killed process, which does not wait
+    device.fails = Errno::EINTR;  // as if the writer had been killed: the page stays dirty
     EXPECT(!sync(*file));
     device.fails = Errno{};
     AddressSpace::unmap_file_pages();
@@ -210,8 +210,8 @@ KTEST(page_cache_reap_takes_what_nobody_needs) {
   EXPECT(pages_cached() == before);
 }
 
-// A futex in a shared page is identified by its physical address. So a page with a futex stays
-// mapped while other pages are unmapped and freed.
+// The physical address of a futex in a shared page identifies the futex. So unmap_file_pages()
+// skips every page in which a task has used a futex.
 KTEST(page_cache_keeps_pages_with_futexes) {
   device.renew();
   kmem_reap();

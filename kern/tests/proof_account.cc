@@ -354,8 +354,8 @@ void Account::compare_state() {
                                                               : KMC_TRACED | KMC_EVER_TRACED;
   if (flags != expected) difference("the flags are 0x%x", static_cast<unsigned>(flags));
   if (source_.live() != live()) difference("%lu are live, %u are held", source_.live(), live());
-  // Not compared for an arena: a request that one of its quantum caches cannot serve counts as a
-  // failure of that cache, not of the arena.
+  // The failures of an arena are not compared. If a quantum cache of the arena cannot serve a
+  // request, the failure is counted for this cache, not for the arena.
   if (arena_) return;
   const uint64_t failures = failures_of(source_.cache()) - failures_before_;
   if (failures != failures_)

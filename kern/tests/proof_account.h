@@ -129,8 +129,7 @@ class Account {
   static constexpr unsigned kSlots = 384;
   static constexpr unsigned kHotSlots = 6;  // half of all actions use these
 
-  // --- For the controller. While an account is closed, the calls of other actors have no
-  // effect.
+  // --- For the controller. While an account is closed, act() does nothing and hold() fails.
 
   // Takes over the caller's reference to `source`; close() releases the reference. `arena` is set
   // if the source is an arena. `largest` is the size of the largest request in bytes. The source
@@ -151,8 +150,8 @@ class Account {
   }
   void end_change(const State& state);
   const State& state() const { return state_; }
-  // If a command consists of `count` marks, it changes only the mark. Then call begin_marks() and
-  // end_marks() instead.
+  // A command of `count` lines `mark` changes only the mark. For such a command, call begin_marks()
+  // and end_marks() instead of begin_change() and end_change().
   void begin_marks(uint32_t count) { mark_high_ += count; }
   void end_marks(uint32_t count) { mark_low_ += count; }
   void set_mark(uint32_t mark) { mark_low_ = mark_high_ = mark; }

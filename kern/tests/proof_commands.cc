@@ -168,7 +168,7 @@ void Episode::give(std::span<const Line> lines, Account* one) {
                      : done    ? after[i]
                                : Model{account.state(), account.mark()};
     if (only_marks) {
-      // Only sources that are traced have marks.
+      // A source without a trace has kept its mark, so set_mark() undoes begin_marks().
       if (is.state.phase == TracePhase::kOff)
         account.set_mark(account.mark());
       else

@@ -69,8 +69,9 @@ class Episode {
   Team team_{worker, nullptr};
   Team readers_{reader, nullptr};
   Team sweepers_{sweeper, nullptr};
-  Model others_;  // predicted state of sources without an account, and of sources that do not exist
-                  // yet
+  // The predicted state of all sources without an account. This state also determines whether the
+  // next cache that is created is traced.
+  Model others_;
   const uint64_t usual_limit_ = trace_memory_limit();
   bool low_limit_ = false;
   bool pages_fail_ = false;

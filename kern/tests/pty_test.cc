@@ -1,5 +1,5 @@
-// Tests pseudo-terminals in the kernel, without the C library: that they leak nothing, who may open
-// them, and how they belong to sessions.
+// Tests pseudo-terminals in the kernel, without the C library: permissions, hang-ups, leaks, and
+// terminals of sessions.
 
 #include <atomic>
 

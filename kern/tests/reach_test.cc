@@ -303,7 +303,7 @@ void show_packed(const void* object, ReachVisitor& visitor) {
   visitor.object(static_cast<const Packer*>(object)->packed.get());
 }
 
-// A packed pointer in static memory, which a provider shows.
+// A packed pointer in static memory. A registered provider reports the object to which it points.
 constinit Hidden packed_in_static;
 void show_static(ReachVisitor& visitor) {
   visitor.object(packed_in_static.get());
@@ -496,7 +496,9 @@ constinit std::atomic<const TaskHead*> failing_task{nullptr};
 int fails(kmem_inject_site site, const void*, size_t, int flags) {
   if (current_task_head() != failing_task) return 0;
   if (site != KMEM_INJECT_TRACE && site != KMEM_INJECT_CACHE) return 0;
-  if (!(flags & KM_SLEEP)) return 0;  // internal to the allocator; a search succeeds without it
+  // Allocations without KM_SLEEP never fail here: the allocator makes them for itself, and a search
+  // succeeds without them.
+  if (!(flags & KM_SLEEP)) return 0;
   if (left_to_succeed == 0) return 1;
   left_to_succeed--;
   return 0;

@@ -119,7 +119,8 @@ KTEST(ref_trace_takes_the_options_that_have_a_meaning) {
     const TraceCounters counters = counters_of(kind());
     EXPECT(counters.filtered == 2 && counters.recorded == 0);
   }
-  // `start` of all sources does not include references; `refs` means only references.
+  // In a command for all sources, `start` does not trace references, and `refs` traces nothing but
+  // references.
   EXPECT(trace_command_all("start").ok() && !trace_table_of(kind()));
   EXPECT(trace_command_all("stop\nreset\nrefs depth=5").ok() && trace_table_of(kind()));
   EXPECT(!trace_table_of(TraceSource::find("chan")));

@@ -14,7 +14,7 @@
 
 namespace {
 
-// Collects the lines of reports while the object exists.
+// From construction to destruction, a Lines object collects the lines of the tracer's reports.
 class Lines {
  public:
   Lines() {

@@ -94,7 +94,7 @@ struct InterruptWork {
   bool registered = false;
 };
 constinit InterruptWork interrupt_work;
-// No other code uses this vector, so its interrupts have the test's name.
+// No other code uses this vector, so the dump names its interrupts `irq ktest`.
 constexpr uint8_t kVector = 0xf2;
 
 [[gnu::noinline]] void ktest_interrupt_allocates(TrapFrame&, void*) {
@@ -232,7 +232,7 @@ KTEST(trace_filters_by_size) {
     EXPECT(dump.has(" size 20 age ") && dump.has(" size 40 age "));
     EXPECT(!dump.has(" size 19 age ") && !dump.has(" size 41 age "));
   }
-  // Records stay when the trace is stopped and started with other options.
+  // Records stay when the trace is stopped and then started without the size limits.
   EXPECT(trace_command(cache, "stop\nstart").ok());
   void* object = kmem_cache_alloc_sized(cache, 1, KM_SLEEP);
   {

@@ -86,8 +86,8 @@ def test_share(tmp_path):
 @pytest.mark.icount
 @pytest.mark.parametrize("smp", ("1", "4"))
 def test_instructions_to_the_prompt(smp):
-    """Counts from power-on, including the firmware. Under --icount a tick of the time stamp counter
-    is an instruction."""
+    """At power-off the kernel prints the ticks of the time stamp counter since power-on, including the
+    firmware's. Under --icount a tick is an instruction."""
     result = guest("true", "--icount", "--smp", smp, log=False)
     assert result.status == 0, result
     [ticks] = re.findall(r"power off after (\d+) ticks", result.stderr)

@@ -143,7 +143,7 @@ def test_where_the_caller_is():
 
 
 def test_what_is_no_core(panicked, tmp_path):
-    """Each unusable file gives one line and status 2."""
+    """scripts/whatis prints one line and exits with status 2 if the core or the expression is unusable."""
     core = panicked[1]
     foreign, cut, none = tmp_path / "foreign", tmp_path / "cut", tmp_path / "none"
     foreign.write_text("no core" * 100)
@@ -161,7 +161,7 @@ def test_what_is_no_core(panicked, tmp_path):
 
 
 def test_what_cannot_be_asked(panicked, tmp_path):
-    """Each bad command gives one line."""
+    """gdb prints one line for each bad command."""
     words = ["kmem-refs nope", "kmem-refs", "kmem-unreachable now", "kmem-trace nope"]
     run = subprocess.run([ROOT / "scripts/gdb", "--core", panicked[1], "--", "-batch", *(word for each in words for word in ("-ex", each))],
                          capture_output=True, text=True, check=False)
@@ -259,7 +259,7 @@ def test_whatis_of_a_guest_that_runs_and_of_its_dump(tmp_path, variant):
     assert re.search(r"^ +\d+ +2 sleeping +\d+ sh ", text(tasks.stdout), re.M), tasks
 
 
-# --- Origins of cores and stopped guests.
+# --- Programs that write cores or stop guests.
 
 def test_leaktest_leaves_a_core(tmp_path):
     """If the kernel panics in the first traced run, the leak test leaves a core that has the trace of that run."""

@@ -52,8 +52,8 @@ def test_counts_at_scale_are_of_as_many_objects_as_wanted():
 
 @pytest.mark.icount
 def test_counts_of_contexts_and_of_each_cpu():
-    """#bench/contexts looks up every stored context (otherwise the kernel panics), and in #bench/cpus no CPU has records in the shard of another
-    CPU."""
+    """#bench/contexts looks up stored contexts; the kernel panics if a look-up does not find its entry. In #bench/cpus each record is in
+    the shard of the CPU that made it."""
     result = guest("cat '#bench/contexts' '#bench/cpus'", "--icount", "--smp", "4", "--cmdline", "contexts=5000")
     rows = counts.parse(result.stdout)
     assert (rows["cpus_shards"], rows["cpus_records"], rows["cpus_strays"]) == (4, 4000, 0), rows

@@ -101,7 +101,8 @@ def test_nothing_is_left_behind(folder):
 
 
 def test_set_user_id_bits_stay_in_the_guest(folder):
-    """A file of the host must not get the rights of the user who runs the guest."""
+    """Set-user-ID and set-group-ID bits that the guest sets in the shared folder do not reach the host. On the host, such bits would
+    give others the rights of the user who runs the guest."""
     result = guest("cp /bin/sh /host/made; chmod 6755 /host/made /host/note; mkdir /host/dir; chmod 6755 /host/dir; chmod 4711 /tmp;"
                    "proctest helper modes /host/opened /host/folder; ls -l /host | cut -c1-10", "--share", str(folder))
     assert result.status == 0, result
