@@ -80,8 +80,8 @@ def test_as_c():
 
 
 def test_the_program_in_c_does_the_same(tmp_path):
-    """`leakfuzz c` writes a C program that makes the same calls: with the planted bug the program leaks, without the bug it does not. The calls
-    have arguments from each of the fuzzer's pools of values."""
+    """`leakfuzz c` writes a C program that makes the calls of the given fuzzer programs. The C program leaks if the planted bug is
+    switched on, and only then. The calls have arguments from each of the fuzzer's pools of values."""
     more = "65534 open W0 P1 602 1ff; write 3 D1 5; sigaction 1e S2 B0; sigprocmask 1 S16 B1; poll S19 4 0; poll S18 100 0; ioctl 0 3 S25; execve P30 V5 V6"
     source = guest(f"leakfuzz c '{LEAK}' '{more}'", "--variant", "break")
     assert source.status == 0, source

@@ -32,8 +32,9 @@ def text(data):
 
 
 def guest(script, *options, log=True, lost=()):
-    """Runs `script` in a guest. If `log` is true, the kernel's log is discarded; otherwise it is in the result's stderr. At the end all objects
-    must be reachable, except objects that the script has lost through #debug, and objects of the caches and arenas `lost`."""
+    """Runs `script` in a guest. If `log` is true, the kernel's log is discarded (--log /dev/null); otherwise the log is in the result's
+    stderr. At the end all objects must be reachable, except objects that the script has lost through #debug, and objects of the caches and
+    arenas that `lost` names."""
     may_be_lost = "|".join([unreached.planted_in(script), *lost])
     if ask_meanwhile:
         script = unreached.ASK_MEANWHILE + script

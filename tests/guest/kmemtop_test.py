@@ -9,7 +9,7 @@ from terminal import Terminal
 
 pytestmark = pytest.mark.cpus(1)
 
-READ_IN_BETWEEN = 48  # KiB; kmemtop may have this much memory more at a measurement if it is just reading a dump
+READ_IN_BETWEEN = 48  # KiB; extra memory that kmemtop may have while it reads a dump
 REFRESHES = 50
 SPARKS = "▁▂▃▄▅▆▇█"
 KEYS = " t trace  Enter stacks  n l b r c sort  R reverse  / filter  ? help  q quit"
@@ -137,7 +137,7 @@ def test_keys(terminal):
     terminal.wait_for(r"trace running  \d+ live, 0 bytes")
     terminal.type(" x")
     terminal.wait_for(r"Not traced\.")
-    terminal.type("\x1b[B\x1b[A\x1b\x1b/tmp_page\r\r")  # arrow keys, back, all sources again
+    terminal.type("\x1b[B\x1b[A\x1b\x1b/tmp_page\r\r")  # arrow keys, Esc to the table, Esc to clear the filter, new filter
     terminal.wait_for(r"tmp_page  cache  0 live")
     terminal.type("q")
     shell_again(terminal)

@@ -4,7 +4,7 @@ import pytest
 from guest import guest
 from watched import LOADS, accused_in, reports_in
 
-# On a busy host the guest's clock is slow, so the timeouts in seconds of the host are generous.
+# On a busy host the guest's clock is slow. The timeouts count seconds of the host's clock, so they are generous.
 pytestmark = [pytest.mark.long, pytest.mark.cpus(2)]
 
 

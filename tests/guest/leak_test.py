@@ -123,7 +123,7 @@ def test_a_leak_of_what_was_left_running():
 
 
 def test_a_leak_by_different_stacks():
-    """One function leaks one object in each run, called from different functions."""
+    """In each run, the same function leaks one object, with a different stack."""
     result = quick("echo x >> /tmp/n; echo \"leak debug_64 1 depth=$(wc -l < /tmp/n)\" > '#debug/alloc'")
     assert result.status == 1, result
     assert re.search(r"^LEAKED: 320 bytes of debug_64 by allocate, from 5 stacks, alive in 5 of 5 runs$", result.stdout, re.M), result
@@ -138,8 +138,8 @@ def test_a_leak_from_a_cache_that_the_command_has_made():
 
 
 def test_a_leak_from_a_cache_that_each_run_makes():
-    """Each run creates a cache with three objects, and frees nothing. The leak test reports the objects and the caches. The trace does not have
-    the objects of the cache that the warm-up run has created."""
+    """Each run creates a cache with three objects, and frees nothing. The leak test reports the objects and the caches of the five traced
+    runs. The trace does not have the objects of the warm-up run."""
     result = quick("echo 'cache fresh 100 3' > '#debug/alloc'")
     assert result.status == 1, result
     assert re.search(r"^1500 bytes in 15 allocations of fresh from stack\n(.*\n)*? +leak_at_depth\+.*\n(.*\n)*?    marks 0-4, ", result.stdout, re.M), result
@@ -417,8 +417,8 @@ def test_objects_that_the_kernel_declares_to_stay():
 
 
 def test_page_tables_of_the_kernel_stay():
-    """Each run has more kernel stacks at once than any run before. The page tables that map the stacks stay for later stacks. The report says that
-    the kernel declares these page tables to stay."""
+    """Each run has more kernel stacks at once than any run before. The page tables that map the stacks stay for later stacks. The kernel
+    calls kmem_not_leak() for these page tables, so the report does not count them as a leak."""
     result = quick("echo x >> /tmp/n; n=$(($(wc -l < /tmp/n) * 150)); printf 'leak kernel_stack %d\\nfree kernel_stack %d\\n' $n $n > '#debug/alloc'")
     assert result.status == 0, result
     assert re.search(r"^    \d+ objects, \d+ bytes from \d+ stacks: declared by the kernel to stay", result.stdout, re.M), result

@@ -121,8 +121,8 @@ memleak --source debug_64 1 1 > /dev/null; cat "$ctl"
 
 @pytest.mark.cpus(4)
 def test_several_at_once():
-    """Two memleaks run. When one ends, the traces that the other uses go on. A trace that another program has started is reported, but not
-    changed."""
+    """Two memleaks use the same trace. When one memleak ends, the trace keeps running for the other. memleak reports the objects of a trace
+    that another program has started, but does not change this trace."""
     output = run_guest("""
 echo 'start depth=3' > '#mem/kmemtrace/debug_1024'
 echo 'leak debug_1024 3' > '#debug/alloc'

@@ -114,8 +114,9 @@ def test_history_and_completion(terminal):
 
 
 def test_job_control(terminal):
-    """Controls a job with ^Z, bg, jobs, fg and ^C. The job prints "continued" on SIGCONT. After fg, the test waits for "continued" before it types
-    ^C, because ^C goes to the shell until fg has given the terminal to the job. fg prints the command of the job before this."""
+    """Controls a job with ^Z, bg, jobs, fg and ^C. The job prints "continued" on SIGCONT. ^C goes to the shell until fg has given the
+    terminal to the job. So after fg, the test waits for "continued" before it types ^C. fg prints the job's command earlier, so the test
+    cannot wait for that."""
     terminal.type("echo 'trap \"echo continued\" CONT; echo running' > /tmp/job\r")
     terminal.type("echo 'while :; do sleep 0.1; done' >> /tmp/job\r")
     terminal.type("sh /tmp/job\r")

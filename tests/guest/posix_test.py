@@ -136,8 +136,8 @@ def symbols(libraries):
 
 
 def test_nothing_is_there_twice():
-    """libstele.a and newlib have no name in common: otherwise the rest of the program would decide which of the two functions is linked.
-    user/libc/newlib/build removes newlib's functions that libstele.a has."""
+    """No name is defined in both libstele.a and newlib. If both defined a function, the rest of the program would decide which definition
+    is linked. user/libc/newlib/build removes newlib's functions that libstele.a has."""
     assert symbols(OURS) & symbols(NEWLIB) == set()
 
 

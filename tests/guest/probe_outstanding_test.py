@@ -54,7 +54,7 @@ def test_objects(tmp_path):
 
 def test_fork(tmp_path):
     dump, _, _ = check(tmp_path, "fork", Program("heaptest").allocators())
-    assert dump.source("probe/1").counters["unmatched"] == 1  # the child frees its copy of the object, which has no record
+    assert dump.source("probe/1").counters["unmatched"] == 1  # the child's copy of the object has no record, and the child frees it
 
 
 def test_exec(tmp_path):

@@ -7,7 +7,7 @@ pytestmark = pytest.mark.cpus(1)
 
 
 # For each script: its output. `#name/…` is a path of a device wherever the shell expects a word that
-# is not a command. Every other # at the start of a word begins a comment.
+# is not a command. Any other # at the start of a word begins a comment.
 SHARP = {
     "echo a # comment": "a\n",
     "echo a #comment": "a\n",

@@ -192,8 +192,8 @@ kill $load; wait $load 2> /dev/null; probed; echo 1 | cat
 
 @pytest.mark.cpus(4)
 def test_all_functions_with_both_stacks_in_little_memory():
-    """stackcount counts all functions with both stacks in 64 MB without losing a call. With 256 KiB of trace memory it prints the number of lost
-    calls."""
+    """In a guest with 64 MiB of memory, stackcount counts the calls of all functions with their kernel and user stacks, and loses no call.
+    With 256 KiB of trace memory, stackcount loses calls and prints their number."""
     text = run_guest("""
 for i in 1 2 3; do while :; do echo a | cat; done > /dev/null & load="$load $!"; done
 begin '*'; sleep 0.5; kill $load; wait $load 2> /dev/null; kill -INT $pid; wait $pid; echo $?

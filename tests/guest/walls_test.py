@@ -14,7 +14,7 @@ DEVICES = sorted(name for source in [*(ROOT / "kern/drivers/dev").glob("*.cc"), 
 # The user cannot find these files in listings. Some are below directories that only root can read, and the others do not exist.
 HIDDEN = ["#mem/kmemtrace/ctl", "#mem/kmemtrace/chan", "#mem/kmemtrace/debug_64", "#probe/1", "#probe/1/ctl", "#probe/1/counts", "#probe/1/events",
           "#probe/1/outstanding", "#debug/leaky/clean", "#debug/leaky/leak", "/tmp/closed/file", "/proc/1/ctl", "/proc/none", "#nothing", "#mem.x"]
-# Actions that are allowed to every user: lines that `proctest walk` prints for them.
+# The lines that `proctest walk` prints for actions that are allowed to every user.
 HIS = re.compile(r"wrote (#cons|#null|(#root)?/dev)/(cons|console|null|zero)|(wrote|set terminal) (#pty|(#root)?/dev)/ptmx|made a (file|directory) in (#tmp|(#root)?/tmp)")
 
 # A shell function for root: prints the state of the system that other users must not change.

@@ -28,8 +28,9 @@ def look(runs, time=None, at_rest=True, **live):
 
 
 def series(*values, name="chan", **others):
-    """Returns looks after 16, 32, 48 … runs, one for each of `values`, the numbers of live objects
-    of the cache `name`. `others` has the same number of values for each further cache, by name."""
+    """Returns one look for each of `values`, after 16, 32, 48 … runs. A value is the number of live
+    objects of the cache `name` at that look. `others` maps the name of each further cache to a list
+    of such values, one for each look."""
     return [look(16 * (i + 1), **{name: value}, **{other: values[i] for other, values in others.items()}) for i, value in enumerate(values)]
 
 

@@ -97,7 +97,7 @@ def test_nothing_grows_and_nothing_stays(leak_test):
 
 def test_half_of_memory_in_too_few_looks_cannot_be_judged(leak_test):
     """Only the untraced runs have the leak. The leak is so fast that the untraced pass ends after
-    three looks."""
+    three looks. The first element of `looks` is the look before the runs, which does not count."""
     looks = [series(0)[0], *series(10_000, 20_000, 30_000)]
     result = leak_test(boot(untraced_pass(looks, low=True)), boot(traced_pass())).test_safely("true")
     assert result.status == UNKNOWN
@@ -117,8 +117,8 @@ def test_what_grew_stays_a_leak_though_the_traced_runs_fail(leak_test, failed, w
     assert "LEAKED (by counts): 6 objects, 384 bytes of chan in 96 untraced runs (7 looks)\n    the traced runs failed, so no stack is known\n" in result.text
     assert f"what is not known:\n    the traced runs failed: {why}\n" in result.text
     assert (result.facts["traced_runs"], [one["name"] for one in result.facts["growths"]]) == (0, ["chan"])
-    # Growth in fewer than four looks is a leak only if a stack is known. Here the growth has three
-    # looks and no stack, so the verdict is unknown.
+    # A growth that was judged by fewer than four looks is a leak only if a stack is known. Of the
+    # four looks here, the first is left out, and no stack is known. So the verdict is unknown.
     assert leak_test(RISING[:4], failed).test_safely("true").status == UNKNOWN
 
 

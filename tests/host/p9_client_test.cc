@@ -356,8 +356,9 @@ TEST(P9Client, FidsThatWereNotMadeAreForgotten) {
   server.no_slot = Errno::ETIMEDOUT;
   EXPECT_EQ(error_of(client.clone(1, unasked)), Errno::ETIMEDOUT);
   EXPECT_TRUE(refused.is_forgotten && unasked.is_forgotten);
-  // The clunk of `made` gets no slot, so the client sends it before the next request. The server
-  // does not answer the clunk, so the client never sends the request for `unread`.
+  // At first no slot is free for the clunk of `made`. So the client sends the clunk later, before
+  // the next request, which is the walk for `unread`. The server does not answer the clunk, so the
+  // client never sends the walk.
   client.clunk(made);
   server.no_slot.reset();
   server.silent = Errno::ETIMEDOUT;

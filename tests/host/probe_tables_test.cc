@@ -45,7 +45,7 @@ TEST_F(Counts, AreExact) {
   StackCounts::CpuTable part;
   Keys expected;
   for (int i = 0; i < 300000; i++) {
-    // Stack and context numbers are regular, as the tables assign them: multiples of 8, and small
+    // As in the kernel's tables, stack numbers are multiples of 8, and context numbers are small
     // integers.
     const uint32_t stack = static_cast<uint32_t>(random() % 5000) * 8,
                    context = static_cast<uint32_t>(random() % 7);

@@ -46,8 +46,8 @@ TEST(ReachPaths, TheShortestOneIsTakenAndTold) {
   Memory memory(8);
   memory.add_slab(0, 1, 0, 64, 64, 20);
   const auto object = [](uint64_t number) { return kBase + 64 * number; };
-  // Pointers between objects: 0 → 1 → 2 → 3, 4 → 3, 5 → 0, 3 → 0, which closes a circle, and 3 → 3.
-  // The roots point to objects 0 and 4. No pointer leads to object 5.
+  // Pointers between objects: 0 → 1 → 2 → 3; 3 → 0; 3 → 3; 4 → 3; 5 → 0. The pointer from 3 to 0
+  // closes a circle. The roots point to objects 0 and 4. No pointer leads to object 5.
   *memory.at(object(0) + 8) = object(1);
   *memory.at(object(1) + 16) = object(2) + 40;  // an interior pointer
   *memory.at(object(2)) = object(3);
