@@ -100,7 +100,7 @@ static void* sleep_for_ever(void* argument) {
 }
 
 /* Makes threads for each kind of wait, and cancels each thread after it is ready. In some rounds,
- * it calls sched_yield a few times first. */
+ * the caller yields the CPU a few times before it cancels. */
 static void cancel_each(int rounds) {
   for (long which = 0; which < WAITS; which++) {
     for (int round = 0; round < rounds; round++) {
