@@ -1,7 +1,9 @@
 /* The list of functions to call at the end of the program: functions registered with atexit or
- * on_exit, and destructors of C++ objects. The last registered function is called first. This list
- * replaces newlib's, which has room for 32 functions and stays locked during the calls. If a called
- * function waited for another thread, that thread could neither register a function nor end.
+ * on_exit, and destructors of C++ objects. The last registered function is called first.
+ *
+ * newlib's own list, which this list replaces, has room for only 32 functions and is locked during
+ * the calls. A called function that waited for another thread would deadlock with that thread if
+ * the thread registered a function.
  *
  * Entries are stored in blocks. The first block is static, so that it needs no heap memory.
  */

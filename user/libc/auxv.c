@@ -13,7 +13,7 @@ unsigned long getauxval(unsigned long type) {
   return 0;
 }
 
-/* The reported size of the structure excludes dlpi_adds. If the structure had that field, libgcc's
+/* The size passed to `visit` excludes dlpi_adds and dlpi_subs. If the size included them, libgcc's
  * unwinder would use a cache of ELF objects that all threads share, and would rely on this function
  * to lock the cache. The program is the only ELF object, so no cache is needed. */
 int dl_iterate_phdr(int (*visit)(struct dl_phdr_info* info, size_t size, void* data), void* data) {

@@ -37,7 +37,8 @@ struct waiter {
   struct waiter *next, *previous; /* in the list; `next` also links the waiters to be woken */
   int state;                      /* an enum state */
   unsigned turn;                  /* the word that the waiter sleeps on: ASLEEP or AWAKE */
-  /* Used if LEAVING: `leaving` in the signal_some() that waits for this waiter, or NULL. */
+  /* Used by a LEAVING waiter: points to the local variable `leaving` of the signal_some() call that
+   * waits for this waiter. NULL if no call waits. */
   unsigned* leaving;
 };
 

@@ -1,5 +1,5 @@
-/* Configuration strings. The only programming environment has 64-bit pointers and offsets, and
- * needs no compiler flags.
+/* Configuration strings. LP64_OFF64 is the only programming environment of POSIX that this system
+ * has: long, pointers and off_t have 64 bits. It needs no compiler flags.
  */
 #include <errno.h>
 #include <string.h>

@@ -133,8 +133,8 @@ static int decode_utf8(const uint8_t* bytes, size_t size, uint32_t* c) {
     if ((size_t)i == size) return INCOMPLETE;
     if ((bytes[i] & 0xc0) != 0x80) return WRONG;
     *c = *c << 6 | (bytes[i] & 0x3f);
-    /* After the second byte, an overlong form, a surrogate, or a character above 0x10ffff can be
-     * recognized. */
+    /* The first two bytes suffice to recognize an overlong form, a surrogate, or a character above
+     * 0x10ffff. */
     if (i > 1) continue;
     if ((length == 3 && (*c < 0x20 || (*c >= 0x360 && *c < 0x380))) ||
         (length == 4 && (*c < 0x10 || *c > 0x10f)))

@@ -27,9 +27,9 @@ static FILE* fail(int error) {
   return NULL;
 }
 
-/* Starts the command. Its descriptor `as` is the pipe's end `theirs`. The command has no other end
- * of a popen pipe: file actions close the streams of other popen calls, and O_CLOEXEC closes the
- * caller's end of this pipe. Returns 0 or an error number. */
+/* Starts the command. In the command, descriptor `as` is the pipe's end `theirs`. The command
+ * inherits no other end of a popen pipe: file actions close the streams of other popen calls, and
+ * O_CLOEXEC closes the caller's end of this pipe. Returns 0 or an error number. */
 static int start(const char* text, int theirs, int as, pid_t* pid) {
   char* const arguments[] = {"sh", "-c", (char*)text, NULL};
   posix_spawn_file_actions_t actions;

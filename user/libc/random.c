@@ -83,7 +83,7 @@ static char* use_new(unsigned seed, char* state, size_t size) {
 
 static char* use_again(char* state) {
   if (words == NULL) fill(1);
-  save(); /* `state` may be the current one */
+  save(); /* `state` may be the current state array */
   int32_t first = *(int32_t*)state;
   int32_t position = first / KINDS;
   if (first < 0 || (position != 0 && position >= kinds[first % KINDS].degree)) {

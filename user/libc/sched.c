@@ -32,8 +32,8 @@ int sched_get_priority_min(int policy) {
 static int find(pid_t pid) {
   return pid == 0 || kill(pid, 0) == 0 || errno == EPERM ? 0 : -1;
 }
-/* Returns an error number: EINVAL for an unknown policy or priority, EPERM for a policy that this
- * system does not have. */
+/* Returns 0, EINVAL if the priority is not 0 or POSIX does not define the policy, or EPERM for
+ * SCHED_FIFO and SCHED_RR, which this system does not have. */
 static int check(int policy, const struct sched_param* parameters) {
   if (!is_policy(policy) || parameters->sched_priority != 0) return EINVAL;
   return policy == SCHED_OTHER ? 0 : EPERM;

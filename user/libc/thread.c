@@ -203,7 +203,7 @@ int pthread_equal(pthread_t one, pthread_t other) {
 }
 
 int pthread_getcpuclockid(pthread_t which, clockid_t* clock) {
-  if (which != pthread_self()) return ENOTSUP; /* the clock counts the thread that reads it */
+  if (which != pthread_self()) return ENOTSUP; /* a thread can read only its own CPU clock */
   *clock = CLOCK_THREAD_CPUTIME_ID;
   return 0;
 }

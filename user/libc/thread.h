@@ -100,8 +100,8 @@ void __stele_cancel_begin(void);
  * NULL with an error number in `*error`: EAGAIN if there is no memory, EINVAL if the stack that the
  * program has set in `attributes` is too small. */
 struct thread* __stele_stack_get(const pthread_attr_t* attributes, int* error);
-/* Gives back the stack of a thread that has ended or is about to end: no new thread uses the stack
- * before the thread's id is 0. Caller holds __stele_threads_lock.
+/* Gives back the stack of a thread that has ended or is about to end. No new thread uses the stack
+ * before the `id` of the ending thread is 0. Caller holds __stele_threads_lock.
  */
 void __stele_stack_put(struct thread* thread);
 /* Called in the child of a fork, where no other thread exists: all kept stacks become usable for

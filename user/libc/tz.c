@@ -57,7 +57,7 @@ static const char* read_number(const char* at, int least, int most, int* number)
   return at;
 }
 
-/* Reads [+-]hh[:mm[:ss]]; hours up to `most`. */
+/* Reads [+-]hh[:mm[:ss]], where hh is at most `most`. */
 static const char* read_time(const char* at, int most, long* seconds) {
   int sign = *at == '-' ? -1 : 1, hours, minutes = 0, rest = 0;
   if (*at == '-' || *at == '+') at++;

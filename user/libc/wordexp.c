@@ -1,9 +1,9 @@
 /* Expands words as the shell does, by running the shell.
  *
- * wordexp first rejects unquoted characters such as | and ;, by the shell's quoting rules. So the
- * text consists of words only; without WRDE_NOCMD, words may contain commands in $(…). Then the
- * shell expands the words and prints each word, followed by a NUL. The first word that the shell
- * prints is the marker "x": if the marker is missing, the shell found an error.
+ * wordexp first rejects special characters, such as "|" and ";", that are not quoted by the shell's
+ * rules. So the text consists of words only. Without WRDE_NOCMD, words may contain commands in
+ * $(…). Then the shell expands the words and prints each word, followed by a NUL. The first word
+ * that the shell prints is the marker "x": if the marker is missing, the shell found an error.
  */
 #include <errno.h>
 #include <fcntl.h>

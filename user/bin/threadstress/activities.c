@@ -545,7 +545,7 @@ void do_something(void) {
 }
 
 void check_activities(void) {
-  /* Waits until all other threads, detached ones included, have counted their end. */
+  /* Waits until all other threads, detached or not, have finished their functions. */
   while (atomic_load(&detached_alive) > 0 ||
          atomic_load(&threads_ended) < atomic_load(&threads_made))
     sched_yield();

@@ -23,7 +23,7 @@
 
 enum {
   WARM_UP = 3,        /* episodes before the first count */
-  HANG_SECONDS = 120, /* an episode that lasts this much too long counts as hung */
+  HANG_SECONDS = 120, /* an episode that overruns its time by more than this counts as hung */
   REST_SECONDS = 30,  /* time for killed processes to end */
 };
 

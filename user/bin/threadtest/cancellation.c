@@ -99,8 +99,8 @@ static void* sleep_for_ever(void* argument) {
   return argument;
 }
 
-/* Makes a thread for each kind of wait, and cancels the thread as soon as it is ready or some
- * yields later. */
+/* Makes threads for each kind of wait, and cancels each thread after it is ready. In some rounds,
+ * the caller yields the CPU a few times before it cancels. */
 static void cancel_each(int rounds) {
   for (long which = 0; which < WAITS; which++) {
     for (int round = 0; round < rounds; round++) {

@@ -191,7 +191,7 @@ void test_signals(void) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   CHECK(all == 64);
 
-  /* A handler without SA_RESTART ends the call of the thread that it runs in. */
+  /* Without SA_RESTART, a handler interrupts the system call of the thread that runs it. */
   int ends[2];
   EXPECT(pipe(ends) == 0);
   pthread_t thread = begin(interrupted_read, &ends[0]);

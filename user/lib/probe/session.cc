@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kClone = "#probe/clone";
 constexpr std::size_t kMaxWrite = 4096;  // bytes that a control file takes at once
 
-// strerror includes the kernel's error string, which the next system call clears.
+// Called right after the failed call: strerror appends the kernel's reason for the last failure.
 [[noreturn]] void failed(const std::string& what) {
   throw std::runtime_error(what + ": " + std::strerror(errno));
 }

@@ -24,8 +24,8 @@ class Descriptor {
   int number_;
 };
 
-// Called right after the failed system call: strerror includes the kernel's error string, which the
-// next system call clears.
+// Called right after the failed system call: strerror appends the kernel's reason for the last
+// failure.
 [[noreturn]] void failed(const std::string& path) {
   throw std::runtime_error(path + ": " + std::strerror(errno));
 }

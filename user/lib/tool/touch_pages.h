@@ -1,5 +1,5 @@
-/* For a program that must go on running when memory is full: it must bring all its own pages into
- * memory before. This header is for C and C++. */
+/* For a program that must keep running when memory is full. The program calls touch_all_pages()
+ * early, so that its own pages need no memory later. This header is for C and C++. */
 #pragma once
 
 #include <elf.h>
