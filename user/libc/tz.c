@@ -59,7 +59,7 @@ static const char* read_number(const char* at, int least, int most, int* number)
 
 /* Reads [+-]hh[:mm[:ss]], where hh is at most `most`. */
 static const char* read_time(const char* at, int most, long* seconds) {
-  int sign = *at == '-' ? -1 : 1, hours, minutes = 0, rest = 0;
+  int sign = *at == '-' ? -1 : 1, hours = 0, minutes = 0, rest = 0;
   if (*at == '-' || *at == '+') at++;
   at = read_number(at, 0, most, &hours);
   if (at != NULL && *at == ':') at = read_number(at + 1, 0, 59, &minutes);

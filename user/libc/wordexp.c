@@ -36,6 +36,16 @@ static const char* closing(const char* at) {
   return NULL;
 }
 
+/* True if the $(…) at `at`, which ends at `end`, is a command, or arithmetic that contains a
+ * command. In arithmetic the inner parentheses enclose everything; otherwise the shell takes $((…)
+ * for a command that begins with a subshell. */
+static int has_command(const char* at, const char* end) {
+  if (at[2] != '(' || closing(at + 2) != end - 1) return 1;
+  for (at += 3; at < end; at++)
+    if (*at == '`' || (*at == '$' && at[1] == '(')) return 1;
+  return 0;
+}
+
 /* Returns 0, or the WRDE_ code for the first forbidden character or construct in `words`. */
 static int refuse(const char* words, int flags) {
   char quote = '\0';
@@ -63,11 +73,10 @@ static int refuse(const char* words, int flags) {
         break;
       case '$':
         if (at[1] == '(') {
-          if (at[2] != '(' && (flags & WRDE_NOCMD)) return WRDE_CMDSUB;
-          /* Arithmetic may contain commands. */
-          if ((flags & WRDE_NOCMD) && strstr(at + 2, "$(") != NULL) return WRDE_CMDSUB;
-          at = closing(at + 1);
-          if (at == NULL) return WRDE_SYNTAX;
+          const char* const end = closing(at + 1);
+          if (end == NULL) return WRDE_SYNTAX;
+          if ((flags & WRDE_NOCMD) && has_command(at, end)) return WRDE_CMDSUB;
+          at = end;
         } else if (at[1] == '{') {
           at++;
           braces++;

@@ -90,7 +90,15 @@ static void patterns(void) {
         strcmp(words.we_wordv[4], FOLDER "/a.c") == 0);
   wordfree(&words);
   CHECK(wordexp("a | b", &words, 0) == WRDE_BADCHAR);
-  CHECK(wordexp("$(echo x)", &words, WRDE_NOCMD) == WRDE_CMDSUB);
+  static const char* const commands[] = {"$(echo x)",        "`echo x`",
+                                         "$((`echo 1`))",    "$(($(echo 1)))",
+                                         "$((echo x) )",     "$((echo x)&&(echo y))",
+                                         "\"$((`echo 1`))\""};
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    CHECK(wordexp(commands[i], &words, WRDE_NOCMD) == WRDE_CMDSUB);
+  CHECK(wordexp("$(((1 + 2) * 3)) '`'", &words, WRDE_NOCMD) == 0 && words.we_wordc == 2 &&
+        strcmp(words.we_wordv[0], "9") == 0 && strcmp(words.we_wordv[1], "`") == 0);
+  wordfree(&words);
   unlink(FOLDER "/a.c");
   unlink(FOLDER "/b.c");
   unlink(FOLDER "/.hidden.c");

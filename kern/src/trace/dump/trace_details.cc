@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <utility>
 
 #include "lib/string.h"
 #include "trace/dump/last_pair.h"
@@ -42,9 +43,9 @@ void TraceDetails::use(std::span<std::byte> records, std::span<std::byte> cells)
   cells_.use(cells);
 }
 
-// Allocates memory for the details of `groups`, as much as is useful and available. Not called
-// again after an allocation has succeeded: with more memory, a later collection that begins with
-// the same group would have another result.
+// Allocates memory for the details of `groups`, as much as is useful and available. Called only
+// once: with more memory, a later collection that begins with the same group would have another
+// result.
 void TraceDetails::want_room(const TraceGroups& groups) {
   size_t wanted = 0;
   for (uint32_t i = 0; i < groups.size() && wanted < kMostRoom; i++)
@@ -96,7 +97,7 @@ uint32_t TraceDetails::plan(const TraceGroups& groups, uint32_t first) {
 uint32_t TraceDetails::collect(TraceSnapshot& snapshot, const TraceGroups& groups,
                                const StackTable& stacks, const ContextTable& contexts,
                                uint32_t first) {
-  if (first == 0 && !more_.data()) want_room(groups);
+  if (!std::exchange(has_asked_for_room_, true)) want_room(groups);
   const uint32_t count = plan(groups, first);
   cells_.clear();
   LastPair pairs(stacks);

@@ -132,6 +132,7 @@ class TraceDetails {
 
   std::span<std::byte> room_;   // first the details, after them the records
   PageBuffer<std::byte> more_;  // memory for `room_`, if it could be allocated
+  bool has_asked_for_room_ = false;
   std::span<Detail> details_;
   TraceRecord* records_ = nullptr;
   DumpSet<Cell> cells_;
