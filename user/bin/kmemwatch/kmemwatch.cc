@@ -5,13 +5,13 @@
 // itself ends (report.h). With -t it starts the kernel's trace of each cache or arena that grows
 // (traces.h), so that objects that leak later have stacks.
 //
-// Sources that cannot be traced are left out, because their counts only follow the counts of other
-// sources. These sources are the memory of the allocator and the tracer themselves, and quantum
-// caches. The objects of a quantum cache are in the line of its arena.
+// kmemwatch leaves out the sources that cannot be traced: quantum caches, and the memory of the
+// allocator and the tracer themselves. Their counts only follow the counts of other sources. For
+// example, the count of an arena includes the objects of its quantum caches.
 //
-// kmemwatch allocates all its memory soon after the start: about a megabyte in all, for the windows
-// of a month (windows.h). A sample that fails, for example for lack of memory, is counted;
-// kmemwatch continues with the next sample.
+// kmemwatch allocates all its memory soon after the start: about a megabyte, which has room for the
+// minima of a month (windows.h). If a sample fails, for example for lack of memory, kmemwatch
+// counts the failure and continues with the next sample.
 #include <chrono>
 #include <exception>
 #include <iostream>
@@ -75,7 +75,7 @@ class Watch {
     known_ = growing;
   }
 
-  // Takes a sample. True if the sample led to a look (judge.h).
+  // Takes a sample. True if the sample completed a test for growth (a "look", judge.h).
   bool sample() {
     const std::vector<KmemstatLine> lines = read_kmemstat();
     seconds_ = duration<double>(steady_clock::now() - start_).count();

@@ -20,7 +20,8 @@ double student_tail(double t_squared, double freedom) {
               std::sqrt(freedom * std::log1p(t_squared / freedom)));
 }
 
-// The variance of Mann and Kendall's count of rising pairs, corrected for ties.
+// The variance of Mann and Kendall's statistic (the number of rising pairs minus the number of
+// falling pairs), corrected for ties.
 double variance(std::span<const int64_t> series) {
   const auto term = [](double n) { return n * (n - 1) * (2 * n + 5) / 18; };
   std::vector<int64_t> sorted(series.begin(), series.end());

@@ -7,9 +7,10 @@
 // acceptance sampling", Technometrics 24, 1982).
 //
 //   noise       Numbers that vary around a level, in any order. Mann and Kendall's test counts the
-//               pairs of numbers in which the later number is larger, and corrects the result for
-//               equal numbers (Mann, "Nonparametric tests against trend", Econometrica 13, 1945;
-//               Kendall, "Rank correlation methods", 4th ed., 1975).
+//               pairs of numbers in which the later number is larger, and subtracts the pairs in
+//               which it is smaller. The variance of the result is corrected for equal numbers
+//               (Mann, "Nonparametric tests against trend", Econometrica 13, 1945; Kendall, "Rank
+//               correlation methods", 4th ed., 1975).
 //   wandering   A random walk without drift: each number depends on the previous one, and a step up
 //               is as likely as a step down. Mann and Kendall's test takes a third of all walks for
 //               growth. So Student's t-test compares the mean of the steps with their spread. It is
@@ -65,7 +66,7 @@ std::size_t longest_standstill(std::span<const int64_t> series);
 bool keeps_growing(std::span<const int64_t> series);
 
 // Corrects the chances `p` of several tests (Holm, "A simple sequentially rejective multiple test
-// procedure", Scand. J. Statist. 6, 1979). A caller chooses a bound and takes each test with a
-// corrected value up to this bound as positive. The chance of any false positive is then at most
-// the bound.
+// procedure", Scand. J. Statist. 6, 1979). The caller chooses a bound, and counts a test as
+// positive if the test's corrected chance is at most the bound. The chance of any false positive is
+// then at most the bound.
 std::vector<double> holm(std::span<const double> p);

@@ -170,7 +170,7 @@ size_t buffer_at(uint64_t address) {
   return 0;
 }
 
-// Prints the C array for an argument of a program that is a structure (pool S) or a vector of
+// Prints a C array with the contents of `argument`, which is a structure (pool S) or a vector of
 // strings (pool V).
 void print_structure(const Argument& argument) {
   const Caller nobody;

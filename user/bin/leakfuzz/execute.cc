@@ -14,7 +14,7 @@
 namespace {
 
 constexpr int kCoverage = 255;   // generate.cc never uses this descriptor
-constexpr uint64_t kNudge = 20;  // milliseconds between two nudges, or attempts to kill
+constexpr uint64_t kNudge = 20;  // milliseconds between two nudges, and between two kills
 constexpr unsigned kNudges = 12;
 constexpr unsigned kKills = 480;  // attempts to kill; about ten seconds
 // The most forks of a process. A forked process starts with the count of its parent.

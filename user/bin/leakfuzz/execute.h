@@ -47,7 +47,9 @@ class Executor {
   static bool hurry(Worker& worker, uint64_t now);
 
   std::vector<Worker> workers_;
-  int highest_ = 0;  // the fuzzer's highest open descriptor; programs close what they inherit
+  // The fuzzer's highest open descriptor. A program closes the descriptors up to this one, because
+  // it inherits them from the fuzzer.
+  int highest_ = 0;
   std::set<uint64_t> places_;  // all places reached so far
   uint64_t calls_ = 0;
 };

@@ -257,7 +257,7 @@ Call Generator::call() {
   while (at >= type->weight) at -= type++->weight;
   Call made{.number = type->number, .arguments = {}};
   for (const char kind : type->kinds) made.arguments.push_back(argument(kind));
-  // Bound the size of mappings.
+  // Chooses a size for mappings.
   if (type->number == ABI_SYS_mmap || type->number == ABI_SYS_munmap)
     made.arguments[1] = number(random_.of(kSizes));
   const uint64_t which = made.arguments.size() > 1 ? made.arguments[1].value : 0;

@@ -8,11 +8,11 @@
 //
 // `fuzz` makes programs (program.h) and runs them in batches. All programs of a batch run as one
 // user; each batch takes the next user of `uids`. Every third batch is traced. After each batch,
-// leakfuzz removes what the programs have left, and checks the system. There are three findings: a
-// live count has risen, an equation between the tracer's counters is wrong (an identity, rest.h),
-// or a process cannot be killed. If a count has risen, the batch runs again, up to twice. leakfuzz
-// reports a leak if counts rise in both repetitions, or if a count has risen in several batches and
-// never falls. Rises in the first batches are ignored.
+// leakfuzz removes what the programs have left, and checks the system. It looks for live counts
+// that have risen, for wrong equations between the tracer's counters (identities, rest.h), and for
+// processes that cannot be killed. If a count has risen, the batch runs again, up to twice.
+// leakfuzz reports a leak if counts rise in both repetitions, or if a count has risen in several
+// batches and never falls. Rises in the first batches are ignored.
 //
 // `play` runs the given programs in several rounds, with these checks after each round. A PROGRAM
 // is a line "UID CALL; CALL …". It is a leak if counts rise in every round after the first.
@@ -105,7 +105,7 @@ class Fuzzer {
  private:
   using Programs = std::vector<Program>;
   // Runs the programs and cleans up. Checks for processes that cannot be killed and, if `traced`,
-  // for broken identities. Prints what it finds; then returns false.
+  // for broken identities. If there is a finding, prints it and returns false.
   bool run(const Programs& programs, bool traced, bool log);
   // Calls run(), then takes the counts. Stores in `rises` which counts are above those in
   // `counts_`. Then stores the new counts in `counts_`. Returns false if run() does.

@@ -16,7 +16,7 @@ using Counts = std::map<std::string, uint64_t>;
 
 class Rest {
  public:
-  // Stores the PIDs of the running processes, which clean_up() spares. Makes /tmp/fuzz.
+  // Stores the PIDs of the running processes, which clean_up() spares. Then calls clean_up().
   Rest();
 
   // Kills the processes that programs have left, removes the programs' binds and all files in #tmp,

@@ -1,14 +1,15 @@
 // leaksweep [--share I/J] [--from K.N] [--limit SECONDS] COMMAND: runs COMMAND once for each
-// allocation that its processes make in the kernel. In each run another allocation fails. leaksweep
-// reports the failures after which objects are left. It is the guest's half of `make leaksweep`
-// (docs/testing.md); the host's half turns the output into tables with names.
+// allocation that its processes make in the kernel. In each run a different allocation fails.
+// leaksweep reports the failures after which objects are left. It is the guest's half of
+// `make leaksweep` (docs/testing.md); the host's half turns the output into tables with names.
 //
 // leaksweep writes the following lines to standard output. K is the number of a process of the
 // command. N is the number of an allocation that this process makes in the kernel. Both numbers
 // start at 1.
 //
-//   leaksweep clean STATUS PROCESSES PID  the runs without failures are done: the exit status and
-//                                      the number of processes of the command, and leaksweep's PID
+//   leaksweep clean STATUS PROCESSES PID  the runs without failures are done. STATUS is the exit
+//                                      status of the command. PROCESSES is the number of its
+//                                      processes. PID is leaksweep's PID
 //   leaksweep grows NAME OBJECTS BYTES this count keeps rising in the runs without failures; the
 //                                      sweep ends here
 //   leaksweep try K N                  allocation N of process K is going to fail
@@ -32,7 +33,8 @@
 //   leaksweep dump SIZE                SIZE bytes follow: a #mem/tracedump of the leaked objects
 //   leaksweep end
 //
-// The exit status is 0. It is 2 if the sweep could not be made; the reason is on standard error.
+// If the sweep could not be made, the exit status is 2 and the reason is on standard error.
+// Otherwise the exit status is 0.
 #include <getopt.h>
 #include <malloc.h>
 

@@ -84,8 +84,8 @@ Command::~Command() {
 }
 
 // Runs in the child. Writes `request`, a `failnext` command, to #debug/alloc. All memory is
-// allocated before this write, because from the write on the kernel counts this process's
-// allocations.
+// allocated before this write, because after the write the kernel counts the allocations of this
+// process.
 void Command::become(const std::string& request, bool loud) const {
   dup2(nowhere_, STDIN_FILENO);
   dup2(loud ? STDERR_FILENO : nowhere_, STDOUT_FILENO);

@@ -33,8 +33,8 @@ struct Outcome {
 
 class Command {
  public:
-  // The processes of a run are killed at the time `limit`. If the shell ends before, they are
-  // killed at most one second later.
+  // The processes of a run are killed when the run has lasted `limit`, or one second after the end
+  // of the shell, whichever comes first.
   Command(std::string text, std::chrono::milliseconds limit);
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;

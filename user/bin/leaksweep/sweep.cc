@@ -120,8 +120,8 @@ bool Sweep::try_one(const Target& target) {
 
 // Decides whether the failure leaks. It leaks if counts rise each time that this allocation fails.
 // After a rise, the command runs once without a failure, and the counts are taken again. This run
-// removes objects that the command, not the kernel, has left. Counts that rise only once are cached
-// objects. A failure that cannot be repeated is reported as unrepeated.
+// removes objects that the command, not the kernel, has left. If counts rise only once, the objects
+// are cached, not leaked. A failure that cannot be repeated is reported as unrepeated.
 void Sweep::judge(const Target& target, const Outcome& outcome) {
   Counts now = counts_at_rest();
   Counts risen = rises(base_, now);

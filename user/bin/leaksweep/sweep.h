@@ -1,5 +1,5 @@
 // A sweep runs the command once for each kernel allocation that its processes make. In each run
-// another one of these allocations fails.
+// a different one of these allocations fails.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-/* Walks through trees of directories, and patterns for names. */
+/* Functions that walk directory trees (nftw, ftw) or match patterns (fnmatch, glob, wordexp). */
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <ftw.h>

@@ -257,7 +257,7 @@ Arguments parse_arguments(int argc, char** argv) {
   if (arguments.combined_only) arguments.older_ms = 0;
   if (arguments.folded && !arguments.count) {
     arguments.count = 1;
-    // With -c, the only report of -f is printed when the command ends.
+    // With -c and without an interval, this one report is printed when the command ends.
     if (arguments.command && !has_interval) arguments.interval = kMost;
   }
   return arguments;

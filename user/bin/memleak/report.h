@@ -35,9 +35,9 @@ struct Symbols {
 // since the last report, which are printed with signs.
 void print_report(std::ostream& out, const Arguments& arguments, Symbols& symbols,
                   const Snapshot& snapshot, const std::map<StackKey, Sum>& stacks);
-// Prints a line for each stack, with the functions from the outermost to the innermost. The bytes
-// of the stack follow; with --sort count, its number of objects. Stacks with the same functions
-// have one line.
+// Prints a line for each stack: the functions from the outermost to the innermost, then the bytes
+// of the stack's objects or, with --sort count, the number of the objects. Stacks with the same
+// functions share a line.
 void print_folded(std::ostream& out, const Arguments& arguments, Symbols& symbols,
                   const Snapshot& snapshot);
 // Prints the line with the counts of what a report leaves out. `hidden` has the sums of the stacks

@@ -22,8 +22,8 @@
 
 class Traces {
  public:
-  // Throws std::runtime_error if a trace cannot be started. Then the traces that were already
-  // started are ended again.
+  // Throws std::runtime_error if a trace cannot be started. Before that, ends the traces that
+  // memleaks have started, unless another memleak runs.
   explicit Traces(const Arguments& arguments);
   Traces(const Traces&) = delete;
   Traces& operator=(const Traces&) = delete;

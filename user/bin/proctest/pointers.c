@@ -216,11 +216,11 @@ static long random_argument(void) {
 static int does_anything(void* argument) {
   random_state = (uint64_t)argument;
   setsid();
-  /* Closes the inherited files, so that random calls cannot write to them. The loop leaves out
-   * calls that affect other processes, that end or block this process, or that take its memory or
-   * its rights. */
+  /* Closes the inherited files, so that random calls cannot write to them. */
   for (int fd = 0; fd < 20; fd++) close(fd);
   open("#null/null", O_RDWR);
+  /* Makes random calls. Leaves out calls that affect other processes, that end or block this
+   * process, or that take its memory or its rights. */
   for (int i = 0; i < 3000; i++) {
     const long number = (long)(random_word() % (ABI_SYS_COUNT + 2));
     long a[6];

@@ -87,8 +87,8 @@ static int takes_more(void* argument) {
   return 0;
 }
 
-/* Returns when all descendants have ended, also orphans of children that were killed: each of them
- * has the pipe's write end, so read() returns 0 only then. */
+/* Returns when all descendants have ended, even the orphans of killed children. Every descendant
+ * has the pipe's write end, so read() does not return before the last descendant has ended. */
 static int exhaust(long rounds) {
   pid_t children[30];
   int descendants[2];

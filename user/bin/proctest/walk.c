@@ -7,9 +7,9 @@
  * and pointers range from good to absurd.
  *
  * A call that is denied prints nothing. A line of output reports a call that has changed something
- * (`wrote PATH`), a kernel address that a call has returned (`address PATH`), or a file without an
- * end that is not a device (`endless PATH`). Each line is printed once. The last line of a walk is
- * the number of files and directories.
+ * (for example `wrote PATH`), a kernel address that a call has returned (`address PATH`), or a file
+ * that is not a device and seems to have no end (`endless PATH`). Each line is printed once. The
+ * last line of a walk is the number of files and directories.
  */
 #include <ctype.h>
 #include <dirent.h>

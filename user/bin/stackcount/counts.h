@@ -100,5 +100,5 @@ class Counter {
   std::unordered_map<std::string, uint32_t>
       process_of_;  // index in processes_, by the process's attributes
   std::unordered_map<Key, Number, KeyHash> calls_;
-  std::unordered_map<std::string, Number> counters_;  // numbers of the line `hits`, by key
+  std::unordered_map<std::string, Number> counters_;  // numbers in the `hits` line, by key
 };

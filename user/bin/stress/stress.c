@@ -9,7 +9,7 @@
  * First the workers run for a short time, so that one-time allocations happen. The program then
  * brings the system to rest: it kills all processes, removes files, undoes binds, resets traces and
  * lets caches settle. At rest it counts the live objects of each cache and arena. After the main
- * run it brings the system to rest again and counts again. The two counts must be equal. Each time
+ * run it brings the system to rest again and counts again. The two counts must be equal. Each time,
  * before it resets the traces, the program also checks a dump (check_dump in stress.h).
  *
  * Memory may run out. Calls then fail and the kernel kills processes, which is expected. This
