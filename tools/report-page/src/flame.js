@@ -112,6 +112,7 @@ export class Flame {
   resize() {
     if (!this.chart || this.chart.width() === this.parent.clientWidth) return;
     this.chart.width(this.parent.clientWidth);
+    this.fit(this.current);
     this.redraw();
   }
 

@@ -122,6 +122,7 @@ constexpr option kOptions[] = {
 };
 
 constexpr uint64_t kMost = 1'000'000'000;
+constexpr uint64_t kInterval = 5;  // seconds, if no interval is given
 constexpr uint64_t kMaxSample = 4ul << 30;  // bytes: the tracer's limit
 
 void parse_option(int option, Arguments& arguments) {
@@ -249,16 +250,14 @@ Arguments parse_arguments(int argc, char** argv) {
        (option = getopt_long(argc, argv, "hp:tao:c:s:T:z:Z:O:i:fU", kOptions, nullptr)) != -1;) {
     parse_option(option, arguments);
   }
-  const bool has_interval = optind < argc;
   if (optind < argc) arguments.interval = kLine.number("interval", argv[optind++], 1, kMost);
   if (optind < argc) arguments.count = kLine.number("count", argv[optind++], 1, kMost);
   kLine.no_more(argv, optind);
   check(arguments);
   if (arguments.combined_only) arguments.older_ms = 0;
-  if (arguments.folded && !arguments.count) {
-    arguments.count = 1;
-    // With -c and without an interval, this one report is printed when the command ends.
-    if (arguments.command && !has_interval) arguments.interval = kMost;
-  }
+  const bool once = arguments.folded && !arguments.count;
+  if (once) arguments.count = 1;
+  // With -c and without an interval, the one report is printed when the command ends.
+  if (arguments.interval == 0) arguments.interval = once && arguments.command ? kMost : kInterval;
   return arguments;
 }

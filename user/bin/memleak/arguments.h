@@ -33,7 +33,7 @@ struct Arguments {
   uint64_t sample = 0;           // mean number of bytes between two samples; 0: no sampling
   uint64_t top = 10;
   Sort sort = Sort::kSize;
-  uint64_t interval = 5;  // seconds
+  uint64_t interval = 0;  // seconds; parse_arguments() replaces 0 by the default
   std::optional<uint64_t> count;
   std::vector<std::string> sources;  // caches and arenas; empty: all
   std::string object;                // -O: program that the process must run; empty: any

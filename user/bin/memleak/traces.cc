@@ -196,11 +196,12 @@ void Traces::start(const Arguments& arguments) {
   for (const std::string& name : off) {
     const int error = write_command(trace_file(name), command);
     if (error == 0) continue;
+    // After EBUSY the trace is another program's, and leave() must not end it.
+    started_.erase(name);
+    write_started(started_);
     if (error != EBUSY && error != ENOENT)
       throw std::runtime_error(trace_file(name) + ": " + std::strerror(error));
-    started_.erase(name);  // another program started this trace first, or the source is gone
   }
-  write_started(started_);
 }
 
 void Traces::leave() {
