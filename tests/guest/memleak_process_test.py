@@ -183,8 +183,8 @@ def test_samples_stand_for_all():
 
 
 def test_folded():
-    """With -f -c, memleak prints folded stacks when the command has ended, and nothing else to standard output."""
-    output = run_guest("memleak -f -c 'alloctest malloc new' 2> err; memleak -f --sort count -c 'alloctest malloc' 2> /dev/null; cat err >&2",
+    """With -f -c, memleak prints folded stacks when the command has ended, or after the interval of -i, and nothing else to standard output."""
+    output = run_guest("memleak -f -i 1 -c 'sleep 100000' 2> /dev/null; memleak -f -c 'alloctest malloc new' 2> err; memleak -f --sort count -c 'alloctest malloc' 2> /dev/null; cat err >&2",
                        mock_any)
     lines = [line for line in output.splitlines() if ";leak_" in line]
     assert lines == ["_start;__stele_start;main;leak_malloc 30000", "_start;__stele_start;main;leak_new 30000",

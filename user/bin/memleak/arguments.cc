@@ -122,7 +122,7 @@ constexpr option kOptions[] = {
 };
 
 constexpr uint64_t kMost = 1'000'000'000;
-constexpr uint64_t kInterval = 5;  // seconds, if no interval is given
+constexpr uint64_t kInterval = 5;           // seconds, if no interval is given
 constexpr uint64_t kMaxSample = 4ul << 30;  // bytes: the tracer's limit
 
 void parse_option(int option, Arguments& arguments) {
