@@ -1,8 +1,8 @@
 """Prints compile_commands.json for the kernel: compile_commands.py 'C COMMAND' 'C++ COMMAND'
 SOURCE…
 
-Clang's tools read that file. With the flag -mgeneral-regs-only they reject headers that mention
-`long double`, so the file does not have this flag.
+Clang's tools read compile_commands.json. With the flag -mgeneral-regs-only, Clang's tools would
+reject headers that mention `long double`, so compile_commands.json does not have this flag.
 """
 import json
 import os

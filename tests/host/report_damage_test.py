@@ -136,8 +136,8 @@ def foreign(tmp_path):
 
 
 def test_foreign_files_are_one_line_and_2(foreign, tmp_path, monkeypatch, capsys):
-    """Each file is given as the input, as the base of a comparison, and for other forms of report. A
-    pipe without a writer is refused at once."""
+    """Each file is tried as the input of a text report, as the base of a comparison, and as the
+    input of reports in other formats. A pipe without a writer is refused at once."""
     monkeypatch.setenv("STELE_BUILD", str(tmp_path))
     whole = tmp_path / "whole"
     whole.write_bytes(SMALL)

@@ -174,9 +174,9 @@ def test_damaged_files(database, capfd):
 
 
 def test_leak_test_goes_on_without_its_history(tmp_path):
-    """The leak test cannot start a guest here, so its verdict is unknown. If the history cannot be
-    written, the leak test says so, and its status is still 2. If the history can be written, it
-    has the verdict afterwards."""
+    """The leak test cannot start a guest here, so its verdict is unknown. If the leak test cannot
+    write the history, the leak test says so, and still ends with status 2. If the leak test can
+    write the history, the verdict is in the history afterwards."""
     (tmp_path / "history.db").write_bytes(b"something else\n" * 100)
     words = [ROOT / "scripts/leaktest", "--no-build", "--history", tmp_path / "history.db", "--report", tmp_path / "report.txt", "--list"]
     (tmp_path / "list").write_text("ls\n")

@@ -139,8 +139,8 @@ class Lookup:
 
 
 def test_a_leak_test_leaves_what_it_accuses(tmp_path):
-    """The files have only the accused stacks, not a stack that leaked in one run only. Doubts become
-    entries of `lost`."""
+    """The profile and the files of a leak test have the stack that leaked in all three runs, but
+    not the stack that leaked in one run. The verdict's doubts become the profile's `lost`."""
     leak, once = leak_fakes.group([0, 1, 2], offset=1), leak_fakes.group([1], name="page", function="g", offset=2, size=4096)
     dump = dump_of([leak, once])
     for source, group in zip(dump.sources, (leak, once)):

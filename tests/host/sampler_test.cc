@@ -42,7 +42,8 @@ TEST(SamplerTest, DeviatesAreExponential) {
   sampler.seed(1);
   constexpr int kCount = 4'000'000;
   double sum = 0, squares = 0, longest = 0;
-  // The number of deviates in each twentieth of the exponential distribution.
+  // The number of deviates in each of 20 intervals. A deviate of the exponential distribution lies
+  // in each of these intervals with the same probability.
   std::vector<int> twentieths(20);
   for (int i = 0; i < kCount; i++) {
     const double x = real(sampler.deviate());

@@ -137,7 +137,7 @@ TEST_P(Check, NothingIsLeftOfCheckedSlabsAfterwards) {
   EXPECT_EQ(stats_of(cache_).total_bytes, 0u);
 }
 
-// The import function of an arena: switches checking of the cache `switched` off while this cache
+// The import function of an arena. It stops the checking of the cache `switched` while this cache
 // gets the memory for a slab.
 kmem_cache* switched = nullptr;
 void* import_and_switch(arena* source, size_t size, int flags) {

@@ -67,8 +67,8 @@ TEST_P(Check, WriteOverTheAuditIsReported) {
 TEST_P(Check, WriteBeforeIsReportedOnce) {
   std::vector<unsigned char*> objects(8);
   for (auto*& object : objects) object = alloc(11);
-  // With a large alignment, the first object of a slab has no memory of the slab before it. So the
-  // test writes before the object with the highest address.
+  // With an alignment above GAP_MAX (slab_check.c), the first object of a slab begins where the
+  // slab begins. So the test writes before the object with the highest address.
   auto* const object = *std::max_element(objects.begin(), objects.end());
   object[-1] = 'A';
   EXPECT_EQ(kmem_cache_check_scan(cache_), 1u);

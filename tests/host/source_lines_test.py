@@ -93,7 +93,8 @@ def test_a_kernel_function_has_file_and_line(kernel_lines):
 
 
 def test_inlined_functions_do_not_have_their_caller_s_name(kernel_lines):
-    """GNU addr2line gives some functions that are inlined in arena_alloc the name arena_alloc."""
+    """For some functions that are inlined in arena_alloc, GNU addr2line prints the name
+    arena_alloc."""
     functions = kernel_lines.symbols.functions
     index = next(index for index, (_, name) in enumerate(functions) if name == "arena_alloc")
     found = dwarf.places(kernel_lines.elf, range(functions[index][0], functions[index + 1][0]))

@@ -423,7 +423,7 @@ TEST_F(TraceBinaryTest, WithoutMemoryItNamesWhatFits) {
   EXPECT_GT(contextless, 0u);
   EXPECT_LT(stackless, kRecords);
   EXPECT_LT(contextless, kRecords);
-  // With memory all stacks and contexts are named.
+  // With enough memory, the dump has all stacks and contexts.
   TraceWorld::fail_blocks(0);
   ASSERT_TRUE(take().ok());
   const Reader whole(read());

@@ -45,8 +45,8 @@ TraceEvent small_event(uint64_t object) {
           .truncated = false};
 }
 
-// Returns a random size. About half of the sizes are near TraceTable::kLargeSize. A record of this
-// size or a larger one takes two slots.
+// Returns a random size for an object. About half of the sizes are near TraceTable::kLargeSize. If
+// an object has kLargeSize bytes or more, its record takes two slots.
 uint64_t large_size(std::mt19937_64& random) {
   const uint64_t near = TraceTable::kLargeSize - 1 + random() % 3;
   return random() % 2 == 0 ? near : random() & TraceTable::kMaxSize;

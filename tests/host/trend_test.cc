@@ -1,6 +1,6 @@
-// Tests the statistical tests of user/bin/kmemwatch/trend.h, which look for growth in a series of
-// samples. Compares their probabilities p with exact probabilities, and with the fraction of many
-// simulated series in which they find growth.
+// Tests user/bin/kmemwatch/trend.h, which looks for growth in a series of samples with statistical
+// tests. Each statistical test returns a probability p. Some cases below compare p with the exact
+// probability. Other cases simulate many series, and count the series in which p is small.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -111,8 +111,8 @@ TEST(Trend, SlopeIsInItsInterval) {
   EXPECT_LT(inside, kRuns * 97 / 100);
 }
 
-// Random walks are the hard case. With p at most 0.01, the test of Mann and Kendall finds growth in
-// at least 20 % of them. walk_p() and growth_p() must find growth in only about 1 % of them.
+// Random walks are the hard case: for at least 20 % of them, the p of Mann and Kendall's test is at
+// most 0.01. walk_p() and growth_p() must be at most 0.01 for only about 1 % of the walks.
 TEST(Trend, WalksAreAccusedAsRarelyAsPSays) {
   Random random(2);
   std::normal_distribution<double> normal(0, 10);

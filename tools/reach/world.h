@@ -1,5 +1,6 @@
-// Provides the memory of a core to the kernel's search for unreachable objects, which runs here on
-// the host: to its index of live objects (index.h) and to its marking (mark.h).
+// stele-reach runs the kernel's search for unreachable objects on the host. The class World
+// connects this search to the memory of a core. World fills the search's index of live objects
+// (index.h), and provides the functions with which the marking (mark.h) reads memory.
 //
 // A text, the description, lists the objects and roots. tools/stele/debugger/memory_map.py makes it
 // from the kernel's structures. (When the kernel itself searches, objects.cc and roots.cc find the

@@ -7,8 +7,9 @@ PAGE_SOURCES := $(wildcard tools/report-page/src/*)
 .PHONY: report-page
 report-page: $(PAGE)/page.js $(PAGE)/page.css $(PAGE)/page.html ## bundle the page of reports with its libraries, from npm (build/report)
 
-# Installs the packages of package.json and package-lock.json into the target's folder. The target is a stamp file. The options make npm
-# give up after seconds if there is no network, because the leak test waits for npm, and then continues without a page.
+# Installs the packages of package.json and package-lock.json into the target's folder. The target is a stamp file. If there is no
+# network, the options make npm fail after some seconds. This matters because `make leaktest` waits for npm. If npm fails, `make leaktest`
+# continues without a page.
 define NPM_INSTALL
 @echo "  NPM   $(@D)/node_modules"
 @mkdir -p $(@D)

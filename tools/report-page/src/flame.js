@@ -8,7 +8,7 @@ import { buildTree } from "./tree.js";
 const CELL = 22; // pixels of a frame's height
 const MOST_FRAMES = 1500; // largest number of frames that are drawn at once; a browser takes about a millisecond for each
 
-// Frames are light and their text dark, in the dark page too.
+// Frames are light and have dark text, even if the page is dark.
 const HUES = { root: [220, 8], kernel: [32, 90], program: [205, 75], source: [150, 40], rest: [220, 8] };
 const FOUND = "hsl(312 90% 80%)";
 
@@ -58,7 +58,8 @@ export class Flame {
       .setLabelHandler((node) => this.label(node))
       .setDetailsHandler((text) => this.tell(text))
       .onClick((node) => this.drawn(node));
-    this.chart.minFrameSize(this.parent.clientWidth); // until fit() has counted the frames
+    // No frame is wider than this minimum, so no frame is drawn until fit() below sets the real minimum.
+    this.chart.minFrameSize(this.parent.clientWidth);
     select(this.parent).datum(tree.root).call(this.chart);
     this.root = select(this.parent).datum();
     this.svg = this.parent.querySelector("svg");
@@ -122,13 +123,14 @@ export class Flame {
     this.zoomed(node === this.root ? null : node.data);
   }
 
-  // Sets names, levels and the keyboard's position of the frames that are drawn now, and their height.
+  // Finishes a drawing of the chart. Sets the attributes of each drawn frame for the search, for screen readers and for the keyboard: only
+  // `current` can be reached with Tab. Fits the SVG element to the frames.
   decorate() {
     let depth = 0;
     const { label, current } = { label: (node) => this.label(node), current: this.current };
     select(this.svg).selectAll("g.frame").each(function (node) {
       depth = Math.max(depth, node.depth);
-      select(this).select("rect").interrupt().attr("width", this.getAttribute("width")); // at once, not in a quarter of a second
+      select(this).select("rect").interrupt().attr("width", this.getAttribute("width")); // instead of the library's animation of 250 ms
       this.classList.toggle("found", Boolean(node.highlight));
       this.setAttribute("role", "treeitem");
       this.setAttribute("aria-label", label(node));

@@ -15,7 +15,9 @@ from stele.debugger.memory import PAGE, Layout, Unreadable, constant, enumerator
 from stele.debugger.symbols import Symbols
 from stele.debugger.tasks import all_tasks, cpus
 
-_LEAST_ADDRESS = 1 << 12  # the description gives invented addresses to registers, from this one up: in user space, which has no kernel objects
+# Registers have no addresses, so the description invents an address for each register. The invented addresses begin here: they are in user
+# space, which has no kernel objects.
+_LEAST_ADDRESS = 1 << 12
 _REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{number}" for number in range(8, 16)), "rip", "cs")
 _INTERRUPT_FRAME = struct.Struct("<5Q")  # rip, cs, rflags, rsp, ss: pushed by the CPU
 
@@ -184,7 +186,7 @@ def _stacks_in_use(kernel, cpu, pointer):
     for _ in stacks:
         top = next((top for top, size in stacks if top - size <= pointer <= top), None)
         if top is None:
-            return  # at the entry to the kernel, before the switch from the program's stack pointer
+            return  # the CPU has just entered the kernel and still has the program's stack pointer
         yield pointer, top
         if top in (task_top, cpu.tables.first_stack):
             return

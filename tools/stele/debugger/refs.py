@@ -1,8 +1,8 @@
 """Lists the references of a class that were taken while the class was traced, and have not been put: the object, the stack that took the
 reference, and where the reference is now.
 
-A reference is two neighbouring words: the address of the object and the number of the reference's record (kern/include/core/ref.h). So a
-reference is where these two words are in memory, even if it was moved.
+A reference is two neighbouring words: the address of the object and the number of the reference's record (kern/include/core/ref.h). To find
+a reference, even one that was moved, the command searches memory for these two words.
 """
 from dataclasses import dataclass
 

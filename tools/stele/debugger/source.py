@@ -26,7 +26,8 @@ def backtrace_lines(kernel, frames):
 
 
 def _after(frame):
-    """Returns the address to give to places(), which looks up the byte before the address: a return address, or an interrupted address plus one."""
+    """Returns the argument with which places() finds the frame's line. places() looks up the byte before its argument. So the result is
+    the return address itself, or the address of the interrupted instruction plus one."""
     return frame.address if frame.is_return else frame.address + 1
 
 

@@ -3,7 +3,8 @@ from stele.debugger.reach import ask
 from stele.debugger.symbols import Symbols
 from stele.debugger.traces import Traces
 
-_SHOWN = 8  # number of heads shown for each _Group. A head is an unreachable object to which no other unreachable object points
+# The number of heads shown for each _Group. From the heads, all other unreachable objects can be reached (kern/src/reach/heads.h).
+_SHOWN = 8
 
 
 class _Tally:
@@ -15,8 +16,8 @@ class _Tally:
 
 
 class _Group:
-    """The heads of one cache or arena that were allocated with one stack, and the objects that these heads keep: the objects that are reached from
-    one of these heads, and from no earlier head."""
+    """The heads that belong to one cache or arena and were allocated with one stack, and the objects that these heads keep. A head keeps
+    the objects that can be reached from this head, and from no earlier head."""
 
     def __init__(self, owner, stack):
         self.owner, self.stack = owner, stack
