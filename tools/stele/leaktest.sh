@@ -100,11 +100,11 @@ look() {
   counts
 }
 # Runs the command once and calls `look`. Then runs the command about $1 times in eight parts,
-# called eighths, and calls `look` after each eighth. An eighth ends when it has made $1 / 8 runs and
-# has lasted at least $2. An eighth that has lasted $3 ends with the current run, even if it has made
-# fewer runs. After the fifth and each later eighth, the pass ends if its eighths have lasted eight
-# times $3 in total. The pass also ends after the current run if half of the memory that was free
-# before the first eighth is used up.
+# called eighths, and calls `look` after each eighth. An eighth ends when it has made $1 / 8 runs
+# and has lasted at least $2. An eighth that has lasted $3 ends with the current run, even if it has
+# made fewer runs. After the fifth and each later eighth, the pass ends if its eighths have lasted
+# eight times $3 in total. The pass also ends after the current run if half of the memory that was
+# free before the first eighth is used up.
 untraced_runs() {
   note_running
   unreachable
