@@ -9,8 +9,9 @@ chance. So if fewer than four looks remain, a stack in the trace must confirm th
 
 An object that grows by reallocation moves from one of kmalloc's caches to the next, and in the end to the page arena. None of these counts has to
 keep rising, so the sum of these counts is judged as well. A command may create a cache in each run, so all caches that were created under one name
-are judged by their sum. Quantum caches are left out, because the line of their arena counts the same objects. The allocator's other caches for
-itself, and the arena `debug` (the lists of #debug/alloc), grow when other caches leak. So they are accused only if nothing else is accused.
+are judged by their sum. Quantum caches are left out, because the line of their arena counts the same objects. When any cache leaks, the
+caches in which the allocator keeps its own structures (kmem_slab, kmem_bufctl, kmem_hash, kmem_magazine.BYTES) may grow as well, and so may
+the arena `debug` (the lists of #debug/alloc). So these caches and this arena are accused only if nothing else is accused.
 """
 import math
 import re
@@ -21,7 +22,7 @@ QUANTUM_CACHE = re.compile(r"page_\d+")
 NUMBERED = re.compile(r"(.+?)\.\d+")  # the name that the kernel gives to the second, third … cache created under one name
 OF_THE_ALLOCATOR = re.compile(r"kmem_(slab|bufctl|hash|magazine\.\d+)|debug")
 FEWEST_LOOKS = 4  # fewest looks for a judgement, including the first look, which is left out
-FEWEST_WITHOUT_STACK = 4  # without the first look: fewest looks for an accusation that no stack in the trace confirms
+FEWEST_WITHOUT_STACK = 4  # fewest looks, not counting the first, for an accusation that no stack in the trace confirms
 KMALLOC_FAMILY = "kmalloc"
 REFERENCES = "ref."  # a class of references is named with this prefix and the name of the objects' cache
 
@@ -33,7 +34,7 @@ class Count:
     bytes: int
     live: int
     can_be_traced: bool
-    memory: bool  # True: the line counts memory that no other line counts; also False for the tracer's memory
+    memory: bool  # False if another line counts the same memory, or if the memory is the tracer's
 
 
 @dataclass

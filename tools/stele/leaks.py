@@ -3,8 +3,8 @@
 Each traced run of the command gives its records a different mark. Two judges use the dump:
 
 - by stack: accuses a stack if objects that it has allocated in two different runs are alive;
-- by allocating function: accuses a function, regardless of its callers, if it has allocated objects of one cache in several runs, and objects from
-  at least three of these runs, or from more than half of all runs, are alive.
+- by allocating function: for each function and each cache, counts the runs whose objects are still alive, regardless of the function's
+  callers. Accuses the function if there are three such runs. Two are enough if they are more than half of all runs.
 
 A reference that was not put keeps its object alive. So recorded references to a recorded object are listed under this object. All other
 references (to objects that were allocated before the trace, or that are hidden) are judged like objects.
@@ -210,7 +210,7 @@ def judge_groups(groups, repeat):
 def judge(groups, repeat, doubts=(), growths=(), hidden=(), rises=None):
     """Returns the Verdict on the groups of a dump after `repeat` traced runs, and on the Growths of the untraced runs. `hidden` is only stored in the
     Verdict. `rises`: {class of references: growth of their number in the traced runs}. References that are listed under objects account for some of
-    this growth. If they account for all of it, the other references of the class are not judged, because they have only replaced old references."""
+    this growth. If they account for all of it, the other references of the class have only replaced old references, and are not judged."""
     references = [group for group in groups if group.kind == "references"]
     groups = [group for group in groups if group.kind != "references"]
     by_stack, by_function = judge_groups(groups, repeat)

@@ -99,10 +99,12 @@ look() {
   echo "leaktest look $1 $now $resting"
   counts
 }
-# Runs the command about $1 times, and calls `look` after each eighth of the runs. An eighth ends
-# after $1 / 8 runs, but lasts at least $2. An eighth that has taken $3 ends with the current run,
-# even if it has made fewer runs. If the whole pass has taken eight times $3, it ends early, after
-# eighth number 5, 6 or 7. The pass ends at once if half of the free memory is used up.
+# Runs the command once and calls `look`. Then runs the command about $1 times in eight parts,
+# called eighths, and calls `look` after each eighth. An eighth ends when it has made $1 / 8 runs
+# and has lasted at least $2. An eighth that has lasted $3 ends with the current run, even if it has
+# made fewer runs. After the fifth and each later eighth, the pass ends if its eighths have lasted
+# eight times $3 in total. The pass also ends after the current run if half of the memory that was
+# free before the first eighth is used up.
 untraced_runs() {
   note_running
   unreachable

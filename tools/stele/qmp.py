@@ -4,7 +4,7 @@ import os
 import pathlib
 import socket
 
-_BLOCK, _CHUNK = 4096, 1 << 16  # in bytes: the unit of holes in a core; the most that is read from the pipe at once
+_BLOCK, _CHUNK = 4096, 1 << 16  # bytes of the smallest hole in a core; most bytes that one read takes from the pipe
 
 
 class QmpError(Exception):

@@ -23,8 +23,8 @@ def parse_references(text):
 
 
 def with_names(places, elf):
-    """Returns a copy of `places`, a result of parse_references(), and adds the name of the kernel's variable to each location in static data. `elf`:
-    the kernel's ELF file."""
+    """Returns a copy of `places`, a result of parse_references(). In the copy, each location in static data also has the name of the
+    kernel's variable. `elf`: the kernel's ELF file."""
     if not any(STATIC.match(place) for several in places.values() for place in several):
         return places
     lines = subprocess.run(["nm", "-nC", str(elf)], capture_output=True, text=True, check=True).stdout.splitlines()

@@ -23,8 +23,8 @@ class SourceLines:
         result = {}
         for frame in frames:
             symbol = self.symbols.frame(frame).removesuffix(" [kernel]")
-            # An address that is in no function gets no line. The debugging information may have a line for it: functions that the linker has dropped
-            # still have lines there, at addresses from 0 on.
+            # An address that is in no function gets no line, even if the debugging information has a line for the address. Such a line
+            # belongs to a function that the linker has dropped: the lines of dropped functions remain, at addresses from 0 on.
             *inlined, (_, place) = known.get(frame, [("", "")]) if "+0x" in symbol else [("", "")]
             result[frame] = [*inlined, (symbol, place)]
         return result

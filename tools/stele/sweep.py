@@ -66,7 +66,7 @@ class Swept:
 
     @property
     def sways(self):
-        """True if the amounts that runs without failures leave behind vary. The guest then ends before it makes any allocation fail."""
+        """True if runs without failures leave different amounts behind. The guest then ends before it makes any allocation fail."""
         return self.ended and self.status is None and not self.grows
 
     def add(self, other):

@@ -36,8 +36,9 @@ class Merger:
         self.any_build = any_build
         self.first = None  # (path, build id) of the first file
         self.builds, self.files, self.seconds = set(), 0, 0.0
-        self.places = {}  # {value of Decoder.places: number of the place in this Merger}; a place with lines has address 0 here
-        self.stacks = {}  # {(numbers of places, (source, process, age, number of the kernel's locations)): [values of a sample]}
+        # {location, a value of Decoder.places: its number in this Merger}. If the location's functions are known, its address is set to 0.
+        self.places = {}
+        self.stacks = {}  # {(numbers of locations, (source, process, age, number of the kernel's locations)): [values of a sample]}
         self.sources, self.lost = {}, Counter()
 
     def add(self, path):

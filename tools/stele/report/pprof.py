@@ -9,9 +9,9 @@ The parts of a Profile become:
     holders         a label `holder` of the sample for each holder
     frames          the kernel's locations, innermost first, then the program's. A return address is one location. Functions
                     that are inlined at the address are lines of the location
-    module          a mapping for each module and build id; the first mapping is the kernel's. The modules may not show which
-                    locations are the kernel's, as in folded stacks. In this case, the numeric label `kernel_locations` has
-                    the number of the kernel's locations
+    module          a mapping for each module and build id; the first mapping is the kernel's. If the modules do not show which
+                    locations of a sample are the kernel's (folded stacks have no modules), the sample has the numeric label
+                    `kernel_locations`: the number of the kernel's locations
     seconds         duration_nanos
     title, lost     comments "title: …", "lost: …", which `go tool pprof` prints first
     sources         a sample for each source, without locations, with four zeros, and with the labels `cache` and `trace` (JSON)

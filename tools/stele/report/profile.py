@@ -67,7 +67,7 @@ class Source:
     kind: str = ""  # cache, arena, references, probe
     state: str = ""  # running, stopped
     object_size: int = 0
-    options: dict = field(default_factory=dict)  # those of depth, min, max, pid and sample that were set
+    options: dict = field(default_factory=dict)  # the options that were set, out of depth, min, max, pid and sample
     counters: dict = field(default_factory=dict)  # seen, recorded, …
 
 

@@ -2,8 +2,8 @@
 // the allocator, for the test of memleak.
 //
 //   alloctest [--leak BYTES] [--threads N] [--go] [--stay] KIND…
-//   alloctest --time                                 prints the cost of malloc and free twice, and
-//                                                    waits for a line on standard input after each
+//   alloctest --time                                 prints the cost of malloc and free, waits for
+//                                                    a line on standard input, and does both again
 //   alloctest --as UID PROGRAM ARGUMENT…             runs a program as another user
 //
 //   --leak BYTES  the bytes that each KIND leaks: a multiple of 1000 (default: 30000)

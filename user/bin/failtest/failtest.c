@@ -211,9 +211,9 @@ static void try_each(const struct operation* operation, const char* many, unsign
   }
 }
 
-/* Makes each of an operation's allocations fail. If the counts have changed, does it again, in at
- * most three rounds. This program's memory or a kernel table grows only in the first round, but a
- * leak happens in each round. */
+/* Makes each of an operation's allocations fail, and compares the counts. If the counts have
+ * changed, repeats all of this, in at most three rounds. This program's memory or a kernel table
+ * grows only in the first round, but a leak happens in each round. */
 static void run(const struct operation* operation, struct counts* counts) {
   unsigned outcomes[OUTCOMES] = {0};
   struct counts before;

@@ -53,7 +53,8 @@ static void symbolic_links(void) {
   CHECK(stat("link", &one) == 0 && S_ISDIR(one.st_mode));
   CHECK(readlink("link", target, sizeof target) == 3 && memcmp(target, "dir", 3) == 0);
   CHECK(readlink("link", target, 2) == 2 && FAILS(readlink("dir", target, 9), EINVAL));
-  /* Targets that are relative to the link's directory, absolute, or another link. */
+  /* A target may be a path relative to the link's directory, an absolute path, or a path that
+   * begins with a #device. The path may contain other links. */
   CHECK(symlink("../dir/file", "dir/up") == 0 && has_text("link/up", "text"));
   snprintf(path, sizeof path, "%s/link/up", here);
   CHECK(symlink(path, "absolute") == 0 && has_text("absolute", "text"));

@@ -9,9 +9,9 @@ static int set(int fd, int command, short type, off_t from, off_t size) {
 }
 
 /* Asks F_GETLK for a lock that conflicts with an exclusive lock on `size` bytes from `from` on.
- * Returns 1 if this lock has the type `type`, covers `length` bytes from `first` on, and belongs to
- * `owner`. With the type F_UNLCK, returns 1 if no lock conflicts. A size or length of 0 means up to
- * the end. */
+ * Returns 1 if the conflicting lock has the type `type`, covers `length` bytes from `first` on, and
+ * belongs to `owner`. With the type F_UNLCK, returns 1 if no lock conflicts. A size or length of 0
+ * means up to the end. */
 static int is_locked(int fd, off_t from, off_t size, short type, off_t first, off_t length,
                      pid_t owner) {
   struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = size};

@@ -12,9 +12,9 @@
  *
  * Orphaned processes become children of process 1, which reaps them.
  *
- * When the script has ended, no memory may be free, because files and the kernel may hold all of
- * it. So init allocates everything that it needs for the status and for turning the machine off
- * before the script starts: init opens the files, and touches all its pages.
+ * When the script ends, the machine may have no free memory, because files and the kernel may hold
+ * all of it. So before the script starts, init allocates everything that it needs to write the
+ * status and to turn the machine off: init opens the files, and touches all of its own pages.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -124,8 +124,8 @@ static void write_unreachable(int to) {
 #define PAGE 4096
 #define STACK (4 * PAGE) /* more than the code after the script needs */
 
-/* Makes the pages of the next STACK bytes of the stack present. After a fork these pages are
- * copy-on-write, so that a write needs memory. But this ends when the child calls execve. */
+/* Makes the pages of the next STACK bytes of the stack present. After a fork, a write to these
+ * pages needs memory, because they are copy-on-write until the child calls execve or ends. */
 static void touch_stack(void) {
   volatile char stack[STACK];
   for (size_t i = 0; i < sizeof stack; i += PAGE) stack[i] = 0;

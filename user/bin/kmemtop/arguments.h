@@ -12,7 +12,7 @@ struct Arguments {
   bool batch = false;                        // tables to standard output, one after the other
   bool all = false;                          // shows sources that cannot be traced, too
   bool ascii = false;                        // draws with ASCII characters only
-  std::optional<uint64_t> count;             // refreshes until the end; not set: no end
+  std::optional<uint64_t> count;             // number of refreshes until the end; not set: no end
   std::chrono::milliseconds interval{1000};  // between refreshes
   SortKey key = SortKey::kChange;
   SortOrder order = SortOrder::kUsual;

@@ -11,7 +11,8 @@ struct Widths {
   std::size_t name, trend;
 };
 
-// A wider terminal shows longer names first, then longer trends.
+// As the terminal gets wider, first the column of trends grows to 14 characters, then the column of
+// names to the longest name (at most kMostName), then the column of trends again.
 Widths widths_of(std::size_t columns, std::size_t longest_name) {
   const std::size_t left = columns > kOthers ? columns - kOthers : 0;
   const std::size_t wanted = std::clamp(longest_name, kLeastName, kMostName);

@@ -23,8 +23,8 @@
 // more windows to find a leak than on the first day.
 //
 // Limits: a cache that fills up at a constant rate for longer than kFewest windows is accused until
-// the cache is full. A cache that is emptied less often than every kFewest windows is accused, too.
-// A count that is a random walk from 0 and cannot go below 0 is accused with a chance of up to
+// the cache is full. A cache that is emptied less often than once in kFewest windows is accused,
+// too. A count that is a random walk from 0 and cannot go below 0 is accused with a chance of up to
 // twice `alpha`.
 #pragma once
 
