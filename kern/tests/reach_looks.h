@@ -46,7 +46,7 @@ class LookAtAll {
 };
 
 // An object, and the results of a search: whether the object is unreachable, and whether it is a
-// head. A head is an unreachable object to which no other unreachable object leads.
+// head. A head is defined in heads.h.
 struct Candidate {
   Hidden object;
   bool found = false, head = false;

@@ -11,7 +11,7 @@ GROUP = re.compile(r"^(\d+) bytes in (\d+) objects of (\S+)(?: keeps (\d+) bytes
 
 
 def totals(text):
-    """Returns [(objects, bytes, heads)] of each report in the output. A head is a lost object to which no other lost object points."""
+    """Returns [(objects, bytes, heads)] of each report in the output. docs/unreachable.md defines a head."""
     return [tuple(map(int, match.groups()[:3])) for match in FIRST.finditer(text)]
 
 
@@ -140,7 +140,7 @@ ls -l '#mem' | grep unreachable
 
 
 # For each planted bug of the variant `break`: {cache: lost heads}, {cache: objects that the heads
-# keep}. A head is a lost object to which no other lost object points.
+# keep}.
 PLANTED = {
     "exec_format": ({"chan": 1}, {"kmalloc_16": 1}),  # the object of kmalloc_16 is the name of the channel's file
     "pipe_close": ({"pipe_buffer": 2}, {}),

@@ -128,7 +128,7 @@ def describe_accusation(one, shown, places, traced=True):
     if all(any(group is other for other in shown) for group in one.groups):
         return [*lines, "    from stacks above"]
     if not one.named:
-        lines.append("    the traced runs left one object of it, which may not be part of the leak")
+        lines.append("    the traced runs left one object of it, which is perhaps not part of the leak")
     for group in one.groups:
         if not any(group is other for other in shown):
             lines += ["", *describe(group, places)]

@@ -26,8 +26,8 @@ options:
   -T SECONDS, --time SECONDS
                         end after so many seconds (no end)
   -a ALPHA, --alpha ALPHA
-                        the chance of any wrong accusation, from 1e-9 to 0.5
-                        (0.01)
+                        chance that a whole run accuses any cache wrongly,
+                        from 1e-9 to 0.5 (0.01)
   -t, --trace           start the traces of growing caches and arenas, and leave
                         them running
   -o KEY=NUMBER, --trace-option KEY=NUMBER
