@@ -16,7 +16,7 @@ def test_status_and_streams():
 
 
 def test_every_byte_comes_through():
-    """2 MB of all byte values arrive in order, and nothing is added."""
+    """A script writes 1 MB of all byte values. scripts/guest prints exactly these bytes."""
     line = "".join(f"\\{byte:03o}" for byte in range(256))
     command = [str(ROOT / "scripts/guest"), "--no-build", "--log", "/dev/null", "-c",
                f"printf '{line}' > /tmp/b; for i in 1 2 3 4 5 6 7 8; do cat /tmp/b /tmp/b /tmp/b /tmp/b > /tmp/c; mv /tmp/c /tmp/b; "

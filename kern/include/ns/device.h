@@ -178,10 +178,10 @@ class Device {
   virtual Result<Ref<Chan>> walk(Chan& chan, std::string_view name, const Credentials& who) = 0;
   // Open or not. Implementations first call fill_stat().
   virtual Result<void> stat(Chan& chan, abi_stat& stat) = 0;
-  // Checks permission and makes `chan` an open file (sets is_open and open_flags). Nobody else
-  // holds `chan`. May return another channel instead: opening #probe/clone, for example, makes a
-  // session and returns the session's open ctl file. A failed open leaves `chan` unchanged. EACCES,
-  // EISDIR.
+  // Checks permission and makes `chan` an open file (sets is_open and open_flags). Nobody except
+  // the caller may hold the channel. May return another channel instead: opening #probe/clone, for
+  // example, makes a session and returns the session's open ctl file. A failed open leaves the
+  // channel unchanged. EACCES, EISDIR.
   virtual Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) = 0;
   // Makes a file or directory, as mode & ABI_S_IFMT says, with the name `name` in `directory`, and
   // opens it. A FIFO is made but not opened. Before create, remove and rename the caller has
@@ -193,8 +193,8 @@ class Device {
   // kernel memory. EISDIR for directories.
   virtual Result<size_t> read(Chan& chan, char* buffer, size_t size, uint64_t offset) = 0;
   // Open file. Writes at `offset`. Exception: if chan.open_flags has ABI_O_APPEND and the file has
-  // an end, writes at the end and ignores `offset`. In this case a device with one_offset sets
-  // chan.offset to the end of the written bytes.
+  // an end, writes at the end and ignores `offset`. In this case a device for which one_offset()
+  // is true sets chan.offset to the end of the written bytes.
   virtual Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) = 0;
   // The size in bytes of the longest command that may be written to the open file `chan`, at most
   // kLargestCommand. A longer write fails with EINVAL; any other write reaches write() whole, in

@@ -43,7 +43,8 @@ struct FoundLock {
 
 enum class LockWait : uint8_t { kNo, kYes };
 
-// --- Record locks. `chan` is an open file of a device with one_offset. May sleep.
+// --- Record locks. `chan` is an open file of a device for which Device::one_offset() is true. May
+// sleep.
 //
 // Returns the first lock of another owner that conflicts with a lock of `kind` on `range`.
 FoundLock record_lock_find(const Chan& chan, const LockOwner& owner, LockKind kind,

@@ -73,8 +73,9 @@ Result<size_t> chan_present_name(Namespace& ns, Chan& chan, char (&name)[kMaxPat
 uint64_t directory_renames();
 
 // Marks the file of `chan` as written or executed (`use`) until `chan` is freed. A file cannot be
-// written while it is executed, or executed while it is written: ETXTBSY. Does nothing if the
-// device does not have one_offset. ENOMEM. Nobody else holds `chan`. May sleep.
+// written while it is executed, or executed while it is written: ETXTBSY. Has no effect if
+// Device::one_offset() is false for the device, because the device's files are then never
+// executable. Nobody except the caller may hold `chan`. ENOMEM. May sleep.
 Result<void> file_use_begin(Chan& chan, FileUse use);
 // The memory that file_use_begin may need, for callers that allocate it in advance.
 class FileUseReserve {
@@ -101,7 +102,7 @@ Result<size_t> directory_read(Chan& directory, char* buffer, size_t size);
 
 // Holds the offset of an open file for one call, so that two writes do not use the same offset.
 // Until the hold ends, take() for the same open file waits. The flag O_APPEND does not change
-// during the hold. On a device without one_offset the hold has no effect.
+// during the hold. The hold has no effect if Device::one_offset() is false for the device.
 class OffsetHold {
  public:
   OffsetHold() = default;
