@@ -38,7 +38,7 @@ class Group:
 
 @dataclass
 class Dump:
-    """The trace of one cache."""
+    """The trace of one cache, arena or class of references."""
 
     name: str
     header: dict  # state, objsize, depth, mark; min, max, pid, sample if they are set
@@ -121,8 +121,8 @@ def parse_ctl(text):
 
 
 def parse_dumps(text):
-    """Returns the Dumps in `text`, which has one or more dumps. Leaves out caches that have no trace. Raises
-    DumpError."""
+    """Returns the Dumps in `text`, which has one or more dumps. Leaves out sources (caches, arenas, classes of references) without a trace.
+    Raises DumpError."""
     dumps, blocks = [], []
     for line in text.splitlines():
         if line.startswith("kmemtrace ") and " state " in line:

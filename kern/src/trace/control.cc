@@ -201,7 +201,8 @@ Result<void> start(std::span<Target> targets, const TraceCommand& command, Comma
   return {};
 }
 
-// Starts the trace of a source that only the caller can use, so that no CPU must be interrupted.
+// Starts the trace of a source that only the caller can use. So the function need not interrupt any
+// CPU.
 Result<void> start_unused(TraceSource source, const TraceOptions& options) REQUIRES(trace_control) {
   Target target{source, nullptr, true};
   TRY(prepare_start({&target, 1}, options));

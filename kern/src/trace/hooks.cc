@@ -124,10 +124,10 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return object;
 }
 
-// Slow path: neither learn_caller() nor find_pair() has found the pair of the kernel stack in
-// `recent` and the current task's user stack. If the user stack is not known yet, walks and stores
-// it. Then stores the pair in the stack table and in `recent`. False if a stack or the pair cannot
-// be stored.
+// Slow path. `recent` has the current kernel stack. Neither learn_caller() nor find_pair() has
+// found the pair of this stack and the current task's user stack. If the user stack is not known
+// yet, walks and stores it. Then stores the pair in the stack table and in `recent`. False if a
+// stack or the pair cannot be stored.
 [[gnu::noinline, gnu::cold]] bool make_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu) {
   if (trace_memory_low()) trace_memory_prepare();
   uint64_t caller = task.trace_call;
@@ -171,8 +171,9 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// Looks up the pair of the kernel stack in `recent` and the task's user stack. Stores the pair in
-// `recent` and, if `met` is not nullptr, in that entry of the recent callers. False if the pair
+// `recent` has the current kernel stack. Finds the pair of this stack and the task's user stack in
+// the stack table, or adds it, and stores the pair in `recent`. If the table had the pair and `met`
+// is not nullptr, also stores the pair in *met, an entry of the recent callers. False if the pair
 // cannot be stored.
 [[gnu::always_inline]] inline bool find_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu,
                                              RecentCaller* met) {
@@ -191,9 +192,9 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
   return true;
 }
 
-// Records the object with the kernel stack in `recent`. `knows` says that `recent` also has the
-// pair for the present caller. Returns false, with nothing recorded, if the pair cannot be stored
-// or record_at_once() fails.
+// `recent` has the current kernel stack. Records the object with this stack and the current caller.
+// `knows`: `recent` also has the pair of this stack and this caller. Returns false, with nothing
+// recorded, if the pair cannot be stored or record_at_once() fails.
 [[gnu::always_inline]] inline bool record_by(RecentStack& recent, TraceTable* table,
                                              const void* object, uint64_t size, const Cpu& cpu,
                                              RecentCaller* met, bool knows) {
@@ -243,9 +244,7 @@ NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_pair(TraceTable* table, void*
 // Ends the hook of an allocation. `recent`, the entry at the stack's index, begins at the same
 // frame as the current stack. If `from` is not nullptr, the entry has another stack, and `from` is
 // the first frame that differs. Otherwise the entry has the current stack, and the fast path has
-// failed for one of two reasons: the CPU is in an interrupt or exception, or the task has no valid
-// context yet. An exception inside the kernel has the task's context, so its allocations need not
-// take the general path.
+// failed for one of two reasons: the CPU is in an interrupt, or the task has no valid context yet.
 NOT_PROBED [[gnu::noinline]] void* finish_alloc_of_entry(TraceTable* table, void* object,
                                                          uint64_t size, RecentStack* recent,
                                                          uint64_t saved,

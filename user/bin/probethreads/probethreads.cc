@@ -108,9 +108,9 @@ static Event resize_freed, resize_goes_on;
   resize_goes_on.wait();
   return succeeds ? kObjects + size * 0x1000 : 0;
 }
-// threads_make_and_end() ends its thread, so it does not return.
 static Event inside_gate;
 static std::atomic<uint32_t> inside{0};
+// Ends the calling thread, so it does not return.
 [[gnu::noipa]] uintptr_t threads_make_and_end(unsigned long size) {
   threads_sink = threads_make(size, 0);
   STELE_CALL(thread_exit);
