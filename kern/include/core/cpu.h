@@ -89,7 +89,7 @@ inline uint64_t with_stamp(uint64_t link) {
   asm volatile("orq %%gs:%c1, %0" : "+r"(link) : "i"(offsetof(Cpu, stamp)));
   return link;
 }
-inline bool in_interrupt_or_exception() {
+inline bool in_interrupt() {
   bool is;
   asm volatile("cmpl $0, %%gs:%c1" : "=@ccne"(is) : "i"(offsetof(Cpu, interrupt_depth)));
   return is;

@@ -131,7 +131,7 @@ void for_each_written(Visit visit) {
       next = held ? page_cache_files.next(*held) : page_cache_files.front();
       for (unsigned i = 0; next; i++) {
         is_written = next->writers > 0 || next->late;
-        if (is_written || i == kLook) break;
+        if (is_written || i == kLook - 1) break;
         next = page_cache_files.next(*next);
       }
       if (next) next->channels++;

@@ -321,7 +321,7 @@ NOT_PROBED [[gnu::noinline]] void* trace_of_caller(TraceTable* table, void* obje
       [[unlikely]]
     return finish_alloc_of_entry(table, object, requested, recent, saved, differs);
   const TaskHead& task = *current_task_head();
-  if (in_interrupt_or_exception() || !trace_contexts.remembers(task.trace_context)) [[unlikely]]
+  if (in_interrupt() || !trace_contexts.remembers(task.trace_context)) [[unlikely]]
     return finish_alloc_of_entry(table, object, requested, recent, saved, nullptr);
   if (!recent->knows(task.trace_call)) [[unlikely]]
     return trace_of_caller(table, object, requested, recent, saved);
