@@ -306,7 +306,7 @@ TEST(Arena, BaseArenaCanBeUsedUpAndComesBack) {
   std::vector<void*> pages;
   while (void* const page = arena_alloc(base_arena, 4096, KM_ATOMIC)) pages.push_back(page);
   // At most 5 % of the free memory may go to boundary tags and the hash. One page of tags is enough
-  // for about 51 pages.
+  // for about 72 pages.
   EXPECT_GT(pages.size() * 4096, (before.total_bytes - before.allocated_bytes) * 95 / 100);
   EXPECT_EQ(arena_create("none", kBase, 100, 1, nullptr, nullptr, nullptr, 16, KM_ATOMIC), nullptr);
   for (void* page : pages) arena_free(base_arena, page, 4096);

@@ -77,7 +77,7 @@ class Source:
     state: str  # running, stopped
     zombie: bool
     object_size: int
-    options: dict  # {"depth": 16, …}: the options that are set, out of depth, min, max, pid and sample
+    options: dict  # {"depth": 16, …}: those of the options depth, min, max, pid and sample that are set
     mark: int
     stacks: int
     counters: dict  # {"seen": number, "recorded": number, …}

@@ -62,9 +62,10 @@ uint32_t process_next(uint32_t pid);
 // Copies the process's arguments, separated by NULs, from the process's memory. ESRCH. May sleep.
 Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size);
 
-// Sends a signal to the process `pid` (> 0) or to the group -`pid` (`pid` < 0). ESRCH; EINVAL for
-// an invalid signal; EPERM unless `who` is root or the owner. May be called in any context if
-// who.uid is 0.
+// Sends a signal to the process `pid` (> 0), or to those processes of the group -`pid` (`pid` < 0)
+// that `who` may send it to. Root may send any signal, and so may the owner of a process. SIGCONT
+// may also be sent to a process of the caller's session. ESRCH; EINVAL for an invalid signal; EPERM
+// if no process may get the signal. May be called in any context but NMI if who.uid is 0.
 Result<void> process_signal(int32_t pid, int signal, const Credentials& who);
 // Sends a signal to this process, but not to another process that has the same PID by now. Returns
 // the same errors, and may be called in the same contexts, as process_signal(pid).

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 
 class ReportError(Exception):
-    """A file is invalid. The message is one line with the file's name."""
+    """A report cannot be made, usually because a file is invalid. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Key:
 
     source: str  # name of a cache, of an arena, of a class of references, or of a probe session
     frames: tuple = ()  # frames of the kernel stack without those of the allocator, innermost first; () if no stack was recorded
-    user_frames: tuple = ()  # frames of the program's stack at the system call, innermost first
-    process: str = ""  # the process or interrupt that allocated: "pid 12 sh", "irq timer"; "" if it is not known
+    user_frames: tuple = ()  # frames of the program's stack at the system call, page fault or probe, innermost first
+    process: str = ""  # the task, process or interrupt that allocated: "pid 12 sh", "irq timer"; "" if it is not known
     mark: int = 0  # the trace's mark when the objects were allocated
     age: str = ""  # one of AGES; "" if it is not known
 
@@ -67,7 +67,7 @@ class Source:
     kind: str = ""  # cache, arena, references, probe
     state: str = ""  # running, stopped
     object_size: int = 0
-    options: dict = field(default_factory=dict)  # the options that were set, out of depth, min, max, pid and sample
+    options: dict = field(default_factory=dict)  # those of the options depth, min, max, pid and sample that were set
     counters: dict = field(default_factory=dict)  # seen, recorded, …
 
 
