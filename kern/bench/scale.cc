@@ -1,5 +1,6 @@
-// Benches: the cost of a traced pair with very many contexts and stacks, and with objects of many
-// CPUs. Also bench_many(), which gives the number of objects for these benches.
+// Benches: the cost of a traced pair (an allocation and the free of that object) with very many
+// contexts and stacks, and with objects of many CPUs. Also bench_many(), which gives the number of
+// objects for these benches.
 #include <algorithm>
 #include <string_view>
 
@@ -25,8 +26,9 @@ namespace {
 // of objects.
 constexpr size_t kTinyBytes = 28, kTraceBytes = 50, kTraceItself = 1 << 20;
 // Bytes of trace memory for an object whose context, user stack and stack pair (its kernel stack
-// and user stack) belong to no other object. The context takes an entry of 40 bytes, the user stack
-// one of 72 and the stack pair one of 32. The rest is for heads of hash chains.
+// and user stack) belong to no other object. In addition to kTraceBytes, the context takes an entry
+// of 40 bytes, the user stack one of 72 and the stack pair one of 32. The rest is for heads of hash
+// chains.
 constexpr size_t kContextBytes = kTraceBytes + 200;
 
 BENCH_INLINE inline Cost pair_cost(kmem_cache* cache) {
@@ -164,8 +166,9 @@ Result<unsigned> bench_many(const char* name) {
 
 // The rows contexts_*_looked_up give the cost of one operation of renew(). Each operation looks up
 // a context, a user stack and a stack pair among `count` others. The rows contexts_*_pair give the
-// cost of a pair in one context, while `count` other contexts exist. With `depth=1` the trace
-// records one kernel frame, so that both calls of renew() have the same kernel stack.
+// cost of an allocation and its free in one context, while `count` other contexts exist. With
+// `depth=1` the trace records one kernel frame, so that both calls of renew() have the same kernel
+// stack.
 KBENCH(contexts, kTaskOfContexts) {
   constexpr unsigned kOperations = 16'000;
   Result<unsigned> many = bench_many("contexts");
@@ -189,8 +192,8 @@ KBENCH(contexts, kTaskOfContexts) {
   }
 }
 
-// The cost of a traced pair on the slowest CPU, while each CPU has OnCpu::kEach outstanding
-// objects.
+// The cost of a traced allocation and its free on the slowest CPU, while each CPU has OnCpu::kEach
+// outstanding objects.
 KBENCH(cpus, kTaskOnCpus) {
   const BenchCache cache(kBenchTiny);
   const Traced traced(cache);

@@ -272,7 +272,7 @@ def test_the_reference_that_was_not_put_is_named(bug):
 
 
 def test_references_of_several_bugs_are_told_apart():
-    """One guest has all bugs, and each run triggers all of them."""
+    """One guest has all bugs of TAKEN that are not in IN_SHORT, and each run triggers all of them."""
     bugs = [bug for bug in TAKEN if bug not in IN_SHORT]
     result = quick("; ".join(f"( {TAKEN[bug][0]} )" for bug in bugs), "--variant", "break", "--cmdline", f"break={','.join(bugs)}")
     for bug in bugs:

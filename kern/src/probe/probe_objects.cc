@@ -31,9 +31,10 @@ TraceOwner owner_of(const ProbeHit& hit, const Cpu& cpu) {
   return hit.user ? trace_owner(cpu.current->pid) : TraceOwner::kNobody;
 }
 
-// Returns a predicate for ProbePairs::within(). The predicate is called with a kept call at a
-// higher stack position than the hit, and is true if this call is still running. In the kernel, the
-// predicate is true for every kept call, since every call returns.
+// Returns a predicate for ProbePairs::within(). The predicate takes a call from ProbePairs whose
+// stack position is higher than that of the hit. It returns true if this call is still running. In
+// the kernel it always returns true: each call of an allocation function there ends by a return,
+// and the return removes the call from ProbePairs.
 auto stands_of(const ProbeHit& hit) {
   return [&hit](const ProbeCall& call) {
     return !hit.user || user_call_stands(call.stack_pointer, call.return_address);
@@ -95,7 +96,7 @@ Result<void> ProbeObjects::make_table(TraceTable** table) {
   if (!*table) return fail(Errno::ENOMEM, "no trace memory for what is outstanding");
   (*table)->set_options(options_.trace);
   const Result<void> added = trace_users_add((*table)->names());
-  ASSERT(added.ok());  // the session is a user already, so this cannot fail
+  ASSERT(added.ok());  // cannot fail: the session already uses the shared tables
   return {};
 }
 

@@ -5,10 +5,11 @@
  * threads (64 by default) lock, wait, signal and fork, and make and cancel more threads. The first
  * thread cancels some of the threads and replaces each thread that has ended.
  *
- * The end of an episode is chosen at random. The threads may stop in order, and every count must
- * then be right. After such a stop the first thread may start new threads and leave before they
- * end, so that the process ends with its last thread. Or the process ends while the threads work: a
- * thread calls exit or exec or causes a fault, or the parent kills the process.
+ * The end of an episode is chosen at random. In an orderly end, all threads finish their functions,
+ * and the program then checks the counts of the shared data. After these checks the first thread
+ * may start new threads and end before them, so that the process ends with its last thread. In any
+ * other end, the process ends while the threads work: a thread calls exit or exec or causes a
+ * fault, or the parent kills the process.
  *
  * At the end no kernel cache may have more live objects than after the first episodes. The caches
  * of the allocator itself and of the page cache are not compared.

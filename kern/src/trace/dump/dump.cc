@@ -67,7 +67,7 @@ void print_off(TraceDump& dump, const TraceHeader& header, bool can_be_traced) {
 void become_user(TraceDump& dump) REQUIRES(trace_control) {
   if (dump.is_user()) return;
   const Result<void> added = trace_users_add(dump);
-  ASSERT(added.ok());  // cannot fail: the trace is a user too, so the tables are open
+  ASSERT(added.ok());  // cannot fail: the trace already uses the shared tables
 }
 
 // Moves the stack and context numbers from the snapshot to the dump. A sweep that visits the dump
