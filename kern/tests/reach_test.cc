@@ -525,8 +525,9 @@ KTEST(reach_without_memory) {
   }
   failing_task = nullptr;
   kmem_inject_end();
-  // The allocations are: findings; page frames, runs, states, sources and stack (these five are
-  // repeated if they were too small); tasks that wait for locks; and the text.
+  // The survey makes five allocations: for page frames, runs of objects, states of objects,
+  // sources, and the mark stack. If one of the five is too small, the survey makes all five again.
+  // Three other allocations are for the findings, the tasks that wait for locks, and the text.
   EXPECT(failed == 8 || failed == 13);
 }
 

@@ -387,7 +387,8 @@ KTEST(ref_places_without_memory) {
     EXPECT(found.error() == Errno::ENOMEM);
     failed++;
   }
-  // The allocations are: references and names; page frames, runs, states, sources and stack.
+  // RefPlaces::begin() makes two allocations, for the references and for names. The survey makes
+  // five: for page frames, runs of objects, states of objects, sources, and the mark stack.
   EXPECT(failed == 7);
   left_to_succeed = 0;
   EXPECT(kmem_inject_begin(fails));

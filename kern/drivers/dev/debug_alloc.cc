@@ -36,7 +36,9 @@ constexpr const char* kAllocSyntax =
     "leak NAME N [depth=D] [size=BYTES] [irq] [atomic] [stays], free NAME N, churn NAME N, "
     "cache NAME BYTES N, destroy NAME or failnext N [after=M] [process=K]";
 constexpr uint64_t kMaxObjects = 100'000'000;
-constexpr uint64_t kMaxDepth = 64;  // frames of leak_at_depth; more than a trace records
+// The most frames of leak_at_depth. Together with the frames of their callers, these are more than
+// a trace records.
+constexpr uint64_t kMaxDepth = 64;
 constexpr uint64_t kMaxSize = 1 << 30;
 constexpr uint64_t kUsualKmalloc = 20'000;  // larger than any cache of kmalloc
 

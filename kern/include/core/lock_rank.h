@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #define LOCK_RANKS(X)                                                                              \
-  /* Innermost: may be taken with any lock held. */                                                \
+  /* Spinlocks. */                                                                                 \
   X(kLog)           /* console port, log */                                                        \
   X(kInternTable)   /* a hash chain of stacks or contexts */                                       \
   X(kTraceShard)    /* one shard of a trace table */                                               \

@@ -50,8 +50,9 @@ class KmemCaches(_Command):
 
 
 def _trace_of(kernel, owner):
-    """Returns (Source, locations of references) for a cache, arena or class of references; the Source is None if `owner` has no trace. A location is
-    (stack, number, object, text)."""
+    """Returns a pair. The first element is the trace of `owner` (a cache, an arena or a class of references) as a Source; None if there is
+    no trace. The second element is a list with a tuple for each traced reference, as dump_text() takes it in `places`. For a cache or an
+    arena the list is empty."""
     traces = kernel.once(Traces)
     if not isinstance(owner, RefClass) or not owner.structure.trace:
         return traces.source_of(owner), []

@@ -26,8 +26,10 @@ def groups_of(source):
 
 
 def dump_text(traces, source, symbols, places=()):
-    """Yields the lines of #mem/kmemtrace/NAME. `traces` has stacks and contexts by number, and the time `now`. `places` has a tuple
-    (stack, number, object, location) for each reference. The location is text; it is "" if the reference was not found."""
+    """Yields the lines of #mem/kmemtrace/NAME. `traces` has stacks and contexts by number, and the time `now`. If the Source
+    is the trace of a class of references, `places` has a tuple (stack, number, object, location) for each traced reference. `stack` is the
+    number of the stack on which the reference was taken. `number` is the reference's own number. `object` is the address of the object to
+    which the reference points. `location` is text; it is "" if the reference was not found."""
     groups = groups_of(source)
     options = "".join(f" {key} {source.options[key]}" for key in ("min", "max", "pid", "sample") if key in source.options)
     yield f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options['depth']} mark {source.mark}{options}"
