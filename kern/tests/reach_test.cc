@@ -525,8 +525,9 @@ KTEST(reach_without_memory) {
   }
   failing_task = nullptr;
   kmem_inject_end();
-  // The allocations are: findings; page frames, runs, states, sources and stack (these five are
-  // repeated if they were too small); tasks that wait for locks; and the text.
+  // The eight allocations are the findings, the survey's five tables (page frames, runs, states,
+  // sources and stack), the tasks that wait for locks, and the text. If the five tables were too
+  // small, the survey allocates them again.
   EXPECT(failed == 8 || failed == 13);
 }
 

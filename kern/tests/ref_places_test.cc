@@ -387,7 +387,8 @@ KTEST(ref_places_without_memory) {
     EXPECT(found.error() == Errno::ENOMEM);
     failed++;
   }
-  // The allocations are: references and names; page frames, runs, states, sources and stack.
+  // The seven allocations are the tables of references and of names, and the survey's five tables
+  // (page frames, runs, states, sources and stack).
   EXPECT(failed == 7);
   left_to_succeed = 0;
   EXPECT(kmem_inject_begin(fails));
