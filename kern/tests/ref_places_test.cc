@@ -388,8 +388,9 @@ KTEST(ref_places_without_memory) {
     failed++;
   }
   // RefPlaces::begin() makes two allocations, for the references and for names. The survey makes
-  // five: for page frames, runs of objects, states of objects, sources, and the mark stack.
-  EXPECT(failed == 7);
+  // five: for page frames, runs of objects, states of objects, sources, and the mark stack. If one
+  // of the five is too small, the survey makes all five again.
+  EXPECT(failed == 7 || failed == 12);
   left_to_succeed = 0;
   EXPECT(kmem_inject_begin(fails));
   failing_task = current_task_head();

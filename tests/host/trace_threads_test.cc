@@ -271,7 +271,8 @@ TraceEvent event_of(uint64_t object, unsigned cpu) {
 }
 
 // Each of kCpus CPUs records objects, and frees objects that it or another CPU has recorded.
-// Meanwhile one more CPU reads snapshots of the table, advances its mark and clears it.
+// Meanwhile one more CPU reads snapshots of the table, advances the table's mark and clears the
+// table.
 TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
   for (const uint64_t limit : {uint64_t{64} << 20, uint64_t{40} * 4096}) {
     trace_memory_set_limit(limit);

@@ -18,8 +18,9 @@
 //   #coverage    belongs to the fuzzer itself
 //
 // As root, a program cannot get -1 or its parent's PID from pool N, because signals would reach the
-// fuzzer. It can bind only inside /tmp/fuzz, and its symbolic links lead only into #tmp, because
-// other binds would change the namespace of other processes. All other actions are allowed.
+// fuzzer. It can bind only inside /tmp/fuzz, because other binds would change the namespace of
+// other processes. A bind follows symbolic links, so root's symbolic links lead only into #tmp. All
+// other actions are allowed.
 #pragma once
 
 #include <cstddef>
