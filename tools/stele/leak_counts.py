@@ -9,8 +9,9 @@ chance. So if fewer than four looks remain, a stack in the trace must confirm th
 
 An object that grows by reallocation moves from one of kmalloc's caches to the next, and in the end to the page arena. None of these counts has to
 keep rising, so the sum of these counts is judged as well. A command may create a cache in each run, so all caches that were created under one name
-are judged by their sum. Quantum caches are left out, because the line of their arena counts the same objects. The allocator's other caches for
-itself, and the arena `debug` (the lists of #debug/alloc), grow when other caches leak. So they are accused only if nothing else is accused.
+are judged by their sum. Quantum caches are left out, because the line of their arena counts the same objects. The other caches that the
+allocator makes for itself, and the arena `debug` (the lists of #debug/alloc), grow when other caches leak. So they are accused only
+if nothing else is accused.
 """
 import math
 import re
@@ -33,7 +34,8 @@ class Count:
     bytes: int
     live: int
     can_be_traced: bool
-    memory: bool  # True: the line counts memory that no other line counts; also False for the tracer's memory
+    # True if the line counts memory that no other line counts. Exception: False for the tracer's memory.
+    memory: bool
 
 
 @dataclass
