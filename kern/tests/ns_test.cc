@@ -331,8 +331,8 @@ KTEST(ns_devices_have_no_leftovers_when_opened_wrongly) {
 }
 
 // Tasks on all CPUs create, write, read, list, bind, rename and remove in one directory of one
-// namespace, and send bytes through pipes. Other tasks may make an operation fail, but only with
-// the expected errors.
+// namespace, and write to pipes. Other tasks may make an operation fail, but only with the expected
+// errors.
 struct Crowd {
   const TestNamespace* ns;
   std::atomic<unsigned> running{0};

@@ -114,8 +114,8 @@ def test_ctl(messages):
 
 @pytest.mark.cpus(4)
 def test_writers_and_readers():
-    """Eight shells write valid and invalid words to the same files at once, and read dumps. Both
-    identities of the counters (docs/tracer.md) hold in every dump."""
+    """Eight shells write valid and invalid words to the same files at once, and read dumps. The
+    counters in every dump add up (docs/tracer.md)."""
     result = guest("""
 worker() {
   n=0

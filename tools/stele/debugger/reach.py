@@ -56,8 +56,8 @@ def ask(kernel, *questions, more=""):
 
 
 def _core():
-    """Returns the path of the core that gdb has open. If gdb has no core open, writes a temporary core of the guest and returns its path. Until the
-    guest runs again, later calls return the path of the same temporary core. Raises Unreadable."""
+    """Returns the path of the core that gdb has open. If gdb has no core open, writes a temporary core of the guest and returns its
+    path. Later calls return the path of the same temporary core until the guest's memory changes. Raises Unreadable."""
     opened = re.search(r"^Local core dump file:\s+`(.+)', file type", gdb.execute("info files", to_string=True), re.M)
     if opened:
         return opened[1]
@@ -78,7 +78,7 @@ def _core():
 
 
 def _forget(_event):
-    """Removes the temporary core when the guest's memory has changed."""
+    """Removes the temporary core. gdb calls this when the guest runs again, or when gdb itself writes to the guest's memory."""
     while _made:
         _made.pop().cleanup()
 

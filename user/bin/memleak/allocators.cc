@@ -44,7 +44,8 @@ constexpr Allocator kPublic[] = {
 // operator new and delete, by the names of the Itanium C++ ABI.
 constexpr std::string_view kNew[] = {"_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t",
                                      "_ZnamRKSt9nothrow_t"};
-// Aligned forms are always probed, because they may round up the size before they call malloc.
+// Aligned forms are always probed, because they may round up the size before they call an
+// allocation function of the C library.
 constexpr std::string_view kAlignedNew[] = {"_ZnwmSt11align_val_t", "_ZnamSt11align_val_t",
                                             "_ZnwmSt11align_val_tRKSt9nothrow_t",
                                             "_ZnamSt11align_val_tRKSt9nothrow_t"};

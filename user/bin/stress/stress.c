@@ -2,7 +2,8 @@
  * leaks.
  *
  * Workers do one activity after another: trees of processes, programs, threads, signals, memory,
- * pipes, files, folders, binds, devices, probes, traces, dumps, checking, allocations that fail.
+ * pipes, files, folders, binds, devices, probes, traces, dumps, checking of objects, allocations
+ * that fail.
  * The workers check the results. Now and then the program kills or stops a worker's process
  * group. A new worker replaces each worker that has ended.
  *
