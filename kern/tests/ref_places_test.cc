@@ -387,7 +387,9 @@ KTEST(ref_places_without_memory) {
     EXPECT(found.error() == Errno::ENOMEM);
     failed++;
   }
-  // The allocations are: references and names; page frames, runs, states, sources and stack.
+  // A search makes seven allocations, and each of them has failed once. RefPlaces::begin()
+  // allocates the references and the names. reach::survey() allocates the page frames, the runs,
+  // the states, the sources and the marking stack.
   EXPECT(failed == 7);
   left_to_succeed = 0;
   EXPECT(kmem_inject_begin(fails));
