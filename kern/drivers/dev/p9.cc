@@ -4,8 +4,9 @@
 // Every channel has a fid, a number by which the server knows the file. Walking, attaching and
 // creating make the fid. Closing clunks the fid, at once or later (p9_client.cc). The server is the
 // emulator, which usually answers at once. Nevertheless its answers are not trusted (p9_client.cc),
-// and a process that waits for an answer can be killed (virtio.h). No lock is held while a process
-// waits.
+// and a process that waits for an answer can be killed (virtio.h). This device holds no lock while
+// a process waits. The page cache holds a file's sync_lock while it truncates the file or writes
+// pages back.
 //
 // When a program reads a directory from the beginning, this device makes a copy of all entries, the
 // listing. The positions that programs get are offsets in the listing. The server's own positions
@@ -187,7 +188,8 @@ class P9Device final : public Device, public PageSource {
   Result<void> sync(Chan& chan, bool data_only) override;
   Result<void> statfs(Chan& chan, abi_statfs& result) override;
   bool one_offset() const override { return true; }
-  // The set-user-id bit of a host's file names a user of the host, not of this system.
+  // Files belong to users and groups of the host. A set-user-id or set-group-id bit would give a
+  // program the rights of an unrelated user or group of this system, one with the same number.
   bool grants_rights() const override { return false; }
 
  private:

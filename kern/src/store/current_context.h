@@ -27,9 +27,9 @@ CurrentContext trace_find_context();
 // Finds the present context without the caller. Call after trace_memory_prepare(), with interrupts
 // off.
 ContextId trace_find_base();
-// Looks up the caller of the current task, caches it and returns it. Call this only if the task's
-// trace_call is kTraceFromUser alone, its context is valid and recent_caller() has not found the
-// caller; after trace_memory_prepare(), with interrupts off.
+// Walks the user stack of the current system call or fault, caches the caller in the task and
+// returns it. Call this only if the task's trace_call is kTraceFromUser alone, its context is valid
+// and recent_caller() has not found the caller; after trace_memory_prepare(), with interrupts off.
 uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu);
 
 // True while the CPU handles an interrupt, with or without a current task.

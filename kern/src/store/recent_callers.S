@@ -1,4 +1,6 @@
-// Searches for the caller of the current task among the CPU's recent callers (recent_callers.h).
+// Searches the CPU's recent callers (recent_callers.h) for the user stack with which the current
+// task entered the kernel.
+//
 // Calls no function and changes few registers, so that a hook saves no registers for the call.
 // Cannot be probed.
 

@@ -55,19 +55,21 @@ struct RecentCaller {
 static_assert(sizeof(RecentCaller) == 248);
 
 // Allows `cpus` CPUs to take pages: together at most 1/16 of the limit of trace memory. If 1/16
-// of the limit is less than two pages for each CPU, no stacks are kept. No trace has begun.
+// of the limit is less than two pages for each CPU, no stacks are kept. Call this before the first
+// trace or probe session records anything.
 void recent_callers_open(uint32_t cpus);
-// Gives the pages of all CPUs back. No trace is left, no tracer lock held.
+// Gives the pages of all CPUs back. Call this after the last trace or probe session has ended, with
+// no tracer lock held.
 void recent_callers_close();
 // Clears this CPU's table, and gives back a few of the pages that the table has not used since the
 // last call. Interrupts off; no lock of a rank below kArenaTags is held. Bound: about 2,000
 // instructions.
 void recent_callers_forget();
 
-// Searches this CPU's table for the caller of the current task, which has been in user mode.
-// Returns the caller (a value of TaskHead::trace_call), stores it in the task, and stores the table
-// entry in *entry. If the table does not have the caller, returns 0 and does not change the task.
-// Interrupts off, any context but NMI.
+// Searches this CPU's table for the user stack with which the current task entered the kernel. The
+// task must have been in user mode. If the table has the stack, stores the table entry in *entry,
+// stores the entry's caller (a value of TaskHead::trace_call) in the task, and returns the caller.
+// Otherwise returns 0 and does not change the task. Interrupts off, any context but NMI.
 [[gnu::always_inline]] inline uint64_t recent_caller(RecentCaller** entry) {
   uint64_t caller;
   register RecentCaller* found asm("r9");

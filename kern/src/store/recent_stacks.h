@@ -364,10 +364,11 @@ using RecentPlaces = std::array<RecentStack*, kRecentPlaces>;
 extern std::array<RecentPlaces*, kMaxCpus> recent_places;
 extern RecentStack no_recent_stack;
 
-// Takes a page for each of `cpus` CPUs; CPUs without a page keep no stacks. No trace has begun, no
-// tracer lock is held.
+// Takes a page for each of `cpus` CPUs; CPUs without a page keep no stacks. Call this before
+// the first trace or probe session records anything, with no tracer lock held.
 void recent_stacks_open(uint32_t cpus);
-// Gives the pages of all CPUs back. No trace is left, no tracer lock held.
+// Gives the pages of all CPUs back. Call this after the last trace or probe session has ended, with
+// no tracer lock held.
 void recent_stacks_close();
 // Clears this CPU's table, and gives back a few of the pages that the table has not used since the
 // last call. Interrupts off; no lock of a rank below kArenaTags is held. Bound: about 2,000
