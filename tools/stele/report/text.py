@@ -156,7 +156,7 @@ def user_stacks(members, signed, source, noun):
         yield f"    called from {printable(program_of(frames))}, {amount_of(amount, signed, noun)}"
         yield from frame_lines(frames, source, "        ")
     if len(ordered) > USER_STACKS_SHOWN:
-        yield f"    and from {len(ordered) - USER_STACKS_SHOWN} stacks of programs more"
+        yield f"    and from {len(ordered) - USER_STACKS_SHOWN} more stacks of programs"
 
 
 def program_of(frames):
