@@ -23,8 +23,8 @@ def groups_in(text):
 
 
 def assert_found(text, lost, result):
-    """`lost` is {cache: lost bytes}. Checks that a report has more than 70 % of these bytes, and lists objects of no other caches. Some objects may
-    be missing, because a stale word on a stack may point to a lost object."""
+    """`lost` is {cache: lost bytes}. Checks that a report lists objects of each of these caches and of no other cache, and has more than
+    70 % of the bytes of all caches together. Some objects may be missing, because a stale word on a stack may point to a lost object."""
     found = {}
     for name, _, bytes_, _, _, lines in groups_in(text):
         found[name] = found.get(name, 0) + bytes_
@@ -177,7 +177,7 @@ def test_planted_bugs(bug):
     assert keeps.keys() == kept.keys() and all(keeps[name] >= kept[name] for name in kept), result
 
 
-# --- The scripts of all tests (unreached.py).
+# --- The search for unreachable objects in the guest of every test (unreached.py).
 
 
 @pytest.mark.cpus(1)

@@ -5,12 +5,13 @@
 //
 // The processes of a sweep are a first process and all its descendants. The sweep makes allocations
 // fail in one of them. The processes are numbered in the order of their forks; the first has number
-// 1. The command that begins the sweep gives the injection for process number K. The injection is
-// stored in the task of process K when this process is forked, or immediately if K is 1. Each
-// process has its number in its own FaultInjection. Struct Sweep has what the processes share: the
-// injection, the highest number and the first failure. There is one sweep at a time. While more
-// than one process of the sweep lives, only two things change in struct Sweep: its atomic fields,
-// and the fields of the first failure, which `failed` publishes.
+// 1. A new thread counts as a process: its task gets a number of its own. The command that begins
+// the sweep gives the injection for process number K. The injection is stored in the task of
+// process K when this process is forked, or immediately if K is 1. Each process has its number in
+// its own FaultInjection. Struct Sweep has what the processes share: the injection, the highest
+// number and the first failure. There is one sweep at a time. While more than one process of the
+// sweep lives, only two things change in struct Sweep: its atomic fields, and the fields of the
+// first failure, which `failed` publishes.
 #ifdef CONFIG_DEBUG_DEVICE
 
 #include "drivers/dev/debug_failnext.h"

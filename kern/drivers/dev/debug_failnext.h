@@ -10,9 +10,10 @@
 // `count` 0 ends an earlier injection. EBUSY if another facility injects failures. May sleep.
 Result<void> debug_fail_next(uint64_t count, uint64_t after);
 // Begins a sweep: the current process is number 1, and each fork by a process of the sweep gives
-// the next number to the child. In process number `process`, which may be forked later, the first
-// `after` allocations succeed and the next `count` allocations fail. EBUSY if another facility
-// injects failures, or while a process of another sweep lives. May sleep.
+// the next number to the child. A new thread counts as a process. In process number `process`,
+// which may be forked later, the first `after` allocations succeed and the next `count` allocations
+// fail. EBUSY if another facility injects failures, or while a process of another sweep lives. May
+// sleep.
 Result<void> debug_fail_in_process(uint64_t count, uint64_t after, uint32_t process);
 // Prints the current task's injection, if the task has had one, and the last sweep, if there has
 // been a sweep. May sleep.

@@ -26,8 +26,8 @@ struct FaultInjection {
   uint64_t skip = 0;    // number of allocations that still succeed
   uint64_t fail = 0;    // number of allocations that fail after these
   uint64_t failed = 0;  // number of failures since the command was given
-  // For a sweep (drivers/dev/debug_failnext.cc): the number of the task's process in the sweep,
-  // from 1 on; 0: the task is not part of a sweep.
+  // For a sweep (drivers/dev/debug_failnext.cc): the task's process number in the sweep, from 1 on.
+  // Each thread of a process has a different number. 0: the task is not part of a sweep.
   uint32_t process = 0;
 };
 

@@ -10,7 +10,7 @@
 
 // The allocation that is to fail: allocation number `allocation` of process number `process`. Both
 // numbers start at 1. Processes are numbered in the order in which they are forked. Number 1 is
-// the shell that runs the command.
+// the shell that runs the command. A new thread counts as a process.
 struct Target {
   uint64_t process = 0;  // 0: no allocation fails
   uint64_t allocation = 0;

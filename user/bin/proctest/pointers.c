@@ -1,5 +1,5 @@
-/* Every pointer argument of every system call gets addresses that a program must not use; then all
- * arguments get random values. */
+/* Passes addresses that a program must not use as pointer arguments of most system calls. Then
+ * makes random calls with random arguments. */
 #include "proctest.h"
 
 /* A system call and the one pointer argument that is tested. */
@@ -219,8 +219,9 @@ static int does_anything(void* argument) {
   /* Closes the inherited files, so that random calls cannot write to them. */
   for (int fd = 0; fd < 20; fd++) close(fd);
   open("#null/null", O_RDWR);
-  /* Makes random calls. Leaves out calls that affect other processes, that end or block this
-   * process, or that take its memory or its rights. */
+  /* Makes random calls. Leaves out many calls that affect other processes, that end or block this
+   * process, or that take its memory or its rights. Other calls, such as thread_exit and futex, can
+   * still end or block this process. */
   for (int i = 0; i < 3000; i++) {
     const long number = (long)(random_word() % (ABI_SYS_COUNT + 2));
     long a[6];
