@@ -220,7 +220,7 @@ static int does_anything(void* argument) {
   for (int fd = 0; fd < 20; fd++) close(fd);
   open("#null/null", O_RDWR);
   /* Makes random calls. Leaves out many calls that affect other processes, that end or block this
-   * process, or that take its memory or its rights. Other calls, such as thread_exit and futex, can
+   * process, or that take its memory or its rights. Other calls, such as setitimer and futex, can
    * still end or block this process. */
   for (int i = 0; i < 3000; i++) {
     const long number = (long)(random_word() % (ABI_SYS_COUNT + 2));
@@ -232,6 +232,7 @@ static int does_anything(void* argument) {
     if (number == ABI_SYS_sigqueue || number == ABI_SYS_clock_settime) continue;
     if (number == ABI_SYS_kill || number == ABI_SYS_setresuid || number == ABI_SYS_setresgid)
       continue;
+    if (number == ABI_SYS_thread_exit || number == ABI_SYS_thread_kill) continue;
     if (number == ABI_SYS_sigsuspend || number == ABI_SYS_brk) continue;
     if (number == ABI_SYS_mmap) a[3] &= ~ABI_MAP_FIXED;
     if (number == ABI_SYS_nanosleep) a[2] = 0;
