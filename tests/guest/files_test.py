@@ -179,7 +179,7 @@ def test_stop_and_go_on():
         assert "Stopped" in console.read_until("# ")
         console.type("bg; kill %1; wait; jobs\r")
         assert "Terminated" in console.read_until("# ")
-        # A background job that reads the console waits until it is in the foreground.
+        # SIGTTIN stops a background job that reads the console, until `fg` continues the job.
         console.type("cat &\r")
         console.read_until("# ")
         console.type("echo the shell reads\r")

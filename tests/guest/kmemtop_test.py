@@ -69,7 +69,7 @@ def one_terminal(tmp_path):
 
 def test_a_leak_from_growth_to_stack(terminal):
     """A growing cache is in the first row within two refreshes. The key t starts the cache's trace and shows the allocating stacks. The same key
-    stops the trace and starts it again; x ends it."""
+    stops the trace and starts it again. The key x stops the trace and frees its records."""
     terminal.type("while :; do leakdemo leak 100; usleep 50000; done &\n")
     start(terminal, "kmemtop -d 0.5")
     terminal.wait_for(r"^leaky .* \+\d")

@@ -103,8 +103,8 @@ echo ===; echo status $1, $((${2%.*} - before >= 5)); cat "$ctl"
 
 
 def test_however_it_ends():
-    """memleak ends its traces after SIGTERM, and when its output is closed. After SIGKILL the traces remain, and the next memleak ends these
-    traces."""
+    """memleak stops and resets its traces after SIGTERM, and when its output is closed. After SIGKILL the traces go on, and the next
+    memleak stops and resets these traces when it ends."""
     output = run_guest("""
 begin 1; finish TERM > /dev/null; cat "$ctl"; echo ===
 memleak 1 2> /tmp/err | head -n 1; cat "$ctl"; echo ===; cat /tmp/err; echo ===

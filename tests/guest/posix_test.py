@@ -1,4 +1,5 @@
-"""The C library's names: user/libc/posix.list has the names that programs may use, and docs/posix.md lists the absent names with reasons.
+"""The C library's names. user/libc/posix.list has all names that programs may ask the C library for, present or absent. docs/posix.md lists
+the absent names with reasons.
 
 A program finds out in two ways whether a function exists, and both must give the same answer: its configure script links a function that
 the script declares itself, and its source includes the header. So the tests look up each name in its header and in the libraries, compile
@@ -23,7 +24,8 @@ OURS, NEWLIB = [SYSROOT / "lib/libstele.a"], [SYSROOT / "newlib/lib/libc.a", SYS
 # other libraries.
 NOT_ALONE = re.compile(r"(machine|ssp|abi|bits)/|(sys/)?_")
 C = ["-std=gnu17", "-D_GNU_SOURCE", "-w"]
-# Names at link time of functions that the header declares under another name.
+# Functions that have another name at link time than in the header: libgen.h declares __xpg_basename,
+# and the linker knows this function as basename.
 RENAMED = {"__xpg_basename", "__xpg_strerror_r"}
 
 

@@ -196,7 +196,7 @@ void Traces::start(const Arguments& arguments) {
   for (const std::string& name : off) {
     const int error = write_command(trace_file(name), command);
     if (error == 0) continue;
-    // After EBUSY the trace is another program's, and leave() must not end it.
+    // After EBUSY the trace is another program's, and leave() must not stop it.
     started_.erase(name);
     write_started(started_);
     if (error != EBUSY && error != ENOENT)

@@ -1,4 +1,4 @@
-// The kernel traces that memleak starts, and ends.
+// The kernel traces that memleak starts, stops and resets.
 //
 // memleak starts the traces that are off. If another program has started a trace, memleak reads the
 // trace but does not change it, whether it is running or stopped. Several memleaks that run at the
@@ -11,7 +11,7 @@
 //            others can remove the lock if its owner has died
 //
 // A killed memleak leaves its files, and its traces keep running. The next memleak finds these
-// traces in `started`, uses them, and ends them when it ends.
+// traces in `started`, uses them, and stops and resets them when it ends.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@
 
 class Traces {
  public:
-  // Throws std::runtime_error if a trace cannot be started. Before that, ends the traces that
-  // memleaks have started, unless another memleak runs.
+  // Throws std::runtime_error if a trace cannot be started. Before it throws, stops and resets the
+  // traces that memleaks have started, unless another memleak runs.
   explicit Traces(const Arguments& arguments);
   Traces(const Traces&) = delete;
   Traces& operator=(const Traces&) = delete;
