@@ -23,7 +23,7 @@ OURS, NEWLIB = [SYSROOT / "lib/libstele.a"], [SYSROOT / "newlib/lib/libc.a", SYS
 # other libraries.
 NOT_ALONE = re.compile(r"(machine|ssp|abi|bits)/|(sys/)?_")
 C = ["-std=gnu17", "-D_GNU_SOURCE", "-w"]
-# Names at link time of functions that the header declares under another name.
+# Names that a header declares for functions that have another name at link time.
 RENAMED = {"__xpg_basename", "__xpg_strerror_r"}
 
 
