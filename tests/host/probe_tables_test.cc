@@ -45,8 +45,7 @@ TEST_F(Counts, AreExact) {
   StackCounts::CpuTable part;
   Keys expected;
   for (int i = 0; i < 300000; i++) {
-    // As in the kernel's tables, stack numbers are multiples of 8, and context numbers are small
-    // integers.
+    // In the kernel's tables, stack numbers are not consecutive. So the test uses multiples of 8.
     const uint32_t stack = static_cast<uint32_t>(random() % 5000) * 8,
                    context = static_cast<uint32_t>(random() % 7);
     ASSERT_TRUE(part.add(StackId{stack}, ContextId{context}));
@@ -195,7 +194,7 @@ TEST(Pairs, CallsWhoseReturnIsNotToldAreCounted) {
   // A call is abandoned in each of these cases: another call begins at the same stack pointer; a
   // call begins at a lower stack pointer, and the callback says that the first call has ended
   // (kGone); another function returns at the same stack pointer; a function returns at a higher
-  // one; the process ends.
+  // one; the thread ends.
   uint64_t expected = 0;
   std::vector<uint64_t> told;
   const auto gone = [&](const ProbeCall& lost) { told.push_back(lost.stack_pointer + lost.tag); };

@@ -40,16 +40,18 @@ class ProbeObjects {
   // Called before the first hit: makes the data that `options` and the actions of all rules need.
   // May be repeated after a failure. ENOMEM.
   Result<void> prepare(const ProbeOptions& options, uint8_t actions);
-  // Called while no hits come: abandons running calls, whose returns will not be reported.
+  // Called while no hits come: forgets running calls, because their returns will not be reported.
   void forget_calls();
-  // Calls of allocation functions that were abandoned since clear() (probe_pairs.h).
+  // Number of outermost calls of allocation functions that, since clear(), ended without a return
+  // or were forgotten by forget_calls().
   uint64_t abandoned() const;
   // Forgets all objects.
   void clear();
   // For the sweeper (store/sweeper.h), at any time: marks the stacks of running calls. The tables
   // are marked separately.
   void mark_calls(StoreMark& mark);
-  // Chooses the tables for a dump, as sources of the session with this number. ENOMEM.
+  // Makes the tables the sources of `dump`, with the names probe/N and probe/N/mmap. N is
+  // `session`, the number of the session. ENOMEM.
   Result<void> choose_for(TraceBinary& dump, uint32_t session, TracePhase phase);
 
   // --- Hits. Interrupts and probes off, any lock may be held.
@@ -87,7 +89,7 @@ class ProbeObjects {
   // All but abandoned_before_ are fixed before the first hit.
   ProbeOptions options_;
   ProbePairs* pairs_ = nullptr;    // nullptr: no function allocates or frees
-  uint64_t abandoned_before_ = 0;  // abandoned calls at the last clear()
+  uint64_t abandoned_before_ = 0;  // ProbePairs::abandoned() at the last clear()
   TraceTable* objects_ = nullptr;  // objects that functions allocated; exists if `pairs_` does
   TraceTable* memory_ = nullptr;   // memory mapped by mmap; nullptr: not watched
 };

@@ -63,7 +63,7 @@ class ProbeSession {
     TracePhase phase;
     uint32_t functions;
     uint64_t kept_out;
-    uint64_t abandoned;  // abandoned calls of allocation functions: probe_pairs.h
+    uint64_t abandoned;  // ProbeObjects::abandoned()
     ProbeTallies tallies;
   };
   // Copies all counts, summed up and sorted, with the session's state. If there may be counts, the
