@@ -37,8 +37,8 @@ struct abi_tracedump_header {
   uint32_t build_id_size; /* bytes of the kernel's build id; 0 if it has none */
   uint32_t commands; /* number of commands start, refs, stop, reset and mark since boot; wraps */
   uint8_t build_id[ABI_BUILD_ID_MAX];
-  /* Number of records whose stack is not in STACKS, because there was no memory for it. These
-   * records have the stack id 0, as if no stack had been recorded. */
+  /* Number of records whose kernel or user stack is not in STACKS, because there was no memory for
+   * it. These records have the id 0 for this stack, as if it had not been recorded. */
   uint64_t stacks_unnamed;
   /* Number of records whose context is not in CONTEXTS, because there was no memory for it. These
    * records have the context id 0, as if no context had been recorded. */
@@ -161,8 +161,8 @@ struct abi_tracedump_record {
   uint64_t object;     /* address */
   uint64_t size;       /* bytes requested */
   uint64_t time;       /* of the allocation: nanoseconds since boot, exact to some milliseconds */
-  uint32_t stack;      /* id in STACKS; 0: not recorded */
-  uint32_t context;    /* id in CONTEXTS; 0: not recorded */
+  uint32_t stack;      /* id in STACKS; 0: not recorded, or no memory */
+  uint32_t context;    /* id in CONTEXTS; 0: not recorded, or no memory */
   uint32_t user_stack; /* id in STACKS: the program's stack at the system call or fault; 0: none */
   uint16_t mark;
   uint8_t cpu;

@@ -170,7 +170,8 @@ void give_back(arena* source, void* base, size_t size) {
 }
 
 // After arena_prepare() has returned 0, an allocation takes no page for boundary tags and no memory
-// for the hash. This test must run first: free tags left by other tests would hide an error.
+// for the hash. No test that leaves many free tags may run before this test: the free tags would
+// hide an error.
 TEST(Arena, WhatIsDoneBesidesCanBeDoneBefore) {
   std::vector<void*> pages;
   unsigned times = 0;

@@ -208,7 +208,7 @@ def test_growth_by_reallocation():
 def test_bytes_of_an_arena_that_one_object_holds():
     [growth] = judge_counts([look(16 * i, page=(1, 4096 * i)) for i in range(1, 9)])
     assert (growth.name, growth.objects, growth.bytes) == ("page", 0, 24576)
-    assert growth.has("kmalloc_8192")  # the object may have grown out of one of kmalloc's caches
+    assert growth.has("kmalloc_8192")  # before the object became too large, it may have been in one of kmalloc's caches
 
 
 def test_what_can_never_be_traced_is_accused():

@@ -30,7 +30,7 @@ KNOWN = ABI.enums["tag"].values()
 
 
 class TraceDumpError(Exception):
-    """The bytes are no dump, or the dump is incomplete or has an unknown version."""
+    """The bytes are no dump, or the dump is incomplete, inconsistent or of an unknown version."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class TraceDump:
     """A whole dump: its sources, its contexts and stacks by their ids, its time, and the build id of its kernel.
 
     The constructor raises TraceDumpError for inconsistent bytes: sections must fill the file without gaps, every number must refer to an item that
-    exists, and no frame may belong to two stacks. So the memory of a TraceDump is proportional to the bytes, and later code need not check the
-    numbers.
+    exists, and all stacks together may not have more frames than the section of frames has. So the memory of a TraceDump is proportional to the
+    bytes, and later code need not check the numbers.
     """
 
     def __init__(self, data):

@@ -1,9 +1,10 @@
 // Unreached objects in groups. A head is an unreached object that no other unreached object leads
 // to. If unreached objects lead to each other in a circle, and no unreached object outside of the
 // circle leads to them, one of them is the head. A head keeps the objects that can be reached from
-// it (heads.h). Heads are grouped by three properties: their cache or arena, the stack that
-// allocated them (unknown without a trace), and whether they were declared to stay (kmem_not_leak).
-// The objects that the heads of a group keep form further groups, one for each cache or arena.
+// it and from no earlier head (heads.h). Heads are grouped by three properties: their cache or
+// arena, the stack that allocated them (unknown without a trace), and whether their trace records
+// say that they stay (kmem_not_leak). The objects that the heads of a group keep form further
+// groups, one for each cache or arena.
 //
 // Groups are filled while all CPUs are stopped, in memory that was allocated before the CPUs
 // stopped. Names and frames are copied, because caches may be destroyed and stack ids reused once

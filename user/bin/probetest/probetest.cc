@@ -125,7 +125,7 @@ int recursion(unsigned long n) {
   return probetest_recursive(n) == n ? 0 : 1;
 }
 
-// Throws N exceptions, each from ten nested calls.
+// Throws N exceptions, each from the innermost of eleven nested calls.
 int exceptions(unsigned long n) {
   unsigned long caught = 0;
   for (unsigned long i = 0; i < n; i++) {
