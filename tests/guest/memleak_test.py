@@ -8,8 +8,8 @@ from guest import BUILD, ctl_in, guest
 
 pytestmark = pytest.mark.cpus(1)
 
-# `begin ARGUMENTS` starts memleak and waits for its first report; memleak has started all traces before this report. `next_reports` waits for a
-# report that began after the call. `finish SIGNAL` ends memleak and prints its output.
+# `begin ARGUMENTS` starts memleak and waits for its first report; memleak has started all traces before this report. `next_reports` waits
+# for a report that began after the call. `finish SIGNAL` ends memleak and prints its output.
 PRELUDE = """
 ctl='#mem/kmemtrace/ctl'
 reports() { grep -c '\\] Top' /tmp/out; }
@@ -103,8 +103,8 @@ echo ===; echo status $1, $((${2%.*} - before >= 5)); cat "$ctl"
 
 
 def test_however_it_ends():
-    """memleak ends its traces after SIGTERM, and when its output is closed. After SIGKILL the traces remain, and the next memleak ends these
-    traces."""
+    """memleak ends its traces after SIGTERM, and when its output is closed. After SIGKILL the traces remain, and the next memleak ends
+    these traces."""
     output = run_guest("""
 begin 1; finish TERM > /dev/null; cat "$ctl"; echo ===
 memleak 1 2> /tmp/err | head -n 1; cat "$ctl"; echo ===; cat /tmp/err; echo ===
