@@ -171,7 +171,8 @@ KTEST(arena_trace_states_errors_and_names) {
   EXPECT(trace_command(trace, "start").error() == Errno::EPERM);
   trace.release();
 
-  // Arenas and caches share one pool of names.
+  // Arenas and caches share one name space. If a name is in use, the new arena or cache gets a
+  // suffix.
   arena* const first =
       arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   arena* const second =

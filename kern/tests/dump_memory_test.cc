@@ -332,7 +332,9 @@ void read_dumps(Outstanding& objects) {
     second.go();
     const TextDump said(*text, objects);
     churn.wait_for_some();
-    EXPECT(!second.opened());  // the first dump holds both the reserve and the snapshot
+    // The second open waits until the first dump is closed: the first dump holds the reserve and
+    // the snapshot.
+    EXPECT(!second.opened());
     trace_dump_close(*text);
     EXPECT(said.identities);
     EXPECT(said.live >= objects.count() && said.live <= objects.count() + kMaxCpus * 64);

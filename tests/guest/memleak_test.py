@@ -8,8 +8,8 @@ from guest import BUILD, ctl_in, guest
 
 pytestmark = pytest.mark.cpus(1)
 
-# `begin ARGUMENTS` starts memleak and waits for its first report; memleak has started all traces before this report. `next_reports` waits for a
-# report that began after the call. `finish SIGNAL` ends memleak and prints its output.
+# `begin ARGUMENTS` starts memleak and waits for its first report; memleak has started all traces before this report. `next_reports` waits
+# for a report that began after the call. `finish SIGNAL` ends memleak and prints its output.
 PRELUDE = """
 ctl='#mem/kmemtrace/ctl'
 reports() { grep -c '\\] Top' /tmp/out; }

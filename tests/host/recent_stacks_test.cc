@@ -204,8 +204,8 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
       } else if (entry->refresh(stack.bottom(), scope, top, skipped)) {
         refreshed++;
       } else {
-        // The frames of the allocator, which the scope skips, have changed. The first call of
-        // refresh() returns false; the second call stores the whole stack again.
+        // The number of the allocator's frames, which the scope skips, has changed. The first call
+        // of refresh() returns false; the second call stores the whole stack again.
         not_kept++;
         ASSERT_TRUE(scope.skips_allocator());
         ASSERT_TRUE(entry->refresh(stack.bottom(), scope, top, skipped));

@@ -25,9 +25,9 @@ class BrowserError(Exception):
 
 
 class Browser:
-    """A browser with one page. `width` and `height` are in CSS pixels; a CSS pixel has `scale` pixels of the screen in each direction. `requests`
-    has the URLs that the page has asked for; `problems` has the exceptions of the page's scripts, the errors in the browser's log, and the dialogs
-    that the page has opened."""
+    """A browser with one page. `width` and `height` are in CSS pixels; a CSS pixel has `scale` pixels of the screen in each direction.
+    `requests` has the URLs that the page has asked for; `problems` has the exceptions of the page's scripts, the errors in the browser's
+    log, and the dialogs that the page has opened."""
 
     def __init__(self, width=1280, height=800, dark=False, scale=1):
         self.program = next(filter(None, map(shutil.which, NAMES)), None)

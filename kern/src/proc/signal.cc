@@ -66,7 +66,9 @@ bool keeps(const Thread& thread, int signal) REQUIRES(process_lock) {
 // process is ending and can take no signal any more.
 bool arrives(Process& process, int signal) REQUIRES(process_lock) {
   if (process.state != ProcessState::kAlive || process.ending) return false;
-  SignalQueue dropped;  // stays empty: sigqueue queues neither SIGCONT nor signals that stop
+  // Stays empty: only SIGCONT and stop signals are discarded below, and sigqueue does not queue
+  // these signals.
+  SignalQueue dropped;
   if (signal == ABI_SIGKILL || signal == ABI_SIGCONT) {
     signal_discard(process, kStops, dropped);
     if (process.stopped) {

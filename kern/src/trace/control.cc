@@ -157,7 +157,8 @@ void know_starter() {
   trace_find_base();
 }
 
-// For the targets with `acts`: does all work of a start, but does not change flags.
+// First half of a start, for the targets with `acts`: creates missing tables and sets the options.
+// The caller then changes the flags and calls note_running().
 Result<void> prepare_start(std::span<Target> targets, const TraceOptions& options)
     REQUIRES(trace_control) {
   TRY(make_tables(targets));

@@ -432,8 +432,8 @@ static void fork_one(void) {
     return;
   }
   if (child == 0) {
-    /* The child must not wait for a lock of this program: the thread that holds the lock may exist
-     * only in the parent. */
+    /* The child calls functions that take locks of the C library. These calls must not hang, even
+     * if another thread held such a lock at the fork: that thread exists only in the parent. */
     free(malloc(1 + random_below(5000)));
     char text[32];
     snprintf(text, sizeof text, "%d %f", (int)getpid(), 0.5);
@@ -563,8 +563,9 @@ void check_activities(void) {
   MUST(pthread_cond_destroy(&has_token) == 0 && pthread_cond_destroy(&has_room) == 0);
   MUST(spun == atomic_load(&expected_spun));
   MUST(atomic_load(&keys_set) == atomic_load(&keys_destroyed));
-  /* Each signal to a thread is handled. Signals to the process may merge, so they are not in
-   * signals_sent. */
+  /* signals_sent counts the signals of raise(), each of which is handled. It does not count other
+   * signals: signals to the process may merge, and a thread may be cancelled before it handles a
+   * signal. */
   MUST(sem_getvalue(&handled, &value) == 0 && value == atomic_load(&signals_handled));
   MUST(atomic_load(&signals_handled) >= atomic_load(&signals_sent));
 }
