@@ -163,7 +163,7 @@ class ForgetWorkload {
     std::mutex lock;
     std::atomic<bool> interrupted{false};  // a round is about to take `lock`
     std::atomic<uint32_t> hooks{0};        // hooks that may run before the next round
-    std::atomic<bool> worked{false};       // true if the CPU worked since the last sweep
+    std::atomic<bool> worked{false};       // set after each hook; cleared after each sweep
     std::minstd_rand random;
     std::array<Record, kRecords> records;
     Named caller{0}, context{0};  // user stack and context of the task that runs on the CPU

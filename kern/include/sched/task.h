@@ -55,11 +55,11 @@ struct Task : TaskHead {
   uint64_t voluntary_switches, involuntary_switches;
   int32_t extra_slice;  // ticks by which a slice is longer (> 0) or shorter (< 0) than usual
 
-  Context context;      // the registers, while the task does not run
+  Context context;      // stack pointer while the task does not run; registers lie on the stack
   uint64_t stack_base;  // lowest address of the kernel stack, above its guard page
   void* stack_memory;   // the stack's address in the direct map; nullptr for an idle task
-  // The thread's registers, saved when the task leaves a CPU and loaded when it gets a CPU; nullptr
-  // for a kernel task.
+  // The thread's registers that the kernel itself does not use: x87, SSE and so on, and FS base.
+  // nullptr for a kernel task, and after task_leave_process().
   UserRegisters* user_registers;
   void (*entry)(void*);
   void* argument;

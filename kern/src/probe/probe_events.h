@@ -31,7 +31,7 @@ struct ProbeEvent {
   static constexpr uint32_t kMaxValues = 6;
   uint64_t values[kMaxValues];  // arguments; or a result; or an object and its size
   uint32_t pid;
-  ContextId context;  // without the caller's stack; kNone: not recorded
+  ContextId context;  // process, kernel task or interrupt; kNone: could not be stored
   CpuId cpu;
   Kind kind;
 };

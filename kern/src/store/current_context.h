@@ -24,8 +24,8 @@ struct CurrentContext {
 };
 // Finds the present context and caller. Call after trace_memory_prepare(), with interrupts off.
 CurrentContext trace_find_context();
-// Finds the present context without the caller. Call after trace_memory_prepare(), with interrupts
-// off.
+// Finds only the present context, not the caller. Call after trace_memory_prepare(), with
+// interrupts off.
 ContextId trace_find_base();
 // Walks the user stack of the current system call or fault, caches the caller in the task and
 // returns it. Call this only if the task's trace_call is kTraceFromUser alone, its context is valid

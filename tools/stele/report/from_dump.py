@@ -14,7 +14,7 @@ LOSSES = {"dropped": "allocations were not recorded for lack of memory", "stacks
           "contexts_lost": "contexts were not recorded for lack of memory", "truncated": "stacks are cut off at the depth of the trace",
           "filtered": "allocations were filtered out", "cleared": "records were cleared by a reset"}
 AGE_LIMITS = (1_000, 10_000, 100_000, 1_000_000)  # milliseconds: the lower bounds of all AGES but the first
-HOLDERS_SHOWN = 100  # maximum number of holders that a Key gets
+HOLDERS_SHOWN = 100  # after this many references that were not put, no more are listed for a Key
 
 
 def read(path, lookup):

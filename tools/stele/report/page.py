@@ -23,7 +23,7 @@ from stele.report.text import Source as SourceText
 
 MOST_STACKS = 20_000
 MOST_MARKS = 128  # if there are more marks, a column of the chart represents several marks
-MOST_OF_A_STACK = 50  # maximum number of processes, and of holders, that the page has for a stack
+MOST_OF_A_STACK = 50  # maximum number of processes, and of references that were not put, that the page lists for a stack
 
 
 def write(profile, path, base=None, root=ROOT):
