@@ -101,9 +101,10 @@ void arena_forward(struct arena* arena);
  * result is 1, the caller puts its allocation off until its next call. Any context but NMI. */
 int arena_prepare(struct arena* arena);
 
-/* Like arena_alloc and arena_free, but for a caller that divides the memory among others: a cache,
- * another arena, the pool of boundary tags. Such memory is called a span. Spans are not traced,
- * because each part of a span has its own owner. Spans are counted separately. */
+/* Like arena_alloc and arena_free, but for memory that the allocator uses itself: slabs of caches,
+ * imports of other arenas, hashes. Such memory is called a span. Pages of boundary tags count as
+ * spans, too. Spans are not traced, because the objects and segments in a span have their own
+ * owners. Spans are counted separately. */
 void* arena_span_alloc(struct arena* arena, size_t size, int flags);
 void arena_span_free(struct arena* arena, void* address, size_t size);
 

@@ -94,7 +94,7 @@ class ForgetWorkload {
     round();
     // First mark the numbers that tasks have, then the numbers in records. After the second loop
     // has visited a record, a hook may still copy the number of its task's context to the record.
-    // The first loop has already marked this number.
+    // The first loop has already marked this number, or the hook has looked it up since the round.
     for (Cpu& cpu : cpus_) {
       stacks_.mark(StackId{id_of(cpu.caller.load())});
       contexts_.mark(ContextId{id_of(cpu.context.load())});

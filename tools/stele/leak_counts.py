@@ -24,7 +24,7 @@ OF_THE_ALLOCATOR = re.compile(r"kmem_(slab|bufctl|hash|magazine\.\d+)|debug")
 FEWEST_LOOKS = 4  # fewest looks for a judgement, including the first look, which is left out
 FEWEST_WITHOUT_STACK = 4  # fewest looks, not counting the first, for an accusation that no stack in the trace confirms
 KMALLOC_FAMILY = "kmalloc"
-REFERENCES = "ref."  # a class of references is named with this prefix and the name of the objects' cache
+REFERENCES = "ref."  # a class of references is named with this prefix and the name of the objects: their cache's name, if they have a cache
 
 
 @dataclass

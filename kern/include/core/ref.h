@@ -18,7 +18,7 @@ struct trace_table;
 
 // A class of references, as the tracer sees it.
 struct RefClass {
-  const char* name;  // "ref." and the name of the cache of its objects
+  const char* name;  // "ref." and the name of its objects: their cache's name, if they have a cache
   int flags;         // a set of KMC_TRACED and KMC_EVER_TRACED
   trace_table* trace;
 };

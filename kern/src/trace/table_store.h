@@ -2,12 +2,12 @@
 //
 // A shard is a hash table that grows by linear hashing with chains (Litwin, "Linear Hashing: A New
 // Tool for File and Table Addressing", VLDB 1980; Larson, "Dynamic Hash Tables", CACM 1988). If a
-// shard has no freed record, an allocation takes a fresh record, and usually splits one bucket. So
-// no single operation pays for a rehash, and chains are about one record long. The links lie inside
-// the records. The hash of an object is taken from a product: the object's address times an odd
-// constant (Knuth, vol. 3, 6.4). The addresses of one cache's objects differ in few bits, and
-// follow a regular pattern. Only the high bits of the product depend on all bits of the address, so
-// the hash is made of the high bits.
+// shard has no free record, an allocation takes one or two fresh records. Nearly every fresh record
+// splits one bucket. So no single operation pays for a rehash, and chains are about one record
+// long. The links lie inside the records. The hash of an object is taken from a product: the
+// object's address times an odd constant (Knuth, vol. 3, 6.4). The addresses of one cache's objects
+// differ in few bits, and follow a regular pattern. Only the high bits of the product depend on all
+// bits of the address, so the hash is made of the high bits.
 //
 // A shard begins with a few embedded buckets, and later takes pages. A page holds records, or a
 // segment of 512 buckets. From the second segment on, a shard also has a directory of its segments,
@@ -183,8 +183,8 @@ struct TableStore {
     if (__builtin_expect_with_probability(index < buckets, 1, 0.5)) return index;
     return index & half_mask;
   }
-  // Takes a freed record. If there is none, takes a fresh one, and may add a bucket for it. nullptr
-  // when out of memory.
+  // Takes a free record. If there is none, takes a fresh one, and may put a second one on the free
+  // list. Each fresh record may add a bucket. nullptr when out of memory.
   Record* take_record() {
     Record* record = take_free_record();
     return record ? record : take_fresh_records();

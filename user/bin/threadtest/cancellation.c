@@ -20,8 +20,8 @@ static void unlock(void* which) {
   pthread_mutex_unlock(which);
 }
 
-/* Each function blocks for ever in a cancellation point. Two functions do not block: in_loop()
- * calls pthread_testcancel() for ever, and asynchronously() computes for ever. */
+/* Each function waits forever in a cancellation point, with two exceptions: in_loop() calls
+ * pthread_testcancel() forever, and asynchronously() computes forever. */
 static void in_read(void) {
   char byte;
   read(ends[0], &byte, 1);

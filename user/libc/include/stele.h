@@ -22,7 +22,7 @@ int ns_unmount(const char* target);
 #define NS_CREATE 4  /* files created in `target` go into `source` */
 
 /* Makes a system call (abi/syscall.h) and returns the kernel's result: a failure is a negated error
- * number. Does not change errno, and uses no memory of the program. */
+ * number. Does not change errno, and accesses no other global or thread-local variable. */
 static inline long stele_call(long number, long a, long b, long c, long d, long e, long f) {
   long result;
   register long r10 __asm__("r10") = d;
