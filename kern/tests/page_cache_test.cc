@@ -173,7 +173,7 @@ KTEST(page_cache_one_page_for_all) {
     EXPECT(byte_in(*first, kPageSize) == 'y' && byte_in(*second, kPageSize - 1) == 'x');
     EXPECT(device.bytes[kPageSize - 1] == 'x' && device.bytes[5] == 0);
   }
-  EXPECT(device.bytes[5] == 'w');  // the unmap has written the changed page
+  EXPECT(device.bytes[5] == 'w');  // the unmap has written page 0
   EXPECT(pages_cached() == before + kPages);
   // The pages stay in the cache until memory is needed.
   const Ref<Chan> file = device.open_file();

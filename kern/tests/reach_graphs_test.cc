@@ -212,7 +212,9 @@ void note_finds(Graph& graph) {
   }
 }
 
-// True if the heads lead to all other lost nodes, and no head leads to another head.
+// True if the search has reported the right nodes as heads (src/reach/heads.h). A head is a lost
+// node to which no other lost node leads, or one node of a circle to which no lost node outside of
+// the circle leads. So the heads lead to all other lost nodes, and no head leads to another head.
 bool heads_are_right(const Graph& graph) {
   std::array<bool, kMostObjects> from_heads{};
   for (unsigned i = 0; i < graph.nodes_count; i++) from_heads[i] = graph.nodes[i].head;
@@ -220,7 +222,8 @@ bool heads_are_right(const Graph& graph) {
   for (unsigned i = 0; i < graph.nodes_count; i++) {
     if (graph.nodes[i].found && !from_heads[i]) return false;
     if (!graph.nodes[i].head) continue;
-    // A node that leads to the head must be reachable from the head.
+    // Node i is a head. If a lost node leads to this head, both must be in one circle, so the head
+    // must lead back to the node.
     for (unsigned j = 0; j < graph.nodes_count; j++) {
       if (j == i || !graph.nodes[j].found) continue;
       std::array<bool, kMostObjects> from_one{}, from_head{};

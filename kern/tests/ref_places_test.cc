@@ -230,8 +230,8 @@ KTEST(ref_places_are_stacks) {
   put(sleeper.hidden);
 }
 
-// A stack may hold a stale copy of a reference that is elsewhere now, so other locations come
-// first.
+// A stack may hold a stale copy of a reference that is elsewhere now. So a location on a stack is
+// reported only if the reference is found nowhere else.
 KTEST(ref_places_on_a_stack_come_last) {
   const Traced traced;
   Sleeper one, other;

@@ -131,7 +131,7 @@ def test_keys(terminal):
     terminal.type(" nG")
     terminal.wait_for(r"^vm_region ")
     terminal.wait_until(lambda: "address_space" not in names_of(terminal))
-    # kmemtop reads the stacks of references once when it shows them, and again on Space.
+    # kmemtop reads the stacks of references when it opens their view, and again only on the keys Space, t and x.
     terminal.type("g/ref.chan\rt")
     terminal.wait_for(r"ref\.chan  references  \d+ live")
     terminal.wait_for(r"trace running  \d+ live, 0 bytes")

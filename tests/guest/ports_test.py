@@ -1,7 +1,7 @@
 """The ports (user/ports/ports.mk) are unpatched programs of other authors. This module runs the tests that come with these programs.
 
 `make test-ports` runs all tests of each port in the guest and on the host, with programs built from the same source, and compares their output.
-`make test` runs only tests that check their own results. user/ports/PORT/tests marks them with +.
+`make test` runs only short tests that check their own results. user/ports/PORT/tests marks them with +.
 """
 import os
 import re
@@ -22,7 +22,7 @@ def lines_of(path):
     return [tuple((line.split(None, 1) + [""])[:2]) for line in lines if line and not line.startswith("#")]
 
 
-MARKS = "+-"  # +: the test checks its own results, so `port-tests -s` runs it; -: the test takes long
+MARKS = "+-"  # +: the test is short and checks its own results, so `port-tests -s` runs it; -: the test takes long
 TESTS = {path.parent.name: [name for name, _ in lines_of(path)] for path in sorted(PORTS.glob("*/tests"))}
 SHORT = {port: [name[1:] for name in names if name.startswith("+")] for port, names in TESTS.items() if any(name.startswith("+") for name in names)}
 
@@ -44,7 +44,7 @@ def native(port):
 
 @pytest.mark.cpus(1)
 def test_short():
-    """In each port, the tests that check their own results pass."""
+    """In each port, the short tests (marked with +) pass."""
     result = guest("\n".join(f"port-tests -s {port}" for port in SHORT), *(word for port in SHORT for word in ("--port", port)))
     results = results_of(result.stdout)
     assert list(results) == [f"{port}/{name}" for port, names in SHORT.items() for name in names], result

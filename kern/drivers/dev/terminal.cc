@@ -54,8 +54,8 @@ void Terminal::receive(uint8_t byte) {
   if (signal) job_signal(job, signal);
 }
 
-// Applies the input modes to a byte before any other handling: strips the eighth bit, maps or drops
-// CR and NL. False if the byte is dropped.
+// Applies the input modes to a byte before any other handling: strips the eighth bit, maps CR and
+// NL, or drops CR. False if the byte is dropped.
 bool Terminal::map_input(uint8_t& byte) const {
   if (modes_.iflag & ABI_ISTRIP) byte &= 0x7f;
   if (literal_) return true;

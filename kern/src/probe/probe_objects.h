@@ -56,8 +56,10 @@ class ProbeObjects {
 
   // --- Hits. Interrupts and probes off, any lock may be held.
 
-  // Called when a function whose rule allocates or frees is called or returns. False if an object
-  // or an event was lost. For rules that free, always true.
+  // Called when a function whose rule allocates or frees is called or returns. False if an event
+  // was lost, if a call could not be followed, or if the object's address cannot be read or does
+  // not fit in a record. If there is no memory for a record, the table counts the object as
+  // dropped, and this does not make the result false. For rules that free, always true.
   bool follow(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu, ProbePerCpu& per_cpu);
 
   // --- Changes of the current process, outside of hits. Interrupts on, unless a line says
@@ -73,8 +75,9 @@ class ProbeObjects {
  private:
   Result<void> make_table(TraceTable** table);
   void release();
-  // Returns a function for calls that could have freed an object (realloc) but did not. The
-  // function gives the object's record its real owner again.
+  // While a realloc runs, the record of the old object has a temporary owner (waiting() in
+  // probe_objects.cc). put_back() returns a function that restores the record's owner. This
+  // function is called if the realloc fails, does not return or cannot be followed.
   auto put_back() {
     return [this](const ProbeCall& call) { keep_old(call); };
   }

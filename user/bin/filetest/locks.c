@@ -1,7 +1,7 @@
 /* Record locks (fcntl, lockf), and locks of open files (flock). */
 #include "filetest.h"
 
-static int ready[2]; /* a pipe on which a child reports that it has its locks */
+static int ready[2]; /* a pipe on which a child reports that it has its locks, or what it sees */
 
 static int set(int fd, int command, short type, off_t from, off_t size) {
   struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = from, .l_len = size};
