@@ -108,9 +108,9 @@ void tick() {
   count_down(*process, process->timers.all, ABI_SIGPROF);
   const abi_rlimit& limit = process->limits.of[ABI_RLIMIT_CPU];
   const Usage usage = process_usage(*process);
-  const uint64_t ticks = usage.user_ticks + usage.system_ticks;
-  if (ticks % kTickHz != 0) return;
-  const uint64_t seconds = ticks / kTickHz;
+  const uint64_t seconds = (usage.user_ticks + usage.system_ticks) / kTickHz;
+  if (seconds <= process->timers.seconds_checked) return;
+  process->timers.seconds_checked = seconds;
   if (seconds >= limit.maximum) {
     signal_post(*process, ABI_SIGKILL);
   } else if (seconds >= limit.current) {

@@ -58,6 +58,9 @@ struct ProcessTimers {
   List<PosixTimer, &PosixTimer::link>
       posix;  // changed under the process's timers_mutex and process_lock, read under timers_mutex
   std::atomic<bool> used{false};  // the tick has something to count
+  // CPU time at the last check of RLIMIT_CPU. The tick checks the limit once in each second of CPU
+  // time. Under process_lock.
+  uint64_t seconds_checked = 0;
 };
 
 // The functions from timer_get to timers_end are called for the current process. The caller holds

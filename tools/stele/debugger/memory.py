@@ -220,7 +220,7 @@ class Kernel:
         except Unreadable as error:
             raise Unreadable("the kernel's memory is not there: has it not booted yet?") from error
         self.build_id = bytes.fromhex(objfile.build_id or "")
-        if self.build_id not in note:
+        if not self.build_id or self.build_id not in note:
             raise Unreadable(f"the kernel that runs is not {objfile.filename}: scripts/gdb --kernel takes another")
 
     def read(self, address, size):
@@ -271,7 +271,8 @@ class Kernel:
             structure = self.at(gdb_type, address)
             yield structure
             address = getattr(structure, link)
-        raise Unreadable(f"a list of {gdb_type} has no end")
+        if address:
+            raise Unreadable(f"a list of {gdb_type} has no end")
 
     def variable(self, name, file=None):
         """Returns the value of a variable, decoded like a field of the variable's type. With `file`, finds a static variable of the source file whose

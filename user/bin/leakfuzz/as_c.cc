@@ -26,7 +26,7 @@ constexpr const char* kHead =
 #include "abi/syscall.h"
 
 static char buffers[4][128 << 10] __attribute__((aligned(4096)));
-static char *last_page, *read_only; /* nothing is behind the first */
+static char *last_page, *read_only; /* the page after last_page cannot be accessed */
 static long last_child;
 
 static void on_signal(int number) {
@@ -84,7 +84,7 @@ int main(void) {
   mkdir("/tmp/fuzz", 0777);
   chmod("/tmp/fuzz", 0777);
   last_page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  munmap(last_page + 4096, 4096);
+  mprotect(last_page + 4096, 4096, PROT_NONE);
   read_only = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 )";
 

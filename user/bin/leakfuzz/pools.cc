@@ -253,7 +253,7 @@ char thread_stacks[kThreadsToMake][kStackSize] __attribute__((aligned(16)));
 constexpr size_t kAddresses = 8;
 constexpr uint64_t kMapBase = 0x20000000;
 
-char* last_page = nullptr;  // nothing is mapped after this page
+char* last_page = nullptr;  // the page after this page cannot be accessed
 char* read_only = nullptr;
 constexpr uint64_t kHostile[] = {
     0,
@@ -511,7 +511,7 @@ void make_pools() {
     return static_cast<char*>(mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   };
   last_page = map(8192, PROT_READ | PROT_WRITE);
-  munmap(last_page + 4096, 4096);
+  mprotect(last_page + 4096, 4096, PROT_NONE);
   memset(last_page, 'x', 4096);
   read_only = map(4096, PROT_READ);
 }
