@@ -131,7 +131,8 @@ struct slab_os_place {
   uint32_t frames[SLAB_OS_PLACE_FRAMES]; /* return addresses, as offsets from the kernel's base */
 };
 /* Fills in the current place, time and task. The recorded stack begins with the caller of the
- * function that `frame` belongs to; allocator functions are left out. */
+ * function that `frame` belongs to. If this caller is an allocator function too, the stack begins
+ * with the allocator's caller. */
 void slab_os_note_place(struct slab_os_place* place, const void* frame);
 /* Logs `what`, the task and time, and the stack with symbols; logs nothing for a place that is all
  * zero. Each line begins with `prefix`. */

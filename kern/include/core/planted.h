@@ -22,7 +22,7 @@
   X(kBatch, "batch")                                                                               \
   X(kByTime, "by_time")             /* the task `memory` loses an object in each of its rounds */  \
   X(kKeptStack, "kept_stack")       /* freed kernel stacks leak if arena `page` has no trace */    \
-  X(kTraceTable, "trace_table")     /* a trace that is reset keeps a page */                       \
+  X(kTraceTable, "trace_table")     /* a trace that is reset keeps its table */                    \
   X(kDumpCopy, "dump_copy")         /* closing a tracedump keeps its work memory */                \
   X(kProbeSession, "probe_session") /* closing a session of probes keeps its memory */             \
   X(kHostFile, "host_file")         /* closing a file of the host keeps its fid */                 \

@@ -180,10 +180,11 @@ Result<Ref<Chan>> path_open(const PathContext& context, std::string_view path, u
                             uint32_t mode) {
   const bool creates = flags & ABI_O_CREAT, exclusive = creates && (flags & ABI_O_EXCL);
   const Links links = flags & ABI_O_NOFOLLOW || exclusive ? Links::kNotLast : Links::kFollow;
-  // Two reasons for more than one attempt. If the walk finds no file, another process may create
-  // the file before create_at() does, and remove it before the next walk. If `path` is a dangling
-  // link, the walk fails with ENOENT and the first create_at() with EEXIST, because it does not
-  // follow the link. The second create_at() follows the link.
+  // Two cases need another attempt. First, if another process creates the file between the walk and
+  // create_at(), create_at() fails with EEXIST. The next walk finds the file, unless the file has
+  // been removed by then. Second, if `path` is a dangling link, the walk fails with ENOENT and the
+  // first create_at() with EEXIST, because it does not follow the link. The second create_at()
+  // follows the link.
   for (int attempt = 0;; ++attempt) {
     Result<Ref<Chan>> found = walk_path(context, path, Name::kPresent, links);
     if (found) {

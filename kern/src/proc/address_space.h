@@ -78,8 +78,8 @@ class AddressSpace : public RefCounted<AddressSpace> {
     bool may_write = true;
   };
   // Maps `size` bytes and returns their address. With `fixed`, the result is `address`, and old
-  // mappings in the range are replaced. Without `fixed`, the result is `address` if the range there
-  // is free, or else the address of another free range. ENOMEM, EINVAL.
+  // mappings in the range are replaced. Without `fixed`, the result is `address`, rounded down to a
+  // page, if the range there is free; otherwise the address of another free range. ENOMEM, EINVAL.
   Result<uint64_t> map(uint64_t address, uint64_t size, uint32_t protection, bool fixed,
                        Mapping mapping);
   Result<uint64_t> map_anonymous(uint64_t address, uint64_t size, uint32_t protection, bool fixed) {

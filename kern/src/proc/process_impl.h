@@ -206,7 +206,7 @@ struct LoadedProgram {
   Ref<AddressSpace> space;
   TrapFrame frame;
   ProgramDescription description;
-  Credentials who;      // credentials to run with; a set-user-id bit changes the effective user
+  Credentials who;      // to run with; set-user-id and set-group-id bits change the effective ids
   bool secure = false;  // effective and real ids differ
 };
 // Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, ELOOP,

@@ -101,7 +101,8 @@ class TraceDetails {
   static constexpr uint32_t kNoMark = UINT32_MAX;
   uint32_t next_mark(uint32_t index, uint32_t from) const;
 
-  // Calls mark.stack() and mark.context() for all numbers in the collected details.
+  // Marks the user stacks and contexts of the collected details, so that the sweeper keeps them:
+  // calls mark.stack() for each stack and mark.context() for each context.
   template <typename Mark>
   void mark(Mark& mark) const;
 

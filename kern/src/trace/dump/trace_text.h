@@ -65,10 +65,12 @@ class TraceText {
   // Groups the records of the opened snapshot by stack and sorts the groups. `now` is the time
   // when the snapshot was opened, or later. May sleep.
   void make(Milliseconds now);
-  // True if reading needs the snapshot. Otherwise mark() marks all numbers that reading needs.
+  // True if reading needs the snapshot. Otherwise mark() marks all stacks and contexts that reading
+  // needs.
   bool needs_snapshot() const { return collected_ < groups_.size(); }
-  // Calls mark.stack() and mark.context() for all numbers in a text that needs no snapshot. May be
-  // called while the text is read.
+  // Marks the stacks and contexts of a text that needs no snapshot, so that the sweeper keeps them:
+  // calls mark.stack() for each stack and mark.context() for each context. May be called while the
+  // text is read.
   template <typename Mark>
   void mark(Mark& mark) const;
 
