@@ -1,4 +1,4 @@
-"""#mem/unreachable lists exactly the unreachable objects."""
+"""#mem/unreachable lists lost objects, and no object that can be reached."""
 import re
 import subprocess
 
@@ -148,7 +148,7 @@ PLANTED = {
     "kept_stack": ({"page": 2}, {}),
     "bind_spare": ({"mount": 1}, {"chan": 1, "mount_head": 1, "kmalloc_16": 1}),
     "dup_range": ({"chan": 1}, {"kmalloc_16": 1}),
-    "load_error": ({"address_space": 2}, {"page": 2, "vm_region": 1, "chan": 1, "kmalloc_16": 1}),  # an allocation of execve fails
+    "load_error": ({"address_space": 2}, {"page": 2, "vm_region": 1, "chan": 1, "kmalloc_16": 1}),  # lost when execve has no memory
 }
 # The commands of SHOWN do not trigger these bugs. For each bug: a command that triggers it.
 AWAKENED = {

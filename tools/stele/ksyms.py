@@ -34,7 +34,7 @@ TEXT = IMAGE_BASE + 0x100000  # kProbeText
 HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # functions of src/probe/kernel_probes.cc
 SANITIZERS = ("__ubsan_handle_", "kasan_report")  # functions that report a finding, and then panic
 ENTRY = bytes.fromhex("0f1f440000")  # the nop with which functions begin: gcc's -pg -mfentry -mnop-mcount
-BLOCK = 64  # bytes of code for each entry of probe_place_blocks and probe_return_blocks: kProbeBlock
+BLOCK = 64  # kProbeBlock: probe_place_blocks and probe_return_blocks have one entry for each 64 bytes of code
 GAP = 64
 SHT_SYMTAB, STT_FUNC, STT_FILE = 2, 2, 4
 

@@ -51,7 +51,8 @@ struct ProbeRunner {
 class ProbePairs {
  public:
   // All functions are lock-free. Unless a comment says otherwise, the runner itself calls them with
-  // interrupts off, in any context but NMI. Bound: one bucket.
+  // interrupts off, in any context but NMI. forget_all() and visit_stacks() visit all buckets; the
+  // other functions visit one bucket.
 
   // Called when a function is entered. True if the function's call is part of the kept call.
   // `stands(call)` is called for a kept call at a higher stack position. It returns true if the

@@ -1,5 +1,6 @@
-/* Types of <pthread.h>. Replaces newlib's header, in which these types are handles. The default
- * object of each type is all zero. The fields are internal to the C library (user/libc). */
+/* Types of <pthread.h>. Replaces newlib's header, in which these types are handles. A mutex, a
+ * condition and a reader-writer lock with default attributes are all zero. The fields are internal
+ * to the C library (user/libc). */
 #ifndef _SYS__PTHREADTYPES_H_
 #define _SYS__PTHREADTYPES_H_
 
