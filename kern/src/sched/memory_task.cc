@@ -1,4 +1,4 @@
-// A task that does the periodic work of the memory core, which has no timer. The task ends the
+// A task that does the periodic work of the allocator, which has no timer. The task ends the
 // intervals over which depots measure their working sets (kmem_update). When free memory is low, it
 // reaps the depots' surplus early, because atomic allocations cannot reap.
 #include <atomic>
