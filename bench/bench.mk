@@ -1,4 +1,4 @@
-# make bench: the cost of the memory core and the tracer, in guest instructions and on the host's processors.
+# make bench: the cost of the allocator and the tracer, in guest instructions and on the host's processors.
 
 BENCH_HOST := $(BASE)/bench/pairs_bench
 BENCH_HOST_SRC := bench/host/pairs_bench.cc bench/host/world.cc \

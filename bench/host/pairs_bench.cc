@@ -6,7 +6,7 @@
 //   untraced   one worker
 //   traced     one worker
 //   threads    two workers that share a traced cache: threads of this process
-//   processes  two workers that share nothing: each is in a process with its own memory core
+//   processes  two workers that share nothing: each is in a process with its own allocator
 //
 // In a round, each worker of one benchmark makes kPairs pairs; two workers begin together. All
 // workers exist from the beginning and wait for their rounds. The two threads run on the same two
@@ -131,8 +131,8 @@ void bind(unsigned index) {
   }
 }
 
-// Starts a process that has its own memory core and one worker. The worker runs on the same CPU as
-// the thread with the same `index`.
+// Starts a process with its own allocator and tracer (world_start) and with one worker. The worker
+// runs on the same CPU as the thread with the same `index`.
 pid_t start_process(unsigned index) {
   const pid_t child = fork();
   if (child != 0) return child;

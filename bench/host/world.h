@@ -1,13 +1,13 @@
-// The environment of the memory core and the tracer's hooks in benchmarks on the host. Its
-// functions check and count nothing, so they are as cheap as the kernel's. Each thread acts as a
-// CPU. There are no interrupts.
+// The environment of the allocator (slabs, arenas, pages) and the tracer's hooks in benchmarks on
+// the host. Its functions check and count nothing, so they are as cheap as the kernel's. Each
+// thread acts as a CPU. There are no interrupts.
 #pragma once
 
 #include <cstdint>
 
 struct kmem_cache;
 
-// Sets up the memory core with `bytes` of memory, and the tracer. Call once.
+// Sets up the allocator with `bytes` of memory, and the tracer. Call once.
 void world_start(uint64_t bytes);
 // Makes the calling thread act as CPU `id`, and makes the thread's stack walkable.
 void world_become_cpu(unsigned id);

@@ -1,6 +1,6 @@
 // Benches: the cost of a traced pair (an allocation and the free of that object) with very many
 // contexts and stacks, and with objects of many CPUs. Also bench_many(), which gives the number of
-// objects for these benches.
+// objects for #bench/contexts and for #bench/scale (outstanding.cc).
 #include <algorithm>
 #include <string_view>
 

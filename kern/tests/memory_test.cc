@@ -1,4 +1,4 @@
-// The memory core on the live system: tasks on all CPUs and interrupts allocate, exchange and free
+// The allocator on the live system: tasks on all CPUs and interrupts allocate, exchange and free
 // objects, and every count is exact afterwards.
 #include <array>
 #include <atomic>

@@ -9,7 +9,7 @@ TRACE_STORE_SRC := $(addprefix kern/src/store/,intern_table.cc recent_stacks.S r
 TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
 # Tables of records, snapshots of them, and sampling.
 TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_counters.cc trace_table.cc)
-# The hooks that the memory core calls for each traced allocation.
+# The hooks that the allocator calls for each traced allocation.
 TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
 # The commands that users write to the tracer's files, and the dumps that users read from these files.
 TRACE_FILES_SRC := kern/src/trace/command.cc kern/src/trace/later.cc kern/src/trace/trace_options.cc \

@@ -17,7 +17,8 @@
  * condition any more.
  *
  * A condition that is shared between processes has no list, because a process cannot read another's
- * stack. Its waiters sleep on a sequence number, which each signal changes.
+ * stack. Its waiters sleep on a sequence number. A signal increases this number if there are
+ * waiters.
  */
 #include <errno.h>
 #include <pthread.h>

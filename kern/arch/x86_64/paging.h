@@ -42,7 +42,7 @@ void unmap_kernel(uint64_t address, size_t size);
 void text_write(uint64_t address, const uint8_t* bytes, size_t size);
 
 // Replaces the boot page tables by the final ones (image with W^X, direct map, interrupt
-// controllers). Called once, on the boot CPU, before the memory core is initialised. Table pages
+// controllers). Called once, on the boot CPU, before the allocator is initialised. Table pages
 // come from early_alloc until paging_use_page_arena is called.
 void paging_init();
 void paging_use_page_arena();

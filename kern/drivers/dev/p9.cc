@@ -13,9 +13,10 @@
 // cannot be used, because they may use all 64 bits, but a program's offset is signed. The listing
 // belongs to the channel's fid, and a sleeping lock guards it.
 //
-// The server checks permissions as the host's user who runs the emulator. In addition, this device
-// checks the guest's permissions, except for root. #p9 is registered only if the machine has a
-// virtio device for 9P.
+// The server checks permissions as the host's user who runs the emulator. In addition, the guest
+// checks the permissions of its own users, except root: src/ns/ checks the directories of a path,
+// and this device checks opens, truncations and changes of attributes. #p9 is registered only if
+// the machine has a virtio device for 9P.
 
 #include <algorithm>
 #include <atomic>

@@ -23,7 +23,7 @@ struct BootInfo {
 };
 const BootInfo& boot_info();
 
-// Allocates memory below 4 GiB before the memory core is up; the memory is never freed. Panics when
+// Allocates memory below 4 GiB before the allocator is up; the memory is never freed. Panics when
 // out of memory. `align` is a power of two.
 void* early_alloc(size_t size, size_t align);
 // Ends early allocation: from now on boot_info().usable does not change and early_alloc panics.

@@ -1,4 +1,4 @@
-// A task that does the periodic work of the memory core, which has no timer. The task ends the
+// A task that does the periodic work of the allocator, which has no timer. The task ends the
 // intervals over which depots measure their working sets (kmem_update). When free memory is low, it
 // reaps the depots' surplus early, because atomic allocations cannot reap.
 #include <atomic>
@@ -49,6 +49,6 @@ void memory_task_set_look(Nanoseconds length) {
 
 void memory_task_init() {
   auto task = task_create("memory", memory_main, nullptr);
-  if (!task) panic("no memory for the memory core's task");
+  if (!task) panic("no memory for the task of the allocator");
   task_start(*task);
 }

@@ -33,9 +33,9 @@ void reaper_take(Task& task);
 void tasks_init();
 // Registers functions with which #mem/unreachable finds the tasks that wait for sleeping locks.
 void lock_waits_init();
-// Starts the task that does the memory core's periodic work (memory_task.cc).
+// Starts the task that does the allocator's periodic work (memory_task.cc).
 void memory_task_init();
-// Sets how long the memory core's task sleeps between two checks for low memory, from the next
+// Sets how long the allocator's task sleeps between two checks for low memory, from the next
 // sleep on. The task calls kmem_update() after every fifteenth sleep. The length is kMemoryLook
 // except in tests.
 inline constexpr Nanoseconds kMemoryLook{1'000'000'000};

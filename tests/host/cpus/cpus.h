@@ -1,4 +1,4 @@
-// The environment of the memory core (slabs, arenas, pages) on the host. CPUs are threads,
+// The environment of the allocator (slabs, arenas, pages) on the host. CPUs are threads,
 // interrupts are signals, and tests can make allocations fail.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace host {
 
-// Maps `bytes` of memory in two ranges and initializes the memory core with them. A program calls
+// Maps `bytes` of memory in two ranges and initializes the allocator with them. A program calls
 // this function once.
 void memory_start(uint64_t bytes);
 

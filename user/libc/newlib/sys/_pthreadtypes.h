@@ -1,6 +1,6 @@
-/* Types of <pthread.h>. Replaces newlib's header, in which these types are handles. A mutex, a
- * condition and a reader-writer lock with default attributes are all zero. The fields are internal
- * to the C library (user/libc). */
+/* Types of <pthread.h>. Replaces newlib's header, in which these types are handles. A mutex,
+ * condition, read-write lock or pthread_once_t that is all zero is initialized, with the default
+ * attributes. The fields are internal to the C library (user/libc). */
 #ifndef _SYS__PTHREADTYPES_H_
 #define _SYS__PTHREADTYPES_H_
 
@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
   unsigned __kind;        /* 1: CLOCK_MONOTONIC, 0x80: shared by processes */
   unsigned __lock;        /* guards the list of waiters */
-  unsigned __sequence;    /* if shared: increased by each signal */
+  unsigned __sequence;    /* if shared: number of signals that found waiters */
   unsigned __waiters;     /* if shared: number of waiters; the highest bit: being destroyed */
   void *__first, *__last; /* if not shared: the list of waiters */
 } pthread_cond_t;
