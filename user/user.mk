@@ -93,11 +93,12 @@ $(USER_LIBRARIES): $(USER_OUT)/lib/lib%.a: $(USER_LIBRARY_OBJECTS)
 	@rm -f $@
 	@$(TOOLCHAIN)/bin/x86_64-stele-elf-ar rcs $@ $(filter $(USER_OUT)/obj/lib/$*/%,$^)
 
-# Runs once after each link: stores in the program the addresses at which its functions return (docs/probes.md).
+# Runs once after the link of each program of the initial archive: stores in the program the addresses at which its functions return
+# (docs/probes.md).
 ADD_RETURNS = $(PYTHON) tools/stele/returns.py $(TOOLCHAIN)/bin/x86_64-stele-elf- $@
 
-# Builds the third-party program or library $(1). Sources and results are kept in the toolchain's folder, so that they survive
-# `make clean`.
+# Builds the third-party program or library $(1). Source archives and results are kept in $(TOOLCHAIN)/ports. `make clean` removes them only
+# if TOOLCHAIN is in $(BASE), as it is by default.
 PORT = HOST=x86_64-stele-elf TOOLS='$(abspath $(TOOLCHAIN))/bin' SYSROOT='$(abspath $(SYSROOT))' \
   user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1) $(USER_OUT)/ports/$(1)/out
 port_sources = $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port

@@ -54,7 +54,7 @@ class Group:
     stack: int  # id of the stack; 0 if it was not recorded
     frames: list  # for each return address: [(function, "file:line"), …], inlined functions first; inlined functions of the allocator are left out
     records: list
-    contexts: list = field(default_factory=list)  # the contexts of the records, as "pid 12 sh", each once
+    contexts: list = field(default_factory=list)  # the processes, tasks and interrupts that allocated: "pid 12 sh", "irq timer"; each once
     user_stacks: list = field(default_factory=list)  # most bytes first
     references: list = field(default_factory=list)  # groups of references that were not put, and so keep these objects
     lost: object = None  # leak_unreachable.Lost of those objects of the group that are unreachable; None if none are
@@ -102,8 +102,8 @@ class Accusation:
 @dataclass
 class Verdict:
     status: int  # CLEAN, LEAKED, UNKNOWN
-    by_stack: list  # groups that were accused by stack
-    by_function: list  # groups that were accused by function: [[group, …] for each function]
+    by_stack: list  # groups whose stack is accused (see the top of this file)
+    by_function: list  # groups whose function is accused: [[group, …] for each function]
     others: list  # groups that no judge accuses
     doubts: list  # reasons for an unknown verdict, as text
     by_counts: list  # Accusations
@@ -197,7 +197,7 @@ def keep_references(group, references):
 
 
 def judge_groups(groups, repeat):
-    """Returns (groups accused by stack, groups accused by function: [[group, …] for each function])."""
+    """Returns (groups whose stack is accused, groups whose function is accused: [[group, …] for each function])."""
     by_stack = [group for group in groups if len(group.marks) >= min(2, repeat)]
     functions = {}
     for group in groups:

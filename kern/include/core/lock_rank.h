@@ -12,7 +12,7 @@
 #define LOCK_RANKS(X)                                                                              \
   /* Spinlocks. */                                                                                 \
   X(kLog)           /* console port, log */                                                        \
-  X(kInternTable)   /* a hash chain of stacks or contexts */                                       \
+  X(kInternTable)   /* hash chains of stacks or contexts */                                        \
   X(kTraceShard)    /* one shard of a trace table */                                               \
   X(kArenaTags)     /* pool of boundary tags */                                                    \
   X(kArena)         /* an arena; an import drops this lock, then takes the source arena's lock */  \
@@ -24,7 +24,7 @@
   X(kRunQueue)      /* per-CPU run queue; two may be held, taken in order of CPU number */         \
   X(kWaitQueue)     /* wait queue */                                                               \
   X(kReaper)        /* tasks that have ended */                                                    \
-  X(kPageTable)     /* an address space's page tables */                                           \
+  X(kPageTable)     /* the kernel's page tables */                                                 \
   X(kPageCache)     /* the page cache */                                                           \
   X(kInterrupts)    /* interrupt routing, cross-CPU calls */                                       \
   X(kAddressSpaces) /* list of all address spaces */                                               \
@@ -38,7 +38,7 @@
   X(kProcessPaths)  /* a process's current directory and credentials */                            \
   X(kProcessTable)  /* process table, parent and child links */                                    \
   /* Sleeping locks. */                                                                            \
-  X(kAddressSpace)  /* regions of an address space */                                              \
+  X(kAddressSpace)  /* regions and page tables of an address space */                              \
   X(kSpaceWalk)     /* a walk over all address spaces */                                           \
   X(kUserProbes)    /* probes on programs */                                                       \
   X(kDeviceMutex)   /* a device that sleeps while it works */                                      \
@@ -48,7 +48,7 @@
   X(kTraceSweep)    /* a sweep of the tables of stacks and contexts */                             \
   X(kTraceControl)  /* commands of traces: start, stop, reset, mark */                             \
   X(kReach)         /* a search for unreachable objects, one at a time */                          \
-  X(kTraceReader)   /* a dump, or the events of a session: one reader at a time */                 \
+  X(kTraceReader)   /* an open file of #mem or #probe: one reader at a time */                     \
   X(kProbeSession)  /* a session of #probe: taken before the locks of probes and of kTraceStore */ \
   X(kProcessTimers) /* POSIX timers of a process: held while user memory is copied */              \
   X(kProcessMemory) /* mmap and munmap of a process, while probes watch them */                    \
