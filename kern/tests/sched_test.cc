@@ -60,7 +60,7 @@ KTEST(sched_preempts_on_all_cpus) {
   for (unsigned i = 0; i < cpu_count(); i++) EXPECT(shared.seen[i] == 1);
 }
 
-// Unpinned tasks that are all started on one CPU spread over the other CPUs.
+// A task starts unpinned tasks, one for each CPU. The scheduler must spread them over all CPUs.
 KTEST(sched_spreads_over_cpus) {
   static std::atomic<unsigned> arrived;
   arrived = 0;

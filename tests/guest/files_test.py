@@ -53,7 +53,8 @@ cp -a /host/tree /tmp/tree && cp -a /tmp/tree /host/back && cp -a /tmp/tree/link
 
 def tree_of(root):
     """Returns {path: (type and mode, modification time, contents, first path)} of all paths below `root`. The time is in whole seconds, because
-    busybox has no finer times. The contents of a symbolic link are its target. Hard links to the same file have the same first path."""
+    busybox has no finer times; a symbolic link has None. The contents of a symbolic link are its target. Hard links to the same file have the
+    same first path."""
     tree, names = {}, {}
     for path in sorted(root.rglob("*")):
         status = path.lstat()

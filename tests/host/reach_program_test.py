@@ -145,11 +145,11 @@ def test_the_shortest_path_and_holders(memory, tmp_path):
 
 
 def test_where_references_lie(memory, tmp_path):
-    """A reference is the address of an object and, in the next word, the reference's number. There
-    are references in an object, in static data, in a lost object, and on a stack. Number 11 is found
-    although another word is between the address and the number, because this is allowed on a stack.
-    Number 12, in an object, is not found, because it follows another word. Number 13, in static data,
-    is not found, because it follows the address of another object."""
+    """A reference consists of two words: the address of an object, and the reference's number. There
+    are references in an object, in static data, in a lost object, and on a stack. On a stack, other
+    words may be between the two words, so number 11 is found. In other memory the two words must be
+    neighbours. So number 12, in an object, is not found: the word before it is not an address.
+    Number 13, in static data, is not found: the word before it is the address of another object."""
     memory.put(item(0) + 32, item(1), 7)
     memory.put(DIRECT + STATIC * PAGE + 256, item(1), 8)
     memory.put(item(4) + 24, item(1), 9)

@@ -238,8 +238,8 @@ TEST_P(TraceContextTest, WhatIsRememberedIsWhatAWalkWouldFind) {
   for (uint64_t i = 1; i < kUserStackDepth; i++) {
     frames.push_back(0x402000 + i * 16);
     // Change the stack in one frame, in one of two ways: change the frame's return address, or move
-    // the frame to other memory. Frame 0 is in the registers: instead of these two changes, set rbp
-    // to 0 or change rip.
+    // the frame to other memory with another return address. Frame 0 is in the registers: instead
+    // of these two changes, set rbp to 0 or change rip.
     for (size_t change = 0; change <= i; change++) {
       for (const bool moved : {false, true}) {
         set_user_stack(frames);
@@ -450,7 +450,8 @@ TEST_P(TraceContextTest, DeepStacksAreCut) {
     EXPECT_EQ(walks, GetParam() && depth == 100 ? 0 : 1) << "deeper than what is looked at";
   }
   walks = 0;
-  // The cached number is from before close(), so a walk is necessary.
+  // Tracing ends and begins again. The task's cached stack number is from the earlier trace, so the
+  // user stack must be walked again.
   close();
   open_again();
   EXPECT_NE(current_context().caller & kStackTruncated, 0u);

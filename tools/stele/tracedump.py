@@ -128,7 +128,7 @@ def check_order(known, number, what):
 
 
 class TraceDump:
-    """A whole dump: its sources, its contexts and stacks by their ids, its time, and the build id of its kernel.
+    """A whole dump: its sources (traces and probe sessions), its contexts and stacks by their ids, its time, and the build id of its kernel.
 
     The constructor raises TraceDumpError for inconsistent bytes: sections must fill the file without gaps, every number must refer to an item that
     exists, and all stacks together may not have more frames than the section of frames has. So the memory of a TraceDump is proportional to the

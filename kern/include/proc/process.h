@@ -38,7 +38,7 @@ struct ProcessInfo {
   char program[256];  // path of the ELF file; for a script, of its interpreter
   uint8_t build_id_size;
   uint8_t build_id[32];
-  uint64_t memory_bytes;              // bytes of mapped user memory
+  uint64_t memory_bytes;              // bytes of resident user memory
   uint64_t own_bytes;                 // AddressSpace::own_bytes()
   uint64_t user_ticks, system_ticks;  // CPU time; kTickHz ticks a second
   uint64_t start_ticks;               // ticks from boot to the start of the process

@@ -6,9 +6,9 @@
 extern "C" {
 #endif
 
-/* Returns the kernel's reason for the last failed call, at most 127 bytes; "" if the kernel gave no
- * reason. The string is valid until the next call that fails. strerror() and perror() append the
- * string to their message. */
+/* Returns the kernel's reason for the last failed system call of this thread, at most 127 bytes; ""
+ * if the kernel gave no reason. The string is valid until the thread's next system call that fails.
+ * strerror() and perror() append the string to the message of that call's error number. */
 const char* errstr(void);
 
 /* Binds `source` (a path, or a device as "#name") to the existing path `target`. Flags: NS_*. */
