@@ -81,7 +81,8 @@ def hot_path(kernel):
 
 
 def measure(build=True):
-    """Returns {row: value} from guests under -icount, in the configuration of `make run`."""
+    """Returns {row: value} from guests under -icount, in the configuration of `make run`. The row
+    untraced_flag_tests comes from the code of the kernel's ELF file."""
     rows = {}
     for cpus, script in GUESTS:
         command = [str(ROOT / "scripts/guest"), "--icount", "--smp", str(cpus), "--timeout", "300", "-c", script]

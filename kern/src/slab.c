@@ -63,8 +63,8 @@
  * lock. A destroyed cache is a zombie: its magazines are taken away, and its live objects go
  * straight to the slabs when freed. When the last object is back and no other free is under way,
  * the reference for being alive is dropped. When no reference is left, the structures of the cache
- * are freed. Freeing them may sleep, so an interrupt that frees the last object leaves this work to
- * the next call of kmem_cache_create, _destroy, _release or _next, or of kmem_update.
+ * are freed. Freeing them may sleep, so a free of the last object leaves this work to the next call
+ * of kmem_cache_create, _destroy, _release or _next, or of kmem_update.
  *
  * Locks: there is one for the list of caches, one for each depot, and one for the slabs of each
  * cache. No two of these locks are held at once. No constructor, destructor, hook or arena is

@@ -24,7 +24,7 @@ from stele.report import pprof
 from stele.report.profile import Amount, Key, Profile, ReportError
 
 MOST_STACKS = 1 << 17
-MOST_LOST = 20  # largest number of lines about losses
+MOST_LOST = 20  # largest number of different lines about losses; OTHER counts further lines
 FILES_OF_ONE = 50  # fewer files are not worth the start of a process for each CPU
 PID = re.compile(r"^pid \d+ (?:thread \d+ )?")
 OTHER = "something else was lost"
@@ -38,7 +38,7 @@ class Merger:
         self.builds, self.files, self.seconds = set(), 0, 0.0
         # {location, a value of Decoder.places: its number in this Merger}. If the location's functions are known, its address is set to 0.
         self.places = {}
-        self.stacks = {}  # {(numbers of locations, (source, process, age, number of the kernel's locations)): [values of a sample]}
+        self.stacks = {}  # {(numbers of locations, (source, process, age, value of the label kernel_locations)): [values of a sample]}
         self.sources, self.lost = {}, Counter()
 
     def add(self, path):
@@ -143,7 +143,8 @@ def merge(paths, any_build=False):
 
 
 def added(first, any_build, paths):
-    """Returns a Merger with the files in `paths`. `first`: (path, build id) of the first of all files; the other files must have this build id."""
+    """Returns a Merger with the files in `paths`. `first`: (path, build id) of the first of all files; the other files must have
+    this build id."""
     gc.disable()  # there are no reference cycles, and very many tuples
     merger = Merger(any_build)
     merger.first = first

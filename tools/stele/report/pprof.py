@@ -309,8 +309,8 @@ class Decoder:
             yield ids, values, tuple(labels)
 
     def labels(self, pairs):
-        """Returns (source, process, mark, age, holders, Source, number of the kernel's locations) from a sample's labels. The Source is None if there
-        is no label `trace`."""
+        """Returns (source, process, mark, age, holders, Source, value of the label kernel_locations) from a sample's labels. The Source is
+        None if there is no label `trace`, and the last value is 0 if there is no label kernel_locations."""
         facts, holders, source = {}, [], None
         for name, value in pairs:
             if name == "holder":

@@ -237,7 +237,7 @@ char* vectors[kVectors - 2][4] = {
     {nullptr},
     {hello, reinterpret_cast<char*>(0x4141414141414141), nullptr},
 };
-char* endless[12000];  // more arguments than a program may have
+char* endless[12000];  // as arguments, they take more than the limit of 128 KiB
 
 constexpr size_t kBufferSize = 128 << 10;
 char buffers[4][kBufferSize] __attribute__((aligned(4096)));
@@ -339,8 +339,8 @@ uint64_t process(size_t index, const Caller& caller) {
   }
 }
 
-// Returns the thread id for an entry of pool Y. The kernel has written the ids of a program's
-// threads to the first buffers.
+// Returns the thread id for an entry of pool Y. When a program makes thread i, the kernel writes
+// the thread's id to the start of buffers[i].
 uint64_t thread(size_t index) {
   if (index < kThreadsToMake) {
     uint32_t id;
