@@ -106,6 +106,16 @@ def test_one_bad_file_among_many(guests, tmp_path, capfd, count):
     assert set(os.listdir(tmp_path)) == {pathlib.Path(path).name for path in paths} | {out.name}
 
 
+def test_many_different_losses(tmp_path):
+    paths = [tmp_path / f"{number}.pb.gz" for number in range(2)]
+    for path in paths:
+        guest = profiles.guest(0)
+        guest.lost = [f"{letter}: lost" for letter in "abcdefghijklmnopqrstuvwxyz"]
+        pprof.write(guest, path)
+    lost = merge.merge([str(path) for path in paths]).lost
+    assert lost == [f"in 2 of 2 profiles: {letter}: lost" for letter in "abcdefghijklmnopqrst"] + ["something else was lost"]
+
+
 def test_sum_that_is_too_large(guests, tmp_path, capfd):
     paths = guests(2, common=Amount(1, 1 << 62))
     assert "too large" in failed(capfd, "-o", tmp_path / "sum.pb.gz", *paths)

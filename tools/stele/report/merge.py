@@ -3,8 +3,8 @@
     scripts/report merge [--any-build] -o OUT FILE…     FILE and OUT are pprof profiles
 
 Stacks of two guests are equal if they have the same functions, files, lines and build ids. OUT leaves out data
-that has a meaning in one guest only: addresses, marks, PIDs and holders. OUT has ages and names of
-processes.
+that has a meaning in one guest only: addresses, marks, PIDs and the holders of references. OUT has ages
+and names of processes.
 
 All guests must have the same kernel: the build ids are compared. --any-build allows different kernels,
 which makes sense if they differ little. Each CPU has a process that reads some of the files, one after
@@ -24,7 +24,7 @@ from stele.report import pprof
 from stele.report.profile import Amount, Key, Profile, ReportError
 
 MOST_STACKS = 1 << 17
-MOST_LOST = 20  # largest number of different lines about losses; OTHER counts further lines
+MOST_LOST = 20  # largest number of different lines about losses; OTHER represents further lines
 FILES_OF_ONE = 50  # fewer files are not worth the start of a process for each CPU
 PID = re.compile(r"^pid \d+ (?:thread \d+ )?")
 OTHER = "something else was lost"
@@ -39,7 +39,7 @@ class Merger:
         # {location, a value of Decoder.places: its number in this Merger}. If the location's functions are known, its address is set to 0.
         self.places = {}
         self.stacks = {}  # {(numbers of locations, (source, process, age, value of the label kernel_locations)): [values of a sample]}
-        self.sources, self.lost = {}, Counter()
+        self.sources, self.lost, self.lost_more = {}, Counter(), False
 
     def add(self, path):
         """Adds the profile in the file `path`. Raises ReportError."""
@@ -73,6 +73,7 @@ class Merger:
         for name, source in other.sources.items():
             self._add_source(name, source)
         self._add_lost(other.lost)
+        self.lost_more |= other.lost_more
         self.builds |= other.builds
         self.seconds, self.files = max(self.seconds, other.seconds), self.files + other.files
 
@@ -91,7 +92,7 @@ class Merger:
             if line in self.lost or len(self.lost) < MOST_LOST:
                 self.lost[line] += files
             else:
-                self.lost[OTHER] += files
+                self.lost_more = True
 
     def _check_size(self):
         if len(self.stacks) > MOST_STACKS:
@@ -124,6 +125,8 @@ class Merger:
         if len(self.builds) > 1:
             profile.lost.append(f"profiles of {len(self.builds)} builds: stacks of different builds are not added up")
         profile.lost += [f"in {files} of {self.files} profiles: {line}" for line, files in self.lost.most_common()]
+        if self.lost_more:
+            profile.lost.append(OTHER)
         return profile
 
 
