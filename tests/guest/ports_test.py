@@ -17,7 +17,7 @@ SECONDS = 3000  # time limit for all tests of one port, on a busy machine
 
 
 def lines_of(path):
-    """Returns [(first word, rest)] of each line."""
+    """Returns [(first word, rest)] of each line that is neither empty nor a comment. A file that is missing has no lines."""
     lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines()) if path.exists() else ()
     return [tuple((line.split(None, 1) + [""])[:2]) for line in lines if line and not line.startswith("#")]
 

@@ -15,7 +15,8 @@ double real(uint64_t deviate) {
 double probability(uint32_t size, uint64_t rate) {
   return -std::expm1(-static_cast<double>(size) / static_cast<double>(rate));
 }
-// Returns a size from 8 bytes to 1 MiB; each power of two is equally likely.
+// Returns a multiple of 8, from 8 to just below 1 MiB. Each range from a power of two to the next
+// is equally likely.
 uint32_t mixed_size(std::mt19937_64& random) {
   const auto power = static_cast<unsigned>(random() % 17);
   return static_cast<uint32_t>((uint64_t{8} << power) + random() % (uint64_t{8} << power)) & ~7u;
@@ -103,9 +104,10 @@ TEST(SamplerTest, ExtremeSizesAndRates) {
   Sampler sampler;
   sampler.seed(3);
   for (int i = 0; i < 1000; i++) {
-    // At a rate of 1, the distance between two sampling points is one byte on average, and at most
-    // 64 * ln 2 = 44.4 bytes. So an object of 45 bytes is always recorded. An object of the largest
-    // size is always recorded, too, although sample_distance() overflows for this size.
+    // At a rate of 1, the distance between two sampling points is one byte on average. It is less
+    // than 32 bytes, because a deviate is cut at 32. So an object of 45 bytes is always recorded.
+    // An object of the largest size is always recorded, too, although sample_distance() overflows
+    // for this size.
     EXPECT_TRUE(sampler.take(45, sample_step(1)));
     EXPECT_TRUE(sampler.take(UINT32_MAX, sample_step(1)));
     EXPECT_TRUE(sampler.take(UINT32_MAX, sample_step(1000)));
@@ -151,8 +153,8 @@ TEST(SampleWeightTest, WithoutSamplingEachIsOne) {
   EXPECT_EQ(sample_weight(0, 4096).whole_objects(), 1u);
 }
 
-// The result of a simulated program, which has some thousands of live objects and replaces them at
-// random.
+// The result of a simulated program, which has tens of thousands of live objects, and replaces or
+// frees them at random.
 struct Program {
   double truth = 0, objects = 0;  // bytes and number of live objects at the end
   Estimate estimate;              // estimates of both numbers, from the recorded objects

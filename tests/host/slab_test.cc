@@ -424,8 +424,8 @@ TEST(Slab, TheLastObjectOfAZombieMayComeBackFromAnInterrupt) {
             kmem_cache_free(haunted,
                             haunting[(start * 20 + i) % haunting.size()].exchange(nullptr));
         });
-    // If an interrupt has freed the last object of `haunted`, the next call that may sleep frees
-    // the cache. Both kmem_cache_create() and kmem_cache_destroy() may sleep.
+    // If an interrupt has freed the last object of `haunted`, the next call of kmem_cache_create()
+    // or kmem_cache_destroy() frees the cache.
     kmem_cache_destroy(kmem_cache_create("sexton", 8, 0, 0, nullptr, nullptr, nullptr, nullptr));
     ASSERT_EQ(destroyed, before + 2);
     ASSERT_EQ(kmem_cache_find("haunted"), nullptr);

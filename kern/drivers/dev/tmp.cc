@@ -4,12 +4,12 @@
 // directory; a file may have several entries (hard links). A node lives as long as an entry or a
 // channel refers to it: a file that was removed while open stays readable until it is closed, and
 // is then freed. A file's bytes lie in pages of the cache `tmp_page`. An array of pointers finds
-// the pages. The array doubles when the file grows, and shrinks when the file shrinks. A page that
-// was never written is a hole and reads as zeros. All files and their structures together may use
-// half of memory, so a full #tmp leaves enough memory to run the `rm` that empties it. A process
-// that maps a file maps these same pages; truncating the file unmaps the pages that are cut off.
-// Anonymous memory that processes share is a file without a name. The contents of a FIFO are in the
-// pipe device (pipe.cc).
+// the pages. The array usually doubles when the file outgrows it, and shrinks when the file needs
+// less than half of it. A page that was never written is a hole and reads as zeros. All files and
+// their structures together may use half of memory, so a full #tmp leaves enough memory to run the
+// `rm` that empties it. A process that maps a file maps these same pages; truncating the file
+// unmaps the pages that are cut off. Anonymous memory that processes share is a file without a
+// name. The contents of a FIFO are in the pipe device (pipe.cc).
 //
 // One sleeping lock for the device guards names, contents and attributes. The lock is held while
 // one read or write is copied, and while a directory is searched for one name or for a reader's
@@ -17,7 +17,8 @@
 // lock, without releasing the lock in between. References to nodes are counted without the lock. A
 // channel's qid path is the number of the node, which is never reused. The channel's state is the
 // node itself. Only the channel of an open directory has another state, a Reader: it has the node
-// and the last entry that was read, so that the next entry is found without a search.
+// and the last entry that was read, so that the next entry is usually found without a search. If an
+// entry has been removed since, the search begins with the directory's first entry.
 //
 // A read updates the access time only if the access time is not later than the time of the last
 // change. So a program can tell whether a file was read after the last write, and repeated reads do

@@ -11,9 +11,10 @@
  * again for each M, but now all allocations after the first M fail. So the clean-up after an error
  * cannot allocate either.
  *
- * In each attempt the call must return ENOMEM or succeed. After ENOMEM the child makes the call a
- * second time, without failures, and the call must succeed. Nothing may be left behind: the counts
- * of take_counts() must be the same after each operation as before.
+ * In each attempt the call must return ENOMEM or succeed. In an operation with may_die (failtest.h)
+ * the kernel may kill the child instead. After ENOMEM the child makes the call a second time,
+ * without failures, and the call must succeed. Nothing may be left behind: the counts of
+ * take_counts() must be the same after each operation as before.
  *
  * failtest prints every violation. With -v it also prints the number of attempts with each outcome.
  * The status is 0 if there is no violation. Only root can run failtest. With -1 it makes each call
