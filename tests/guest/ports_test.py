@@ -1,4 +1,5 @@
-"""The ports (user/ports/ports.mk) are unpatched programs of other authors. This module runs the tests that come with these programs.
+"""The ports (user/ports/ports.mk) are unpatched programs of other authors. This module runs their tests: upstream's
+tests, and some of our own.
 
 `make test-ports` runs all tests of each port in the guest and on the host, with programs built from the same source, and compares their output.
 `make test` runs only short tests that check their own results. user/ports/PORT/tests marks them with +.
@@ -17,7 +18,7 @@ SECONDS = 3000  # time limit for all tests of one port, on a busy machine
 
 
 def lines_of(path):
-    """Returns [(first word, rest)] of each line."""
+    """Returns [(first word, rest)] of each line that is neither empty nor a comment; [] if there is no such file."""
     lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines()) if path.exists() else ()
     return [tuple((line.split(None, 1) + [""])[:2]) for line in lines if line and not line.startswith("#")]
 
