@@ -15,7 +15,8 @@
 // An Account also counts events, which are allocations and frees. Each table of records that the
 // source has had is a *generation*. For each generation, the account counts the events that
 // certainly belong to the table and the events that may belong to it. So each counter of the table
-// lies between two bounds. The bounds are equal if no command overlapped an event.
+// lies between two bounds. The bounds are equal if no command overlapped an event, the trace does
+// not sample, and trace memory cannot have run out.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-"""The ports (user/ports/ports.mk) are unpatched programs of other authors. This module runs the tests that come with these programs.
+"""The ports (user/ports/ports.mk) are unpatched programs of other authors. This module runs their tests: upstream's
+tests, and some of our own.
 
 `make test-ports` runs all tests of each port in the guest and on the host, with programs built from the same source, and compares their output.
 `make test` runs only short tests that check their own results. user/ports/PORT/tests marks them with +.

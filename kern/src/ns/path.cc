@@ -63,8 +63,9 @@ struct Reached {
   const uint64_t path, named_at;
 };
 
-// Registers the use of `chan`, which has been opened with `flags`. Called after Device::open,
-// because a caller without permission to execute a program must not block its writers.
+// Registers the use of `chan`, which has been opened or created with `flags`. Called after the
+// device has checked the permissions, because a caller without permission to execute a program must
+// not block its writers.
 Result<void> begin_use(Chan& chan, uint32_t flags, FileUseReserve& reserve) {
   if (flags & kOpenToExecute) return file_use_begin(chan, FileUse::kExecuted, reserve);
   if (chan.qid.directory || !(wanted_by_open(flags) & 2)) return {};

@@ -8,7 +8,8 @@ constinit ObjectCache<VmRegion> vm_region_cache;
 
 namespace {
 
-constexpr uint64_t kMmapTop = kStackTop - kStackSize - (1 << 20);  // end of addresses for mmap
+// End of the heap, and of mappings without MAP_FIXED.
+constexpr uint64_t kMmapTop = kStackTop - kStackSize - (1 << 20);
 
 // Shrinks the region to its part [start, end).
 void trim(VmRegion& region, uint64_t start, uint64_t end) {
@@ -263,7 +264,7 @@ uint64_t AddressSpace::unwritable_bytes(uint64_t address, uint64_t size) {
 }
 
 uint64_t AddressSpace::find_room(uint64_t size) {
-  // The highest gap below kMmapTop that is large enough.
+  // The last `size` bytes of the highest gap below kMmapTop that is large enough.
   uint64_t best = 0;
   uint64_t gap_start = std::max(kLowestUserAddress, break_);
   for (VmRegion& region : regions_) {

@@ -63,9 +63,9 @@ struct ProcessTimers {
   uint64_t seconds_checked = 0;
 };
 
-// The functions from timer_get to timers_end are called for the current process. The caller holds
-// the process's timers_mutex, or the process has only one thread. All of them except
-// posix_timer_overrun may sleep.
+// The functions from timer_get to timers_end are called for the current process, without
+// process_lock. The caller holds the process's timers_mutex, or the process has only one thread.
+// posix_timer_create may sleep. Only posix_timer_overrun differs: it needs process_lock alone.
 
 // Get or set the timer `which`, one of ABI_ITIMER_*. EINVAL.
 Result<TimerSetting> timer_get(Process& process, int which);

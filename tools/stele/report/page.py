@@ -115,8 +115,8 @@ def mark_width(profile):
 
 
 class Numbers:
-    """Numbers the frames. Frames that differ only in the address have the same number. A tuple of numbers is a dictionary key that is quick to
-    compare."""
+    """Numbers the frames. Frames that differ only in address or build id have the same number. A tuple of numbers is a dictionary key that
+    is quick to compare."""
 
     def __init__(self):
         self.frames, self._numbers = [], {}

@@ -3,7 +3,7 @@ profiles.
 
 The parts of a Profile become:
 
-    Amount          the four values of a sample, named and ordered as in Go's heap profiles
+    Amount          the four values of a sample, named as in Go's heap profiles
     source, process, mark, age of a Key
                     labels `cache`, `process`, `mark` (numeric) and `age`; an empty or zero value has no label
     holders         a label `holder` of the sample for each holder
@@ -21,8 +21,9 @@ rounded to nanoseconds, and bytes of a name that are not UTF-8 are escaped.
 
 Files are untrusted. A file is decompressed to at most LARGEST bytes, because protobuf takes up to 50
 times as much memory as the bytes that it parses (900 MB for the worst file of this size). About 100,000
-stacks fit in LARGEST bytes. Every index is checked. The file profile.proto comes from Debian's package
-of pprof; `make` compiles it with Google's protobuf to build/report/profile_pb2.py.
+stacks fit in LARGEST bytes. Every index is checked; only a location may have an unknown mapping,
+and then has no module. The file profile.proto comes from Debian's package of pprof; `make` compiles it
+with Google's protobuf to build/report/profile_pb2.py.
 """
 import functools
 import importlib.util
@@ -247,7 +248,8 @@ def decompressed(data):
 
 
 class Decoder:
-    """Resolves the numbers in a message, and checks each number, because messages are untrusted. Raises ReportError."""
+    """Resolves the indices in a message. Messages are untrusted, so an index that is not in its table raises ReportError. Only an
+    unknown mapping counts as no mapping."""
 
     def __init__(self, path, message):
         self.path, self.message = path, message

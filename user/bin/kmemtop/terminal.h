@@ -30,13 +30,14 @@ class Terminal {
   int columns() const;
   Glyphs glyphs() const { return glyphs_; }
 
-  // Asks the terminal for its size and encoding, and redraws everything.
+  // Asks the terminal for its size, and with `most` kUtf8 for its encoding. Redraws everything.
   void ask();
   // True if an answer of the terminal may still come.
   bool asking() const { return reports_.expecting(); }
   // Reads the input: applies the terminal's answers, and stores typed keys for key().
   void take_input();
-  // Takes the next typed key: a character or a Key. Returns nothing if no key was typed.
+  // Takes the next typed key: a character, a Key, or for any other key the code of ncurses. Returns
+  // nothing if no key was typed.
   std::optional<int> key();
 
   // clear() makes the grid blank, put() writes text to the grid, and show() sends the grid to the

@@ -14,8 +14,8 @@
  * At the end no kernel cache may have more live objects than after the first episodes. The caches
  * of the allocator itself and of the page cache are not compared.
  *
- * Status: 0 no error found; 1 an error, printed on standard error with the episode's seed; 2 wrong
- * use.
+ * Status: 0 no error found; 1 an error, printed on standard error; 2 wrong use. An error in an
+ * episode is printed with the episode's seed.
  */
 #include "threadstress.h"
 
