@@ -1,6 +1,6 @@
-# Builds all programs of user mode, and the initial archive $(INITRD), which contains them. The top Makefile includes this file and sets
-# BUILD, BASE, VARIANT and TOOLCHAIN. Programs with debugging information are in $(USER_OUT)/bin. Variants of the build differ only in the
-# kernel, so they share the programs.
+# Builds the initial archive $(INITRD) and all programs in it; user/ports/ports.mk builds the other programs. The top Makefile includes this
+# file and sets BUILD, BASE, VARIANT and TOOLCHAIN. Programs with debugging information are in $(USER_OUT)/bin. Variants of the build differ
+# only in the kernel, so they share the programs.
 #
 #   user/libc  the parts of the C library that are not newlib's: headers, crt0.o, libstele.a; installed to $(SYSROOT)
 #   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc

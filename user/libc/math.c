@@ -1,9 +1,9 @@
 /* Replacements for newlib's log2 and gamma, and the long double functions of <math.h>. newlib lacks
  * most long double functions on machines where long double is wider than double.
  *
- * Functions with exact results (rounding, scaling, remainders, neighbours), fdiml and fmal compute
- * on the x87 unit with full precision; fmal rounds twice. All other long double functions of this
- * file have only double's precision and range. */
+ * Functions with exact results (rounding, scaling, remainders, neighbours), fdiml and fmal have the
+ * full precision and range of the x87 unit; fmal rounds twice. All other long double functions of
+ * this file have only double's precision and range. */
 #include <float.h>
 #include <limits.h>
 #include <math.h>

@@ -40,7 +40,8 @@ struct Sweep {
   uint64_t skip, fail;
   std::atomic<uint32_t> processes;  // highest number of a process; 0: there has been no sweep
 
-  // The first failure, written only by the task with the injection.
+  // The first failure. Only the task with the injection writes these fields, except that a new
+  // sweep resets `failed`.
   std::atomic<bool> failed;
   uint64_t number;  // number of the allocation, from 1 on
   uint64_t size;    // bytes requested

@@ -35,7 +35,7 @@ struct Task : TaskHead {
   Thread* thread;  // the process's thread; nullptr for a kernel task
   std::atomic<TaskState> state;
   char error_string[ABI_ERRSTR_MAX];
-  FaultInjection fault_injection;  // only the task uses it
+  FaultInjection fault_injection;  // once the task runs, others only read it
 #ifdef CONFIG_COVERAGE
   HeldRef<CoverageMap>
       coverage;  // records the task's coverage (sched/coverage.h). Only the task uses it

@@ -242,7 +242,7 @@ void print_in_quantum_cache(Writer& to, struct arena* arena, const kmem_located&
 }
 
 // Prints that the segment holds boundary tags, if it does. Otherwise prints the arenas that forward
-// their requests to `arena` (arena_pass_on), if there are any: one of them may have allocated the
+// their requests to `arena` (arena_forward), if there are any: one of them may have allocated the
 // segment.
 void print_metadata(Writer& to, const struct arena* arena, const ArenaSegment& segment) {
   if (arena_walk_holds_tags(segment)) {

@@ -28,6 +28,9 @@
 //   batch N traced|plain   run PROGRAM   rest calls N places N kept N
 //   rose LINE   again      found leak|identity|hang LINE           nothing found
 //
+// The line `rest` ends a batch. Its numbers are the system calls made so far, the places in the
+// kernel's code reached so far (execute.h), and the programs that are stored.
+//
 // Exit status 0: no finding; 1: a finding; 2: an error, so there is no result. Only root can run
 // leakfuzz. Run it only on a disposable system, because it removes all of #tmp.
 #include <unistd.h>

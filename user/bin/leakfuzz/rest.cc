@@ -22,8 +22,8 @@
 namespace {
 
 constexpr const char* kCtl = "#mem/kmemtrace/ctl";
-// clean_up() makes at most kKills rounds of kills, in about ten seconds. The pauses between the
-// first kQuickKills rounds are short.
+// clean_up() repeats its kills at most kKills times, in about ten seconds. The pauses before the
+// first kQuickKills repetitions are short.
 constexpr unsigned kKills = 180, kQuickKills = 20;
 constexpr unsigned kMostBinds = 1000;  // at most so many binds are removed at one path
 
@@ -51,8 +51,8 @@ void try_command(const char* text) {
   write_command(kCtl, text);
 }
 
-// Bytes of this process's memory, which grows with the programs and places that it has found. Pages
-// of the page cache are not included.
+// Bytes of leakfuzz's own memory, without pages of the page cache. leakfuzz stores programs and the
+// addresses of kernel code that they reach (execute.h), so its memory grows.
 uint64_t own_bytes() {
   return number_in("/proc/self/status", "VmOwn:") << 10;
 }
@@ -118,8 +118,8 @@ int Rest::clean_up() {
     if (attempt == kKills) return left;
     sleep_milliseconds(attempt < kQuickKills ? 2 : 60);
   }
-  // Removes the binds at all paths of pool T before the files, because a bind can hide files and
-  // other binds.
+  // Removes the programs' binds before the files, because a bind can hide files and other binds.
+  // Programs bind only at the paths of pool T (pools.h).
   for (size_t i = 0; i < pool_size('T'); i++) uncover(std::string(pool_path('T', i)));
   empty("#tmp");
   mkdir("/tmp/fuzz", 0777);
