@@ -392,8 +392,8 @@ bool slab_check_owner(struct kmem_cache* cache, void* object) {
   if (slab && slab->cache == cache) return true;
   if (!slab || !slab->checked)
     slab_os_panic(
-        "%s: %p was freed to it, but belongs to %s. Write `check` to #mem/kmemtrace/ctl for "
-        "details",
+        "%s: %p was freed to it, but belongs to %s. "
+        "To learn more, write `check` to #mem/kmemtrace/ctl and do it again",
         cache->name, object, slab ? slab->cache->name : "no cache");
   struct report wrong = {
       .verdict = WRONG_CACHE, .cache = slab->cache, .given = cache, .object = object};

@@ -287,8 +287,8 @@ static void slab_put(struct kmem_cache* cache, void* object) {
   if (offset % cache->stride != 0 || offset / cache->stride >= cache->objects_per_slab ||
       slab->out == 0)
     slab_os_panic(
-        "%s: %p is freed, but is not an allocated object. Write `check` to #mem/kmemtrace/%s for "
-        "details",
+        "%s: %p is freed, but is not an allocated object. "
+        "To learn more, write `check` to #mem/kmemtrace/%s and do it again",
         cache->name, object, cache->name);
   if (cache->small) {
     *(void**)object = slab->free_objects;

@@ -307,7 +307,7 @@ COMMANDS = {
     "pid x": "a number from 1",
     "cpu 63": "there are",
     "min 1\nmax 99999999999": "a number from 0",
-    "count pipe_create\nmin 2\nmax 1\nstart": "min is at most max",
+    "count pipe_create\nmin 2\nmax 1\nstart": "min is greater than max",
     "sample 0": "a number from 1",
     "start": "nothing to start",
     "processes now": "nothing may follow",

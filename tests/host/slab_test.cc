@@ -543,7 +543,7 @@ TEST(SlabDeathTest, ObjectsThatNoRecordCanHold) {
                                     nullptr, 0, KM_SLEEP);
     kmem_cache* const traced =
         kmem_cache_create("wide", 64, 0, KMC_NOTOUCH, ids, nullptr, nullptr, nullptr);
-    EXPECT_DEATH(kmem_cache_alloc(traced, KM_ATOMIC), "panic: wide: .* is not an address");
+    EXPECT_DEATH(kmem_cache_alloc(traced, KM_ATOMIC), "panic: wide: .* has more than 48 bits");
     kmem_cache* const untraced =
         kmem_cache_create("wide", 64, 0, KMC_NOTOUCH | KMC_NOTRACE, ids, nullptr, nullptr, nullptr);
     kmem_cache_free(untraced, kmem_cache_alloc(untraced, KM_ATOMIC));
