@@ -224,7 +224,8 @@ def test_a_planted_bug_is_found_and_named(bug, command, cache, place):
 
 
 # Each round makes one allocation of a fork fail, one allocation later than in the round before. A fork
-# makes 17 allocations; before the last of them, the child already has its address space.
+# makes 18 allocations, or more if no free kernel stack is cached (task.cc). Before the last three, the
+# child already has its address space.
 FORK_FAILS = "for i in $(seq 13 18); do sh -c \"echo 'failnext 1 after=$i' > '#debug/alloc'; (:); :\"; done 2> /dev/null; true"
 IN_A_FILE = "cp /etc/profile /tmp/x.$$; chmod +x /tmp/x.$$; /tmp/x.$$ > /dev/null 2>&1; rm /tmp/x.$$"
 
@@ -249,6 +250,8 @@ TAKEN = {
 # For these bugs, the report lists the references alone, not under an object. The reason is either that
 # the object also stays without the bug, or that the object's cache does not have the name of the class.
 ALONE = ("ref_immortal", "coverage_again")
+# The number of objects that this bug leaks in a run depends on how many kernel stacks are cached: three or four.
+VARIES = ("fork_space",)
 IN_SHORT = ("walk_error", "exec_format", "ref_list", "ref_timer", "ref_immortal")
 
 
@@ -262,7 +265,9 @@ def check_taken(result, bug):
                    rf"stack\n +{place}:\d+\n")
     lying = rf" +reference to 0x[0-9a-f]{{16}} .*{holder}.*\n" if holder else r" +\1 references nowhere found\n"
     found = re.search(pattern + r"(?: +\S.*  .*:\d+\n)*" + lying, result.stdout, re.M)
-    assert found and int(found[1]) % 5 == 0, result  # the same number in each of five runs
+    assert found, result
+    taken = int(found[1])  # in five runs, each of which leaks the same number
+    assert 15 <= taken <= 20 if bug in VARIES else taken % 5 == 0, result
 
 
 @pytest.mark.parametrize("bug", (bug if bug in IN_SHORT else pytest.param(bug, marks=pytest.mark.long) for bug in TAKEN))
