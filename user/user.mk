@@ -5,8 +5,8 @@
 #   user/libc  the parts of the C library that are not newlib's: headers, crt0.o, libstele.a; installed to $(SYSROOT)
 #   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
 #   user/lib   each folder user/lib/NAME is a static library for these programs: #include "NAME/file.h"; C++, except `testing` (C)
-#   user/ports each folder with a `build` is a recipe, which the script user/ports/port executes. It makes a program, or a library for our
-#              own programs
+#   user/ports each folder with a `build` is a recipe, which the script user/ports/port executes. It makes programs, or a library for our
+#              own programs or for another recipe
 #   user/etc   copied to /etc
 #   docs/man   manual pages, formatted for `man` in the guest
 
@@ -110,7 +110,7 @@ $(NCURSES): $(call port_sources,ncurses) $(SYSROOT_LIBC)
 	@$(call PORT,ncurses)
 	@touch $@
 
-# Our own programs. A program with C++ files is linked with USER_LIBRARIES and the C++ library, and unused sections are discarded.
+# Our own programs. A program with C++ files is linked with USER_LIBRARIES and the C++ library, and its unused sections are discarded.
 # NAME_LIBRARIES are additional libraries for the program NAME.
 kmemtop_LIBRARIES := $(NCURSES)
 TEST_PROGRAMS := clonetest filetest libctest proctest sessiontest sigtest stress threadstress

@@ -189,10 +189,12 @@ static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
       (uint64_t)((int64_t)((uint64_t)pages << 16) >> 16) != (uint64_t)pages)
     slab_os_panic("%s: it can be traced, but the address %p has more than 48 bits", cache->name,
                   (void*)pages);
+  /* If the cache is not page-backed, its objects may be memory that callers access. For a quantum
+   * cache, the arena allows the accesses when it allocates an object. */
   if (page_backed(cache))
     kasan_forbid(pages, cache->slab_size, KASAN_NO_OBJECT);
   else if (!(kmem_cache_flags(cache) & KMC_QCACHE))
-    kasan_allow(pages, cache->slab_size); /* if the objects are memory, callers access them */
+    kasan_allow(pages, cache->slab_size);
   const uint16_t colour = take_colour(cache);
   struct kmem_slab* const slab = cache->small ? small_slab_make(cache, pages, colour)
                                               : large_slab_make(cache, pages, colour, flags);

@@ -22,8 +22,9 @@ struct ProbeHit {
   bool returned;  // false: the function is being called; true: it is about to return
   bool user;      // the function is a program's
   // The address at which the return address lies on the stack. A call and its return have the same
-  // address; nested calls have lower addresses. When a call is reported, earlier calls at the same
-  // or a lower address that have not returned have ended in another way (exception, longjmp).
+  // address; nested calls on the same stack have lower addresses. When a call is reported, earlier
+  // calls on the same stack, at the same or a lower address, are over. If their returns were not
+  // reported, they have ended in another way (exception, longjmp).
   uint64_t stack_pointer;
   // For a kernel function: the argument for walk_kernel_stack(). At a call the walk finds the
   // address after the function's nop, then the callers; at a return it finds only the callers. For
@@ -39,9 +40,10 @@ struct ProbeHit {
 
 enum class ProcessLeft : uint8_t { kEnded, kOtherProgram };
 
-// The consumer of a probe. hit() is called with interrupts off, and never in an NMI. hit() must
-// neither sleep nor fault. If hit() itself runs into a probe, no consumer is called: a guard on
-// each CPU suppresses such hits, and `kept_out` counts them.
+// The consumer of a probe. hit() is called with interrupts off, and never in an NMI. hit() must not
+// sleep. It may read user memory only with functions that return if a page is not mapped, such as
+// load_user_word(). If hit() itself runs into a probe, no consumer is called: a guard on each CPU
+// suppresses such hits, and `kept_out` counts them.
 class ProbeConsumer {
  public:
   virtual void hit(const ProbeHit& hit) = 0;
@@ -56,9 +58,10 @@ class ProbeConsumer {
     static_cast<void>(pid), static_cast<void>(how);
   }
   // Called when the current process has mapped or unmapped a range of memory by mmap or munmap.
-  // `size` is in bytes. For mmap it is the requested size, although mmap maps whole pages; for
-  // munmap it is a multiple of the page size. Interrupts on, may sleep. Called only for consumers
-  // that watch memory (user_probes_watch_memory).
+  // `size` is in bytes. memory_mapped() gets the requested size, although mmap maps whole pages;
+  // memory_unmapped() gets a multiple of the page size. For an mmap with MAP_FIXED,
+  // memory_unmapped() is called first, for the range that is replaced. Interrupts on, may sleep.
+  // Called only for consumers that watch memory (user_probes_watch_memory).
   virtual void memory_mapped(uint64_t address, uint64_t size) {
     static_cast<void>(address), static_cast<void>(size);
   }

@@ -71,7 +71,8 @@ struct Process {
   ProcessTimers timers;
   Mutex memory_mutex{LockRank::kProcessMemory};  // see MemoryOrder
 
-  // Changed with paths_lock held. A change of `who` also needs process_lock.
+  // While the process runs, changed only with paths_lock held. A change of `who` also needs
+  // process_lock.
   mutable Spinlock paths_lock{LockRank::kProcessPaths};
   Ref<Chan> cwd;
   Credentials who;
@@ -145,7 +146,8 @@ void process_remove(Process& process) REQUIRES(process_lock);
 void process_free(Process* process);
 // Releases the parts of a process that ends: files, namespace, memory. May sleep.
 void process_release_parts(Process& process);
-// Sets the process's path and name from the program at `path`.
+// Sets the process's path to `path`. The last part of `path` becomes the name of the process and of
+// its tasks.
 void process_set_path(Process& process, std::string_view path) REQUIRES(process_lock);
 
 // Returns the current process. Called only by a task of a process.
@@ -209,8 +211,9 @@ struct LoadedProgram {
   Credentials who;      // to run with; set-user-id and set-group-id bits change the effective ids
   bool secure = false;  // effective and real ids differ
 };
-// Loads the program (or the interpreter of the script) at `path`. ENOENT, EACCES, ENOEXEC, ELOOP,
-// E2BIG, ENOMEM, and errors of the device's read.
+// Loads the program (or the interpreter of the script) at `path`. Errors of path_walk() and of the
+// device; ENOEXEC, E2BIG, ENOMEM; EACCES if a file may not be executed; ETXTBSY if it is open for
+// writing; ELOOP also if a chain of more than four scripts leads to the program.
 Result<LoadedProgram> program_load(const PathContext& context, std::string_view path,
                                    Arguments& arguments);
 

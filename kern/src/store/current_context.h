@@ -11,7 +11,7 @@ inline constexpr size_t kUserStackDepth = 16;
 
 // TaskHead::trace_call caches the caller of a system call or fault, that is, its user stack.
 // Values:
-//   0 for a task that has not been in user mode;
+//   0 for a task that has not been in user mode, or not since exec;
 //   kTraceFromUser alone if the user stack has not been looked up;
 //   kTraceFromUser and the stack's number, and kStackTruncated if the stack has more frames than
 //   are recorded;
