@@ -117,7 +117,7 @@ void use_interrupts(kmem_cache* cache) {
   interrupt_work.cache = cache;
 }
 
-// Stops the interrupts, waits until none is running, and frees their objects.
+// Makes the interrupts allocate no more, waits until none is running, and frees their objects.
 void end_interrupts(kmem_cache* cache) {
   interrupt_work.cache = nullptr;
   on_each_cpu([](void*) {}, nullptr);
@@ -323,7 +323,7 @@ KTEST(trace_samples) {
     EXPECT(dump.number(" estimated_bytes ") == 0);
     EXPECT(dump.number(" estimated_objects ") == 0);
   }
-  // A trace cannot mix records of different sampling rates.
+  // A stopped trace keeps its sampling rate until it is reset, even if it has no live records.
   EXPECT(trace_command(cache, "stop").ok());
   EXPECT(trace_command(cache, "start sample=8K").error() == Errno::EBUSY);
   EXPECT(trace_command(cache, "start sample=4K\nstop\nreset\nstart sample=1\n").ok());
@@ -438,7 +438,8 @@ KTEST(trace_does_not_count_what_idles_in_magazines) {
 }
 
 // The trace of a cache that was destroyed with live objects can still be read. The trace is freed
-// with the cache.
+// together with the cache's structure, when the last object is freed and the last reference is
+// released.
 KTEST(trace_of_a_destroyed_cache) {
   kmem_cache* cache =
       kmem_cache_create("ktest_destroyed", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);

@@ -275,7 +275,7 @@ TraceEvent object(uint64_t address, uint32_t size) {
           .truncated = false};
 }
 
-// Returns the size in bytes of each record, by {address, owner}.
+// Returns the size in bytes of each recorded object, by {address, owner}.
 std::map<std::pair<uint64_t, uint32_t>, uint32_t> records_of(TraceTable& table) {
   std::map<std::pair<uint64_t, uint32_t>, uint32_t> found;
   TraceCounters counters;

@@ -106,8 +106,9 @@ bool any_task(Predicate predicate) {
   return search.found;
 }
 
-// Makes the allocator call fails_for_task() while any task has an injection or belongs to
-// a sweep, whose later processes may get an injection. Otherwise ends these calls. EBUSY.
+// Makes the allocator call fails_for_task() while any task has an injection or belongs to a sweep,
+// whose later processes may get an injection. Otherwise ends these calls. EBUSY if the allocator
+// already calls another function (kmem_inject_begin).
 Result<void> ask_if_wanted() REQUIRES(failnext_mutex) {
   const bool wanted = any_task([](const Task& task) {
     return task.fault_injection.fail > 0 || task.fault_injection.process != 0;
