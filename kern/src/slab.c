@@ -18,14 +18,14 @@
  * - Slabs. A slab is a run of pages from the source arena, cut into objects. Small objects (up to
  *   an eighth of a page) lie in one page with the slab structure at its end; free objects are
  *   linked through their first word. For larger objects, the slab structure lies elsewhere and each
- *   object has a bufctl. Most caches are page-backed: when an object is freed, the descriptor of
- *   its page names the slab. Caches with KMC_NOTOUCH are the exception: their objects need not be
- *   memory of the direct map. Such a cache has a hash, which leads from an object that is out of
- *   its slab to the object's bufctl. The bufctl names the slab. A slab is in one of three lists:
- *   partial, full, empty. The cache keeps one empty slab and returns others to the source. Unused
- *   bytes of a slab serve as colour: the first objects of successive slabs lie at successive
- *   multiples of a cache line, or of the alignment if that is larger. A checked cache also has
- *   slabs of another kind (slab_check.c), and does not use its magazines.
+ *   object has a bufctl. Most caches are page-backed: the descriptor of an object's page names the
+ *   object's slab. Caches with KMC_NOTOUCH are the exception: their objects need not be memory of
+ *   the direct map. Such a cache has a hash, which leads from an object that is out of its slab to
+ *   the object's bufctl. The bufctl names the slab. A slab is in one of three lists: partial, full,
+ *   empty. The cache keeps one empty slab and returns others to the source. Unused bytes of a slab
+ *   serve as colour: the first objects of successive slabs lie at successive multiples of a cache
+ *   line, or of the alignment if that is larger. A checked cache also has slabs of another kind
+ *   (slab_check.c), and does not use its magazines.
  *
  * Reaping. An interval is the time between two calls of kmem_update, some seconds. The shortest
  * length of a depot list in an interval is the list's surplus: nobody needed these magazines. The

@@ -12,6 +12,7 @@ enum {
   EMPTY_SLABS_KEPT = 1,   /* so that repeated alloc and free of one object needs no new slab */
 };
 
+/* True if the descriptor of an object's page names the object's slab. */
 static bool page_backed(const struct kmem_cache* cache) {
   return !(__atomic_load_n(&cache->flags, __ATOMIC_RELAXED) & KMC_NOTOUCH);
 }
@@ -94,7 +95,8 @@ static void list_update(struct kmem_cache* cache, struct kmem_slab* slab) {
   list_insert(cache, slab, list);
 }
 
-/* ---- Hash of the bufctls whose objects are out, for caches that are not page-backed. */
+/* ---- Hash of the bufctls whose objects are out of their slabs. A cache has a hash if it is not
+ * page-backed (KMC_NOTOUCH). The hash leads from an object to its bufctl, which names the slab. */
 
 void slab_layer_hash_init(struct linear_hash* hash) {
   linear_hash_init(hash, offsetof(struct kmem_bufctl, next), offsetof(struct kmem_bufctl, object));

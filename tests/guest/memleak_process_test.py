@@ -311,8 +311,8 @@ def test_two_at_once():
 
 
 def test_the_command_is_run_as_it_is():
-    """memleak -c passes its standard input and output to the command, and reports the command's exit status. Blanks separate the command's
-    words."""
+    """memleak -c gives its standard input and output to the command. The last line of the report has the command's exit status. Blanks
+    separate the command's words."""
     output = run_guest("""echo line | memleak -c 'cat' > out; grep -x line out
 memleak -c "  echo 'a   b'  " 2> /dev/null | head -n 2 | tail -n 1
 memleak -c 'sh -c exit' | tail -n 1; memleak -c 'cat /nosuch' 2> /dev/null | tail -n 1""")

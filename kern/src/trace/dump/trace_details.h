@@ -1,5 +1,6 @@
 // The details of a group in a dump, in addition to its totals: the oldest records, the contexts and
-// user stacks, and the marks.
+// user stacks, and the marks. The mark of a record is the number of `mark` commands that the trace
+// had before the allocation (trace_record.h).
 //
 // One pass collects the details of as many groups as fit. Each record has an origin, which is a
 // context with a user stack. The records of a group that have the same origin are added up in one
@@ -8,8 +9,9 @@
 // does not depend on the number of records. When there is no memory for a cell, the records that
 // need this cell are only counted.
 //
-// Collected details do not change until the next collection. So the sweeper may call mark() while a
-// reader uses the details.
+// Collected details do not change until the next collection. So the sweeper (store/sweeper.h) may
+// call mark() while a reader uses the details. mark() is the "mark" of mark and sweep, and has
+// nothing to do with the marks of records.
 #pragma once
 
 #include <cstddef>
