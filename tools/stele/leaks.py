@@ -2,12 +2,13 @@
 
 Each traced run of the command gives its records a different mark. Two judges use the dump:
 
-- by stack: accuses a stack if objects that it has allocated in two different runs are alive;
+- by stack: accuses a stack if objects that it has allocated in two different runs are alive. If there was only one traced run, that run is
+  enough;
 - by allocating function: for each function and each cache, counts the runs whose objects are still alive, regardless of the function's
   callers. Accuses the function if there are three such runs. Two are enough if they are more than half of all runs.
 
 A reference that was not put keeps its object alive. So recorded references to a recorded object are listed under this object. All other
-references (to objects that were allocated before the trace, or that are hidden) are judged like objects.
+references (to objects that were allocated before the trace, or that leak_hide.py has hidden) are judged like objects.
 
 An unreachable object is a leak even if only one run has lost an object (leak_unreachable.py).
 

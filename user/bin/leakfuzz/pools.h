@@ -9,7 +9,8 @@
 //   L the file that leaks when it is closed, to prove that leaks are found; only leakfuzz's own
 //     check uses it, not generated programs
 //
-// A program of root could easily end or disturb the run. So the pools have no entries for:
+// A program of root could easily end or disturb the run. So the pools of generated programs have no
+// entries for:
 //
 //   #cons/power  turns the machine off
 //   #debug       panics and leaks on request
@@ -49,9 +50,9 @@ size_t pool_structure_size(size_t index);  // bytes of a structure of pool S
 // Makes the memory that entries point to. Called once, before programs run.
 void make_pools();
 
-// A new thread makes the calls of its program that follow thread_create. The first kThreadsToMake
-// structures of kind H are valid threads. Each has a stack of its own. The other structures of kind
-// H are invalid.
+// After thread_create, the new thread and its creator both make the remaining calls of the program.
+// The first kThreadsToMake structures of kind H are valid threads. Each has a stack of its own. The
+// other structures of kind H are invalid.
 inline constexpr size_t kThreadsToMake = 3;
 // If `argument` is a valid thread, returns its structure and stores its number in `number`.
 // Otherwise returns nullptr.

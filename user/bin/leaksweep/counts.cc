@@ -8,8 +8,9 @@
 
 namespace {
 
-// True for the allocator's own caches. They are not compared, because their live objects vary with
-// the number of free objects that the allocator keeps.
+// True for the allocator's own caches except kmem_cache, and for the quantum caches of pages. They
+// are not compared: in most of them, the number of live objects depends also on how many free
+// objects the allocator keeps.
 bool is_the_allocator_s(const std::string& name) {
   return name.starts_with("kmem_slab") || name.starts_with("kmem_bufctl") ||
          name.starts_with("kmem_hash") || name.starts_with("kmem_magazine") ||

@@ -210,8 +210,9 @@ static long live_of(const char* table, unsigned column, const char* name) {
   return -1;
 }
 
-/* True for the allocator's own caches and the quantum caches of pages. The numbers of live objects
- * in these caches depend on the number of slabs, not on the objects in use. */
+/* True for the allocator's own caches except kmem_cache, and for the quantum caches of pages. In
+ * most of these caches, the number of live objects depends also on how many free objects the
+ * allocator keeps. */
 static bool is_the_allocators(const char* name) {
   return (strncmp(name, "kmem_", 5) == 0 && strcmp(name, "kmem_cache") != 0) ||
          strncmp(name, "page_", 5) == 0;
