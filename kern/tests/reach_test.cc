@@ -363,7 +363,7 @@ constexpr unsigned kUserPages = 5;
 
 struct Space {
   Hidden space;
-  uint64_t number;  // number of the reference to the space
+  uint64_t number;  // HeldRef::number of the reference to the space
   Hidden page;      // a page of user memory
 };
 void make_space(void* argument) {

@@ -208,7 +208,7 @@ KTEST(whatis_many_holders_and_a_long_path) {
 
 namespace {
 
-// A sleeping task that keeps a node on its stack.
+// State of a task that moves the pointer `node` to its stack and sleeps.
 struct Keeper {
   Node* node = nullptr;
   Spinlock lock{LockRank::kDevice};

@@ -34,10 +34,10 @@ struct RefTotals {
 RefTotals ref_totals(RefKind kind);
 
 // The tracer's hooks, called from the inline functions below. ref_trace_take records a new
-// reference to `object`, with the call stack. Returns the reference's number; 0 if the kind is not
+// reference to `object`, with the call stack. Returns the record's number; 0 if the kind is not
 // traced any more. Any context but NMI.
 uint64_t ref_trace_take(RefKind kind, const void* object);
-// Drops the record of the reference with this number, which is not 0.
+// Drops the record with this number, which is not 0.
 void ref_trace_put(RefKind kind, uint64_t number);
 
 // ref_count_taken() counts a reference as taken, ref_count_put() counts a reference as put. Each
@@ -96,7 +96,7 @@ class RefCounted {
 template <typename T>
 struct HeldRef {
   T* object = nullptr;
-  uint64_t number = 0;
+  uint64_t number = 0;  // number of the reference's record; 0: no record
 
   explicit operator bool() const { return object != nullptr; }
 };

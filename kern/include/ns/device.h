@@ -70,7 +70,7 @@ class Chan : public RefCounted<Chan> {
   uint64_t offset = 0;  // position of the next read or write without an offset; see OffsetHold
   std::atomic<uint8_t> offset_hold{0};  // used by OffsetHold (namespace.h)
   void* state = nullptr;     // the device's data for this channel; Device::close releases it
-  uint64_t kept_number = 0;  // the tracer's number of the reference that keep() stored
+  uint64_t kept_number = 0;  // HeldRef::number of the reference that keep() stored
   char* path = nullptr;      // the canonical path that led here, updated after renames.
                              // For getcwd, `..` and messages. From kmalloc; may be nullptr
   // The value of directory_renames() at a time when `path` was valid.

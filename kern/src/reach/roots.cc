@@ -2,7 +2,7 @@
 //
 // - All static data, including the structures of CPUs and idle tasks. Excluded are the boot stacks
 //   at the end of static data, and variables declared NOT_ROOTS (core/not_roots.h).
-// - The interrupted context of each CPU: its stack from where the CPU stopped, with all registers
+// - The interrupted context of each CPU: its stack from where the CPU stopped, with its registers
 //   (stop.h).
 // - The stacks of tasks that do not run. The scheduler shows these stacks.
 // - Page tables of the kernel and the first stacks of CPUs, for which the kernel stores physical

@@ -21,8 +21,8 @@ struct Stop {
 
 constinit uint64_t stack_pointers[kMaxCpus] = {};
 
-// Runs on each CPU, interrupts off. Stores the callee-saved registers on the stack, so that the
-// stack holds all registers.
+// Runs on each CPU, interrupts off. Stores the callee-saved registers on the stack, for the leader:
+// no interrupt has stored the leader's registers.
 [[gnu::noinline]] void world_stopped(void* argument) {
   Stop& stop = *static_cast<Stop*>(argument);
   uint64_t registers[6];

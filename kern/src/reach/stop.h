@@ -15,8 +15,9 @@ namespace reach {
 // without a bound: it grows with the memory in use. `#mem/irqoff` lists it (core/irq_off.h).
 void with_world_stopped(void (*work)(void*), void* argument);
 // For `work`: the stack pointer of CPU `cpu`. The CPU's kernel stack is in use from there to the
-// top. This part holds all registers of the interrupted code: some in the interrupt's frame, the
-// callee-saved ones in the frame of the function that waits, or that calls `work`.
+// top. On a CPU that was interrupted, this part holds all registers, in the interrupt's frame. On
+// the CPU that runs `work`, it holds the callee-saved registers, in the frame of the function that
+// calls `work`.
 uint64_t stopped_stack(CpuId cpu);
 
 }  // namespace reach

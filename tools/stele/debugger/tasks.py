@@ -6,7 +6,7 @@ import gdb
 from stele.call_frames import RBP, RSP, frame_addresses
 from stele.debugger.memory import Layout, Unreadable, enumerators
 
-_MOST_FRAMES, _MOST_TRAPS = 256, 8  # limits for a backtrace, as a stack may be corrupted
+_MOST_FRAMES, _MOST_TRAPS = 256, 8  # limits, as a stack may be corrupted: Frames up to the next trap, and traps of a backtrace
 _MASK = (1 << 64) - 1
 
 
@@ -66,7 +66,7 @@ class Task:
         return f"{words}, {self.state} on CPU {self.cpu.id if self.cpu else self.structure.cpu}"
 
     def backtrace(self):
-        """Returns a list of Frames, innermost first."""
+        """Returns the Frames of the task's backtrace as a list, innermost first."""
         if not self.cpu:
             # Saved by context_switch(), at ascending addresses from the stack pointer: r15 r14 r13 r12 rbx rbp, return address.
             saved = self.structure.context.stack_pointer
