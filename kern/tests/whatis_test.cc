@@ -517,7 +517,8 @@ KTEST(whatis_without_memory) {
   failing_task = nullptr;
   kmem_inject_end();
   // The eight allocations are the text, the survey's five tables (page frames, runs, states,
-  // sources and stack), the links of the path, and the answer.
-  EXPECT(failed == 8);
+  // sources and stack), the links of the path, and the answer. If one of the tables is too small,
+  // the survey makes the tables and the links again.
+  EXPECT(failed == 8 || failed == 14);
   cache.free(node);
 }
