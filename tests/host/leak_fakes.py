@@ -1,7 +1,8 @@
-"""Fake input for the tests of scripts/leaktest: groups of objects, dumps, looks and growths."""
+"""Shared by the tests of scripts/leaktest: fake groups of objects, dumps, looks and growths, and the report of a verdict on them."""
 from types import SimpleNamespace
 
 from stele.leak_counts import Count, Growth, Look
+from stele.leak_report import Untraced, report
 from stele.leaks import Group
 from stele.tracedump import COUNTERS, Record, Source
 
@@ -36,3 +37,8 @@ def series(*values, name="chan", **others):
 
 def growth(name="debug_64", objects=24, size=1536, runs=96, traceable=True, looks=7):
     return Growth(name, objects, size, runs, 5.0, looks, traceable)
+
+
+def told(verdict, untraced=Untraced(128, 128, 8, 7.25)):
+    """Returns the report of the verdict."""
+    return report(verdict, dump(source()), "some command", "0", 5, [], SimpleNamespace(look_up=lambda stacks: {}), untraced)
