@@ -27,8 +27,8 @@ $(BASE)/bench/objects/%.S.o: %.S bench/bench.mk
 
 $(BENCH_HOST): $(BENCH_HOST_OBJ) tests/host/sources.mk
 	@g++ $(BENCH_FLAGS) -no-pie $(filter %.o,$^) -lbenchmark -o $@
-# The benchmark is built with the tests, because it is seldom run and should not break unnoticed.
-host-tests: $(BENCH_HOST)
+# The long tests build the benchmark, because it is seldom run and should not break unnoticed.
+test-long: $(BENCH_HOST)
 
 # A kernel whose allocator does not test the flags of a cache (docs/testing.md). bench.py runs whole loads in this kernel and in the normal
 # kernel; the difference is the cost of the flag tests.

@@ -1,9 +1,14 @@
-"""Collects GoogleTest programs for pytest. tests/host/NAME_test.cc is the source of the program
-build/host/NAME_test, and each case of the program is an item. The program runs once, with all
-selected cases, when pytest runs the first of these items. So the cases share one process."""
+"""Collects GoogleTest programs for pytest. Each program build/host/KIND-WORLD has the tests of several
+files tests/host/NAME_test.cc, and each case is an item of its file. When pytest runs the first item
+of a file, the program runs once, with all selected cases of this file. So the cases of a file share
+one process, and no other file's cases run in it."""
+import functools
+import json
 import os
+import pathlib
 import re
 import subprocess
+import tempfile
 
 import pytest
 
@@ -22,22 +27,30 @@ def pytest_collect_file(file_path, parent):
 
 
 def cases_of(program):
-    """Returns the names of a program's cases, SUITE.CASE. They are cached in the file PROGRAM.cases until the program is rebuilt."""
+    """Returns {file: [case]} of a program. A file is a name without its folder, a case is SUITE.CASE. They are cached in the file
+    PROGRAM.cases until the program is rebuilt."""
     kept = program.with_name(program.name + ".cases")
     if not kept.exists() or kept.stat().st_mtime_ns < program.stat().st_mtime_ns:
-        listing = subprocess.run([program, "--gtest_list_tests"], stdout=subprocess.PIPE, text=True, check=True).stdout
-        names, suite = [], ""
-        for line in listing.splitlines():
-            name = line.partition("#")[0].rstrip()
-            if name.startswith("  "):
-                names.append(suite + name.strip())
-            elif name.endswith("."):
-                suite = name
+        with tempfile.NamedTemporaryFile(prefix="stele-", suffix=".json") as listing:
+            subprocess.run([program, "--gtest_list_tests", f"--gtest_output=json:{listing.name}"], stdout=subprocess.DEVNULL, check=True)
+            suites = json.load(listing)["testsuites"]
+        cases = {}
+        for suite in suites:
+            for case in suite["testsuite"]:
+                cases.setdefault(pathlib.Path(case["file"]).name, []).append(f"{suite['name']}.{case['name']}")
         # Several xdist processes may do this at once, so the file is replaced as a whole.
         new = program.with_name(f"{kept.name}.{os.getpid()}")
-        new.write_text("".join(name + "\n" for name in names))
+        new.write_text(json.dumps(cases))
         new.rename(kept)
-    return kept.read_text().split()
+    return json.loads(kept.read_text())
+
+
+@functools.cache
+def programs():
+    """Returns {file: (program, [case])} of all programs that make has built."""
+    folder = BUILD / "host"
+    names = (folder / "programs").read_text().split()
+    return {file: (folder / name, cases) for name in names for file, cases in cases_of(folder / name).items()}
 
 
 def outcomes_in(output, names, status):
@@ -61,16 +74,19 @@ def outcomes_in(output, names, status):
 
 
 class Program(pytest.File):
+    """A file with cases, and the program that has them."""
+
     def __init__(self, **arguments):
         super().__init__(**arguments)
-        self.program = BUILD / "host" / self.path.stem
-        self.outcomes = None
+        self.program, self.outcomes = None, None
         self.add_marker(pytest.mark.shares)
 
     def collect(self):
-        if not self.program.exists():
-            raise self.CollectError(f"{self.program} has not been built")
-        for name in cases_of(self.program):
+        try:
+            self.program, cases = programs()[self.path.name]
+        except (KeyError, FileNotFoundError):
+            raise self.CollectError(f"{self.path.name} is in no program: `make host-tests` builds them") from None
+        for name in cases:
             yield OutcomeItem.from_parent(self, name=name)
 
     def outcome(self, case):

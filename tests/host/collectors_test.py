@@ -1,5 +1,7 @@
 """How pytest's collectors (googletest.py, kernel_tests.py) handle test programs and kernels that
 end early: each test gets an outcome, and a test that did not run does not pass."""
+import json
+
 import conftest
 import googletest
 import kernel_tests
@@ -42,6 +44,16 @@ def test_googletest_program_that_dies_after_its_last_case():
     outcomes = googletest.outcomes_in(text, ["A.a"], 1)
     assert results(outcomes) == {"A.a": "failed"}
     assert "LeakSanitizer" in outcomes["A.a"].output
+
+
+def test_googletest_cases_belong_to_their_files(tmp_path):
+    """A program has the cases of several files, and may have cases of one suite in two files."""
+    listing = {"testsuites": [{"name": "A", "testsuite": [{"name": "a", "file": "tests/host/x_test.cc"}, {"name": "b/0", "file": "tests/host/y_test.cc"}]},
+                              {"name": "B", "testsuite": [{"name": "c", "file": "tests/host/x_test.cc"}]}]}
+    program = tmp_path / "address-world"
+    program.write_text(f"#!/bin/sh\nfor last; do :; done\necho '{json.dumps(listing)}' > \"${{last#--gtest_output=json:}}\"\n")
+    program.chmod(0o755)
+    assert googletest.cases_of(program) == {"x_test.cc": ["A.a", "B.c"], "y_test.cc": ["A.b/0"]}
 
 
 def test_kernel_tests():

@@ -10,6 +10,6 @@ from guest import BUILD
 
 @pytest.mark.long
 def test_a_sweep_with_a_bug_is_found():
-    run = subprocess.run([BUILD / "host/forget_test", "--gtest_filter=*ForgetDeathTest*"], env=os.environ | {"FORGET_BUGS": "1"},
+    run = subprocess.run([BUILD / "host/address-trace", "--gtest_filter=*ForgetDeathTest*"], env=os.environ | {"FORGET_BUGS": "1"},
                          stdout=subprocess.PIPE, text=True)
     assert run.returncode == 0 and "[  PASSED  ] 2 tests." in run.stdout, run.stdout

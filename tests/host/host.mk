@@ -2,32 +2,38 @@
 # UndefinedBehaviorSanitizer. Tests named NAME_threads_test run under ThreadSanitizer instead, because
 # a program cannot have both AddressSanitizer and ThreadSanitizer.
 #
-# tests/host/NAME_test.cc becomes $(BUILD)/host/NAME_test. Each test is linked with tested.a and with
-# its world. The archive tested.a has all sources under test (sources.mk), compiled once for each kind
-# of sanitizer. A world is a set of sources that replace the rest of the kernel. The linker takes an
-# object from the archive only if the object defines a symbol that is still missing. So a function of
-# a world replaces the kernel's function of the same name.
+# A world is a set of sources that replace the rest of the kernel. All tests of a world under one kind
+# of sanitizer are one program, $(BUILD)/host/KIND-WORLD, which is linked with the world and with
+# tested.a. This archive has all sources under test (sources.mk), compiled once for each kind of
+# sanitizer. The linker takes an object from the archive only if the object defines a symbol that is
+# still missing. So a function of a world replaces the kernel's function of the same name.
+#
+# The tests of a program share its symbols, so functions and types of a test are in an anonymous
+# namespace. The cases of each file run in a process of their own (tests/googletest.py).
 
 include tests/host/sources.mk
 
 HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
-# For each test: the sources of its world. circles, judge, kmemtop, reach, reach_paths, sampler, stackcount and trend have no world.
-host_world = $(foreach test,$(2),$(eval $(test)_test_WORLD := $(addprefix tests/host/,$(1))))
-$(call host_world,cpus/cpus.cc,                              arena arena_xalloc slab_layer)
-$(call host_world,cpus/cpus.cc slab_depot_world.cc,           slab_depot slab_reap)
-$(call host_world,cpus/cpus.cc slab_world.cc,                kmalloc slab slab_parallel)
-$(call host_world,cpus/cpus.cc slab_check_world.cc,          slab_check slab_check_switch)
-$(call host_world,cpus/cpus.cc cpus/sections.cc,             slab_threads)
-$(call host_world,fakes/spinlock.cc,                         p9_client trace_context)
-$(call host_world,fakes/spinlock.cc fakes/trace_arena.cc,    recent_stacks trace_memory)
-$(call host_world,fakes/spinlock.cc fakes/trace_arena.cc fakes/trace_users.cc, trace_threads)
-$(call host_world,fakes/spinlock.cc fakes/trace_users.cc fakes/trace_world.cc,  context_table forget forget_threads probe_command probe_tables probe_threads snapshot snapshot_threads stack_table trace_binary trace_command \
-                                                             trace_failures trace_large trace_later trace_summary trace_table trace_text trace_text_memory)
+# $(call host_world,NAME,SOURCES,TESTS). TESTS are the names of files without _test.cc.
+host_world = $(eval HOST_WORLDS += $(1))$(eval $(1)_WORLD := $(2:%=tests/host/%))$(eval $(1)_TESTS := $(3:%=%_test))
+$(call host_world,memory,cpus/cpus.cc cpus/untraced.cc,arena arena_xalloc slab_layer)
+$(call host_world,depot,cpus/cpus.cc slab_depot_world.cc,slab_depot slab_reap)
+$(call host_world,slab,cpus/cpus.cc slab_world.cc,kmalloc slab slab_parallel)
+$(call host_world,check,cpus/cpus.cc slab_check_world.cc,slab_check slab_check_switch)
+$(call host_world,sections,cpus/cpus.cc cpus/sections.cc,slab_threads)
+$(call host_world,locks,fakes/spinlock.cc,p9_client trace_context)
+$(call host_world,arena,fakes/spinlock.cc fakes/trace_arena.cc,recent_stacks trace_memory)
+$(call host_world,pool,fakes/spinlock.cc fakes/trace_arena.cc fakes/trace_users.cc,trace_threads)
+$(call host_world,trace,fakes/spinlock.cc fakes/trace_users.cc fakes/trace_world.cc,\
+  context_table forget forget_threads probe_command probe_tables probe_threads snapshot snapshot_threads stack_table trace_binary \
+  trace_command trace_failures trace_large trace_later trace_summary trace_table trace_text trace_text_memory)
+# All other tests need no world.
+$(call host_world,none,,$(patsubst %_test,%,$(filter-out $(foreach world,$(HOST_WORLDS),$($(world)_TESTS)),$(HOST_TESTS))))
 
-# The kernel's assembly in these tests has 32-bit absolute addresses.
-recent_stacks_test_LINK := -no-pie
-trace_context_test_LINK := -no-pie
+# The kernel's assembly in these programs has 32-bit absolute addresses.
+locks_LINK := -no-pie
+arena_LINK := -no-pie
 
 # -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of
 # the kernel with the same path.
@@ -47,10 +53,12 @@ HOST_thread_TESTS := $(filter %_threads_test,$(HOST_TESTS))
 
 # The rules for one kind of sanitizer. $(1): address or thread
 define HOST_KIND_RULES
+HOST_$(1)_WORLDS := $$(foreach world,$$(HOST_WORLDS),$$(if $$(filter $$(HOST_$(1)_TESTS),$$($$(world)_TESTS)),$$(world)))
+HOST_PROGRAMS += $$(HOST_$(1)_WORLDS:%=$(1)-%)
 HOST_$(1)_FLAGS := $$(HOST_FLAGS) $$(HOST_$(1)_SANITIZERS)
 HOST_$(1)_TESTED_OBJ := $$(HOST_$(1)_SRC:%=$(BUILD)/host/$(1)/%.o)
 HOST_$(1)_TEST_OBJ := $$(patsubst %,$(BUILD)/host/$(1)/%.o,\
-  $$(sort $$(HOST_$(1)_TESTS:%=tests/host/%.cc) $$(foreach test,$$(HOST_$(1)_TESTS),$$($$(test)_WORLD))))
+  $$(sort $$(HOST_$(1)_TESTS:%=tests/host/%.cc) $$(foreach world,$$(HOST_$(1)_WORLDS),$$($$(world)_WORLD))))
 
 $(BUILD)/host/$(1)/%.c.o: %.c tests/host/host.mk
 	@mkdir -p $$(@D)
@@ -87,14 +95,22 @@ $(BUILD)/host/$(1)/tested.a: $$(HOST_$(1)_TESTED_OBJ) $(BUILD)/host/$(1)/tested
 	@rm -f $$@
 	@ar rcs --thin $$@ $$(filter %.o,$$^)
 
-$$(HOST_$(1)_TESTS:%=$(BUILD)/host/%): $(BUILD)/host/%: $(BUILD)/host/$(1)/tests/host/%.cc.o $(BUILD)/host/$(1)/tested.a
-	@g++ $$(HOST_$(1)_FLAGS) $$(filter %.o,$$^) $(BUILD)/host/$(1)/tested.a $$($$(@F)_LINK) -lgtest -lgtest_main -o $$@
-$$(foreach test,$$(HOST_$(1)_TESTS),$$(eval $(BUILD)/host/$$(test): $$($$(test)_WORLD:%=$(BUILD)/host/$(1)/%.o)))
+$$(HOST_$(1)_WORLDS:%=$(BUILD)/host/$(1)-%): $(BUILD)/host/$(1)-%: $(BUILD)/host/$(1)/tested.a
+	@echo "  LINK  $$@"
+	@g++ $$(HOST_$(1)_FLAGS) $$(filter %.o,$$^) $(BUILD)/host/$(1)/tested.a $$($$*_LINK) -lgtest -lgtest_main -o $$@
+$$(foreach world,$$(HOST_$(1)_WORLDS),$$(eval $(BUILD)/host/$(1)-$$(world): \
+  $$(patsubst %,$(BUILD)/host/$(1)/%.o,$$($$(world)_WORLD) $$(patsubst %,tests/host/%.cc,$$(filter $$(HOST_$(1)_TESTS),$$($$(world)_TESTS))))))
 endef
 $(foreach kind,address thread,$(eval $(call HOST_KIND_RULES,$(kind))))
 
+# The names of all programs, for tests/googletest.py.
+$(BUILD)/host/programs: TEXT = $(HOST_PROGRAMS)
+$(BUILD)/host/programs: FORCE
+	@mkdir -p $(@D)
+	@echo '$(TEXT)' | cmp -s - $@ || echo '$(TEXT)' > $@
+
 .PHONY: host-tests
-host-tests: $(HOST_TESTS:%=$(BUILD)/host/%)
+host-tests: $(HOST_PROGRAMS:%=$(BUILD)/host/%) $(BUILD)/host/programs
 
 # Installs speedscope. pprof_tools_test.py reads the output of scripts/report with speedscope's importer.
 SPEEDSCOPE := $(BASE)/speedscope/npm.stamp

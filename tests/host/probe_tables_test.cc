@@ -13,8 +13,6 @@
 #include "trace/trace_table.h"
 #include "trace_world.h"
 
-std::atomic<uint64_t> coarse_time{0};
-
 namespace {
 
 using Keys = std::map<std::pair<uint32_t, uint32_t>, uint64_t>;

@@ -258,6 +258,4 @@ TEST_P(Check, SwitchesUnderLoad) {
   EXPECT_TRUE(host::records() == 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Check, host::shapes, host::name_of);
-
 }  // namespace

@@ -221,8 +221,6 @@ TEST_P(Check, FreeToAnUncheckedCacheIsFoundWhenItsMagazineIsEmptied) {
   kmem_cache_destroy(other);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Check, host::shapes, host::name_of);
-
 // If several CPUs free one object at once, exactly one free succeeds.
 TEST(CheckRace, OneOfManyFreesIsTheFree) {
   kmem_cache* const cache = make_cache({64, 0, 0, false});

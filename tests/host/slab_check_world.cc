@@ -101,6 +101,18 @@ AssertionResult Check::quarantined(const void* object) {
   return sound(cache_, live);
 }
 
+INSTANTIATE_TEST_SUITE_P(All, Check,
+                         testing::Values(Shape{24, 0, 0, false}, Shape{64, 64, 0, false},
+                                         Shape{100, 16, 0, true}, Shape{512, 0, 0, false},
+                                         Shape{1024, 0, 0, false}, Shape{1500, 128, 0, true},
+                                         Shape{4096, 4096, 0, false}, Shape{5000, 0, 0, true},
+                                         Shape{64, 0, KMC_NOMAGAZINE, false}),
+                         [](const testing::TestParamInfo<Shape>& info) {
+                           return std::to_string(info.param.size) + "_" +
+                                  std::to_string(info.param.align) + "_" +
+                                  std::to_string(info.param.flags);
+                         });
+
 }  // namespace host
 
 void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*, uint64_t saved) {

@@ -51,6 +51,7 @@ extern std::atomic<int64_t> constructed, broken;
 
 kmem_cache* make_cache(const Shape& shape, arena* source = nullptr);
 
+// Each TEST_P(Check, …) runs once for each shape in slab_check_world.cc.
 class Check : public testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
@@ -79,14 +80,5 @@ class Check : public testing::TestWithParam<Shape> {
 
   kmem_cache* cache_ = nullptr;
 };
-
-inline const auto shapes = testing::Values(
-    Shape{24, 0, 0, false}, Shape{64, 64, 0, false}, Shape{100, 16, 0, true},
-    Shape{512, 0, 0, false}, Shape{1024, 0, 0, false}, Shape{1500, 128, 0, true},
-    Shape{4096, 4096, 0, false}, Shape{5000, 0, 0, true}, Shape{64, 0, KMC_NOMAGAZINE, false});
-inline std::string name_of(const testing::TestParamInfo<Shape>& info) {
-  return std::to_string(info.param.size) + "_" + std::to_string(info.param.align) + "_" +
-         std::to_string(info.param.flags);
-}
 
 }  // namespace host

@@ -15,24 +15,8 @@
 #include "pages.h"
 #include "slab.h"
 #include "slab_os.h"
-#include "slab_trace.h"
-
-void* slab_trace_alloc(kmem_cache*, void* object, size_t, const void*, uint64_t saved) {
-  slab_os_irq_restore(saved);
-  return object;
-}
-void slab_trace_free(kmem_cache*, void*, uint64_t saved) {
-  slab_os_irq_restore(saved);
-}
-void slab_trace_report_live(kmem_cache*, uint64_t) {}
-void slab_trace_destroy(kmem_cache*) {}
 
 namespace {
-
-class World : public testing::Environment {
-  void SetUp() override { host::memory_start(64 << 20); }
-};
-const auto* const world = testing::AddGlobalTestEnvironment(new World);
 
 struct kmem_cache_stats stats_of(kmem_cache* cache) {
   struct kmem_cache_stats stats;

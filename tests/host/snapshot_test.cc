@@ -11,7 +11,6 @@
 
 #include "trace_world.h"
 
-std::atomic<uint64_t> coarse_time{0};
 extern std::atomic<bool> host_signal_waits;
 
 namespace {

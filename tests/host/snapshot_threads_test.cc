@@ -12,8 +12,6 @@
 #include "trace/snapshot.h"
 #include "trace_world.h"
 
-std::atomic<uint64_t> coarse_time{0};
-
 namespace {
 
 constexpr unsigned kWriters = 4, kReaders = 2;

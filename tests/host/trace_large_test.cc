@@ -9,8 +9,6 @@
 #include "trace/trace_table.h"
 #include "trace_world.h"
 
-std::atomic<uint64_t> coarse_time{0};
-
 namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;

@@ -11,8 +11,6 @@
 #include "trace/trace_table.h"
 #include "trace_world.h"
 
-std::atomic<uint64_t> coarse_time{0};
-
 namespace {
 
 // Records an event. For half of the objects, tries the fast path of hooks, record_at_once(), first.
