@@ -31,9 +31,18 @@ KERN_CXXFLAGS := $(KERN_FLAGS) -std=c++20 -fno-exceptions -fno-rtti -fno-threads
 KERN_ASFLAGS  := -g -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src -include $(AUTOCONF_H) -D__ASSEMBLER__
 KERN_LDFLAGS  := -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4096,--build-id=sha1 -T kern/kernel.ld
 
-KERN_SRC := $(sort $(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_64/*.S kern/src/*.c kern/src/*.cc \
+# Sources that only serve an option are left out if this option is off. $(1): the option's value
+without_option = $(if $(strip $(1)),,$(2))
+KERN_LEFT_OUT := $(call without_option,$(CONFIG_COVERAGE),kern/src/sched/coverage.cc kern/drivers/dev/coverage.cc kern/tests/coverage_test.cc) \
+  $(call without_option,$(CONFIG_IRQ_OFF_TRACE),kern/src/core/irq_off.cc kern/drivers/dev/mem_irq_off.cc kern/tests/irq_off_test.cc) \
+  $(call without_option,$(CONFIG_PLANTED_BUGS),kern/src/core/planted.cc kern/src/proc/ref_planted.cc kern/drivers/dev/pipe_planted.cc) \
+  $(call without_option,$(CONFIG_UBSAN)$(CONFIG_KASAN),kern/src/core/sanitizer.cc) \
+  $(call without_option,$(CONFIG_UBSAN),kern/src/core/ubsan.cc) \
+  $(call without_option,$(CONFIG_KASAN),kern/src/kasan.cc) \
+  $(call without_option,$(CONFIG_DEBUG_DEVICE),kern/drivers/dev/debug% kern/tests/failnext_test.cc)
+KERN_SRC := $(sort $(filter-out $(KERN_LEFT_OUT),$(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_64/*.S kern/src/*.c kern/src/*.cc \
   kern/src/*/*.cc kern/src/*/*/*.cc kern/src/*/*.S kern/drivers/*/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc) \
-  $(if $(CONFIG_KERNEL_BENCH),kern/bench/*.c kern/bench/*.cc)))
+  $(if $(CONFIG_KERNEL_BENCH),kern/bench/*.c kern/bench/*.cc))))
 KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC))
 
 # The sources to compile for coverage (sched/coverage.h): the implementation of system calls, but no code that runs in exceptions or when a
