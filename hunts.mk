@@ -34,12 +34,12 @@ leaktest-run: OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) 
 # The HTML page of the report needs npm and npm's registry. Without them the leak test runs, but makes no page.
 leaktest-run: PREPARE = { command -v npm >/dev/null && MAKEFLAGS= MAKELEVEL= $(MAKE) -s report-page BASE=$(BASE) >&2 || echo 'leaktest: no page: `make report-page` says why' >&2; } &&
 leaksweep-run: OPTIONS = --no-build $(if $(REPORT),--report '$(REPORT)') $(ON_KERNEL) "$$HUNT_CMD"
-leakfuzz-run: KERNELS = break
+leakfuzz-run: KERNELS = debug
 leakfuzz-run: OPTIONS = --no-build --smp $(SMP) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
 load-run: WITH = MAKEFLAGS= MAKELEVEL= $(MAKE) -s $(or $(PORTS:%=port-%),ports) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) >&2 &&
 load-run: OPTIONS = --smp $(SMP) --mem $(MEM) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PORTS:%=--port '%') $(if $(ICOUNT),--icount) \
   $(if $(VARIANT),--variant $(VARIANT))
-stress-run: KERNELS = $(or $(VARIANT),checked sanitize)
+stress-run: KERNELS = $(or $(VARIANT),debug sanitize)
 stress-run: OPTIONS = --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(KERNELS:%=--variant %)
 
 # Hands CMD to the recipe unexpanded, because a $ in CMD is for the guest's shell, not for make.

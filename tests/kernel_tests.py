@@ -2,10 +2,9 @@
 
 Each item belongs to one variant of the kernel:
 
-    checked   checks lock order (configs/checked.config). Most tests run in this variant.
+    debug     checks lock order, among other things (configs/debug.config). Most tests run in this variant.
     sanitize  has sanitizers (configs/sanitize.config). Most tests also run in this variant, as the
               items NAME[sanitize], which are long tests. The tests of the sanitizers run only here.
-    break     has coverage (configs/break.config). Only the tests of coverage run in this variant.
 
 When pytest runs the first item of a variant, it boots that kernel, and the kernel runs all selected
 tests of the variant. The kernel prints the results on the console, in the format of the Test Anything Protocol.
@@ -18,16 +17,16 @@ import pytest
 from guest import ROOT
 from outcomes import Outcome, OutcomeItem
 
-USUAL, SANITIZE, COVERAGE = "checked", "sanitize", "break"  # kernel variants
+USUAL, SANITIZE = "debug", "sanitize"  # kernel variants
+CPUS = 4
 OF_SANITIZERS = "sanitizer_test.cc"
-OF_CHECKED = "irq_off_test.cc"  # tests that need CONFIG_IRQ_OFF_TRACE
-OF_COVERAGE = "coverage_test.cc"
+OF_DEBUG = ("irq_off_test.cc", "coverage_test.cc")  # tests that need CONFIG_IRQ_OFF_TRACE or CONFIG_COVERAGE
 KTEST = re.compile(r"^KTEST\((\w+)\)", re.M)
 # A test's result on the console. Other output never interrupts this line.
 RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+) # (\d+) ms\r?$")
 COMMAND_LINE = 400  # maximum bytes of test names on the kernel's command line (kern/include/core/boot.h)
 TAIL = 60  # number of last console lines to show if the kernel did not end
-SECONDS = {USUAL: 600, SANITIZE: 2400, COVERAGE: 600}
+SECONDS = {USUAL: 600, SANITIZE: 2400}
 
 
 def pytest_collect_file(file_path, parent):
@@ -59,18 +58,15 @@ class KernelTests(pytest.File):
     def collect(self):
         of_sanitizers = self.path.name == OF_SANITIZERS
         for name in KTEST.findall(self.path.read_text()):
-            if self.path.name == OF_COVERAGE:
-                yield self.test(name, name, COVERAGE)
-                continue
             if not of_sanitizers:
                 yield self.test(name, name, USUAL)
-            if self.path.name != OF_CHECKED:
+            if self.path.name not in OF_DEBUG:
                 yield self.test(f"{name}[{SANITIZE}]", name, SANITIZE, pytest.mark.long)
 
     def test(self, name, ktest, variant, *marks):
         item = OutcomeItem.from_parent(self, name=name)
         item.ktest, item.variant = ktest, variant
-        for mark in marks:
+        for mark in (pytest.mark.cpus(CPUS), *marks):
             item.add_marker(mark)
         return item
 
@@ -83,7 +79,7 @@ class KernelTests(pytest.File):
             if len(words) > COMMAND_LINE:
                 words = ""
             run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", test.variant, "--timeout", str(SECONDS[test.variant]),
-                                  f"--ktest={words}"],
+                                  "--smp", str(CPUS), f"--ktest={words}"],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
             session.kernel_outcomes[test.variant] = outcomes_in(run.stderr, run.returncode)
         outcomes, missing = session.kernel_outcomes[test.variant]

@@ -8,8 +8,9 @@ include tests/host/host.mk
 
 # Tests use these kernels and the default kernel. Each of these kernels has the configuration
 # configs/NAME.config and the default initial archive. Only long tests use LONG_KERNELS.
-TEST_KERNELS := $(patsubst %,$(BASE)/variant/%/stele.elf,checked break)
-LONG_KERNELS := $(patsubst %,$(BASE)/variant/%/stele.elf,sanitize irqoff)
+TEST_KERNELS := $(BASE)/variant/debug/stele.elf
+LONG_KERNELS := $(patsubst %,$(BASE)/variant/%/stele.elf,sanitize irqoff proof)
+PROOF_KERNEL := $(BASE)/variant/proof/stele.elf
 ifeq ($(VARIANT),)
 $(TEST_KERNELS) $(LONG_KERNELS): $(BASE)/variant/%/stele.elf: FORCE
 	@$(MAKE) VARIANT=$* $@
@@ -33,9 +34,9 @@ test-guest: all $(TEST_KERNELS) $(PORTS_IN_SHORT:%=port-%) ## the booted system,
 test-long: all ports $(PORTS_NATIVE) host-tests report-page $(SPEEDSCOPE) $(TEST_KERNELS) $(LONG_KERNELS) ## the tests that take long
 	@$(PYTEST) -m long tests kern/tests
 
-# A long run of the proof of the tracer (docs/testing.md). The guest's time limit is MINUTES plus two minutes for
-# booting.
+# A long run of the proof of the tracer (docs/testing.md), in the default kernel with kernel tests or in the kernel VARIANT. The guest's time
+# limit is MINUTES plus two minutes for booting.
 .PHONY: proof
-proof: all ## compare the tracer with an account of live objects (MINUTES=10 SMP=4), at random, until something differs
-	@scripts/guest --no-build $(if $(VARIANT),--variant $(VARIANT)) --smp $(SMP) --timeout $$(($(MINUTES) * 60 + 120)) --ktest=proof \
+proof: all $(if $(VARIANT),,$(PROOF_KERNEL)) ## compare the tracer with an account of live objects (MINUTES=10 SMP=4), at random, until something differs
+	@scripts/guest --no-build --variant $(or $(VARIANT),proof) --smp $(SMP) --timeout $$(($(MINUTES) * 60 + 120)) --ktest=proof \
 	  --cmdline 'minutes=$(MINUTES)$(if $(SEED), seed=$(SEED))$(if $(CMDLINE), $(CMDLINE))'

@@ -222,6 +222,10 @@ bool slab_os_lock_try(slab_os_lock* lock) {
 void slab_os_lock_release(slab_os_lock* lock) {
   reinterpret_cast<Spinlock*>(lock)->unlock();
 }
+bool slab_os_check_panics() {
+  return false;
+}
+
 bool slab_os_check_new_cache(const char*) {
   return false;
 }

@@ -118,6 +118,8 @@ void* slab_os_page_slab(const void* object);
 
 /* True if a new cache with this name is to be checked from its creation on. */
 bool slab_os_check_new_cache(const char* name);
+/* True if a report of such a check panics. Any context. */
+bool slab_os_check_panics(void);
 
 /* Place, time and task of an operation. All zero: the operation has not happened. */
 enum { SLAB_OS_PLACE_FRAMES = 16, SLAB_OS_PLACE_NAME = 16 };

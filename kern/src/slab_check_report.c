@@ -168,10 +168,9 @@ void slab_check_report(struct report* report, const char* found, const void* fra
     slab_os_note_place(&report->place, frame);
     log_report(report, number);
   }
-#ifdef CONFIG_SLAB_CHECK_PANIC
-  slab_os_panic("%s, %s: see the report above", verdict_names[report->verdict],
-                report->cache->name);
-#endif
+  if (slab_os_check_panics())
+    slab_os_panic("%s, %s: see the report above", verdict_names[report->verdict],
+                  report->cache->name);
 }
 
 void kmem_log_object(const void* address) {

@@ -132,6 +132,11 @@ bool slab_os_check_new_cache(const char* name) {
 #endif
 }
 
+bool slab_os_check_panics() {
+  size_t length = 0;
+  return boot_option("check_panic", &length) != nullptr;
+}
+
 void slab_os_note_place(slab_os_place* place, const void* frame) {
   const Cpu& cpu = this_cpu();
   const TaskHead* const task = cpu.current;

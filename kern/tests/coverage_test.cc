@@ -1,6 +1,6 @@
 // Tests the references to coverage maps. Open files have such references, and so have tasks that
 // record in a map. While the references are traced, each has a record, even under load on all CPUs.
-// Needs the kernel with #coverage (configs/break.config).
+// Needs the kernel with #coverage (configs/debug.config).
 #include "sched/coverage.h"
 
 #ifdef CONFIG_COVERAGE

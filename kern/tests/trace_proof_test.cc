@@ -35,6 +35,14 @@ namespace {
 constexpr uint64_t kDefaultSeed = 20240229;
 constexpr unsigned kRoundsOfEpisode = 20;
 constexpr unsigned kUsualRounds = 20;
+// The variant of this kernel, for the command that replays an episode.
+#ifdef CONFIG_PLANTED_BUGS
+constexpr const char* kVariant = "debug";
+#elif defined(CONFIG_KASAN)
+constexpr const char* kVariant = "sanitize";
+#else
+constexpr const char* kVariant = "proof";
+#endif
 
 // Returns N if the command line has `name=N`, and `otherwise` if it does not.
 uint64_t option(const char* name, uint64_t otherwise) {
@@ -73,9 +81,9 @@ bool run_episode(uint64_t seed, unsigned rounds, Sums& sums) {
        good ? "" : ", DIFFERENCES");
   if (good) return true;
   klog(
-      "proof: to replay it: scripts/guest --icount --smp %u --ktest=proof --cmdline 'seed=%lu "
-      "rounds=%u'",
-      cpu_count(), seed, rounds);
+      "proof: to replay it: scripts/guest --variant %s --icount --smp %u --ktest=proof --cmdline "
+      "'seed=%lu rounds=%u'",
+      kVariant, cpu_count(), seed, rounds);
   return false;
 }
 

@@ -180,9 +180,9 @@ def test_nothing_is_lost_in_a_panic(tmp_path):
 def test_planted_bugs_in_a_core(tmp_path):
     """gdb finds the planted bugs in a core: an unreachable object and the objects that it keeps, a
     reference in a list that nobody empties, and a reference that is stored nowhere any more."""
-    result = guest("cd /tmp; cd /\necho == unreachable; cat '#mem/unreachable'; echo panic > '#debug/ctl'", *SMALL, "--variant", "break", "--cmdline",
+    result = guest("cd /tmp; cd /\necho == unreachable; cat '#mem/unreachable'; echo panic > '#debug/ctl'", *SMALL, "--variant", "debug", "--cmdline",
                    "break=bind_spare,ref_list,ref_immortal trace=mount,ref.chan,ref.namespace", "--core", str(tmp_path / "core"), log=False, lost=["mount"])
-    core = ("--kernel", str(BUILD / "variant/break/stele.elf"), "--core", str(tmp_path / "core"))
+    core = ("--kernel", str(BUILD / "variant/debug/stele.elf"), "--core", str(tmp_path / "core"))
     said = gdb_on(core, "kmem-unreachable", "kmem-refs chan", "kmem-refs namespace")
     before = sections_of(result.stdout)["unreachable"].split("\n", 1)[1]
     assert said["kmem-unreachable"].split("\n", 1)[1] == before and re.search(r" of mount keeps \d+ bytes in [1-9]\d* objects from stack\n", before)

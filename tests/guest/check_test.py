@@ -159,6 +159,11 @@ def test_all_caches_from_boot_on():
     assert (columns["process"][0], columns["kmem_cache"][0], columns["kmalloc_64"][0]) == ("on", "on", "on")
 
 
+def test_a_report_panics_if_the_command_line_says_so():
+    result = guest("echo 'overrun debug_64' > #debug/crime", "--cmdline", "check=debug_64 check_panic", log=False)
+    assert result.status == 134 and "write past the end of an object, debug_64: see the report above" in result.stderr, result
+
+
 def test_named_caches_from_boot_on():
     result = guest("cat #mem/slab_stats", "--cmdline", "check=chan,debug_64")
     columns = checked_column(result.stdout)

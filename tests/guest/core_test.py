@@ -154,7 +154,7 @@ def test_what_is_no_core(panicked, tmp_path):
         result = whatis("--core", str(path), "page_arena")
         assert (result.status, result.stdout, result.stderr.count("\n")) == (2, "", 1)
         assert f"whatis: {path}: {why}" in result.stderr
-    other = whatis("--core", str(core), "--kernel", str(BUILD / "variant/checked/stele.elf"), "page_arena")
+    other = whatis("--core", str(core), "--kernel", str(BUILD / "variant/debug/stele.elf"), "page_arena")
     assert (other.status, other.stderr.count("\n")) == (2, 1) and "no core of a kernel that is here" in other.stderr
     bad = whatis("--core", str(core), "no_such_thing")
     assert (bad.status, bad.stdout, bad.stderr) == (2, "", 'kmem-whatis: No symbol "no_such_thing" in current context.\n')
@@ -244,7 +244,7 @@ def check(answers, wanted, said):
     assert answers.stdout.count("  allocated by pid 2 sh ") >= 41 and "leak_at_depth+" in answers.stdout
 
 
-@pytest.mark.parametrize("variant", ["", pytest.param("checked", marks=[pytest.mark.long, pytest.mark.cpus(4)])])
+@pytest.mark.parametrize("variant", ["", pytest.param("debug", marks=[pytest.mark.long, pytest.mark.cpus(4)])])
 def test_whatis_of_a_guest_that_runs_and_of_its_dump(tmp_path, variant):
     """gdb explains more than a hundred addresses correctly, in a running guest and in the core of that guest."""
     with waiting(KINDS, tmp_path, *SMALL, *(["--variant", variant] if variant else [])) as waits:

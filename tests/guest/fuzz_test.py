@@ -22,7 +22,7 @@ def leakfuzz(out, *options):
 
 
 def play(program, *options, words="", lost=()):
-    return guest(f"leakfuzz play {words} '{program}'", "--variant", "break", *options, lost=lost)
+    return guest(f"leakfuzz play {words} '{program}'", "--variant", "debug", *options, lost=lost)
 
 
 def calls_in(output):
@@ -53,7 +53,7 @@ def test_a_planted_bug_is_found_and_shrunk(tmp_path):
 
 @pytest.mark.icount
 def test_the_seed_repeats_a_run():
-    runs = [guest("leakfuzz fuzz seed=7 seconds=1", "--variant", "break", "--icount") for _ in range(2)]
+    runs = [guest("leakfuzz fuzz seed=7 seconds=1", "--variant", "debug", "--icount") for _ in range(2)]
     assert runs[0].status == 0 and "\nrest calls " in runs[0].stdout
     assert runs[0].stdout == runs[1].stdout
 
@@ -74,7 +74,7 @@ def test_a_process_that_cannot_be_killed_is_found():
 
 
 def test_as_c():
-    result = guest(f"leakfuzz c '{LEAK}'", "--variant", "break")
+    result = guest(f"leakfuzz c '{LEAK}'", "--variant", "debug")
     assert result.status == 0
     assert 'stele_call(ABI_SYS_open, 0xfffffffffffffffe, (long)"/dev/zero", 0x0, 0x0, 0, 0);' in result.stdout
 
@@ -83,7 +83,7 @@ def test_the_program_in_c_does_the_same(tmp_path):
     """`leakfuzz c` writes a C program that makes the calls of the given fuzzer programs. The C program leaks if the planted bug is
     switched on, and only then. The calls have arguments from each of the fuzzer's pools of values."""
     more = "65534 open W0 P1 602 1ff; write 3 D1 5; sigaction 1e S2 B0; sigprocmask 1 S16 B1; poll S19 4 0; poll S18 100 0; ioctl 0 3 S25; execve P30 V5 V6"
-    source = guest(f"leakfuzz c '{LEAK}' '{more}'", "--variant", "break")
+    source = guest(f"leakfuzz c '{LEAK}' '{more}'", "--variant", "debug")
     assert source.status == 0, source
     (tmp_path / "found.c").write_text(source.stdout)
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
@@ -92,7 +92,7 @@ def test_the_program_in_c_does_the_same(tmp_path):
     rises = {}
     for bug in ("", "break=dup_range"):
         result = guest("live() { awk '$1 == \"chan\" { print $6 }' '#mem/kmemstat'; }; found; a=$(live); found; found; b=$(live); echo $((b - a))",
-                       "--variant", "break", "--add", tmp_path / "found", "--cmdline", bug, lost=["chan"] if bug else [])
+                       "--variant", "debug", "--add", tmp_path / "found", "--cmdline", bug, lost=["chan"] if bug else [])
         assert result.status == 0, result
         rises[bug] = int(result.stdout)
     assert rises[""] < 2 <= rises["break=dup_range"], rises
@@ -122,7 +122,7 @@ def test_coverage():
         cat <&3 | wc -c > /tmp/third
         cat /tmp/first /tmp/second /tmp/third
         echo nonsense >&3; echo $?
-    """, "--variant", "break")
+    """, "--variant", "debug")
     first, second, third, status = map(int, result.stdout.split())
     assert first > 800 and first % 8 == 0
     assert second < first and third == 0 and status != 0

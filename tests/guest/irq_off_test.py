@@ -1,7 +1,7 @@
 """#mem/irqoff shows the longest stretches with interrupts off, and stretches in code of the tracer and of probes are short.
 
 The tests measure under --icount with one CPU. A tick is then an instruction, so the length of a
-stretch is exact. Most tests run in the kernel `checked`, whose locks take a few instructions more
+stretch is exact. Most tests run in the kernel `debug`, whose locks take a few instructions more
 than those of the default kernel. The long test runs in `irqoff`, the default kernel with
 IRQ_OFF_TRACE.
 """
@@ -32,7 +32,7 @@ echo == kept; cat '#mem/irqoff'
 printf '\\n reset\\n\\n' > '#mem/irqoff'
 echo == reset; cat '#mem/irqoff'
 ls -l '#mem' | grep irqoff
-""", "checked")
+""", "debug")
     parts = sections_of(result.stdout)
     boot, kept, reset = (stretches_in(parts[name]) for name in ("boot", "kept", "reset"))
     for stretches in (boot, kept, reset):
@@ -54,13 +54,13 @@ def test_only_with_the_option():
 
 
 def test_idle_is_on():
-    result = measured("echo reset > '#mem/irqoff'; sleep 0.2; cat '#mem/irqoff'", "checked")
+    result = measured("echo reset > '#mem/irqoff'; sleep 0.2; cat '#mem/irqoff'", "debug")
     assert max(stretch[0] for stretch in stretches_in(result.stdout)) < LIMIT, result
 
 
 def test_exact():
     """Runs the kernel's own tests of #mem/irqoff (kern/tests/irq_off_test.cc) under --icount, where lengths are exact."""
-    run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", "checked", "--icount", "--smp", "1", "--ktest=irq_off"],
+    run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", "debug", "--icount", "--smp", "1", "--ktest=irq_off"],
                          capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr.count("\nok ")) == (0, 5), run.stderr
 
@@ -68,13 +68,13 @@ def test_exact():
 def test_statistics_look_at_one_cache_at_a_time():
     """arena_stats() turns interrupts off for one cache at a time. An arena has eight quantum caches, and each cache has counts for each CPU. With
     64 CPUs, a stretch that adds up the counts of all eight caches would take 10,000 instructions."""
-    result = measured("cat '#mem/kmemstat' > /dev/null; echo reset > '#mem/irqoff'; cat '#mem/kmemstat' > /dev/null; cat '#mem/irqoff'", "checked")
+    result = measured("cat '#mem/kmemstat' > /dev/null; echo reset > '#mem/irqoff'; cat '#mem/kmemstat' > /dev/null; cat '#mem/irqoff'", "debug")
     of_arenas = [ticks for ticks, off, _, _ in stretches_in(result.stdout) if off == "arena_stats"]
     assert of_arenas and max(of_arenas) < 1_000, result
 
 
 @pytest.mark.parametrize("variant, records, ranges, times", (
-    ("checked", 20_000, 1_000, 5),
+    ("debug", 20_000, 1_000, 5),
     pytest.param("irqoff", 1_000_000, 20_000, 300, marks=pytest.mark.long),
 ))
 def test_operations(variant, records, ranges, times):
@@ -102,7 +102,7 @@ echo reset > '#mem/irqoff'
 sh -c 'text=x; while :; do text="$text$text"; done'
 echo 'free debug_1024 2000' > #debug/alloc
 cat '#mem/irqoff'; cat '#mem/kmemtrace/ctl'
-""", "checked", "--mem", "48M")
+""", "debug", "--mem", "48M")
     live = int(re.search(r"^kmemtrace debug_1024 .* live (\d+) ", result.stdout, re.M)[1]) + 2000
     stretches = stretches_in(result.stdout)
     assert "trace_report_out_of_memory" in result.stdout and live > 20_000, result

@@ -218,7 +218,7 @@ def test_make_gives_the_command_as_it_was_typed(tmp_path):
 ], ids=["pipe_close", "walk_error", "exit_files"])
 def test_a_planted_bug_is_found_and_named(bug, command, cache, place):
     """The bugs are from kern/include/core/planted.h. Five traced runs are enough to find each of them by the stacks of the leaked objects."""
-    result = quick(command, "--variant", "break", "--cmdline", f"break={bug}")
+    result = quick(command, "--variant", "debug", "--cmdline", f"break={bug}")
     assert result.status == 1, result
     assert re.search(rf"of {cache} from stack\n(.*\n)*? +{place}:\d+\n", result.stdout), result
 
@@ -272,20 +272,20 @@ def check_taken(result, bug):
 
 @pytest.mark.parametrize("bug", (bug if bug in IN_SHORT else pytest.param(bug, marks=pytest.mark.long) for bug in TAKEN))
 def test_the_reference_that_was_not_put_is_named(bug):
-    result = quick(TAKEN[bug][0], "--variant", "break", "--cmdline", f"break={bug}")
+    result = quick(TAKEN[bug][0], "--variant", "debug", "--cmdline", f"break={bug}")
     check_taken(result, bug)
 
 
 def test_references_of_several_bugs_are_told_apart():
     """One guest has all bugs of TAKEN that are not in IN_SHORT, and each run triggers all of them."""
     bugs = [bug for bug in TAKEN if bug not in IN_SHORT]
-    result = quick("; ".join(f"( {TAKEN[bug][0]} )" for bug in bugs), "--variant", "break", "--cmdline", f"break={','.join(bugs)}")
+    result = quick("; ".join(f"( {TAKEN[bug][0]} )" for bug in bugs), "--variant", "debug", "--cmdline", f"break={','.join(bugs)}")
     for bug in bugs:
         check_taken(result, bug)
 
 
 def test_planted_bugs_sleep():
-    result = quick("ls / | cat; ls /etc/nothing", "--variant", "break")
+    result = quick("ls / | cat; ls /etc/nothing", "--variant", "debug")
     assert result.status == 0, result
 
 
@@ -312,7 +312,7 @@ def check_hidden_kind(bug, folder, *options):
     command, name, function = HIDDEN_KINDS[bug]
     (folder / "file").write_text("content\n")
     share = ["--share", str(folder)] if bug == "host_file" else []
-    result = leaktest(command, "--variant", "break", "--cmdline", f"break={bug}", *share, *options)
+    result = leaktest(command, "--variant", "debug", "--cmdline", f"break={bug}", *share, *options)
     assert result.status == 1, result
     assert re.search(rf"^LEAKED \(by counts\): .* of {name} in \d+ untraced runs", result.stdout, re.M), result
     if function:
@@ -357,7 +357,7 @@ def test_an_object_that_is_lost_once_is_a_leak(tmp_path):
     assert "leaky" not in [group["name"] for group in found["not_repeated"]], found
     assert re.fullmatch(r"kern/drivers/dev/debug\.cc:\d+", named["lines"][0]), named
     named, _ = check_unreachable(tmp_path / "report", "[ -e /tmp/once ] || echo 1 > /tmp/e; echo x >> /tmp/once; chmod 755 /tmp/e; /tmp/e 2> /dev/null; true",
-                                 "--quick", "--variant", "break", "--cmdline", "break=exec_format")
+                                 "--quick", "--variant", "debug", "--cmdline", "break=exec_format")
     assert (named["name"], [one["name"] for one in named["keeps"]]) == ("chan", ["kmalloc_16"]), named
 
 
@@ -367,7 +367,7 @@ def test_what_is_declared_to_stay_may_be_unreachable():
 
 
 def check_one_in_ten(report, *options):
-    named, _ = check_unreachable(report, "ls / | cat", "--variant", "break", "--cmdline", "break=one_in_ten", *options)
+    named, _ = check_unreachable(report, "ls / | cat", "--variant", "debug", "--cmdline", "break=one_in_ten", *options)
     assert (named["name"], named["stack"][0]) == ("kmalloc_96", "planted_lose"), named
     assert named["lines"][0].startswith("kern/drivers/dev/pipe_planted.cc:")
 

@@ -10,20 +10,20 @@ from guest import ROOT
 pytestmark = pytest.mark.icount
 
 
-def run_once(smp, rounds):
-    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--icount", "--smp", smp, "--timeout", "900", "--ktest=trace_proof", "--cmdline",
-                          f"rounds={rounds} seed=20240229"], capture_output=True, check=False)
+def run_once(variant, smp, rounds):
+    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", variant, "--icount", "--smp", smp, "--timeout", "900",
+                          "--ktest=trace_proof", "--cmdline", f"rounds={rounds} seed=20240229"], capture_output=True, check=False)
     text = run.stderr.decode("utf-8", "replace")
     assert run.returncode == 0, text
     return text
 
 
 # An episode of the test has 20 rounds.
-@pytest.mark.parametrize("smp, rounds", (("4", 12), ("2", 10), pytest.param("4", 200, marks=pytest.mark.long)))
-def test_an_episode_repeats_from_its_seed(smp, rounds):
-    first = run_once(smp, rounds)
+@pytest.mark.parametrize("variant, smp, rounds", (("debug", "4", 12), ("debug", "2", 10), pytest.param("proof", "4", 200, marks=pytest.mark.long)))
+def test_an_episode_repeats_from_its_seed(variant, smp, rounds):
+    first = run_once(variant, smp, rounds)
     assert len(re.findall(r"proof: seed=.* hash ", first)) == (rounds + 19) // 20, first
-    assert run_once(smp, rounds) == first
+    assert run_once(variant, smp, rounds) == first
 
 
 @pytest.mark.long
@@ -31,7 +31,7 @@ def test_an_episode_repeats_from_its_seed(smp, rounds):
 def test_what_is_forgotten_too_soon_is_found(bug):
     """With the planted bug, a sweep forgets a stack or a context that a record still refers to. Either the test finds a record with another
     object's stack or process, or a sweep panics because it must mark an entry that is already forgotten."""
-    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "break", "--icount", "--smp", "8", "--timeout", "3000",
+    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "debug", "--icount", "--smp", "8", "--timeout", "3000",
                           "--ktest=trace_proof", "--cmdline", f"rounds=1000 break={bug}"], capture_output=True, check=False)
     text = run.stderr.decode("utf-8", "replace")
     assert run.returncode != 0 and f"broken on purpose: {bug}" in text, text

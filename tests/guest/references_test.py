@@ -59,5 +59,5 @@ def test_a_holder_that_nobody_can_reach_is_said_to_be():
         sh -c 'exec true 3< /etc/profile'
         echo settle > '#mem/kmemtrace/ctl'
         cat '#mem/kmemtrace/ref.chan'
-    """, "--variant", "break", "--cmdline", "break=exit_files", lost=["fd_table"])
+    """, "--variant", "debug", "--cmdline", "break=exit_files", lost=["fd_table"])
     assert re.search(r"^\treference to 0x\w+ at \+0x38 of fd_table 0x\w+, which nobody can reach$", result.stdout, re.M), result

@@ -19,6 +19,6 @@ def test_every_check_of_sigtest(cpus):
 @pytest.mark.cpus(4)
 def test_no_wake_up_of_a_million_is_lost():
     """Runs the kernel's own test poll_loses_no_wakeup with a million passes. In this test, pollers on four CPUs hand tokens to each other."""
-    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--timeout", "900", "--ktest=poll_loses", "--cmdline", "poll_passes=1000000"],
+    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "debug", "--timeout", "900", "--ktest=poll_loses", "--cmdline", "poll_passes=1000000"],
                          capture_output=True, check=False)
     assert run.returncode == 0, run.stderr.decode("utf-8", "replace")

@@ -98,7 +98,7 @@ PLANTED = {
 def test_a_broken_error_path_is_found_and_named(bug):
     """Finds the bugs of kern/include/core/planted.h that leak only if an allocation fails."""
     command, function, name, place = PLANTED[bug]
-    result = leaksweep(command, "--variant", "break", "--cmdline", f"break={bug}")
+    result = leaksweep(command, "--variant", "debug", "--cmdline", f"break={bug}")
     assert result.status == 1, result
     assert re.search(rf"^LEAKED: failing allocation \d+ of process \d+ \(\S+\), in {function}, leaks .*\d+ bytes of {name}\b", result.stdout, re.M), result
     assert re.search(rf"bytes in 1 allocations of {name} from stack\n(.*\n)*? +{place}:\d+\n", result.stdout), result

@@ -169,7 +169,7 @@ echo after $(used)
 @pytest.mark.cpus(4)
 def test_a_million_records_when_memory_is_full():
     """Runs the kernel's own test of large dumps (dump_when_memory_is_full) with a million records instead of 20,000."""
-    run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", "checked", "--timeout", "900", "--ktest=dump_when_memory_is_full",
+    run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", "debug", "--timeout", "900", "--ktest=dump_when_memory_is_full",
                           "--cmdline", "dump_records=1000000"], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr.count("\nok ")) == (0, 1), run.stderr
 

@@ -62,7 +62,7 @@ echo == checked; cat '#mem/unreachable'
 """
 
 
-@pytest.mark.parametrize("count", (pytest.param(1, marks=pytest.mark.cpus(1)), 4))
+@pytest.mark.parametrize("count", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
 def test_what_is_lost_is_listed_and_nothing_else(count):
     result = guest(LEAKS)
     parts = sections_of(result.stdout)
@@ -97,9 +97,8 @@ SHORT = ("pipelines", "reaping", "forks")
 
 
 @pytest.mark.parametrize("names, count", (
-    pytest.param(SHORT, 1, marks=pytest.mark.cpus(1)), (SHORT, 4),
-    pytest.param(LOADS, 1, marks=(pytest.mark.cpus(1), pytest.mark.long)), pytest.param(LOADS, 4, marks=pytest.mark.long),
-    pytest.param(LOADS, 8, marks=(pytest.mark.cpus(8), pytest.mark.long))),
+    *(pytest.param(SHORT, n, marks=pytest.mark.cpus(n)) for n in (1, 4)),
+    *(pytest.param(LOADS, n, marks=(pytest.mark.cpus(n), pytest.mark.long)) for n in (1, 4, 8))),
     ids=("1", "4", "all-1", "all-4", "all-8"))
 def test_nothing_is_lost_while_others_work(names, count):
     rounds = "1" if names is SHORT else "1 2 3 4 5"
@@ -139,7 +138,7 @@ ls -l '#mem' | grep unreachable
     assert "-rw-------" in parts["killed"], result
 
 
-# For each planted bug of the variant `break`: {cache: lost heads}, {cache: objects that the heads
+# For each planted bug of the variant `debug`: {cache: lost heads}, {cache: objects that the heads
 # keep}.
 PLANTED = {
     "exec_format": ({"chan": 1}, {"kmalloc_16": 1}),  # the object of kmalloc_16 is the name of the channel's file
@@ -166,7 +165,7 @@ cat '#mem/unreachable'
 def test_planted_bugs(bug):
     """The report lists at least as many lost heads of each cache as PLANTED says, and at least as many objects that the heads keep; it lists objects
     of no other cache."""
-    result = guest(AWAKENED.get(bug, "") + SHOWN, "--variant", "break", "--cmdline", f"break={bug}", lost=PLANTED[bug][0])
+    result = guest(AWAKENED.get(bug, "") + SHOWN, "--variant", "debug", "--cmdline", f"break={bug}", lost=PLANTED[bug][0])
     heads, kept = PLANTED[bug]
     found, keeps = {}, {}
     for name, objects, _, _, _, lines in groups_in(result.stdout):
@@ -183,7 +182,7 @@ def test_planted_bugs(bug):
 @pytest.mark.cpus(1)
 def test_a_script_that_loses_something_fails_its_test():
     with pytest.raises(Lost, match="objects of pipe_buffer"):
-        guest("ls / | cat", "--variant", "break", "--cmdline", "break=pipe_close")
+        guest("ls / | cat", "--variant", "debug", "--cmdline", "break=pipe_close")
 
 
 @pytest.mark.long

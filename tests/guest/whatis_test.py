@@ -70,7 +70,7 @@ def test_the_list_that_keeps_a_file():
     result = guest(ASK + """
 cd /tmp; cd /
 for object in $(sed -n 's/^ref.chan \\(0x[0-9a-f]*\\) .* of kmalloc_.*/\\1/p' '#mem/references'); do ask $object; done
-""", "--variant", "break", "--cmdline", "break=ref_list trace=ref.chan")
+""", "--variant", "debug", "--cmdline", "break=ref_list trace=ref.chan")
     kept = {address: lines for address, lines in answers_in(result.stdout).items() if "  pointed to by process" not in "\n".join(lines)}
     assert kept, result
     for address, lines in kept.items():

@@ -1,6 +1,6 @@
 // Planted bugs, for tests of the tools that find bugs.
 //
-// Only the kernel `break` (configs/break.config) contains these bugs. A bug is inactive unless
+// Only the kernel `debug` (configs/debug.config) contains these bugs. A bug is inactive unless
 // `break=NAME,…` on the kernel command line activates it. In every other kernel planted() is false
 // at compile time. Where the list says that X keeps Y, X does not release Y: a leak.
 #pragma once

@@ -124,6 +124,10 @@ bool slab_os_may_sleep() {
   return interrupts_enabled() && held_ranks == 0;
 }
 
+bool slab_os_check_panics() {
+  return false;
+}
+
 bool slab_os_check_new_cache(const char*) {
   return check_caches;
 }
