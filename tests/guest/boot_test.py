@@ -18,7 +18,7 @@ def test_status_and_streams():
 def test_every_byte_comes_through():
     """A script writes 1 MB of all byte values. scripts/guest prints exactly these bytes."""
     line = "".join(f"\\{byte:03o}" for byte in range(256))
-    command = [str(ROOT / "scripts/guest"), "--no-build", "--log", "/dev/null", "-c",
+    command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", "1", "--log", "/dev/null", "-c",
                f"printf '{line}' > /tmp/b; for i in 1 2 3 4 5 6; do cat /tmp/b /tmp/b /tmp/b /tmp/b > /tmp/c; mv /tmp/c /tmp/b; "
                "done; cat /tmp/b"]
     run = subprocess.run(command, capture_output=True, check=False)
@@ -41,6 +41,7 @@ def test_timeout():
     assert guest("sleep 1000", "--timeout", "2").status == 124
 
 
+@pytest.mark.cpus(4)
 def test_panic():
     result = guest("echo panic > #debug/ctl")
     assert result.status == 134, result
@@ -66,6 +67,7 @@ def test_little_memory():
     assert result.status == 0, result
 
 
+@pytest.mark.cpus(4)
 def test_an_end_without_memory():
     """The script's shell is killed while loops leak all memory in the kernel. The loops also leak
     the memory that the shell frees, so the guest must turn itself off although no memory is free."""
@@ -136,13 +138,14 @@ def test_a_session():
 
 
 def test_without_a_terminal():
-    run = subprocess.run([str(ROOT / "scripts/run"), "--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")],
+    run = subprocess.run([str(ROOT / "scripts/run"), "--smp", "1", "--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")],
                          input="echo $((6 * 7))", capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr
     # Right after the input, scripts/run types the command that turns the guest off. The echo of that command may come before the answer 42.
     assert re.search(r"42\r?\n", run.stdout), run.stdout
 
 
+@pytest.mark.cpus(4)
 def test_iso():
     subprocess.run([str(ROOT / "scripts/mkiso"), str(BUILD / "stele.elf"), str(BUILD / "initrd.cpio"), str(BUILD / "test.iso")],
                    check=True)

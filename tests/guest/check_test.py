@@ -132,6 +132,7 @@ echo 'wrongfree debug_64 debug_64' > #debug/crime
         assert expected in result.stderr
 
 
+@pytest.mark.cpus(4)
 def test_all_caches_on_and_off_while_the_system_works():
     result = guest("""
 churn() { for i in 1 2 3 4 5; do ls -l / | cat | wc -l; echo $i > /tmp/file; cat /tmp/file; rm /tmp/file; done; }
@@ -151,6 +152,7 @@ done
     assert (columns["chan"][0], columns["kmem_slab"][0], columns["page_4096"][0]) == ("on", "never", "never")
 
 
+@pytest.mark.cpus(4)
 def test_all_caches_from_boot_on():
     result = guest("ls -l / | cat; proctest; cat #mem/slab_stats", "--cmdline", "check=all", log=False)
     assert result.status == 0, result

@@ -21,6 +21,7 @@ def test_traces_add_no_more_to_whole_loads_than_the_baseline():
     assert_no_worse(loads.measure_short(build=False), loads.short_rows())
 
 
+@pytest.mark.cpus(4)
 def test_one_reader_at_a_time_has_the_benches_run():
     """While a reader of #bench/rows runs the benches, a second reader gets an error, even if the two readers share an open file. So no reader
     gets an incomplete result."""

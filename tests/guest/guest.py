@@ -10,7 +10,7 @@ from stele.dump import parse_ctl, parse_dumps
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
 
-CPUS = 4  # CPUs of a guest without @pytest.mark.cpus(n)
+CPUS = 1  # CPUs of a guest without @pytest.mark.cpus(n)
 cpus = CPUS  # CPUs of the current test's guests
 ask_meanwhile, ask_cpus = None, CPUS  # pytest's --ask-meanwhile and --ask-cpus: see unreached.py
 

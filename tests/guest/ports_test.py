@@ -52,6 +52,7 @@ def test_short():
     assert not [name for name, (_, status) in results.items() if status != 0]
 
 
+@pytest.mark.cpus(4)
 @pytest.mark.long
 @pytest.mark.parametrize("port", TESTS)
 def test_as_here(port):
@@ -76,6 +77,7 @@ def test_leaves_nothing_behind(port, number):
     assert result.status == 0, result
 
 
+@pytest.mark.cpus(4)
 @pytest.mark.long
 def test_mix():
     """scripts/load runs a mix of the tests of all ports without an error, and prints the cost of tracing."""

@@ -9,6 +9,7 @@ from guest import BUILD, guest, live_counts
 CACHES = ["task", "process", "address_space", "vm_region", "chan", "fd_table", "pipe", "pipe_buffer"]
 
 
+@pytest.mark.cpus(4)
 def test_no_memory_does_not_end_process_1():
     """When memory is used up, the kernel may kill any process, even the script's shell. But process 1 goes on, and ends the guest with the
     shell's status."""
@@ -54,14 +55,17 @@ def test_own_memory_leaves_out_program_text():
     assert 0 < own < resident
 
 
+@pytest.mark.cpus(4)
 def test_forks_leave_nothing():
     check_leaves_nothing("proctest forks 1000")
 
 
+@pytest.mark.cpus(4)
 def test_every_kind_of_end_leaves_nothing():
     check_leaves_nothing("proctest fork exec signals kill faults descriptors pointers registers > /dev/null 2>&1")
 
 
+@pytest.mark.cpus(4)
 def test_out_of_memory_leaves_nothing():
     check_leaves_nothing("proctest exhaust 2", "--mem", "24M")
 

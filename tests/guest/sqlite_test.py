@@ -48,6 +48,7 @@ def rounds(number, seed):
         yield "kills='" + "; ".join(f"sleep {wait:.2f}; kill -9 ${process}" for wait, process in zip(waits, order)) + "'; round"
 
 
+@pytest.mark.cpus(4)
 @pytest.mark.parametrize("journal", ("delete", "wal"))
 @pytest.mark.parametrize("number", (3, pytest.param(100, marks=pytest.mark.long)))
 def test_killed_while_writing(number, journal):
