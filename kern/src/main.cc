@@ -46,7 +46,11 @@ void finish_boot(void*) {
   ns_init();
   devices_init();
   size_t length;
-  if (ktest_run_all && boot_option("ktest", &length)) ktest_run_all();
+  if (boot_option("ktest", &length)) {
+    if (ktest_run_all) ktest_run_all();
+    klog("ktest: this kernel has no tests; VARIANT=debug has them");
+    power_off(ExitCode::kTestsFailed);
+  }
   if (boot_option("poweroff", &length))
     power_off(ExitCode::kOff);  // scripts/guest uses this to test KVM
   if (!process_start_init("/bin/init")) panic("no program /bin/init");

@@ -62,6 +62,13 @@ def test_a_guest_that_ends_without_a_word():
     assert "ended without a word" in result.stderr
 
 
+def test_the_default_kernel_has_no_kernel_tests():
+    if "CONFIG_KERNEL_TESTS=y" in (BUILD / "kconfig/.config").read_text():
+        pytest.skip("this build has kernel tests: `make defconfig` leaves them out")
+    result = guest("echo never", "--cmdline", "ktest", log=False)
+    assert result.stdout == "" and "ktest: this kernel has no tests" in result.stderr, result
+
+
 def test_little_memory():
     result = guest("ls / | wc -l", "--mem", "96M")
     assert result.status == 0, result
