@@ -1,6 +1,6 @@
-// Fakes of trace_users_add() and trace_users_drop(). They only set StoreHolder::is_user_. In tests
-// with these fakes, no sweep removes unused stacks and contexts.
-#include "store/shared_tables.h"
+#include "fakes/trace_users.h"
+
+#include <utility>
 
 class StoreHolders {
  public:
@@ -12,6 +12,16 @@ Result<void> trace_users_add(StoreHolder& holder) {
   return {};
 }
 
+static void (*when_dropped)();
+
 void trace_users_drop(StoreHolder& holder) {
   StoreHolders::set_user(holder, false);
+  if (const auto function = std::exchange(when_dropped, nullptr)) function();
 }
+
+void at_next_drop(void (*function)()) {
+  when_dropped = function;
+}
+
+StoreMarkingStopped::StoreMarkingStopped() = default;
+StoreMarkingStopped::~StoreMarkingStopped() = default;
