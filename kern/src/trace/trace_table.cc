@@ -53,6 +53,7 @@ void TraceTable::set_options(const TraceOptions& options) {
   sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
   filters_ = options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0;
   selects_ = filters_ || sample_step_ != 0;
+  passing_weight_ = filters_ ? 1 : 0;
   passing_step_ = filters_ ? Sampler::kAlways : static_cast<int64_t>(sample_step_);
 }
 

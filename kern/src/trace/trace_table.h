@@ -408,6 +408,8 @@ class alignas(64) TraceTable {
   bool selects_ = false, filters_ = false;
   bool has_few_ = true;
   int64_t passing_step_ = 0;  // sample_step_, or kAlways if there is a filter
+  // 1 if there is a filter, otherwise 0: makes passes_over() leave even size 0 to the filters.
+  uint64_t passing_weight_ = 0;
   StackScope scope_;
   uint64_t scope_word_ = 0;
   const unsigned shard_count_;
@@ -423,10 +425,10 @@ class alignas(64) TraceTable {
   // The trace itself until destroy(), and each snapshot between choose() and close(). The last user
   // frees the memory.
   uint32_t users_ GUARDED_BY(turn_lock_) = 1;
-  uint32_t number_ GUARDED_BY(turn_lock_) = 0;     // number of the last opened snapshot
-  bool taken_ GUARDED_BY(turn_lock_) = false;      // a snapshot is open
-  bool ended_ GUARDED_BY(turn_lock_) = false;      // destroy() has been called
-  static void leave(TraceTable* table);  // takes away a user
+  uint32_t number_ GUARDED_BY(turn_lock_) = 0;  // number of the last opened snapshot
+  bool taken_ GUARDED_BY(turn_lock_) = false;   // a snapshot is open
+  bool ended_ GUARDED_BY(turn_lock_) = false;   // destroy() has been called
+  static void leave(TraceTable* table);         // takes away a user
   static constexpr size_t size_of(unsigned shards);
 
   // The shards follow this object in memory.
