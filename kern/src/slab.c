@@ -318,6 +318,9 @@ void kmem_cache_destroy(struct kmem_cache* cache) {
   struct kmem_cache_stats stats;
   kmem_cache_stats(cache, &stats);
   const uint64_t live = stats.live;
+  /* The arena of a quantum cache is destroyed next, and wants its memory back, even if somebody
+   * still looks at the cache. */
+  if ((cache->flags & KMC_QCACHE) && live == 0) slab_layer_reap_all(cache);
   /* Objects that are not live may still be on their way to the slabs, in a concurrent reap. */
   if (!slab_layer_await_last(cache)) {
     kmem_cache_release_later(cache);

@@ -156,6 +156,7 @@ struct kmem_cache {
   uint16_t next_colour;     /* colour of the next slab */
   bool awaits_last;         /* the cache is a zombie that waits for its last object */
   uint32_t frees_under_way; /* frees that have returned their object and still use the cache */
+  uint32_t slabs_under_way; /* slabs that slab_layer_reap is giving back to the source */
   struct linear_hash* hash; /* the bufctls of the objects that are out; NULL if page-backed */
 
   struct kmem_checks checks;
@@ -216,6 +217,10 @@ bool slab_layer_is_free(struct kmem_cache* cache, const void* object);
 bool slab_layer_await_last(struct kmem_cache* cache);
 /* Returns the empty slabs to the source arena. Any context. */
 void slab_layer_reap(struct kmem_cache* cache);
+/* Gives all slabs of a cache without live objects back to the source, and waits for slabs and
+ * objects that a concurrent reap is giving back. Busy-waits. Any context that a reap may be in;
+ * no lock held. */
+void slab_layer_reap_all(struct kmem_cache* cache);
 /* Frees the slabs, which are all empty, and the hash. */
 void slab_layer_finish(struct kmem_cache* cache);
 void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);

@@ -355,13 +355,37 @@ bool slab_layer_end_free(struct kmem_cache* cache) {
 static struct kmem_slab* take_empty(struct kmem_cache* cache) {
   LOCK_GUARD(&cache->lock);
   struct kmem_slab* const slab = cache->slabs[SLABS_EMPTY];
-  if (slab) list_remove(cache, slab);
+  if (slab) {
+    list_remove(cache, slab);
+    cache->slabs_under_way++;
+  }
   return slab;
 }
 
+static void given_back(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->lock);
+  cache->slabs_under_way--;
+}
+
 void slab_layer_reap(struct kmem_cache* cache) {
-  for (struct kmem_slab* slab; (slab = take_empty(cache));) slab_destroy(cache, slab);
+  for (struct kmem_slab* slab; (slab = take_empty(cache));) {
+    slab_destroy(cache, slab);
+    given_back(cache);
+  }
   slab_check_reap(cache);
+}
+
+static bool has_slabs(struct kmem_cache* cache) {
+  LOCK_GUARD(&cache->lock);
+  uint64_t slabs = cache->slabs_under_way;
+  for (int list = 0; list < SLAB_LISTS; list++) slabs += cache->slab_count[list];
+  return slabs != 0;
+}
+
+void slab_layer_reap_all(struct kmem_cache* cache) {
+  do {
+    slab_layer_reap(cache);
+  } while (has_slabs(cache));
 }
 
 struct kmem_cache* kmem_cache_of(const void* object) {

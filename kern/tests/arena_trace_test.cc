@@ -340,6 +340,33 @@ void churn(void*) {
 
 }  // namespace
 
+// Would find a free that compares only the 48 bits of a record: the free of a number that no record
+// can hold would then drop the record of another number.
+KTEST(arena_trace_numbers_that_no_record_holds) {
+  constexpr uintptr_t kLow = 1 << 20, kHigh = uintptr_t{1} << 48 | kLow;
+  constexpr unsigned kCount = 200;
+  struct arena* const arena =
+      arena_create("ktest_wide", kLow, kCount, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  EXPECT(arena && arena_add(arena, kHigh, kCount, KM_SLEEP) == 0);
+  EXPECT(trace_command(arena, "start").ok());
+  for (unsigned i = 0; i < 2 * kCount; i++) EXPECT(arena_alloc(arena, 1, KM_SLEEP));
+  const auto free_all = [arena](uintptr_t base) {
+    for (unsigned i = 0; i < kCount; i++) arena_free(arena, reinterpret_cast<void*>(base + i), 1);
+  };
+  const auto counters = [arena] {
+    const MutexGuard guard(trace_control);
+    return trace_table_of(arena)->counters();
+  };
+  EXPECT(counters().live == kCount && counters().dropped == kCount);
+  free_all(kHigh);
+  EXPECT(counters().live == kCount && counters().unmatched == kCount);
+  free_all(kLow);
+  EXPECT(counters().live == 0);
+  expect_identities(counters());
+  EXPECT(trace_command(arena, "stop\nreset").ok());
+  arena_destroy(arena);
+}
+
 KTEST(arena_trace_every_byte_has_one_owner) {
   EXPECT(trace_command_all("settle").ok());
   expect_all_owned();

@@ -66,6 +66,14 @@ void Episode::command() {
   give({lines, count}, one);
 }
 
+// Ends the trace that a reader has chosen, while the reader opens its snapshot.
+void Episode::end_chosen_trace() {
+  Account* const account = workload.chosen.exchange(nullptr);
+  if (!account || !account->is_open()) return;
+  const Line lines[] = {{TraceWord::kStop, {}}, {TraceWord::kReset, {}}};
+  give(lines, account);
+}
+
 // Predicts a line's effect on a trace. `passes_over` is true if the line is given to all sources: a
 // mark then skips a source that is not traced, instead of failing.
 Errno Episode::apply(Model& model, const Line& line, bool passes_over) {

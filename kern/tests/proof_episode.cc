@@ -22,6 +22,7 @@ Episode::Episode(uint64_t seed) {
   random_.seed(seed);
   workload.pause = workload.stop = false;
   workload.paused = workload.next_worker = workload.next_reader = 0;
+  workload.chosen = nullptr;
   for (Actor& actor : workload.workers) {
     actor = {};
     actor.random.seed(random_.next());
@@ -181,6 +182,9 @@ void Episode::do_something() {
       return;
     case 6:
       change_checking();
+      return;
+    case 7:
+      end_chosen_trace();
       return;
     default:
       command();

@@ -59,6 +59,7 @@ class Episode {
   void change_faults();
   void change_limit();
   void change_checking();
+  void end_chosen_trace();
   void set_lossy();
   void pause();
   void resume();

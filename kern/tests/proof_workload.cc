@@ -8,6 +8,8 @@
 #include "arch/x86_64/time.h"
 #include "core/log.h"
 #include "store/sweeper.h"
+#include "trace/control.h"
+#include "trace/snapshot.h"
 
 namespace proof {
 
@@ -50,6 +52,44 @@ void read_dump(Account& account) {
     offset += size;
   }
   trace_dump_close(*dump);
+}
+
+// Adds up the stacks of a snapshot's records into *sum, which changes if one of the stacks does.
+// False if a stack is forgotten.
+bool sum_stacks(TraceSnapshot& snapshot, uint64_t* sum) {
+  *sum = 0;
+  return snapshot.visit([sum](const TraceRecord& record) {
+    if (record.stack == StackId::kNone) return true;
+    const StackTable::View stack = trace_stacks.view(trace_stacks.split(record.stack).stack);
+    if (stack) *sum += record.object() * (trail_of(stack).hash | 1);
+    return static_cast<bool>(stack);
+  });
+}
+
+// Chooses the trace, and opens the snapshot some time later: commands may stop and reset the trace
+// meanwhile, and sweeps may look for its numbers. While the snapshot is open, its stacks must stay.
+void read_snapshot(Account& account, Random& random) {
+  const auto rest = [&random] {
+    static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{random.below(4'000'000)}));
+  };
+  TraceSnapshot snapshot;
+  {
+    const MutexGuard guard(trace_control);
+    TraceTable* const table = trace_table_of(account.source());
+    if (!table) return;
+    snapshot.choose(*table);
+  }
+  workload.chosen = &account;
+  rest();
+  if (!snapshot.open()) return;  // the trace has ended
+  uint64_t before, after;
+  bool good = sum_stacks(snapshot, &before);
+  rest();
+  good = sum_stacks(snapshot, &after) && good;
+  workload.snapshots++;
+  if (good && before == after) return;
+  workload.bad_dumps++;
+  klog("proof: the stacks of an open snapshot have changed");
 }
 
 }  // namespace
@@ -137,7 +177,11 @@ void reader(void*) {
     rest_while_paused();
     Account& account = accounts[random.below(kAccounts)];
     if (account.hold()) {
-      read_dump(account);
+      if (random.one_in(2)) {
+        read_dump(account);
+      } else {
+        read_snapshot(account, random);
+      }
       account.drop();
     }
     static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{random.below(4'000'000)}));

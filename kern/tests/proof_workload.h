@@ -35,7 +35,8 @@ struct Workload {
   Actor interrupt_actors[kMaxCpus];
   Timer timers[kMaxCpus] = {};
   std::atomic<unsigned> bad_dumps{0};
-  std::atomic<uint64_t> dumps{0}, sweeps{0};
+  std::atomic<Account*> chosen{nullptr};  // its trace has a snapshot that was not open yet
+  std::atomic<uint64_t> dumps{0}, snapshots{0}, sweeps{0};
 };
 extern Workload workload;
 

@@ -255,6 +255,35 @@ KTEST(sweep_beside_dumps_and_resets) {
   EXPECT(trace_memory_used() == 0);
 }
 
+// Would find a sweeper that only counts what was added: when memory is full nothing is added any
+// more, so no sweep would ever come, although nobody needs the old stacks.
+KTEST(sweep_comes_when_stacks_cannot_be_stored) {
+  constexpr unsigned kMost = 20'000;
+  const uint64_t limit = trace_memory_limit();
+  {
+    const Traced traced;
+    TraceTable& table = *trace_table_of(traced.cache());
+    trace_memory_set_limit(trace_memory_used() + (1 << 20));
+    PageBuffer<void*> objects;
+    EXPECT(objects.reserve(kMost).ok());
+    unsigned count = 0;
+    Trail trail;
+    while (count < kMost && table.counters().stacks_lost == 0)
+      objects[count++] = traced.allocate(random_path(), &trail);
+    EXPECT(count < kMost);
+    while (count > 0) traced.free(objects[--count]);
+    bool stored = false;
+    for (unsigned tries = 0; tries < 1'000 && !stored; tries++) {
+      const uint64_t lost = table.counters().stacks_lost;
+      traced.free(traced.allocate(random_path(), &trail));
+      stored = table.counters().stacks_lost == lost;
+      static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{10'000'000}));
+    }
+    EXPECT(stored);
+  }
+  trace_memory_set_limit(limit);
+}
+
 KTEST(sweep_waits_for_who_reads) {
   const Traced traced;
   static std::atomic<unsigned> swept;

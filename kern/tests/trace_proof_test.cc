@@ -108,8 +108,9 @@ KTEST(trace_proof) {
     if (!good) break;
     done += now;
   }
-  klog("proof: %lu rounds, %lu events, %lu dumps read meanwhile, %lu sweeps", done, sums.events,
-       proof::workload.dumps.load(), proof::workload.sweeps.load());
+  klog("proof: %lu rounds, %lu events, %lu dumps and %lu snapshots read meanwhile, %lu sweeps",
+       done, sums.events, proof::workload.dumps.load(), proof::workload.snapshots.load(),
+       proof::workload.sweeps.load());
   klog(
       "proof: at least %lu frees by another CPU, after %lu of which the address was the next to be "
       "allocated",

@@ -27,7 +27,7 @@ def test_an_episode_repeats_from_its_seed(variant, smp, rounds):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("bug", ("sweep_forgets_root", "sweep_no_second_look", "sweep_early_reuse"))
+@pytest.mark.parametrize("bug", ("sweep_forgets_root", "sweep_no_second_look", "sweep_early_reuse", "reset_drops_first"))
 def test_what_is_forgotten_too_soon_is_found(bug):
     """With the planted bug, a sweep forgets a stack or a context that a record still refers to. Either the test finds a record with another
     object's stack or process, or a sweep panics because it must mark an entry that is already forgotten."""

@@ -197,6 +197,34 @@ def test_all_cpus_trace_from_boot_on():
         assert (trace.counters["untracked"], trace.counters["unmatched"]) == (0, 0), result
 
 
+REFERENCES = "ref.chan", "ref.namespace", "ref.address_space", "ref.tmp_node", "ref.pty"
+
+
+@pytest.mark.parametrize("cpus", ("1", "2", pytest.param("4", marks=pytest.mark.cpus(4)), pytest.param("64", marks=pytest.mark.cpus(4))))
+def test_references_are_traced_from_boot_on_with_any_number_of_cpus(cpus):
+    """Would find a CPU that starts after the traces and does not get their flags: it records no reference that it takes, and keeps the records of
+    those that it puts. A trace by command, for comparison, follows in the same guest."""
+    work = "for i in 1 2 3 4 5 6 7 8; do ls / | cat > /dev/null & done; wait; cd /tmp; echo a > file; rm file; cd /"
+    result = guest(f"""
+{work}; echo settle > #mem/kmemtrace/ctl
+cat #mem/kmemtrace/ctl; echo ---; cat #mem/kmemstat; echo ---
+printf 'stop\nreset\nrefs\n' > #mem/kmemtrace/ctl
+{work}; echo settle > #mem/kmemtrace/ctl
+cat #mem/kmemtrace/ctl
+""", "--smp", cpus, "--cmdline", f"trace=all,{','.join(REFERENCES)}")
+    assert result.status == 0, result
+    from_boot, stat, by_command = result.stdout.split("---\n")
+    live = {line.split()[0]: int(line.split()[5]) for line in stat.splitlines() if line.startswith("ref.")}
+    traces = {trace.name: trace.counters for trace in ctl_in(from_boot)[1]}
+    assert {name for name, counters in traces.items() if counters["untracked"] > 0} == {"kmem_cache"}, result
+    for name in REFERENCES:
+        counters = traces[name]
+        assert (counters["unmatched"], counters["dropped"], counters["live"]) == (0, 0, live[name]), (name, result)
+    later = {trace.name: trace.counters for trace in ctl_in(by_command)[1]}
+    for name in REFERENCES:
+        assert later[name]["live"] + later[name]["untracked"] == live[name], (name, result)
+
+
 def test_a_command_line_that_names_nothing():
     for word in ("trace", "trace="):
         result = guest("cat #mem/kmemtrace/ctl", "--cmdline", word, log=False)

@@ -336,6 +336,20 @@ TEST(Arena, QuantumCachesServeSmallRequests) {
   arena_destroy(ids);
 }
 
+// Would find quantum caches that keep their slabs while somebody who walks the caches has a
+// reference: the arena would then be destroyed with live segments, and panic.
+TEST(Arena, EndsWhileSomebodyLooksAtItsQuantumCaches) {
+  arena* const arena =
+      arena_create("looked_at", kBase, 1000, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
+  arena_free(arena, arena_alloc(arena, 3, KM_SLEEP), 3);
+  kmem_cache* cache = kmem_cache_next(nullptr);
+  while (kmem_cache_source(cache) != arena || kmem_cache_object_size(cache) != 3)
+    cache = kmem_cache_next(cache);
+  arena_destroy(arena);
+  EXPECT_TRUE(kmem_cache_is_zombie(cache));
+  kmem_cache_release(cache);
+}
+
 TEST(Arena, ListShowsTheTree) {
   std::vector<std::string> names;
   for (arena* arena = arena_next(nullptr); arena; arena = arena_next(arena))

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fakes/trace_users.h"
 #include "trace_world.h"
 
 extern std::atomic<bool> host_signal_waits;
@@ -351,6 +352,24 @@ TEST_F(SnapshotTest, ATraceThatEndsWhileOneWaitsIsNoMore) {
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error(), Errno::ENOENT);
   EXPECT_EQ(read(first), live_);
+}
+
+// Would find a reset that gives up its numbers before it refuses snapshots: a sweep could then give
+// the numbers of the snapshot's records to other stacks.
+TEST_F(SnapshotTest, NoneOpensOnceTheTableHoldsItsNumbersNoMore) {
+  record(64, 8, 3);
+  ASSERT_TRUE(trace_users_add(table_->names()).ok());
+  static TraceSnapshot late;
+  static Errno error;
+  error = {};
+  late.choose(*table_);
+  at_next_drop([] {
+    const Result<void> opened = late.open();
+    error = opened.ok() ? Errno{} : opened.error();
+  });
+  TraceTable::destroy(std::exchange(table_, nullptr));
+  EXPECT_EQ(error, Errno::ENOENT);
+  EXPECT_FALSE(late.is_open());
 }
 
 TEST_F(SnapshotTest, AWalkForMarkingFindsWhatIsHeldAndCopied) {

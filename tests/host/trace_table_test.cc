@@ -482,6 +482,17 @@ TEST_F(TraceTableTest, EstimatesWhatItsLiveRecordsStandFor) {
   EXPECT_EQ(estimate().whole_objects(), 0u);
 }
 
+// Would find a trace with a filter that counts each allocation of size 0 as filtered, although the
+// filter admits it. Sampling by bytes never takes size 0.
+TEST_F(TraceTableTest, TheFiltersDecideAboutSizeZero) {
+  table_->set_options({.pid = 7});
+  EXPECT_FALSE(table_->passes_over(0, CpuId{0}));
+  EXPECT_FALSE(table_->passes_over(64, CpuId{0}));
+  table_->set_options({.sample = 1'000'000});
+  table_->seed_samplers(1);
+  EXPECT_TRUE(table_->passes_over(0, CpuId{0}));
+}
+
 TEST_F(TraceTableTest, WhatIsFilteredIsCountedAndTakesNoMemory) {
   TraceWorld::fail_pages(100);
   for (uint64_t i = 1; i <= 1000; i++) table_->filter(CpuId{static_cast<uint32_t>(i % 64)});

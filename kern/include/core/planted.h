@@ -59,7 +59,8 @@
   X(kSweepForgetsRoot, "sweep_forgets_root") /* ids cached in tasks are not marked */              \
   X(kSweepNoSecondLook,                                                                            \
     "sweep_no_second_look")                /* entries used after the first check are freed too */  \
-  X(kSweepEarlyReuse, "sweep_early_reuse") /* entries are reused while look-ups still read them */
+  X(kSweepEarlyReuse, "sweep_early_reuse") /* entries are reused while look-ups still read them */ \
+  X(kResetDropsFirst, "reset_drops_first") /* a reset gives up its numbers before its records */
 
 #define PLANTED_ENUMERATOR(enumerator, name) enumerator,
 enum class Planted : uint32_t { PLANTED_BUGS(PLANTED_ENUMERATOR) };

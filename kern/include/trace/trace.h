@@ -125,6 +125,11 @@ void trace_binary_close(TraceBinaryDump* dump);
 // NUL, and returns the length of the whole text. May sleep.
 Result<size_t> trace_status(char* buffer, size_t size);
 
+// Copies the flags of all classes of references to this CPU. Called once on each CPU that starts,
+// before it takes its first reference: `trace=` on the kernel command line has changed only the
+// flags of the boot CPU. Interrupts off. (Caches have flags for all CPUs from the beginning.)
+void trace_start_cpu();
+
 // Logs the stacks that hold most of the traced memory. Called before a process is killed for lack
 // of memory; does so at most once in ten seconds. If the stacks cannot be listed now, logs this
 // fact at most once a second. Allocates nothing, and waits for no lock. Task context, no spinlock

@@ -79,9 +79,7 @@ ProbeObjects::~ProbeObjects() {
 
 void ProbeObjects::release() {
   for (TraceTable** table : {&objects_, &memory_}) {
-    if (!*table) continue;
-    trace_users_drop((*table)->names());
-    TraceTable::destroy(std::exchange(*table, nullptr));
+    if (*table) TraceTable::destroy(std::exchange(*table, nullptr));
   }
   ProbePairs* pairs;
   {

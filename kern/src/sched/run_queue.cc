@@ -32,6 +32,7 @@
 #include "core/log.h"
 #include "lib/format.h"
 #include "sched/sched.h"
+#include "trace/trace.h"
 
 namespace {
 
@@ -297,6 +298,7 @@ void sched_init() {
 void sched_start_cpu() {
   interrupts_disable();
   if (!current_task()) adopt_idle_task();
+  trace_start_cpu();
   RunQueue& queue = queue_of(cpu_id());
   queue.started = true;
   for (;;) {

@@ -243,7 +243,11 @@ class SCOPED_CAPABILITY HookGuard {
   for (;;) {
     const bool larger = pages_.obtain(missing) == nullptr;
     const Interned added = add_locked(key, data, larger, &missing);
-    if (added.id != 0 || larger) return added;
+    if (added.id != 0) return added;
+    if (larger) {
+      refused_.store(true, std::memory_order_relaxed);
+      return added;
+    }
   }
 }
 
@@ -307,6 +311,7 @@ void InternTable::begin_epoch() {
   const uint32_t next = (epoch_.load(std::memory_order_relaxed) + 1) & ~kDead;
   epoch_.store(next == 0 ? 1 : next);
   swept_ = 0;
+  refused_.store(false, std::memory_order_relaxed);
 }
 
 // Makes the entry dead and puts it into the list `limbo_`, unless its stamp is the epoch. Returns
@@ -407,6 +412,7 @@ void InternTable::clear() {
   free_granules_.store(0, std::memory_order_relaxed);
   for (std::atomic<uint32_t>& count : counts_) count.store(0, std::memory_order_relaxed);
   survivors_.store(0, std::memory_order_relaxed);
+  refused_.store(false, std::memory_order_relaxed);
   swept_ = limbo_ = 0;
 }
 
@@ -416,6 +422,7 @@ InternTable::Fill InternTable::fill() const {
   return {
       .entries = entries(),
       .survivors = survivors_.load(std::memory_order_relaxed),
+      .refused = refused_.load(std::memory_order_relaxed),
       .bytes_held =
           uint64_t{pages + directory + head_pages_.load(std::memory_order_relaxed)} * kPageSize,
       .bytes_free =

@@ -63,6 +63,7 @@ class InternTable {
   struct Fill {
     uint32_t entries;     // entries that a look-up can find
     uint32_t survivors;   // entries at the end of the last sweep; 0 before the first sweep
+    bool refused;         // an entry was not added for lack of memory since the last sweep began
     uint64_t bytes_held;  // bytes of trace memory that the table has
     uint64_t bytes_free;  // how many of these bytes are free for new entries
   };
@@ -304,4 +305,5 @@ class InternTable {
   uint32_t swept_ = 0;  // index of the next head that the present pass visits or skips
   uint32_t limbo_ = 0;  // first of the unlinked entries, which their stamps link; 0: none
   std::atomic<uint32_t> survivors_{0};
+  std::atomic<bool> refused_{false};  // Fill::refused
 };

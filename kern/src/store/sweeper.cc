@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/time.h"
 #include "core/log.h"
 #include "core/planted.h"
 #include "store/current_context.h"
@@ -28,11 +29,16 @@ constinit unsigned marker_count = 0;
 // Changed with trace_sweep_lock held.
 constinit std::atomic<uint64_t> sweeps{0}, forgotten{0};
 
+// The time until which no tick may begin a sweep. A sweep costs time for each record, and frees
+// memory only if records are gone. So after a sweep follows a rest of kRest times its length.
+constexpr uint64_t kRest = 16;
+constinit std::atomic<uint64_t> rests_until{0};
+
 bool is_due(const InternTable::Fill& fill, bool memory_is_short) {
   const bool is_short = memory_is_short && fill.bytes_free < fill.bytes_held / kPartIfShort;
   const uint32_t more = is_short ? std::max(kLeastIfShort, fill.survivors / kPartIfShort)
                                  : std::max(kLeast, fill.survivors);
-  return fill.entries >= fill.survivors + more;
+  return fill.refused || fill.entries >= fill.survivors + more;
 }
 
 void round() {
@@ -67,6 +73,7 @@ uint32_t entries() {
 void trace_sweep() {
   const MutexGuard guard(trace_sweep_lock);
   if (!trace_users_any()) return;
+  const Nanoseconds begin = monotonic_now();
   const uint64_t number = sweeps.load(std::memory_order_relaxed) + 1;
   trace_stacks.begin_epoch();
   trace_contexts.begin_epoch();
@@ -82,13 +89,16 @@ void trace_sweep() {
   }
   forgotten.fetch_add(before - std::min(before, after), std::memory_order_relaxed);
   sweeps.store(number, std::memory_order_relaxed);
+  const Nanoseconds end = monotonic_now();
+  rests_until.store(end.value + kRest * (end - begin).value, std::memory_order_relaxed);
 }
 
 bool trace_sweep_wanted() {
   if (!trace_users_any()) return false;
   const bool memory_is_short = trace_memory_short();
-  return is_due(trace_stacks.fill(), memory_is_short) ||
-         is_due(trace_contexts.fill(), memory_is_short);
+  return (is_due(trace_stacks.fill(), memory_is_short) ||
+          is_due(trace_contexts.fill(), memory_is_short)) &&
+         monotonic_now().value >= rests_until.load(std::memory_order_relaxed);
 }
 
 TraceSweeps trace_sweeps() {

@@ -31,8 +31,9 @@
 // Interrupts are off for slices of about 2,000 instructions. A sweep costs about 30 instructions
 // for each record and each entry, and three interrupts on every CPU. A sweep is due when the table
 // of stacks or the table of contexts has about twice the entries that it had after the last sweep.
-// So the cost for each added entry is bounded. When memory is short, an increase by about an eighth
-// makes a sweep due.
+// When memory is short, an increase by about an eighth makes a sweep due, and so does an entry that
+// could not be added. After a sweep, the next one waits for 16 times as long as the sweep took. So
+// sweeps take at most a seventeenth of a CPU's time, whatever number of records they visit.
 //
 // A sweep holds trace_sweep_lock, which ranks below trace_control.
 #pragma once
@@ -45,8 +46,8 @@
 // copied their numbers. The caller holds neither trace_control nor a lock of a lower rank, and is
 // not in a StoreReading.
 void trace_sweep();
-// True if a sweep is due. Called in each tick, in any context. Costs about 40 instructions, or
-// three if nothing is traced.
+// True if a sweep is due and the last one is long enough ago. Called in each tick, in any context.
+// Costs about 40 instructions, or three if nothing is traced.
 bool trace_sweep_wanted();
 
 // Counts since boot.

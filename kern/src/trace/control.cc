@@ -14,6 +14,7 @@
 #include "core/cpu.h"
 #include "core/errstr.h"
 #include "core/log.h"
+#include "core/planted.h"
 #include "core/probe_guard.h"
 #include "lib/format.h"
 #include "lib/quoted.h"
@@ -124,7 +125,6 @@ bool select(std::span<Target> targets, Condition condition) REQUIRES(trace_contr
 void discard_tables(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
     if (!target.made) continue;
-    trace_users_drop(target.made->names());
     TraceTable::destroy(target.made);
     target.made = nullptr;
   }
@@ -230,7 +230,10 @@ void end_traces(std::span<Target> targets) REQUIRES(trace_control) {
     TraceTable* const table = __atomic_exchange_n(
         trace_slot_of(target.source), static_cast<TraceTable*>(nullptr), __ATOMIC_ACQ_REL);
     trace_started_remove(table);
-    trace_users_drop(table->names());
+    if (planted(Planted::kResetDropsFirst)) {
+      trace_users_drop(table->names());
+      trace_sweep();
+    }
     TraceTable::destroy(table);
   }
 }

@@ -416,6 +416,12 @@ NOT_PROBED void* arena_trace_alloc(trace_table* trace, void* address, size_t req
                                    saved);
 }
 
+// An arena's number that no record can hold has no record, but has the low bits of other numbers.
 NOT_PROBED void arena_trace_free(trace_table* trace, void* address, uint64_t saved) {
-  trace_free(reinterpret_cast<TraceTable*>(trace), address, saved);
+  auto* const table = reinterpret_cast<TraceTable*>(trace);
+  if (!TraceTable::holds(reinterpret_cast<uint64_t>(address))) [[unlikely]] {
+    table->count_unmatched(cpu_id_for_index());
+    return slab_os_irq_restore(saved);
+  }
+  trace_free(table, address, saved);
 }

@@ -8,7 +8,7 @@
 void TraceSnapshot::choose(TraceTable& table) {
   {
     Guard guard(table.turn_lock_);
-    table.snapshots_++;
+    table.users_++;
     table_ = &table;
   }
   const Result<void> added = trace_users_add(*this);
@@ -22,6 +22,7 @@ Result<void> TraceSnapshot::open() {
     return turn;
   }
   counters_ = {};
+  const StoreMarkingStopped stopped;  // a table that ends meanwhile stays a holder until is_open()
   for (TraceTable::Shard& shard : table_->all_shards()) {
     const ProbesOff no_hit;
     Guard guard(shard.lock);
@@ -56,18 +57,16 @@ Result<void> TraceSnapshot::take_turn() {
   return {};
 }
 
-// Ends the use of the table. The last snapshot of an ended table frees the table's memory.
+// Lets the next snapshot open, and ends the use of the table.
 void TraceSnapshot::leave() {
   TraceTable* const table = std::exchange(table_, nullptr);
-  bool last;
   {
     Guard guard(table->turn_lock_);
     if (is_open()) table->taken_ = false;
-    last = --table->snapshots_ == 0 && table->ended_;
     table->turn_.wake_one();
   }
   open_.store(false, std::memory_order_relaxed);
-  if (last) TraceTable::free_memory(table);
+  TraceTable::leave(table);
 }
 
 bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {

@@ -106,6 +106,11 @@ void TraceSource::set_unused_flags(int set) const {
   for (const CpuId id : all_cpus()) ::change_cpu_flags(cpu(id), ref_kind_of(*references()), set, 0);
 }
 
+void trace_start_cpu() {
+  for (unsigned i = 0; RefClass* const references = ref_class_at(i); i++)
+    ::change_cpu_flags(this_cpu(), ref_kind_of(*references), references->flags, 0);
+}
+
 trace_table** TraceSource::trace_slot() const {
   if (references()) return &references()->trace;
   return arena() ? arena_trace_slot(arena()) : kmem_cache_trace_slot(cache());

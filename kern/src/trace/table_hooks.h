@@ -44,7 +44,8 @@ inline bool TraceTable::record_known(uint64_t object, uint64_t size, CpuId cpu, 
 
 inline bool TraceTable::passes_over(uint64_t size, CpuId cpu) {
   int64_t distance;
-  if (__builtin_mul_overflow(static_cast<int64_t>(size), passing_step_, &distance)) [[unlikely]]
+  const auto weight = static_cast<int64_t>(size | passing_weight_);
+  if (__builtin_mul_overflow(weight, passing_step_, &distance)) [[unlikely]]
     return false;
   Shard& shard = shard_of(cpu);
   if (!shard.sampler.pass(distance)) [[unlikely]] {

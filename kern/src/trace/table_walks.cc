@@ -172,8 +172,12 @@ TraceCounters TraceTable::counters() {
 // Also frees the memory of empty shards, because the sweeper calls this function regularly.
 void TraceTable::Names::mark(StoreMark& mark) {
   table_.trim();
-  table_.visit_slices([&mark](const TraceRecord& record) {
-    mark.stack(record.stack);
-    mark.context(record.context);
+  // Neighbours often have the same stack and context. The second mark would find nothing to do, but
+  // would have to look.
+  StackId stack = StackId::kNone;
+  ContextId context = ContextId::kNone;
+  table_.visit_slices([&](const TraceRecord& record) {
+    if (record.stack != stack) mark.stack(stack = record.stack);
+    if (record.context != context) mark.context(context = record.context);
   });
 }

@@ -23,19 +23,24 @@ TraceTable* TraceTable::create(unsigned cpus) {
   return memory ? new (memory) TraceTable(cpus) : nullptr;
 }
 
+// The table stays a holder of its numbers until no snapshot can be opened any more: a sweep would
+// otherwise free numbers that a new snapshot finds in the records.
 void TraceTable::destroy(TraceTable* table) {
   table->clear();
-  bool last;
   {
     Guard guard(table->turn_lock_);
     table->ended_ = true;
-    last = table->snapshots_ == 0;
     table->turn_.wake_all();
   }
-  if (last) free_memory(table);
+  if (table->names_.is_user()) trace_users_drop(table->names_);
+  leave(table);
 }
 
-void TraceTable::free_memory(TraceTable* table) {
+void TraceTable::leave(TraceTable* table) {
+  {
+    Guard guard(table->turn_lock_);
+    if (--table->users_ > 0) return;
+  }
   const size_t size = size_of(table->shard_count_);
   table->~TraceTable();
   if (!planted(Planted::kTraceTable)) trace_block_free(table, size);
@@ -48,6 +53,7 @@ void TraceTable::set_options(const TraceOptions& options) {
   sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
   filters_ = options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0;
   selects_ = filters_ || sample_step_ != 0;
+  passing_weight_ = filters_ ? 1 : 0;
   passing_step_ = filters_ ? Sampler::kAlways : static_cast<int64_t>(sample_step_);
 }
 

@@ -72,8 +72,9 @@ class alignas(64) TraceTable {
   // Makes a table for CPUs 0 to `cpus` - 1; the table takes one page for up to six CPUs. nullptr
   // when out of memory. No tracer lock held.
   static TraceTable* create(unsigned cpus);
-  // Ends a table that no hook uses any more. Memory that a snapshot needs is freed when the
-  // snapshot is closed. No tracer lock held.
+  // Ends a table that no hook uses any more: it is no holder of numbers any more, and later calls
+  // of TraceSnapshot::open() fail. Memory that a snapshot needs is freed when the snapshot is
+  // closed. May sleep. No lock of the table, of the shared tables or of trace memory held.
   static void destroy(TraceTable* table);
 
   // Number of shards, one for each CPU.
@@ -407,6 +408,8 @@ class alignas(64) TraceTable {
   bool selects_ = false, filters_ = false;
   bool has_few_ = true;
   int64_t passing_step_ = 0;  // sample_step_, or kAlways if there is a filter
+  // 1 if there is a filter, otherwise 0: makes passes_over() leave even size 0 to the filters.
+  uint64_t passing_weight_ = 0;
   StackScope scope_;
   uint64_t scope_word_ = 0;
   const unsigned shard_count_;
@@ -419,11 +422,13 @@ class alignas(64) TraceTable {
   // One snapshot at a time is open; others wait.
   Spinlock turn_lock_{LockRank::kDevice};
   WaitQueue turn_;
-  uint32_t snapshots_ GUARDED_BY(turn_lock_) = 0;  // snapshots between choose() and close()
-  uint32_t number_ GUARDED_BY(turn_lock_) = 0;     // number of the last opened snapshot
-  bool taken_ GUARDED_BY(turn_lock_) = false;      // a snapshot is open
-  bool ended_ GUARDED_BY(turn_lock_) = false;      // destroy() has been called
-  static void free_memory(TraceTable* table);
+  // The trace itself until destroy(), and each snapshot between choose() and close(). The last user
+  // frees the memory.
+  uint32_t users_ GUARDED_BY(turn_lock_) = 1;
+  uint32_t number_ GUARDED_BY(turn_lock_) = 0;  // number of the last opened snapshot
+  bool taken_ GUARDED_BY(turn_lock_) = false;   // a snapshot is open
+  bool ended_ GUARDED_BY(turn_lock_) = false;   // destroy() has been called
+  static void leave(TraceTable* table);         // takes away a user
   static constexpr size_t size_of(unsigned shards);
 
   // The shards follow this object in memory.

@@ -1,8 +1,9 @@
-// Fakes of trace_users_add() and trace_users_drop(), and of the clock. The former only set
-// StoreHolder::is_user_. In tests with these fakes, no sweep removes unused stacks and contexts,
-// and the clock shows what a test has stored in it.
+// Also a fake of the clock, which shows what a test has stored in it.
+#include "fakes/trace_users.h"
+
+#include <utility>
+
 #include "arch/x86_64/time.h"
-#include "store/shared_tables.h"
 
 std::atomic<uint64_t> coarse_time{0};
 
@@ -16,6 +17,16 @@ Result<void> trace_users_add(StoreHolder& holder) {
   return {};
 }
 
+static void (*when_dropped)();
+
 void trace_users_drop(StoreHolder& holder) {
   StoreHolders::set_user(holder, false);
+  if (const auto function = std::exchange(when_dropped, nullptr)) function();
 }
+
+void at_next_drop(void (*function)()) {
+  when_dropped = function;
+}
+
+StoreMarkingStopped::StoreMarkingStopped() = default;
+StoreMarkingStopped::~StoreMarkingStopped() = default;
