@@ -36,7 +36,7 @@ void setup_boot_cpu() {
   for (unsigned i = 0; i < kIstCount; i++)
     ist_tops[i] = top + (i + 1) * (kPageSize + kIstStackSize);
   cpu_find_features();
-  cpu_setup(kBootCpu, cpuid(1).ebx >> 24, top, ist_tops);
+  cpu_setup(kBootCpu, initial_apic_id(), top, ist_tops);
 }
 
 // The rest of boot. Runs as a task, so it may sleep.

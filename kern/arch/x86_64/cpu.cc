@@ -68,6 +68,15 @@ void cpu_find_features() {
   }
 }
 
+uint32_t initial_apic_id() {
+  constexpr uint32_t kTopology = 0xb;
+  if (cpuid(0).eax >= kTopology) {
+    const Cpuid topology = cpuid(kTopology);
+    if (topology.ebx != 0) return topology.edx;
+  }
+  return cpuid(1).ebx >> 24;
+}
+
 void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops) {
   CpuTables& t = cpu_tables(id);
   t.cpu.self = &t.cpu;

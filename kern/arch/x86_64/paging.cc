@@ -26,6 +26,7 @@
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
+#include "arch/x86_64/fixed_devices.h"
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/kernel_tables.h"
@@ -250,6 +251,24 @@ void forget(void* argument) {
   }
 }
 
+void map_fixed_device(FixedDevice device, PhysAddr registers) {
+  static_assert(static_cast<uint64_t>(FixedDevice::kEnd) * kPageSize <=
+                kTextWindow - kKernelVirtualBase);
+  if (registers.value == 0) return;
+  const uint64_t page = kKernelVirtualBase + static_cast<uint64_t>(device) * kPageSize;
+  must(map_pages(page, {align_down(registers.value, kPageSize)}, kPageSize, Access::kDevice));
+}
+
+void map_fixed_devices() {
+  const AcpiInfo& acpi = acpi_info();
+  map_fixed_device(FixedDevice::kLocalApic, acpi.local_apic);
+  for (unsigned i = 0; i < acpi.io_apic_count; i++)
+    map_fixed_device(io_apic_device(i), acpi.io_apics[i].address);
+  map_fixed_device(FixedDevice::kHpet, acpi.hpet);
+  if (!acpi.power.sleep.is_port) map_fixed_device(FixedDevice::kSleep, {acpi.power.sleep.address});
+  if (!acpi.power.reset.is_port) map_fixed_device(FixedDevice::kReset, {acpi.power.reset.address});
+}
+
 }  // namespace
 
 void paging_init() {
@@ -269,12 +288,7 @@ void paging_init() {
   for (unsigned i = 0; i < kIstCount; i++)
     *find_entry(kernel_root, top + i * (kPageSize + kIstStackSize)) = 0;
 
-  const AcpiInfo& acpi = acpi_info();
-  must(map_pages(kKernelVirtualBase, acpi.local_apic, kPageSize, Access::kDevice));
-  for (unsigned i = 0; i < acpi.io_apic_count; i++) {
-    must(map_pages(kKernelVirtualBase + kPageSize * (1 + i), acpi.io_apics[i].address, kPageSize,
-                   Access::kDevice));
-  }
+  map_fixed_devices();
   text_window_entries = find_entry(kernel_root, kTextWindow);
   write_cr3(kernel_root.value);
 }

@@ -35,6 +35,8 @@ namespace {
 constexpr uint64_t kTrampolinePage = 0x8000;
 constexpr Nanoseconds kInitDelay{200'000}, kStartupDelay{20'000'000}, kGiveUp{10'000'000'000};
 
+constexpr uint32_t kMaxXapicId = 254;  // 255 means all CPUs
+
 struct TrampolineParameters {
   uint64_t kernel_root;
   uint64_t stack_top;
@@ -117,8 +119,13 @@ void smp_start() {
   const AcpiInfo& acpi = acpi_info();
   unsigned found = 1;
   for (unsigned i = 0; i < acpi.cpu_count; i++) {
-    if (acpi.apic_ids[i] != cpu(kBootCpu).apic_id && found < kMaxCpus)
-      apic_ids[found++] = acpi.apic_ids[i];
+    const uint32_t apic_id = acpi.apic_ids[i];
+    if (apic_id == cpu(kBootCpu).apic_id || found == kMaxCpus) continue;
+    if (apic_id > kMaxXapicId && !local_apic_has_wide_ids()) {
+      klog("smp: no message reaches the CPU with local APIC %u; it stays unused", apic_id);
+      continue;
+    }
+    apic_ids[found++] = apic_id;
   }
   auto* trampoline = static_cast<char*>(direct_map({kTrampolinePage}));
   memcpy(trampoline, trampoline_start, trampoline_end - trampoline_start);
