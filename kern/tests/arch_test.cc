@@ -7,6 +7,7 @@
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
+#include "arch/x86_64/reference_clocks.h"
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
@@ -310,6 +311,21 @@ KTEST(time_goes_on) {
   EXPECT(monotonic_now() >= before + Nanoseconds{30'000'000});
   while (coarse_milliseconds() == coarse) task_yield();
   EXPECT(boot_wall_seconds() > 1'600'000'000);
+}
+
+KTEST(clocks_agree_about_the_time_stamp_counter) {
+  unsigned measured = 0;
+  for (unsigned i = 0; i < kReferenceClocks; i++) {
+    const std::optional<ReferenceClock> clock = reference_clock(i);
+    if (!clock) continue;
+    const std::optional<ClockRate> rate = measure_rate(tsc_in_order, *clock);
+    if (!rate) continue;
+    measured++;
+    const uint64_t difference =
+        rate->hertz > tsc_hertz() ? rate->hertz - tsc_hertz() : tsc_hertz() - rate->hertz;
+    if (difference > rate->doubt + tsc_hertz() / 1000) ktest_fail(__FILE__, __LINE__, clock->name);
+  }
+  EXPECT(measured > 0);
 }
 
 KTEST(boot_options) {
