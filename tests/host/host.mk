@@ -12,7 +12,7 @@ include tests/host/sources.mk
 
 HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
-# For each test: the sources of its world. circles, clock_rate, judge, kmemtop, reach, reach_paths, sampler, stackcount and trend have no world.
+# For each test: the sources of its world. circles, clock_rate, judge, kmemtop, reach, reach_paths, sampler, stackcount, trend and tsc_sync_threads have no world.
 host_world = $(foreach test,$(2),$(eval $(test)_test_WORLD := $(addprefix tests/host/,$(1))))
 $(call host_world,cpus/cpus.cc,                              arena arena_xalloc slab_layer)
 $(call host_world,cpus/cpus.cc slab_depot_world.cc,           slab_depot slab_reap)
@@ -42,7 +42,7 @@ HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $
   $(TRACE_FILES_SRC) $(PROBE_SRC) $(P9_SRC) $(MACHINE_SRC) $(STACKCOUNT_SRC) $(KMEMWATCH_SRC) $(KMEMTOP_SRC) tests/host/fakes/planted.cc
 HOST_address_TESTS := $(filter-out %_threads_test,$(HOST_TESTS))
 HOST_thread_SANITIZERS := -fsanitize=thread
-HOST_thread_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) $(PROBE_SRC) tests/host/fakes/planted.cc
+HOST_thread_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) $(PROBE_SRC) $(MACHINE_SRC) tests/host/fakes/planted.cc
 HOST_thread_TESTS := $(filter %_threads_test,$(HOST_TESTS))
 
 # The rules for one kind of sanitizer. $(1): address or thread

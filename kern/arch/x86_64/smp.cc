@@ -19,7 +19,9 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
+#include "arch/x86_64/tsc_sync.h"
 #include "arena.h"
+#include "core/boot.h"
 #include "core/log.h"
 #include "lib/string.h"
 #include "pages.h"
@@ -46,6 +48,8 @@ struct TrampolineParameters {
 constinit uint64_t ist_tops[kMaxCpus][kIstCount];
 constinit uint64_t stack_tops[kMaxCpus];
 constinit uint32_t apic_ids[kMaxCpus];
+
+constinit TscComparison comparison{tsc_in_order};  // a CPU that starts asks the boot CPU
 
 constinit std::atomic<bool> call_busy{false};
 constinit std::atomic<uint64_t> call_pending{0};
@@ -75,9 +79,30 @@ bool wait_online(CpuId id, Nanoseconds time) {
   const Nanoseconds end = monotonic_now() + time;
   while (!__atomic_load_n(&cpu(id).online, __ATOMIC_ACQUIRE)) {
     if (monotonic_now() > end) return false;
+    comparison.answer();
     cpu_relax();
   }
   return true;
+}
+
+// Compares this CPU's time stamp counter with the boot CPU's, and sets it if the processor can add
+// a number to it (IA32_TSC_ADJUST, Intel SDM volume 3, section 17.17.3). Does nothing under QEMU
+// -icount, where the CPUs share one counter and run in turn, so that a question costs millions of
+// instructions.
+void align_counter(CpuId id) {
+  size_t length;
+  if (boot_option("icount", &length)) return;
+  TscDifference difference = comparison.ask();
+  if (!difference.is_certain()) return;
+  constexpr uint32_t kMsrTscAdjust = 0x3b, kHasAdjust = 1 << 1;
+  if (cpuid(0).eax >= 7 && (cpuid(7).ebx & kHasAdjust)) {
+    write_msr(kMsrTscAdjust, read_msr(kMsrTscAdjust) + static_cast<uint64_t>(difference.ticks));
+    difference = comparison.ask();
+    if (!difference.is_certain()) return;
+  }
+  klog("smp: the time stamp counter of CPU %u differs by %ld ticks", number_of(id),
+       difference.ticks);
+  time_counters_differ();
 }
 
 // Makes a stack of `size` bytes above an unmapped page. Returns its top. ENOMEM.
@@ -145,6 +170,7 @@ void smp_start() {
 void ap_main(uint64_t id) {
   cpu_setup(CpuId{static_cast<uint32_t>(id)}, apic_ids[id], stack_tops[id], ist_tops[id]);
   local_apic_init();
+  align_counter(CpuId{static_cast<uint32_t>(id)});
   time_start_tick();
   __atomic_store_n(&this_cpu().online, true, __ATOMIC_RELEASE);
   sched_start_cpu();
