@@ -30,6 +30,8 @@ extern "C" char boot_stack_top[];
 
 namespace {
 
+constexpr uint64_t kMiB = 1 << 20;
+
 void setup_boot_cpu() {
   const uint64_t top = reinterpret_cast<uint64_t>(boot_stack_top);
   uint64_t ist_tops[kIstCount];
@@ -66,8 +68,8 @@ void kernel_main(uint32_t protocol, uint32_t information) {
   interrupt_controllers_init();
   time_init();
   klog("stele: booted by %s, %lu MiB of memory, %u CPUs, command line '%s'",
-       protocol == 0 ? "PVH" : "Multiboot2", boot_info().highest.value >> 20, acpi_info().cpu_count,
-       boot_info().command_line);
+       protocol == 0 ? "PVH" : "Multiboot2", align_up(boot_info().memory.bytes(), kMiB) / kMiB,
+       acpi_info().cpu_count, boot_info().command_line);
   planted_init();
   early_alloc_close();
   memory_init();

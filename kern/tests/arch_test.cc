@@ -91,7 +91,7 @@ uint32_t read_word(void* address) {
   return *static_cast<volatile uint32_t*>(address);
 }
 
-constexpr uint64_t kPresentBit = 1, kWritableBit = 2, kLargeBit = 1 << 7,
+constexpr uint64_t kPresentBit = 1, kWritableBit = 2, kLargeBit = 1 << 7, kCacheDisableBit = 1 << 4,
                    kNoExecuteBit = uint64_t{1} << 63, kTableMask = 0x000ffffffffff000,
                    kLargePageSize = 2 << 20;
 
@@ -161,6 +161,22 @@ KTEST(no_mapping_of_code_can_be_written) {
   EXPECT(kernel_mappings([](uint64_t physical, uint64_t entry) {
            return !(entry & kNoExecuteBit) && overlaps(physical, kPageSize, text_start, text_end);
          }) > 0);
+}
+
+// Registers of devices may lie in the holes of memory.
+KTEST(direct_map_has_memory_only) {
+  const MemoryMap& memory = boot_info().memory;
+  uint64_t mapped = 0;
+  kernel_mappings([&](uint64_t physical, uint64_t entry) {
+    const uint64_t size = entry & kLargeBit ? kLargePageSize : kPageSize;
+    if (entry & kCacheDisableBit) return false;
+    if (!memory.contains(physical, size)) ktest_fail(__FILE__, __LINE__, "a mapping of no memory");
+    mapped += size;
+    return true;
+  });
+  EXPECT(mapped >= memory.bytes());
+  EXPECT(memory.bytes() >= memory_totals().total);
+  EXPECT(memory.bytes() < memory_totals().total + memory_totals().total / 8 + (64 << 20));
 }
 
 KTEST(cross_calls_reach_every_cpu_from_several_at_once) {

@@ -12,7 +12,7 @@ include tests/host/sources.mk
 
 HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
-# For each test: the sources of its world. circles, clock_rate, judge, kmemtop, reach, reach_paths, sampler, stackcount, trend and tsc_sync_threads have no world.
+# For each test: the sources of its world. circles, clock_rate, judge, kmemtop, memory_map, reach, reach_paths, sampler, stackcount, trend and tsc_sync_threads have no world.
 host_world = $(foreach test,$(2),$(eval $(test)_test_WORLD := $(addprefix tests/host/,$(1))))
 $(call host_world,cpus/cpus.cc,                              arena arena_xalloc slab_layer)
 $(call host_world,cpus/cpus.cc slab_depot_world.cc,           slab_depot slab_reap)
