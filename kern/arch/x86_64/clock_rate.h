@@ -60,7 +60,7 @@ struct CpuidLeaf {
   uint32_t eax, ebx, ecx, edx;
 };
 // Returns the rate of the time stamp counter in hertz as CPUID gives it; 0 if CPUID does not. On a
-// bare processor: leaf 0x15, if it has the crystal's rate (Intel SDM volume 3, section 18.7.3).
+// bare processor: leaf 0x15, if it has the crystal's rate (Intel SDM volume 3, section 20.7.3).
 // Under KVM and VMware: leaf 0x40000010. Other hypervisors may pass on a leaf 0x15 that does not
 // describe their clock.
 uint64_t rate_from_cpuid(CpuidLeaf (*read)(uint32_t leaf));

@@ -6,6 +6,7 @@
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/io.h"
+#include "arch/x86_64/machine_check.h"
 #include "arch/x86_64/user_registers.h"
 #include "lib/string.h"
 
@@ -130,6 +131,13 @@ void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* i
   write_cr4(read_cr4() | kCr4Osfxsr | kCr4Osxmmexcpt | kCr4Pge | (has_smep ? kCr4Smep : 0) |
             (has_smap ? kCr4Smap : 0) | (has_umip ? kCr4Umip : 0));
   fpu_setup_cpu();
+  machine_check_setup_cpu();
+  constexpr uint64_t kNoBreakpoints = 0x400;  // the bit that is always 1
+  write_dr7(kNoBreakpoints);
+  // Types of entries 0 to 7: WB, WT, UC-, UC, twice. This is the state after a reset (Intel SDM
+  // volume 3, section 12.12.4), on which Access::kDevice relies.
+  constexpr uint32_t kHasPat = 1 << 16;
+  if (cpuid(1).edx & kHasPat) write_msr(kMsrPat, 0x0007040600070406);
 }
 
 void set_kernel_stack(uint64_t stack_top) {

@@ -86,7 +86,7 @@ bool wait_online(CpuId id, Nanoseconds time) {
 }
 
 // Compares this CPU's time stamp counter with the boot CPU's, and sets it if the processor can add
-// a number to it (IA32_TSC_ADJUST, Intel SDM volume 3, section 17.17.3). Does nothing under QEMU
+// a number to it (IA32_TSC_ADJUST, Intel SDM volume 3, section 18.17.3). Does nothing under QEMU
 // -icount, where the CPUs share one counter and run in turn, so that a question costs millions of
 // instructions.
 void align_counter(CpuId id) {

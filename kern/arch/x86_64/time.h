@@ -14,7 +14,7 @@ inline uint64_t tsc() {
   return uint64_t{high} << 32 | low;
 }
 
-// Like tsc(), but executed in program order with loads (Intel SDM volume 3, section 17.17.4).
+// Like tsc(), but executed in program order with loads (Intel SDM volume 2, RDTSC).
 inline uint64_t tsc_in_order() {
   asm volatile("lfence" ::: "memory");
   const uint64_t now = tsc();
