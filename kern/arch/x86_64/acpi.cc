@@ -138,10 +138,10 @@ const uint8_t* parse_integer(const uint8_t* p, uint8_t& value) {
 // PackageOp, the package's length, the number of elements, the elements (ACPI 6.4, section 20.2).
 void parse_sleep_types(const Header& dsdt) {
   constexpr uint8_t kNameOp = 0x08, kRoot = '\\', kPackageOp = 0x12;
-  constexpr size_t kLongest = 16;  // bytes of the package that are read
+  constexpr size_t kShortest = 9;  // bytes of the name and the package with two elements
   const auto* const start = reinterpret_cast<const uint8_t*>(&dsdt);
   const uint8_t* const end = start + dsdt.length;
-  for (const uint8_t* p = start + sizeof(Header) + 2; p + kLongest < end; p++) {
+  for (const uint8_t* p = start + sizeof(Header) + 2; p + kShortest <= end; p++) {
     if (memcmp(p, "_S5_", 4) != 0 || p[4] != kPackageOp) continue;
     if (p[-1] != kNameOp && !(p[-1] == kRoot && p[-2] == kNameOp)) continue;
     p += 5;
