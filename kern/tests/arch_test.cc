@@ -344,6 +344,20 @@ KTEST(clocks_agree_about_the_time_stamp_counter) {
   EXPECT(measured > 0);
 }
 
+// If a CPU had a table of local descriptors at address 0, as after a reset, `lar` would read
+// address 8, which is not mapped.
+KTEST(no_cpu_has_local_descriptors) {
+  on_each_cpu(
+      [](void*) {
+        constexpr uint64_t kLocalSelector = 0x0c;
+        uint64_t rights;
+        bool is_valid;
+        asm volatile("larq %2, %1" : "=@ccz"(is_valid), "=r"(rights) : "r"(kLocalSelector));
+        if (is_valid) ktest_fail(__FILE__, __LINE__, "a CPU has a table of local descriptors");
+      },
+      nullptr);
+}
+
 KTEST(boot_options) {
   size_t length;
   EXPECT(boot_option("ktest", &length) != nullptr);

@@ -117,6 +117,9 @@ void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* i
       "i"(uint64_t{kKernelCode}), "r"(uint32_t{kKernelData}), "r"(0)
       : "rax", "memory");
   asm volatile("ltr %w0" ::"r"(kTssSelector));
+  // After a reset the table of local descriptors is 64 KiB at address 0 (Intel SDM volume 3, table
+  // 10-1). Programs cannot map memory there (kLowestUserAddress), but need no such table.
+  asm volatile("lldt %w0" ::"r"(0));
   write_msr(kMsrGsBase, reinterpret_cast<uint64_t>(&t.cpu));
   write_msr(kMsrKernelGsBase, 0);
   write_msr(kMsrFsBase, 0);
@@ -125,6 +128,7 @@ void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* i
   write_msr(kMsrStar, uint64_t{kKernelCode} << 32);
   write_msr(kMsrLstar, reinterpret_cast<uint64_t>(system_call_entry));
   write_msr(kMsrSfmask, kRflagsCleared);
+  write_msr(kMsrSysenterCs, 0);  // sysenter faults
 
   constexpr uint64_t kCr0Ne = 1 << 5;
   write_cr0((read_cr0() & ~kCr0Em) | kCr0Mp | kCr0Ne | kCr0Wp);

@@ -133,6 +133,22 @@ bool start_cpu(unsigned id, TrampolineParameters& parameters) {
   return false;
 }
 
+// Starts CPUs 1 to `found` - 1. Returns the number of CPUs that run.
+unsigned start_others(unsigned found) {
+  auto* trampoline = static_cast<char*>(direct_map({kTrampolinePage}));
+  memcpy(trampoline, trampoline_start, trampoline_end - trampoline_start);
+  auto& parameters = *reinterpret_cast<TrampolineParameters*>(
+      trampoline + (trampoline_parameters - trampoline_start));
+  for (unsigned id = 1; id < found; id++) local_apic_send_init(apic_ids[id]);
+  wait(kInitDelay);
+  for (unsigned id = 1; id < found; id++) {
+    if (start_cpu(id, parameters)) continue;
+    klog("smp: CPU %u (local APIC %u) does not start; continuing with %u", id, apic_ids[id], id);
+    return id;
+  }
+  return found;
+}
+
 }  // namespace
 
 void smp_start() {
@@ -152,17 +168,11 @@ void smp_start() {
     }
     apic_ids[found++] = apic_id;
   }
-  auto* trampoline = static_cast<char*>(direct_map({kTrampolinePage}));
-  memcpy(trampoline, trampoline_start, trampoline_end - trampoline_start);
-  auto& parameters = *reinterpret_cast<TrampolineParameters*>(
-      trampoline + (trampoline_parameters - trampoline_start));
-  for (unsigned id = 1; id < found; id++) local_apic_send_init(apic_ids[id]);
-  if (found > 1) wait(kInitDelay);
-  for (unsigned id = 1; id < found; id++) {
-    if (start_cpu(id, parameters)) continue;
-    klog("smp: CPU %u (local APIC %u) does not start; continuing with %u", id, apic_ids[id], id);
-    found = id;
+  if (found > 1 && !boot_info().memory.contains(kTrampolinePage, kPageSize)) {
+    klog("smp: no memory at 0x%lx; continuing with 1 CPU", kTrampolinePage);
+    found = 1;
   }
+  if (found > 1) found = start_others(found);
   cpu_set_count(found);
   memset(boot_pml4, 0, kPageSize);  // all CPUs have left the boot page tables
 }
