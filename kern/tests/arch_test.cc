@@ -4,6 +4,7 @@
 
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/frames.h"
+#include "arch/x86_64/interrupt_controller.h"
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
@@ -299,7 +300,7 @@ KTEST(stack_walk_in_an_interrupt_ends_at_its_entry) {
 KTEST(an_nmi_to_all_leaves_the_destination_of_another_message) {
   constexpr uint64_t kCommandHigh = 0x310;  // offset in the local APIC
   constexpr uint32_t kDestination = 0x2a << 24;
-  if (cpu_count() == 1) return;
+  if (cpu_count() == 1 || local_apic_has_wide_ids()) return;  // one write sends in x2APIC mode
   const InterruptsOff off;
   auto& high = *reinterpret_cast<volatile uint32_t*>(kKernelVirtualBase + kCommandHigh);
   high = kDestination;
