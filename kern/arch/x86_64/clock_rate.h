@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <optional>
 
-// What a clock returns if it has run out (a counter of one shot) and must be started again.
+// A clock of one shot returns this count when it has run out and must be started again.
 inline constexpr uint64_t kClockRanOut = UINT64_MAX;
 
 struct ReferenceClock {
@@ -61,6 +61,6 @@ struct CpuidLeaf {
 };
 // Returns the rate of the time stamp counter in hertz as CPUID gives it; 0 if CPUID does not. On a
 // bare processor: leaf 0x15, if it has the crystal's rate (Intel SDM volume 3, section 20.7.3).
-// Under KVM and VMware: leaf 0x40000010. Other hypervisors may pass on a leaf 0x15 that does not
+// Under KVM and VMware: leaf 0x40000010. Under other hypervisors leaf 0x15 may not
 // describe their clock.
 uint64_t rate_from_cpuid(CpuidLeaf (*read)(uint32_t leaf));
