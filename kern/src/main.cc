@@ -30,13 +30,15 @@ extern "C" char boot_stack_top[];
 
 namespace {
 
+constexpr uint64_t kMiB = 1 << 20;
+
 void setup_boot_cpu() {
   const uint64_t top = reinterpret_cast<uint64_t>(boot_stack_top);
   uint64_t ist_tops[kIstCount];
   for (unsigned i = 0; i < kIstCount; i++)
     ist_tops[i] = top + (i + 1) * (kPageSize + kIstStackSize);
   cpu_find_features();
-  cpu_setup(kBootCpu, cpuid(1).ebx >> 24, top, ist_tops);
+  cpu_setup(kBootCpu, initial_apic_id(), top, ist_tops);
 }
 
 // The rest of boot. Runs as a task, so it may sleep.
@@ -70,8 +72,8 @@ void kernel_main(uint32_t protocol, uint32_t information) {
   interrupt_controllers_init();
   time_init();
   klog("stele: booted by %s, %lu MiB of memory, %u CPUs, command line '%s'",
-       protocol == 0 ? "PVH" : "Multiboot2", boot_info().highest.value >> 20, acpi_info().cpu_count,
-       boot_info().command_line);
+       protocol == 0 ? "PVH" : "Multiboot2", align_up(boot_info().memory.bytes(), kMiB) / kMiB,
+       acpi_info().cpu_count, boot_info().command_line);
   planted_init();
   early_alloc_close();
   memory_init();

@@ -156,8 +156,8 @@ def test_statuses_and_signals():
 
 def test_error_strings_stand_behind_the_message():
     result = guest("echo nonsense > #cons/power; date > #cons/power; cp /etc/profile /bin/new; cat #nosuch/x; echo x > #nosuch/x; cat /nosuch")
-    assert "echo: Invalid argument: power takes: off, halt\n" in result.stderr
-    assert "date: standard output: Invalid argument: power takes: off, halt\n" in result.stderr
+    assert "echo: Invalid argument: power takes: off, halt, reboot\n" in result.stderr
+    assert "date: standard output: Invalid argument: power takes: off, halt, reboot\n" in result.stderr
     assert "cp: can't create '/bin/new': Read-only file system: #root is the initial archive" in result.stderr
     assert "cat: can't open '#nosuch/x': No such device or address: #nosuch: no such device\n" in result.stderr
     assert "cannot create #nosuch/x: No such device or address: #nosuch: no such device\n" in result.stderr

@@ -6,6 +6,7 @@
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/io.h"
+#include "arch/x86_64/machine_check.h"
 #include "arch/x86_64/user_registers.h"
 #include "lib/string.h"
 
@@ -68,6 +69,15 @@ void cpu_find_features() {
   }
 }
 
+uint32_t initial_apic_id() {
+  constexpr uint32_t kTopology = 0xb;
+  if (cpuid(0).eax >= kTopology) {
+    const Cpuid topology = cpuid(kTopology);
+    if (topology.ebx != 0) return topology.edx;
+  }
+  return cpuid(1).ebx >> 24;
+}
+
 void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops) {
   CpuTables& t = cpu_tables(id);
   t.cpu.self = &t.cpu;
@@ -107,6 +117,9 @@ void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* i
       "i"(uint64_t{kKernelCode}), "r"(uint32_t{kKernelData}), "r"(0)
       : "rax", "memory");
   asm volatile("ltr %w0" ::"r"(kTssSelector));
+  // After a reset the table of local descriptors is 64 KiB at address 0 (Intel SDM volume 3, table
+  // 10-1). Programs cannot map memory there (kLowestUserAddress), but need no such table.
+  asm volatile("lldt %w0" ::"r"(0));
   write_msr(kMsrGsBase, reinterpret_cast<uint64_t>(&t.cpu));
   write_msr(kMsrKernelGsBase, 0);
   write_msr(kMsrFsBase, 0);
@@ -115,12 +128,20 @@ void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* i
   write_msr(kMsrStar, uint64_t{kKernelCode} << 32);
   write_msr(kMsrLstar, reinterpret_cast<uint64_t>(system_call_entry));
   write_msr(kMsrSfmask, kRflagsCleared);
+  write_msr(kMsrSysenterCs, 0);  // sysenter faults
 
   constexpr uint64_t kCr0Ne = 1 << 5;
   write_cr0((read_cr0() & ~kCr0Em) | kCr0Mp | kCr0Ne | kCr0Wp);
   write_cr4(read_cr4() | kCr4Osfxsr | kCr4Osxmmexcpt | kCr4Pge | (has_smep ? kCr4Smep : 0) |
             (has_smap ? kCr4Smap : 0) | (has_umip ? kCr4Umip : 0));
   fpu_setup_cpu();
+  machine_check_setup_cpu();
+  constexpr uint64_t kNoBreakpoints = 0x400;  // the bit that is always 1
+  write_dr7(kNoBreakpoints);
+  // Types of entries 0 to 7: WB, WT, UC-, UC, twice. This is the state after a reset (Intel SDM
+  // volume 3, section 12.12.4), on which Access::kDevice relies.
+  constexpr uint32_t kHasPat = 1 << 16;
+  if (cpuid(1).edx & kHasPat) write_msr(kMsrPat, 0x0007040600070406);
 }
 
 void set_kernel_stack(uint64_t stack_top) {

@@ -37,6 +37,8 @@ CpuTables& cpu_tables(CpuId id);
 // Sets up the current CPU as number `id`: descriptors, GS, interrupt table, features. `ist_tops`:
 // the tops of the CPU's kIstCount interrupt stacks.
 void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* ist_tops);
+// Returns the ID of this CPU's local APIC, from CPUID: all 32 bits if the CPU has x2APIC.
+uint32_t initial_apic_id();
 // Sets up GS, so that locks work. Called before anything else on the boot CPU.
 void cpu_early_setup();
 // Finds the processors' features, and patches stac and clac (smap.h) into the code if the

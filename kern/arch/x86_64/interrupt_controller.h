@@ -13,6 +13,8 @@ inline constexpr uint8_t kVectorTimer = 0xf8, kVectorCrossCall = 0xf9, kVectorRe
 void interrupt_controllers_init();
 // Turns this CPU's local APIC on.
 void local_apic_init();
+// True if the local APICs are in x2APIC mode. Then IDs above 254 exist, and messages reach them.
+bool local_apic_has_wide_ids();
 uint32_t local_apic_id();
 void local_apic_end_of_interrupt();
 // Sends `vector` to the CPU with local APIC `apic_id`.

@@ -30,6 +30,8 @@ inline void out32(uint16_t port, uint32_t value) {
 }
 
 inline constexpr uint32_t kMsrApicBase = 0x1b;
+inline constexpr uint32_t kMsrSysenterCs = 0x174;
+inline constexpr uint32_t kMsrPat = 0x277;
 inline constexpr uint32_t kMsrEfer = 0xc0000080;
 inline constexpr uint32_t kMsrStar = 0xc0000081;
 inline constexpr uint32_t kMsrLstar = 0xc0000082;
@@ -61,9 +63,9 @@ inline Cpuid cpuid(uint32_t leaf, uint32_t subleaf = 0) {
 }
 
 inline constexpr uint64_t kCr0Mp = 1 << 1, kCr0Em = 1 << 2, kCr0Wp = 1 << 16;
-inline constexpr uint64_t kCr4Pge = 1 << 7, kCr4Osfxsr = 1 << 9, kCr4Osxmmexcpt = 1 << 10,
-                          kCr4Umip = 1 << 11, kCr4Osxsave = 1 << 18, kCr4Smep = 1 << 20,
-                          kCr4Smap = 1 << 21;
+inline constexpr uint64_t kCr4Mce = 1 << 6, kCr4Pge = 1 << 7, kCr4Osfxsr = 1 << 9,
+                          kCr4Osxmmexcpt = 1 << 10, kCr4Umip = 1 << 11, kCr4Osxsave = 1 << 18,
+                          kCr4Smep = 1 << 20, kCr4Smap = 1 << 21;
 
 inline uint64_t read_cr0() {
   uint64_t v;
@@ -93,6 +95,9 @@ inline uint64_t read_cr4() {
 }
 inline void write_cr4(uint64_t v) {
   asm volatile("movq %0, %%cr4" ::"r"(v) : "memory");
+}
+inline void write_dr7(uint64_t v) {
+  asm volatile("movq %0, %%dr7" ::"r"(v));
 }
 inline void invalidate_page(uint64_t address) {
   asm volatile("invlpg (%0)" ::"r"(address) : "memory");

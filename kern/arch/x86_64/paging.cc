@@ -26,6 +26,7 @@
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
+#include "arch/x86_64/fixed_devices.h"
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/kernel_tables.h"
@@ -158,19 +159,37 @@ bool is_constant(uint64_t physical) {
          (physical >= page_of(rodata_start) && physical < page_of(rodata_end + kPageSize - 1));
 }
 
-// `address` is a multiple of 2 MiB.
+// Maps the memory in the 2 MiB at `address`, which is a multiple of 2 MiB. A large page maps memory
+// only: registers of devices, which may lie between, have another memory type, and the effect of a
+// large page over several types is not defined (Intel SDM volume 3, section 12.11.9). A CPU could
+// also read ahead from registers.
 void map_direct(uint64_t address) {
+  const MemoryMap& memory = boot_info().memory;
   bool any_constant = false;
   for (uint64_t at = address; at < address + kLargePage; at += kPageSize)
     any_constant |= is_constant(at);
-  if (!any_constant) {
+  if (!any_constant && memory.contains(address, kLargePage)) {
     *make_entry(kernel_root, kDirectMapBase + address, 1, 0, 0).take() =
         address | bits_of(Access::kReadWrite) | kLarge;
     return;
   }
   for (uint64_t at = address; at < address + kLargePage; at += kPageSize) {
+    if (!memory.contains(at, kPageSize)) continue;
     must(map_pages(kDirectMapBase + at, {at}, kPageSize,
                    is_constant(at) ? Access::kRead : Access::kReadWrite));
+  }
+}
+
+// Maps all memory; the holes between stay unmapped.
+void map_direct_ranges() {
+  uint64_t mapped = 0;  // the end of what is mapped
+  for (const MemoryRange& range : boot_info().memory.ranges()) {
+    const uint64_t start = align_down(range.start.value, kLargePage);
+    const uint64_t end = range.start.value + range.size;
+    for (uint64_t address = std::max(start, mapped); address < end; address += kLargePage) {
+      map_direct(address);
+      mapped = address + kLargePage;
+    }
   }
 }
 
@@ -250,12 +269,29 @@ void forget(void* argument) {
   }
 }
 
+void map_fixed_device(FixedDevice device, PhysAddr registers) {
+  static_assert(static_cast<uint64_t>(FixedDevice::kEnd) * kPageSize <=
+                kTextWindow - kKernelVirtualBase);
+  if (registers.value == 0) return;
+  const uint64_t page = kKernelVirtualBase + static_cast<uint64_t>(device) * kPageSize;
+  must(map_pages(page, {align_down(registers.value, kPageSize)}, kPageSize, Access::kDevice));
+}
+
+void map_fixed_devices() {
+  const AcpiInfo& acpi = acpi_info();
+  map_fixed_device(FixedDevice::kLocalApic, acpi.local_apic);
+  for (unsigned i = 0; i < acpi.io_apic_count; i++)
+    map_fixed_device(io_apic_device(i), acpi.io_apics[i].address);
+  map_fixed_device(FixedDevice::kHpet, acpi.hpet);
+  if (!acpi.power.sleep.is_port) map_fixed_device(FixedDevice::kSleep, {acpi.power.sleep.address});
+  if (!acpi.power.reset.is_port) map_fixed_device(FixedDevice::kReset, {acpi.power.reset.address});
+}
+
 }  // namespace
 
 void paging_init() {
   kernel_root = new_table(0).take();
-  for (uint64_t address = 0; address < boot_info().highest.value; address += kLargePage)
-    map_direct(address);
+  map_direct_ranges();
   // Makes the second-level tables of the kernel virtual range, so that all roots share them from
   // the start.
   for (uint64_t offset = 0; offset < kKernelVirtualSize; offset += uint64_t{1} << 39) {
@@ -269,12 +305,7 @@ void paging_init() {
   for (unsigned i = 0; i < kIstCount; i++)
     *find_entry(kernel_root, top + i * (kPageSize + kIstStackSize)) = 0;
 
-  const AcpiInfo& acpi = acpi_info();
-  must(map_pages(kKernelVirtualBase, acpi.local_apic, kPageSize, Access::kDevice));
-  for (unsigned i = 0; i < acpi.io_apic_count; i++) {
-    must(map_pages(kKernelVirtualBase + kPageSize * (1 + i), acpi.io_apics[i].address, kPageSize,
-                   Access::kDevice));
-  }
+  map_fixed_devices();
   text_window_entries = find_entry(kernel_root, kTextWindow);
   write_cr3(kernel_root.value);
 }

@@ -19,7 +19,9 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
+#include "arch/x86_64/tsc_sync.h"
 #include "arena.h"
+#include "core/boot.h"
 #include "core/log.h"
 #include "lib/string.h"
 #include "pages.h"
@@ -35,6 +37,8 @@ namespace {
 constexpr uint64_t kTrampolinePage = 0x8000;
 constexpr Nanoseconds kInitDelay{200'000}, kStartupDelay{20'000'000}, kGiveUp{10'000'000'000};
 
+constexpr uint32_t kMaxXapicId = 254;  // 255 means all CPUs
+
 struct TrampolineParameters {
   uint64_t kernel_root;
   uint64_t stack_top;
@@ -44,6 +48,8 @@ struct TrampolineParameters {
 constinit uint64_t ist_tops[kMaxCpus][kIstCount];
 constinit uint64_t stack_tops[kMaxCpus];
 constinit uint32_t apic_ids[kMaxCpus];
+
+constinit TscComparison comparison{tsc_in_order};  // a CPU that starts asks the boot CPU
 
 constinit std::atomic<bool> call_busy{false};
 constinit std::atomic<uint64_t> call_pending{0};
@@ -73,9 +79,30 @@ bool wait_online(CpuId id, Nanoseconds time) {
   const Nanoseconds end = monotonic_now() + time;
   while (!__atomic_load_n(&cpu(id).online, __ATOMIC_ACQUIRE)) {
     if (monotonic_now() > end) return false;
+    comparison.answer();
     cpu_relax();
   }
   return true;
+}
+
+// Compares this CPU's time stamp counter with the boot CPU's, and sets it if the processor can add
+// a number to it (IA32_TSC_ADJUST, Intel SDM volume 3, section 18.17.3). Does nothing under QEMU
+// -icount, where the CPUs share one counter and run in turn, so that a question costs millions of
+// instructions.
+void align_counter(CpuId id) {
+  size_t length;
+  if (boot_option("icount", &length)) return;
+  TscDifference difference = comparison.ask();
+  if (!difference.is_certain()) return;
+  constexpr uint32_t kMsrTscAdjust = 0x3b, kHasAdjust = 1 << 1;
+  if (cpuid(0).eax >= 7 && (cpuid(7).ebx & kHasAdjust)) {
+    write_msr(kMsrTscAdjust, read_msr(kMsrTscAdjust) + static_cast<uint64_t>(difference.ticks));
+    difference = comparison.ask();
+    if (!difference.is_certain()) return;
+  }
+  klog("smp: the time stamp counter of CPU %u differs by %ld ticks", number_of(id),
+       difference.ticks);
+  time_counters_differ();
 }
 
 // Makes a stack of `size` bytes above an unmapped page. Returns its top. ENOMEM.
@@ -106,6 +133,22 @@ bool start_cpu(unsigned id, TrampolineParameters& parameters) {
   return false;
 }
 
+// Starts CPUs 1 to `found` - 1. Returns the number of CPUs that run.
+unsigned start_others(unsigned found) {
+  auto* trampoline = static_cast<char*>(direct_map({kTrampolinePage}));
+  memcpy(trampoline, trampoline_start, trampoline_end - trampoline_start);
+  auto& parameters = *reinterpret_cast<TrampolineParameters*>(
+      trampoline + (trampoline_parameters - trampoline_start));
+  for (unsigned id = 1; id < found; id++) local_apic_send_init(apic_ids[id]);
+  wait(kInitDelay);
+  for (unsigned id = 1; id < found; id++) {
+    if (start_cpu(id, parameters)) continue;
+    klog("smp: CPU %u (local APIC %u) does not start; continuing with %u", id, apic_ids[id], id);
+    return id;
+  }
+  return found;
+}
+
 }  // namespace
 
 void smp_start() {
@@ -117,20 +160,19 @@ void smp_start() {
   const AcpiInfo& acpi = acpi_info();
   unsigned found = 1;
   for (unsigned i = 0; i < acpi.cpu_count; i++) {
-    if (acpi.apic_ids[i] != cpu(kBootCpu).apic_id && found < kMaxCpus)
-      apic_ids[found++] = acpi.apic_ids[i];
+    const uint32_t apic_id = acpi.apic_ids[i];
+    if (apic_id == cpu(kBootCpu).apic_id || found == kMaxCpus) continue;
+    if (apic_id > kMaxXapicId && !local_apic_has_wide_ids()) {
+      klog("smp: no message reaches the CPU with local APIC %u; it stays unused", apic_id);
+      continue;
+    }
+    apic_ids[found++] = apic_id;
   }
-  auto* trampoline = static_cast<char*>(direct_map({kTrampolinePage}));
-  memcpy(trampoline, trampoline_start, trampoline_end - trampoline_start);
-  auto& parameters = *reinterpret_cast<TrampolineParameters*>(
-      trampoline + (trampoline_parameters - trampoline_start));
-  for (unsigned id = 1; id < found; id++) local_apic_send_init(apic_ids[id]);
-  if (found > 1) wait(kInitDelay);
-  for (unsigned id = 1; id < found; id++) {
-    if (start_cpu(id, parameters)) continue;
-    klog("smp: CPU %u (local APIC %u) does not start; continuing with %u", id, apic_ids[id], id);
-    found = id;
+  if (found > 1 && !boot_info().memory.contains(kTrampolinePage, kPageSize)) {
+    klog("smp: no memory at 0x%lx; continuing with 1 CPU", kTrampolinePage);
+    found = 1;
   }
+  if (found > 1) found = start_others(found);
   cpu_set_count(found);
   memset(boot_pml4, 0, kPageSize);  // all CPUs have left the boot page tables
 }
@@ -138,6 +180,7 @@ void smp_start() {
 void ap_main(uint64_t id) {
   cpu_setup(CpuId{static_cast<uint32_t>(id)}, apic_ids[id], stack_tops[id], ist_tops[id]);
   local_apic_init();
+  align_counter(CpuId{static_cast<uint32_t>(id)});
   time_start_tick();
   __atomic_store_n(&this_cpu().online, true, __ATOMIC_RELEASE);
   sched_start_cpu();

@@ -1,12 +1,20 @@
-// Time. The time stamp counter is calibrated once against the 8254 timer, together with the local
-// APIC's timer, which then gives each CPU its periodic tick. Under QEMU -icount a tick of the
-// counter is one instruction.
+// Time. The rate of the time stamp counter comes from CPUID, or is measured once against a clock of
+// known rate (reference_clocks.h). The rate of the local APIC's timer, which gives each CPU its
+// periodic tick, is measured against the time stamp counter meanwhile. Under QEMU -icount a tick of
+// the counter is one instruction.
+//
+// Each CPU has a time stamp counter. When a CPU starts, it compares its counter with the boot CPU's
+// (tsc_sync.h). If the counters differ and cannot be set, monotonic_now() returns no time earlier
+// than one that it has returned before.
 #include "arch/x86_64/time.h"
 
 #include <atomic>
 
+#include "arch/x86_64/clock_rate.h"
 #include "arch/x86_64/interrupt_controller.h"
 #include "arch/x86_64/io.h"
+#include "arch/x86_64/real_time_clock.h"
+#include "arch/x86_64/reference_clocks.h"
 #include "arch/x86_64/trap.h"
 #include "core/cpu.h"
 #include "core/log.h"
@@ -15,13 +23,16 @@ constinit std::atomic<uint64_t> coarse_time{0};
 
 namespace {
 
-constexpr uint64_t kPitHz = 1'193'182;
-constexpr uint64_t kCalibrationHz = 200;  // one calibration takes 5 ms
+constexpr uint64_t kGuessedHz = 1'000'000'000;  // of a counter that nothing can measure
+constexpr unsigned kTimerTries = 16;            // readings of the local APIC's timer
 constexpr unsigned kMaxTickHandlers = 4;
 
 constinit uint64_t start_tsc = 0;
 constinit uint64_t nanoseconds_per_tick = 0;  // 32.32 fixed point; 0 until measured
-constinit uint32_t timer_count = 0;
+constinit uint64_t tsc_rate = 0;              // hertz
+constinit uint32_t timer_count = 0;           // ticks of the local APIC's timer between two ticks
+constinit std::atomic<bool> counters_differ{false};
+constinit std::atomic<uint64_t> latest{0};        // time in nanoseconds; used if counters differ
 constinit std::atomic<uint64_t> wall_at_boot{0};  // nanoseconds from 1970 to boot, modulo 2^64
 void (*tick_handlers[kMaxTickHandlers])() = {};
 
@@ -35,92 +46,71 @@ void on_timer(TrapFrame&, void*) {
   }
 }
 
-// One run of the 8254's counter, and a bound of the error. The readings at the counter's start and
-// end may be late, for example if the host stops the thread of an emulated CPU for a while.
-struct Calibration {
-  uint64_t ticks, start;  // measured in ticks of the time stamp counter
-  uint32_t timer_ticks;   // ticks of the local APIC's timer
-  uint64_t doubt;         // possible error of the measurement, in ticks
-};
+// Returns the later one of `now` and the latest result so far.
+uint64_t not_before_latest(uint64_t now) {
+  uint64_t before = latest.load(std::memory_order_relaxed);
+  while (before < now && !latest.compare_exchange_weak(before, now, std::memory_order_relaxed))
+    continue;
+  return before < now ? now : before;
+}
 
-Calibration calibrate_once() {
-  constexpr uint16_t kCount = kPitHz / kCalibrationHz;
-  out8(0x61, (in8(0x61) & ~2) | 1);  // channel 2 counts, speaker off
-  out8(0x43, 0xb0);                  // channel 2, both bytes, mode 0: output rises at the end
-  out8(0x42, kCount & 0xff);
-  local_apic_timer_run();
-  const uint64_t before_start = tsc();
-  out8(0x42, kCount >> 8);
-  const uint32_t timer_start = local_apic_timer_left();
-  const uint64_t start = tsc();
-  uint64_t before_end, end = start;
-  bool over;
-  do {
-    before_end = end;
-    over = in8(0x61) & 0x20;
-    end = tsc();
-  } while (!over);
-  const uint32_t timer_ticks = timer_start - local_apic_timer_left();
-  return {end - start, start, timer_ticks, (start - before_start) + (tsc() - before_end)};
+CpuidLeaf read_cpuid(uint32_t leaf) {
+  const Cpuid read = cpuid(leaf);
+  return {read.eax, read.ebx, read.ecx, read.edx};
+}
+
+// The timer counts down.
+uint64_t read_timer() {
+  return UINT32_MAX - local_apic_timer_left();
+}
+
+// Returns when the time stamp counter has gone on for 1/kShortestMeasurement s.
+void wait_shortest(uint64_t hertz) {
+  const uint64_t end = tsc() + hertz / kShortestMeasurement;
+  while (tsc() < end) cpu_relax();
+}
+
+// CPUID leaf 0x16 has the processor's base frequency in MHz, which is near the counter's rate.
+uint64_t guess_rate() {
+  constexpr uint32_t kFrequencies = 0x16;
+  const uint64_t megahertz = cpuid(0).eax >= kFrequencies ? cpuid(kFrequencies).eax & 0xffff : 0;
+  const uint64_t guess = megahertz != 0 ? megahertz * 1'000'000 : kGuessedHz;
+  klog("time: no clock measures the time stamp counter; assuming %lu Hz", guess);
+  return guess;
+}
+
+uint64_t measured_rate() {
+  for (unsigned i = 0; i < kReferenceClocks; i++) {
+    const std::optional<ReferenceClock> clock = reference_clock(i);
+    if (!clock) continue;
+    if (const std::optional<ClockRate> rate = measure_rate(tsc_in_order, *clock))
+      return rate->hertz;
+  }
+  if (const uint64_t rate = rate_from_real_time_clock(tsc_in_order)) return rate;
+  return guess_rate();
 }
 
 void calibrate() {
-  constexpr int kTries = 20;
-  constexpr uint64_t kGoodEnough = 200;  // an error of at most 1/200
-  Calibration best = calibrate_once();
-  for (int i = 1; i < kTries && best.doubt > best.ticks / kGoodEnough; i++) {
-    const Calibration next = calibrate_once();
-    if (next.doubt < best.doubt) best = next;
+  local_apic_timer_run();
+  const ClockSample first = sample_clock(tsc_in_order, read_timer, kTimerTries);
+  start_tsc = first.ticks;
+  tsc_rate = rate_from_cpuid(read_cpuid);
+  if (tsc_rate != 0) {
+    wait_shortest(tsc_rate);
+  } else {
+    tsc_rate = measured_rate();
   }
-  timer_count = static_cast<uint32_t>(uint64_t{best.timer_ticks} * kCalibrationHz / kTickHz);
-  nanoseconds_per_tick = (uint64_t{1'000'000'000} << 32) / (best.ticks * kCalibrationHz);
-  start_tsc = best.start;
-}
-
-uint8_t clock_register(uint8_t index) {
-  out8(0x70, index);
-  return in8(0x71);
-}
-
-// Seconds since 1970 of a date of the Gregorian calendar, after Hinnant, "chrono-compatible
-// low-level date algorithms".
-uint64_t seconds_since_1970(uint64_t year, uint64_t month, uint64_t day, uint64_t hour,
-                            uint64_t minute, uint64_t second) {
-  year -= month <= 2;
-  const uint64_t era = year / 400, year_of_era = year % 400;
-  const uint64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-  const uint64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-  return ((era * 146097 + day_of_era - 719468) * 24 + hour) * 3600 + minute * 60 + second;
-}
-
-uint64_t read_clock() {
-  const uint8_t status = clock_register(0x0b);
-  const bool binary = status & 4, hours24 = status & 2;
-  const auto number = [binary](uint8_t value) -> uint64_t {
-    return binary ? value : (value >> 4) * 10 + (value & 15);
-  };
-  uint8_t raw[6], again[6];
-  constexpr uint8_t kRegisters[6] = {0, 2, 4, 7, 8, 9};
-  bool same;
-  do {  // repeats until two readings agree: then neither was taken during an update
-    same = true;
-    for (int i = 0; i < 6; i++) raw[i] = clock_register(kRegisters[i]);
-    for (int i = 0; i < 6; i++) {
-      again[i] = clock_register(kRegisters[i]);
-      same = same && raw[i] == again[i];
-    }
-  } while (!same);
-  uint64_t hour = number(raw[2] & 0x7f);
-  if (!hours24) hour = hour % 12 + (raw[2] & 0x80 ? 12 : 0);
-  return seconds_since_1970(2000 + number(raw[5]), number(raw[4]), number(raw[3]), hour,
-                            number(raw[1]), number(raw[0]));
+  const ClockSample last = sample_clock(tsc_in_order, read_timer, kTimerTries);
+  const uint64_t timer_rate = rate_from_samples(first, last, UINT32_MAX, tsc_rate);
+  timer_count = static_cast<uint32_t>(timer_rate / kTickHz);
+  nanoseconds_per_tick = (uint64_t{1'000'000'000} << 32) / tsc_rate;
 }
 
 }  // namespace
 
 void time_init() {
   calibrate();
-  wall_at_boot = read_clock() * 1'000'000'000;
+  wall_at_boot = real_time_clock_read() * 1'000'000'000;
   if (!interrupt_register_vector(kVectorTimer, "timer", on_timer, nullptr))
     panic("the timer's vector is taken");
 }
@@ -131,7 +121,18 @@ void time_start_tick() {
 
 Nanoseconds monotonic_now() {
   const unsigned __int128 ticks = tsc() - start_tsc;
-  return {static_cast<uint64_t>(ticks * nanoseconds_per_tick >> 32)};
+  const uint64_t now = static_cast<uint64_t>(ticks * nanoseconds_per_tick >> 32);
+  if (counters_differ.load(std::memory_order_relaxed)) [[unlikely]]
+    return {not_before_latest(now)};
+  return {now};
+}
+
+void time_counters_differ() {
+  counters_differ.store(true, std::memory_order_relaxed);
+}
+
+uint64_t tsc_hertz() {
+  return tsc_rate;
 }
 
 Nanoseconds wall_now() {

@@ -14,6 +14,14 @@ inline uint64_t tsc() {
   return uint64_t{high} << 32 | low;
 }
 
+// Like tsc(), but executed in program order with loads (Intel SDM volume 2, RDTSC).
+inline uint64_t tsc_in_order() {
+  asm volatile("lfence" ::: "memory");
+  const uint64_t now = tsc();
+  asm volatile("lfence" ::: "memory");
+  return now;
+}
+
 // Time since boot. Any context; may go backwards between CPUs by a few microseconds.
 Nanoseconds monotonic_now();
 // Milliseconds since boot. The boot CPU's tick updates this word, so a read costs only one load.
@@ -30,6 +38,12 @@ void wall_set(Nanoseconds now);
 uint64_t boot_wall_seconds();
 // Registers a handler that each CPU calls in each tick, in interrupt context.
 void tick_register(void (*handler)());
+
+// The rate of the time stamp counter, in hertz.
+uint64_t tsc_hertz();
+// Tells that the time stamp counters of the CPUs differ. From now on monotonic_now() never goes
+// backwards, but calls on all CPUs share a word of memory. Called while CPUs start.
+void time_counters_differ();
 
 // Measures the rates of the time stamp counter and of the local APIC's timer, and reads the
 // real-time clock. Called once, on the boot CPU, after interrupt_controllers_init().

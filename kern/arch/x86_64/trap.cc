@@ -24,6 +24,7 @@
 #include "arch/x86_64/interrupt_controller.h"
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
+#include "arch/x86_64/machine_check.h"
 #include "arch/x86_64/paging.h"
 #include "core/log.h"
 #include "core/nmi.h"
@@ -254,7 +255,10 @@ NOT_PROBED void trap_dispatch_paranoid(TrapFrame* frame) {
       panic_from_trap(*frame, "kernel stack overflow: %s (stack pointer 0x%lx)", guard, frame->rsp);
     panic_from_trap(*frame, "double fault");
   }
-  if (frame->vector == kVectorMachineCheck) panic_from_trap(*frame, "machine check");
+  if (frame->vector == kVectorMachineCheck) {
+    machine_check_print();
+    panic_from_trap(*frame, "machine check");
+  }
   cpu.interrupt_depth++;
   nmi_report(*frame);
   cpu.interrupt_depth--;

@@ -40,15 +40,25 @@ uint64_t wanted_components(uint64_t supported) {
   return wanted;
 }
 
+bool keeps_pointers() {
+  constexpr uint32_t kAmd = 0x68747541, kHygon = 0x6f677948;  // "Auth", "Hygo"
+  constexpr uint32_t kSizes = 0x80000008, kLoadsPointers = 1 << 2;
+  const uint32_t vendor = cpuid(0).ebx;
+  if (vendor != kAmd && vendor != kHygon) return false;
+  return cpuid(0x80000000).eax < kSizes || !(cpuid(kSizes).ebx & kLoadsPointers);
+}
+
 }  // namespace
 
 constinit FpuSaver fpu_saver = FpuSaver::kFxsave;
+constinit bool fpu_keeps_pointers = false;
 
 size_t fpu_state_size() {
   return size;
 }
 
 void fpu_find_features() {
+  fpu_keeps_pointers = keeps_pointers();
   alignas(kFpuAlign) FpuState state;
   asm volatile("fxsave64 %0" : "=m"(state));
   if (state.mxcsr_mask != 0) mxcsr_bits = state.mxcsr_mask;

@@ -45,7 +45,15 @@ inline void fpu_save(FpuState& state) {
     asm volatile("fxsave64 (%0)" ::"r"(&state) : "memory");
   }
 }
+// True if the processor neither saves nor loads the x87 unit's last instruction and operand while
+// no exception is pending (AMD APM volume 2, section 11.4.4.3, and CPUID 8000_0008 EBX bit 2). A
+// program would find those of the program before.
+extern bool fpu_keeps_pointers;  // set at boot
 inline void fpu_restore(const FpuState& state) {
+  if (fpu_keeps_pointers) [[unlikely]] {
+    static constinit const uint32_t zero = 0;
+    asm volatile("fnclex; emms; fildl %0" ::"m"(zero));  // the last operand is now `zero`
+  }
   if (fpu_saver != FpuSaver::kFxsave) {
     asm volatile("xrstor64 (%0)" ::"r"(&state), "a"(-1), "d"(-1) : "memory");
   } else {

@@ -108,10 +108,11 @@ class ConsDevice final : public TableDevice {
     if (chan.qid.path != kPower) return Errno::EACCES;
     std::string_view text(buffer, size);
     CommandLine line;
-    if (!next_command(text, line) || (line.word != "off" && line.word != "halt") ||
-        !line.rest.empty())
-      return fail(Errno::EINVAL, "power takes: off, halt");
+    const bool is_known = next_command(text, line) && line.rest.empty() &&
+                          (line.word == "off" || line.word == "halt" || line.word == "reboot");
+    if (!is_known) return fail(Errno::EINVAL, "power takes: off, halt, reboot");
     page_cache_sync_all();
+    if (line.word == "reboot") power_reset();
     klog("power off after %lu ticks of the time stamp counter",
          tsc());  // instructions, under QEMU -icount
     power_off(ExitCode::kOff);

@@ -5,12 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/memory_map.h"
 #include "lib/units.h"
-
-struct MemoryRange {
-  PhysAddr start;
-  uint64_t size;
-};
 
 struct BootInfo {
   std::span<const MemoryRange> usable;  // page-aligned, ascending, not overlapping, without kernel
@@ -18,7 +14,9 @@ struct BootInfo {
   std::span<const std::byte>
       archive;  // initial archive (cpio newc), in the direct map; empty if none
   char command_line[512] = {};
-  PhysAddr highest;    // first address after all memory
+  // All memory that the loader reports, including the kernel's and ACPI's. The direct map maps it.
+  MemoryMap memory;
+  PhysAddr highest;    // first address after all memory; there may be holes below it
   PhysAddr acpi_root;  // the RSDP if the boot loader gave it, otherwise 0
 };
 const BootInfo& boot_info();

@@ -1,4 +1,4 @@
-// Power-off.
+// Power-off and reset.
 #pragma once
 
 #include <cstdint>
@@ -13,3 +13,5 @@ enum class ExitCode : uint8_t {
 // Ends QEMU after the serial ports have sent everything. Without QEMU's device, powers off by ACPI
 // or halts. Any context.
 [[noreturn]] void power_off(ExitCode code);
+// Resets the machine after the serial ports have sent everything. Any context.
+[[noreturn]] void power_reset();

@@ -12,15 +12,11 @@ extern "C" const char image_end[];
 
 namespace {
 
-constexpr size_t kMaxRanges = 32;
-// Memory below 1 MiB is not used: it contains firmware data and the start-up code of other CPUs.
-constexpr uint64_t kLowMemoryEnd = 1 << 20;
 constexpr uint64_t kFourGiB = uint64_t{1} << 32;
 constexpr uint32_t kUsable = 1, kAcpiReclaimable = 3, kAcpiPersistent = 4;
 
 constinit BootInfo info;
-constinit MemoryRange ranges[kMaxRanges] = {};
-constinit size_t range_count = 0;
+constinit MemoryMap usable, reserved;
 constinit MemoryRange archive{};
 constinit bool early_closed = false;
 
@@ -50,40 +46,12 @@ const T* at(uint64_t physical) {
   return static_cast<const T*>(direct_map({physical}));
 }
 
-void add_range(uint64_t start, uint64_t size) {
-  const uint64_t end = align_down(start + size, kPageSize);
-  start = align_up(start, kPageSize);
-  if (start < kLowMemoryEnd) start = kLowMemoryEnd;
-  if (start >= end) return;
-  if (range_count == kMaxRanges) return;  // the memory stays unused
-  size_t i = range_count++;
-  for (; i > 0 && ranges[i - 1].start.value > start; i--) ranges[i] = ranges[i - 1];
-  ranges[i] = {{start}, end - start};
-}
-
 void add_memory(uint64_t start, uint64_t size, uint32_t type) {
-  if (type == kUsable) add_range(start, size);
+  if (type == kUsable) usable.add(start, size);
   if (type == kUsable || type == kAcpiReclaimable || type == kAcpiPersistent) {
-    if (start + size > info.highest.value) info.highest = {start + size};
-  }
-}
-
-// Takes [start, end) out of the usable ranges.
-void reserve(uint64_t start, uint64_t end) {
-  start = align_down(start, kPageSize);
-  end = align_up(end, kPageSize);
-  MemoryRange old[kMaxRanges];
-  const size_t old_count = range_count;
-  memcpy(old, ranges, sizeof(old));
-  range_count = 0;
-  for (size_t i = 0; i < old_count; i++) {
-    const uint64_t a = old[i].start.value, b = a + old[i].size;
-    if (b <= start || a >= end) {
-      add_range(a, b - a);
-      continue;
-    }
-    if (a < start) add_range(a, start - a);
-    if (b > end) add_range(end, b - end);
+    info.memory.add(start, size);
+  } else {
+    reserved.add(align_down(start, kPageSize), align_up(start % kPageSize + size, kPageSize));
   }
 }
 
@@ -154,19 +122,23 @@ void boot_parse(uint32_t protocol, PhysAddr information) {
   } else {
     parse_multiboot2(information.value);
   }
-  reserve(kLowMemoryEnd, reinterpret_cast<uint64_t>(image_end) - kKernelImageBase);
+  info.memory.remove(reserved);  // a map may contradict itself
+  info.highest = {info.memory.end()};
+  usable.remove(reserved);
+  // Memory below 1 MiB is not used: it contains firmware data and the start-up code of other CPUs.
+  // The image begins there.
+  usable.remove(0, reinterpret_cast<uint64_t>(image_end) - kKernelImageBase);
   if (archive.size > 0) {
-    reserve(archive.start.value, archive.start.value + archive.size);
+    usable.remove(archive.start.value, archive.size);
     info.archive = {static_cast<const std::byte*>(direct_map(archive.start)), archive.size};
   }
-  info.usable = {ranges, range_count};
+  info.usable = usable.ranges();
 }
 
 void* early_alloc(size_t size, size_t align) {
   ASSERT(!early_closed);
-  MemoryRange* best = nullptr;
-  for (size_t i = 0; i < range_count; i++) {
-    MemoryRange& range = ranges[i];
+  const MemoryRange* best = nullptr;
+  for (const MemoryRange& range : usable.ranges()) {
     if (range.start.value + range.size > kFourGiB) continue;
     if (!best || range.size > best->size) best = &range;
   }
@@ -175,7 +147,7 @@ void* early_alloc(size_t size, size_t align) {
   // Each allocation takes whole pages, so that the range's end stays page-aligned.
   const uint64_t start =
       align_down(best->start.value + best->size - size, align > kPageSize ? align : kPageSize);
-  best->size = start - best->start.value;
+  usable.shrink(best - usable.ranges().data(), best->start.value + best->size - start);
   return direct_map({start});
 }
 

@@ -1,8 +1,8 @@
-// Power-off.
+// Power-off and reset.
 #include "core/power.h"
 
-#include "arch/x86_64/acpi.h"
 #include "arch/x86_64/io.h"
+#include "arch/x86_64/machine_power.h"
 #include "core/uart.h"
 
 void power_off(ExitCode code) {
@@ -16,7 +16,12 @@ void power_off(ExitCode code) {
     cpu_relax();
   }
   out8(0xf4, static_cast<uint8_t>(code));  // QEMU's isa-debug-exit; ignored elsewhere
-  const uint16_t control = acpi_info().power_control_port;
-  if (control) out16(control, 1 << 13);  // SLP_EN with sleep type 0, which is S5 under QEMU
+  acpi_power_off();
   halt_forever();
+}
+
+void power_reset() {
+  asm volatile("cli");
+  uart_drain();
+  machine_reset();
 }

@@ -310,8 +310,8 @@ static void error_strings(void) {
   CHECK(open("#cons/nosuch/x", O_RDONLY) == -1);
   int fd = open("#cons/power", O_WRONLY);
   CHECK(fd >= 0 && write(fd, "nonsense", 8) == -1 && errno == EINVAL);
-  CHECK(strcmp(errstr(), "power takes: off, halt") == 0);
-  CHECK(strcmp(strerror(EINVAL), "Invalid argument: power takes: off, halt") == 0);
+  CHECK(strcmp(errstr(), "power takes: off, halt, reboot") == 0);
+  CHECK(strcmp(strerror(EINVAL), "Invalid argument: power takes: off, halt, reboot") == 0);
   CHECK(strcmp(strerror(ENOMEM), "Out of memory") == 0);
   close(fd);
   CHECK(close(fd) == -1 && errno == EBADF && errstr()[0] == '\0');
