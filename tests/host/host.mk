@@ -12,7 +12,8 @@ include tests/host/sources.mk
 
 HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
-# For each test: the sources of its world. circles, judge, kmemtop, reach, reach_paths, sampler, stackcount and trend have no world.
+# For each test: the sources of its world. circles, judge, kmemtop, reach, reach_paths, sampler, screen_text, stackcount and
+# trend have no world.
 host_world = $(foreach test,$(2),$(eval $(test)_test_WORLD := $(addprefix tests/host/,$(1))))
 $(call host_world,cpus/cpus.cc,                              arena arena_xalloc slab_layer)
 $(call host_world,cpus/cpus.cc slab_depot_world.cc,           slab_depot slab_reap)
@@ -39,7 +40,7 @@ HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_PLANTED_BUGS -DCONFIG_
 # and these locks would hide missing synchronisation.
 HOST_address_SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -DCONFIG_SLAB_CHECK_CALLS
 HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) \
-  $(TRACE_FILES_SRC) $(PROBE_SRC) $(P9_SRC) $(STACKCOUNT_SRC) $(KMEMWATCH_SRC) $(KMEMTOP_SRC) tests/host/fakes/planted.cc
+  $(TRACE_FILES_SRC) $(PROBE_SRC) $(P9_SRC) $(CONSOLE_SRC) $(STACKCOUNT_SRC) $(KMEMWATCH_SRC) $(KMEMTOP_SRC) tests/host/fakes/planted.cc
 HOST_address_TESTS := $(filter-out %_threads_test,$(HOST_TESTS))
 HOST_thread_SANITIZERS := -fsanitize=thread
 HOST_thread_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) $(PROBE_SRC) tests/host/fakes/planted.cc

@@ -19,6 +19,9 @@ PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_
 # The part of the device #p9 that makes the requests to a server and parses the answers.
 P9_SRC := kern/drivers/dev/p9_client.cc
 
+# The text on the screen.
+CONSOLE_SRC := kern/src/core/screen_text.cc
+
 # The parts of the program stackcount that do not depend on Stele.
 STACKCOUNT_SRC := $(addprefix user/bin/stackcount/,counts.cc pattern.cc report.cc) \
   $(addprefix user/lib/,symbols/kernel_symbols.cc symbols/program_symbols.cc tool/files.cc)

@@ -30,6 +30,7 @@ inline void out32(uint16_t port, uint32_t value) {
 }
 
 inline constexpr uint32_t kMsrApicBase = 0x1b;
+inline constexpr uint32_t kMsrPageAttributes = 0x277;
 inline constexpr uint32_t kMsrEfer = 0xc0000080;
 inline constexpr uint32_t kMsrStar = 0xc0000081;
 inline constexpr uint32_t kMsrLstar = 0xc0000082;
