@@ -12,7 +12,7 @@ include tests/host/sources.mk
 
 HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
-# For each test: the sources of its world. circles, judge, kmemtop, reach, reach_paths, sampler, screen_text, stackcount and
+# For each test: the sources of its world. circles, judge, keyboard_keys, kmemtop, reach, reach_paths, sampler, screen_text, stackcount and
 # trend have no world.
 host_world = $(foreach test,$(2),$(eval $(test)_test_WORLD := $(addprefix tests/host/,$(1))))
 $(call host_world,cpus/cpus.cc,                              arena arena_xalloc slab_layer)

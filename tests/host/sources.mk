@@ -19,8 +19,8 @@ PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_
 # The part of the device #p9 that makes the requests to a server and parses the answers.
 P9_SRC := kern/drivers/dev/p9_client.cc
 
-# The text on the screen.
-CONSOLE_SRC := kern/src/core/screen_text.cc
+# The text on the screen, and the keys of the keyboard.
+CONSOLE_SRC := kern/src/core/screen_text.cc kern/drivers/dev/keyboard_keys.cc
 
 # The parts of the program stackcount that do not depend on Stele.
 STACKCOUNT_SRC := $(addprefix user/bin/stackcount/,counts.cc pattern.cc report.cc) \

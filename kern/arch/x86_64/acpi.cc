@@ -83,12 +83,19 @@ void parse_madt(const Header& madt) {
   }
 }
 
+// Before revision 3, the table does not say whether there is an i8042.
+void parse_fadt(const Header& fadt) {
+  constexpr uint16_t kKeyboardController = 1 << 1;
+  constexpr uint32_t kBootFlags = 109;
+  const auto* p = reinterpret_cast<const uint8_t*>(&fadt);
+  info.power_control_port = static_cast<uint16_t>(load<uint32_t>(p + 64));
+  if (fadt.revision >= 3 && fadt.length >= kBootFlags + sizeof(uint16_t))
+    info.has_keyboard_controller = load<uint16_t>(p + kBootFlags) & kKeyboardController;
+}
+
 void parse(const Header& table) {
   if (memcmp(table.signature, "APIC", 4) == 0) parse_madt(table);
-  if (memcmp(table.signature, "FACP", 4) == 0) {
-    info.power_control_port =
-        static_cast<uint16_t>(load<uint32_t>(reinterpret_cast<const uint8_t*>(&table) + 64));
-  }
+  if (memcmp(table.signature, "FACP", 4) == 0) parse_fadt(table);
 }
 
 }  // namespace

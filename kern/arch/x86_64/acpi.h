@@ -1,4 +1,4 @@
-// Processors and interrupt controllers, from ACPI's tables.
+// Processors, interrupt controllers and old devices, from ACPI's tables.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,9 @@ struct AcpiInfo {
     uint32_t interrupt = 0;  // global system interrupt
     bool low_active = false, level = false;
   };
-  Route isa[16] = {};               // the route of each ISA interrupt
-  uint16_t power_control_port = 0;  // I/O port of the PM1a control block; 0 if unknown
+  Route isa[16] = {};                   // the route of each ISA interrupt
+  uint16_t power_control_port = 0;      // I/O port of the PM1a control block; 0 if unknown
+  bool has_keyboard_controller = true;  // false: the machine has no i8042
 };
 
 // Reads ACPI's tables. Called once, while the boot page tables are active, because their direct map
