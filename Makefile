@@ -23,6 +23,8 @@ export STELE_BUILD := $(abspath $(BASE))
 SMP    ?= 4
 MEM    ?= 512M
 BOOT   ?= direct
+FIRMWARE ?= bios
+SCREEN ?=
 PORTS  ?=
 CMD    ?=
 CMDLINE ?=
@@ -36,6 +38,8 @@ PACKAGES := build \
   $(if $(filter run gdb guest pictures $(HUNTS) proof bench% test%,$(GOALS)),run) \
   $(if $(filter gdb test%,$(GOALS)),gdb) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
+  $(if $(filter test% uefi,$(GOALS) $(FIRMWARE)),uefi) \
+  $(if $(filter test-long,$(GOALS)),bochs) \
   $(if $(filter report-page pictures test-long,$(GOALS)),npm) \
   $(if $(filter pictures test-long,$(GOALS)),browser) \
   $(if $(filter pictures,$(GOALS)),pictures) \
@@ -73,16 +77,19 @@ initrd: $(INITRD)
 tools: $(REACH) $(PPROF_MESSAGES)
 guest: all # for scripts/guest
 
-run: all $(PORTS:%=port-%) $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M SHARE=DIR CMDLINE=trace=all PORTS='lua jq', or BOOT=iso); ctrl-a x ends
-	@scripts/run --smp $(SMP) --mem $(MEM) $(PORTS:%=--port $(BASE)/ports/%.cpio) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso,--kernel $(KERNEL) --initrd $(INITRD) --cmdline '$(CMDLINE)') $(if $(SHARE),--share '$(SHARE)')
+run: all $(PORTS:%=port-%) $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M SHARE=DIR CMDLINE=trace=all PORTS='lua jq', or BOOT=iso FIRMWARE=uefi SCREEN=gtk); ctrl-a x ends
+	@scripts/run --smp $(SMP) --mem $(MEM) $(PORTS:%=--port $(BASE)/ports/%.cpio) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso --firmware $(FIRMWARE) $(if $(SCREEN),--screen '$(SCREEN)'),--kernel $(KERNEL) --initrd $(INITRD) --cmdline '$(CMDLINE)') $(if $(SHARE),--share '$(SHARE)')
 
 gdb: all ## boot under gdb, up to kernel_main (SMP=4 MEM=512M VARIANT=); `type TEXT` types at the guest's console (docs/debugging.md)
 	@scripts/gdb --boot --smp $(SMP) --mem $(MEM) --kernel $(KERNEL)
 
-iso: $(BUILD)/stele.iso ## the GRUB image build/stele.iso
-$(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso
+iso: $(BUILD)/stele.iso ## the image build/stele.iso, which a PC boots from CD or USB stick, by BIOS or UEFI (CMDLINE=)
+$(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso $(BUILD)/stele.iso.words
 	@echo "  ISO   $@"
-	@scripts/mkiso $(KERNEL) $(INITRD) $@
+	@scripts/mkiso $(KERNEL) $(INITRD) $@ '$(CMDLINE)'
+$(BUILD)/stele.iso.words: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CMDLINE)' | cmp -s - $@ || echo '$(CMDLINE)' > $@
 
 format: ## clang-format over every C and C++ source
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i

@@ -43,7 +43,9 @@ KERN_LEFT_OUT := $(call without_option,$(CONFIG_COVERAGE),kern/src/sched/coverag
 KERN_SRC := $(sort $(filter-out $(KERN_LEFT_OUT),$(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_64/*.S kern/src/*.c kern/src/*.cc \
   kern/src/*/*.cc kern/src/*/*/*.cc kern/src/*/*.S kern/drivers/*/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc) \
   $(if $(CONFIG_KERNEL_BENCH),kern/bench/*.c kern/bench/*.cc))))
-KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC))
+# The screen's font, from Debian's package psf-unifont.
+KERN_FONT := /usr/share/consolefonts/Unifont-APL8x16.psf.gz
+KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC)) $(BUILD)/screen_font.o
 
 # The sources to compile for coverage (sched/coverage.h): the implementation of system calls, but no code that runs in exceptions or when a
 # probe is hit.
@@ -89,6 +91,12 @@ $(BUILD)/%.S.o: %.S $(AUTOCONF_H) $(KERN_STAMP)
 	@echo "  AS    $<"
 	@$(KERN_CC) $(KERN_ASFLAGS) -MMD -MP -c $< -o $@
 -include $(KERN_OBJ:.o=.d)
+
+$(BUILD)/screen_font.S: tools/stele/screen_font.py $(KERN_FONT)
+	@mkdir -p $(@D)
+	@$(PYTHON) $^ > $@
+$(BUILD)/screen_font.o: $(BUILD)/screen_font.S
+	@$(KERN_CC) -c $< -o $@
 
 $(BUILD)/ksyms-empty.S: $(KSYMS)
 	@mkdir -p $(@D)

@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/planted.h"
 #include "core/power.h"
+#include "core/screen.h"
 #include "core/uart.h"
 #include "drivers/dev/devices.h"
 #include "kasan.h"
@@ -68,6 +69,7 @@ void kernel_main(uint32_t protocol, uint32_t information) {
   acpi_init(boot_info().acpi_root);
   setup_boot_cpu();
   paging_init();
+  screen_init();
   kasan_init();
   interrupt_controllers_init();
   time_init();

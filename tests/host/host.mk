@@ -45,7 +45,7 @@ HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_PLANTED_BUGS -DCONFIG_
 # and these locks would hide missing synchronisation.
 HOST_address_SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -DCONFIG_SLAB_CHECK_CALLS
 HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) \
-  $(TRACE_FILES_SRC) $(PROBE_SRC) $(P9_SRC) $(MACHINE_SRC) $(STACKCOUNT_SRC) $(KMEMWATCH_SRC) $(KMEMTOP_SRC) tests/host/fakes/planted.cc
+  $(TRACE_FILES_SRC) $(PROBE_SRC) $(P9_SRC) $(MACHINE_SRC) $(CONSOLE_SRC) $(STACKCOUNT_SRC) $(KMEMWATCH_SRC) $(KMEMTOP_SRC) tests/host/fakes/planted.cc
 HOST_address_TESTS := $(filter-out %_threads_test,$(HOST_TESTS))
 HOST_thread_SANITIZERS := -fsanitize=thread
 HOST_thread_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) $(PROBE_SRC) $(MACHINE_SRC) tests/host/fakes/planted.cc

@@ -22,6 +22,9 @@ P9_SRC := kern/drivers/dev/p9_client.cc
 # The measurement of the time stamp counter, and the memory map.
 MACHINE_SRC := kern/arch/x86_64/clock_rate.cc kern/arch/x86_64/tsc_sync.cc kern/src/core/memory_map.cc
 
+# The text on the screen, and the keys of the keyboard.
+CONSOLE_SRC := kern/src/core/screen_text.cc kern/drivers/dev/keyboard_keys.cc
+
 # The parts of the program stackcount that do not depend on Stele.
 STACKCOUNT_SRC := $(addprefix user/bin/stackcount/,counts.cc pattern.cc report.cc) \
   $(addprefix user/lib/,symbols/kernel_symbols.cc symbols/program_symbols.cc tool/files.cc)

@@ -153,9 +153,11 @@ void parse_sleep_types(const Header& dsdt) {
   }
 }
 
-// Offsets in the FADT, from section 5.2.9.
+// Offsets in the FADT, from section 5.2.9. Before revision 3, the table does not say whether there
+// is an i8042.
 void parse_fadt(const Header& table) {
   constexpr uint32_t kResetFlag = 1 << 10, kWideTimerFlag = 1 << 8, kReducedFlag = 1 << 20;
+  constexpr uint16_t kKeyboardController = 1 << 1;
   const auto* const p = reinterpret_cast<const uint8_t*>(&table);
   const uint32_t flags = load<uint32_t>(p + 112);
   const bool is_reduced = table.length >= 256 && (flags & kReducedFlag);
@@ -177,6 +179,8 @@ void parse_fadt(const Header& table) {
   const uint64_t wide = table.length >= 148 ? load<uint64_t>(p + 140) : 0;
   const uint64_t dsdt = wide != 0 ? wide : load<uint32_t>(p + 40);
   if (dsdt != 0 && dsdt < kFourGiB) parse_sleep_types(*at<Header>(dsdt));
+  if (table.revision >= 3 && table.length >= 111)
+    info.has_keyboard_controller = load<uint16_t>(p + 109) & kKeyboardController;
 }
 
 void parse(const Header& table) {

@@ -1,4 +1,4 @@
-// Processors, interrupt controllers, clocks and power, from ACPI's tables.
+// Processors, interrupt controllers, clocks, power and old devices, from ACPI's tables.
 #pragma once
 
 #include <cstddef>
@@ -47,6 +47,7 @@ struct AcpiInfo {
   uint32_t pm_timer_mask = 0;  // the timer counts from this value to 0
   PhysAddr hpet{};             // registers of the HPET; 0: none
   AcpiPower power;
+  bool has_keyboard_controller = true;  // false: the machine has no i8042
 };
 
 // Reads ACPI's tables. Called once, while the boot page tables are active, because their direct map

@@ -25,6 +25,14 @@ multiboot2_header:
         .align 8
         .short 6, 0                                 // modules aligned to pages
         .long 8
+        .short 4, 0                                 // consoles: text in VGA memory is supported too
+        .long 12
+        .long 2
+        .align 8
+        .short 5, 1                                 // framebuffer: optional; the size that we prefer
+        .long 20
+        .long 1024, 768, 32
+        .align 8
         .short 0, 0                                 // end of tags
         .long 8
 multiboot2_end:

@@ -28,6 +28,12 @@ constinit CpuTables tables[kMaxCpus] = {};
 constinit unsigned count = 1;
 constinit bool has_smep = false, has_smap = false, has_umip = false;
 
+// The memory types that the bits of a page-table entry select (Intel SDM volume 3, section 11.12):
+// the values after reset, but write-combining in place of write-through. Only the screen is mapped
+// with this type (paging.cc); Access::kDevice relies on the others.
+constexpr uint64_t kPageAttributes = 0x0007040600070106;
+constexpr uint32_t kHasPageAttributes = 1 << 16;
+
 constexpr uint64_t kRflagsCleared = 0x47700;  // AC NT IOPL DF IF TF: cleared at system call entry
 
 }  // namespace
@@ -134,14 +140,11 @@ void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* i
   write_cr0((read_cr0() & ~kCr0Em) | kCr0Mp | kCr0Ne | kCr0Wp);
   write_cr4(read_cr4() | kCr4Osfxsr | kCr4Osxmmexcpt | kCr4Pge | (has_smep ? kCr4Smep : 0) |
             (has_smap ? kCr4Smap : 0) | (has_umip ? kCr4Umip : 0));
+  if (cpuid(1).edx & kHasPageAttributes) write_msr(kMsrPat, kPageAttributes);
   fpu_setup_cpu();
   machine_check_setup_cpu();
   constexpr uint64_t kNoBreakpoints = 0x400;  // the bit that is always 1
   write_dr7(kNoBreakpoints);
-  // Types of entries 0 to 7: WB, WT, UC-, UC, twice. This is the state after a reset (Intel SDM
-  // volume 3, section 12.12.4), on which Access::kDevice relies.
-  constexpr uint32_t kHasPat = 1 << 16;
-  if (cpuid(1).edx & kHasPat) write_msr(kMsrPat, 0x0007040600070406);
 }
 
 void set_kernel_stack(uint64_t stack_top) {

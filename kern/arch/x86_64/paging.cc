@@ -54,6 +54,8 @@ constexpr uint64_t kPresent = kPresentEntry, kWritable = 1 << 1, kUser = kUserEn
 constexpr uint64_t kKept = kKeptEntry;
 constexpr uint64_t kLent = 1 << 10;  // PageTables::Entry::is_lent; the processor ignores the bit
 constexpr uint64_t kAddressMask = kEntryAddress;
+// cpu_setup() has changed what this bit alone selects, from write-through to write-combining.
+constexpr uint64_t kWriteCombining = kWriteThrough;
 constexpr unsigned kEntries = 512;
 constexpr unsigned kUserEntries = 256;
 constexpr uint64_t kLargePage = 2 << 20;
@@ -128,6 +130,8 @@ uint64_t bits_of(Access access) {
       return kPresent | kGlobal;
     case Access::kDevice:
       return kPresent | kGlobal | kNoExecute | kWritable | kUncached | kWriteThrough;
+    case Access::kScreen:
+      return kPresent | kGlobal | kNoExecute | kWritable | kWriteCombining;
   }
   __builtin_unreachable();
 }

@@ -16,6 +16,8 @@ inline constexpr uint64_t kKernelVirtualBase = 0xffffc00000000000;
 // that text_write() patches are mapped there.
 inline constexpr uint64_t kKernelVirtualReserved = 2 << 20;
 inline constexpr uint64_t kKernelVirtualSize = uint64_t{1} << 40;
+// The screen's memory is mapped here (screen.cc).
+inline constexpr uint64_t kScreenBase = kKernelVirtualBase + kKernelVirtualSize;
 inline constexpr uint64_t kKernelImageBase = 0xffffffff80000000;
 inline constexpr uint64_t kUserEnd = 0x00007ffffffff000;
 
@@ -27,7 +29,8 @@ inline PhysAddr direct_map_phys(const void* address) {
   return {reinterpret_cast<uint64_t>(address) - kDirectMapBase};
 }
 
-enum class Access : uint8_t { kRead, kReadWrite, kReadExecute, kDevice };
+// kScreen is write-combining: the processor may gather writes before it sends them on.
+enum class Access : uint8_t { kRead, kReadWrite, kReadExecute, kDevice, kScreen };
 
 // Maps `size` bytes (a multiple of a page) in the kernel virtual range. Page tables come from the
 // page arena; ENOMEM if the arena has no page. Interrupts may be off.

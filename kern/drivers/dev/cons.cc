@@ -1,21 +1,25 @@
 // #cons: the console.
 //
-// `cons` and `console` are one file, the terminal on the first serial port. The permissions of this
-// file can be changed (the program mesg does so), but its owner is always root. Opening `tty` gives
-// the terminal of the caller's session (ENXIO if the session has none). `cmdline` reads as the
-// kernel command line. `power` takes `off` and `halt`, which both power the machine off; only root
-// may write to `power`.
+// `cons` and `console` are one file: the terminal on the first serial port and, if the boot loader
+// has set up a screen, on screen and keyboard. Both show the same output, and take input. The
+// permissions of this file can be changed (the program mesg does so), but its owner is always root.
+// Opening `tty` gives the terminal of the caller's session (ENXIO if the session has none).
+// `cmdline` reads as the kernel command line. `power` takes `off` and `halt`, which both power the
+// machine off; only root may write to `power`.
 
 #include <atomic>
 
 #include "arch/x86_64/time.h"
 #include "core/boot.h"
+#include "core/console.h"
 #include "core/errstr.h"
 #include "core/log.h"
 #include "core/panic.h"
 #include "core/power.h"
+#include "core/screen.h"
 #include "core/uart.h"
 #include "drivers/dev/devices.h"
+#include "drivers/dev/keyboard.h"
 #include "drivers/dev/terminal.h"
 #include "lib/string.h"
 #include "ns/device.h"
@@ -38,11 +42,13 @@ class Console final : public Terminal {
   uint32_t number() const override { return 5 << 8 | 1; }
   uint32_t owner() const override { return 0; }
   Result<Ref<Chan>> open(uint32_t flags) override;
+  void fit_to_screen() {
+    const ScreenSize size = screen_size();
+    resize({.rows = size.rows, .columns = size.columns, .x_pixels = 0, .y_pixels = 0});
+  }
 
  private:
-  void send(const char* data, size_t size) override REQUIRES(lock_) {
-    uart_write(kPort, data, size);
-  }
+  void send(const char* data, size_t size) override REQUIRES(lock_) { console_write(data, size); }
   // Never called: the console's first reference is never dropped.
   void end() override { panic("the console has lost its last reference"); }
 };
@@ -145,5 +151,10 @@ Result<Ref<Chan>> Console::open(uint32_t flags) {
 void cons_device_init() {
   if (!uart_listen(kPort, [](unsigned, uint8_t byte) { terminal.receive(byte); }))
     klog("#cons: no serial port");
+  if (screen_present()) {
+    terminal.fit_to_screen();
+    if (!keyboard_listen([](uint8_t byte) { terminal.receive(byte); }))
+      klog("#cons: no keyboard controller");
+  }
   device_register(&device);
 }

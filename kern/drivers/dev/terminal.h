@@ -52,6 +52,7 @@ class Terminal : public SessionTerminal {
   // Called by a hang-up, which cuts off all open files.
   virtual void files_lost() REQUIRES(lock_) {}
 
+  void resize(const abi_winsize& size) EXCLUDES(lock_);
   // Handles a request that job control has already permitted. ENOTTY if the line discipline does
   // not know the request.
   Result<void> change_or_tell(uint32_t request, void* argument) EXCLUDES(lock_);
@@ -101,7 +102,6 @@ class Terminal : public SessionTerminal {
   Result<void> wait_for_input(size_t size, uint32_t opening) REQUIRES(lock_);
   size_t take_input(char* buffer, size_t size) REQUIRES(lock_);
   Result<void> flow(int action) REQUIRES(lock_);
-  void resize(const abi_winsize& size) EXCLUDES(lock_);
 
   // Under `lock_`.
   abi_termios modes_ GUARDED_BY(lock_) = {

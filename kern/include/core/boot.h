@@ -8,6 +8,21 @@
 #include "core/memory_map.h"
 #include "lib/units.h"
 
+// The screen that the boot loader has set up.
+struct Framebuffer {
+  enum class Kind : uint8_t { kNone, kPixels, kText };
+  struct Colour {
+    uint8_t first_bit, bits;  // where the colour lies in a pixel
+  };
+
+  Kind kind = Kind::kNone;
+  PhysAddr address;
+  uint32_t pitch = 0;              // bytes from one line to the next
+  uint32_t width = 0, height = 0;  // in pixels; for kText in characters
+  uint8_t pixel_bits = 0;
+  Colour red{}, green{}, blue{};  // for kPixels
+};
+
 struct BootInfo {
   std::span<const MemoryRange> usable;  // page-aligned, ascending, not overlapping, without kernel
                                         // image, initial archive and early memory
@@ -18,6 +33,7 @@ struct BootInfo {
   MemoryMap memory;
   PhysAddr highest;    // first address after all memory; there may be holes below it
   PhysAddr acpi_root;  // the RSDP if the boot loader gave it, otherwise 0
+  Framebuffer framebuffer;
 };
 const BootInfo& boot_info();
 

@@ -11,7 +11,7 @@ enum class ExitCode : uint8_t {
   kPanic = 0x21
 };
 // Ends QEMU after the serial ports have sent everything. Without QEMU's device, powers off by ACPI
-// or halts. Any context.
+// or halts; halts after a panic if there is a screen, which then keeps the message. Any context.
 [[noreturn]] void power_off(ExitCode code);
 // Resets the machine after the serial ports have sent everything. Any context.
 [[noreturn]] void power_reset();

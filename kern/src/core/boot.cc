@@ -41,6 +41,24 @@ struct [[gnu::packed]] Multiboot2Memory {
   uint32_t type, reserved;
 };
 
+struct [[gnu::packed]] Multiboot2Framebuffer {
+  uint64_t address;
+  uint32_t pitch, width, height;
+  uint8_t pixel_bits, kind;
+  uint16_t reserved;
+  Framebuffer::Colour red, green, blue;
+};
+constexpr uint8_t kFramebufferPixels = 1, kFramebufferText = 2;
+
+// A part of the BIOS data area.
+struct [[gnu::packed]] BiosScreen {
+  uint8_t mode;
+  uint16_t columns;
+  uint8_t unused[23];
+  uint16_t controller_port;
+};
+constexpr uint64_t kBiosScreen = 0x449;
+
 template <typename T>
 const T* at(uint64_t physical) {
   return static_cast<const T*>(direct_map({physical}));
@@ -75,8 +93,43 @@ void parse_pvh(const PvhStartInfo& start) {
   }
 }
 
+// Kinds other than pixels and text (pixels with a palette) are ignored.
+void parse_framebuffer(const Multiboot2Framebuffer& tag) {
+  Framebuffer& screen = info.framebuffer;
+  if (tag.kind == kFramebufferPixels) {
+    screen.kind = Framebuffer::Kind::kPixels;
+    screen.red = tag.red;
+    screen.green = tag.green;
+    screen.blue = tag.blue;
+  } else if (tag.kind == kFramebufferText) {
+    screen.kind = Framebuffer::Kind::kText;
+  }
+  screen.address = {tag.address};
+  screen.pitch = tag.pitch;
+  screen.width = tag.width;
+  screen.height = tag.height;
+  screen.pixel_bits = tag.pixel_bits;
+}
+
+// Without VESA BIOS extensions GRUB does not describe the screen. The BIOS data area (IBM PS/2 and
+// PC BIOS Interface Technical Reference) then says whether the screen is in VGA's text mode.
+void find_bios_text_mode() {
+  constexpr uint8_t kText80Grey = 2, kText80Colour = 3;
+  constexpr uint16_t kColourPort = 0x3d4;
+  const auto& bios = *at<BiosScreen>(kBiosScreen);
+  if (bios.mode != kText80Grey && bios.mode != kText80Colour) return;
+  if (bios.columns != 80 || bios.controller_port != kColourPort) return;
+  info.framebuffer = {.kind = Framebuffer::Kind::kText,
+                      .address = {0xb8000},
+                      .pitch = 160,
+                      .width = 80,
+                      .height = 25,
+                      .pixel_bits = 16};
+}
+
 void parse_multiboot2(uint64_t address) {
   const uint32_t total = *at<uint32_t>(address);
+  bool has_screen = false, has_bios = true;
   for (uint64_t p = address + 8; p < address + total;) {
     const auto* tag = at<Multiboot2Tag>(p);
     const uint64_t body = p + sizeof(Multiboot2Tag);
@@ -98,6 +151,14 @@ void parse_multiboot2(uint64_t address) {
         }
         break;
       }
+      case 8:
+        parse_framebuffer(*at<Multiboot2Framebuffer>(body));
+        has_screen = true;
+        break;
+      case 11:  // UEFI's system table, 32 and 64 bits
+      case 12:
+        has_bios = false;
+        break;
       case 14:  // copy of the root pointer of ACPI 1.0
         if (info.acpi_root.value == 0) info.acpi_root = {body};
         break;
@@ -108,6 +169,7 @@ void parse_multiboot2(uint64_t address) {
     if (tag->type == 0) break;
     p += align_up(tag->size, 8);
   }
+  if (has_bios && !has_screen) find_bios_text_mode();
 }
 
 }  // namespace

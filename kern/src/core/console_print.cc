@@ -7,12 +7,12 @@
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/trap.h"
+#include "core/console.h"
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/panic.h"
 #include "core/symbols.h"
 #include "core/task_head.h"
-#include "core/uart.h"
 #include "lib/format.h"
 
 namespace {
@@ -83,7 +83,7 @@ void console_print(const char* pattern, ...) {
   va_start(arguments, pattern);
   const int length = vformat(line, sizeof(line) - 2, pattern, arguments);
   va_end(arguments);
-  uart_write(0, line, log_line(line, sizeof(line), static_cast<size_t>(length)));
+  console_write(line, log_line(line, sizeof(line), static_cast<size_t>(length)));
 }
 
 void console_print_cpu(Backtrace& backtrace, const TrapFrame* frame, uint64_t frame_pointer) {

@@ -1,10 +1,10 @@
-// The kernel log: lines on the console port, each with the time since boot.
+// The kernel log: lines on the console, each with the time since boot.
 #include "core/log.h"
 
 #include <cstdarg>
 
 #include "arch/x86_64/time.h"
-#include "core/uart.h"
+#include "core/console.h"
 #include "lib/format.h"
 
 size_t log_line(char* line, size_t size, size_t length) {
@@ -28,5 +28,5 @@ void klog(const char* pattern, ...) {
   va_end(arguments);
   // One call, so that lines of several CPUs do not mix. Only lines longer than kLongestHold bytes
   // (uart.cc) can mix.
-  uart_write(0, line, log_line(line, sizeof(line), static_cast<size_t>(length)));
+  console_write(line, log_line(line, sizeof(line), static_cast<size_t>(length)));
 }

@@ -3,6 +3,7 @@
 
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/machine_power.h"
+#include "core/screen.h"
 #include "core/uart.h"
 
 void power_off(ExitCode code) {
@@ -16,6 +17,7 @@ void power_off(ExitCode code) {
     cpu_relax();
   }
   out8(0xf4, static_cast<uint8_t>(code));  // QEMU's isa-debug-exit; ignored elsewhere
+  if (code == ExitCode::kPanic && screen_present()) halt_forever();  // the message stays visible
   acpi_power_off();
   halt_forever();
 }
