@@ -32,6 +32,31 @@ inline bool parse_number(std::string_view text, uint64_t low, uint64_t high, uin
   return value >= low;
 }
 
+enum class TakenNumber { kNumber, kNoDigits, kTooLarge };
+
+// Removes the digits at the front of `text`, of the base 10 or 16, and sets `*number` to their
+// value. If there are no digits, or if the value has more than 64 bits, `*number` does not change;
+// digits of a value that is too large are removed, too.
+inline TakenNumber take_number(std::string_view& text, unsigned base, uint64_t* number) {
+  const auto digit = [base](char c) -> unsigned {
+    if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+    const char lower = static_cast<char>(c | 0x20);
+    return base == 16 && lower >= 'a' && lower <= 'f' ? static_cast<unsigned>(lower - 'a') + 10
+                                                      : base;
+  };
+  size_t length = 0;
+  uint64_t value = 0;
+  bool too_large = false;
+  for (; length < text.size() && digit(text[length]) < base; length++)
+    too_large |= __builtin_mul_overflow(value, base, &value) |
+                 __builtin_add_overflow(value, digit(text[length]), &value);
+  text.remove_prefix(length);
+  if (length == 0) return TakenNumber::kNoDigits;
+  if (too_large) return TakenNumber::kTooLarge;
+  *number = value;
+  return TakenNumber::kNumber;
+}
+
 // Parses a number of bytes: digits, then K, M, G or nothing. The result lies from `low` to `high`;
 // false for anything else.
 inline bool parse_bytes(std::string_view text, uint64_t low, uint64_t high, uint64_t* bytes) {

@@ -5,7 +5,6 @@
 // `dump_records=N` on the kernel command line sets the number of objects; the default is small.
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <string_view>
 
 #include "abi/tracedump.h"
@@ -196,11 +195,13 @@ class FullMemory {
   Block* blocks_ = nullptr;
 };
 
-uint64_t number_after(std::string_view text, std::string_view key, int base = 10) {
+uint64_t number_after(std::string_view text, std::string_view key, unsigned base = 10) {
   uint64_t value = UINT64_MAX;
   const size_t at = text.find(key);
-  if (at != std::string_view::npos)
-    std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value, base);
+  if (at != std::string_view::npos) {
+    text.remove_prefix(at + key.size());
+    take_number(text, base, &value);
+  }
   return value;
 }
 

@@ -2,7 +2,6 @@
 // CPUs allocate. Only root can read it.
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <string_view>
 
 #include "abi/tracedump.h"
@@ -12,6 +11,7 @@
 #include "core/not_roots.h"
 #include "lib/optimizer.h"
 #include "lib/string.h"
+#include "lib/words.h"
 #include "ns/namespace.h"
 #include "store/dump_reserve.h"
 #include "store/page_buffer.h"
@@ -102,8 +102,10 @@ constexpr uint64_t kSlack = 256 * 1024;
 uint64_t number_after(std::string_view text, std::string_view key) {
   uint64_t value = UINT64_MAX;
   const size_t at = text.find(key);
-  if (at != std::string_view::npos)
-    std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value);
+  if (at != std::string_view::npos) {
+    text.remove_prefix(at + key.size());
+    take_number(text, 10, &value);
+  }
   return value;
 }
 

@@ -1,6 +1,5 @@
 #include "drivers/dev/mem_whatis.h"
 
-#include <charconv>
 #include <new>
 
 #include "core/errstr.h"
@@ -18,10 +17,9 @@ Result<uint64_t> parse_address(std::string_view text) {
     const bool is_hexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
     if (is_hexadecimal) digits.remove_prefix(2);
     uint64_t address = 0;
-    const char* const end = digits.data() + digits.size();
-    const auto [at, error] = std::from_chars(digits.data(), end, address, is_hexadecimal ? 16 : 10);
-    if (error == std::errc() && at == end) return address;
-    if (error == std::errc::result_out_of_range && at == end)
+    const TakenNumber taken = take_number(digits, is_hexadecimal ? 16 : 10, &address);
+    if (taken == TakenNumber::kNumber && digits.empty()) return address;
+    if (taken == TakenNumber::kTooLarge && digits.empty())
       return fail(Errno::EINVAL, "the address has more than 64 bits");
   }
   return fail(Errno::EINVAL, "expected %s", kExpected);

@@ -20,13 +20,20 @@ extern "C" void __cxa_pure_virtual() {
   panic("a pure virtual function was called");
 }
 
-namespace std {
-// std::string_view::substr and similar functions call this for a position out of range.
-[[noreturn]] void __throw_out_of_range_fmt(const char* pattern, ...) {
+// std::string_view::substr and similar functions call std::__throw_out_of_range_fmt for a position
+// out of range, or std::terminate, if the library's freestanding headers define the former.
+extern "C" [[noreturn]] void throw_out_of_range(const char* pattern,
+                                                ...) asm("_ZSt24__throw_out_of_range_fmtPKcz");
+void throw_out_of_range(const char* pattern, ...) {
   char text[128];
   va_list arguments;
   va_start(arguments, pattern);
   vformat(text, sizeof(text), pattern, arguments);
   panic("%s", text);
+}
+
+namespace std {
+[[noreturn]] void terminate() noexcept {
+  panic("std::terminate was called: a position is out of range, or an optional is empty");
 }
 }  // namespace std

@@ -125,7 +125,6 @@ class Question final : public SurveyWork {
   size_t length() const { return to_.length(); }
 
   bool prepare(const Needs& needs) override {
-    links_.reset();
     links_.emplace(2 * needs.objects);
     return static_cast<bool>(*links_);
   }
