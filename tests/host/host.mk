@@ -23,8 +23,7 @@ $(call host_world,slab,cpus/cpus.cc slab_world.cc,kmalloc slab slab_parallel)
 $(call host_world,check,cpus/cpus.cc slab_check_world.cc,slab_check slab_check_switch)
 $(call host_world,sections,cpus/cpus.cc cpus/sections.cc,slab_threads)
 $(call host_world,locks,fakes/spinlock.cc,p9_client trace_context)
-$(call host_world,arena,fakes/spinlock.cc fakes/trace_arena.cc,recent_stacks trace_memory)
-$(call host_world,pool,fakes/spinlock.cc fakes/trace_arena.cc fakes/trace_users.cc,trace_threads)
+$(call host_world,arena,fakes/spinlock.cc fakes/trace_arena.cc fakes/trace_users.cc,recent_stacks trace_memory trace_threads)
 $(call host_world,trace,fakes/spinlock.cc fakes/trace_users.cc fakes/trace_world.cc,\
   context_table forget forget_threads probe_command probe_tables probe_threads snapshot snapshot_threads stack_table trace_binary \
   trace_command trace_failures trace_large trace_later trace_summary trace_table trace_text trace_text_memory)
