@@ -1,4 +1,4 @@
-"""What the leak test hides: findings that a suppression or a baseline names, and objects that the kernel declares to stay."""
+"""Tests of findings that the leak test hides: a suppression or a baseline names them, or the kernel declares that the objects stay."""
 import pytest
 
 from leak_fakes import group, growth, told

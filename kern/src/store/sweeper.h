@@ -33,7 +33,7 @@
 // of stacks or the table of contexts has about twice the entries that it had after the last sweep.
 // When memory is short, an increase by about an eighth makes a sweep due, and so does an entry that
 // could not be added. After a sweep, the next one waits for 16 times as long as the sweep took. So
-// sweeps take at most a seventeenth of a CPU's time, whatever number of records they visit.
+// sweeps take at most a seventeenth of a CPU's time.
 //
 // A sweep holds trace_sweep_lock, which ranks below trace_control.
 #pragma once
