@@ -202,6 +202,9 @@ void* slab_os_pages_alloc(arena* source, size_t size, int flags) {
 void slab_os_pages_free(arena* source, void* pages, size_t size) {
   arena_free(source, pages, size);
 }
+size_t slab_os_pages_align(const arena* source) {
+  return arena_quantum(source);
+}
 void slab_os_pages_set_slab(void* pages, size_t size, void* slab) {
   for (size_t i = 0; i < size / kPageSize; i++) page_of(pages)[i].slab = slab;
 }

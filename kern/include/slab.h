@@ -53,7 +53,7 @@ int kmem_is_name(const char* name);
 
 /* Makes a cache of objects of `size` bytes (1..INT32_MAX). `align` is the alignment, a power of
  * two; 0: the default. If the cache touches its objects (no KMC_NOTOUCH), `align` is at most a
- * page. The cache's slabs come from `source` (NULL: the page arena). `name` is copied; a second
+ * page, otherwise at most the quantum of `source`. The cache's slabs come from `source` (NULL: the page arena). `name` is copied; a second
  * cache of the same name is called NAME.2, and so on. NULL when out of memory. An invalid size,
  * alignment or name panics. May sleep.
  *

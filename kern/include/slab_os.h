@@ -109,6 +109,8 @@ struct arena* slab_os_metadata_source(void);
  * NULL when out of memory. `flags` are KM_*. */
 void* slab_os_pages_alloc(struct arena* source, size_t size, int flags);
 void slab_os_pages_free(struct arena* source, void* pages, size_t size);
+/* Returns the alignment of what slab_os_pages_alloc returns: the quantum of the arena. */
+size_t slab_os_pages_align(const struct arena* source);
 /* Stores `slab` in the descriptor of each page in the `size` bytes at `pages`; NULL clears the
  * descriptors. Called only for slabs that are memory (caches without KMC_NOTOUCH). */
 void slab_os_pages_set_slab(void* pages, size_t size, void* slab);

@@ -306,8 +306,8 @@ struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align
 
 struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab_size,
                                       struct arena* source) {
-  return cache_make(name, size, size & -size, slab_size, KMC_QCACHE | KMC_NOTRACE | KMC_NOTOUCH,
-                    source, NULL, NULL, NULL);
+  return cache_make(name, size, 1, slab_size, KMC_QCACHE | KMC_NOTRACE | KMC_NOTOUCH, source, NULL,
+                    NULL, NULL);
 }
 
 void kmem_cache_destroy(struct kmem_cache* cache) {

@@ -35,7 +35,7 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   if (cache->object_size == 0 || (align & (align - 1)) != 0) return false;
   if (align == 0) align = touch ? sizeof(void*) : 1;
   if (touch && align < sizeof(void*)) align = sizeof(void*);
-  if (touch && align > SLAB_OS_PAGE_SIZE) return false;
+  if (align > (touch ? SLAB_OS_PAGE_SIZE : slab_os_pages_align(cache->source))) return false;
   /* A trace record has 31 bits for a size. Quantum caches are not traced. */
   if (cache->object_size > (cache->flags & KMC_QCACHE ? SIZE_MAX / 4 : INT32_MAX)) return false;
   const size_t redzone = touch && align <= REDZONE_ALIGN_MAX ? KASAN_REDZONE_BYTES : 0;

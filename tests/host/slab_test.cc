@@ -533,6 +533,8 @@ TEST(SlabDeathTest, CachesThatCannotBe) {
   EXPECT_DEATH(make("endless", SIZE_MAX, 0), "panic: endless: .* 18446744073709551615 bytes");
   // A record of the tracer has 31 bits for a size.
   EXPECT_DEATH(make("endless", uint64_t{1} << 31, 0, KMC_NOTOUCH), "panic: endless: .* bytes");
+  // Slabs that are not memory have the alignment of their arena's quantum.
+  EXPECT_DEATH(make("aligned", 8192, 8192, KMC_NOTOUCH), "panic: aligned: .* aligned to 8192");
   EXPECT_DEATH(make("odd", 8, 24), "panic: odd: .* aligned to 24");
   EXPECT_DEATH(make("wide", 8, 8192), "panic: wide: .* aligned to 8192");
 }

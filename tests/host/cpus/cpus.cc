@@ -94,6 +94,9 @@ void* slab_os_pages_alloc(struct arena* source, size_t size, int flags) {
 void slab_os_pages_free(struct arena* source, void* pages, size_t size) {
   arena_span_free(source, pages, size);
 }
+size_t slab_os_pages_align(const struct arena* source) {
+  return arena_quantum(source);
+}
 void slab_os_pages_set_slab(void* pages, size_t size, void* slab) {
   for (size_t i = 0; i < size / kPageSize; i++) page_of(pages)[i].slab = slab;
 }
