@@ -312,7 +312,7 @@ static inline void close_memory(const struct arena&, const void*, size_t) {}
     return address;
   const uint64_t saved = slab_os_irq_save();
   if (has_flag(arena, KMC_TRACED)) [[likely]]
-    return arena_trace_alloc(arena.trace, address, requested, frame_pointer, saved);
+    return arena_trace_alloc(arena_impl::trace_of(arena), address, requested, frame_pointer, saved);
   slab_os_irq_restore(saved);
   return address;
 }
@@ -322,7 +322,7 @@ static inline void close_memory(const struct arena&, const void*, size_t) {}
     return;
   const uint64_t saved = slab_os_irq_save();
   if (has_flag(arena, KMC_EVER_TRACED)) [[likely]]
-    return arena_trace_free(arena.trace, address, saved);
+    return arena_trace_free(arena_impl::trace_of(arena), address, saved);
   slab_os_irq_restore(saved);
 }
 

@@ -110,6 +110,12 @@ void check_sleep(const struct arena& arena, int flags);
   asm("testl %2, %1" : "=@ccnz"(has) : "m"(arena.flags), "i"(flag));
   return SLAB_OS_FLAG_TESTS && has;
 }
+// Returns the arena's trace. Called after has_flag(). The fence keeps the compiler from reading the
+// trace before the flag; the processor does not reorder reads (Intel SDM volume 3, section 9.2.2).
+[[gnu::always_inline]] inline trace_table* trace_of(const struct arena& arena) {
+  __atomic_signal_fence(__ATOMIC_ACQUIRE);
+  return arena.trace;
+}
 
 // ---- Traced arenas (arena_traced.cc). `whole` is `size` rounded up to whole quanta; the recorded
 // stack begins at `frame`.

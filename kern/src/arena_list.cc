@@ -8,6 +8,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "slab.h"
+#include "slab_os.h"
 
 namespace {
 
@@ -74,7 +75,9 @@ void arena_impl::enlist_uniquely(struct arena& arena, const char* name) {
   format(candidate, sizeof(candidate), "%s", name);
   for (unsigned number = 2;; number++) {
     // No arena may be called "ctl", because #mem/kmemtrace/ctl is the control file.
-    if (strcmp(candidate, "ctl") != 0 && enlist(arena, candidate)) {
+    // slab_os_name_taken() also knows the names of the classes of references.
+    if (strcmp(candidate, "ctl") != 0 && !slab_os_name_taken(candidate) &&
+        enlist(arena, candidate)) {
       if (!cache_has_name(candidate)) return;
       delist(arena);
     }

@@ -37,7 +37,7 @@ ALLOCATOR_TEXT void* arena_impl::alloc_traced(struct arena& arena, size_t size, 
   void* const address = cpu->loaded->objects[rounds - 1];
   slab_os_count(&cpu->allocations, 1);
   if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, whole, true);
-  return arena_trace_alloc(arena.trace, address, size, frame, saved);
+  return arena_trace_alloc(trace_of(arena), address, size, frame, saved);
 }
 
 // The hook drops the record in the same interrupts-off region in which the address enters the
@@ -55,5 +55,5 @@ ALLOCATOR_TEXT void arena_impl::free_traced(struct arena& arena, void* address, 
   set_rounds(cpu, rounds + 1);
   slab_os_count(&cpu->frees, 1);
   cpu->loaded->objects[rounds] = address;
-  arena_trace_free(arena.trace, address, saved);
+  arena_trace_free(trace_of(arena), address, saved);
 }

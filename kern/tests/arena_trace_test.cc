@@ -181,6 +181,10 @@ KTEST(arena_trace_states_errors_and_names) {
       kmem_cache_create("ktest_name", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
   arena* const fourth =
       arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  arena* const references =
+      arena_create("ref.test", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
+  EXPECT(references && std::string_view(arena_name(references)) == "ref.test.2");
+  arena_destroy(references);
   arena* const control = arena_create("ctl", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   EXPECT(first && second && third && fourth && control);
   if (!first || !second || !third || !fourth || !control) return;

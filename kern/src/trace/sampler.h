@@ -126,7 +126,7 @@ class SampleSum {
   const SampleWeight& sum() const { return sum_; }
 
  private:
-  const uint64_t rate_;
+  uint64_t rate_;
   uint64_t last_size_ = 0;
   SampleWeight last_ = sample_weight(0, 0);
   SampleWeight sum_ = {};

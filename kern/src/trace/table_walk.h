@@ -74,15 +74,23 @@ struct TraceTable::Walk {
   uint32_t key = 0;
   RecordPage* page = nullptr;
 
+  // True if the next slice begins at the first page: at the beginning of the walk, and again when
+  // the pages have changed.
+  bool begins(const Shard& shard) const REQUIRES(shard.lock) {
+    return !begun || key != present_key(shard);
+  }
+  uint32_t present_key(const Shard& shard) const REQUIRES(shard.lock) {
+    if (of == Of::kStore) return shard.generation;
+    return shard.moment.owns ? shard.moment.number : 0;
+  }
   // Calls visit(record) for each record in use among the next kSlice records; false at the end.
   template <typename Visit>
   bool slice(Shard& shard, Visit visit) REQUIRES(shard.lock) {
-    const bool store = of == Of::kStore, owns = shard.moment.owns;
-    const uint32_t now = store ? shard.generation : owns ? shard.moment.number : 0;
-    if (!begun || key != now) {
-      page = store ? shard.store.pages : owns ? shard.moment.pages : nullptr;
+    if (begins(shard)) {
+      const bool owns = shard.moment.owns;
+      page = of == Of::kStore ? shard.store.pages : owns ? shard.moment.pages : nullptr;
       slot = 0;
-      key = now;
+      key = present_key(shard);
       begun = true;
     }
     if (!page) return false;
@@ -98,11 +106,12 @@ struct TraceTable::Walk {
   }
 };
 
-template <typename Visit>
-void TraceTable::walk(Shard& shard, Visit visit) {
+template <typename Visit, typename Begin>
+void TraceTable::walk(Shard& shard, Visit visit, Begin begin) {
   for (Walk walk;;) {
     const ProbesOff no_hit;
     Guard guard(shard.lock);
+    if (walk.begins(shard)) begin();
     if (!walk.slice(shard, [&](Record& record) {
           if (!record.is_held()) visit(record);
         }))

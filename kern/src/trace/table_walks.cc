@@ -152,8 +152,11 @@ SampleWeight TraceTable::estimate(const TraceCounters& counters) {
     return {counters.bytes << SampleWeight::kShift, counters.live << SampleWeight::kShift};
   }
   SampleSum sum(options_.sample);
-  for (Shard& shard : all_shards())
-    walk(shard, [&](const Record& record) { sum.add(record.bytes()); });
+  for (Shard& shard : all_shards()) {
+    const SampleSum others = sum;
+    walk(
+        shard, [&](const Record& record) { sum.add(record.bytes()); }, [&] { sum = others; });
+  }
   return sum.sum();
 }
 

@@ -377,9 +377,14 @@ class alignas(64) TraceTable {
 
   struct Walk;
   // Calls visit(record) for each live record of the shard: slice by slice, with the shard's lock
-  // held. visit() may free the record. Restarts if the shard is emptied meanwhile.
+  // held. visit() may free the record. Restarts if the shard is emptied meanwhile. Calls begin()
+  // when it begins and when it restarts.
+  template <typename Visit, typename Begin>
+  static void walk(Shard& shard, Visit visit, Begin begin);
   template <typename Visit>
-  static void walk(Shard& shard, Visit visit);
+  static void walk(Shard& shard, Visit visit) {
+    walk(shard, visit, [] {});
+  }
   TraceRecord copy_of(const Record& record) const;
   static constexpr uint64_t kPlaceUnit = 8;
   static uint64_t object_at(uint64_t place);  // the inverse of place_of(); 0 for 0
