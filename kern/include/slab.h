@@ -14,9 +14,8 @@ struct kmem_cache;
 struct arena;
 struct trace_table;
 
-/* Flags of a cache. kmem_cache_create() gets the first four. The others, marked "state", change
- * while the cache exists. All flags fit in a byte, because each CPU has a copy of them in one
- * byte. */
+/* Flags of a cache. kmem_cache_create() gets those that are not marked "state". The others change
+ * while the cache exists. Each CPU has a copy of the flags in one byte, without KMC_NOPOINTERS. */
 enum {
   KMC_NOTOUCH = 0x1, /* never write to free objects, and keep bufctls outside of them; for objects
                         that are not memory of the direct map */
@@ -28,6 +27,8 @@ enum {
   KMC_INJECT = 0x40, /* ask whether an allocation shall fail (state; kmem_inject_begin sets it) */
   KMC_CHECKED =
       0x80, /* a freed object may lie in a checked slab (state; kmem_cache_check_start sets it) */
+  /* The objects hold no pointers, but bytes of users: who looks for pointers skips them. */
+  KMC_NOPOINTERS = 0x100,
 };
 
 /* Flags of an allocation. */
@@ -53,9 +54,9 @@ int kmem_is_name(const char* name);
 
 /* Makes a cache of objects of `size` bytes (1..INT32_MAX). `align` is the alignment, a power of
  * two; 0: the default. If the cache touches its objects (no KMC_NOTOUCH), `align` is at most a
- * page, otherwise at most the quantum of `source`. The cache's slabs come from `source` (NULL: the page arena). `name` is copied; a second
- * cache of the same name is called NAME.2, and so on. NULL when out of memory. An invalid size,
- * alignment or name panics. May sleep.
+ * page, otherwise at most the quantum of `source`. The cache's slabs come from `source` (NULL: the
+ * page arena). `name` is copied; a second cache of the same name is called NAME.2, and so on. NULL
+ * when out of memory. An invalid size, alignment or name panics. May sleep.
  *
  * For a cache without KMC_NOTRACE there are two more rules: `source` must hand out canonical 48-bit
  * addresses, and the caller must hold no sleeping lock of rank kTraceControl or below. */

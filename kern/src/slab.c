@@ -80,9 +80,9 @@
 #include "slab_walk.h"
 
 _Static_assert((KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_TRACED |
-                KMC_EVER_TRACED | KMC_INJECT | KMC_CHECKED) ==
+                KMC_EVER_TRACED | KMC_INJECT | KMC_CHECKED | KMC_NOPOINTERS) ==
                    KMC_NOTOUCH + KMC_NOTRACE + KMC_NOMAGAZINE + KMC_QCACHE + KMC_TRACED +
-                       KMC_EVER_TRACED + KMC_INJECT + KMC_CHECKED,
+                       KMC_EVER_TRACED + KMC_INJECT + KMC_CHECKED + KMC_NOPOINTERS,
                "flags are distinct bits");
 
 /* ---- The allocator's own caches. */
@@ -239,7 +239,8 @@ struct kmem_cache* kmem_cache_find(const char* name) {
 static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size_t slab_size,
                        int flags, struct arena* source) {
   cache->object_size = size;
-  cache->flags = (uint32_t)flags & (KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE);
+  cache->flags =
+      (uint32_t)flags & (KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_NOPOINTERS);
   cache->source = source;
   cache->references = 1;
   depot_init(cache);

@@ -197,3 +197,16 @@ def test_no_script_loses_anything_while_it_runs(count, tmp_path):
     assert run.returncode == 0, text(run.stdout)
     asked = [int(line) for line in reports.read_text().splitlines()]
     assert len(asked) > 150 and sum(asked) > 1000, asked
+
+
+def test_bytes_of_files_and_pipes_are_no_pointers():
+    """Would find a search that follows the bytes of a file or a pipe. A dump of a trace has the addresses of all leaked objects, so the objects
+    would be reachable for as long as the file lives."""
+    result = guest("""
+(echo start > #mem/kmemtrace/debug_64; echo 'leak debug_64 20' > #debug/alloc; echo stop > #mem/kmemtrace/debug_64)
+cat #mem/tracedump > /tmp/dump
+cat #mem/tracedump | (cat '#mem/unreachable'; cat > /dev/null)
+""")
+    assert result.status == 0, result
+    [(name, objects, *_)] = groups_in(result.stdout)
+    assert name == "debug_64" and objects >= 19, result  # a stale word on a stack may point to one of them

@@ -117,7 +117,8 @@ class World::Reader {
     if (numbers_[7] == 0) return;
     for (uint64_t i = 0; i < count; i++) {
       const Object object = world_.index_->find(base + i * stride);
-      if (object && world_.is_programs(object.address())) object.state() |= kOpaque;
+      if (object && (numbers_[7] == 2 || world_.is_programs(object.address())))
+        object.state() |= kOpaque;
     }
   }
   void cover() { world_.index_->cover(numbers_[0]); }

@@ -16,9 +16,9 @@
 //                                  is 1 if unreached objects are to be listed. CACHE is 1 for a
 //                                  cache. ROOT is not 0 if each object has a root page table: the
 //                                  table's physical address is in the object, at the offset ROOT
-//   run START MEMORY BASE STRIDE SIZE COUNT SOURCE PAGES   live objects (Index::add). PAGES is 1 if
-//                                  the objects are pages. Pages that programs have mapped are then
-//                                  not searched
+//   run START MEMORY BASE STRIDE SIZE COUNT SOURCE HIDDEN   live objects (Index::add). HIDDEN is 1
+//                                  if the objects are pages: pages that programs have mapped are
+//                                  then not searched. HIDDEN is 2 if no object is searched
 //   cover START                    the object that contains START stops being an object, because
 //                                  inner runs lie in its memory (Index::cover)
 //   dead ADDRESS…                  these objects are not live

@@ -362,8 +362,8 @@ Result<Ref<Chan>> fifo_open(Ref<Chan> file, uint32_t flags, const Credentials& w
 
 void pipe_device_init() {
   pipe_cache.init("pipe");
-  buffer_cache =
-      kmem_cache_create("pipe_buffer", kCapacity, 0, 0, nullptr, nullptr, nullptr, nullptr);
+  buffer_cache = kmem_cache_create("pipe_buffer", kCapacity, 0, KMC_NOPOINTERS, nullptr, nullptr,
+                                   nullptr, nullptr);
   if (!buffer_cache) panic_no_cache("pipe_buffer");
   device_register(&device);
 }

@@ -110,8 +110,8 @@ void nodes_init(const Device& of) {
   page_set_owner(free_page);
   node_cache.init("tmp_node");
   entry_cache.init("tmp_entry");
-  page_cache =
-      kmem_cache_create("tmp_page", kPageSize, kPageSize, 0, nullptr, nullptr, nullptr, nullptr);
+  page_cache = kmem_cache_create("tmp_page", kPageSize, kPageSize, KMC_NOPOINTERS, nullptr, nullptr,
+                                 nullptr, nullptr);
   if (!page_cache) panic_no_cache("tmp_page");
   most_bytes = memory_totals().total / 2;
 }

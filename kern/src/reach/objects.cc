@@ -53,7 +53,8 @@ class Builder {
     Index& index;
     uint16_t source;
     bool walks;
-    bool pages;  // each object is one page
+    bool pages;     // each object is one page
+    bool no_words;  // the objects hold no pointers (KMC_NOPOINTERS)
   };
   // Callbacks of arena_walk.h.
   struct Segments final : ArenaWalk {
@@ -74,7 +75,15 @@ class Builder {
                    {address_of(slab->base), 0, slab->size, nullptr,
                     slab->count > 1 ? static_cast<uint32_t>(slab->stride) : 0, slab->count,
                     walk.source, walk.walks});
+    if (walk.no_words) hide(walk.index, *slab);
     if (walk.pages) hide_user_pages(walk.index, address_of(slab->base), slab->count);
+  }
+  // Sets kOpaque for the objects of a slab: they are not scanned.
+  static void hide(Index& index, const kmem_walk_slab& slab) {
+    for (uint32_t i = 0; i < slab.count; i++) {
+      if (const Object object = index.find(address_of(slab.base) + i * slab.stride))
+        object.state() |= kOpaque;
+    }
   }
   // Sets kOpaque for each page that a program has mapped: such pages are not scanned.
   static void hide_user_pages(Index& index, uint64_t address, uint32_t count) {
@@ -102,6 +111,7 @@ class Builder {
                 index_,
                 0,
                 false,
+                false,
                 false};
       kmem_walk_cache(cache, &walk);
     }
@@ -122,7 +132,8 @@ class Builder {
                 index_,
                 static_cast<uint16_t>(number),
                 find_walker(cache) != nullptr,
-                kind == KMEM_WALK_QUANTA && kmem_cache_object_size(cache) == kPageSize};
+                kind == KMEM_WALK_QUANTA && kmem_cache_object_size(cache) == kPageSize,
+                (kmem_cache_flags(cache) & KMC_NOPOINTERS) != 0};
       kmem_walk_cache(cache, &walk);
     }
   }

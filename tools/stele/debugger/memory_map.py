@@ -105,13 +105,14 @@ class MemoryMap:
         for cache in caches:
             if self._has_objects(self._by_address.get(cache.structure.source)):
                 number = self._add_source(arena or cache, listed, self._walkers.get(cache.address, 0))
-                self._add_cache(cache, number, bool(arena) and cache.structure.object_size == PAGE)
+                hidden = 2 if cache.structure.flags & constant("KMC_NOPOINTERS") else int(bool(arena) and cache.structure.object_size == PAGE)
+                self._add_cache(cache, number, hidden)
 
-    def _add_cache(self, cache, number, are_pages):
+    def _add_cache(self, cache, number, hidden):
         dead, size = [], cache.structure.object_size
         for slab in (*cache.slabs(), *cache.checked_slabs()):
             gap = cache.structure.checks.gap if slab.structure.checked else slab.structure.colour
-            self._put("run", slab.base - gap, slab.size, slab.base, slab.stride, size, slab.count, number, are_pages)
+            self._put("run", slab.base - gap, slab.size, slab.base, slab.stride, size, slab.count, number, hidden)
             if not slab.structure.checked and not cache.structure.small:
                 dead.append(slab.address)
             dead += slab.free_items()
