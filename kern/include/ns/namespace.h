@@ -129,6 +129,8 @@ inline constexpr int kMaxFds = 256;
 Result<int> fd_install(FdTable& table, Ref<Chan> chan, bool close_on_exec, int lowest = 0);
 // Returns the open file of a descriptor. EBADF.
 Result<Ref<Chan>> fd_get(FdTable& table, int fd);
+// True if the descriptor is open and refers to `chan`.
+bool fd_is(FdTable& table, int fd, const Chan& chan);
 Result<void> fd_close(FdTable& table, int fd);
 Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec);
 Result<bool> fd_close_on_exec(FdTable& table, int fd);
