@@ -5,6 +5,8 @@
 
 #include "core/ktest.h"
 #include "lib/format.h"
+#include "lib/string.h"
+#include "ns/chan.h"
 #include "ns/namespace.h"
 #include "tests/ns_world.h"
 
@@ -148,6 +150,43 @@ KTEST(ns_walks_begin_at_open_directories) {
   EXPECT(path_remove(below, "file", false) && path_remove(context, "#tmp/d/more", false));
   EXPECT(path_remove(context, "#tmp/d", true) && path_remove(context, "#tmp/moved", true));
   EXPECT(fails_with(Errno::ENOENT, write_file(below, "late", "")));
+}
+
+// A device in which every walk renames a directory. Its one name leads alternately to a directory
+// and to a link to this directory's parent, so that each name that was valid is stale at once.
+class RenamingDevice final : public Device {
+ public:
+  constexpr RenamingDevice() : Device("renaming") {}
+  Result<Ref<Chan>> walk(Chan&, std::string_view, const Credentials&) override {
+    directory_renamed();
+    const bool link = ++walks % 2 == 0 && walks <= kLinks;
+    return Chan::create(this, {.path = walks, .directory = !link, .symlink = link});
+  }
+  Result<size_t> readlink(Chan&, char* buffer) override {
+    ++links_read;
+    memcpy(buffer, "d/..", 4);
+    return size_t{4};
+  }
+  Result<void> stat(Chan&, abi_stat&) override { return Errno::ENOENT; }
+  Result<Ref<Chan>> open(Ref<Chan>, uint32_t, const Credentials&) override { return Errno::ENOENT; }
+  Result<size_t> read(Chan&, char*, size_t, uint64_t) override { return Errno::ENOENT; }
+  Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return Errno::ENOENT; }
+
+  static constexpr unsigned kLinks = 4;  // few, so that a recursion ends within the stack
+  unsigned walks = 0, links_read = 0;
+};
+
+// The search for a present name follows no links and takes no `..`, where names may be stale again.
+// Otherwise it would call itself as often as a user renames directories.
+KTEST(ns_search_for_a_present_name_does_not_recurse) {
+  LiveCounts live;
+  static constinit RenamingDevice device;
+  if (!device_find("renaming")) device_register(&device);
+  TestNamespace ns;
+  device.walks = device.links_read = 0;
+  static_cast<void>(path_walk(ns.context(), "#renaming/d/.."));
+  EXPECT(device.walks >= 2 && device.links_read == 0);
+  EXPECT(fails_with(Errno::ENOENT, path_walk(ns.context(), "#tmp/..", Links::kNone)));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "pages.h"
 #include "proc/address_space.h"
 #include "proc/process_impl.h"
+#include "scratch.h"
 #include "slab.h"
 
 namespace {
@@ -324,9 +325,12 @@ KTEST(proc_load_and_let_go) {
     EXPECT(arguments.add("first") && arguments.add("second") && arguments.add("X=y"));
     arguments.arguments = 2;
     arguments.environment = 1;
-    Result<LoadedProgram> program = program_load(context, "/bin/init", arguments);
-    EXPECT(program);
-    if (program) {
+    auto loaded = Scratch<LoadedProgram>::make();
+    EXPECT(loaded);
+    LoadedProgram* const program = &**loaded;
+    const Result<void> loads = program_load(context, "/bin/init", arguments, *program);
+    EXPECT(loads);
+    if (loads) {
       AddressSpace& space = *program->space;
       char text[13];
       EXPECT(space.read(space.arguments_start, text, sizeof(text)) == sizeof(text) &&
@@ -349,10 +353,8 @@ KTEST(proc_load_and_let_go) {
       EXPECT(space.fault(program->frame.rip, FaultAccess::kExecute));
       EXPECT(is_error(space.fault(program->frame.rip, FaultAccess::kWrite), Errno::EFAULT));
     }
-    Result<LoadedProgram> missing = program_load(context, "/bin/missing", arguments);
-    EXPECT(!missing && missing.error() == Errno::ENOENT);
-    Result<LoadedProgram> folder = program_load(context, "/bin", arguments);
-    EXPECT(!folder && folder.error() == Errno::EACCES);
+    EXPECT(is_error(program_load(context, "/bin/missing", arguments, *program), Errno::ENOENT));
+    EXPECT(is_error(program_load(context, "/bin", arguments, *program), Errno::EACCES));
   });
 }
 

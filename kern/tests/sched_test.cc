@@ -7,6 +7,7 @@
 #include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
+#include "sched/sched.h"
 #include "sched/task.h"
 #include "sched/timer.h"
 #include "slab.h"
@@ -281,6 +282,44 @@ KTEST(timer_calls_in_order_and_once) {
   EXPECT(shared.order[0] == 2 && shared.order[1] == 1 && shared.order[2] == 0);
 }
 
+// A tick runs a bounded number of timers, those with the earliest deadlines, and the next tick the
+// others. The test is the tick.
+KTEST(timers_of_one_tick_are_bounded) {
+  constexpr unsigned kTimers = 2 * kMaxTimersPerTick + 100;
+  struct Numbered {
+    Timer timer{};
+    uint64_t when = 0;
+  };
+  static Numbered timers[kTimers];
+  static unsigned calls, disorder;
+  static uint64_t last;
+  calls = disorder = 0;
+  last = 0;
+  const InterruptsOff one_cpu;
+  const uint64_t now = monotonic_now().value;
+  for (unsigned i = 0; i < kTimers; i++) {
+    Numbered& one = timers[i];
+    one.when = (ktest_random() % 100) << 32 | i;  // ascending among timers of equal deadlines
+    one.timer.argument = &one;
+    one.timer.callback = [](void* argument) {
+      const uint64_t when = static_cast<Numbered*>(argument)->when;
+      disorder += when < last;
+      last = when;
+      calls++;
+    };
+    timer_arm(one.timer, Nanoseconds{now - 1000 + (one.when >> 32)});
+  }
+  unsigned cancelled = 0;
+  for (unsigned i = 0; i < kTimers; i += 7, cancelled++) timer_cancel(timers[i].timer);
+  for (unsigned i = 0; i < 3; i++) {
+    const unsigned before = calls;
+    timers_run();
+    EXPECT(calls > before && calls - before <= kMaxTimersPerTick);
+  }
+  EXPECT(calls == kTimers - cancelled && disorder == 0);
+  for (const Numbered& one : timers) EXPECT(!one.timer.is_armed());
+}
+
 KTEST(timer_cancel_is_final) {
   static std::atomic<uint64_t> calls;
   for (int i = 0; i < 200; i++) {
@@ -291,7 +330,7 @@ KTEST(timer_cancel_is_final) {
     for (uint64_t spin = ktest_random() % 20'000; spin > 0; spin--) asm volatile("pause");
     timer_cancel(timer);
     const uint64_t before = calls;
-    EXPECT(!timer.link.linked());
+    EXPECT(!timer.is_armed());
     if (i % 20 == 0) {
       static_cast<void>(task_sleep_until(in_milliseconds(8)));
       EXPECT(calls == before);

@@ -126,7 +126,8 @@ uint32_t start_program(std::initializer_list<const char*> words) {
   for (const char* word : words) EXPECT(arguments.add(word));
   arguments.arguments = static_cast<uint32_t>(words.size());
   Process* const process = process_create().take();
-  LoadedProgram program = program_load(root(), path, arguments).take();
+  LoadedProgram program;
+  EXPECT(program_load(root(), path, arguments, program));
   process->ns = Ref<Namespace>(names.object);
   process->fds = fd_table_create().take();
   process->space = std::move(program.space);

@@ -7,6 +7,8 @@
 #include "lib/result.h"
 #include "ns/device.h"
 
+class FdTable;
+
 // Bytes `first` to `last` of a file, inclusive. `last` kLastByte: the range reaches to the end of
 // the file, even if the file grows.
 struct ByteRange {
@@ -41,6 +43,12 @@ struct FoundLock {
   uint32_t pid = 0;
 };
 
+// The descriptor through which a process sets a record lock.
+struct LockDescriptor {
+  FdTable& table;
+  int fd;
+};
+
 enum class LockWait : uint8_t { kNo, kYes };
 
 // --- Record locks. `chan` is an open file of a device for which Device::one_offset() is true. May
@@ -53,9 +61,12 @@ FoundLock record_lock_find(const Chan& chan, const LockOwner& owner, LockKind ki
 // only removes the present locks. EAGAIN if another owner has a conflicting lock. With
 // LockWait::kYes, waits for the other owner instead of returning EAGAIN. The wait may end with
 // EINTR. EDEADLK if the other owner waits, directly or through further owners, for a lock of
-// `owner`. ENOLCK when out of memory.
+// `owner`. ENOLCK when out of memory. With `descriptor`, EBADF if it does not refer to `chan` any
+// more at the moment when the lock would be set: the close of the descriptor has already dropped
+// the locks of the owner.
 Result<void> record_lock_set(const Chan& chan, const LockOwner& owner, LockKind kind,
-                             ByteRange range, LockWait wait);
+                             ByteRange range, LockWait wait,
+                             const LockDescriptor* descriptor = nullptr);
 // Removes all record locks of `owner` on the file. Cannot fail.
 void record_locks_drop(const Chan& chan, const void* owner);
 

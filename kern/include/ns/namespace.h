@@ -15,7 +15,8 @@
 Result<Ref<Namespace>> namespace_create();
 
 // The symbolic links that a path walk follows. kFollow: all links. kNotLast: all links except one
-// at the end of the path. kNone: no links.
+// at the end of the path. kNone: no links; `..` fails with ENOENT, since canonical names have
+// neither.
 enum class Links : uint8_t { kFollow, kNotLast, kNone };
 
 // The context in which a path is resolved.
@@ -57,6 +58,10 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
                        uint32_t flags);
 Result<void> path_unmount(const PathContext& context, std::string_view target);
 
+// Copies the channel's name to `name`, without a NUL, and returns the name's length; 0 if the
+// channel has no name. Sets `named_at` to Chan::named_at: the number of directory renames at the
+// time when the name was known to be valid. Any task may call this; the channel may be shared.
+size_t chan_copy_path(const Chan& chan, char (&name)[kMaxPath], uint64_t& named_at);
 // Updates `name`, a name of `chan`, if it does not lead to `chan` any more. `name` has `length`
 // bytes, at most kMaxPath, and no NUL. It led to `chan` when directory_renames() was `named_at`.
 //
@@ -129,6 +134,8 @@ inline constexpr int kMaxFds = 256;
 Result<int> fd_install(FdTable& table, Ref<Chan> chan, bool close_on_exec, int lowest = 0);
 // Returns the open file of a descriptor. EBADF.
 Result<Ref<Chan>> fd_get(FdTable& table, int fd);
+// True if the descriptor is open and refers to `chan`.
+bool fd_is(FdTable& table, int fd, const Chan& chan);
 Result<void> fd_close(FdTable& table, int fd);
 Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec);
 Result<bool> fd_close_on_exec(FdTable& table, int fd);

@@ -11,10 +11,6 @@ void chan_init();
 // Sets the channel's path to a copy of `path`; an empty `path` removes it. The caller has the only
 // reference. Fails with ENOMEM. May sleep.
 Result<void> chan_set_path(Chan& chan, std::string_view path);
-// Copies the channel's name to `name`, without a NUL, and returns the name's length; 0 if the
-// channel has no name. Sets `named_at` to Chan::named_at: the number of directory renames at the
-// time when the name was known to be valid. Any task may call this; the channel may be shared.
-size_t chan_copy_path(const Chan& chan, char (&name)[kMaxPath], uint64_t& named_at);
 // Sets the channel's name to `path`. The name was valid after `named_at` directory renames. Does
 // nothing if Chan::named_at is already `named_at` or more, or if there is no memory. The channel
 // may be shared. May sleep.

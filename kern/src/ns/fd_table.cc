@@ -96,6 +96,11 @@ Result<Ref<Chan>> fd_get(FdTable& table, int fd) {
   return Ref<Chan>(table.chans[fd]);
 }
 
+bool fd_is(FdTable& table, int fd, const Chan& chan) {
+  Guard guard(table.lock);
+  return table.is_open(fd) && table.chans[fd].get() == &chan;
+}
+
 Result<void> fd_close(FdTable& table, int fd) {
   Closing closing(table);  // its destructor runs after the lock is released
   Guard guard(table.lock);

@@ -18,7 +18,10 @@
 // As POSIX requires, a process loses its record locks on a file when it closes any descriptor of
 // the file, and all its record locks when it ends. A child process starts without locks; exec keeps
 // them. A flag in the descriptor table says that the process may have locks. If the flag is not
-// set, close does not search for locks.
+// set, close does not search for locks. close first takes the descriptor out of the table, then
+// drops the locks under locks_mutex. A call that sets a lock through a descriptor looks for the
+// descriptor under the same mutex, just before it sets the lock. So no lock is set for a descriptor
+// that another thread has closed, and no lock outlives its process.
 //
 // One sleeping lock (locks_mutex) guards everything. A waiter has a Wait on its stack, which is in
 // the list `waits`. Each change of a lock wakes the waiters for locks of the same file; each of
@@ -39,6 +42,7 @@
 #include "core/sleep.h"
 #include "kmalloc.h"
 #include "lib/list.h"
+#include "ns/namespace.h"
 
 namespace {
 
@@ -60,8 +64,9 @@ struct Wait {
   bool is_record = false;
   LockKind kind = LockKind::kNone;
   ByteRange range;
-  bool reached = false;  // the search for a deadlock has visited this wait
-  bool woken = false;    // guarded by wake_lock
+  const LockDescriptor* descriptor = nullptr;  // must be open when the lock is set; nullptr: none
+  bool reached = false;                        // the search for a deadlock has visited this wait
+  bool woken = false;                          // guarded by wake_lock
 };
 
 struct LockedFile {
@@ -302,6 +307,8 @@ Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, Lock
   LockedFile* file = find_file(chan);
   if (!file && wait.kind == LockKind::kNone) return Tried::kSet;
   const bool asks = wait.kind != LockKind::kNone;
+  if (asks && wait.descriptor && !fd_is(wait.descriptor->table, wait.descriptor->fd, chan))
+    return fail(Errno::EBADF, "another thread has closed the descriptor");
   if (file && asks &&
       next_in_the_way(*file, nullptr, wait.is_record, wait.owner, wait.kind, wait.range)) {
     if (may_wait == LockWait::kNo) return Errno::EAGAIN;
@@ -339,9 +346,11 @@ void stop_waiting(Wait& wait) REQUIRES(locks_mutex) {
 }
 
 Result<void> set_lock(const Chan& chan, bool is_record, const LockOwner& owner, LockKind kind,
-                      ByteRange range, LockWait may_wait) {
+                      ByteRange range, LockWait may_wait,
+                      const LockDescriptor* descriptor = nullptr) {
   Spares spares;
   Wait wait;
+  wait.descriptor = descriptor;
   wait.owner = owner.owner;
   wait.is_record = is_record;
   wait.kind = kind;
@@ -352,7 +361,12 @@ Result<void> set_lock(const Chan& chan, bool is_record, const LockOwner& owner, 
     {
       const MutexGuard guard(locks_mutex);
       if (wait.link.linked()) stop_waiting(wait);
-      tried = TRY(try_set(chan, owner, wait, may_wait, spares, wanted));
+      Result<Tried> result = try_set(chan, owner, wait, may_wait, spares, wanted);
+      if (!result) {
+        if (LockedFile* const file = find_file(chan)) forget_if_idle(file);
+        return result.error();
+      }
+      tried = *result;
     }
     if (tried == Tried::kSet) return {};
     if (tried == Tried::kWants) {
@@ -405,8 +419,8 @@ FoundLock record_lock_find(const Chan& chan, const LockOwner& owner, LockKind ki
 }
 
 Result<void> record_lock_set(const Chan& chan, const LockOwner& owner, LockKind kind,
-                             ByteRange range, LockWait wait) {
-  return set_lock(chan, true, owner, kind, range, wait);
+                             ByteRange range, LockWait wait, const LockDescriptor* descriptor) {
+  return set_lock(chan, true, owner, kind, range, wait, descriptor);
 }
 
 void record_locks_drop(const Chan& chan, const void* owner) {

@@ -173,7 +173,7 @@ Result<Named> find_named(const PathContext& context, std::string_view path) {
 }  // namespace
 
 Result<Ref<Chan>> path_walk(const PathContext& context, std::string_view path, Links links) {
-  if (path.ends_with('/')) links = Links::kFollow;
+  if (path.ends_with('/') && links == Links::kNotLast) links = Links::kFollow;
   return walk_path(context, path, Name::kAsReached, links);
 }
 

@@ -5,11 +5,13 @@
 // channel stores with its name the count at which the name was valid (Chan::named_at). So one
 // comparison usually shows that the name is valid. Otherwise the name is walked, and the file that
 // the walk reaches is compared with the channel's file. The walk has root's rights, since only the
-// outcome of the comparison is revealed. If the files differ, the device gives the current name of
-// the file and of each directory above it (Device::parent). The channel's name then consists of a
-// beginning and these names. The beginning is the path of the directory on which the device's root
-// is mounted, or #NAME (NAME: the device's name). #NAME is tried first if the channel was reached
-// by a name that begins with `#`.
+// outcome of the comparison is revealed. A valid name has no links and no `..`, so this walk
+// follows none (Links::kNone). It therefore never looks for a present name itself: the recursion
+// from a walk to present_name and back to a walk ends at the second walk. If the files differ, the
+// device gives the current name of the file and of each directory above it (Device::parent). The
+// channel's name then consists of a beginning and these names. The beginning is the path of the
+// directory on which the device's root is mounted, or #NAME (NAME: the device's name). #NAME is
+// tried first if the channel was reached by a name that begins with `#`.
 //
 // For #p9, the files of the host, only the names of directories can be updated: no call of 9P
 // returns the directory of any other file. The 9P server decides how many directories lie above a
@@ -25,13 +27,14 @@
 
 #include "lib/format.h"
 #include "lib/string.h"
+#include "scratch.h"
 
 namespace {
 
 constinit std::atomic<uint64_t> renames{0};
 
 bool leads_to(Namespace& ns, std::string_view name, const Chan& chan) {
-  Result<Ref<Chan>> found = path_walk({.ns = &ns, .cwd = {}, .who = {}}, name);
+  Result<Ref<Chan>> found = path_walk({.ns = &ns, .cwd = {}, .who = {}}, name, Links::kNone);
   return found && (*found)->device == chan.device && (*found)->qid == chan.qid;
 }
 
@@ -61,6 +64,12 @@ class NamesBelow {
   size_t start_ = sizeof names_;
 };
 
+// Memory of present_name().
+struct NameSearch {
+  NamesBelow below;
+  char now[kMaxPath];
+};
+
 }  // namespace
 
 uint64_t directory_renames() {
@@ -73,13 +82,14 @@ void directory_renamed() {
 Result<void> present_name(Namespace& ns, Chan& chan, uint64_t named_at, char* name,
                           size_t& length) {
   if (named_at == directory_renames() || leads_to(ns, {name, length}, chan)) return {};
-  NamesBelow below;
+  const Scratch<NameSearch> search = TRY(Scratch<NameSearch>::make());
+  NamesBelow& below = search->below;
+  char(&now)[kMaxPath] = search->now;
   Ref<Chan> root;
   if (Result<void> found = below.of(chan, root); !found)
     return found.error() == Errno::ENOTSUP ? Result<void>() : found;
   bool is_too_long = false;
   const auto try_from = [&](const char* hash, const char* start) {
-    char now[kMaxPath];
     const int size = format(now, sizeof now, "%s%s%.*s", hash, start,
                             static_cast<int>(below.view().size()), below.view().data());
     const std::string_view view(now, static_cast<size_t>(size));

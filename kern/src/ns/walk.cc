@@ -34,10 +34,15 @@
 #include "core/planted.h"
 #include "kmalloc.h"
 #include "lib/string.h"
+#include "scratch.h"
 
 namespace {
 
 constexpr unsigned kMostLinks = 40;
+
+struct ParentName {
+  char text[kMaxPath];
+};
 
 bool is_rest_empty(std::string_view rest) {
   return rest.find_first_not_of('/') == std::string_view::npos;
@@ -206,6 +211,7 @@ Result<void> Walk::steps(std::string_view path, Last last, Links links) {
       must_be_directory = true;
     } else if (name == "..") {
       if (!at_->qid.directory) return Errno::ENOTDIR;
+      if (links == Links::kNone) return Errno::ENOENT;
       TRY(to_parent(here));
     } else {
       Reached before;
@@ -257,8 +263,8 @@ Result<void> Walk::read_link(Chan& link, std::string_view rest, std::string_view
   return {};
 }
 
-// Walks the canonical name without its last name. A canonical name contains no `.`, no `..` and no
-// links, so this function does not recurse.
+// Walks the canonical name without its last name. Neither this walk nor the one of present_name()
+// takes a `..` (Links::kNone), so neither calls this function again.
 Result<void> Walk::to_parent(Last last) {
   found_in_.reset();
   TRY(mend_name());
@@ -266,9 +272,9 @@ Result<void> Walk::to_parent(Last last) {
   while (end > 0 && name_[end - 1] != '/') --end;
   if (end == 0) return {};  // the name is #NAME: the root of a device
   while (end > 1 && name_[end - 1] == '/') --end;
-  char parent[kMaxPath];
-  memcpy(parent, name_, end);
-  std::string_view path(parent, end);
+  const auto parent = TRY(Scratch<ParentName>::make());
+  memcpy(parent->text, name_, end);
+  std::string_view path(parent->text, end);
   TRY(start(path));
   TRY(steps(path, last, Links::kNone));
   found_in_.reset();

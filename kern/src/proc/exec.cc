@@ -16,6 +16,7 @@
 #include "lib/string.h"
 #include "proc/elf.h"
 #include "proc/process_impl.h"
+#include "scratch.h"
 
 namespace {
 
@@ -247,20 +248,24 @@ Result<void> parse_script(char* line, size_t size, std::string_view& interpreter
   return {};
 }
 
-}  // namespace
-
-Result<LoadedProgram> program_load(const PathContext& context, std::string_view path,
-                                   Arguments& arguments) {
+// Memory of program_load().
+struct Loading {
   char head[kHeadSize];
-  char name[kMaxPath];
-  Ref<Chan> file = TRY(open_program(context, path));
-  LoadedProgram program;
+  char name[kMaxPath];  // the path of the interpreter
+};
+
+// Opens the program at `path`. As long as the opened file is a script, puts the script's path and
+// the interpreter into the arguments, and opens the interpreter instead. Sets `file` to the last
+// file, and `size` to the number of bytes in loading.head.
+Result<void> open_interpreted(const PathContext& context, std::string_view path,
+                              Arguments& arguments, Loading& loading, LoadedProgram& program,
+                              Ref<Chan>& file, size_t& size) {
+  char* const head = loading.head;
+  file = TRY(open_program(context, path));
   program.file = file;
-  size_t size = 0;
-  const std::string_view asked = path;
   for (unsigned depth = 0;; depth++) {
-    size = TRY(read_at(*file, 0, head, sizeof(head)));
-    if (size < 2 || head[0] != '#' || head[1] != '!') break;
+    size = TRY(read_at(*file, 0, head, kHeadSize));
+    if (size < 2 || head[0] != '#' || head[1] != '!') return {};
     if (depth == kMaxInterpreters) return Errno::ELOOP;
     std::string_view interpreter, argument;
     TRY(parse_script(head, size, interpreter, argument));
@@ -268,25 +273,37 @@ Result<LoadedProgram> program_load(const PathContext& context, std::string_view 
                            without[] = {interpreter, path};
     TRY(argument.empty() ? arguments.replace_first(without, 2)
                          : arguments.replace_first(with_argument, 3));
-    memcpy(name, interpreter.data(), interpreter.size());
-    path = std::string_view(name, interpreter.size());
+    memcpy(loading.name, interpreter.data(), interpreter.size());
+    path = std::string_view(loading.name, interpreter.size());
     file = TRY(open_program(context, path));
   }
+}
+
+}  // namespace
+
+Result<void> program_load(const PathContext& context, std::string_view path, Arguments& arguments,
+                          LoadedProgram& program) {
+  const auto loading = TRY(Scratch<Loading>::make());
+  Ref<Chan> file;
+  size_t size = 0;
+  TRY(open_interpreted(context, path, arguments, *loading, program, file, size));
   TRY(take_credentials(*file, context.who, program));
   program.space = TRY(AddressSpace::create());
-  Result<LoadedElf> loaded = load_elf(*program.space, file, head, size, program.description);
+  Result<LoadedElf> loaded =
+      load_elf(*program.space, file, loading->head, size, program.description);
   if (!loaded && loaded.error() == Errno::ENOMEM && planted(Planted::kLoadError))
     static_cast<void>(program.space.release());
   if (!loaded && planted(Planted::kExecFormat)) static_cast<void>(Ref<Chan>(file).release());
   const LoadedElf elf = TRY(std::move(loaded));
   program.space->program = {file->device, file->qid.path};
   program.space->announce();
-  const std::string_view executable = file->path ? file->path : path;
-  const size_t length = std::min(executable.size(), sizeof(program.description.path) - 1);
-  memcpy(program.description.path, executable.data(), length);
+  uint64_t named_at;
+  const size_t length = std::min(chan_copy_path(*file, loading->name, named_at),
+                                 sizeof(program.description.path) - 1);
+  memcpy(program.description.path, loading->name, length);
   TRY(program.space->add_stack_and_heap());
-  program.frame = user_frame(elf.entry, TRY(build_stack(*program.space, arguments, elf, asked,
+  program.frame = user_frame(elf.entry, TRY(build_stack(*program.space, arguments, elf, path,
                                                         program.who, program.secure)));
   program.frame.rax = ABI_START_RAX;
-  return program;
+  return {};
 }

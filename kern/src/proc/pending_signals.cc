@@ -48,7 +48,10 @@ void PendingSignals::discard(uint64_t mask, SignalQueue& dropped) {
   for (QueuedSignal& queued : queued_) {
     if (!(signal_bit(queued.signal) & mask)) continue;
     queued.link.unlink();
-    if (queued.timer) continue;
+    if (queued.timer) {
+      posix_timer_goes_on(*queued.timer);
+      continue;
+    }
     queued_count_--;
     dropped.push_back(queued);
   }
@@ -66,6 +69,7 @@ TakenSignal PendingSignals::take(int signal, SignalQueue& dropped) {
       queued.link.unlink();
       info = queued.info;
       if (PosixTimer* const timer = queued.timer) {
+        posix_timer_goes_on(*timer);
         timer->last_overruns = std::exchange(timer->overruns, 0);
         taken.info.timer = timer->id;
         taken.info.overrun = posix_timer_overrun(*timer);

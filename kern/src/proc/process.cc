@@ -44,6 +44,7 @@
 #include "proc/ref_planted.h"
 #include "proc/system_call.h"
 #include "proc/user_probes.h"
+#include "scratch.h"
 #include "store/context.h"
 
 constinit Spinlock process_lock{LockRank::kProcessTable};
@@ -285,10 +286,11 @@ Result<void> process_start_init(const char* path) {
     Arguments arguments;
     TRY(arguments.add(path));
     arguments.arguments = 1;
-    LoadedProgram program = TRY(program_load(process->path_context(), path, arguments));
-    process->space = std::move(program.space);
-    process->program = program.description;
-    TRY(thread_create(*process, program.frame));
+    const auto program = TRY(Scratch<LoadedProgram>::make());
+    TRY(program_load(process->path_context(), path, arguments, *program));
+    process->space = std::move(program->space);
+    process->program = program->description;
+    TRY(thread_create(*process, program->frame));
     {
       const Guard guard(process_lock);
       process_set_path(*process, path);

@@ -211,11 +211,12 @@ struct LoadedProgram {
   Credentials who;      // to run with; set-user-id and set-group-id bits change the effective ids
   bool secure = false;  // effective and real ids differ
 };
-// Loads the program (or the interpreter of the script) at `path`. Errors of path_walk() and of the
+// Loads the program (or the interpreter of the script) at `path`, and describes it in `program`,
+// which is too large for a kernel stack (scratch.h). Errors of path_walk() and of the
 // device; ENOEXEC, E2BIG, ENOMEM; EACCES if a file may not be executed; ETXTBSY if it is open for
 // writing; ELOOP also if a chain of more than four scripts leads to the program.
-Result<LoadedProgram> program_load(const PathContext& context, std::string_view path,
-                                   Arguments& arguments);
+Result<void> program_load(const PathContext& context, std::string_view path, Arguments& arguments,
+                          LoadedProgram& program);
 
 // --- signal.cc
 

@@ -82,8 +82,10 @@ Result<int64_t> record_lock_command(const SystemCall& call) {
                 "a shared lock requires a file that is open for reading, an exclusive lock one "
                 "that is open for writing");
   fd_may_have_locks(fds);
+  const LockDescriptor descriptor = {fds, call.integer(0)};
   TRY(record_lock_set(*chan, owner, kind, range,
-                      call.integer(1) == ABI_F_SETLKW ? LockWait::kYes : LockWait::kNo));
+                      call.integer(1) == ABI_F_SETLKW ? LockWait::kYes : LockWait::kNo,
+                      &descriptor));
   return 0;
 }
 

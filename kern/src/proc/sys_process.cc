@@ -4,6 +4,7 @@
 #include "proc/system_call.h"
 #include "proc/user_probes.h"
 #include "proc/wait.h"
+#include "scratch.h"
 #include "store/context.h"
 
 namespace {
@@ -88,11 +89,23 @@ Result<int64_t> sys_fork(const SystemCall& call) {
   return pid;
 }
 
+namespace {
+
+// Memory of sys_execve().
+struct Executing {
+  UserPath path;
+  LoadedProgram program;
+  char name[kMaxPath];  // the present path of the program
+};
+
+}  // namespace
+
 Result<int64_t> sys_execve(const SystemCall& call) {
   Process& process = call.process;
-  UserPath path;
+  const auto executing = TRY(Scratch<Executing>::make());
+  UserPath& path = executing->path;
+  LoadedProgram& program = executing->program;
   TRY(path.copy(call.arguments[0]));
-  LoadedProgram program;
   {
     Arguments arguments;
     arguments.arguments = TRY(arguments.add_from_user(call.arguments[1]));
@@ -101,8 +114,10 @@ Result<int64_t> sys_execve(const SystemCall& call) {
       arguments.arguments = 1;
     }
     arguments.environment = TRY(arguments.add_from_user(call.arguments[2]));
-    program = TRY(program_load(process.path_context(), path.view(), arguments));
+    TRY(program_load(process.path_context(), path.view(), arguments, program));
   }
+  uint64_t named_at;
+  const size_t name_length = chan_copy_path(*program.file, executing->name, named_at);
   TRY(threads_end_others());
   // Nothing fails from here on.
   user_probes_thread_left(call.thread.id());
@@ -120,7 +135,8 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     user_registers_set_fs_base(thread.user_registers, 0);
     fpu_init(*thread.user_registers.fpu);
     fpu_restore(*thread.user_registers.fpu);
-    process_set_path(process, program.file->path ? program.file->path : path.view());
+    process_set_path(process,
+                     name_length ? std::string_view(executing->name, name_length) : path.view());
     signals_reset_for_exec(process);
     process.program = program.description;
     const Guard paths_guard(process.paths_lock);

@@ -12,7 +12,11 @@
 // is called without process_lock.
 //
 // A POSIX timer contains the QueuedSignal for its signal, so expiring allocates nothing. While the
-// signal is pending, further expirations are counted as overruns.
+// signal is pending, the timer rests: it is not armed. When the signal is taken or discarded, the
+// expirations of the meantime are counted as overruns, and the timer is armed for the next one. A
+// timer without a signal (SIGEV_NONE) is never armed; its setting is computed when it is asked for.
+// So a timer costs at most one callback in a tick, and one callback for each signal that a process
+// takes.
 //
 // ITIMER_VIRTUAL, ITIMER_PROF and RLIMIT_CPU count ticks. A process that uses none of these three
 // costs one check per tick. As POSIX requires, exec deletes POSIX timers and keeps all other
@@ -22,6 +26,7 @@
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
+#include "core/errstr.h"
 #include "kmalloc.h"
 #include "proc/process_impl.h"
 
@@ -59,27 +64,43 @@ void alarm_expired(void* argument) {
 void posix_timer_expired(void* argument) {
   auto& timer = *static_cast<PosixTimer*>(argument);
   const Guard guard(process_lock);
-  const uint64_t times = expire(timer);
-  if (!timer.signals) return;
-  if (timer.signal.link.linked()) {
-    timer.overruns += times;
-    return;
+  const bool repeats = timer.interval.value != 0;
+  if (timer.signal.link.linked()) {  // of an earlier setting
+    timer.overruns++;
+  } else {
+    timer.overruns = 0;
+    signal_post_queued(*timer.process, timer.signal);
   }
-  timer.overruns = times - 1;
-  signal_post_queued(*timer.process, timer.signal);
+  timer.rests = repeats && timer.signal.link.linked();
+  if (!timer.rests) expire(timer);  // no interval, or the process ignores the signal
 }
 
 TimerSetting setting_of(const IntervalTimer& timer) REQUIRES(process_lock) {
   if (timer.deadline.value == 0) return {};
   const Nanoseconds now = monotonic_now();
-  // The timer is armed, so `left` must not be 0 (not armed), even if the deadline has passed
-  // already.
+  if (timer.deadline <= now && timer.interval.value != 0) {
+    const uint64_t since = (now - timer.deadline).value % timer.interval.value;
+    return {.left = {timer.interval.value - since}, .interval = timer.interval};
+  }
+  // A timer that has not expired has a `left` that is not 0, even if the deadline has passed.
   const Nanoseconds left = timer.deadline > now ? timer.deadline - now : Nanoseconds{1};
   return {.left = left, .interval = timer.interval};
 }
 
-void arm(IntervalTimer& timer, void (*expired)(void*), const TimerSetting& setting) {
+// Ends the timer's expirations. On return its callback does not run, and nothing arms it again.
+// `rests` is the PosixTimer's, if it is one.
+void disarm(IntervalTimer& timer, bool* rests = nullptr) {
+  {
+    const Guard guard(process_lock);
+    timer.interval = {};
+    if (rests) *rests = false;
+  }
   timer_cancel(timer.timer);
+}
+
+// Sets a timer that disarm() has disarmed. `expired` is nullptr for a timer that is not to be
+// armed.
+void arm(IntervalTimer& timer, void (*expired)(void*), const TimerSetting& setting) {
   const Guard guard(process_lock);
   timer.timer.callback = expired;
   timer.timer.argument = &timer;
@@ -88,7 +109,7 @@ void arm(IntervalTimer& timer, void (*expired)(void*), const TimerSetting& setti
   if (setting.left.value == 0) return;
   const Nanoseconds now = monotonic_now();
   timer.deadline = now + std::min(setting.left, Nanoseconds{UINT64_MAX} - now);
-  timer_arm(timer.timer, timer.deadline);
+  if (expired) timer_arm(timer.timer, timer.deadline);
 }
 
 void count_down(Process& process, TickTimer& timer, int signal) REQUIRES(process_lock) {
@@ -130,6 +151,22 @@ TickTimer* tick_timer(Process& process, int which) {
   return which == ABI_ITIMER_PROF ? &process.timers.all : nullptr;
 }
 
+// Adds a new timer to the process. EAGAIN if the user has too many.
+Result<void> add(Process& process, PosixTimer& timer) {
+  const Guard guard(process_lock);
+  if (process.who.uid != 0) {
+    unsigned count = 0;
+    for (const Process& other : all_processes) {
+      if (other.who.real_uid == process.who.real_uid) count += other.timers.posix_count;
+    }
+    if (count >= kMaxUserTimers)
+      return fail(Errno::EAGAIN, "user %u has %u timers", process.who.real_uid, count);
+  }
+  process.timers.posix.push_back(timer);
+  process.timers.posix_count++;
+  return {};
+}
+
 int lowest_free_id(Process& process) {
   int id = 0;
   while (posix_timer_find(process, id)) id++;
@@ -151,6 +188,7 @@ Result<void> timer_set(Process& process, int which, const TimerSetting& setting)
   TickTimer* const timer = tick_timer(process, which);
   if (!timer) {
     process.timers.alarm.process = &process;
+    disarm(process.timers.alarm);
     arm(process.timers.alarm, alarm_expired, setting);
     return {};
   }
@@ -184,8 +222,10 @@ Result<int> posix_timer_create(Process& process, int clock, const abi_sigevent* 
   timer->signal.signal = event->signal;
   timer->signal.info = {.code = ABI_SI_TIMER, .word = event->value};
   timer->signal.timer = timer;
-  const Guard guard(process_lock);
-  process.timers.posix.push_back(*timer);
+  if (Result<void> added = add(process, *timer); !added) {
+    timer_cache.destroy(timer);
+    return added.error();
+  }
   return id;
 }
 
@@ -202,18 +242,27 @@ int32_t posix_timer_overrun(const PosixTimer& timer) {
 
 TimerSetting posix_timer_get(PosixTimer& timer) {
   const Guard guard(process_lock);
+  if (!timer.signals && timer.interval.value == 0 && timer.deadline <= monotonic_now()) return {};
   return setting_of(timer);
 }
 
+void posix_timer_goes_on(PosixTimer& timer) {
+  if (!timer.rests) return;
+  timer.rests = false;
+  timer.overruns += expire(timer) - 1;
+}
+
 void posix_timer_set(PosixTimer& timer, const TimerSetting& setting) {
-  arm(timer, posix_timer_expired, setting);
+  disarm(timer, &timer.rests);
+  arm(timer, timer.signals ? posix_timer_expired : nullptr, setting);
 }
 
 void posix_timer_delete(PosixTimer* timer) {
-  timer_cancel(timer->timer);
+  disarm(*timer, &timer->rests);
   {
     const Guard guard(process_lock);
     timer->link.unlink();
+    timer->process->timers.posix_count--;
     timer->process->signals.withdraw(timer->signal);
   }
   timer_cache.destroy(timer);

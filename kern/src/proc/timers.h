@@ -44,19 +44,23 @@ struct PosixTimer : IntervalTimer {
   int clock = 0;
   bool signals = false;  // an expiration sends the signal (ABI_SIGEV_SIGNAL)
   // Under process_lock.
-  QueuedSignal signal;         // queued while the signal is pending
-  uint64_t overruns = 0;       // expirations after the one that made the signal pending
+  bool rests = false;     // has expired, and is armed again when its signal is taken or discarded
+  QueuedSignal signal;    // queued while the signal is pending
+  uint64_t overruns = 0;  // expirations after the one that made the signal pending
   uint64_t last_overruns = 0;  // overruns of the signal that was taken last
   ListNode link;
 };
 
 inline constexpr int kMaxTimers = 32;
+// The POSIX timers of all processes of a user, except root.
+inline constexpr unsigned kMaxUserTimers = 512;
 
 struct ProcessTimers {
   IntervalTimer alarm;
   TickTimer user, all;  // ITIMER_VIRTUAL, ITIMER_PROF
   List<PosixTimer, &PosixTimer::link>
       posix;  // changed under the process's timers_mutex and process_lock, read under timers_mutex
+  unsigned posix_count = 0;       // length of `posix`; under process_lock
   std::atomic<bool> used{false};  // the tick has something to count
   // CPU time at the last check of RLIMIT_CPU. The tick checks the limit once in each second of CPU
   // time. Under process_lock.
@@ -65,12 +69,14 @@ struct ProcessTimers {
 
 // The functions from timer_get to timers_end are called for the current process, without
 // process_lock. The caller holds the process's timers_mutex, or the process has only one thread.
-// posix_timer_create may sleep. Only posix_timer_overrun differs: it needs process_lock alone.
+// posix_timer_create may sleep. posix_timer_overrun and posix_timer_goes_on differ: they need
+// process_lock alone.
 
 // Get or set the timer `which`, one of ABI_ITIMER_*. EINVAL.
 Result<TimerSetting> timer_get(Process& process, int which);
 Result<void> timer_set(Process& process, int which, const TimerSetting& setting);
-// Returns the id of a new timer. EAGAIN when there are kMaxTimers, EINVAL, ENOTSUP, ENOMEM.
+// Returns the id of a new timer. EAGAIN when the process has kMaxTimers, or its user
+// kMaxUserTimers; EINVAL, ENOTSUP, ENOMEM.
 Result<int> posix_timer_create(Process& process, int clock, const abi_sigevent* event);
 // Finds the timer with this id. EINVAL if there is none.
 Result<PosixTimer*> posix_timer_find(Process& process, int id);
@@ -79,6 +85,9 @@ int32_t posix_timer_overrun(const PosixTimer& timer) REQUIRES(process_lock);
 TimerSetting posix_timer_get(PosixTimer& timer);
 void posix_timer_set(PosixTimer& timer, const TimerSetting& setting);
 void posix_timer_delete(PosixTimer* timer);
+// The timer's signal has been taken or discarded. If the timer rests, counts the expirations since
+// then as overruns, and arms the timer.
+void posix_timer_goes_on(PosixTimer& timer) REQUIRES(process_lock);
 // posix_timers_delete is called at exec, timers_end when the process ends.
 void posix_timers_delete(Process& process);
 void timers_end(Process& process);

@@ -62,5 +62,6 @@ void icount_init();
 // Lets the emulator run another CPU. Runs in each tick, with interrupts off.
 void icount_tick();
 
-// Runs the due timers of this CPU. Called in each tick.
+// Runs the due timers of this CPU, at most kMaxTimersPerTick. Called in each tick, with interrupts
+// off.
 void timers_run();

@@ -1,7 +1,9 @@
-// Timers. Each CPU has a list of timers, ordered by deadline; the CPU's tick runs the timers that
+// Timers. Each CPU has a heap of timers, ordered by deadline; the CPU's tick runs the timers that
 // are due.
 //
-// Few timers are armed at a time (those of sleeping tasks), so insertion walks the list. A callback
+// A tick runs at most kMaxTimersPerTick callbacks, each of which takes a few microseconds. Further
+// due timers wait for the next tick. They are then first, because they have the earliest deadlines:
+// users with many timers delay other timers, but hold off none. A callback
 // runs with the queue unlocked. Until it returns, `running` points to its timer, so that
 // timer_cancel can wait for the end of the callback.
 #include "sched/timer.h"
@@ -10,12 +12,13 @@
 #include "core/cpu.h"
 #include "core/spinlock.h"
 #include "sched/sched.h"
+#include "sched/timer_heap.h"
 
 namespace {
 
 struct alignas(64) TimerQueue {
   Spinlock lock{LockRank::kTimer};
-  List<Timer, &Timer::link> timers;
+  TimerHeap timers;
   const Timer* running = nullptr;
 };
 
@@ -24,9 +27,9 @@ constinit TimerQueue queues[kMaxCpus];
 // Takes the first due timer off the queue and sets `running` to it; nullptr if none is due.
 Timer* next_due(TimerQueue& queue, Nanoseconds now) {
   const Guard guard(queue.lock);
-  Timer* first = queue.timers.front();
+  Timer* first = queue.timers.first();
   if (first && first->deadline > now) first = nullptr;
-  if (first) first->link.unlink();
+  if (first) queue.timers.remove(*first);
   queue.running = first;
   return first;
 }
@@ -35,7 +38,7 @@ Timer* next_due(TimerQueue& queue, Nanoseconds now) {
 bool disarm(Timer& timer) {
   TimerQueue& queue = queues[number_of(timer.cpu)];
   const Guard guard(queue.lock);
-  if (timer.link.linked()) timer.link.unlink();
+  if (timer.is_armed()) queue.timers.remove(timer);
   return queue.running != &timer;
 }
 
@@ -45,7 +48,13 @@ void timers_run() {
   TimerQueue& queue = queues[number_of(cpu_id())];
   if (queue.timers.empty()) return;  // tested without the lock: only this CPU adds timers
   const Nanoseconds now = monotonic_now();
-  while (Timer* timer = next_due(queue, now)) timer->callback(timer->argument);
+  for (unsigned i = 0; i < kMaxTimersPerTick; i++) {
+    Timer* const timer = next_due(queue, now);
+    if (!timer) return;
+    timer->callback(timer->argument);
+  }
+  const Guard guard(queue.lock);
+  queue.running = nullptr;
 }
 
 void timer_arm(Timer& timer, Nanoseconds deadline) {
@@ -55,13 +64,7 @@ void timer_arm(Timer& timer, Nanoseconds deadline) {
   timer.deadline = deadline;
   TimerQueue& queue = queues[number_of(timer.cpu)];
   const Guard guard(queue.lock);
-  // Inserts the timer after all timers that are due at the same time or earlier.
-  for (Timer& other : queue.timers) {
-    if (other.deadline <= deadline) continue;
-    List<Timer, &Timer::link>::insert_before(other, timer);
-    return;
-  }
-  queue.timers.push_back(timer);
+  queue.timers.insert(timer);
 }
 
 void timer_cancel(Timer& timer) {

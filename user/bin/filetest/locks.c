@@ -1,4 +1,6 @@
 /* Record locks (fcntl, lockf), and locks of open files (flock). */
+#include <pthread.h>
+
 #include "filetest.h"
 
 static int ready[2]; /* a pipe on which a child reports that it has its locks, or what it sees */
@@ -188,6 +190,50 @@ static void waiting(void) {
   close(fd);
 }
 
+/* Arguments and result of a thread that waits for a lock through a descriptor. */
+struct waiter {
+  int fd, error;
+};
+static void* waits_in_thread(void* argument) {
+  struct waiter* waiter = argument;
+  waiter->error = set(waiter->fd, F_SETLKW, F_WRLCK, 0, 1) == 0 ? 0 : errno;
+  return NULL;
+}
+/* Runs in a child process. A thread waits for a lock on byte 0. The first thread tells that it has
+ * started the other one, reads a byte from the pipe, and closes the other one's descriptor. */
+static int closes_what_a_thread_waits_for(void* argument) {
+  int* told = argument;
+  close(told[2]); /* the inherited descriptor: the end of the process must not drop its locks */
+  struct waiter waiter = {.fd = open("file", O_RDWR), .error = -1};
+  pthread_t thread;
+  char byte;
+  if (pthread_create(&thread, NULL, waits_in_thread, &waiter) != 0) return 1;
+  tell();
+  if (read(told[0], &byte, 1) != 1 || close(waiter.fd) < 0) return 2;
+  tell();
+  pthread_join(thread, NULL);
+  return waiter.error == EBADF ? 7 : 3;
+}
+
+/* A waiter whose descriptor another thread closes gets no lock, and so leaves none behind. */
+static void closed_while_waiting(void) {
+  int told[3];
+  CHECK(pipe(told) == 0);
+  int fd = told[2] = open("file", O_RDWR);
+  CHECK(set(fd, F_SETLK, F_WRLCK, 0, 1) == 0);
+  pid_t child = start_child_with(closes_what_a_thread_waits_for, told);
+  wait_told();
+  wait_until_asleep(child); /* both of its threads sleep */
+  write(told[1], "c", 1);
+  wait_told();
+  CHECK(set(fd, F_SETLK, F_UNLCK, 0, 1) == 0);
+  CHECK(exit_code_of(child) == 7);
+  CHECK(set(fd, F_SETLK, F_WRLCK, 0, 1) == 0);
+  close(fd);
+  close(told[0]);
+  close(told[1]);
+}
+
 static int takes_flock(void* argument) {
   for (int fd = 3; fd < 20; fd++) close(fd); /* the files that the child has inherited */
   int fd = open("file", O_RDONLY);
@@ -228,6 +274,7 @@ void test_locks(void) {
   random_ranges();
   closing();
   waiting();
+  closed_while_waiting();
   open_file_locks();
   close(ready[0]);
   close(ready[1]);

@@ -184,6 +184,64 @@ static void posix_timers(void) {
   for (int i = 0; i < made; i++) CHECK(timer_delete(others[i]) == 0);
 }
 
+/* Creates timers in many processes of a user, until no process can create another one. Returns 0
+ * if the user has got 512 of them, and one process 32. */
+static int creates_many(void) {
+  enum { PROCESSES = 20 };
+  int told[2], held[2], total = 0;
+  if (pipe(told) < 0 || pipe(held) < 0) return 1;
+  for (int i = 0; i < PROCESSES; i++) {
+    if (fork() != 0) continue;
+    timer_t timer;
+    char made = 0, byte;
+    close(held[1]);
+    while (made < 100 && timer_create(CLOCK_MONOTONIC, NULL, &timer) == 0) made++;
+    if (errno != EAGAIN) made = 100;
+    write(told[1], &made, 1);
+    _exit(read(held[0], &byte, 1) != 0); /* the timers live until the parent has counted */
+  }
+  for (int i = 0; i < PROCESSES; i++) {
+    char made = 0;
+    if (read(told[0], &made, 1) != 1 || made > 32) return 2;
+    total += made;
+  }
+  close(held[1]);
+  for (int i = 0; i < PROCESSES; i++) wait(NULL);
+  return total == 512 ? 0 : 3;
+}
+
+/* Repeating timers without a signal, and timers whose signal is pending. */
+static void resting_timers(void) {
+  timer_t timer;
+  struct itimerspec spec = {.it_value = {.tv_nsec = 1}, .it_interval = {.tv_nsec = 20000000}}, now;
+  struct sigevent event = {.sigev_notify = SIGEV_NONE};
+  CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+  CHECK(timer_settime(timer, 0, &spec, NULL) == 0);
+  pause_ms(50);
+  CHECK(timer_gettime(timer, &now) == 0 && now.it_value.tv_sec == 0 && now.it_value.tv_nsec > 0 &&
+        now.it_value.tv_nsec <= 20000000 && now.it_interval.tv_nsec == 20000000);
+  CHECK(timer_delete(timer) == 0);
+  /* While the signal is pending, only the count of overruns shows the expirations. */
+  event = (struct sigevent){.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 3};
+  block(SIGRTMIN + 3);
+  sigset_t set = only(SIGRTMIN + 3);
+  siginfo_t info;
+  CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+  spec.it_interval.tv_nsec = 1000;
+  CHECK(timer_settime(timer, 0, &spec, NULL) == 0);
+  pause_ms(30);
+  CHECK(timer_gettime(timer, &now) == 0 && now.it_value.tv_nsec > 0 &&
+        now.it_value.tv_nsec <= 1000);
+  CHECK(sigwaitinfo(&set, &info) == SIGRTMIN + 3 && info.si_overrun >= 20000);
+  CHECK(sigwaitinfo(&set, &info) == SIGRTMIN + 3); /* the timer goes on */
+  /* A signal that is discarded while it is pending lets the timer go on, too. */
+  pause_ms(10);
+  signal(SIGRTMIN + 3, SIG_IGN);
+  signal(SIGRTMIN + 3, SIG_DFL);
+  CHECK(sigwaitinfo(&set, &info) == SIGRTMIN + 3 && timer_delete(timer) == 0);
+  unblock(SIGRTMIN + 3);
+}
+
 /* Ends, or is killed by its parent, while its timers expire as often as possible. */
 static int ends_with_timers(void) {
   timer_t timer;
@@ -207,6 +265,8 @@ void test_timers(void) {
   alarms();
   processor_time();
   posix_timers();
+  resting_timers();
+  CHECK(as_nobody(creates_many) == 0);
   pid_t children[20];
   for (int i = 0; i < 20; i++) children[i] = start_child(ends_with_timers);
   pause_ms(5);
