@@ -20,6 +20,11 @@ TOOLCHAIN ?= $(abspath $(BASE))/toolchain
 PYTHON    := /usr/bin/python3
 export STELE_BUILD := $(abspath $(BASE))
 
+# A path with a blank ends make at once with one line, since make would split the path.
+ifneq ($(words $(CURDIR)) $(words $(BASE)) $(words $(TOOLCHAIN)),1 1 1)
+$(error a path of the source, of BASE or of TOOLCHAIN has a blank, which make cannot handle: $(CURDIR))
+endif
+
 SMP    ?= 4
 MEM    ?= 512M
 BOOT   ?= direct
@@ -51,6 +56,11 @@ PACKAGES := build \
 space := $() $()
 SETUP := $(BASE)/setup/$(subst $(space),+,$(strip $(PACKAGES)))
 ifneq ($(GOALS),)
+# A read-only or full disk: a file of 64 KiB is written and removed.
+TROUBLE := $(shell { mkdir -p $(BASE) && head -c 65536 /dev/zero >$(BASE)/.room.$$$$ && rm $(BASE)/.room.$$$$; } 2>&1 || rm -f $(BASE)/.room.$$$$)
+ifneq ($(TROUBLE),)
+$(error the build folder $(BASE) cannot be written: $(TROUBLE))
+endif
 include $(SETUP)
 $(SETUP): scripts/setup
 	@scripts/setup $(PACKAGES)
