@@ -1,6 +1,7 @@
 # Stele. `make help` lists the targets. All built files go to $(BASE), `build` by default.
 #
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
+#   SETUP=ask       install no packages: end with the command that installs those that are missing
 #   TOOLCHAIN=dir   build newlib, libstdc++ and the ports in dir, once for all variants ($(BASE)/toolchain by default)
 
 # make runs as many jobs as there are CPUs. A nested make shares the jobs of the outer make.
@@ -36,7 +37,7 @@ CMDLINE ?=
 MINUTES ?= 10
 HUNTS := leaktest leaksweep leakfuzz stress load
 
-# Before everything else, scripts/setup installs the packages that the goals need. $(SETUP) is an included makefile: make builds it first
+# Before everything else, scripts/setup installs the packages that the goals need. $(INSTALLED) is an included makefile: make builds it first
 # and then starts again.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
@@ -54,15 +55,15 @@ PACKAGES := build \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)
 space := $() $()
-SETUP := $(BASE)/setup/$(subst $(space),+,$(strip $(PACKAGES)))
+INSTALLED := $(BASE)/setup/$(subst $(space),+,$(strip $(PACKAGES)))
 ifneq ($(GOALS),)
 # A read-only or full disk: a file of 64 KiB is written and removed.
 TROUBLE := $(shell { mkdir -p $(BASE) && head -c 65536 /dev/zero >$(BASE)/.room.$$$$ && rm $(BASE)/.room.$$$$; } 2>&1 || rm -f $(BASE)/.room.$$$$)
 ifneq ($(TROUBLE),)
 $(error the build folder $(BASE) cannot be written: $(TROUBLE))
 endif
-include $(SETUP)
-$(SETUP): scripts/setup
+include $(INSTALLED)
+$(INSTALLED): scripts/setup
 	@scripts/setup $(PACKAGES)
 	@mkdir -p $(@D) && touch $@
 endif
