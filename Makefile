@@ -114,5 +114,16 @@ lint: kernel ## formatting, layers, words, thread-safety analysis, clang-tidy
 clean: ## remove everything that was made
 	rm -rf $(BASE)
 
+# The targets of each group, in this order. Every other target with a description is in the last group.
+HELP_START := run iso menuconfig defconfig clean
+HELP_FIND_LEAKS := leaktest leaksweep leakfuzz load stress
+HELP_TEST := test test-host test-kernel test-guest test-long test-ports proof
 help:
-	@grep -hE '^[a-z-]+:.*##' Makefile hunts.mk user/ports/ports.mk kern/kconfig.mk tools/report-page/page.mk tests/tests.mk bench/bench.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(filter %akefile %.mk,$(MAKEFILE_LIST)) | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' \
+	  -v start='$(HELP_START)' -v find='$(HELP_FIND_LEAKS)' -v test='$(HELP_TEST)' ' \
+	  function show(name) { printf "  make %-14s %s\n", name, text[name]; delete text[name] } \
+	  function group(title, names,    list, count, i) { \
+	    print title; count = split(names, list, " "); for (i = 1; i <= count; i++) if (list[i] in text) show(list[i]) } \
+	  { text[$$1] = $$2; order[NR] = $$1 } \
+	  END { group("start", start); group("\nfind leaks", find); group("\ntest", test); group("\ndevelop", ""); \
+	    for (i = 1; i <= NR; i++) if (order[i] in text) show(order[i]) }'

@@ -1,7 +1,7 @@
-"""The outermost call of a script. Whatever fails in the script's surroundings (a full disk, a folder
-that is missing or may not be written, a program that is not installed, a closed standard output)
-becomes one line on standard error and one exit status. Python's own answer would be a traceback and
-the status 1, which has a meaning of its own in most scripts, such as a leak.
+"""The outermost call of a script. If something fails in the script's surroundings (a full
+disk, a folder that is missing or may not be written, a program that is not installed, a closed
+standard output), the call prints one line and ends with one status. Python's own answer would be a
+traceback and the status 1, which has a meaning of its own in most scripts, such as a leak.
 """
 import contextlib
 import os
