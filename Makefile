@@ -1,6 +1,7 @@
 # Stele. `make help` lists the targets. All built files go to $(BASE), `build` by default.
 #
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
+#   SETUP=ask       install no packages: end with the command that installs those that are missing
 #   TOOLCHAIN=dir   build newlib, libstdc++ and the ports in dir, once for all variants ($(BASE)/toolchain by default)
 
 # make runs as many jobs as there are CPUs. A nested make shares the jobs of the outer make.
@@ -20,6 +21,11 @@ TOOLCHAIN ?= $(abspath $(BASE))/toolchain
 PYTHON    := /usr/bin/python3
 export STELE_BUILD := $(abspath $(BASE))
 
+# A path with a blank ends make at once with one line, since make would split the path.
+ifneq ($(words $(CURDIR)) $(words $(BASE)) $(words $(TOOLCHAIN)),1 1 1)
+$(error a path of the source, of BASE or of TOOLCHAIN has a blank, which make cannot handle: $(CURDIR))
+endif
+
 SMP    ?= 4
 MEM    ?= 512M
 BOOT   ?= direct
@@ -31,7 +37,7 @@ CMDLINE ?=
 MINUTES ?= 10
 HUNTS := leaktest leaksweep leakfuzz stress load
 
-# Before everything else, scripts/setup installs the packages that the goals need. $(SETUP) is an included makefile: make builds it first
+# Before everything else, scripts/setup installs the packages that the goals need. $(INSTALLED) is an included makefile: make builds it first
 # and then starts again.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
@@ -49,10 +55,15 @@ PACKAGES := build \
   $(if $(filter bench,$(GOALS)),bench) \
   $(if $(filter format lint,$(GOALS)),developer)
 space := $() $()
-SETUP := $(BASE)/setup/$(subst $(space),+,$(strip $(PACKAGES)))
+INSTALLED := $(BASE)/setup/$(subst $(space),+,$(strip $(PACKAGES)))
 ifneq ($(GOALS),)
-include $(SETUP)
-$(SETUP): scripts/setup
+# A read-only or full disk: a file of 64 KiB is written and removed.
+TROUBLE := $(shell { mkdir -p $(BASE) && head -c 65536 /dev/zero >$(BASE)/.room.$$$$ && rm $(BASE)/.room.$$$$; } 2>&1 || rm -f $(BASE)/.room.$$$$)
+ifneq ($(TROUBLE),)
+$(error the build folder $(BASE) cannot be written: $(TROUBLE))
+endif
+include $(INSTALLED)
+$(INSTALLED): scripts/setup
 	@scripts/setup $(PACKAGES)
 	@mkdir -p $(@D) && touch $@
 endif
@@ -103,5 +114,16 @@ lint: kernel ## formatting, layers, words, thread-safety analysis, clang-tidy
 clean: ## remove everything that was made
 	rm -rf $(BASE)
 
+# The targets of each group, in this order. Every other target with a description is in the last group.
+HELP_START := run iso menuconfig defconfig clean
+HELP_FIND_LEAKS := leaktest leaksweep leakfuzz load stress
+HELP_TEST := test test-host test-kernel test-guest test-long test-ports proof
 help:
-	@grep -hE '^[a-z-]+:.*##' Makefile hunts.mk user/ports/ports.mk kern/kconfig.mk tools/report-page/page.mk tests/tests.mk bench/bench.mk | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(filter %akefile %.mk,$(MAKEFILE_LIST)) | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' \
+	  -v start='$(HELP_START)' -v find='$(HELP_FIND_LEAKS)' -v test='$(HELP_TEST)' ' \
+	  function show(name) { printf "  make %-14s %s\n", name, text[name]; delete text[name] } \
+	  function group(title, names,    list, count, i) { \
+	    print title; count = split(names, list, " "); for (i = 1; i <= count; i++) if (list[i] in text) show(list[i]) } \
+	  { text[$$1] = $$2; order[NR] = $$1 } \
+	  END { group("start", start); group("\nfind leaks", find); group("\ntest", test); group("\ndevelop", ""); \
+	    for (i = 1; i <= NR; i++) if (order[i] in text) show(order[i]) }'

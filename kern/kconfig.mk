@@ -13,7 +13,7 @@ define MAKE_DEFCONFIG
 endef
 
 # When Kconfig has changed, existing options keep their values and new options get their defaults. Then make reads .config again.
-$(DOTCONFIG): $(FRAGMENTS) Kconfig | $(SETUP)
+$(DOTCONFIG): $(FRAGMENTS) Kconfig | $(INSTALLED)
 	$(if $(and $(wildcard $@),$(filter Kconfig,$?),$(if $(filter-out Kconfig,$?),,only)),\
 	  @$(KCONFIG_ENV) kconfig-conf --olddefconfig $(abspath Kconfig) > /dev/null && touch $(abspath $@),\
 	  $(MAKE_DEFCONFIG))

@@ -157,7 +157,7 @@ $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 USER_ALL := $(addprefix $(USER_OUT)/bin/,$(USER_PROGRAMS) $(USER_PORTS))
 INITRD_FOLDERS := bin dev etc home host mem proc tmp usr usr/bin usr/man usr/man/cat1
 USER_MAN := $(wildcard docs/man/*.1)
-$(INITRD): $(USER_ALL) $(TOOLCHAIN_SYSROOT) $(wildcard user/etc/*) $(USER_MAN) user/user.mk
+$(INITRD): $(USER_ALL) $(TOOLCHAIN_SYSROOT) $(wildcard user/etc/* user/scripts/*) $(USER_MAN) user/user.mk
 	@mkdir -p $(@D)
 	@rm -rf $(USER_OUT)/root
 	@mkdir -p $(addprefix $(USER_OUT)/root/,$(INITRD_FOLDERS))
@@ -170,6 +170,7 @@ $(INITRD): $(USER_ALL) $(TOOLCHAIN_SYSROOT) $(wildcard user/etc/*) $(USER_MAN) u
 	done
 	@ln $(USER_OUT)/root/bin/busybox $(USER_OUT)/root/usr/bin/env
 	@cp user/etc/* $(USER_OUT)/root/etc/
+	@install -m 755 user/scripts/* $(USER_OUT)/root/bin/
 	@for page in $(USER_MAN); do \
 	  mandoc -W error -T ascii -O width=78 $$page >$(USER_OUT)/page && \
 	    sed 's/.\x08//g' $(USER_OUT)/page >$(USER_OUT)/root/usr/man/cat1/$${page##*/} || exit 1; \

@@ -4,8 +4,9 @@
 // has set up a screen, on screen and keyboard. Both show the same output, and take input. The
 // permissions of this file can be changed (the program mesg does so), but its owner is always root.
 // Opening `tty` gives the terminal of the caller's session (ENXIO if the session has none).
-// `cmdline` reads as the kernel command line. `power` takes `off` and `halt`, which both power the
-// machine off; only root may write to `power`.
+// `cmdline` reads as the kernel command line, and `klog` as the last lines of the kernel log.
+// `power` takes `off` and `halt`, which both power the machine off, and `reboot`; only root may
+// write to it.
 
 #include <atomic>
 
@@ -14,6 +15,7 @@
 #include "core/console.h"
 #include "core/errstr.h"
 #include "core/log.h"
+#include "core/log_buffer.h"
 #include "core/panic.h"
 #include "core/power.h"
 #include "core/screen.h"
@@ -29,11 +31,12 @@ namespace {
 
 constexpr unsigned kPort = 0;
 
-enum File : uint64_t { kCons = 1, kConsole, kTty, kCommandLine, kPower };
+enum File : uint64_t { kCons = 1, kConsole, kTty, kCommandLine, kPower, kLog };
 constexpr TableEntry kTable[] = {
     {"", ABI_S_IFDIR | 0555, 0},        {"cons", ABI_S_IFCHR | 0666, 0},
     {"console", ABI_S_IFCHR | 0666, 0}, {"tty", ABI_S_IFCHR | 0666, 0},
     {"cmdline", ABI_S_IFREG | 0444, 0}, {"power", ABI_S_IFREG | 0200, 0},
+    {"klog", ABI_S_IFREG | 0444, 0},
 };
 
 class Console final : public Terminal {
@@ -102,6 +105,7 @@ class ConsDevice final : public TableDevice {
   Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
     const bool nonblock = chan.open_flags & ABI_O_NONBLOCK;
     if (is_terminal(chan)) return terminal.read(buffer, size, nonblock, chan.qid.version);
+    if (chan.qid.path == kLog) return log_read(buffer, size, offset);
     if (chan.qid.path != kCommandLine) return Errno::EACCES;
     const char* const line = boot_info().command_line;
     const size_t length = strnlen(line, sizeof boot_info().command_line);

@@ -5,6 +5,7 @@
 
 #include "arch/x86_64/time.h"
 #include "core/console.h"
+#include "core/log_buffer.h"
 #include "lib/format.h"
 
 size_t log_line(char* line, size_t size, size_t length) {
@@ -28,5 +29,8 @@ void klog(const char* pattern, ...) {
   va_end(arguments);
   // One call, so that lines of several CPUs do not mix. Only lines longer than kLongestHold bytes
   // (uart.cc) can mix.
-  console_write(line, log_line(line, sizeof(line), static_cast<size_t>(length)));
+  const size_t size = log_line(line, sizeof(line), static_cast<size_t>(length));
+  constexpr size_t kLineEnd = 2;
+  log_keep({line, size - kLineEnd});
+  console_write(line, size);
 }

@@ -4,7 +4,7 @@
  * once. The script's standard output goes to the second serial port, and its standard error goes to
  * the third one. init then writes "status N" to the fourth port, where N is the script's exit
  * status as a shell gives it, and turns the machine off. Without /etc/script, init runs mksh on the
- * console. When mksh ends, init starts it again in a new session.
+ * console, after a banner. When mksh ends, init starts it again in a new session.
  *
  * If the archive also has /etc/unreachable (scripts/guest --unreachable), init writes the contents
  * of #mem/unreachable to the fourth port after the status. If the file cannot be read, init writes
@@ -34,6 +34,9 @@
 #define SCRIPT "/etc/script"
 #define CONSOLE "/dev/cons"
 #define LOOK "/etc/unreachable"
+#define BANNER                                                                             \
+  "Stele: every cache of the kernel can be traced. `help` shows how to find what leaks.\n" \
+  "`poweroff` ends the machine; `ctrl-a x` ends QEMU, if `make run` started it.\n"
 
 static char* environment[] = {"PATH=/bin",        "HOME=/home", "TERM=vt100", "USER=root",
                               "ENV=/etc/profile", "TZ=UTC0",    NULL};
@@ -169,6 +172,7 @@ static void run_shell(void) {
     setsid();
     open_standard(CONSOLE, CONSOLE, CONSOLE);
     chdir("/home");
+    write_line(STDOUT_FILENO, BANNER);
     char* arguments[] = {"mksh", "-i", NULL};
     execve("/bin/mksh", arguments, environment);
     complain("cannot run", "/bin/mksh");
