@@ -41,8 +41,8 @@ HUNTS := leaktest leaksweep leakfuzz stress load
 # and then starts again.
 GOALS := $(filter-out clean help,$(or $(MAKECMDGOALS),all))
 PACKAGES := build \
-  $(if $(filter run gdb guest pictures $(HUNTS) proof bench% test%,$(GOALS)),run) \
-  $(if $(filter gdb test%,$(GOALS)),gdb) \
+  $(if $(filter run gdb guest pictures docs-outputs $(HUNTS) proof bench% test%,$(GOALS)),run) \
+  $(if $(filter gdb docs-outputs test%,$(GOALS)),gdb) \
   $(if $(filter iso test%,$(GOALS) $(BOOT)),iso) \
   $(if $(filter test% uefi,$(GOALS) $(FIRMWARE)),uefi) \
   $(if $(filter test-long,$(GOALS)),bochs) \

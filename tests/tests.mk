@@ -31,8 +31,13 @@ test-kernel: all $(TEST_KERNELS) ## the tests inside the kernel
 	@$(PYTEST) -m 'not long' --ignore tests/host --ignore tests/guest tests kern/tests
 test-guest: all $(TEST_KERNELS) $(PORTS_IN_SHORT:%=port-%) ## the booted system, as a person would use it
 	@$(PYTEST) -m 'not long' tests/guest
-test-long: all ports $(PORTS_NATIVE) host-tests report-page $(SPEEDSCOPE) $(TEST_KERNELS) $(LONG_KERNELS) ## the tests that take long
+test-long: all $(BASE)/bench/instructions.so ports $(PORTS_NATIVE) host-tests report-page $(SPEEDSCOPE) $(TEST_KERNELS) $(LONG_KERNELS) ## the tests that take long
 	@$(PYTEST) -m long tests kern/tests
+
+# The quoted outputs of README and docs/. The status 1 of scripts/docs-outputs means that it has rewritten some.
+.PHONY: docs-outputs
+docs-outputs: all $(TEST_KERNELS) $(BASE)/bench/instructions.so ## rewrite the outputs that README and docs/ quote, where commands print others now
+	@scripts/docs-outputs --slow || [ $$? = 1 ]
 
 # A long run of the proof of the tracer (docs/testing.md), in the default kernel with kernel tests or in the kernel VARIANT. The guest's time
 # limit is MINUTES plus two minutes for booting.
