@@ -57,7 +57,7 @@ static char* todays_message(int error, char* message) {
   }
 }
 
-/* Called at the end of newlib's strerror (newlib/newlib.patch). Returns newlib's message, with the
+/* Called at the end of newlib's strerror (newlib/edits). Returns newlib's message, with the
  * error string if the last failed call of this thread had this error. The result is valid until the
  * thread's next call that appends an error string. */
 char* __stele_explain(int error, char* message) {

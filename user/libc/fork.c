@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "start.h"
+#include "streams.h"
 #include "syscall.h"
 #include "thread.h"
 
@@ -69,7 +70,7 @@ static void forget_others(void) {
   self->signal_lock = (_LOCK_T){0, 0};
   for (_LOCK_T* lock = __start_stele_locks; lock < __stop_stele_locks; lock++)
     free_unless_mine(lock);
-  for (struct _glue* some = &_GLOBAL_REENT->__sglue; some != NULL; some = some->_next) {
+  for (struct _glue* some = first_streams(); some != NULL; some = some->_next) {
     for (int i = 0; i < some->_niobs; i++) free_unless_mine(&some->_iobs[i]._lock);
   }
   for (struct thread *thread = self->next, *next; thread != self; thread = next) {

@@ -179,10 +179,10 @@ int fchown(int fd, uid_t owner, gid_t group) {
   return fchownat(fd, "", owner, group, AT_EMPTY_PATH);
 }
 
-int utimensat(int directory, const char* path, const struct timespec* times, int flags) {
+int utimensat(int directory, const char* path, const struct timespec times[2], int flags) {
   return (int)SYSCALL(utimens, directory, path, times, flags);
 }
-int futimens(int fd, const struct timespec* times) {
+int futimens(int fd, const struct timespec times[2]) {
   return utimensat(fd, "", times, AT_EMPTY_PATH);
 }
 
@@ -199,13 +199,13 @@ static int utimesat(int directory, const char* path, const struct timeval* times
   }
   return utimensat(directory, path, exact, flags);
 }
-int utimes(const char* path, const struct timeval* times) {
+int utimes(const char* path, const struct timeval times[2]) {
   return utimesat(AT_FDCWD, path, times, 0);
 }
-int lutimes(const char* path, const struct timeval* times) {
+int lutimes(const char* path, const struct timeval times[2]) {
   return utimesat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW);
 }
-int futimes(int fd, const struct timeval* times) {
+int futimes(int fd, const struct timeval times[2]) {
   return utimesat(fd, "", times, AT_EMPTY_PATH);
 }
 int futimesat(int directory, const char* path, const struct timeval times[2]) {

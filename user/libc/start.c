@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "abi/start.h"
+#include "streams.h"
 #include "syscall.h"
 #include "thread.h"
 
@@ -76,6 +77,6 @@ void exit(int code) {
   __stele_lock(&exiting);
   __stele_tls_end();
   __call_exitprocs(code, NULL);
-  if (_GLOBAL_REENT->__cleanup) _GLOBAL_REENT->__cleanup(_GLOBAL_REENT);
+  close_streams();
   _exit(code);
 }

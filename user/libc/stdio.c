@@ -23,7 +23,7 @@ void funlockfile(FILE* stream) {
   _funlockfile(stream);
 }
 
-/* Called for each stream when the program ends (newlib/newlib.patch). A thread that waits for input
+/* Called for each stream when the program ends (newlib/edits). A thread that waits for input
  * holds its stream's lock, perhaps for ever; such a stream has nothing to flush and is skipped. If
  * the process has had several threads, streams are flushed but not closed, since other threads may
  * still use them. */

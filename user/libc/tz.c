@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#if __has_include(<sys/_tz_structs.h>)
+#include <sys/_tz_structs.h> /* newer versions of newlib have __tzinfo here, not in <time.h> */
+#endif
 
 extern int __tzcalc_limits(int year);
 void _tzset_unlocked(void);
