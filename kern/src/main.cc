@@ -56,6 +56,9 @@ void finish_boot(void*) {
   }
   if (boot_option("poweroff", &length))
     power_off(ExitCode::kOff);  // scripts/guest uses this to test KVM
+  boot_report_unknown_words();
+  trace_report_missing_names("trace");
+  trace_report_missing_names("check");
   if (!process_start_init("/bin/init")) panic("no program /bin/init");
   task_exit();
 }

@@ -1,4 +1,4 @@
-"""What a person finds at the prompt: the banner, help, dmesg, poweroff, reboot, and reasons for mistakes."""
+"""The prompt, as a person finds it: the banner, help, dmesg, poweroff, reboot, and reasons for mistakes."""
 import contextlib
 import os
 import re
@@ -65,3 +65,14 @@ def test_a_typo_gets_the_kernels_reason(shell):
     own, program = result.stderr.splitlines()
     assert result.stdout == "1\n1\nfine\n", result
     assert all('"strat": expected start, refs, stop' in line for line in (own, program)) and own.startswith(shell), result
+
+
+def test_mistakes_on_the_kernel_command_line():
+    """Each wrong word and each name that nothing has is a line on the console; right ones are not mentioned."""
+    result = guest("true", "--cmdline", "tarce=all trace=chan,chann,page check=chan,pagee quiet check_panic", log=False)
+    said = [line.partition("] ")[2] for line in result.stderr.replace("\r", "").splitlines() if re.search("command line: |=.*this name", line)]
+    assert (result.status, said) == (0, ["command line: nothing reads the word tarce=all", "command line: nothing reads the word quiet",
+                                         "trace=chann: no cache, arena or class of references has this name so far",
+                                         "check=pagee: no cache has this name so far"]), result
+    result = guest("true", "--cmdline", "trace=all check=all", log=False)
+    assert result.status == 0 and "command line: " not in result.stderr and "this name" not in result.stderr, result

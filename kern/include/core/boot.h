@@ -50,3 +50,7 @@ void boot_parse(uint32_t protocol, PhysAddr information);
 // length of VALUE in `length`; VALUE ends at a space. Returns "" if the word is `name` alone, and
 // nullptr if the command line has neither word.
 const char* boot_option(const char* name, size_t* length);
+
+// Logs a line for each word of the kernel command line that no configuration of the kernel reads.
+// Called once, after boot_parse().
+void boot_report_unknown_words();

@@ -130,6 +130,11 @@ Result<size_t> trace_status(char* buffer, size_t size);
 // flags of the boot CPU. Interrupts off. (Caches have flags for all CPUs from the beginning.)
 void trace_start_cpu();
 
+// Logs a line for each name in the value of the kernel command line's `option`, the literal "trace"
+// or "check", that nothing has: a cache may still be made later, but the name may also be wrong.
+// May sleep. Called at the end of boot.
+void trace_report_missing_names(std::string_view option);
+
 // Logs the stacks that hold most of the traced memory. Called before a process is killed for lack
 // of memory; does so at most once in ten seconds. If the stacks cannot be listed now, logs this
 // fact at most once a second. Allocates nothing, and waits for no lock. Task context, no spinlock

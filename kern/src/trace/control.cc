@@ -11,6 +11,7 @@
 
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
+#include "core/boot.h"
 #include "core/cpu.h"
 #include "core/errstr.h"
 #include "core/log.h"
@@ -460,6 +461,24 @@ void trace_start_at_boot(std::string_view items) {
       klog("trace=%s: it cannot be traced: the allocator or the tracer itself lives on it",
            source.name());
     }
+  }
+}
+
+void trace_report_missing_names(std::string_view option) {
+  constexpr std::string_view kTrace = "trace";
+  size_t length = 0;
+  const char* const items = boot_option(option.data(), &length);
+  TraceItem item;
+  for (std::string_view rest(items ? items : "", length); trace_next_item(&rest, &item);) {
+    if (item.name == "all" || item.name.empty()) continue;
+    // trace_start_at_boot() has logged a line for an invalid item.
+    if (option == kTrace && !trace_check_item(item)) continue;
+    const TraceSource source = TraceSource::find(item.name);
+    const bool fits = source && (option == kTrace || source.cache());
+    if (source) source.release();
+    const char* const what = option == kTrace ? "cache, arena or class of references" : "cache";
+    if (!fits)
+      klog("%s=%s: no %s has this name so far", option.data(), Quoted(item.name).get(), what);
   }
 }
 
