@@ -83,7 +83,17 @@ include bench/bench.mk
 include hunts.mk
 
 .PHONY: all kernel initrd tools guest run gdb iso format lint clean help
-kernel: $(KERNEL) $(BASE)/compile_commands.json
+kernel: $(KERNEL) $(if $(VARIANT),,$(BASE)/compile_commands.json)
+
+# For clangd: all sources of kernel, user programs and host tests. A variant leaves the file as it is. $(call sources,FOLDER…)
+sources = $(sort $(foreach folder,$(1),$(foreach depth,* */* */*/* */*/*/*,$(wildcard $(folder)/$(depth).c $(folder)/$(depth).cc))))
+CLANGD_SOURCES := $(call sources,kern user/bin user/lib user/libc tests)
+$(BASE)/compile_commands.json: $(KERN_STAMP) tools/compile_commands.py $(BASE)/compile_commands.sources
+	@$(PYTHON) tools/compile_commands.py $(KERN_COMMANDS) $(filter kern/%,$(CLANGD_SOURCES)) \
+	  -- '$(USER_CC) $(USER_CFLAGS) -Iuser/libc -Ikern' '$(USER_CXX) $(USER_CXXFLAGS) -isystem $(dir $(NCURSES))' $(filter user/%,$(CLANGD_SOURCES)) \
+	  -- 'gcc -std=gnu17 $(HOST_FLAGS)' 'g++ -std=c++20 $(HOST_FLAGS)' $(filter tests/%,$(CLANGD_SOURCES)) > $@
+$(BASE)/compile_commands.sources: FORCE
+	@echo '$(CLANGD_SOURCES)' | cmp -s - $@ || echo '$(CLANGD_SOURCES)' > $@
 initrd: $(INITRD)
 tools: $(REACH) $(PPROF_MESSAGES)
 guest: all # for scripts/guest
@@ -105,11 +115,11 @@ $(BUILD)/stele.iso.words: FORCE
 format: ## clang-format over every C and C++ source
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i
 
-lint: kernel ## formatting, layers, words, thread-safety analysis, clang-tidy
+lint: kernel $(BUILD)/lint/compile_commands.json ## formatting, layers, words, thread-safety analysis, clang-tidy
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format --dry-run -Werror
 	@scripts/check-layers
 	@scripts/check-words
-	@scripts/lint $(BASE)/compile_commands.json
+	@scripts/lint $(BUILD)/lint/compile_commands.json
 
 clean: ## remove everything that was made
 	rm -rf $(BASE)
