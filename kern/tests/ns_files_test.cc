@@ -226,6 +226,67 @@ KTEST(ns_a_file_is_executed_or_written) {
   EXPECT(path_remove(context, "#tmp/program", false));
 }
 
+// A device whose files are open files of others, as those of #fd are. The open of a file gives away
+// the device's reference, as if the others closed the file at the same time.
+class GivingDevice final : public Device {
+ public:
+  constexpr GivingDevice() : Device("giving") {}
+  Result<Ref<Chan>> walk(Chan&, std::string_view, const Credentials&) override {
+    return Chan::create(this, {.path = 1});
+  }
+  Result<void> stat(Chan& chan, abi_stat& stat) override {
+    fill_stat(stat, chan.qid.path, ABI_S_IFDIR | 0555);
+    return {};
+  }
+  bool opens_existing(const Chan&) const override { return true; }
+  Result<Ref<Chan>> open(Ref<Chan>, uint32_t, const Credentials&) override {
+    return std::move(*given);
+  }
+  Result<size_t> read(Chan&, char*, size_t, uint64_t) override { return Errno::EIO; }
+  Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return Errno::EIO; }
+
+  Ref<Chan>* given = nullptr;
+};
+
+KTEST(ns_an_existing_open_file_is_opened_again) {
+  LiveCounts live;
+  static constinit GivingDevice device;
+  if (!device_find("giving")) device_register(&device);
+  Ref<Chan> given;
+  device.given = &given;
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  const auto open = [&](uint32_t flags) { return path_open(context, "#tmp/program", flags, 0755); };
+  constexpr uint32_t kExecute = ABI_O_RDONLY | kOpenToExecute;
+  // Opens the file once more, as the open file `chan`.
+  const auto reopen = [&](const Ref<Chan>& chan, uint32_t flags, uint32_t uid = 0) {
+    given = chan;
+    return path_open(ns.context(nullptr, uid), "#giving/x", flags, 0);
+  };
+  EXPECT(open(ABI_O_WRONLY | ABI_O_CREAT) && write_file(context, "#tmp/program", "code"));
+  {
+    // The open file has no other user when the open returns it. It keeps its name and its use.
+    given = open(ABI_O_RDWR).take();
+    Result<Ref<Chan>> again = path_open(context, "#giving/x", ABI_O_RDWR, 0);
+    EXPECT(again && strcmp((*again)->path, "#tmp/program") == 0);
+    EXPECT(again && fails_with(Errno::ETXTBSY, reopen(*again, kExecute)));
+  }
+  {
+    Ref<Chan> reader = open(ABI_O_RDONLY).take();
+    EXPECT(open(ABI_O_WRONLY));
+    EXPECT(reopen(reader, kExecute) && reopen(reader, kExecute));
+    EXPECT(fails_with(Errno::ETXTBSY, open(ABI_O_WRONLY)));
+  }
+  EXPECT(open(ABI_O_WRONLY));
+  {
+    // A user who may not execute the file cannot keep others from writing it.
+    Ref<Chan> reader = open(ABI_O_RDONLY).take();
+    EXPECT(reader->device->set_attributes(*reader, mode_change(0744), context.who));
+    EXPECT(fails_with(Errno::EACCES, reopen(reader, kExecute, 1000)) && open(ABI_O_WRONLY));
+  }
+  EXPECT(path_remove(context, "#tmp/program", false));
+}
+
 // Two readers are at different positions in a directory, while the entries there are removed,
 // renamed and created. Each reader sees every entry that stays exactly once.
 KTEST(ns_directory_readers_keep_their_places) {

@@ -29,6 +29,7 @@ class FdDevice final : public TableDevice {
     if (mode != ABI_O_RDWR && mode != wanted) return Errno::EACCES;
     return file;
   }
+  bool opens_existing(const Chan& chan) const override { return !chan.qid.directory; }
   // Returns the attributes of the open file itself.
   Result<void> stat(Chan& chan, abi_stat& stat) override {
     if (chan.qid.directory) return TableDevice::stat(chan, stat);

@@ -266,6 +266,10 @@ class Device {
   // True if reads have an offset; false for streams (lseek gives ESPIPE).
   virtual bool seekable() const { return true; }
 
+  // True if open() returns an existing open file, which may have other users, as dup does. `chan`
+  // is not open.
+  virtual bool opens_existing(const Chan&) const { return false; }
+
   // True if the kernel honours the set-user-id and set-group-id bits of the device's files.
   virtual bool grants_rights() const { return true; }
 

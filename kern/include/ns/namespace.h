@@ -80,7 +80,8 @@ uint64_t directory_renames();
 // Marks the file of `chan` as written or executed (`use`) until `chan` is freed. A file cannot be
 // written while it is executed, or executed while it is written: ETXTBSY. Has no effect if
 // Device::one_offset() is false for the device, because the device's files are then never
-// executable. Nobody except the caller may hold `chan`. ENOMEM. May sleep.
+// executable. Nobody except the caller may hold `chan`, unless `use` is kExecuted: a channel that
+// others hold may get this use, once or several times. ENOMEM. May sleep.
 Result<void> file_use_begin(Chan& chan, FileUse use);
 // The memory that file_use_begin may need, for callers that allocate it in advance.
 class FileUseReserve {

@@ -86,6 +86,7 @@ Result<void> file_use_begin(Chan& chan, FileUse use, FileUseReserve& reserve) {
   TRY(reserve.fill());
   *reserve.file_ = {chan.device, chan.qid.path, use, 0, {}};
   const Guard guard(use_lock);
+  if (chan.used_file) return chan.used_file->use == use ? Result<void>() : Errno::ETXTBSY;
   UsedFile*& file = *find(*chan.device, chan.qid.path);
   if (!file) file = std::exchange(reserve.file_, nullptr);
   if (file->use != use) return Errno::ETXTBSY;

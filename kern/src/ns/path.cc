@@ -72,10 +72,26 @@ Result<void> begin_use(Chan& chan, uint32_t flags, FileUseReserve& reserve) {
   return file_use_begin(chan, FileUse::kWritten, reserve);
 }
 
+// Begins the use of an existing open file that an open has found. If the file is to be executed, it
+// counts as executed until its last descriptor is closed; it does so only for a caller who may
+// execute it.
+Result<Ref<Chan>> begin_existing(Ref<Chan> opened, uint32_t flags, const Credentials& who) {
+  if (!(flags & kOpenToExecute)) return opened;
+  abi_stat stat;
+  TRY(opened->device->stat(*opened, stat));
+  if ((stat.mode & ABI_S_IFMT) != ABI_S_IFREG || (stat.mode & 0111) == 0 ||
+      !permitted(stat.mode, stat.uid, stat.gid, who, 1))
+    return Errno::EACCES;
+  TRY(file_use_begin(*opened, FileUse::kExecuted));
+  return opened;
+}
+
 Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_t flags) {
   if (flags & ABI_O_DIRECTORY && !chan->qid.directory) return Errno::ENOTDIR;
   if (chan->qid.directory && (flags & ABI_O_ACCMODE) != ABI_O_RDONLY) return Errno::EISDIR;
   const Reached reached(*chan);
+  // The reference count would not tell: the other users may close the file at any time.
+  const bool is_existing = !chan->qid.fifo && chan->device->opens_existing(*chan);
   char* const path = std::exchange(chan->path, nullptr);  // the path moves to the opened channel
   Chan* const before = chan.get();
   Device* const device = chan->device;
@@ -87,9 +103,9 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
     return result;
   }
   Ref<Chan> opened = result.take();
-  if (opened.get() != before && opened->ref_count() > 1) {  // an open file that others hold too
+  if (is_existing) {
     kfree(path);
-    return opened;
+    return begin_existing(std::move(opened), flags, context.who);
   }
   opened->path = path;
   opened->opener = context.who;
