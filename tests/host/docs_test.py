@@ -43,6 +43,7 @@ def test_blocks_and_their_markers():
     quote, other = quotes_of("page", PAGE)
     assert (quote.kind, quote.words, quote.slow, quote.start) == ("typed", "--smp 2", True, 5)
     assert quote.parts()[1:] == [("# echo one", ["one", ""]), ("# echo \\\n  two", ["two", "…"])]
+    assert quotes_of("page", "    $ cat <<'END'\n    a\n    END\n    b\n")[0].parts()[1:] == [("$ cat <<'END'\na\nEND", ["b"])]
     assert other.kind == "" and not looks_like_output(other)
     with pytest.raises(QuoteError):
         quotes_of("page", "<!-- typed: -->\n\nText\n")
@@ -117,9 +118,10 @@ def test_every_quoted_output_says_how_it_is_made(path):
 
 
 def anchors_of(text):
-    """Returns the anchors of a page's headings, as they are made on the usual sites: small letters, no punctuation, hyphens for blanks."""
+    """Returns the anchors of a page: those written as <a id="…">, and those of headings, as the usual sites make them: small letters, no
+    punctuation, hyphens for blanks."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"^(?: {4}|\t).*$", "", text, flags=re.MULTILINE), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings} | set(re.findall(r'<a id="([^"]+)">', text))
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
@@ -163,9 +165,9 @@ def test_the_figures_of_the_speed_page_are_those_of_the_baseline():
     assert {row[0] for row in bench.ROWS} - shown.keys() <= {"inserts", "inserts_on", "inserts_sampled"}
     wrong = [f"{name}: {shown[name]:g} in docs/speed.md, {baseline[name]:g} in the baseline" for name in sorted(shown.keys() & baseline.keys())
              if abs(shown[name] - baseline[name]) > baseline[name] * counts.TOLERANCES.get(name, counts.TOLERANCE)]
-    # Whole loads are counted shorter for the baseline, which adds a little to their per cent.
+    # The loads of the baseline are shorter, so their per cent differ a little.
     wrong += [f"{name}: +{shown[whole]:g} % in docs/speed.md, +{baseline[name]:g} % in the baseline" for name in loads.short_rows()
-              for whole in [name.replace(loads.LOAD_ROWS, "load_")] if abs(shown[whole] - baseline[name]) > 2 * counts.LOAD_TOLERANCE]
+              for whole in [name.replace(loads.LOAD_ROWS, "load_")] if abs(shown[whole] - baseline[name]) > 3 * counts.LOAD_TOLERANCE]
     assert not wrong, "\n".join(["`make bench` prints the table anew:", *wrong])
 
 
@@ -180,3 +182,9 @@ def test_the_device_of_the_tutorial_compiles():
     run = subprocess.run([*words, "-x", "c++", "-fsyntax-only", "-include", "drivers/dev/devices.h", "-"], input="void note_device_init();\n" + source,
                          capture_output=True, text=True, cwd=entry["directory"], check=False)
     assert run.returncode == 0, run.stderr
+
+
+def test_measured_figures_may_differ_by_a_tenth():
+    assert difference(["a.cc 1,000 0.50"], ["a.cc 1,090 0.46"], near=True) is None
+    assert difference(["a.cc 1,000 0.50"], ["a.cc 1,110 0.50"], near=True) is not None
+    assert difference(["a.cc 1,000"], ["b.cc 1,000"], near=True) is not None

@@ -24,7 +24,7 @@ def quotes_in(path):
 
 
 def same_compiler():
-    """Whether the host's gcc is the one of the quotes. With another gcc, stacks have other frames, which are then not compared."""
+    """True if the host's gcc is the one of the quotes. With another gcc, stacks have other frames, which are then not compared."""
     return subprocess.run(["gcc", "-dumpversion"], capture_output=True, text=True, check=True).stdout.split(".")[0].strip() == COMPILER
 
 
@@ -82,7 +82,7 @@ def check(quote):
     """Returns None if a quote is what its commands print, otherwise a text that says where they differ."""
     with tempfile.TemporaryDirectory(prefix="stele-docs-") as folder:
         for shown, quoted, actual in results(quote, folder):
-            what = difference(quoted, actual, frames=same_compiler())
+            what = difference(quoted, actual, frames=same_compiler(), near=quote.near)
             if what:
                 output = "\n".join(actual)
                 return f"{quote.name}: {' '.join(shown)}\n  does not print: {what}\n  it prints:\n{output}"

@@ -9,17 +9,20 @@ A document quotes an output in a block of indented lines. A comment before the b
                                   `(gdb) ` are for the reader, and not compared
     <!-- by hand: REASON -->      no command can repeat the block
 
-`slow` before the first word marks a block that takes many seconds. A marker may continue on further lines.
+`slow` before the first word marks a block that takes many seconds. `near` marks measured figures: a check lets each number differ by a
+tenth. A marker may continue on further lines.
 
 A line of only `…` is a cut: it matches any number of lines. A `…` within a line matches any text.
 """
 import dataclasses
 import re
 
-MARKER = re.compile(r"<!-- (?P<slow>slow )?(?P<kind>typed|host|output|by hand):(?P<words>.*?)-->[ ]*\n\n?", re.DOTALL)
+MARKER = re.compile(r"<!-- (?P<slow>slow )?(?P<near>near )?(?P<kind>typed|host|output|by hand):(?P<words>.*?)-->[ ]*\n\n?", re.DOTALL)
 BLOCK_LINE = re.compile(r" {4}|\t")
 COMMAND = re.compile(r"(?:[$#]|\(gdb\)) ")
 CUT = "…"
+NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?")
+NEAR = 0.1
 
 # Text that differs between two runs of a command.
 VARYING = [(re.compile(pattern), to) for pattern, to in [
@@ -62,6 +65,7 @@ class Quote:
     kind: str = ""      # typed, host, output, by hand; empty if the block has no marker
     words: str = ""     # text of the marker after the colon
     slow: bool = False
+    near: bool = False
 
     @property
     def name(self):
@@ -77,13 +81,17 @@ class Quote:
 
     def parts(self):
         """Returns [(command, lines)]: each command of the block with the lines that follow it. A first command of None has the lines before
-        the first command. A command that ends with a backslash continues on the next line."""
-        parts = [(None, [])]
+        the first command. A command that ends with a backslash continues on the next line, and one with `<<'END'` up to the line `END`."""
+        parts, end = [(None, [])], None
         for line in self.bare():
-            if parts[-1][0] and not parts[-1][1] and parts[-1][0].endswith("\\"):
+            if end:
+                parts[-1] = (parts[-1][0] + "\n" + line, [])
+                end = None if line == end else end
+            elif parts[-1][0] and not parts[-1][1] and parts[-1][0].endswith("\\"):
                 parts[-1] = (parts[-1][0] + "\n" + line, [])
             elif COMMAND.match(line):
                 parts.append((line, []))
+                end = (re.search(r"<<'(\w+)'", line) or [None, None])[1]
             else:
                 parts[-1][1].append(line)
         return parts
@@ -113,15 +121,16 @@ def quotes_of(path, text):
             end -= 1
         quote = Quote(path, number + 1, lines[number:end])
         if marker:
-            quote.kind, quote.words, quote.slow = marker["kind"], " ".join(marker["words"].split()), bool(marker["slow"])
+            quote.kind, quote.words = marker["kind"], " ".join(marker["words"].split())
+            quote.slow, quote.near = bool(marker["slow"]), bool(marker["near"])
         quotes.append(quote)
         number = end
     return quotes
 
 
 def looks_like_output(quote):
-    """Whether a block without a marker quotes an output: it has frames, addresses or a time of the log, or lines below a command."""
-    text = "\n".join(quote.bare())
+    """True if a block, by its text, quotes an output: it has frames, addresses or a time of the log, or lines below a command."""
+    text = "\n".join(line for _, lines in quote.parts() for line in lines)
     if re.search(r"\w\+0x[0-9a-f]+ \[|\b0x[0-9a-f]{16}\b|\bffffffff8[0-9a-f]{7}\b|^\[ *\d+\.\d+\] |^\S+ \S+:\d+$", text, re.MULTILINE):
         return True
     parts = [part for part in quote.parts() if part[0] and not part[0].startswith("(gdb)")]
@@ -138,10 +147,16 @@ def masked(line, loosely):
 
 
 def same_line(quoted, actual):
-    """Whether two masked lines are the same. A `…` in the quoted line matches any text."""
+    """True if two masked lines are the same. A `…` in the quoted line matches any text."""
     if CUT not in quoted:
         return quoted == actual
     return re.fullmatch(".*".join(re.escape(piece) for piece in quoted.split(CUT)), actual) is not None
+
+
+def near_line(quoted, actual):
+    """True if two masked lines are the same, apart from numbers that differ by at most a tenth."""
+    numbers = [[float(number.replace(",", "")) for number in NUMBER.findall(line)] for line in (quoted, actual)]
+    return same_line(NUMBER.sub("N", quoted), NUMBER.sub("N", actual)) and all(abs(one - other) <= NEAR * abs(one) for one, other in zip(*numbers))
 
 
 def segments_of(lines):
@@ -161,28 +176,28 @@ def comparable(lines, loosely, frames):
     return [line for line in result if line and (frames or not FRAME.match(masked(line, True)))]
 
 
-def difference(quoted, actual, loosely=True, frames=True):
+def difference(quoted, actual, loosely=True, frames=True, near=False):
     """Returns None if the quoted lines are the actual ones, apart from cuts and masked text; otherwise the first quoted line that is not
     there, or a word about surplus lines."""
     segments, cut_first, cut_last = segments_of([line for line in quoted if line.strip()])
     segments = [kept for kept in (comparable(segment, loosely, frames) for segment in segments) if kept]
     actual = comparable(actual, loosely, frames)
-    position = 0
+    position, same = 0, near_line if near else same_line
     for number, segment in enumerate(segments):
         fixed_start, fixed_end = number == 0 and not cut_first, number == len(segments) - 1 and not cut_last
         starts = [len(actual) - len(segment)] if fixed_end else range(position, len(actual) - len(segment) + 1)
         starts = [start for start in starts if start >= position and not (fixed_start and start)]
-        found = next((start for start in starts if all(map(same_line, segment, actual[start:]))), None)
+        found = next((start for start in starts if all(map(same, segment, actual[start:]))), None)
         if found is None:
-            return missing_line(segment, actual[position:]) or "the output has other lines around: " + segment[0]
+            return missing_line(segment, actual[position:], same) or "the output has other lines around: " + segment[0]
         position = found + len(segment)
     if not segments and actual and not cut_first:
         return "an output where none is quoted: " + actual[0]
     return None
 
 
-def missing_line(segment, actual):
-    return next((line for line in segment if not any(same_line(line, there) for there in actual)), None)
+def missing_line(segment, actual, same):
+    return next((line for line in segment if not any(same(line, there) for there in actual)), None)
 
 
 def kind_of(line):
