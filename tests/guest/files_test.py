@@ -156,7 +156,7 @@ def test_without_a_share():
 def test_paths():
     lines = guest(NAMES).stdout.splitlines()
     assert lines[:6] == ["/tmp/a/b", "/tmp", "/proc", "x", "5",
-                         "cmdline cons console fd full null power ptmx pts random stderr stdin stdout tty urandom zero "], lines
+                         "cmdline cons console fd full klog null power ptmx pts random stderr stdin stdout tty urandom zero "], lines
     expected = ["read-only", "read-only", "read-only", "Not a directory", "#nosuch: no such device",
                 "cannot be moved into itself", "not empty", "nothing can be renamed|no files|Cross-device|link across"]
     for line, pattern in zip(lines[6:], expected, strict=True):

@@ -242,7 +242,7 @@ TAKEN = {
     "create_gone": ("mkdir /tmp/d.$$; cd /tmp/d.$$; rmdir ../d.$$; : > x", "tmp_node", r"\S*Node::make\S*  kern/drivers/dev/tmp_node\.cc", None),
     "coverage_again": ("exec 3<> '#coverage/places'; echo start >&3; echo start >&3", "coverage_map", r"coverage_use\S*  kern/src/sched/coverage\.cc", None),
     "ref_list": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", r"at \+0x10 of kmalloc_32"),
-    "ref_timer": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", r"at \+0x30 of kmalloc_64"),
+    "ref_timer": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", r"at \+0x48 of kmalloc_96"),
     "ref_task": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", r"on the kernel stack of task directory"),
     "ref_static": ("cat /proc/self/cmdline", "address_space", r"planted_space_read\S*  kern/src/proc/ref_planted\.cc", r"spaces_read"),
     "ref_immortal": ("cd /tmp", "namespace", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", None),

@@ -429,7 +429,7 @@ def test_list():
 
 
 @pytest.mark.parametrize("options, content, why", [
-    (["--list", "FILE"], "# nothing\n\n", "FILE: no command in it"), (["--list", "/none"], "", "No such file or directory: '/none'"),
+    (["--list", "FILE"], "# nothing\n\n", "FILE: no command in it"), (["--list", "/none"], "", "/none: No such file or directory"),
     (["--suppressions", "FILE", "true"], "walk\n", 'FILE: line 1: "walk" has no reason'), (["--baseline", "FILE", "true"], "what", "FILE: not a report"),
 ], ids=["empty list", "no list", "suppressions", "baseline"])
 def test_options_files(tmp_path, options, content, why):

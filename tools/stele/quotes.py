@@ -37,6 +37,7 @@ VARYING = [(re.compile(pattern), to) for pattern, to in [
     (r"\b([Pp]id|[Pp]rocess|[Tt]hread|[Tt]ask) \d+", r"\1 ID"),
     (r"\b(CPU|cpu) \d+", r"\1 N"),
     (r"\blive \d+ looks\b", "live N looks"),
+    (r"\b\d+ of \d+ objects out\b", "N objects out"),
     (r"\bstack \d+ (?=at|in|on|perhaps)", "stack N "),
     (r"\blost: \d+ stacks\b", "lost: N stacks"),
     (r"\b\d+ untraced\b", "N untraced"),
