@@ -11,8 +11,8 @@ Prints a table, and writes these files into build/bench:
     untraced.txt          the instructions of an untraced pair, listed
 
 --counts-only leaves out three kinds of measurements: those on the host's processors, those of whole loads, and those of sqlite3.
---write-baseline replaces bench/baseline.json, with which tests/guest/counts_test.py compares. The new baseline contains the counts that
---counts-only measures, and the counts of the short loads (loads.py). Everything that runs must have been built; `make bench` builds it.
+--write-baseline replaces the baseline of this machine's compiler in bench/baseline/, with which tests/guest/counts_test.py compares. The new
+baseline contains the counts that --counts-only measures, and the counts of the short loads (loads.py). Everything that runs must have been built; `make bench` builds it.
 """
 import argparse
 import json
@@ -98,7 +98,7 @@ HOST_TRIES, HOST_RUNS, HOST_ROUNDS, HAD_CPU, HOST_SECONDS = 20, 5, 5, 0.97, 120
 HOST_NEEDS = {"host_untraced": ("untraced",), "host_traced_ratio": ("untraced", "traced"),
               "host_traced_ratio_2": ("untraced", "threads"), "host_control_ratio_2": ("untraced", "processes"),
               "host_share_of_control": ("threads", "processes")}
-# Rows that bench/baseline.json does not contain. The rows of the host's processors change with the
+# Rows that bench/baseline/ does not contain. The rows of the host's processors change with the
 # host. The rows of whole loads and of sqlite3 change with each image.
 NOT_IN_BASELINE = HOST_NEEDS.keys() | set(loads.rows()) | set(inserts.rows())
 
@@ -195,6 +195,17 @@ def meets(value, target):
     if target is None:
         return True
     return value <= target if target >= 0 else value >= -target
+
+
+def missed(values):
+    """Returns lines of text about the rows of `values` that miss their targets."""
+    return [f"{name}: {values[name]:g}, and the target is {target:g}" for name, _, _, target, _, _ in ROWS
+            if name in values and not meets(values[name], target)]
+
+
+def counted_rows():
+    """Returns the names of the rows of counts.measure()."""
+    return {row[0] for row in ROWS} - NOT_IN_BASELINE
 
 
 def figures(values, reasons):

@@ -1,6 +1,7 @@
 """Counts instructions in guests, and compares the counts with the baseline.
 
-A count repeats exactly, so a test compares each one with its value in bench/baseline.json.
+A count repeats exactly, so a test compares each one with its value in bench/baseline/, which has a file
+for each compiler.
 """
 import json
 import os
@@ -9,7 +10,7 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BASELINE = ROOT / "bench/baseline.json"
+BASELINES = ROOT / "bench/baseline"
 TOLERANCE = 0.02
 # For each row whose tolerance is not TOLERANCE: its tolerance. longest_hook is the cost of the
 # dearest of 200,000 calls of hooks. It depends on all allocations since boot, even on the size of
@@ -113,9 +114,17 @@ def worse(rows, baseline):
     return lines
 
 
-def baseline():
-    return json.loads(BASELINE.read_text())
+def compiler():
+    """Returns the name of this machine's compiler, which has built the kernel, in bench/baseline/."""
+    version = subprocess.run(["g++", "-dumpversion"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return f"gcc-{version.split('.')[0].strip()}"
+
+
+def baseline(of):
+    """Returns {row: value} for a compiler; empty if it has no baseline."""
+    file = BASELINES / f"{of}.json"
+    return json.loads(file.read_text()) if file.exists() else {}
 
 
 def write_baseline(rows):
-    BASELINE.write_text(json.dumps({name: round(value, 2) for name, value in rows.items()}, indent=1, sort_keys=True) + "\n")
+    (BASELINES / f"{compiler()}.json").write_text(json.dumps({name: round(value, 2) for name, value in rows.items()}, indent=1, sort_keys=True) + "\n")

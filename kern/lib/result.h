@@ -11,8 +11,12 @@
 
 // Headers of the C++ library include <errno.h>, which defines macros with the names of Errno's
 // enumerators. This file includes <errno.h> first and undefines the macros. Later includes then do
-// not define them again.
+// not define them again. <system_error>, which uses the macros, must come before that, too;
+// freestanding programs do not have it.
 #include <errno.h>
+#if __STDC_HOSTED__
+#include <system_error>
+#endif
 #undef EPERM
 #undef ENOENT
 #undef ESRCH

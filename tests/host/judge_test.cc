@@ -235,7 +235,7 @@ TEST(Judge, TimeInWhichNothingRuns) {
   EXPECT_NEAR(watcher.of("leak").objects_a_second.estimate, 1, 1e-6);
 }
 
-std::string printed(const Arguments& arguments, const Report& report) {
+std::string printed(const WatchArguments& arguments, const Report& report) {
   std::ostringstream text;
   print_report(text, arguments, report);
   return text.str().substr(text.str().find(']') + 2);
@@ -284,7 +284,7 @@ TEST(KmemwatchReport, Table) {
       "kmem_magazine.128 123456789      12346  -3.21 to 2000000       0.0999      1  grew, trace "
       "stopped\n";
   EXPECT_EQ(printed({}, report), "after 480 s: 1 grows; 3 samples missed\n" + head + lines);
-  Arguments verbose;
+  WatchArguments verbose;
   verbose.verbose = true;
   EXPECT_EQ(printed(verbose, report),
             "after 480 s: 1 grows; 3 samples missed\n" + head + lines +

@@ -87,7 +87,7 @@ std::string trace_option(std::string_view text) {
   return " " + std::string(text);
 }
 
-void parse_option(int option, Arguments& arguments) {
+void parse_option(int option, WatchArguments& arguments) {
   const std::string_view value = optarg != nullptr ? optarg : "";
   switch (option) {
     case 'h':
@@ -120,8 +120,8 @@ void parse_option(int option, Arguments& arguments) {
 
 }  // namespace
 
-Arguments parse_arguments(int argc, char** argv) {
-  Arguments arguments;
+WatchArguments parse_arguments(int argc, char** argv) {
+  WatchArguments arguments;
   for (int option; (option = getopt_long(argc, argv, "hi:w:T:a:to:v", kOptions, nullptr)) != -1;)
     parse_option(option, arguments);
   kLine.no_more(argv, optind);

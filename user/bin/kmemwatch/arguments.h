@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-struct Arguments {
+struct WatchArguments {
   std::chrono::milliseconds interval{500};        // between samples
   uint64_t samples_in_window = 40;                // samples in a window of level 0 (windows.h)
   double alpha = 0.01;                            // error budget of all looks (judge.h)
@@ -21,4 +21,4 @@ struct Arguments {
 };
 
 // Parses the command line. After a bad argument, prints the error and ends the program.
-Arguments parse_arguments(int argc, char** argv);
+WatchArguments parse_arguments(int argc, char** argv);

@@ -35,7 +35,7 @@ enum Status { kNothingGrows = 0, kSomethingGrows = 1, kFailed = 2 };
 
 class Watch {
  public:
-  explicit Watch(const Arguments& arguments)
+  explicit Watch(const WatchArguments& arguments)
       : arguments_(arguments),
         traces_(arguments),
         judge_(duration<double>(arguments.window()).count(), arguments.alpha) {}
@@ -100,7 +100,7 @@ class Watch {
                   .judged = judge_.looks() > 0});
   }
 
-  const Arguments& arguments_;
+  const WatchArguments& arguments_;
   const EndSignals signals_;
   Traces traces_;
   Judge judge_;
@@ -114,7 +114,7 @@ class Watch {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Arguments arguments = parse_arguments(argc, argv);
+  const WatchArguments arguments = parse_arguments(argc, argv);
   try {
     return Watch(arguments).run();
   } catch (const std::exception& error) {

@@ -55,14 +55,14 @@ void print_line(std::ostream& out, const Report& report, const Growth& growth) {
 
 }  // namespace
 
-void print_heading(std::ostream& out, const Arguments& arguments, std::size_t sources) {
+void print_heading(std::ostream& out, const WatchArguments& arguments, std::size_t sources) {
   const double interval = std::chrono::duration<double>(arguments.interval).count();
   const double window = std::chrono::duration<double>(arguments.window()).count();
   out << "Watching " << sources << " caches and arenas every " << interval << " s, in windows of "
       << window << " s; first judgement after " << window * Judge::kFewest << " s." << std::endl;
 }
 
-void print_report(std::ostream& out, const Arguments& arguments, const Report& report) {
+void print_report(std::ostream& out, const WatchArguments& arguments, const Report& report) {
   out << '[' << clock_time() << "] after " << std::llround(report.seconds) << " s: ";
   const auto growing = std::count_if(report.growths.begin(), report.growths.end(),
                                      [](const Growth& growth) { return growth.grows; });

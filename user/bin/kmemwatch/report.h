@@ -18,7 +18,7 @@ struct Report {
   bool judged = false;                        // true once a test for growth has run
 };
 
-void print_heading(std::ostream& out, const Arguments& arguments, std::size_t sources);
+void print_heading(std::ostream& out, const WatchArguments& arguments, std::size_t sources);
 // Prints a table of the sources that grow or grew. With -v, the table also has up to ten other
 // sources, those most likely to grow. Throws std::runtime_error if the output cannot be written.
-void print_report(std::ostream& out, const Arguments& arguments, const Report& report);
+void print_report(std::ostream& out, const WatchArguments& arguments, const Report& report);

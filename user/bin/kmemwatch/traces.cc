@@ -14,7 +14,8 @@ constexpr const char* kFolder = "#mem/kmemtrace/";
 
 }  // namespace
 
-Traces::Traces(const Arguments& arguments) : command_("start" + arguments.trace_options + "\n") {
+Traces::Traces(const WatchArguments& arguments)
+    : command_("start" + arguments.trace_options + "\n") {
   if (!arguments.trace) return;
   const std::string ctl = std::string(kFolder) + "ctl";
   may_start_ = access(ctl.c_str(), W_OK) == 0;

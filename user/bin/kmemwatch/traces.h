@@ -13,7 +13,7 @@
 class Traces {
  public:
   // Prints an error on standard error if traces are wanted but cannot be started.
-  explicit Traces(const Arguments& arguments);
+  explicit Traces(const WatchArguments& arguments);
 
   // Starts the trace of each source in `growing` whose trace is off. `states` has the trace state
   // of each source ("off", "running", "stopped") and is updated. The first error of a source is

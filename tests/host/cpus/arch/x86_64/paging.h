@@ -10,7 +10,7 @@
 #ifdef __SANITIZE_THREAD__
 inline constexpr uint64_t kDirectMapBase = 0x4000000000;  // ThreadSanitizer allows mappings here
 #else
-inline constexpr uint64_t kDirectMapBase = 0x500000000000;
+inline constexpr uint64_t kDirectMapBase = 0x400000000000;  // below AddressSanitizer's heap
 #endif
 inline constexpr uint64_t kKernelVirtualBase =
     0xffffc00000000000;  // never mapped: any access faults
