@@ -80,20 +80,11 @@ include tools/report.mk
 include tools/report-page/page.mk
 include tests/tests.mk
 include bench/bench.mk
+include tools/compile_commands.mk
 include hunts.mk
 
 .PHONY: all kernel initrd tools guest run gdb iso format lint clean help
-kernel: $(KERNEL) $(if $(VARIANT),,$(BASE)/compile_commands.json)
-
-# For clangd: all sources of kernel, user programs and host tests. A variant leaves the file as it is. $(call sources,FOLDER…)
-sources = $(sort $(foreach folder,$(1),$(foreach depth,* */* */*/* */*/*/*,$(wildcard $(folder)/$(depth).c $(folder)/$(depth).cc))))
-CLANGD_SOURCES := $(call sources,kern user/bin user/lib user/libc tests)
-$(BASE)/compile_commands.json: $(KERN_STAMP) tools/compile_commands.py $(BASE)/compile_commands.sources
-	@$(PYTHON) tools/compile_commands.py $(KERN_COMMANDS) $(filter kern/%,$(CLANGD_SOURCES)) \
-	  -- '$(USER_CC) $(USER_CFLAGS) -Iuser/libc -Ikern' '$(USER_CXX) $(USER_CXXFLAGS) -isystem $(dir $(NCURSES))' $(filter user/%,$(CLANGD_SOURCES)) \
-	  -- 'gcc -std=gnu17 $(HOST_FLAGS)' 'g++ -std=c++20 $(HOST_FLAGS)' $(filter tests/%,$(CLANGD_SOURCES)) > $@
-$(BASE)/compile_commands.sources: FORCE
-	@echo '$(CLANGD_SOURCES)' | cmp -s - $@ || echo '$(CLANGD_SOURCES)' > $@
+kernel: $(KERNEL) $(COMPILE_COMMANDS)
 initrd: $(INITRD)
 tools: $(REACH) $(PPROF_MESSAGES)
 guest: all # for scripts/guest

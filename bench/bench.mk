@@ -40,10 +40,11 @@ endif
 
 # The plugin of QEMU that counts instructions, for bench/where.py.
 BENCH_PLUGIN := $(BASE)/bench/instructions.so
+BENCH_PLUGIN_FLAGS := -std=gnu17 -O2 -Wall -Wextra -fPIC -fvisibility=hidden
 $(BENCH_PLUGIN): bench/instructions.c bench/bench.mk
 	@mkdir -p $(@D)
 	@echo "  BENCH $<"
-	@gcc -std=gnu17 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -shared $< -o $@
+	@gcc $(BENCH_PLUGIN_FLAGS) -shared $< -o $@
 
 # The arguments of `make bench-scale`. The targets for lost records and for the growth of trace memory assume PROCESSES=100000. The default
 # is 5000, because 100000 processes take twenty times as long.

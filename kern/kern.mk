@@ -115,8 +115,8 @@ $(KERNEL): $(KERN_OBJ) $(BUILD)/ksyms.o kern/kernel.ld $(KSYMS)
 	@$(PYTHON) $(KSYMS) --compare $(BUILD)/stele.pass1 $@
 
 # For `make lint`: one entry for each source of this kernel. Each entry has the flags above, except for flags that clang does not support.
-KERN_COMMANDS = '$(KERN_CC) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CFLAGS))' \
-  '$(KERN_CXX) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CXXFLAGS)) -include $(AUTOCONF_H)'
+KERN_C_COMMAND = $(KERN_CC) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CFLAGS))
+KERN_CXX_COMMAND = $(KERN_CXX) $(filter-out $(KERN_ENTRY_NOP),$(KERN_CXXFLAGS)) -include $(AUTOCONF_H)
 $(BUILD)/lint/compile_commands.json: $(KERN_STAMP) $(KERN_SOURCES) tools/compile_commands.py kern/kern.mk
 	@mkdir -p $(@D)
-	@$(PYTHON) tools/compile_commands.py $(KERN_COMMANDS) $(KERN_SRC) > $@
+	@$(PYTHON) tools/compile_commands.py -- '$(KERN_C_COMMAND)' '$(KERN_CXX_COMMAND)' $(KERN_SRC) > $@
