@@ -33,7 +33,8 @@ void throw_out_of_range(const char* pattern, ...) {
 }
 
 namespace std {
-[[noreturn]] void terminate() noexcept {
+// The library declares it with this attribute, which clang tells from [[noreturn]].
+__attribute__((noreturn)) void terminate() noexcept {
   panic("std::terminate was called: a position is out of range, or an optional is empty");
 }
 }  // namespace std
