@@ -1,4 +1,5 @@
-/* The properties of the system. <sys/features.h> includes this header, so every header has these macros. */
+/* The properties of the system. <sys/features.h> includes this header, so every header has these
+ * macros. */
 #ifndef _MACHINE__STELE_H
 #define _MACHINE__STELE_H
 
