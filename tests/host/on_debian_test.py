@@ -123,6 +123,7 @@ def test_an_end_from_outside_leaves_no_mount_and_no_process(tree, ends):
 
     def own_terminal():
         os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a test run in the background has inherited that it is ignored
         os.close(os.open(os.ttyname(inside), os.O_RDWR))  # becomes the controlling terminal
 
     # $0 shows in /proc, so the processes of this run can be found.

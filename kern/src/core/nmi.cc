@@ -5,10 +5,12 @@
 // every hang, except that of a CPU in an NMI handler.
 //
 // The first CPU that gets an NMI leads. It sends NMIs to the others, because the external NMI may
-// have reached only one CPU. The CPUs print one after the other. Each CPU stays in its handler
-// until the leader is done. So nothing changes while the leader calls the reports that are
-// registered with panic.h, and the reports can read all data without locks. If the external NMI
-// reached all CPUs, each other CPU gets a second NMI after the report and ignores it.
+// have reached only one CPU. It prints nothing before the others are in their handlers: a CPU that
+// writes to the log would otherwise mix its text into the report. The CPUs print one after the
+// other. Each CPU stays in its handler until the leader is done. So nothing changes while the
+// leader calls the reports that are registered with panic.h, and the reports can read all data
+// without locks. If the external NMI reached all CPUs, each other CPU gets a second NMI after the
+// report and ignores it.
 //
 // An NMI may interrupt any code. So the handler allocates nothing, causes no fault and waits for no
 // lock: in an NMI uart.cc writes without waiting. But any function that the handler calls may have
@@ -33,9 +35,11 @@ namespace {
 
 constexpr CpuId kNobody{UINT32_MAX};
 constexpr Nanoseconds kPatience{3'000'000'000};  // time for the next CPU to print its state
+constexpr Nanoseconds kArrival{1'000'000'000};   // time for all CPUs to enter their handlers
 constexpr Nanoseconds kLate{1'000'000'000};      // NMIs within this time after a report are ignored
 
 constinit std::atomic<CpuId> leader{kNobody};
+constinit std::atomic<uint64_t> arrived{0};  // one bit for each CPU that is in its handler
 constinit std::atomic<uint64_t> awaited{0};  // one bit for each CPU still to print its state
 constinit std::atomic<bool> printing{false};
 constinit Backtrace backtrace = {};  // used by the CPU that is printing
@@ -60,9 +64,18 @@ void show_this_cpu(const TrapFrame& frame) {
 void follow(const TrapFrame& frame) {
   const uint64_t me = bit(this_cpu().id);
   while (leader.load(std::memory_order_acquire) != kNobody) {
+    arrived.fetch_or(me, std::memory_order_release);  // in each round: the leader may clear it late
     if (awaited.load(std::memory_order_acquire) & me) show_this_cpu(frame);
     relax();
   }
+}
+
+// Sends NMIs to the other CPUs, and waits until `all` are in their handlers, or kArrival is over.
+void gather(uint64_t all) {
+  arrived.store(bit(this_cpu().id), std::memory_order_release);
+  stop_other_cpus();
+  const Nanoseconds end = monotonic_now() + kArrival;
+  while ((all & ~arrived.load(std::memory_order_acquire)) != 0 && monotonic_now() < end) relax();
 }
 
 void lead(const TrapFrame& frame) {
@@ -70,9 +83,9 @@ void lead(const TrapFrame& frame) {
   for (const CpuId id : all_cpus()) {
     if (cpu(id).online) all |= bit(id);
   }
+  gather(all);
   console_print("NMI: what each CPU does");
   awaited.store(all, std::memory_order_release);
-  stop_other_cpus();
   show_this_cpu(frame);
   // Each CPU gets the full time kPatience, since the CPUs print one after the other.
   uint64_t left = all;
