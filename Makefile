@@ -2,7 +2,8 @@
 #
 #   VARIANT=name    build with configs/name.config on top of the configuration, into $(BASE)/variant/name
 #   SETUP=ask       install no packages: end with the command that installs those that are missing
-#   TOOLCHAIN=dir   build newlib, libstdc++ and the ports in dir, once for all variants ($(BASE)/toolchain by default)
+#   TOOLCHAIN=dir   the toolchain of user programs is in dir, $(BASE)/toolchain by default
+#   CACHE=dir       keep newlib, libstdc++ and the ports in dir, by their content, for all source trees (~/.cache/stele by default)
 
 # make runs as many jobs as there are CPUs. A nested make shares the jobs of the outer make.
 ifeq ($(MAKELEVEL)$(filter -j% j%,$(MAKEFLAGS)),0)
@@ -17,6 +18,7 @@ BASE      ?= build
 VARIANT   ?=
 BUILD     ?= $(BASE)$(if $(VARIANT),/variant/$(VARIANT))
 TOOLCHAIN ?= $(abspath $(BASE))/toolchain
+CACHE     ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/stele
 # Debian's Python, which has the packages that scripts/setup installs. The first python3 on PATH may be another Python.
 PYTHON    := /usr/bin/python3
 export STELE_BUILD := $(abspath $(BASE))
@@ -62,6 +64,8 @@ TROUBLE := $(shell { mkdir -p $(BASE) && head -c 65536 /dev/zero >$(BASE)/.room.
 ifneq ($(TROUBLE),)
 $(error the build folder $(BASE) cannot be written: $(TROUBLE))
 endif
+# Some users have no home that they can write to.
+override CACHE := $(shell mkdir -p '$(CACHE)' 2>/dev/null && [ -w '$(CACHE)' ] && cd '$(CACHE)' && pwd || { mkdir -p $(BASE)/cache && cd $(BASE)/cache && pwd; })
 include $(INSTALLED)
 $(INSTALLED): scripts/setup
 	@scripts/setup $(PACKAGES)
@@ -122,7 +126,11 @@ HELP_TEST := test test-host test-kernel test-guest test-long test-ports proof
 help:
 	@grep -hE '^[a-z-]+:.*##' $(filter %akefile %.mk,$(MAKEFILE_LIST)) | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' \
 	  -v start='$(HELP_START)' -v find='$(HELP_FIND_LEAKS)' -v test='$(HELP_TEST)' ' \
-	  function show(name) { printf "  make %-14s %s\n", name, text[name]; delete text[name] } \
+	  function show(name,    words, count, i, line) { \
+	    count = split(text[name], words, " "); line = sprintf("  make %-14s", name); \
+	    for (i = 1; i <= count; i++) { \
+	      if (length(line " " words[i]) > 100) { print line; line = sprintf("%21s", "") } line = line " " words[i] } \
+	    print line; delete text[name] } \
 	  function group(title, names,    list, count, i) { \
 	    print title; count = split(names, list, " "); for (i = 1; i <= count; i++) if (list[i] in text) show(list[i]) } \
 	  { text[$$1] = $$2; order[NR] = $$1 } \

@@ -36,7 +36,7 @@ leaktest-run: PREPARE = { command -v npm >/dev/null && MAKEFLAGS= MAKELEVEL= $(M
 leaksweep-run: OPTIONS = --no-build $(if $(REPORT),--report '$(REPORT)') $(ON_KERNEL) "$$HUNT_CMD"
 leakfuzz-run: KERNELS = debug
 leakfuzz-run: OPTIONS = --no-build --smp $(SMP) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
-load-run: WITH = MAKEFLAGS= MAKELEVEL= $(MAKE) -s $(or $(PORTS:%=port-%),ports) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) >&2 &&
+load-run: WITH = MAKEFLAGS= MAKELEVEL= $(MAKE) -s $(or $(PORTS:%=port-%),ports) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) CACHE='$(CACHE)' >&2 &&
 load-run: OPTIONS = --smp $(SMP) --mem $(MEM) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PORTS:%=--port '%') $(if $(ICOUNT),--icount) \
   $(if $(VARIANT),--variant $(VARIANT))
 stress-run: KERNELS = $(or $(VARIANT),debug sanitize)
@@ -56,5 +56,5 @@ status-of = $(BASE)/$(1)/status.$$PPID
 $(HUNTS:%=%-run): %-run:
 	+@mkdir -p $(BASE)/$*; echo 2 > $(call status-of,$*)
 	+@for variant in $(or $(KERNELS),'$(VARIANT)'); do \
-	    MAKEFLAGS= MAKELEVEL= $(MAKE) -s all $(PORTS:%=port-%) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) VARIANT=$$variant >&2 || exit; \
+	    MAKEFLAGS= MAKELEVEL= $(MAKE) -s all $(PORTS:%=port-%) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) CACHE='$(CACHE)' VARIANT=$$variant >&2 || exit; \
 	  done && $(PREPARE) { scripts/$* $(OPTIONS); echo $$? > $(call status-of,$*); }

@@ -37,7 +37,7 @@ $(USER_OUT)/newlib.checked: $(USER_OUT)/compilers.checked $(wildcard user/libc/n
 $(USER_OUT)/libstdc++.checked: $(USER_OUT)/newlib.checked $(wildcard user/libstdc++/*)
 $(USER_CHECKED): $(USER_OUT)/%.checked: scripts/toolchain $(USER_TOOLCHAIN_PATH)
 	@mkdir -p $(@D)
-	@scripts/toolchain $* $(TOOLCHAIN)
+	@scripts/toolchain $* $(TOOLCHAIN) '$(CACHE)'
 	@touch $@
 $(USER_TOOLCHAIN) $(USER_CXX_TOOLCHAIN): $(USER_OUT)/%.stamp: $(USER_OUT)/%.checked
 	@cmp -s $(TOOLCHAIN)/$*.stamp $@ || cp $(TOOLCHAIN)/$*.stamp $@
@@ -97,10 +97,9 @@ $(USER_LIBRARIES): $(USER_OUT)/lib/lib%.a: $(USER_LIBRARY_OBJECTS)
 # (docs/probes.md).
 ADD_RETURNS = $(PYTHON) tools/stele/returns.py $(TOOLCHAIN)/bin/x86_64-stele-elf- $@
 
-# Builds the third-party program or library $(1). Source archives and results are kept in $(TOOLCHAIN)/ports. `make clean` removes them only
-# if TOOLCHAIN is in $(BASE), as it is by default.
+# Builds the third-party program or library $(1). Source archives and results are kept in $(CACHE)/ports.
 PORT = HOST=x86_64-stele-elf TOOLS='$(abspath $(TOOLCHAIN))/bin' SYSROOT='$(abspath $(SYSROOT))' \
-  user/ports/port $(1) $(TOOLCHAIN)/ports $(USER_OUT)/ports/$(1) $(USER_OUT)/ports/$(1)/out
+  user/ports/port $(1) '$(CACHE)/ports' $(USER_OUT)/ports/$(1) $(USER_OUT)/ports/$(1)/out
 port_sources = $(wildcard user/ports/$(1)/* user/ports/$(1)/*/* user/ports/$(1)/*/*/*) user/ports/port
 
 # The library and its headers lie in the same folder.

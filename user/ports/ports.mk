@@ -16,7 +16,7 @@ PORTS_OUT := $(BASE)/ports
 PORTS_OF_OTHERS := $(patsubst user/ports/%/tests,%,$(wildcard user/ports/*/tests))
 PORTS_IN_SHORT := $(patsubst user/ports/%/tests,%,$(shell grep -l '^+' user/ports/*/tests))
 PORT_SCRIPTS := user/ports/port-tests user/ports/port-load
-PORT_NATIVE = HOST= user/ports/port $(1) $(TOOLCHAIN)/ports $(PORTS_OUT)/native/work/$(1) $(PORTS_OUT)/native/work/$(1)/out
+PORT_NATIVE = HOST= user/ports/port $(1) '$(CACHE)/ports' $(PORTS_OUT)/native/work/$(1) $(PORTS_OUT)/native/work/$(1)/out
 
 # Copies the files of the port $(2) from the folder $(1), which has `bin` and `tests`, to the folder $(3). The layout of $(3) is that of the
 # archive.
