@@ -25,6 +25,9 @@ import counts
 import inserts
 import loads
 
+sys.path.insert(0, str(counts.ROOT / "tools"))
+from stele import entry  # noqa: E402  pylint: disable=wrong-import-position
+
 # Each row: name, description, unit, target (positive: maximum; negative: its absolute value is the
 # minimum), figure of Akaros, figures of Linux 6.1 (several if several tools of Linux were measured).
 # Akaros and Linux did the same work as Stele when they were measured.
@@ -312,4 +315,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    entry.run(main, "bench", failed=1)

@@ -28,7 +28,7 @@ import irq_off
 import loads
 
 sys.path.insert(0, str(counts.ROOT / "tools"))
-from stele import dump  # noqa: E402  pylint: disable=wrong-import-position
+from stele import dump, entry  # noqa: E402  pylint: disable=wrong-import-position
 
 FIRST = 1000  # after this number of processes, trace memory should not grow any more
 LIMIT = "4M"
@@ -173,4 +173,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    entry.run(main, "scale", failed=1)

@@ -21,7 +21,7 @@ import counts
 import loads
 
 sys.path.insert(0, str(counts.ROOT / "tools"))
-from stele import dump, source_lines, tracedump  # noqa: E402  pylint: disable=wrong-import-position
+from stele import dump, entry, source_lines, tracedump  # noqa: E402  pylint: disable=wrong-import-position
 
 PROGRAMS = 0  # the address under which all programs are counted
 # In the table by source file, functions defined in these files count for the file of their caller.
@@ -150,4 +150,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    entry.run(main, "where", failed=1)

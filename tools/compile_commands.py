@@ -9,11 +9,19 @@ import json
 import os
 import sys
 
-entries = []
-for between, words in itertools.groupby(sys.argv[1:], lambda word: word == "--"):
-    if between:
-        continue
-    c, cxx, *sources = (word.replace("-mgeneral-regs-only ", "") for word in words)
-    entries += [{"directory": os.getcwd(), "file": source, "command": f"{c if source.endswith('.c') else cxx} -c {source}"}
-                for source in sources if source.endswith((".c", ".cc"))]
-json.dump(entries, sys.stdout, indent=1)
+from stele import entry
+
+
+def main():
+    commands = []
+    for between, words in itertools.groupby(sys.argv[1:], lambda word: word == "--"):
+        if between:
+            continue
+        c, cxx, *sources = (word.replace("-mgeneral-regs-only ", "") for word in words)
+        commands += [{"directory": os.getcwd(), "file": source, "command": f"{c if source.endswith('.c') else cxx} -c {source}"}
+                     for source in sources if source.endswith((".c", ".cc"))]
+    json.dump(commands, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    entry.run(main, "compile_commands", failed=1)

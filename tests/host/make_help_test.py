@@ -9,6 +9,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 def test_every_target_is_in_one_group():
     """Each target that a makefile describes is listed once, with its description, and each name of a group is such a target."""
     help_text = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert max(map(len, help_text.splitlines())) <= 100
+    help_text = re.sub(r"\n {20,}", " ", help_text)
     groups = {block.splitlines()[0]: dict(re.findall(r"^  make (\S+) +(.+)$", block, re.MULTILINE)) for block in help_text.split("\n\n")}
     assert list(groups) == ["start", "find leaks", "test", "develop"]
     listed = [item for group in groups.values() for item in group.items()]

@@ -76,4 +76,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    import entry  # the folder of this script is the first of the path
+    entry.run(main, "returns", failed=1)

@@ -53,4 +53,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    import entry  # the folder of this script is the first of the path
+    entry.run(main, "screen_font", failed=1)
