@@ -181,3 +181,20 @@ def test_a_build_folder_that_cannot_be_written(world, tmp_path, base, why, limit
     result = run(["make", "kernel", f"BASE={base}"], world, preexec_fn=limit)
     assert result.returncode == 2 and re.fullmatch(rf"Makefile:\d+: \*\*\* the build folder {base} cannot be written: .*{why}.*\n", result.stderr), result
     assert not list((tmp_path / "build").glob(".room*"))
+
+
+def test_an_image_that_cannot_be_written(world, tmp_path):
+    """The program that writes the image prints a dozen lines, of which the last ones do not give the reason."""
+    done = run(["scripts/mkiso", "/usr/bin/true", str(tmp_path / "build/initrd.cpio"), str(tmp_path / "absent/stele.iso")], world)
+    assert done.returncode == 1 and done.stdout == ""
+    assert re.fullmatch(r"mkiso: \S+/absent/stele\.iso: .* Neither stdio-path nor its directory exist\n", done.stderr)
+
+
+def test_a_report_that_does_not_fit(world, tmp_path):
+    """The error of a write names no file by itself."""
+    def small():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FULL, FULL))
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r}); from stele import entry; " \
+           f"entry.run(lambda: entry.write({str(tmp_path / 'report.txt')!r}, b'x' * {FULL * 2}), 'leaktest')"
+    done = run([sys.executable, "-c", code], world, preexec_fn=small)
+    assert (done.returncode, done.stderr) == (2, f"leaktest: {tmp_path / 'report.txt'}: File too large\n")

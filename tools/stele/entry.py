@@ -5,6 +5,7 @@ traceback and the status 1, which has a meaning of its own in most scripts, such
 """
 import contextlib
 import os
+import pathlib
 import sys
 
 INTERRUPTED = 130  # as shells give it: 128 + SIGINT
@@ -59,6 +60,12 @@ def naming(path):
         if error.filename is None:
             error.filename = os.fspath(path)
         raise
+
+
+def write(path, data):
+    """Writes the bytes `data` to the file `path`. An OSError names the file."""
+    with naming(path):
+        pathlib.Path(path).write_bytes(data)
 
 
 def _open_standard_files():
