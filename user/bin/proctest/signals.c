@@ -173,7 +173,7 @@ void test_signals(void) {
 
 static _Noreturn int spins(void* argument) {
   (void)argument;
-  for (volatile long i = 0;; i++) continue;
+  for (;;) continue;
 }
 static _Noreturn int sleeps(void* argument) {
   (void)argument;

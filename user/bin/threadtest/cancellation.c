@@ -79,7 +79,7 @@ static void in_loop(void) {
 }
 static void asynchronously(void) {
   pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
-  for (volatile long i = 0;; i++) continue;
+  for (;;) continue;
 }
 static void (*const waits[])(void) = {in_read,      in_write,      in_condition, in_timed_condition,
                                       in_semaphore, in_sleep,      in_nanosleep, in_pause,
