@@ -1,8 +1,6 @@
 """Shared by the guest tests: running a script in the guest."""
-import functools
 import os
 import pathlib
-import re
 import subprocess
 import tempfile
 
@@ -27,16 +25,6 @@ class Result:
 
     def __repr__(self):
         return f"status {self.status}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
-
-
-@functools.cache
-def repeats(smp):
-    """Returns whether a run with --icount and `smp` CPUs repeats exactly under this machine's QEMU. From QEMU 11 on, the host's load decides when
-    QEMU goes on to the next CPU, so only runs with one CPU repeat."""
-    if int(smp) == 1:
-        return True
-    version = subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, text=True, check=True).stdout
-    return int(re.search(r"version (\d+)", version)[1]) < 11
 
 
 def text(data):
