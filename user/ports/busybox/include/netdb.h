@@ -1,3 +1,3 @@
 #include <netinet/in.h>
 
-struct hostent *gethostbyname(const char *name);
+struct hostent* gethostbyname(const char* name);

@@ -1,5 +1,6 @@
-/* There is no network. busybox's headers need these types, and its library calls these functions, which
- * nothing defines. None of our applets uses them: the linker leaves out the functions that do. */
+/* There is no network. busybox's headers need these types, and its library calls these functions,
+ * which nothing defines. None of our applets uses them: the linker leaves out the functions that
+ * do. */
 #ifndef _SYS_SOCKET_H
 #define _SYS_SOCKET_H
 #include <sys/types.h>
@@ -21,11 +22,12 @@ struct sockaddr {
 #define SOCK_SEQPACKET 5
 
 int socket(int domain, int type, int protocol);
-int bind(int socket, const struct sockaddr *address, socklen_t length);
+int bind(int socket, const struct sockaddr* address, socklen_t length);
 int listen(int socket, int backlog);
-ssize_t sendto(int socket, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t length);
-int getsockname(int socket, struct sockaddr *address, socklen_t *length);
+ssize_t sendto(int socket, const void* data, size_t size, int flags, const struct sockaddr* to,
+               socklen_t length);
+int getsockname(int socket, struct sockaddr* address, socklen_t* length);
 
 /* Nor is there a chroot. */
-int chroot(const char *path);
+int chroot(const char* path);
 #endif
