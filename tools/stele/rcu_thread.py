@@ -42,7 +42,7 @@ class _Tracer(threading.Thread):
             if ptrace(PTRACE_SEIZE, thread, None, None) == 0:
                 ptrace(PTRACE_INTERRUPT, thread, None, None)
                 self.stopped = os.WIFSTOPPED(os.waitpid(thread, WALL)[1])
-        except OSError:  # QEMU has ended
+        except (OSError, IndexError):  # QEMU has ended
             pass
         finally:
             self.decided.set()
