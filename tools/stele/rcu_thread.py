@@ -6,7 +6,6 @@ the host. So under -icount a run with several CPUs would not repeat. In earlier 
 only waits. A guest does not need the thread: the memory, some kilobytes for each change of the
 guest's physical memory map, stays allocated until QEMU ends.
 """
-import ctypes
 import os
 import pathlib
 import threading
@@ -34,6 +33,7 @@ class _Tracer(threading.Thread):
         self.qemu, self.decided, self.stopped = qemu, threading.Event(), False
 
     def run(self):
+        import ctypes  # pylint: disable=import-outside-toplevel  # may keep a file open, so not before entry.run() has opened the standard files
         try:
             thread = self._find()
             ptrace = ctypes.CDLL(None, use_errno=True).ptrace
