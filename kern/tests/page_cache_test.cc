@@ -315,6 +315,44 @@ KTEST(page_cache_cut) {
   kmem_reap();
 }
 
+// A truncation unmaps all pages and leaves their page table empty. Another CPU may still cache the
+// way to this table. So unmapping the range must make that CPU forget it before the table is freed.
+KTEST(page_cache_table_of_a_cut_file_is_flushed) {
+  device.renew();
+  const Ref<Chan> file = device.open_file();
+  const Ref<AddressSpace> space = space_with(file, true);
+  struct User {
+    AddressSpace* space;
+    std::atomic<bool> is_active{false}, end{false};
+  } user{space.get()};
+  Team team(
+      [](void* argument) {
+        auto& self = *static_cast<User*>(argument);
+        const PreemptOff preempt_off;
+        {
+          const InterruptsOff off;
+          self.space->activate();
+        }
+        self.is_active = true;
+        while (!self.end) cpu_relax();
+        const InterruptsOff off;
+        AddressSpace::activate_none();
+      },
+      &user);
+  const CpuId me = current_task()->cpu;
+  const CpuId other{(number_of(me) + 1) % cpu_count()};
+  EXPECT(byte_in(*space, 0) == 0);
+  EXPECT(device.truncate(*file, 0, {}));
+  if (other == me) return;
+  team.add(other);
+  while (!user.is_active) cpu_relax();
+  const uint64_t before = PageTables::flushes(other);
+  EXPECT(space->unmap(kBase, kPages * kPageSize));
+  EXPECT(PageTables::flushes(other) == before + 1);
+  user.end = true;
+  team.join();
+}
+
 // Tasks read mappings of the file, write and truncate the file, sync, unmap pages and reap, all at
 // once. Each byte that is read from a mapping is 0, or was written by a task, or belongs to the
 // original file. At the end all cached pages can be reaped.

@@ -31,6 +31,7 @@ struct alignas(64) CpuTables {
   alignas(16) TaskStateSegment tss;
   uint64_t first_stack;     // top of the stack on which the CPU began
   PageTables* user_tables;  // page tables active on this CPU; nullptr: the kernel's
+  uint64_t flushes;         // PageTables::flushes()
 };
 CpuTables& cpu_tables(CpuId id);
 

@@ -16,7 +16,9 @@
 // that may have cached translations: a CPU that loads the tables later starts with an empty cache
 // (only global entries survive). The CPU that changes an entry invalidates that page on itself. If
 // the task then moves to another CPU, it finds no old translation there, because activate() has
-// just loaded the tables on that CPU. activate() never skips the load, even if a task of the same
+// just loaded the tables on that CPU. Processors also cache entries that lead to tables. So a table
+// is freed either after flush() (remove_empty), or with all tables of its set, when the set is
+// active on no CPU (free_tables). activate() never skips the load, even if a task of the same
 // address space ran there before.
 #include "arch/x86_64/paging.h"
 
@@ -231,13 +233,11 @@ bool is_empty(const uint64_t* table) {
   return std::all_of(table, table + kEntries, [](uint64_t entry) { return entry == 0; });
 }
 
-using TakeTable = void (*)(void* argument, PhysAddr table);
-
 // `table` is a table of level `level`. Removes empty tables below it, for addresses in [start,
 // end). The processor also caches entries that lead to tables; INVLPG of any page invalidates all
 // cached entries of this kind (section 4.10.4.1).
 void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_t end,
-                        TakeTable take, void* argument) {
+                        PageTables::TakeTable take, void* argument) {
   const uint64_t covered = uint64_t{kPageSize} << (9 * level);
   for (uint64_t at = start; at < end; at = align_down(at, covered) + covered) {
     uint64_t& entry = table[index_at(at, level)];
@@ -251,7 +251,7 @@ void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_
     const PhysAddr taken{entry & kAddressMask};
     __atomic_store_n(&entry, 0, __ATOMIC_RELAXED);
     invalidate_page(at);
-    take(argument, taken);
+    take(argument, taken, at);
   }
 }
 
@@ -266,6 +266,7 @@ struct Forgotten {
 void forget(void* argument) {
   Forgotten& what = *static_cast<Forgotten*>(argument);
   if ((read_cr3() & kAddressMask) != what.root) return;
+  __atomic_fetch_add(&cpu_tables(cpu_id()).flushes, 1, __ATOMIC_RELAXED);
   if (what.range.end - what.range.start <= kForgetOneByOne) {
     invalidate(&what.range);
   } else {
@@ -386,6 +387,7 @@ Result<PageTables> PageTables::create() {
 
 PageTables& PageTables::operator=(PageTables&& other) noexcept {
   if (this != &other) {
+    ASSERT(cpus_.load(std::memory_order_acquire) == 0);
     if (root_.value) free_tables(root_, 3, kUserEntries);
     root_ = other.root_;
     other.root_ = {};
@@ -482,6 +484,10 @@ void PageTables::flush(uint64_t start, uint64_t end) const {
   if (others == 0) return;
   Forgotten what{root_.value, {start, end}};
   call_on_cpus(others, forget, &what);
+}
+
+uint64_t PageTables::flushes(CpuId cpu) {
+  return __atomic_load_n(&cpu_tables(cpu).flushes, __ATOMIC_RELAXED);
 }
 
 void PageTables::load(PageTables* tables) {

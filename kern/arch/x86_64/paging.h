@@ -83,10 +83,12 @@ class PageTables {
   // Removes the entry of one page, and returns the old entry.
   Entry unmap(uint64_t address);
   // Removes page tables that map nothing any more, for addresses in [start, end). `start` and `end`
-  // are multiples of a page. Calls take(argument, table) for each removed table; the caller frees
-  // the table after flush().
-  void remove_empty(uint64_t start, uint64_t end, void (*take)(void* argument, PhysAddr table),
-                    void* argument);
+  // are multiples of a page. Calls take(argument, table, address) for each removed table, where
+  // `address` is one that the table translated. Other CPUs may still cache the way to the table,
+  // even if it has mapped no page for long. So the caller frees the table only after a flush() of a
+  // range that contains `address`.
+  using TakeTable = void (*)(void* argument, PhysAddr table, uint64_t address);
+  void remove_empty(uint64_t start, uint64_t end, TakeTable take, void* argument);
   // Makes a present page read-only.
   void write_protect(uint64_t address);
   // Clears the dirty bit. Until flush() has returned, another CPU that has cached the entry may
@@ -102,6 +104,9 @@ class PageTables {
   // tables are active. Interrupts only these CPUs. The caller has interrupts on and holds no
   // spinlock.
   void flush(uint64_t start, uint64_t end) const;
+  // The number of times that the CPU has invalidated translations for a flush() of another CPU.
+  // For tests. Any context.
+  static uint64_t flushes(CpuId cpu);
   // Loads the tables on this CPU, even if they were active here, and so invalidates all the CPU's
   // translations of user space. Interrupts off (context switch).
   void activate();

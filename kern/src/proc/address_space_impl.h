@@ -44,7 +44,10 @@ class AddressSpace::Removal {
   void empty_tables(PageTables& tables, uint64_t start, uint64_t end) {
     tables.remove_empty(
         start, end,
-        [](void* removal, PhysAddr table) { static_cast<Removal*>(removal)->add(table, true); },
+        [](void* removal, PhysAddr table, uint64_t address) {
+          static_cast<Removal*>(removal)->changed(address);
+          static_cast<Removal*>(removal)->add(table, true);
+        },
         this);
   }
 
