@@ -15,6 +15,15 @@ def test_every_check_of_sigtest(cpus):
     assert re.search(r"(?m)^1\.\.\d+$", result.stdout)
 
 
+@pytest.mark.icount
+def test_sleeping_before_each_tick_takes_no_more_than_a_share_and_is_charged():
+    result = guest("exec sigtest share", "--icount")
+    work, steady, sleeper = (int(number) for number in re.findall(r"\d+", result.stdout))
+    # Slices of 1 and of 3 ticks. All time of the one CPU is charged to the one that used it.
+    assert 20 <= work <= 50 and abs(work - steady) <= 3, result
+    assert 90 <= steady + sleeper <= 101, result
+
+
 @pytest.mark.long
 @pytest.mark.cpus(4)
 def test_no_wake_up_of_a_million_is_lost():

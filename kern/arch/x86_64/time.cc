@@ -30,6 +30,7 @@ constexpr unsigned kMaxTickHandlers = 4;
 constinit uint64_t start_tsc = 0;
 constinit uint64_t nanoseconds_per_tick = 0;  // 32.32 fixed point; 0 until measured
 constinit uint64_t tsc_rate = 0;              // hertz
+constinit uint64_t tick_length = 0;           // tsc_per_tick()
 constinit uint32_t timer_count = 0;           // ticks of the local APIC's timer between two ticks
 constinit std::atomic<bool> counters_differ{false};
 constinit std::atomic<uint64_t> latest{0};        // time in nanoseconds; used if counters differ
@@ -102,6 +103,7 @@ void calibrate() {
   }
   const ClockSample last = sample_clock(tsc_in_order, read_timer, kTimerTries);
   const uint64_t timer_rate = rate_from_samples(first, last, UINT32_MAX, tsc_rate);
+  tick_length = tsc_rate / kTickHz;
   timer_count = static_cast<uint32_t>(timer_rate / kTickHz);
   nanoseconds_per_tick = (uint64_t{1'000'000'000} << 32) / tsc_rate;
 }
@@ -133,6 +135,15 @@ void time_counters_differ() {
 
 uint64_t tsc_hertz() {
   return tsc_rate;
+}
+
+Nanoseconds tsc_duration(uint64_t count) {
+  const unsigned __int128 counted = count;
+  return {static_cast<uint64_t>(counted * nanoseconds_per_tick >> 32)};
+}
+
+uint64_t tsc_per_tick() {
+  return tick_length;
 }
 
 Nanoseconds wall_now() {

@@ -41,6 +41,10 @@ void tick_register(void (*handler)());
 
 // The rate of the time stamp counter, in hertz.
 uint64_t tsc_hertz();
+// The time in which the time stamp counter advances by `count`.
+Nanoseconds tsc_duration(uint64_t count);
+// The number by which the counter advances between two ticks.
+uint64_t tsc_per_tick();
 // Tells that the time stamp counters of the CPUs differ. From now on monotonic_now() never goes
 // backwards, but calls on all CPUs share a word of memory. Called while CPUs start.
 void time_counters_differ();

@@ -54,8 +54,8 @@ constexpr ProcessFileEntry kProcessTable[kProcessFiles] = {
 };
 
 constexpr uint64_t kLinuxTickHz = 100;  // the unit in which programs expect times
-uint64_t linux_ticks(uint64_t ticks) {
-  return ticks * kLinuxTickHz / kTickHz;
+uint64_t linux_ticks(Nanoseconds time) {
+  return time.value / (1'000'000'000 / kLinuxTickHz);
 }
 
 struct SignalName {
@@ -90,8 +90,8 @@ Result<int> parse_signal(std::string_view text) {
 void print_process_stat(const ProcessInfo& info, Text& text) {
   text.print("%u (%s) %c %u %u %u %u %d 0 0 0 0 0 %lu %lu 0 0 20 0 %u 0 %lu %lu %lu", info.pid,
              info.name, info.state, info.parent, info.group, info.session, info.terminal, -1,
-             linux_ticks(info.user_ticks), linux_ticks(info.system_ticks), info.threads,
-             linux_ticks(info.start_ticks), info.memory_bytes, info.memory_bytes / kPageSize);
+             linux_ticks(info.user_time), linux_ticks(info.system_time), info.threads,
+             linux_ticks(info.started), info.memory_bytes, info.memory_bytes / kPageSize);
   for (int i = 0; i < 28; ++i) text.print(" 0");
   text.print("\n");
 }
@@ -135,8 +135,8 @@ void print_threads(ProcessId process, Text& text) {
     Result<ThreadInfo> info = process_next_thread(process, id);
     if (!info) return;
     id = info->id;
-    text.print("%u %c %lu %lu %s\n", id, info->state, linux_ticks(info->user_ticks),
-               linux_ticks(info->system_ticks), info->name);
+    text.print("%u %c %lu %lu %s\n", id, info->state, linux_ticks(info->user_time),
+               linux_ticks(info->system_time), info->name);
   }
 }
 
@@ -156,7 +156,8 @@ void print_meminfo(Text& text) {
 }
 
 struct Totals {
-  uint64_t processes = 0, running = 0, user = 0, system = 0;
+  uint64_t processes = 0, running = 0;
+  Nanoseconds user, system;
 };
 Totals all_processes() {
   Totals totals;
@@ -165,8 +166,8 @@ Totals all_processes() {
     if (!info) continue;
     ++totals.processes;
     totals.running += info->state == 'R';
-    totals.user += info->user_ticks;
-    totals.system += info->system_ticks;
+    totals.user = totals.user + info->user_time;
+    totals.system = totals.system + info->system_time;
   }
   return totals;
 }
@@ -175,7 +176,7 @@ Totals all_processes() {
 // time since boot counts as idle.
 void print_stat(Text& text) {
   const Totals totals = all_processes();
-  const uint64_t all = monotonic_now().value / (1'000'000'000 / kLinuxTickHz) * cpu_count();
+  const uint64_t all = linux_ticks(monotonic_now()) * cpu_count();
   const uint64_t user = linux_ticks(totals.user), system = linux_ticks(totals.system);
   text.print("cpu  %lu 0 %lu %lu 0 0 0 0 0 0\n", user, system,
              all > user + system ? all - user - system : 0);

@@ -38,12 +38,12 @@ struct ProcessInfo {
   char program[256];  // path of the ELF file; for a script, of its interpreter
   uint8_t build_id_size;
   uint8_t build_id[32];
-  uint64_t memory_bytes;              // bytes of resident user memory
-  uint64_t own_bytes;                 // AddressSpace::own_bytes()
-  uint64_t user_ticks, system_ticks;  // CPU time; kTickHz ticks a second
-  uint64_t start_ticks;               // ticks from boot to the start of the process
-  uint32_t terminal;                  // (major << 8) | minor; 0: none
-  uint32_t threads;                   // number of threads; 0 for a zombie
+  uint64_t memory_bytes;  // bytes of resident user memory
+  uint64_t own_bytes;     // AddressSpace::own_bytes()
+  Nanoseconds user_time, system_time;
+  Nanoseconds started;  // since boot
+  uint32_t terminal;    // (major << 8) | minor; 0: none
+  uint32_t threads;     // number of threads; 0 for a zombie
 };
 // Returns facts about the process. ESRCH if there is no such process.
 Result<ProcessInfo> process_info(uint32_t pid);
@@ -52,7 +52,7 @@ struct ThreadInfo {
   uint32_t id;
   char state;  // R S T
   char name[32];
-  uint64_t user_ticks, system_ticks;  // CPU time; kTickHz ticks a second
+  Nanoseconds user_time, system_time;
 };
 // Among the threads of the process, returns the one with the smallest id above `id`; ESRCH if there
 // is none.

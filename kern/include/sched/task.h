@@ -45,13 +45,17 @@ struct Task : TaskHead {
   CpuId cpu;
   bool pinned;  // stays on its CPU
   ListNode run_link;
-  uint32_t slice;  // ticks that are left of the time slice
+  int64_t slice;  // what is left of the time slice; < 0: the task ran longer. Time stamp counter
 
   std::atomic<bool> interruptible;  // the current sleep ends when `interrupted` is set
   std::atomic<bool> interrupted;    // a signal is pending: interruptible sleeps end at once
   const Mutex* waits_for;  // the mutex that the task waits for; only the task itself sets this
   uint64_t held_mutexes;   // a bit for the rank of each held mutex (CONFIG_LOCK_RANK_CHECK)
-  uint64_t user_ticks, system_ticks;
+  // CPU time, counted by the time stamp counter, up to the last tick or switch (run_queue.cc). Only
+  // the CPU that runs the task writes it.
+  uint64_t user_time, system_time;
+  uint64_t told_user_time, told_system_time;  // the part that the CPU time hook has got
+  bool was_in_kernel;                         // the last tick found the task in the kernel
   uint64_t voluntary_switches, involuntary_switches;
   int32_t extra_slice;  // ticks by which a slice is longer (> 0) or shorter (< 0) than usual
 
@@ -89,6 +93,14 @@ void sched_init();
 // `process` is nullptr, and activate() loads the kernel's own tables. activate() is called with
 // interrupts off and a run queue locked, so it takes no lock.
 void sched_register_activate(void (*activate)(Process* process));
+
+// Registers the function that gets the CPU time of a task: `user` and `system` are what the task
+// has used since the last call. It is called in the task, in each tick, and when the task gets a
+// CPU again after it has used as much as a tick. Interrupts are off and no lock is held. Called
+// once, at boot.
+void sched_register_cpu_time(void (*used)(Task& task, Nanoseconds user, Nanoseconds system));
+// Charges the current task for the time up to now. Interrupts off.
+void task_charge();
 
 // Allocates a kernel stack: memory of the page arena, mapped above a guard page. ENOMEM. May sleep.
 struct KernelStack {

@@ -87,10 +87,6 @@ Result<uint32_t> next_pid() REQUIRES(process_lock) {
   return Errno::EAGAIN;
 }
 
-uint64_t ticks_now() {
-  return monotonic_now().value / (1'000'000'000 / kTickHz);
-}
-
 void copy_name(char* to, size_t size, std::string_view from) {
   const size_t length = std::min(from.size(), size - 1);
   memcpy(to, from.data(), length);
@@ -162,8 +158,8 @@ bool page_fault(TrapFrame& frame, uint64_t address, bool write, bool execute) {
 }  // namespace
 
 void Usage::add(const Usage& other) {
-  user_ticks += other.user_ticks;
-  system_ticks += other.system_ticks;
+  user = user + other.user;
+  system = system + other.system;
   max_resident = std::max(max_resident, other.max_resident);
   minor_faults += other.minor_faults;
   major_faults += other.major_faults;
@@ -211,7 +207,7 @@ Process* process_find(ProcessId id) {
 
 Result<Process*> process_create() {
   Process* const process = TRY(process_cache.make(KM_SLEEP));
-  process->start_ticks = ticks_now();
+  process->started = monotonic_now();
   return process;
 }
 
@@ -332,9 +328,9 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
     info.own_bytes = process->space->own_bytes();
   }
   const Usage usage = process_usage(*process);
-  info.user_ticks = usage.user_ticks;
-  info.system_ticks = usage.system_ticks;
-  info.start_ticks = process->start_ticks;
+  info.user_time = usage.user;
+  info.system_time = usage.system;
+  info.started = process->started;
   const SessionTerminal* const terminal = process_terminal(*process);
   info.terminal = terminal ? terminal->number() : 0;
   for (const Thread& thread : process->threads) info.threads += thread.id() != 0;
@@ -367,8 +363,8 @@ Result<ThreadInfo> process_next_thread(ProcessId id, uint32_t after) {
   ThreadInfo info{.id = task.id,
                   .state = state,
                   .name = {},
-                  .user_ticks = task.user_ticks,
-                  .system_ticks = task.system_ticks};
+                  .user_time = tsc_duration(task.user_time),
+                  .system_time = tsc_duration(task.system_time)};
   memcpy(info.name, task.name, sizeof(info.name));
   return info;
 }

@@ -35,7 +35,7 @@ struct ProgramDescription {
 
 // Resources that a process has used: getrusage.
 struct Usage {
-  uint64_t user_ticks = 0, system_ticks = 0;
+  Nanoseconds user, system;   // CPU time
   uint64_t max_resident = 0;  // bytes; add() takes the maximum
   uint64_t minor_faults = 0, major_faults = 0;
   uint64_t voluntary_switches = 0, involuntary_switches = 0;
@@ -88,7 +88,7 @@ struct Process {
   ProcessState state = ProcessState::kAlive;
   char name[32] = {};
   char path[256] = {};
-  uint64_t start_ticks = 0;
+  Nanoseconds started;
   Usage child_usage;  // usage of children that were waited for
   int nice = 0;       // -20..19
   // The terminal of the session that the process leads; no reference is held.

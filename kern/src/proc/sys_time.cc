@@ -11,7 +11,6 @@
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr Nanoseconds kTick{kSecond / kTickHz};
 
 // Tasks that sleep until a time of day. When the clock is set, the tasks wake up and compute their
 // deadlines again.
@@ -105,8 +104,7 @@ Result<int64_t> sys_clock_gettime(const SystemCall& call) {
     const Guard guard(process_lock);
     const Usage usage = clock == ABI_CLOCK_THREAD_CPUTIME_ID ? thread_usage(call.thread)
                                                              : process_usage(call.process);
-    time = {(usage.user_ticks + usage.system_ticks) * kTick.value};
-    resolution = kTick;
+    time = usage.user + usage.system;
   } else {
     return Errno::EINVAL;
   }

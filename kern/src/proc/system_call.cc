@@ -78,12 +78,8 @@ Result<Ref<Chan>> PathAt::walk() const {
 }
 
 abi_rusage rusage_of(const Usage& usage) {
-  const auto time = [](uint64_t ticks) -> abi_timespec {
-    return {static_cast<int64_t>(ticks / kTickHz),
-            static_cast<int64_t>(ticks % kTickHz * (1'000'000'000 / kTickHz))};
-  };
-  return {.user = time(usage.user_ticks),
-          .system = time(usage.system_ticks),
+  return {.user = timespec_of(usage.user),
+          .system = timespec_of(usage.system),
           .max_resident = usage.max_resident,
           .minor_faults = usage.minor_faults,
           .major_faults = usage.major_faults,

@@ -17,6 +17,7 @@
 #include "proc/thread.h"
 
 #include "arch/x86_64/interrupts.h"
+#include "arch/x86_64/time.h"
 #include "core/user_memory.h"
 #include "kmalloc.h"
 #include "lib/format.h"
@@ -120,8 +121,9 @@ void threads_interrupt(Process& process, const Thread* but) {
 
 Usage thread_usage(const Thread& thread) {
   const Task& task = *thread.task;
-  return {.user_ticks = task.user_ticks,
-          .system_ticks = task.system_ticks,
+  if (&task == current_task()) task_charge();
+  return {.user = tsc_duration(task.user_time),
+          .system = tsc_duration(task.system_time),
           .minor_faults = thread.minor_faults,
           .major_faults = thread.major_faults,
           .voluntary_switches = task.voluntary_switches,

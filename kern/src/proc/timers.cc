@@ -18,8 +18,9 @@
 // So a timer costs at most one callback in a tick, and one callback for each signal that a process
 // takes.
 //
-// ITIMER_VIRTUAL, ITIMER_PROF and RLIMIT_CPU count ticks. A process that uses none of these three
-// costs one check per tick. As POSIX requires, exec deletes POSIX timers and keeps all other
+// ITIMER_VIRTUAL, ITIMER_PROF and RLIMIT_CPU count CPU time, which the scheduler tells in each tick
+// and after a thread has slept (sched_register_cpu_time). A process that uses none of these three
+// costs one check each time. As POSIX requires, exec deletes POSIX timers and keeps all other
 // timers, and a forked child starts without any timer.
 #include "proc/timers.h"
 
@@ -32,13 +33,7 @@
 
 namespace {
 
-constexpr uint64_t kTick = 1'000'000'000 / kTickHz;  // nanoseconds
-
 constinit ObjectCache<PosixTimer> timer_cache;
-
-uint64_t ticks_of(Nanoseconds time) {
-  return time.value / kTick + (time.value % kTick != 0);
-}
 
 // Called when the timer has expired. Arms the timer again if it has an interval. Returns the number
 // of expirations since the timer was last armed.
@@ -112,24 +107,28 @@ void arm(IntervalTimer& timer, void (*expired)(void*), const TimerSetting& setti
   if (expired) timer_arm(timer.timer, timer.deadline);
 }
 
-void count_down(Process& process, TickTimer& timer, int signal) REQUIRES(process_lock) {
-  if (timer.left == 0 || --timer.left > 0) return;
+void count_down(Process& process, CpuTimer& timer, Nanoseconds used, int signal)
+    REQUIRES(process_lock) {
+  if (timer.left.value == 0) return;
+  if (used < timer.left) {
+    timer.left = timer.left - used;
+    return;
+  }
   timer.left = timer.interval;
   signal_post(process, signal);
 }
 
-// Runs in each tick, interrupts off.
-void tick() {
-  const Cpu& cpu = this_cpu();
-  const Task* const task = task_on(cpu);
-  Process* const process = task ? task->process : nullptr;
+// The scheduler's hook: the current task has used CPU time. Interrupts off.
+void cpu_time_used(Task& task, Nanoseconds user, Nanoseconds system) {
+  Process* const process = task.process;
   if (!process || !process->timers.used) return;
   const Guard guard(process_lock);
-  if (cpu.interrupted_user) count_down(*process, process->timers.user, ABI_SIGVTALRM);
-  count_down(*process, process->timers.all, ABI_SIGPROF);
+  ProcessTimers& timers = process->timers;
+  count_down(*process, timers.user, user, ABI_SIGVTALRM);
+  count_down(*process, timers.all, user + system, ABI_SIGPROF);
+  timers.cpu_time = timers.cpu_time + user + system;
   const abi_rlimit& limit = process->limits.of[ABI_RLIMIT_CPU];
-  const Usage usage = process_usage(*process);
-  const uint64_t seconds = (usage.user_ticks + usage.system_ticks) / kTickHz;
+  const uint64_t seconds = timers.cpu_time.value / 1'000'000'000;
   if (seconds <= process->timers.seconds_checked) return;
   process->timers.seconds_checked = seconds;
   if (seconds >= limit.maximum) {
@@ -141,12 +140,17 @@ void tick() {
 
 void update_used(Process& process) REQUIRES(process_lock) {
   ProcessTimers& timers = process.timers;
-  timers.used = timers.user.left || timers.all.left ||
-                process.limits.soft(ABI_RLIMIT_CPU) != ABI_RLIM_INFINITY;
+  const bool used = timers.user.left.value || timers.all.left.value ||
+                    process.limits.soft(ABI_RLIMIT_CPU) != ABI_RLIM_INFINITY;
+  if (used && !timers.used) {
+    const Usage usage = process_usage(process);
+    timers.cpu_time = usage.user + usage.system;
+  }
+  timers.used = used;
 }
 
-// Returns the process's TickTimer for `which`, one of ABI_ITIMER_*; nullptr for the alarm.
-TickTimer* tick_timer(Process& process, int which) {
+// Returns the process's CpuTimer for `which`, one of ABI_ITIMER_*; nullptr for the alarm.
+CpuTimer* cpu_timer(Process& process, int which) {
   if (which == ABI_ITIMER_VIRTUAL) return &process.timers.user;
   return which == ABI_ITIMER_PROF ? &process.timers.all : nullptr;
 }
@@ -178,14 +182,13 @@ int lowest_free_id(Process& process) {
 Result<TimerSetting> timer_get(Process& process, int which) {
   if (which < ABI_ITIMER_REAL || which > ABI_ITIMER_PROF) return Errno::EINVAL;
   const Guard guard(process_lock);
-  const TickTimer* const timer = tick_timer(process, which);
-  if (!timer) return setting_of(process.timers.alarm);
-  return TimerSetting{.left = {timer->left * kTick}, .interval = {timer->interval * kTick}};
+  const CpuTimer* const timer = cpu_timer(process, which);
+  return timer ? *timer : setting_of(process.timers.alarm);
 }
 
 Result<void> timer_set(Process& process, int which, const TimerSetting& setting) {
   if (which < ABI_ITIMER_REAL || which > ABI_ITIMER_PROF) return Errno::EINVAL;
-  TickTimer* const timer = tick_timer(process, which);
+  CpuTimer* const timer = cpu_timer(process, which);
   if (!timer) {
     process.timers.alarm.process = &process;
     disarm(process.timers.alarm);
@@ -193,8 +196,7 @@ Result<void> timer_set(Process& process, int which, const TimerSetting& setting)
     return {};
   }
   const Guard guard(process_lock);
-  timer->left = ticks_of(setting.left);
-  timer->interval = ticks_of(setting.interval);
+  *timer = setting;
   update_used(process);
   return {};
 }
@@ -280,5 +282,5 @@ void timers_end(Process& process) {
 
 void process_timers_init() {
   timer_cache.init("posix_timer");
-  tick_register(tick);
+  sched_register_cpu_time(cpu_time_used);
 }

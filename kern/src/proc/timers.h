@@ -32,12 +32,8 @@ struct IntervalTimer {
   Nanoseconds interval;
 };
 
-// Counts down ticks of processor time. Under process_lock. The tick takes process_lock only if
-// ProcessTimers::used is set.
-struct TickTimer {
-  uint64_t left = 0;  // 0: not armed
-  uint64_t interval = 0;
-};
+// Counts down processor time. Under process_lock.
+using CpuTimer = TimerSetting;
 
 struct PosixTimer : IntervalTimer {
   int id = 0;
@@ -57,13 +53,14 @@ inline constexpr unsigned kMaxUserTimers = 512;
 
 struct ProcessTimers {
   IntervalTimer alarm;
-  TickTimer user, all;  // ITIMER_VIRTUAL, ITIMER_PROF
+  CpuTimer user, all;  // ITIMER_VIRTUAL, ITIMER_PROF
   List<PosixTimer, &PosixTimer::link>
       posix;  // changed under the process's timers_mutex and process_lock, read under timers_mutex
   unsigned posix_count = 0;       // length of `posix`; under process_lock
-  std::atomic<bool> used{false};  // the tick has something to count
-  // CPU time at the last check of RLIMIT_CPU. The tick checks the limit once in each second of CPU
-  // time. Under process_lock.
+  std::atomic<bool> used{false};  // CPU time must be counted, as follows
+  // Under process_lock. The CPU time of the process; exact to a tick for each thread.
+  Nanoseconds cpu_time;
+  // Seconds of CPU time at the last check of RLIMIT_CPU, which is checked once in each second.
   uint64_t seconds_checked = 0;
 };
 

@@ -5,11 +5,20 @@
 // that has several, then halts. A task that becomes runnable goes to the CPU where it last ran if
 // that CPU is idle, otherwise to the least loaded CPU. A task that an interrupt wakes goes to the
 // head of its queue and preempts the CPU at once, so that input is answered while others compute.
+// But if the task has used up its slice, it goes to the end of the queue and gets the next slice in
+// its turn. So a task gets no more than its share by sleeping often. Kernel tasks always preempt.
+//
+// A task is charged at each switch and in each tick for the time since the last charge on its CPU,
+// by the time stamp counter. So a task that sleeps just before each tick is charged, too. Each tick
+// also looks whether the task is in user mode or in the kernel. The time up to the next tick that
+// finds the task counts as user or system time accordingly.
 //
 // A task that sleeps or yields keeps the rest of its slice, and is preempted when the slice is used
-// up. If a task got a new slice each time, it could starve other tasks. For example, a task may
-// yield with a mutex held, and lock the mutex again soon after unlocking it. Such a task would
-// leave the CPU only with the mutex held, so no other task of this CPU would get the mutex.
+// up. A tick that finds less than half a tick left ends the slice. The rest, or the time that the
+// task ran too long, changes the length of its next slice. If a task got a new slice each time, it
+// could starve other tasks. For example, a task may yield with a mutex held, and lock the mutex
+// again soon after unlocking it. Such a task would leave the CPU only with the mutex held, so no
+// other task of this CPU would get the mutex.
 //
 // State changes. kRunning -> kRunnable, kSleeping or kDead: by the task itself, with its CPU's run
 // queue locked. kSleeping -> kRunnable: by the caller that wins the compare-and-exchange in
@@ -22,6 +31,7 @@
 // and its stack is unused.
 //
 // Idle tasks run on the stacks on which the CPUs started. They are on no queue and never sleep.
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -36,7 +46,8 @@
 
 namespace {
 
-constexpr uint32_t kSlice = 3;  // ticks
+constexpr int32_t kSlice = 3;       // ticks
+constinit int64_t tick_length = 0;  // tsc_per_tick()
 
 struct alignas(64) RunQueue {
   Spinlock lock{LockRank::kRunQueue};
@@ -47,12 +58,15 @@ struct alignas(64) RunQueue {
   // read without it.
   std::atomic<uint32_t> load{0};
   std::atomic<bool> started{false};
+  uint64_t charged = 0;  // time stamp of the last charge; used only by the CPU, interrupts off
 };
 
 constinit RunQueue queues[kMaxCpus];
 constinit Task idle_tasks[kMaxCpus] = {};
 using Activate = void (*)(Process*);
 constinit Activate activate_process = nullptr;
+using CpuTimeUsed = void (*)(Task&, Nanoseconds user, Nanoseconds system);
+constinit CpuTimeUsed cpu_time_used = nullptr;
 
 RunQueue& queue_of(CpuId cpu) {
   return queues[number_of(cpu)];
@@ -62,8 +76,34 @@ bool is_idle(const Task* task) {
   return task >= idle_tasks && task < idle_tasks + kMaxCpus;
 }
 
-uint32_t slice_of(const Task& task) {
-  return static_cast<uint32_t>(static_cast<int32_t>(kSlice) + task.extra_slice);
+bool has_slice(const Task& task) {
+  return task.slice > tick_length / 2;
+}
+
+void renew_slice(Task& task) {
+  const int64_t full = tick_length * (kSlice + task.extra_slice);
+  task.slice = std::max(task.slice + full, full / 2);
+}
+
+// Charges the task that runs on the CPU of `queue`, which is this CPU. Interrupts off.
+void charge(RunQueue& queue, Task& task) {
+  const uint64_t now = tsc();
+  const uint64_t used = now - queue.charged;
+  queue.charged = now;
+  (task.was_in_kernel ? task.system_time : task.user_time) += used;
+  task.slice -= static_cast<int64_t>(used);
+}
+
+// Tells the hook what the current task has used. Interrupts off, no lock held.
+void tell_cpu_time(Task& task) {
+  const uint64_t user = task.user_time - std::exchange(task.told_user_time, task.user_time),
+                 system = task.system_time - std::exchange(task.told_system_time, task.system_time);
+  if (cpu_time_used) cpu_time_used(task, tsc_duration(user), tsc_duration(system));
+}
+
+bool owes_a_tick(const Task& task) {
+  return static_cast<int64_t>(task.user_time + task.system_time - task.told_user_time -
+                              task.told_system_time) >= tick_length;
 }
 
 void ask_for_reschedule(Cpu& cpu) {
@@ -95,6 +135,7 @@ void finish_switch() RELEASE(this_run_queue) {
   Task* dead = std::exchange(queue.dead, nullptr);
   this_run_queue.unlock();
   if (dead) reaper_take(*dead);
+  if (Task& task = *current_task(); owes_a_tick(task)) tell_cpu_time(task);
 }
 
 // Moves a task to this CPU from another CPU that has several. False if there is none. Interrupts
@@ -135,21 +176,20 @@ void tick() {
   Cpu& cpu = this_cpu();
   Task* task = task_on(cpu);
   if (!task) return;
-  const uint32_t load = queue_of(cpu.id).load.load(std::memory_order_relaxed);
+  RunQueue& queue = queue_of(cpu.id);
+  const uint32_t load = queue.load.load(std::memory_order_relaxed);
+  task->was_in_kernel = !cpu.interrupted_user;
+  charge(queue, *task);
   if (is_idle(task)) {
     if (load > 0) ask_for_reschedule(cpu);
     return;
   }
-  if (cpu.interrupted_user) {
-    task->user_ticks++;
-  } else {
-    task->system_ticks++;
-  }
-  if (task->slice > 0 && --task->slice > 0) return;
+  tell_cpu_time(*task);
+  if (has_slice(*task)) return;
   if (load > 1) {
     ask_for_reschedule(cpu);
   } else {
-    task->slice = slice_of(*task);
+    renew_slice(*task);
   }
 }
 
@@ -163,6 +203,7 @@ void adopt_idle_task() {
   idle.pinned = true;
   idle.stack_base = cpu.kernel_stack - kKernelStackSize;
   cpu.current = &idle;
+  queue_of(cpu.id).charged = tsc();
 }
 
 }  // namespace
@@ -185,6 +226,7 @@ void run_queue_switch(Leave leave) {
   Task* const from = task_on(cpu);
   Task* const idle = &idle_tasks[number_of(cpu.id)];
   __atomic_store_n(&cpu.need_resched, false, __ATOMIC_RELAXED);
+  charge(queue, *from);
   if (leave != Leave::kRunnable) {
     ASSERT(from != idle);
     queue.load--;
@@ -195,7 +237,7 @@ void run_queue_switch(Leave leave) {
   Task* to = queue.ready.pop_front();
   if (!to) to = idle;
   to->state = TaskState::kRunning;
-  if (to->slice == 0) to->slice = slice_of(*to);
+  if (!has_slice(*to)) renew_slice(*to);
   if (to == from) {
     this_run_queue.unlock();
     return;
@@ -216,7 +258,7 @@ void run_queue_add(Task& task) {
   const InterruptsOff off;
   const CpuId me = cpu_id();
   const CpuId target = task.pinned ? task.cpu : choose_cpu(task.cpu);
-  const bool urgent = this_cpu().interrupt_depth > 0;
+  const bool urgent = this_cpu().interrupt_depth > 0 && (!task.process || has_slice(task));
   bool kick = false;
   {
     RunQueue& queue = queue_of(target);
@@ -269,6 +311,14 @@ void sched_register_activate(void (*activate)(Process*)) {
   activate_process = activate;
 }
 
+void sched_register_cpu_time(CpuTimeUsed used) {
+  cpu_time_used = used;
+}
+
+void task_charge() {
+  charge(queue_of(cpu_id()), *current_task());
+}
+
 void task_leave_process() {
   const InterruptsOff off;
   Task& task = *current_task();
@@ -279,6 +329,7 @@ void task_leave_process() {
 }
 
 void sched_init() {
+  tick_length = static_cast<int64_t>(tsc_per_tick());
   adopt_idle_task();
   icount_init();
   tasks_init();

@@ -37,12 +37,12 @@ void test_clocks(void) {
   CHECK(clock_getres(99, &resolution) == -1 && errno == EINVAL);
   CHECK(clock_getcpuclockid(0, &clock) == 0 && clock == CLOCK_PROCESS_CPUTIME_ID);
   CHECK(clock_getcpuclockid(1, &clock) == ESRCH);
-  CHECK(clock_getres(clock, &resolution) == 0 && resolution.tv_nsec == 4000000);
+  CHECK(clock_getres(clock, &resolution) == 0 && resolution.tv_nsec == 1);
   struct timespec before, after;
   clock_gettime(clock, &before);
   do {
     clock_gettime(clock, &after);
-  } while (after.tv_sec == before.tv_sec && after.tv_nsec == before.tv_nsec);
+  } while (after.tv_sec == before.tv_sec && after.tv_nsec < before.tv_nsec + 20000000);
   struct tms ticks;
   CHECK(times(&ticks) > 0 && ticks.tms_utime + ticks.tms_stime > 0);
 

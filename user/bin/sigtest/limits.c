@@ -64,6 +64,21 @@ static int computes(void) {
   for (;;) continue;
 }
 
+/* Sleeps shortly before each tick, so that no tick finds it. */
+static int computes_between_ticks(void) {
+  if (set_limit(RLIMIT_CPU, 1, RLIM_INFINITY) != 0) return 1;
+  alarm(60);
+  for (;;) {
+    const struct timespec moment = {.tv_nsec = 100000};
+    struct timespec start, now;
+    nanosleep(&moment, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+      clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec < 3700000);
+  }
+}
+
 static int too_much_memory(void) {
   struct rlimit limit = {.rlim_cur = 8 << 20, .rlim_max = 8 << 20};
   if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
@@ -137,6 +152,7 @@ void test_limits(void) {
   CHECK(in_child(writes_too_much) == SIGXFSZ);
   unlink(file);
   CHECK(in_child(computes) == SIGXCPU);
+  CHECK(in_child(computes_between_ticks) == SIGXCPU);
   CHECK(in_child(too_much_memory) == 0);
   CHECK(as_nobody(too_many_processes) == 0);
   CHECK(in_child(fixed) == 0);

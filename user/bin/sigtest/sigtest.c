@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
   program = argv[0];
   if (argc > 1 && strcmp(argv[1], "after_exec") == 0) return after_exec();
+  if (argc > 1 && strcmp(argv[1], "share") == 0) return share();
   test_info();
   test_frames();
   test_children();

@@ -34,3 +34,5 @@ void test_polls(void);
 void test_limits(void);
 /* The checks of `sigtest after_exec`, which test_timers executes. */
 int after_exec(void);
+/* `sigtest share`. Returns the program's status. */
+int share(void);
