@@ -126,6 +126,13 @@ def test_names_links_attributes_locks_and_fifos(tmp_path, place):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.icount
+def test_search_for_deadlocks_is_short():
+    """32 processes have 1,024 locks and wait for each other's locks in a row. One more process waits for all of them."""
+    result = guest("mkdir /tmp/work; exec filetest /tmp/work search", "--icount")
+    assert result.status == 0 and int(result.stdout.split()[0]) < 500, result
+
+
 def test_a_tree_comes_in_and_goes_back(tmp_path):
     tree = tmp_path / "tree"
     (tree / "links").mkdir(parents=True)

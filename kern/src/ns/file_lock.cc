@@ -23,13 +23,18 @@
 // descriptor under the same mutex, just before it sets the lock. So no lock is set for a descriptor
 // that another thread has closed, and no lock outlives its process.
 //
-// One sleeping lock (locks_mutex) guards everything. A waiter has a Wait on its stack, which is in
-// the list `waits`. Each change of a lock wakes the waiters for locks of the same file; each of
-// them then tries again. Before a waiter for a record lock sleeps, it searches for a deadlock. The
-// search visits the owners of the locks that block the waiter, then the owners of the locks that
-// block those owners, and so on. If it reaches the waiter's own owner, the result is EDEADLK. The
-// search has no fixed bound, because processes choose how many locks a file has. It allocates
-// nothing, so it cannot fail.
+// One sleeping lock (locks_mutex) guards everything. A waiter has a Wait on its stack. The wait is
+// in the list of the first lock that blocks it, and in a hash table by its owner. If this lock
+// changes or goes, the waiter tries again; changes of other locks do not wake it. Before a waiter
+// for a record lock sleeps, it searches for a deadlock. The search visits the waits of the owner of
+// the lock that blocks the waiter, then the waits of the owners that block these waits, and so on.
+// If it reaches the waiter's own owner, the result is EDEADLK. A wait that several locks block
+// counts only with the first one. So a circle over another of these locks is found when the first
+// one goes, because then the waiter searches again.
+//
+// Bounds: a call visits each lock of its file a few times, and the search for a deadlock visits
+// each wait at most once. So locks_mutex is never held for long, and a waiter that is killed soon
+// gets it. The search allocates nothing, so it cannot fail.
 //
 // Lock order: `locks_mutex`, then `wake_lock`.
 
@@ -46,27 +51,35 @@
 
 namespace {
 
-struct Lock {
-  ListNode link;
-  LockOwner owner;
-  LockKind kind = LockKind::kNone;
-  bool is_record = false;
-  ByteRange range;
-};
-
-struct LockedFile;
+struct Lock;
 
 // A waiter for a lock.
 struct Wait {
-  ListNode link;
-  LockedFile* file = nullptr;
   const void* owner = nullptr;
   bool is_record = false;
   LockKind kind = LockKind::kNone;
   ByteRange range;
   const LockDescriptor* descriptor = nullptr;  // must be open when the lock is set; nullptr: none
-  bool reached = false;                        // the search for a deadlock has visited this wait
-  bool woken = false;                          // guarded by wake_lock
+
+  // While the waiter is blocked:
+  const Lock* blocker = nullptr;
+  ListNode blocker_link;       // in the list of `blocker`
+  ListNode owner_link;         // in `waits`
+  uint64_t search = 0;         // the last search for a deadlock that has visited this wait
+  Wait* next_found = nullptr;  // list of this search
+
+  // Guarded by wake_lock.
+  bool woken = false;
+  WaitQueue queue;
+};
+
+struct Lock {
+  ListNode link;
+  List<Wait, &Wait::blocker_link> blocked;
+  LockOwner owner;
+  LockKind kind = LockKind::kNone;
+  bool is_record = false;
+  ByteRange range;
 };
 
 struct LockedFile {
@@ -74,7 +87,6 @@ struct LockedFile {
   const Device* device = nullptr;
   uint64_t path = 0;
   List<Lock, &Lock::link> locks;
-  unsigned waits = 0;  // number of waiters for locks of the file
 };
 
 constexpr size_t kBuckets = 64;
@@ -83,9 +95,10 @@ constinit ObjectCache<Lock> lock_cache;
 constinit ObjectCache<LockedFile> file_cache;
 constinit Mutex locks_mutex{LockRank::kDeviceMutex};
 constinit List<LockedFile, &LockedFile::link> files[kBuckets] GUARDED_BY(locks_mutex);
-constinit List<Wait, &Wait::link> waits GUARDED_BY(locks_mutex);
+using Waits = List<Wait, &Wait::owner_link>;
+constinit Waits waits[kBuckets] GUARDED_BY(locks_mutex);
+constinit uint64_t searches GUARDED_BY(locks_mutex) = 0;  // number of searches for a deadlock
 constinit Spinlock wake_lock{LockRank::kDevice};
-constinit WaitQueue waiters;
 
 size_t bucket_of(const Chan& chan) {
   return (chan.qid.path ^ chan.device->id()) % kBuckets;
@@ -98,7 +111,7 @@ LockedFile* find_file(const Chan& chan) REQUIRES(locks_mutex) {
 }
 
 void forget_if_idle(LockedFile* file) REQUIRES(locks_mutex) {
-  if (!file->locks.empty() || file->waits > 0) return;
+  if (!file->locks.empty()) return;
   file->link.unlink();
   file_cache.destroy(file);
 }
@@ -120,38 +133,51 @@ Lock* next_in_the_way(LockedFile& file, Lock* last, bool is_record, const void* 
   return nullptr;
 }
 
-// True if `wait` would close a cycle: the owner of a lock that blocks `wait` already waits,
-// directly or through other owners, for the owner of `wait`. Marks the waits of owners that block
-// `wait`, then the waits of owners that block a marked wait, until there are no new ones.
-bool would_deadlock(const Wait& wait) REQUIRES(locks_mutex) {
-  for (Wait& other : waits) other.reached = false;
-  const auto reach = [&](const void* owner) REQUIRES(locks_mutex) {
-    bool found = false;
-    for (Wait& other : waits) {
-      if (other.owner != owner || other.reached) continue;
-      other.reached = found = true;
+Waits& waits_of(const void* owner) REQUIRES(locks_mutex) {
+  constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15;  // Fibonacci hashing (Knuth, volume 3, 6.4)
+  return waits[(reinterpret_cast<uint64_t>(owner) * kMultiplier >> 32) % kBuckets];
+}
+
+// True if `wait` would close a circle if it waited for `blocker`: the owner of `blocker` waits,
+// directly or through other owners, for the owner of `wait`.
+bool would_deadlock(const Wait& wait, const Lock& blocker) REQUIRES(locks_mutex) {
+  const uint64_t search = ++searches;
+  Wait* found = nullptr;  // waits whose blockers are still to be visited
+  const void* owner = blocker.owner.owner;
+  for (;;) {
+    for (Wait& other : waits_of(owner)) {
+      if (other.owner != owner || other.search == search) continue;
+      if (other.blocker->owner.owner == wait.owner) return true;
+      other.search = search;
+      other.next_found = found;
+      found = &other;
     }
-    return found;
-  };
-  const auto blocked_by = [&](const Wait& one, auto&& each) REQUIRES(locks_mutex) {
-    for (Lock* lock = nullptr;
-         (lock = next_in_the_way(*one.file, lock, true, one.owner, one.kind, one.range));)
-      each(*lock);
-  };
-  blocked_by(wait, [&](const Lock& lock) REQUIRES(locks_mutex) { reach(lock.owner.owner); });
-  for (bool more = true; more;) {
-    more = false;
-    for (Wait& other : waits) {
-      if (!other.reached) continue;
-      bool found = false;
-      blocked_by(other, [&](const Lock& lock) REQUIRES(locks_mutex) {
-        found |= lock.owner.owner == wait.owner;
-        more |= reach(lock.owner.owner);
-      });
-      if (found) return true;
-    }
+    if (!found) return false;
+    owner = found->blocker->owner.owner;
+    found = found->next_found;
   }
-  return false;
+}
+
+void wait_for(Wait& wait, Lock& blocker) REQUIRES(locks_mutex) {
+  wait.blocker = &blocker;
+  wait.woken = false;  // no other task can reach the wait yet
+  blocker.blocked.push_back(wait);
+  waits_of(wait.owner).push_back(wait);
+}
+
+void stop_waiting(Wait& wait) REQUIRES(locks_mutex) {
+  wait.blocker_link.unlink();
+  wait.owner_link.unlink();
+}
+
+// Wakes all waiters that `lock` blocks. Called when the lock changes or goes.
+void wake_blocked(Lock& lock) REQUIRES(locks_mutex) {
+  const Guard guard(wake_lock);
+  while (Wait* const wait = lock.blocked.front()) {
+    stop_waiting(*wait);
+    wait->woken = true;
+    wait->queue.wake_one();
+  }
 }
 
 // Memory for setting a lock: the file's entry, and up to two locks, for the new lock and for the
@@ -205,16 +231,8 @@ class Spares {
   Lock* locks_[2] = {};
 };
 
-// Wakes the waiters for locks of the file. Called when a lock of the file has changed.
-void wake_waiters(LockedFile& file) REQUIRES(locks_mutex) {
-  if (file.waits == 0) return;
-  const Guard guard(wake_lock);
-  for (Wait& wait : waits)
-    if (wait.file == &file) wait.woken = true;
-  waiters.wake_all();
-}
-
-Lock& taken_out(Lock& lock) {
+Lock& taken_out(Lock& lock) REQUIRES(locks_mutex) {
+  if (!lock.blocked.empty()) wake_blocked(lock);
   lock.link.unlink();
   return lock;
 }
@@ -243,7 +261,7 @@ Wanted wanted_by(LockedFile* file, const Wait& wait) {
 // Sets the owner's locks on the range to `kind`; kNone unlocks the range. The caller has checked
 // that no other owner's lock conflicts.
 void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKind kind,
-               ByteRange range, Spares& spares) {
+               ByteRange range, Spares& spares) REQUIRES(locks_mutex) {
   for (Lock& lock : file.locks) {
     if (lock.is_record != is_record || lock.owner.owner != owner.owner) continue;
     ByteRange& old = lock.range;
@@ -253,6 +271,7 @@ void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKin
       spares.keep(taken_out(lock));
     } else if (old.overlaps(range)) {
       const bool before = old.first<range.first, after = old.last> range.last;
+      if (!lock.blocked.empty()) wake_blocked(lock);
       if (before && after) {
         Lock& rest = spares.lock();
         rest.owner = lock.owner;
@@ -278,27 +297,23 @@ void set_range(LockedFile& file, bool is_record, const LockOwner& owner, LockKin
   file.locks.push_front(lock);
 }
 
-// Removes the owner's record locks on the file; with `is_record` false, its open-file locks. True
-// if there were any.
-bool drop(LockedFile& file, bool is_record, const void* owner) {
-  bool any = false;
+// Removes the owner's record locks on the file; with `is_record` false, its open-file locks.
+void drop(LockedFile& file, bool is_record, const void* owner) REQUIRES(locks_mutex) {
   for (Lock& lock : file.locks) {
     if (lock.is_record != is_record || lock.owner.owner != owner) continue;
     lock_cache.destroy(&taken_out(lock));
-    any = true;
   }
-  return any;
 }
 
 void drop_all(const Chan& chan, bool is_record, const void* owner) {
   const MutexGuard guard(locks_mutex);
   LockedFile* const file = find_file(chan);
-  if (!file || !drop(*file, is_record, owner)) return;
-  wake_waiters(*file);
+  if (!file) return;
+  drop(*file, is_record, owner);
   forget_if_idle(file);
 }
 
-// Outcome of try_set. kSet: the lock is set. kWaits: `wait` is in the list `waits`, and the caller
+// Outcome of try_set. kSet: the lock is set. kWaits: `wait` is blocked by a lock, and the caller
 // must sleep. kWants: the caller must allocate the memory in `wanted` and try again.
 enum class Tried { kSet, kWaits, kWants };
 
@@ -309,25 +324,21 @@ Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, Lock
   const bool asks = wait.kind != LockKind::kNone;
   if (asks && wait.descriptor && !fd_is(wait.descriptor->table, wait.descriptor->fd, chan))
     return fail(Errno::EBADF, "another thread has closed the descriptor");
-  if (file && asks &&
-      next_in_the_way(*file, nullptr, wait.is_record, wait.owner, wait.kind, wait.range)) {
+  Lock* const blocker = file && asks ? next_in_the_way(*file, nullptr, wait.is_record, wait.owner,
+                                                       wait.kind, wait.range)
+                                     : nullptr;
+  if (blocker) {
     if (may_wait == LockWait::kNo) return Errno::EAGAIN;
-    wait.file = file;
-    if (wait.is_record && would_deadlock(wait))
+    if (wait.is_record && would_deadlock(wait, *blocker))
       return fail(Errno::EDEADLK, "the lock's owner waits for a lock of this process");
     // An open file gives up its shared lock before it waits. Otherwise two open files that have
     // shared locks and want exclusive locks would wait for each other forever.
-    if (!wait.is_record && drop(*file, false, wait.owner)) wake_waiters(*file);
-    wait.woken = false;
-    waits.push_back(wait);
-    ++file->waits;
+    if (!wait.is_record) drop(*file, false, wait.owner);
+    wait_for(wait, *blocker);
     return Tried::kWaits;
   }
   wanted = wanted_by(file, wait);
-  if (!spares.has(wanted)) {
-    if (file) forget_if_idle(file);
-    return Tried::kWants;
-  }
+  if (!spares.has(wanted)) return Tried::kWants;
   if (!file) {
     file = &spares.file();
     file->device = chan.device;
@@ -335,14 +346,8 @@ Result<Tried> try_set(const Chan& chan, const LockOwner& owner, Wait& wait, Lock
     files[bucket_of(chan)].push_back(*file);
   }
   set_range(*file, wait.is_record, owner, wait.kind, wait.range, spares);
-  wake_waiters(*file);
   forget_if_idle(file);
   return Tried::kSet;
-}
-
-void stop_waiting(Wait& wait) REQUIRES(locks_mutex) {
-  wait.link.unlink();
-  --wait.file->waits;
 }
 
 Result<void> set_lock(const Chan& chan, bool is_record, const LockOwner& owner, LockKind kind,
@@ -360,13 +365,7 @@ Result<void> set_lock(const Chan& chan, bool is_record, const LockOwner& owner, 
     Tried tried;
     {
       const MutexGuard guard(locks_mutex);
-      if (wait.link.linked()) stop_waiting(wait);
-      Result<Tried> result = try_set(chan, owner, wait, may_wait, spares, wanted);
-      if (!result) {
-        if (LockedFile* const file = find_file(chan)) forget_if_idle(file);
-        return result.error();
-      }
-      tried = *result;
+      tried = TRY(try_set(chan, owner, wait, may_wait, spares, wanted));
     }
     if (tried == Tried::kSet) return {};
     if (tried == Tried::kWants) {
@@ -376,12 +375,11 @@ Result<void> set_lock(const Chan& chan, bool is_record, const LockOwner& owner, 
     Result<void> waited;
     {
       const Guard guard(wake_lock);
-      waited = waiters.wait(wake_lock, [&] { return wait.woken; });
+      waited = wait.queue.wait(wake_lock, [&] { return wait.woken; });
     }
     if (waited) continue;
     const MutexGuard guard(locks_mutex);
-    stop_waiting(wait);
-    forget_if_idle(wait.file);
+    if (wait.owner_link.linked()) stop_waiting(wait);
     return waited;
   }
 }

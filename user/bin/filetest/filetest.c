@@ -1,6 +1,7 @@
-/* filetest FOLDER [host]: checks names, links, attributes, locks and FIFOs in FOLDER, which must be
- * empty. `host` says that FOLDER is a folder of the host (below /host). Prints TAP on standard
- * output. The status is 1 if a check fails. */
+/* filetest FOLDER [host | search]: checks names, links, attributes, locks and FIFOs in FOLDER,
+ * which must be empty. `host` says that FOLDER is a folder of the host (below /host). `search`
+ * measures the search for deadlocks instead. Prints TAP on standard output. The status is 1 if a
+ * check fails. */
 #include "filetest.h"
 
 int on_host;
@@ -38,10 +39,11 @@ void wait_until_asleep(pid_t child) {
 int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
   if (argc < 2 || chdir(argv[1]) < 0) {
-    fprintf(stderr, "usage: filetest FOLDER [host]\n");
+    fprintf(stderr, "usage: filetest FOLDER [host | search]\n");
     return 2;
   }
   on_host = argc > 2 && strcmp(argv[2], "host") == 0;
+  if (argc > 2 && strcmp(argv[2], "search") == 0) return lock_search();
   umask(022);
   test_names();
   test_links();

@@ -35,3 +35,5 @@ void test_links(void);
 void test_attributes(void);
 void test_locks(void);
 void test_fifos(void);
+/* `filetest FOLDER search`. Returns the program's status. */
+int lock_search(void);

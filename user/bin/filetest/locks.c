@@ -190,6 +190,48 @@ static void waiting(void) {
   close(fd);
 }
 
+/* Locks byte 5. When a signal comes, waits for bytes 0 and 1; returns 1 if that would be a
+ * deadlock. */
+static int waits_for_two(void* argument) {
+  (void)argument;
+  int fd = open("file", O_RDWR), got;
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &signals, NULL);
+  if (set(fd, F_SETLK, F_WRLCK, 5, 1) < 0) return 2;
+  tell();
+  sigwait(&signals, &got);
+  return FAILS(set(fd, F_SETLKW, F_WRLCK, 0, 2), EDEADLK);
+}
+
+/* Locks byte 1, then waits for byte 5. */
+static int waits_for_fifth(void* argument) {
+  (void)argument;
+  int fd = open("file", O_RDWR);
+  if (set(fd, F_SETLK, F_WRLCK, 1, 1) < 0) return 2;
+  tell();
+  return set(fd, F_SETLKW, F_WRLCK, 5, 1) == 0 ? 7 : 9;
+}
+
+/* Two locks block a process, and one of them closes a circle. The process must learn of the circle
+ * at the latest when the other lock is gone. */
+static void circle_behind_a_lock(void) {
+  int fd = open("file", O_RDWR);
+  pid_t both = start_child_with(waits_for_two, NULL);
+  wait_told();
+  wait_until_asleep(both);
+  pid_t fifth = start_child_with(waits_for_fifth, NULL);
+  wait_told();
+  wait_until_asleep(fifth);
+  CHECK(set(fd, F_SETLK, F_WRLCK, 0, 1) == 0 && kill(both, SIGUSR1) == 0);
+  usleep(20000);
+  wait_until_asleep(both);
+  CHECK(set(fd, F_SETLK, F_UNLCK, 0, 1) == 0);
+  CHECK(exit_code_of(both) == 1 && exit_code_of(fifth) == 7);
+  close(fd);
+}
+
 /* Arguments and result of a thread that waits for a lock through a descriptor. */
 struct waiter {
   int fd, error;
@@ -274,6 +316,7 @@ void test_locks(void) {
   random_ranges();
   closing();
   waiting();
+  circle_behind_a_lock();
   closed_while_waiting();
   open_file_locks();
   close(ready[0]);
