@@ -24,6 +24,27 @@ def test_sleeping_before_each_tick_takes_no_more_than_a_share_and_is_charged():
     assert 90 <= steady + sleeper <= 101, result
 
 
+@pytest.mark.icount
+def test_a_user_gets_a_part_of_the_memory_for_threads():
+    script = """mkfifo /tmp/hold; chmod 644 /tmp/hold; proctest as 65534 sigtest crowd 6 < /tmp/hold > /tmp/out & exec 3> /tmp/hold
+until [ -s /tmp/out ]; do sleep 0.1; done; cat /tmp/out; ls -d /tmp; exec 3>&-; wait $!; echo $?"""
+    result = guest(script, "--icount", "--mem", "128M", "--timeout", "100", log=False)
+    threads = re.fullmatch(r"(\d+) threads\n/tmp\n0\n", result.stdout)
+    # A thread takes 20 KiB and more of the kernel's memory. The user gets a quarter of the memory.
+    assert threads and 500 < int(threads.group(1)) < 128 * 1024 / 4 / 20, result
+    assert "out of memory" not in result.stderr, result
+
+
+@pytest.mark.icount
+def test_the_greedy_user_loses_processes_and_no_other_user_does():
+    script = "sigtest greed 1 16 > /tmp/root & sleep 1; proctest as 65534 sigtest greed 30 4; wait $!; cat /tmp/root"
+    result = guest(script, "--icount", "--mem", "96M", "--timeout", "100", log=False)
+    others, root = re.findall(r"(\d+) of (\d+)", result.stdout)
+    assert root == ("1", "1"), result  # root's process is the largest of all
+    assert 5 < int(others[0]) < 30, result
+    assert "is killed" in result.stderr, result
+
+
 @pytest.mark.long
 @pytest.mark.cpus(4)
 def test_no_wake_up_of_a_million_is_lost():

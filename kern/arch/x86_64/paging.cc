@@ -93,14 +93,15 @@ Result<PhysAddr> new_table(int flags) {
 }
 
 // Returns the entry for `address` in the table of level `target` (0: pages, 1: 2 MiB). Makes tables
-// that are missing on the way.
+// that are missing on the way, and adds their number to `*made`.
 Result<uint64_t*> make_entry(PhysAddr root, uint64_t address, unsigned target, uint64_t table_flags,
-                             int flags) {
+                             int flags, std::atomic<uint64_t>* made = nullptr) {
   uint64_t* table = table_of(root.value);
   for (unsigned level = 3; level > target; level--) {
     uint64_t& entry = table[index_at(address, level)];
     if (!(entry & kPresent)) {
       entry = TRY(new_table(flags)).value | kPresent | kWritable | table_flags;
+      if (made) made->fetch_add(1, std::memory_order_relaxed);
       if (root == kernel_root && from_page_arena) {
         __atomic_fetch_add(&kernel_tables, 1, __ATOMIC_RELAXED);
         kmem_not_leak(table_of(entry));  // kept for the next kernel stacks
@@ -390,6 +391,7 @@ PageTables& PageTables::operator=(PageTables&& other) noexcept {
     ASSERT(cpus_.load(std::memory_order_acquire) == 0);
     if (root_.value) free_tables(root_, 3, kUserEntries);
     root_ = other.root_;
+    count_ = other.count();
     other.root_ = {};
   }
   return *this;
@@ -402,7 +404,7 @@ PageTables::~PageTables() {
 
 Result<void> PageTables::map(uint64_t address, PhysAddr physical, bool writable, bool executable,
                              bool is_lent) {
-  uint64_t* entry = TRY(make_entry(root_, address, 0, kUser, KM_SLEEP));
+  uint64_t* entry = TRY(make_entry(root_, address, 0, kUser, KM_SLEEP, &count_));
   const uint64_t before = *entry;
   const uint64_t bits = kPresent | kUser | (writable ? kWritable : 0) |
                         (executable ? 0 : kNoExecute) | (is_lent ? kLent : 0);
@@ -425,7 +427,17 @@ PageTables::Entry PageTables::unmap(uint64_t address) {
 }
 
 void PageTables::remove_empty(uint64_t start, uint64_t end, TakeTable take, void* argument) {
-  remove_empty_below(table_of(root_.value), 3, start, end, take, argument);
+  struct Taker {
+    TakeTable take;
+    void* argument;
+    std::atomic<uint64_t>& count;
+  } taker{take, argument, count_};
+  const auto count_and_take = [](void* of, PhysAddr table, uint64_t address) {
+    const Taker& to = *static_cast<Taker*>(of);
+    to.count.fetch_sub(1, std::memory_order_relaxed);
+    to.take(to.argument, table, address);
+  };
+  remove_empty_below(table_of(root_.value), 3, start, end, count_and_take, &taker);
 }
 
 void PageTables::write_protect(uint64_t address) {

@@ -60,7 +60,9 @@ class PageTables {
   static Result<PageTables> create();
   PageTables() = default;
   // Only for tables that are active on no CPU.
-  PageTables(PageTables&& other) noexcept : root_(other.root_) { other.root_ = {}; }
+  PageTables(PageTables&& other) noexcept : root_(other.root_), count_(other.count()) {
+    other.root_ = {};
+  }
   PageTables& operator=(PageTables&& other) noexcept;
   // Frees the tables, but not the pages that are mapped. The tables must be active on no CPU.
   ~PageTables();
@@ -113,6 +115,8 @@ class PageTables {
   // Loads the kernel's own tables, which map no user space. Interrupts off.
   static void activate_kernel();
   explicit operator bool() const { return root_.value != 0; }
+  // The number of tables, without the root. Any context.
+  uint64_t count() const { return count_.load(std::memory_order_relaxed); }
   // The root table; 0: none. For table_walk.h.
   PhysAddr root() const { return root_; }
 
@@ -124,6 +128,7 @@ class PageTables {
   static void load(PageTables* tables);
 
   PhysAddr root_{};
+  std::atomic<uint64_t> count_{0};
   std::atomic<uint64_t> cpus_{0};  // a bit for each CPU on which the tables are active
 };
 

@@ -28,6 +28,7 @@
 #include "ns/device.h"
 #include "ns/namespace.h"
 #include "proc/process.h"
+#include "proc/user_account.h"
 #include "sched/task.h"
 
 namespace {
@@ -56,6 +57,7 @@ struct Pipe {
   // Channel to the FIFO's file, which the first open of the FIFO supplied. Empty for a pipe without
   // a name.
   Ref<Chan> file;
+  Charge charge;
 
   bool is_fifo() const { return static_cast<bool>(file); }
 };
@@ -266,9 +268,17 @@ uint16_t PipeDevice::poll(Chan& chan, PollWaiter* waiter) {
   return ready;
 }
 
+// Returns a new pipe without a ring. ENOMEM; ENFILE if the user has too many.
+Result<Pipe*> make_pipe() {
+  Charge charge = TRY(charge_current(Charged::kPipe));
+  Pipe* const pipe = TRY(pipe_cache.make(KM_SLEEP));
+  pipe->charge = std::move(charge);
+  return pipe;
+}
+
 // Returns the pipe of the FIFO `file`, and counts the caller in its `users`. ENOMEM.
 Result<Pipe*> enter_fifo(Ref<Chan> file) {
-  Pipe* fresh = TRY(pipe_cache.make(KM_SLEEP));
+  Pipe* fresh = TRY(make_pipe());
   Pipe* found = nullptr;
   {
     const Guard guard(fifos_lock);
@@ -324,7 +334,7 @@ Result<PipeEnds> pipe_create() {
       TRY(Chan::create(&device, {.path = 2 * number, .version = 0, .directory = false}));
   Ref<Chan> writer =
       TRY(Chan::create(&device, {.path = 2 * number + 1, .version = 0, .directory = false}));
-  Pipe* const pipe = TRY(pipe_cache.make(KM_SLEEP));
+  Pipe* const pipe = TRY(make_pipe());
   if (Result<void> ring = bring_ring(*pipe); !ring) {
     pipe_cache.destroy(pipe);
     return ring.error();

@@ -32,7 +32,8 @@
 // counts only with the first one. So a circle over another of these locks is found when the first
 // one goes, because then the waiter searches again.
 //
-// Bounds: a call visits each lock of its file a few times, and the search for a deadlock visits
+// Bounds: the number of locks of each user has a limit (proc/user_account.h). A call visits each
+// lock of its file a few times, and the search for a deadlock visits
 // each wait at most once. So locks_mutex is never held for long, and a waiter that is killed soon
 // gets it. The search allocates nothing, so it cannot fail.
 //
@@ -48,6 +49,7 @@
 #include "kmalloc.h"
 #include "lib/list.h"
 #include "ns/namespace.h"
+#include "proc/user_account.h"
 
 namespace {
 
@@ -80,6 +82,7 @@ struct Lock {
   LockKind kind = LockKind::kNone;
   bool is_record = false;
   ByteRange range;
+  Charge charge;
 };
 
 struct LockedFile {
@@ -205,8 +208,12 @@ class Spares {
   // Allocates the wanted memory. Fails with ENOLCK.
   Result<void> fill(const Wanted& wanted) {
     if (wanted.file && !file_) file_ = TRY(made(file_cache.make(KM_SLEEP)));
-    for (unsigned i = 0; i < wanted.locks; ++i)
-      if (!locks_[i]) locks_[i] = TRY(made(lock_cache.make(KM_SLEEP)));
+    for (unsigned i = 0; i < wanted.locks; ++i) {
+      if (locks_[i]) continue;
+      Charge charge = TRY(charge_current(Charged::kLock));
+      locks_[i] = TRY(made(lock_cache.make(KM_SLEEP)));
+      locks_[i]->charge = std::move(charge);
+    }
     return {};
   }
   Lock& lock() { return *std::exchange(locks_[locks_[0] ? 0 : 1], nullptr); }

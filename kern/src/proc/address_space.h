@@ -9,6 +9,7 @@
 #include "lib/list.h"
 #include "lib/result.h"
 #include "ns/device.h"
+#include "proc/user_account.h"
 #include "sched/task.h"
 
 class ReachVisitor;
@@ -32,6 +33,7 @@ struct VmRegion {
   uint64_t file_offset = 0;
   uint64_t file_bytes = 0;  // bytes from `start` on that come from `file`
   ListNode link;
+  Charge charge;
 
   VmRegion() = default;
   VmRegion(uint64_t from, uint64_t to, uint32_t prot) : start(from), end(to), protection(prot) {}
@@ -170,6 +172,8 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // Bytes of resident pages without the unchanged pages of privately mapped files, such as program
   // text: the page cache owns those pages, and they stay in memory when the space ends.
   uint64_t own_bytes() const { return own_.load(std::memory_order_relaxed) * kPageSize; }
+  // Bytes of page tables.
+  uint64_t table_bytes() const { return (tables_.count() + 1) * kPageSize; }
   // Shows the pages and page tables of a space to `visitor` (reach/reach.h). All CPUs are stopped.
   static void visit_memory(const void* object, ReachVisitor& visitor);
   // Activates the space on this CPU, where a task of the process runs next. Interrupts off.

@@ -9,6 +9,9 @@
 
 extern ObjectCache<VmRegion> vm_region_cache;
 
+// Returns a new region, which is charged to the user of the current process. ENOMEM.
+Result<VmRegion*> vm_region_make(uint64_t start, uint64_t end, uint32_t protection);
+
 inline uint64_t page_down(uint64_t address) {
   return align_down(address, kPageSize);
 }

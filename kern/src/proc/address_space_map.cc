@@ -34,10 +34,15 @@ bool continues(const VmRegion& region, const VmRegion& next) {
 }
 }  // namespace
 
-// Returns a new region for the part [start, end) of `region`. The caller inserts it into the
-// address space. ENOMEM.
+Result<VmRegion*> vm_region_make(uint64_t start, uint64_t end, uint32_t protection) {
+  Charge charge = TRY(charge_current(Charged::kRegion));
+  VmRegion* const region = TRY(vm_region_cache.make(KM_SLEEP, start, end, protection));
+  region->charge = std::move(charge);
+  return region;
+}
+
 Result<VmRegion*> vm_region_part(const VmRegion& region, uint64_t start, uint64_t end) {
-  VmRegion* const part = TRY(vm_region_cache.make(KM_SLEEP, start, end, region.protection));
+  VmRegion* const part = TRY(vm_region_make(start, end, region.protection));
   const uint64_t before = start - region.start;
   part->heap = region.heap;
   part->program = region.program;
@@ -90,7 +95,7 @@ void AddressSpace::insert(VmRegion& region) {
 Result<void> AddressSpace::add_region(uint64_t start, uint64_t end, uint32_t protection,
                                       Ref<Chan> file, uint64_t file_offset, uint64_t file_bytes) {
   if (start < kLowestUserAddress || end <= start || end > kStackTop) return Errno::EINVAL;
-  VmRegion* const region = TRY(vm_region_cache.make(KM_SLEEP, start, end, protection));
+  VmRegion* const region = TRY(vm_region_make(start, end, protection));
   region->program = static_cast<bool>(file);
   region->code = file && (protection & ABI_PROT_EXEC) && !(protection & ABI_PROT_WRITE);
   region->file = std::move(file);
@@ -284,7 +289,7 @@ Result<uint64_t> AddressSpace::map(uint64_t address, uint64_t size, uint32_t pro
                 size > kStackTop - address)) {
     return Errno::EINVAL;
   }
-  VmRegion* const region = TRY(vm_region_cache.make(KM_SLEEP, 0, 0, protection));
+  VmRegion* const region = TRY(vm_region_make(0, 0, protection));
   region->shared = mapping.shared;
   region->may_write = mapping.may_write;
   region->file_offset = mapping.offset;
@@ -335,8 +340,7 @@ uint64_t AddressSpace::move_break(uint64_t end) {
     if (heap && heap->heap && heap->protection == (ABI_PROT_READ | ABI_PROT_WRITE)) {
       heap->end = top;
     } else {
-      Result<VmRegion*> region =
-          vm_region_cache.make(KM_SLEEP, old_top, top, ABI_PROT_READ | ABI_PROT_WRITE);
+      Result<VmRegion*> region = vm_region_make(old_top, top, ABI_PROT_READ | ABI_PROT_WRITE);
       if (!region) return break_;
       (*region)->heap = true;
       insert(**region);

@@ -91,6 +91,7 @@ void process_end(Process& process) {
     const Guard guard(process_lock);
     task_will_exit();
     process.ended_usage = process_usage(process);
+    process.last_thread_charge = std::move(thread.charge);
     thread.link.unlink();
     process.thread_count--;
     task_leave_process();

@@ -1,16 +1,21 @@
-// If a page fault finds no free memory, the process that uses the most memory is killed. The fault
+// If a page fault finds no free memory, the largest process of the user who has the most memory is
+// killed. So no process of another user dies, however many small processes that user has. The fault
 // alone does not make a process the victim, because the faulting process may be a shell or a
-// supervisor whose children use the memory. Program text and other pages that the page cache keeps
-// do not count as memory of a process. If the largest process has a child of at least half its
-// size, the child is the victim instead. The same rule is then applied to the child. So a shell
-// does not die in place of the processes that it runs. The faulting process pauses and faults
-// again, until there is free memory.
+// supervisor whose children use the memory. The memory of a process is its pages, its page tables
+// and its threads' kernel memory. The memory of a user is that of the processes with this real
+// user, and everything that is charged to the user's account (user_account.cc). Program text and
+// other pages that the page cache keeps do not count. If the largest process has a child of the
+// same user of at least half its size, the child is the victim instead. The same rule is then
+// applied to the child. So a shell does not die in place of the processes that it runs. The
+// faulting process pauses and faults again, until there is free memory.
 //
 // There is one victim at a time: while any process is ending, no other process is killed. But if
 // fault injection (FaultInjection) has made an allocation of the faulting task fail, the task's own
 // process is killed even then. Process 1 is never a victim, because the kernel panics when process
 // 1 ends.
 #include "proc/out_of_memory.h"
+
+#include <utility>
 
 #include "arch/x86_64/time.h"
 #include "core/log.h"
@@ -26,15 +31,30 @@ bool is_ending(const Process& process) REQUIRES(process_lock) {
   return process.state == ProcessState::kExiting || signal_kills(process);
 }
 
-uint64_t own_bytes(const Process& process) {
-  return process.space ? process.space->own_bytes() : 0;
+uint64_t space_bytes(const Process& process) {
+  return process.space ? process.space->own_bytes() + process.space->table_bytes() : 0;
 }
 
-// Returns the largest child that has at least half the memory of `process`; nullptr if none has.
+uint64_t own_bytes(const Process& process) REQUIRES(process_lock) {
+  return space_bytes(process) + process.thread_count * charged_bytes(Charged::kThread);
+}
+
+// Sets UserAccount::memory_found for each user who has a process.
+void find_memory_of_users() REQUIRES(process_lock) {
+  for (const Process& process : all_processes)
+    process.account->memory_found = process.account->bytes;
+  for (const Process& process : all_processes)
+    process.account->memory_found += space_bytes(process);
+}
+
+// Returns the largest child of the same user that has at least half the memory of `process`;
+// nullptr if none has.
 Process* large_child(Process& process) REQUIRES(process_lock) {
   Process* found = nullptr;
   for (Process& child : process.children) {
-    if (child.state == ProcessState::kZombie || own_bytes(child) < own_bytes(process) / 2) continue;
+    if (child.state == ProcessState::kZombie || &*child.account != &*process.account ||
+        own_bytes(child) < own_bytes(process) / 2)
+      continue;
     if (!found || own_bytes(child) > own_bytes(*found)) found = &child;
   }
   return found;
@@ -46,6 +66,7 @@ Process* large_child(Process& process) REQUIRES(process_lock) {
 Process* choose_victim(bool* one_is_ending) REQUIRES(process_lock) {
   Process* victim = nullptr;
   *one_is_ending = false;
+  find_memory_of_users();
   for (Process& process : all_processes) {
     if (process.pid == kInitPid || process.state == ProcessState::kZombie) continue;
     if (is_ending(process)) {
@@ -53,7 +74,10 @@ Process* choose_victim(bool* one_is_ending) REQUIRES(process_lock) {
       return nullptr;
     }
     if (!process.space) continue;
-    if (!victim || own_bytes(process) > own_bytes(*victim)) victim = &process;
+    const auto memory = [](const Process& of) REQUIRES(process_lock) {
+      return std::pair(of.account->memory_found, own_bytes(of));
+    };
+    if (!victim || memory(process) > memory(*victim)) victim = &process;
   }
   for (Process* child = victim; child; child = large_child(*victim)) victim = child;
   return victim;

@@ -206,7 +206,9 @@ Process* process_find(ProcessId id) {
 }
 
 Result<Process*> process_create() {
+  Charge charge = TRY(charge_current(Charged::kProcess));
   Process* const process = TRY(process_cache.make(KM_SLEEP));
+  process->charge = std::move(charge);
   process->started = monotonic_now();
   return process;
 }
@@ -393,6 +395,7 @@ Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size) {
 
 void proc_init() {
   process_cache.init("process");
+  user_accounts_init();
   threads_init();
   signals_init();
   process_timers_init();

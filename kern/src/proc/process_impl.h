@@ -17,6 +17,7 @@
 #include "proc/process.h"
 #include "proc/thread.h"
 #include "proc/timers.h"
+#include "proc/user_account.h"
 #include "sched/task.h"
 #include "store/context.h"
 
@@ -76,6 +77,7 @@ struct Process {
   mutable Spinlock paths_lock{LockRank::kProcessPaths};
   Ref<Chan> cwd;
   Credentials who;
+  AccountRef account;  // of the real user
 
   // Under process_lock.
   List<Thread, &Thread::link> threads;
@@ -84,6 +86,8 @@ struct Process {
   Thread* survivor = nullptr;  // if set, all threads but this one must end
   WaitQueue thread_left;       // the survivor waits here
   Usage ended_usage;           // usage of threads that have ended
+  Charge charge;               // of the process itself
+  Charge last_thread_charge;   // of the last thread, in a zombie
   bool secure = false;         // the program has rights that its real user may lack
   ProcessState state = ProcessState::kAlive;
   char name[32] = {};

@@ -100,17 +100,6 @@ constexpr Limits kLimits = [] {
 }();
 const Limits kFirstLimits = kLimits;
 
-Result<void> limit_allows_process(const Process& process) {
-  const uint64_t limit = process.limits.soft(ABI_RLIMIT_NPROC);
-  if (limit == ABI_RLIM_INFINITY || process.who.uid == 0) return {};
-  uint64_t count = 0;
-  const Guard guard(process_lock);
-  for (const Process& other : all_processes) count += other.who.real_uid == process.who.real_uid;
-  if (count < limit) return {};
-  return fail(Errno::EAGAIN, "user %u has %lu processes, and its limit is %lu",
-              process.who.real_uid, count, limit);
-}
-
 Result<void> limit_allows_memory(Process& process, uint64_t more, bool writable) {
   const uint64_t all = process.limits.soft(ABI_RLIMIT_AS),
                  data = process.limits.soft(ABI_RLIMIT_DATA);

@@ -44,6 +44,7 @@ Result<void> copy_process(Thread& from, Process& child, TrapFrame frame) {
     const Guard guard(process_lock);
     thread.blocked = from.blocked;
     child.who = parent.who;
+    child.account = parent.account;
     child.secure = parent.secure;
     child.left_terminal = parent.left_terminal;
     child.actions = parent.actions;
@@ -73,7 +74,6 @@ Result<int64_t> sys_exit(const SystemCall& call) {
 Result<int64_t> sys_fork(const SystemCall& call) {
   call.thread.restart = Restart::kAlways;
   TRY(begin_fork(call.thread));
-  TRY(limit_allows_process(call.process));
   Process* const child = TRY(process_create());
   const Result<void> result = copy_process(call.thread, *child, call.frame);
   if (!result) {

@@ -51,10 +51,18 @@ Result<int64_t> sys_getids(const SystemCall& call) {
 }
 
 Result<int64_t> sys_setresuid(const SystemCall& call) {
+  AccountRef account;
+  if (call.word(0) != kUnchanged) account = TRY(user_account(call.word(0)));
   const Guard guard(process_lock);
-  const Guard paths_guard(call.process.paths_lock);
-  Credentials& who = call.process.who;
-  return set_ids(call, who.uid == 0, {who.real_uid, who.uid, who.saved_uid});
+  Process& process = call.process;
+  const Guard paths_guard(process.paths_lock);
+  Credentials& who = process.who;
+  const int64_t result = TRY(set_ids(call, who.uid == 0, {who.real_uid, who.uid, who.saved_uid}));
+  if (call.word(0) == kUnchanged) return result;
+  std::swap(process.account, account);
+  process.charge.move_to(*process.account);
+  for (Thread& thread : process.threads) thread.charge.move_to(*process.account);
+  return result;
 }
 
 Result<int64_t> sys_setresgid(const SystemCall& call) {

@@ -82,8 +82,6 @@ abi_rusage rusage_of(const Usage& usage);
 
 // --- Limits (sys_limit.cc).
 
-// Checks that the real user of `process` may have another process. EAGAIN.
-Result<void> limit_allows_process(const Process& process);
 // Checks that the process may have `more` additional bytes of memory. If `writable`, the bytes also
 // count for the limit of data. ENOMEM. May sleep.
 Result<void> limit_allows_memory(Process& process, uint64_t more, bool writable);

@@ -65,7 +65,9 @@ ThreadName::ThreadName(const Thread& thread) {
 }
 
 Result<Thread*> thread_create(Process& process, const TrapFrame& frame) {
+  Charge charge = TRY(charge_current(Charged::kThread));
   Thread* const thread = TRY(thread_cache.make(KM_SLEEP, process, frame));
+  thread->charge = std::move(charge);
   thread->user_registers.fpu =
       reinterpret_cast<FpuState*>(reinterpret_cast<char*>(thread) + kFpuOffset);
   fpu_init(*thread->user_registers.fpu);

@@ -10,6 +10,7 @@
 #include "lib/result.h"
 #include "lib/units.h"
 #include "proc/pending_signals.h"
+#include "proc/user_account.h"
 #include "sched/task.h"
 
 struct Process;
@@ -51,6 +52,8 @@ struct Thread {
   uint64_t forced = 0;      // pending signals of signal_force(); process 1 cannot ignore them
   uint64_t saved_mask = 0;  // the mask that TemporaryMask has replaced
   bool has_saved_mask = false;
+
+  Charge charge;
 };
 
 // The name of a thread in the log: "pid 3 sh" for the first thread of a process, "pid 3 thread 17
@@ -67,8 +70,8 @@ inline Thread& self_thread() {
 
 // Makes a thread of `process` that will enter user mode with `frame`. The new thread is in the
 // process's list of threads, and is not started yet. Registers that `frame` does not contain have
-// their initial values. EINTR if the process ends or another thread is ending all others (exec);
-// ENOMEM.
+// their initial values. EAGAIN if the user of the current process may have no more threads; EINTR
+// if the process ends or another thread is ending all others (exec); ENOMEM.
 Result<Thread*> thread_create(Process& process, const TrapFrame& frame);
 // Removes a thread that was never started.
 void thread_discard(Thread* thread);

@@ -155,22 +155,6 @@ CpuTimer* cpu_timer(Process& process, int which) {
   return which == ABI_ITIMER_PROF ? &process.timers.all : nullptr;
 }
 
-// Adds a new timer to the process. EAGAIN if the user has too many.
-Result<void> add(Process& process, PosixTimer& timer) {
-  const Guard guard(process_lock);
-  if (process.who.uid != 0) {
-    unsigned count = 0;
-    for (const Process& other : all_processes) {
-      if (other.who.real_uid == process.who.real_uid) count += other.timers.posix_count;
-    }
-    if (count >= kMaxUserTimers)
-      return fail(Errno::EAGAIN, "user %u has %u timers", process.who.real_uid, count);
-  }
-  process.timers.posix.push_back(timer);
-  process.timers.posix_count++;
-  return {};
-}
-
 int lowest_free_id(Process& process) {
   int id = 0;
   while (posix_timer_find(process, id)) id++;
@@ -216,7 +200,9 @@ Result<int> posix_timer_create(Process& process, int clock, const abi_sigevent* 
   if (event->notify != ABI_SIGEV_NONE && event->notify != ABI_SIGEV_SIGNAL) return Errno::EINVAL;
   const bool signals = event->notify == ABI_SIGEV_SIGNAL;
   if (signals && (event->signal <= 0 || event->signal >= ABI_SIGNAL_COUNT)) return Errno::EINVAL;
+  Charge charge = TRY(charge_current(Charged::kTimer));
   PosixTimer* const timer = TRY(timer_cache.make(KM_SLEEP));
+  timer->charge = std::move(charge);
   timer->process = &process;
   timer->id = id;
   timer->clock = clock;
@@ -224,10 +210,8 @@ Result<int> posix_timer_create(Process& process, int clock, const abi_sigevent* 
   timer->signal.signal = event->signal;
   timer->signal.info = {.code = ABI_SI_TIMER, .word = event->value};
   timer->signal.timer = timer;
-  if (Result<void> added = add(process, *timer); !added) {
-    timer_cache.destroy(timer);
-    return added.error();
-  }
+  const Guard guard(process_lock);
+  process.timers.posix.push_back(*timer);
   return id;
 }
 
@@ -264,7 +248,6 @@ void posix_timer_delete(PosixTimer* timer) {
   {
     const Guard guard(process_lock);
     timer->link.unlink();
-    timer->process->timers.posix_count--;
     timer->process->signals.withdraw(timer->signal);
   }
   timer_cache.destroy(timer);

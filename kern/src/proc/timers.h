@@ -11,6 +11,7 @@
 #include "lib/result.h"
 #include "lib/units.h"
 #include "proc/pending_signals.h"
+#include "proc/user_account.h"
 #include "sched/timer.h"
 
 struct Process;
@@ -45,18 +46,16 @@ struct PosixTimer : IntervalTimer {
   uint64_t overruns = 0;  // expirations after the one that made the signal pending
   uint64_t last_overruns = 0;  // overruns of the signal that was taken last
   ListNode link;
+  Charge charge;
 };
 
 inline constexpr int kMaxTimers = 32;
-// The POSIX timers of all processes of a user, except root.
-inline constexpr unsigned kMaxUserTimers = 512;
 
 struct ProcessTimers {
   IntervalTimer alarm;
   CpuTimer user, all;  // ITIMER_VIRTUAL, ITIMER_PROF
   List<PosixTimer, &PosixTimer::link>
       posix;  // changed under the process's timers_mutex and process_lock, read under timers_mutex
-  unsigned posix_count = 0;       // length of `posix`; under process_lock
   std::atomic<bool> used{false};  // CPU time must be counted, as follows
   // Under process_lock. The CPU time of the process; exact to a tick for each thread.
   Nanoseconds cpu_time;
@@ -73,7 +72,7 @@ struct ProcessTimers {
 Result<TimerSetting> timer_get(Process& process, int which);
 Result<void> timer_set(Process& process, int which, const TimerSetting& setting);
 // Returns the id of a new timer. EAGAIN when the process has kMaxTimers, or its user
-// kMaxUserTimers; EINVAL, ENOTSUP, ENOMEM.
+// has too many; EINVAL, ENOTSUP, ENOMEM.
 Result<int> posix_timer_create(Process& process, int clock, const abi_sigevent* event);
 // Finds the timer with this id. EINVAL if there is none.
 Result<PosixTimer*> posix_timer_find(Process& process, int id);

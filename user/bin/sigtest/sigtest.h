@@ -32,7 +32,11 @@ void test_timers(void);
 void test_clocks(void);
 void test_polls(void);
 void test_limits(void);
+void test_users(void);
 /* The checks of `sigtest after_exec`, which test_timers executes. */
 int after_exec(void);
 /* `sigtest share`. Returns the program's status. */
 int share(void);
+/* `sigtest crowd PROCESSES` and `sigtest greed PROCESSES MEGABYTES`. */
+int crowd(int processes);
+int greed(int processes, int megabytes);

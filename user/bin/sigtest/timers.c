@@ -210,6 +210,11 @@ static int creates_many(void) {
   return total == 512 ? 0 : 3;
 }
 
+/* The real user counts, also if the program has root's rights. */
+static int creates_many_with_roots_rights(void) {
+  return setresuid(65534, 0, 0) != 0 || creates_many();
+}
+
 /* Repeating timers without a signal, and timers whose signal is pending. */
 static void resting_timers(void) {
   timer_t timer;
@@ -267,6 +272,7 @@ void test_timers(void) {
   posix_timers();
   resting_timers();
   CHECK(as_nobody(creates_many) == 0);
+  CHECK(in_child(creates_many_with_roots_rights) == 0);
   pid_t children[20];
   for (int i = 0; i < 20; i++) children[i] = start_child(ends_with_timers);
   pause_ms(5);

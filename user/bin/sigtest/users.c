@@ -1,0 +1,110 @@
+/* Limits of the objects that the kernel holds for a user, and the choice of a victim when memory
+ * runs out. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "sigtest.h"
+
+static void* sleeps(void* argument) {
+  for (;;) pause();
+  return argument;
+}
+
+/* Makes at most `most` threads with small stacks. Returns their number; errno has the error. */
+static int make_threads(int most) {
+  pthread_attr_t small;
+  pthread_t thread;
+  int made = 0;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 16384);
+  while (made < most) {
+    errno = pthread_create(&thread, &small, sleeps, NULL);
+    if (errno != 0) break;
+    made++;
+  }
+  return made;
+}
+
+static int threads_count_as_processes(void) {
+  const struct rlimit limit = {.rlim_cur = 3, .rlim_max = 3};
+  if (setrlimit(RLIMIT_NPROC, &limit) != 0) return 1;
+  if (make_threads(10) != 2 || errno != EAGAIN) return 2;
+  return fork() == -1 && errno == EAGAIN ? 0 : 3;
+}
+
+static int zombies_count_as_processes(void) {
+  const struct rlimit limit = {.rlim_cur = 2, .rlim_max = 2};
+  if (setrlimit(RLIMIT_NPROC, &limit) != 0) return 1;
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  siginfo_t info;
+  if (child < 0 || waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) != 0) return 2;
+  if (fork() != -1 || errno != EAGAIN || waitpid(child, NULL, 0) != child) return 3;
+  const pid_t another = fork();
+  if (another == 0) _exit(0);
+  return another < 0 || waitpid(another, NULL, 0) != another;
+}
+
+static int locks_many(void) {
+  const int fd = open("/tmp/sigtest.locks", O_RDWR | O_CREAT, 0600);
+  int made = 0;
+  for (; made < 5000; made++) {
+    struct flock lock = {.l_type = F_WRLCK, .l_start = 2 * made, .l_len = 1};
+    if (fcntl(fd, F_SETLK, &lock) < 0) break;
+  }
+  if (made != 1024 || errno != ENOLCK) return 1;
+  struct flock none = {.l_type = F_UNLCK};
+  if (fcntl(fd, F_SETLK, &none) < 0) return 2;
+  struct flock again = {.l_type = F_WRLCK, .l_len = 1};
+  return fcntl(fd, F_SETLK, &again) < 0 || unlink("/tmp/sigtest.locks") < 0;
+}
+
+void test_users(void) {
+  CHECK(as_nobody(threads_count_as_processes) == 0);
+  CHECK(as_nobody(zombies_count_as_processes) == 0);
+  CHECK(as_nobody(locks_many) == 0);
+}
+
+/* Starts processes that make threads until they get no more. Prints the number of threads, and ends
+ * the processes when standard input ends. */
+int crowd(int processes) {
+  int told[2], total = 0;
+  char byte;
+  if (pipe(told) < 0) return 1;
+  for (int i = 0; i < processes; i++) {
+    if (fork() != 0) continue;
+    const int made = make_threads(1000);
+    write(told[1], &made, sizeof made);
+    for (;;) pause();
+  }
+  for (int i = 0, made; i < processes; i++) {
+    if (read(told[0], &made, sizeof made) != sizeof made) return 1;
+    total += made;
+  }
+  printf("%d threads\n", total);
+  while (read(0, &byte, 1) > 0) continue;
+  signal(SIGTERM, SIG_IGN);
+  kill(0, SIGTERM);
+  while (wait(NULL) > 0) continue;
+  return 0;
+}
+
+/* Starts processes that use this much memory for some seconds. Prints how many were not killed. */
+int greed(int processes, int megabytes) {
+  int alive = 0, status;
+  for (int i = 0; i < processes; i++) {
+    if (fork() != 0) continue;
+    const size_t size = (size_t)megabytes << 20;
+    volatile char* const pages =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) _exit(1);
+    for (size_t at = 0; at < size; at += 4096) pages[at] = 1;
+    pause_ms(3000);
+    _exit(0);
+  }
+  while (wait(&status) > 0) alive += status == 0;
+  printf("%d of %d\n", alive, processes);
+  return 0;
+}
