@@ -243,6 +243,11 @@ class Device {
   // Returns page `index` of a file that was prepared for mapping. If the file has a hole there, the
   // device makes the page. ENXIO if the file ends before the page; ENOMEM, ENOSPC, EIO, EINTR.
   virtual Result<FilePage> page(Chan& chan, uint64_t index);
+  // A program has stored into a page of the open file `chan` through a shared map. Called for the
+  // first store to a page after the page was mapped, or after it was protected again: by msync, or
+  // by AddressSpace::unmap_file. Does nothing by default, for a device whose files change when
+  // their pages are written back.
+  virtual void stored(Chan& chan);
   // Writes to the device what programs have changed through shared maps, in the range of `size`
   // bytes from `offset` on. On the device this has the effect of write(). Does nothing by default.
   virtual Result<void> sync_pages(Chan& chan, uint64_t offset, uint64_t size, SyncErrors errors);

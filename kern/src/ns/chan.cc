@@ -233,6 +233,7 @@ Result<void> Device::map(Chan&, bool) {
 Result<FilePage> Device::page(Chan&, uint64_t) {
   return Errno::ENODEV;
 }
+void Device::stored(Chan&) {}
 Result<void> Device::sync_pages(Chan&, uint64_t, uint64_t, SyncErrors) {
   return {};
 }

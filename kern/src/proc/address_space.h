@@ -200,6 +200,9 @@ class AddressSpace : public RefCounted<AddressSpace> {
   void protect_region(VmRegion& region, uint32_t protection, Removal& removal) REQUIRES(mutex_);
   // Removed regions are moved to `gone`, to be destroyed with no lock held.
   Result<void> unmap_locked(uint64_t start, uint64_t end, Regions& gone) REQUIRES(mutex_);
+  // Write-protects the pages in [start, end), so that the file's device learns of the next store to
+  // each of them (Device::stored).
+  void protect_stored(uint64_t start, uint64_t end) REQUIRES(mutex_);
   void drop_pages(const VmRegion& region, uint64_t start, uint64_t end, Removal& removal)
       REQUIRES(mutex_);
   Result<void> make_writable(uint64_t page, const PageTables::Entry& entry, bool executable)
@@ -216,6 +219,10 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // Does the work of fault() for pages from a file.
   Result<void> fault_from_file(uint64_t address, FaultAccess access, Chan& file, uint64_t offset)
       EXCLUDES(mutex_);
+  // Maps the page that the device has given for `offset`, unless the mapping or the file has
+  // changed meanwhile. True if the access is a store to a shared map.
+  Result<bool> map_page_of_file(uint64_t address, FaultAccess access, Chan& file, uint64_t offset,
+                                const FilePage& of_file) EXCLUDES(mutex_);
   Result<void> fault_partly_from_file(uint64_t address, FaultAccess access, Chan& file,
                                       uint64_t offset, size_t bytes) EXCLUDES(mutex_);
   // Returns the region at `address` if the region allows the access and still maps `offset` of
