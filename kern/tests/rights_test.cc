@@ -105,3 +105,28 @@ KTEST(rights_tell_the_time_of_a_store_through_a_shared_map) {
   EXPECT(modified() == 3);  // the end of the map is no store
   EXPECT(path_remove(root, "#tmp/program", false));
 }
+
+KTEST(rights_go_with_a_change_of_the_owner) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext root = ns.context(), user = ns.context(nullptr, kUser);
+  make_file(root, user);
+  const auto set_owner = [&](std::string_view path, std::optional<uint32_t> uid,
+                             std::optional<uint32_t> gid, std::optional<uint32_t> mode = {}) {
+    AttributeChange owner;
+    owner.uid = uid;
+    owner.gid = gid;
+    owner.mode = mode;
+    change(root, path, owner);
+    return mode_of(root, path);
+  };
+  EXPECT(set_owner("#tmp/program", 0, {}) == 0755);
+  EXPECT(set_owner("#tmp/program", kUser, 7, 06711) == 06711);  // the caller has named a mode
+  EXPECT(set_owner("#tmp/program", {}, 8) == 0711);
+  EXPECT(path_remove(root, "#tmp/program", false));
+  // A directory's set-group-id gives no rights.
+  EXPECT(path_mkdir(root, "#tmp/shared", 0755));
+  change(root, "#tmp/shared", mode_change(02755));
+  EXPECT(set_owner("#tmp/shared", kUser, kUser) == 02755);
+  EXPECT(path_remove(root, "#tmp/shared", true));
+}

@@ -124,10 +124,10 @@ struct AttributeChange {
 // change. The owner may set mode and times, and may change the group to one of the owner's groups.
 // A user with write permission may set the times to the present. EPERM, EACCES.
 //
-// Also adjusts change.mode for users other than root:
+// Also adjusts change.mode:
 // - A change of owner or group that sets no mode clears the set-user-id and set-group-id bits,
-//   except on directories.
-// - A mode set by a user who is not in the file's group loses set-group-id.
+//   except on directories. This holds for root, too.
+// - A mode set by a user other than root who is not in the file's group loses set-group-id.
 Result<void> check_attributes(const abi_stat& now, AttributeChange& change, const Credentials& who);
 // True if `who` has all rights in `want` (4 read, 2 write, 1 execute or search) to a file with this
 // mode, owner and group.

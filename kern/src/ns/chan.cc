@@ -147,7 +147,7 @@ Result<void> check_attributes(const abi_stat& now, AttributeChange& change,
   if (change.mode) {
     *change.mode &= 07777;
     if (!is_root && !who.is_in(now.gid)) *change.mode &= ~uint32_t{ABI_S_ISGID};
-  } else if ((change.uid || change.gid) && !is_root && (now.mode & ABI_S_IFMT) != ABI_S_IFDIR &&
+  } else if ((change.uid || change.gid) && (now.mode & ABI_S_IFMT) != ABI_S_IFDIR &&
              (now.mode & (ABI_S_ISUID | ABI_S_ISGID))) {
     change.mode = now.mode & 07777 & ~uint32_t{ABI_S_ISUID | ABI_S_ISGID};
   }
