@@ -345,7 +345,7 @@ Result<FilePage> TmpDevice::page(Chan& chan, uint64_t index) {
   Node& node = node_of(chan);
   if (index >= align_up(node.size, kPageSize) / kPageSize) return Errno::ENXIO;
   const PhysAddr page = direct_map_phys(TRY(tmp::page_at(node, index)));
-  page_of(page)->mappings.fetch_add(1, std::memory_order_relaxed);
+  if (!page_mapped(page)) return Errno::ENOSPC;
   return FilePage{page, &node.changes, node.changes.load(std::memory_order_relaxed)};
 }
 

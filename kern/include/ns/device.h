@@ -241,7 +241,8 @@ class Device {
   // device's own errors.
   virtual Result<void> map(Chan& chan, bool writes);
   // Returns page `index` of a file that was prepared for mapping. If the file has a hole there, the
-  // device makes the page. ENXIO if the file ends before the page; ENOMEM, ENOSPC, EIO, EINTR.
+  // device makes the page. ENXIO if the file ends before the page; ENOSPC also if the page has
+  // kMostMappings; ENOMEM, EIO, EINTR.
   virtual Result<FilePage> page(Chan& chan, uint64_t index);
   // A program has stored into a page of the open file `chan` through a shared map. Called for the
   // first store to a page after the page was mapped, or after it was protected again: by msync, or

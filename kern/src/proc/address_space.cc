@@ -158,10 +158,15 @@ Result<Ref<AddressSpace>> AddressSpace::fork() {
     tables_.for_each(
         region.start, region.end, [&](uint64_t address, const PageTables::Entry& entry) {
           if (!result) return;
-          result = child->tables_.map(address, entry.physical, region.shared && entry.writable,
+          if (!page_mapped(entry.physical)) {
+            result = Errno::ENOMEM;
+            return;
+          }
+          NewPage page = NewPage::with_mapping(entry.physical);
+          result = child->tables_.map(address, page.physical(), region.shared && entry.writable,
                                       entry.executable, entry.is_lent);
           if (!result) return;
-          page_of(entry.physical)->mappings.fetch_add(1, std::memory_order_relaxed);
+          page.release();
           child->count_page(entry.is_lent);
           if (!entry.readable) child->tables_.protect(address, false, false, entry.executable);
           if (!entry.writable || region.shared) return;

@@ -103,7 +103,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // Makes the page at `address` present for this access. If another task has changed the mapping
   // meanwhile, the access faults again. EFAULT if the address or the access is not allowed, ENOMEM,
   // EINTR if a signal came while a file was read, ENXIO if the file ends before the page, and other
-  // errors of reading the file.
+  // errors of reading the file. ENOSPC if the file's page has kMostMappings.
   Result<void> fault(uint64_t address, FaultAccess access);
   // Returns the physical address of the four bytes at `address`. EFAULT if they are not writable or
   // `address` is not a multiple of 4; ENOMEM, EINTR.
