@@ -40,6 +40,7 @@
 #include "ns/page_cache.h"
 #include "proc/job_control.h"
 #include "proc/out_of_memory.h"
+#include "proc/pid_numbers.h"
 #include "proc/process_impl.h"
 #include "proc/ref_planted.h"
 #include "proc/system_call.h"
@@ -54,8 +55,7 @@ namespace {
 
 constinit ObjectCache<Process> process_cache;
 constinit Process* table[kMaxPid + 1];
-constinit uint32_t last_pid = 0;
-constinit uint32_t generation = 0;  // how often PIDs have wrapped
+constinit PidNumbers numbers GUARDED_BY(process_lock);
 
 // For the scheduler: activates the address space of the next task.
 void activate(Process* process) {
@@ -64,27 +64,6 @@ void activate(Process* process) {
   } else {
     AddressSpace::activate_none();
   }
-}
-
-bool in_use(uint32_t pid) REQUIRES(process_lock) {
-  if (table[pid]) return true;
-  if (generation == 0) return false;
-  for (const Process& process : all_processes) {
-    if (process.group == pid || process.session == pid) return true;
-  }
-  return false;
-}
-
-Result<uint32_t> next_pid() REQUIRES(process_lock) {
-  for (uint32_t tried = 0; tried < kMaxPid; tried++) {
-    if (last_pid == kMaxPid) {
-      last_pid = 0;
-      generation++;
-    }
-    last_pid++;
-    if (!in_use(last_pid)) return last_pid;
-  }
-  return Errno::EAGAIN;
 }
 
 uint64_t ticks_now() {
@@ -242,8 +221,8 @@ void process_free(Process* process) {
 
 Result<void> process_insert(Process& process, Process* parent) {
   const Guard guard(process_lock);
-  process.pid = TRY(next_pid());
-  process.generation = generation;
+  process.pid = TRY(numbers.take());
+  process.generation = numbers.wraps();
   Thread& thread = *process.threads.front();
   thread.task->pid = process.pid;
   table[process.pid] = &process;
@@ -260,11 +239,22 @@ Result<void> process_insert(Process& process, Process* parent) {
   } else {
     process.group = process.session = process.pid;
   }
+  numbers.add_user(process.group);
+  numbers.add_user(process.session);
   return {};
+}
+
+void process_move(Process& process, uint32_t group, uint32_t session) {
+  numbers.add_user(group);
+  numbers.add_user(session);
+  numbers.drop_user(std::exchange(process.group, group));
+  numbers.drop_user(std::exchange(process.session, session));
 }
 
 void process_remove(Process& process) {
   table[process.pid] = nullptr;
+  for (const uint32_t number : {process.pid, process.group, process.session})
+    numbers.drop_user(number);
   process.all_link.unlink();
   if (process.parent) process.sibling_link.unlink();
 }
@@ -375,11 +365,9 @@ Result<ThreadInfo> process_next_thread(ProcessId id, uint32_t after) {
 
 uint32_t process_next(uint32_t pid) {
   const Guard guard(process_lock);
-  uint32_t next = 0;
-  for (const Process& process : all_processes) {
-    if (process.pid > pid && (next == 0 || process.pid < next)) next = process.pid;
-  }
-  return next;
+  do pid = numbers.next_used(pid);
+  while (pid != 0 && !table[pid]);  // numbers of groups and sessions whose leader has ended
+  return pid;
 }
 
 Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size) {

@@ -140,6 +140,8 @@ void process_discard(Process* process);
 // sent to the parent's group since the parent's fork began become pending for the process. `parent`
 // is nullptr for process 1. EAGAIN if no PID is free.
 Result<void> process_insert(Process& process, Process* parent);
+// Moves a process to another group and session.
+void process_move(Process& process, uint32_t group, uint32_t session) REQUIRES(process_lock);
 // Removes a zombie from table and tree.
 void process_remove(Process& process) REQUIRES(process_lock);
 // Frees the structure of a process, after process_remove.

@@ -217,7 +217,7 @@ Result<int64_t> sys_setpgid(const SystemCall& call) {
   for (const Process& other : all_processes)
     exists |= other.group == wanted && other.session == process.session;
   if (!exists) return Errno::EPERM;
-  process.group = wanted;
+  process_move(process, wanted, process.session);
   return 0;
 }
 
@@ -233,7 +233,7 @@ Result<int64_t> sys_setsid(const SystemCall& call) {
   for (const Process& other : all_processes) {
     if (other.group == call.process.pid) return Errno::EPERM;
   }
-  call.process.group = call.process.session = call.process.pid;
+  process_move(call.process, call.process.pid, call.process.pid);
   call.process.left_terminal = false;
   return call.process.pid;
 }

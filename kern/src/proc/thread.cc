@@ -141,6 +141,7 @@ void thread_exit() {
     if (!is_last) {
       task_will_exit();
       process.ended_usage.add(thread_usage(thread));
+      timers_count(process, thread);
       leave(thread);
       // The process may be freed at any time from here on.
       task_leave_process();

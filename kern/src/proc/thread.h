@@ -51,6 +51,7 @@ struct Thread {
   uint64_t forced = 0;      // pending signals of signal_force(); process 1 cannot ignore them
   uint64_t saved_mask = 0;  // the mask that TemporaryMask has replaced
   bool has_saved_mask = false;
+  uint64_t ticks_counted = 0;  // ticks that ProcessTimers::ticks contains
 };
 
 // The name of a thread in the log: "pid 3 sh" for the first thread of a process, "pid 3 thread 17

@@ -19,8 +19,9 @@
 // takes.
 //
 // ITIMER_VIRTUAL, ITIMER_PROF and RLIMIT_CPU count ticks. A process that uses none of these three
-// costs one check per tick. As POSIX requires, exec deletes POSIX timers and keeps all other
-// timers, and a forked child starts without any timer.
+// costs one check per tick. With a limit, a tick adds what the running thread has used since the
+// thread's last tick; it does not look at the process's other threads. As POSIX requires, exec
+// deletes POSIX timers and keeps all other timers, and a forked child starts without any timer.
 #include "proc/timers.h"
 
 #include <algorithm>
@@ -128,8 +129,8 @@ void tick() {
   if (cpu.interrupted_user) count_down(*process, process->timers.user, ABI_SIGVTALRM);
   count_down(*process, process->timers.all, ABI_SIGPROF);
   const abi_rlimit& limit = process->limits.of[ABI_RLIMIT_CPU];
-  const Usage usage = process_usage(*process);
-  const uint64_t seconds = (usage.user_ticks + usage.system_ticks) / kTickHz;
+  timers_count(*process, *task->thread);
+  const uint64_t seconds = process->timers.ticks / kTickHz;
   if (seconds <= process->timers.seconds_checked) return;
   process->timers.seconds_checked = seconds;
   if (seconds >= limit.maximum) {
@@ -199,8 +200,20 @@ Result<void> timer_set(Process& process, int which, const TimerSetting& setting)
   return {};
 }
 
+void timers_count(Process& process, Thread& thread) {
+  const Usage usage = thread_usage(thread);
+  const uint64_t used = usage.user_ticks + usage.system_ticks;
+  process.timers.ticks += used - std::exchange(thread.ticks_counted, used);
+}
+
 void timers_cpu_limited(Process& process) {
   const Guard guard(process_lock);
+  const Usage ended = process.ended_usage;
+  process.timers.ticks = ended.user_ticks + ended.system_ticks;
+  for (Thread& thread : process.threads) {
+    thread.ticks_counted = 0;
+    timers_count(process, thread);
+  }
   update_used(process);
 }
 

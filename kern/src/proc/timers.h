@@ -14,6 +14,7 @@
 #include "sched/timer.h"
 
 struct Process;
+struct Thread;
 extern Spinlock process_lock;  // process_impl.h
 
 // The time until a timer's next expiration, and its period.
@@ -65,6 +66,9 @@ struct ProcessTimers {
   // CPU time at the last check of RLIMIT_CPU. The tick checks the limit once in each second of CPU
   // time. Under process_lock.
   uint64_t seconds_checked = 0;
+  // If RLIMIT_CPU is set: the ticks that the threads of the process have used, without those of a
+  // thread since its last tick (Thread::ticks_counted). Under process_lock.
+  uint64_t ticks = 0;
 };
 
 // The functions from timer_get to timers_end are called for the current process, without
@@ -91,6 +95,9 @@ void posix_timer_goes_on(PosixTimer& timer) REQUIRES(process_lock);
 // posix_timers_delete is called at exec, timers_end when the process ends.
 void posix_timers_delete(Process& process);
 void timers_end(Process& process);
+// Counts the ticks that a thread has used since the last call for the thread. Called in each of its
+// ticks, and when it ends.
+void timers_count(Process& process, Thread& thread) REQUIRES(process_lock);
 // Called when RLIMIT_CPU has been set, or inherited by a fork.
 void timers_cpu_limited(Process& process);
 void process_timers_init();
