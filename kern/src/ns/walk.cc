@@ -19,7 +19,9 @@
 // namespace; if it begins with `#name`, at the root of this device. These rules also hold for links
 // among the host's files. Canonical names contain no links. A walk follows at most 40 links.
 //
-// The process needs search permission in every directory through which its walk leads.
+// The process needs search permission in every directory through which its walk leads. In a union,
+// a step skips the members that the process may not search. If no other member has the name, the
+// step fails with EACCES.
 //
 // Nothing is locked during a walk. A Ref holds each channel that the walk uses, so the channel is
 // released even if the walk fails. The channel of the current directory and mounted channels are
@@ -108,15 +110,21 @@ Result<Ref<Chan>> Walk::lookup(std::string_view name, Ref<Chan>& found_in) {
   if (name.size() > kMaxName) return Errno::ENAMETOOLONG;
   Chan& directory = *at_.chan;
   if (!directory.qid.directory) return Errno::ENOTDIR;
-  TRY(check(directory, 1));
   Namespace& ns = *context_.ns;
   if (!at_.mount_device || ns.member_count(at_.mount_device, at_.mount_path) <= 1) {
+    TRY(check(directory, 1));
     found_in = at_.chan;
     return directory.device->walk(directory, name, context_.who);
   }
+  Errno missing = Errno::ENOENT;
   for (size_t i = 0;; ++i) {
     Ref<Chan> member = ns.member(at_.mount_device, at_.mount_path, i);
-    if (!member) return Errno::ENOENT;
+    if (!member) return missing;
+    if (const Result<void> checked = check(*member, 1); !checked) {
+      missing = checked.error();  // the member may have the name
+      if (missing == Errno::EACCES) continue;
+      return missing;
+    }
     Result<Ref<Chan>> next = member->device->walk(*member, name, context_.who);
     if (!next && next.error() == Errno::ENOENT) continue;
     found_in = std::move(member);
