@@ -114,7 +114,10 @@ KTEST(pty_leaves_its_session) {
   TestNamespace ns;
   Process& leader = *process_create().take();
   EXPECT(thread_create(leader, {}) && process_insert(leader, &test_process_1()));
-  leader.session = leader.group = leader.pid;
+  {
+    const Guard guard(process_lock);
+    process_move(leader, leader.pid, leader.pid);
+  }
   Process* const before = current_task()->process;
   current_task()->process = &leader;
   current_task()->thread = leader.threads.front();

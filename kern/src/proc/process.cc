@@ -209,7 +209,18 @@ void process_release_parts(Process& process) {
   }
 }
 
+Result<void> process_begin_fork(Thread& thread, Process& child) {
+  const Guard guard(process_lock);
+  if (signal_deliverable(thread)) return Errno::EINTR;
+  thread.process.forked.push_back(child);
+  return {};
+}
+
 void process_discard(Process* process) {
+  {
+    const Guard guard(process_lock);
+    if (process->forked_link.linked()) process->forked_link.unlink();
+  }
   if (Thread* const thread = process->threads.front()) thread_discard(thread);
   process_release_parts(*process);
   process_free(process);
@@ -233,8 +244,8 @@ Result<void> process_insert(Process& process, Process* parent) {
     process.group = parent->group;
     process.session = parent->session;
     // A signal that was sent to the parent's group during the fork counts as sent after the fork.
-    // So the child gets the signal, too, and the fork need not be repeated.
-    process.signals.copy(parent->signals, parent->group_signals);
+    // The child has it (process_begin_fork), so the fork need not be repeated.
+    if (process.forked_link.linked()) process.forked_link.unlink();
     thread.task->interrupted = signal_deliverable(thread);
   } else {
     process.group = process.session = process.pid;

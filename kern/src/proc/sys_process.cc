@@ -9,17 +9,6 @@
 
 namespace {
 
-// EINTR if a signal is pending. Then the parent takes the signal, the fork is restarted, and the
-// child does not get the signal. A signal that is sent to the parent's group after this function
-// also reaches the child (process_insert).
-Result<void> begin_fork(Thread& thread) {
-  const Guard guard(process_lock);
-  Process& parent = thread.process;
-  if (signal_deliverable(thread)) return Errno::EINTR;
-  parent.group_signals = 0;
-  return {};
-}
-
 // Copies everything that a child inherits. The child gets one thread, a copy of `from`.
 Result<void> copy_process(Thread& from, Process& child, TrapFrame frame) {
   Process& parent = from.process;
@@ -72,10 +61,10 @@ Result<int64_t> sys_exit(const SystemCall& call) {
 
 Result<int64_t> sys_fork(const SystemCall& call) {
   call.thread.restart = Restart::kAlways;
-  TRY(begin_fork(call.thread));
   TRY(limit_allows_process(call.process));
   Process* const child = TRY(process_create());
-  const Result<void> result = copy_process(call.thread, *child, call.frame);
+  Result<void> result = process_begin_fork(call.thread, *child);
+  if (result) result = copy_process(call.thread, *child, call.frame);
   if (!result) {
     if (result.error() == Errno::ENOMEM && planted(Planted::kForkError)) child->fds = nullptr;
     if (planted(Planted::kForkSpace)) static_cast<void>(child->space.release());
