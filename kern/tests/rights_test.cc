@@ -130,3 +130,26 @@ KTEST(rights_go_with_a_change_of_the_owner) {
   EXPECT(set_owner("#tmp/shared", kUser, kUser) == 02755);
   EXPECT(path_remove(root, "#tmp/shared", true));
 }
+
+KTEST(rights_of_new_nodes_in_a_directory_with_set_group_id) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext root = ns.context(), user = ns.context(nullptr, kUser);
+  EXPECT(path_mkdir(root, "#tmp/shared", 0777));
+  AttributeChange group;
+  group.gid = 7;
+  change(root, "#tmp/shared", group);
+  change(root, "#tmp/shared", mode_change(02777));
+  EXPECT(write_file(user, "#tmp/shared/file", "") && path_mkdir(user, "#tmp/shared/dir", 0755));
+  EXPECT(path_symlink(user, "file", "#tmp/shared/link"));
+  EXPECT(path_make(user, "#tmp/shared/fifo", ABI_S_IFIFO | 0600));
+  for (const std::string_view path :
+       {"#tmp/shared/file", "#tmp/shared/dir", "#tmp/shared/link", "#tmp/shared/fifo"}) {
+    Result<Ref<Chan>> chan = path_walk(root, path, Links::kNotLast);
+    abi_stat stat;
+    EXPECT(chan && (*chan)->device->stat(**chan, stat) && stat.gid == 7 && stat.uid == kUser);
+    EXPECT(((stat.mode & ABI_S_ISGID) != 0) == (*chan)->qid.directory);
+    EXPECT(path_remove(root, path, (*chan)->qid.directory));
+  }
+  EXPECT(path_remove(root, "#tmp/shared", true));
+}

@@ -82,6 +82,14 @@ Result<void> check_sticky(const Entry& entry, const Credentials& who) {
   return may ? Result<void>() : Errno::EPERM;
 }
 
+// In a directory with set-group-id, a new node gets the directory's group, and a new directory gets
+// set-group-id, too.
+void inherit_group(const Node& directory, Node& made) {
+  if (!(directory.mode & ABI_S_ISGID)) return;
+  made.gid = directory.gid;
+  if (made.is_directory()) made.mode |= ABI_S_ISGID;
+}
+
 // Copies the name of `entry` to `name`, a buffer of 256 bytes.
 void put_name(const Entry& entry, char* name) {
   const std::string_view view = entry.name.view();
@@ -262,10 +270,7 @@ Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint
     return Errno::ENOENT;
   }
   TRY(check_making(parent, name, who));
-  if (parent.mode & ABI_S_ISGID) {  // the directory's group is inherited
-    node->gid = parent.gid;
-    if (node->is_directory()) node->mode |= ABI_S_ISGID;
-  }
+  inherit_group(parent, *node);
   node->number = next_number_++;
   Ref<Chan> chan = TRY(channel(*node));
   TRY(set_open(*chan, flags));
@@ -282,6 +287,7 @@ Result<void> TmpDevice::symlink(Chan& directory, std::string_view name, std::str
   MutexGuard guard(lock_);
   Node& parent = node_of(directory);
   TRY(check_making(parent, name, who));
+  inherit_group(parent, *node);
   node->number = next_number_++;
   insert(parent, spare.use(), std::move(node));
   return {};
