@@ -59,6 +59,9 @@ struct ThreadInfo {
 Result<ThreadInfo> process_next_thread(ProcessId process, uint32_t id);
 // Returns the smallest PID greater than `pid`; 0 if there is none. Includes zombies.
 uint32_t process_next(uint32_t pid);
+// The bytes of all memory that the process has mapped, the stack's whole region included; 0 for a
+// zombie and for a process that is gone. May sleep.
+uint64_t process_mapped_bytes(ProcessId id);
 // Copies the process's arguments, separated by NULs, from the process's memory. ESRCH. May sleep.
 Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size);
 

@@ -381,14 +381,24 @@ uint32_t process_next(uint32_t pid) {
   return pid;
 }
 
+namespace {
+
+Result<Ref<AddressSpace>> space_of(ProcessId id) {
+  const Guard guard(process_lock);
+  Process* const process = process_find(id);
+  if (!process) return Errno::ESRCH;
+  return Ref<AddressSpace>(process->space);
+}
+
+}  // namespace
+
+uint64_t process_mapped_bytes(ProcessId id) {
+  Result<Ref<AddressSpace>> space = space_of(id);
+  return space && *space ? (*space)->sizes().all + kStackSize : 0;
+}
+
 Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size) {
-  Ref<AddressSpace> space;
-  {
-    const Guard guard(process_lock);
-    Process* const process = process_find(id);
-    if (!process) return Errno::ESRCH;
-    space = process->space;
-  }
+  const Ref<AddressSpace> space = TRY(space_of(id));
   if (!space) return size_t{0};
   planted_space_read(space);
   return space->read(space->arguments_start, buffer, std::min(size, space->arguments_size));
