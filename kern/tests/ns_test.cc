@@ -276,6 +276,23 @@ KTEST(ns_unions_show_each_name_once_and_make_files_where_allowed) {
     EXPECT(path_remove(context, path, true));
 }
 
+KTEST(ns_unions_have_a_limit_of_members) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext root = ns.context();
+  for (const auto path : {"#tmp/u"sv, "#tmp/a"sv}) EXPECT(path_mkdir(root, path, 0755));
+  // The first bind makes two members.
+  for (size_t i = 2; i <= kMostMembers; i++)
+    EXPECT(path_bind(root, "#tmp/a", "#tmp/u", ABI_BIND_BEFORE));
+  EXPECT(fails_with(Errno::ENOSPC, path_bind(root, "#tmp/a", "#tmp/u", ABI_BIND_AFTER)));
+  {
+    Result<Ref<Chan>> open = path_open(root, "#tmp/u", ABI_O_RDONLY, 0);
+    EXPECT(open);
+  }
+  EXPECT(path_bind(root, "#tmp/a", "#tmp/u", ABI_BIND_REPLACE) && path_unmount(root, "#tmp/u"));
+  for (const auto path : {"#tmp/u"sv, "#tmp/a"sv}) EXPECT(path_remove(root, path, true));
+}
+
 KTEST(ns_a_union_does_not_open_its_members) {
   LiveCounts live;
   TestNamespace ns;

@@ -20,8 +20,10 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "ns/device.h"
+#include "ns/path_buffer.h"
 #include "pages.h"
 #include "proc/process.h"
+#include "scratch.h"
 #include "store/context.h"
 
 namespace {
@@ -112,7 +114,8 @@ const char* state_name(char state) {
   }
 }
 
-void print_status(const ProcessInfo& info, uint64_t mapped, Text& text) {
+void print_status(const ProcessInfo& info, uint64_t mapped, const ProcessProgram& program,
+                  Text& text) {
   text.print("Name:\t%s\nState:\t%c (%s)\nTgid:\t%u\nPid:\t%u\nPPid:\t%u\n", info.name, info.state,
              state_name(info.state), info.pid, info.pid, info.parent);
   // Linux has a fourth id of each kind, for file access. Here it equals the effective id.
@@ -125,8 +128,8 @@ void print_status(const ProcessInfo& info, uint64_t mapped, Text& text) {
              info.memory_bytes / 1024, info.threads);
   // Linux does not have the following lines.
   text.print("VmOwn:\t%8lu kB\n", info.own_bytes / 1024);
-  text.print("Path:\t%s\nBuild:\t", info.program);
-  for (uint8_t i = 0; i < info.build_id_size; ++i) text.print("%02x", info.build_id[i]);
+  text.print("Path:\t%s\nBuild:\t", program.path);
+  for (uint8_t i = 0; i < program.build_id_size; ++i) text.print("%02x", program.build_id[i]);
   text.print("\n");
 }
 
@@ -329,16 +332,20 @@ class ProcDevice final : public TableDevice {
       case kProcessStat:
         print_process_stat(info, process_mapped_bytes(id), text);
         return {};
-      case kStatus:
-        print_status(info, process_mapped_bytes(id), text);
+      case kStatus: {
+        const auto program = TRY(Scratch<ProcessProgram>::make());
+        TRY(process_program(id, *program));
+        print_status(info, process_mapped_bytes(id), *program, text);
         return {};
+      }
       case kComm:
         text.print("%s\n", info.name);
         return {};
       case kCommandLine: {
-        char line[512];
-        Result<size_t> length = process_command_line(id, line, sizeof line);
-        if (length) text.append({line, *length});
+        PathBuffer line;
+        TRY(line.fill());
+        Result<size_t> length = process_command_line(id, line.path(), 512);
+        if (length) text.append({line.path(), *length});
         return {};
       }
       case kThreads:

@@ -64,7 +64,7 @@ void Chan::destroy(Chan* chan) {
   const Ref<Chan> next = std::move(chan->union_next);
   chan_cache.destroy(chan);
   // The destructor of `next` releases the next member: the recursion is as deep as the union has
-  // members.
+  // members, about kMostMembers.
 }
 
 Result<void> chan_set_path(Chan& chan, std::string_view path) {

@@ -36,15 +36,10 @@
 #include "core/planted.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "scratch.h"
 
 namespace {
 
 constexpr unsigned kMostLinks = 40;
-
-struct ParentName {
-  char text[kMaxPath];
-};
 
 bool is_rest_empty(std::string_view rest) {
   return rest.find_first_not_of('/') == std::string_view::npos;
@@ -80,8 +75,9 @@ Result<void> Walk::to_new(std::string_view path, Links links, std::string_view& 
   bool goes_on = false;  // a link was followed: continue from its directory
   for (;;) {
     const Split parts = TRY(split(path));
-    memcpy(last_name_, parts.name.data(), parts.name.size());
-    name = {last_name_, parts.name.size()};
+    TRY(names_.fill());
+    memcpy(names_.name(), parts.name.data(), parts.name.size());
+    name = {names_.name(), parts.name.size()};
     std::string_view directory = parts.directory;
     if (!goes_on || directory.front() == '/' || directory.front() == '#') TRY(start(directory));
     TRY(steps(directory, Last::kCross, Links::kFollow));
@@ -101,7 +97,7 @@ Result<Ref<Chan>> Walk::finish() {
   Ref<Chan> result = at_.is_shared ? TRY(at_->clone()) : std::move(at_.chan);
   result->mount_device = at_.mount_device;
   result->mount_path = at_.mount_path;
-  TRY(chan_set_path(*result, {name_, length_}));
+  TRY(chan_set_path(*result, {names_.path(), length_}));
   result->named_at = named_at_;
   return result;
 }
@@ -153,11 +149,12 @@ Result<void> Walk::check(Chan& chan, uint32_t want) {
 }
 
 Result<void> Walk::start(std::string_view& path) {
+  TRY(names_.fill());
   if (path.front() == '#') return start_device(path);
   if (path.front() == '/' || !context_.cwd || !context_.cwd->path) return start_root();
   Chan& cwd = *context_.cwd;
   at_ = Reached::shared(cwd);
-  length_ = chan_copy_path(cwd, name_, named_at_);
+  length_ = chan_copy_path(cwd, names_.path(), named_at_);
   if (name_kind_ == Name::kPresent) static_cast<void>(mend_name());
   return {};
 }
@@ -187,16 +184,17 @@ Result<void> Walk::start_device(std::string_view& path) {
 Result<void> Walk::mend_name() {
   const uint64_t renames = directory_renames();
   if (named_at_ == renames) return {};
-  const Result<void> mended = present_name(*context_.ns, *at_.chan, named_at_, name_, length_);
+  const Result<void> mended =
+      present_name(*context_.ns, *at_.chan, named_at_, names_.path(), length_);
   if (!mended) return mended.error() == Errno::ENOENT ? Result<void>() : mended;
   named_at_ = renames;
-  if (at_.chan == context_.cwd) chan_keep_path(*at_.chan, {name_, length_}, named_at_);
+  if (at_.chan == context_.cwd) chan_keep_path(*at_.chan, {names_.path(), length_}, named_at_);
   return {};
 }
 
 Result<void> Walk::set_name(std::string_view name) {
   if (name.size() >= kMaxPath) return Errno::ENAMETOOLONG;
-  memcpy(name_, name.data(), name.size());
+  memcpy(names_.path(), name.data(), name.size());
   length_ = name.size();
   return {};
 }
@@ -243,10 +241,11 @@ Result<void> Walk::step(std::string_view name, Last last, Reached& before) {
   if (!found && planted(Planted::kWalkError)) static_cast<void>(Ref<Chan>(at_.chan).release());
   before = std::exchange(at_, {.chan = TRY(std::move(found))});
   found_in_ = std::move(found_in);
-  const bool slash = length_ > 0 && name_[length_ - 1] != '/';
+  char(&path)[kMaxPath] = names_.path();
+  const bool slash = length_ > 0 && path[length_ - 1] != '/';
   if (length_ + slash + name.size() >= kMaxPath) return Errno::ENAMETOOLONG;
-  if (slash) name_[length_++] = '/';
-  memcpy(name_ + length_, name.data(), name.size());
+  if (slash) path[length_++] = '/';
+  memcpy(path + length_, name.data(), name.size());
   length_ += name.size();
   if (last == Last::kCross) cross();
   return {};
@@ -276,13 +275,15 @@ Result<void> Walk::read_link(Chan& link, std::string_view rest, std::string_view
 Result<void> Walk::to_parent(Last last) {
   found_in_.reset();
   TRY(mend_name());
+  const char* const own = names_.path();
   size_t end = length_;
-  while (end > 0 && name_[end - 1] != '/') --end;
+  while (end > 0 && own[end - 1] != '/') --end;
   if (end == 0) return {};  // the name is #NAME: the root of a device
-  while (end > 1 && name_[end - 1] == '/') --end;
-  const auto parent = TRY(Scratch<ParentName>::make());
-  memcpy(parent->text, name_, end);
-  std::string_view path(parent->text, end);
+  while (end > 1 && own[end - 1] == '/') --end;
+  PathBuffer parent;
+  TRY(parent.fill());
+  memcpy(parent.path(), own, end);
+  std::string_view path(parent.path(), end);
   TRY(start(path));
   TRY(steps(path, last, Links::kNone));
   found_in_.reset();

@@ -320,14 +320,6 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.who = process->who;
   info.state = state_letter(*process);
   memcpy(info.name, process->name, sizeof(info.name));
-  memcpy(info.path, process->path, sizeof(info.path));
-  // For a script, program.path is the path of the interpreter. A long program.path is cut. In that
-  // case report process->path, which has more room.
-  const bool is_cut = strlen(process->program.path) == sizeof(process->program.path) - 1;
-  copy_name(info.program, sizeof(info.program), is_cut ? process->path : process->program.path);
-  static_assert(sizeof(info.build_id) >= kMaxBuildId);
-  info.build_id_size = process->program.build_id_size;
-  memcpy(info.build_id, process->program.build_id, info.build_id_size);
   if (process->space) {
     info.memory_bytes = process->space->resident_bytes();
     info.own_bytes = process->space->own_bytes();
@@ -352,6 +344,20 @@ Result<ProcessInfo> process_info(uint32_t pid) {
 Result<ProcessInfo> process_info(ProcessId id) {
   const Guard guard(process_lock);
   return info_of(process_find(id));
+}
+
+Result<void> process_program(ProcessId id, ProcessProgram& program) {
+  const Guard guard(process_lock);
+  const Process* const process = process_find(id);
+  if (!process) return Errno::ESRCH;
+  const ProgramDescription& description = process->program;
+  // A long path in the description is cut. In that case report process->path, which has more room.
+  const bool is_cut = strlen(description.path) == sizeof(description.path) - 1;
+  copy_name(program.path, sizeof(program.path), is_cut ? process->path : description.path);
+  static_assert(sizeof(program.build_id) >= kMaxBuildId);
+  program.build_id_size = description.build_id_size;
+  memcpy(program.build_id, description.build_id, program.build_id_size);
+  return {};
 }
 
 Result<ThreadInfo> process_next_thread(ProcessId id, uint32_t after) {
