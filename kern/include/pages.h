@@ -29,7 +29,14 @@ inline constexpr uint32_t kPageOwned = uint32_t{1} << 29;
 inline constexpr uint32_t kPageNamed = uint32_t{1} << 28;
 // The bits of the count.
 inline constexpr uint32_t kPageMappings = kPageNamed - 1;
+// The most mappings of a page. Each mapping takes at least 8 bytes of a page table, and a region of
+// memory, so machines with much memory can reach this number. Between this number and
+// kPageMappings there is room for one temporary user (pin) of each task.
+inline constexpr uint32_t kMostMappings = kPageMappings / 2;
 
+// Adds a mapping to a page that the caller keeps from being freed. False if the page has
+// kMostMappings.
+[[nodiscard]] bool page_mapped(PhysAddr page);
 // Removes a mapping; frees the page if this was the last mapping and no file has the page.
 void page_unmapped(PhysAddr page);
 // Removes the page from its file. If no mapping is left, frees the page; otherwise the removal of

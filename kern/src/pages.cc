@@ -124,6 +124,14 @@ void give_back_unused(PhysAddr page, uint32_t left) {
 
 }  // namespace
 
+bool page_mapped(PhysAddr page) {
+  std::atomic<uint32_t>& mappings = page_of(page)->mappings;
+  if ((mappings.fetch_add(1, std::memory_order_relaxed) & kPageMappings) < kMostMappings)
+    return true;
+  mappings.fetch_sub(1, std::memory_order_relaxed);
+  return false;
+}
+
 void page_unmapped(PhysAddr page) {
   give_back_unused(page, page_of(page)->mappings.fetch_sub(1, std::memory_order_acq_rel) - 1);
 }

@@ -276,6 +276,48 @@ KTEST(ns_unions_show_each_name_once_and_make_files_where_allowed) {
     EXPECT(path_remove(context, path, true));
 }
 
+KTEST(ns_unions_have_a_limit_of_members) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext root = ns.context();
+  for (const auto path : {"#tmp/u"sv, "#tmp/a"sv}) EXPECT(path_mkdir(root, path, 0755));
+  // The first bind makes two members.
+  for (size_t i = 2; i <= kMostMembers; i++)
+    EXPECT(path_bind(root, "#tmp/a", "#tmp/u", ABI_BIND_BEFORE));
+  EXPECT(fails_with(Errno::ENOSPC, path_bind(root, "#tmp/a", "#tmp/u", ABI_BIND_AFTER)));
+  {
+    Result<Ref<Chan>> open = path_open(root, "#tmp/u", ABI_O_RDONLY, 0);
+    EXPECT(open);
+  }
+  EXPECT(path_bind(root, "#tmp/a", "#tmp/u", ABI_BIND_REPLACE) && path_unmount(root, "#tmp/u"));
+  for (const auto path : {"#tmp/u"sv, "#tmp/a"sv}) EXPECT(path_remove(root, path, true));
+}
+
+KTEST(ns_a_union_does_not_open_its_members) {
+  LiveCounts live;
+  TestNamespace ns;
+  const PathContext root = ns.context(), user = ns.context(nullptr, 100);
+  for (const auto path : {"#tmp/u"sv, "#tmp/closed"sv, "#tmp/open"sv})
+    EXPECT(path_mkdir(root, path, path == "#tmp/closed"sv ? 0700 : 0755));
+  EXPECT(write_file(root, "#tmp/closed/secret", "closed"));
+  EXPECT(write_file(root, "#tmp/closed/both", "closed"));
+  EXPECT(write_file(root, "#tmp/open/both", "open"));
+  for (const uint32_t order : {ABI_BIND_BEFORE, ABI_BIND_AFTER}) {
+    EXPECT(path_bind(root, "#tmp/open", "#tmp/u", ABI_BIND_BEFORE));
+    EXPECT(path_bind(root, "#tmp/closed", "#tmp/u", order));
+    EXPECT(file_is(root, "#tmp/u/secret", "closed") && file_is(user, "#tmp/u/both", "open"));
+    EXPECT(fails_with(Errno::EACCES, path_walk(user, "#tmp/u/secret")));
+    EXPECT(fails_with(Errno::EACCES, path_open(user, "#tmp/u/secret", ABI_O_RDONLY, 0)));
+    EXPECT(fails_with(Errno::EACCES, path_walk(user, "#tmp/u/nothing")));
+    EXPECT(fails_with(Errno::ENOENT, path_walk(root, "#tmp/u/nothing")));
+    EXPECT(path_unmount(root, "#tmp/u"));
+  }
+  for (const auto path : {"#tmp/closed/secret"sv, "#tmp/closed/both"sv, "#tmp/open/both"sv})
+    EXPECT(path_remove(root, path, false));
+  for (const auto path : {"#tmp/u"sv, "#tmp/closed"sv, "#tmp/open"sv})
+    EXPECT(path_remove(root, path, true));
+}
+
 KTEST(ns_permissions) {
   LiveCounts live;
   TestNamespace ns;

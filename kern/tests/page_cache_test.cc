@@ -353,6 +353,28 @@ KTEST(page_cache_table_of_a_cut_file_is_flushed) {
   team.join();
 }
 
+// A page's count of mappings shares its word with flags, and does not run into them.
+KTEST(page_cache_a_page_has_a_limit_of_mappings) {
+  device.renew();
+  const Ref<Chan> file = device.open_file();
+  const Ref<AddressSpace> first = space_with(file, true), second = space_with(file, true);
+  EXPECT(byte_in(*first, 0) == 0);
+  const PhysAddr page = device.page(*file, 0).take().physical;
+  std::atomic<uint32_t>& mappings = page_of(page)->mappings;
+  page_unmapped(page);
+  EXPECT(mappings == (kPageOfFile | 1));
+  mappings = kPageOfFile | (kMostMappings - 1);
+  EXPECT(byte_in(*second, 0) == 0 && mappings == (kPageOfFile | kMostMappings));
+  Result<void> fault = space_with(file, false)->fault(kBase, FaultAccess::kRead);
+  EXPECT(!fault && fault.error() == Errno::ENOSPC && mappings == (kPageOfFile | kMostMappings));
+  Result<Ref<AddressSpace>> forked = first->fork();
+  EXPECT(!forked && forked.error() == Errno::ENOMEM);
+  EXPECT(mappings == (kPageOfFile | kMostMappings));
+  mappings = kPageOfFile | 2;
+  EXPECT(first->fork());  // the child ends at once
+  EXPECT(mappings == (kPageOfFile | 2));
+}
+
 // Tasks read mappings of the file, write and truncate the file, sync, unmap pages and reap, all at
 // once. Each byte that is read from a mapping is 0, or was written by a task, or belongs to the
 // original file. At the end all cached pages can be reaped.

@@ -80,6 +80,39 @@ KTEST(pty_hangs_up) {
   EXPECT(fails_with(Errno::EIO, device.open(Ref<Chan>(walked), ABI_O_RDWR, Credentials{})));
 }
 
+// ^D that was typed in canonical mode is no end of file for a read in another mode.
+KTEST(pty_end_of_file_ends_with_canonical_mode) {
+  LiveCounts live;
+  TestNamespace ns;
+  Pair pair(ns, kUser);
+  Ref<Chan> slave = pair.open(kUser, ABI_O_RDWR | ABI_O_NONBLOCK).take();
+  Device& device = *slave->device;
+  abi_termios modes;
+  EXPECT(device.ioctl(*slave, ABI_TCGETS, &modes));
+  const auto set = [&](bool canonical) {
+    modes.lflag = canonical ? modes.lflag | ABI_ICANON : modes.lflag & ~uint32_t{ABI_ICANON};
+    EXPECT(device.ioctl(*slave, ABI_TCSETS, &modes));
+  };
+  const auto type = [&](std::string_view text) {
+    EXPECT(device.write(*pair.master, text.data(), text.size(), 0));
+  };
+  char byte;
+  type("\004");
+  EXPECT(device.poll(*slave, nullptr) & ABI_POLLIN);
+  set(false);
+  EXPECT(!(device.poll(*slave, nullptr) & ABI_POLLIN));
+  EXPECT(fails_with(Errno::EAGAIN, device.read(*slave, &byte, 1, 0)));
+  set(true);
+  type("ab\004cd\n\004ef");
+  set(false);
+  EXPECT(Bytes(*slave, 0, 3).are("abc") && Bytes(*slave).are("d\nef"));
+  EXPECT(fails_with(Errno::EAGAIN, device.read(*slave, &byte, 1, 0)));
+  set(true);
+  type("x\004\004");
+  EXPECT(Bytes(*slave).are("x") && Bytes(*slave).are(""));
+  EXPECT(fails_with(Errno::EAGAIN, device.read(*slave, &byte, 1, 0)));
+}
+
 // The numbers of pairs run out: then no pair can be opened. The number of a closed pair is reused.
 KTEST(pty_numbers_run_out) {
   LiveCounts live;
@@ -114,7 +147,10 @@ KTEST(pty_leaves_its_session) {
   TestNamespace ns;
   Process& leader = *process_create().take();
   EXPECT(thread_create(leader, {}) && process_insert(leader, &test_process_1()));
-  leader.session = leader.group = leader.pid;
+  {
+    const Guard guard(process_lock);
+    process_move(leader, leader.pid, leader.pid);
+  }
   Process* const before = current_task()->process;
   current_task()->process = &leader;
   current_task()->thread = leader.threads.front();

@@ -26,14 +26,19 @@ class IdleProcess {
     process_discard(&process_);
   }
   // Gets a PID.
-  void enter() {
-    EXPECT(process_insert(process_, &test_process_1()));
+  void enter() { enter_below(test_process_1()); }
+  void enter_below(Process& parent) {
+    EXPECT(process_insert(process_, &parent));
     is_in_ = true;
   }
   void leave() {
     if (!std::exchange(is_in_, false)) return;
     const Guard guard(process_lock);
     process_remove(process_);
+  }
+  void move(uint32_t group, uint32_t session) {
+    const Guard guard(process_lock);
+    process_move(process_, group, session);
   }
   bool has(int signal) {
     const Guard guard(process_lock);
@@ -114,9 +119,11 @@ KTEST(walls_typed_signals_have_the_rights_of_who_chose_the_foreground) {
   IdleProcess leader(0), his(kUser), roots(0), elsewhere(kUser);
   for (IdleProcess* process : {&leader, &his, &roots, &elsewhere}) process->enter();
   const uint32_t session = leader->pid, group = his->pid;
-  leader->session = leader->group = his->session = roots->session = session;
+  leader.move(session, session);
+  his.move(group, session);
+  roots.move(group, session);
   // `elsewhere` is in the group but in another session, which no POSIX call permits.
-  his->group = roots->group = elsewhere->group = group;
+  elsewhere.move(group, elsewhere->session);
   ForegroundJob job{.leader = leader->id(), .group = group, .who = {kUser, kUser}};
   job_signal(job, ABI_SIGINT);
   EXPECT(his.has(ABI_SIGINT) && !roots.has(ABI_SIGINT) && !elsewhere.has(ABI_SIGINT));
@@ -129,22 +136,44 @@ KTEST(walls_typed_signals_have_the_rights_of_who_chose_the_foreground) {
   EXPECT(!his.has(ABI_SIGTSTP));
 }
 
+// Threads of one process fork at the same time, and another thread of it takes the signals.
 KTEST(walls_a_fork_takes_what_comes_to_the_group) {
-  IdleProcess parent(0), other(0);
-  for (IdleProcess* process : {&parent, &other}) process->enter();
-  parent->group = other->group = parent->pid;
-  const auto group = -static_cast<int32_t>(parent->pid);
-  const Credentials root;
-  EXPECT(process_signal(static_cast<int32_t>(parent->pid), ABI_SIGUSR1, root));
-  EXPECT(process_signal(group, ABI_SIGTERM, root));
-  {
-    IdleProcess child(0);
-    EXPECT(process_insert(*child.operator->(), parent.operator->()));
-    EXPECT(child.has(ABI_SIGTERM) && !child.has(ABI_SIGUSR1));
-    EXPECT(child->threads.front()->task->interrupted && child->group == parent->group);
+  IdleProcess parent(0), first(0), second(0);
+  parent.enter();
+  parent.move(parent->pid, parent->session);
+  Thread& thread = *parent->threads.front();
+  const auto send = [&](int32_t to, int signal) {
+    EXPECT(process_signal(to, signal, {}));
     const Guard guard(process_lock);
-    process_remove(*child.operator->());
+    SignalQueue dropped;
+    parent->signals.discard(signal_bit(signal), dropped);
+  };
+  const auto alone = static_cast<int32_t>(parent->pid), group = -alone;
+  EXPECT(process_begin_fork(thread, *first.operator->()));
+  {
+    IdleProcess fails(0);
+    EXPECT(process_begin_fork(thread, *fails.operator->()));
   }
+  send(alone, ABI_SIGUSR1);
+  send(group, ABI_SIGUSR2);
+  EXPECT(process_begin_fork(thread, *second.operator->()));
+  send(group, ABI_SIGTERM);
+  first.enter_below(*parent.operator->());
+  EXPECT(!first.has(ABI_SIGUSR1) && first.has(ABI_SIGUSR2) && first.has(ABI_SIGTERM));
+  EXPECT(first->threads.front()->task->interrupted && first->group == parent->group);
+  send(group, ABI_SIGTSTP);
+  send(group, ABI_SIGCONT);
+  send(group, ABI_SIGCHLD);  // ignored by default
+  send(group, ABI_SIGHUP);
+  second.enter_below(*parent.operator->());
+  EXPECT(!second.has(ABI_SIGUSR2) && second.has(ABI_SIGTERM) && second.has(ABI_SIGHUP));
+  EXPECT(!second.has(ABI_SIGTSTP) && !second.has(ABI_SIGCHLD));
+  // A signal that waits for the thread is taken first, and the fork begins again.
+  IdleProcess late(0);
+  EXPECT(process_signal(alone, ABI_SIGINT, {}));
+  EXPECT(fails_with(Errno::EINTR, process_begin_fork(thread, *late.operator->())));
+  second.leave();
+  first.leave();
 }
 
 // A device whose reads wait until the reading process is ending.

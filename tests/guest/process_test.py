@@ -55,6 +55,15 @@ def test_own_memory_leaves_out_program_text():
     assert 0 < own < resident
 
 
+def test_virtual_size_counts_what_is_mapped():
+    """VmSize and the size in /proc/PID/stat count all mapped memory. The stack has 8 MiB, of which only a few pages are resident."""
+    output = guest("cat /proc/self/status /proc/self/stat").stdout
+    size, resident = (int(re.search(rf"^{name}:\t *(\d+) kB$", output, re.M)[1]) for name in ("VmSize", "VmRSS"))
+    stat = re.search(r"^\d+ \(cat\) .*$", output, re.M)[0].split()
+    assert (8 << 10) < size < (64 << 10) and 0 < resident < 4096, output
+    assert int(stat[22]) == size << 10 and abs(int(stat[23]) - resident // 4) < 16, output
+
+
 @pytest.mark.cpus(4)
 def test_forks_leave_nothing():
     check_leaves_nothing("proctest forks 1000")

@@ -1,9 +1,9 @@
 /* Replacements for newlib's log2 and gamma, and the long double functions of <math.h>. newlib lacks
  * most long double functions on machines where long double is wider than double.
  *
- * Functions with exact results (rounding, scaling, remainders, neighbours), fdiml and fmal have the
- * full precision and range of the x87 unit; fmal rounds twice. All other long double functions of
- * this file have only double's precision and range. */
+ * Functions with exact results (rounding, scaling, remainders, neighbours) and fdiml have the full
+ * precision and range of the x87 unit, as has fmal (fma.c). All other long double functions of this
+ * file have only double's precision and range. */
 #include <float.h>
 #include <limits.h>
 #include <math.h>
@@ -74,9 +74,6 @@ long double lgammal_r(long double x, int* sign) {
 void sincosl(long double x, long double* sine, long double* cosine) {
   *sine = sinl(x);
   *cosine = cosl(x);
-}
-long double fmal(long double x, long double y, long double z) {
-  return x * y + z;
 }
 
 /* Old names of lgamma. newlib's functions of these names compute the gamma function itself. */

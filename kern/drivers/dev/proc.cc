@@ -20,8 +20,10 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "ns/device.h"
+#include "ns/path_buffer.h"
 #include "pages.h"
 #include "proc/process.h"
+#include "scratch.h"
 #include "store/context.h"
 
 namespace {
@@ -87,11 +89,12 @@ Result<int> parse_signal(std::string_view text) {
               "ctl takes a signal: kill, term, stop, cont, int, hup, … or its number");
 }
 
-void print_process_stat(const ProcessInfo& info, Text& text) {
+// `mapped`: process_mapped_bytes().
+void print_process_stat(const ProcessInfo& info, uint64_t mapped, Text& text) {
   text.print("%u (%s) %c %u %u %u %u %d 0 0 0 0 0 %lu %lu 0 0 20 0 %u 0 %lu %lu %lu", info.pid,
              info.name, info.state, info.parent, info.group, info.session, info.terminal, -1,
              linux_ticks(info.user_time), linux_ticks(info.system_time), info.threads,
-             linux_ticks(info.started), info.memory_bytes, info.memory_bytes / kPageSize);
+             linux_ticks(info.started), mapped, info.memory_bytes / kPageSize);
   for (int i = 0; i < 28; ++i) text.print(" 0");
   text.print("\n");
 }
@@ -111,7 +114,8 @@ const char* state_name(char state) {
   }
 }
 
-void print_status(const ProcessInfo& info, Text& text) {
+void print_status(const ProcessInfo& info, uint64_t mapped, const ProcessProgram& program,
+                  Text& text) {
   text.print("Name:\t%s\nState:\t%c (%s)\nTgid:\t%u\nPid:\t%u\nPPid:\t%u\n", info.name, info.state,
              state_name(info.state), info.pid, info.pid, info.parent);
   // Linux has a fourth id of each kind, for file access. Here it equals the effective id.
@@ -120,12 +124,12 @@ void print_status(const ProcessInfo& info, Text& text) {
              who.saved_uid, who.uid, who.real_gid, who.gid, who.saved_gid, who.gid);
   for (uint32_t i = 0; i < who.group_count; ++i) text.print("%u ", who.groups[i]);
   text.print("\n");
-  text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t%u\n", info.memory_bytes / 1024,
+  text.print("VmSize:\t%8lu kB\nVmRSS:\t%8lu kB\nThreads:\t%u\n", mapped / 1024,
              info.memory_bytes / 1024, info.threads);
   // Linux does not have the following lines.
   text.print("VmOwn:\t%8lu kB\n", info.own_bytes / 1024);
-  text.print("Path:\t%s\nBuild:\t", info.program);
-  for (uint8_t i = 0; i < info.build_id_size; ++i) text.print("%02x", info.build_id[i]);
+  text.print("Path:\t%s\nBuild:\t", program.path);
+  for (uint8_t i = 0; i < program.build_id_size; ++i) text.print("%02x", program.build_id[i]);
   text.print("\n");
 }
 
@@ -327,18 +331,22 @@ class ProcDevice final : public TableDevice {
     const ProcessInfo info = TRY(process_info(id));
     switch (file_of(chan)) {
       case kProcessStat:
-        print_process_stat(info, text);
+        print_process_stat(info, process_mapped_bytes(id), text);
         return {};
-      case kStatus:
-        print_status(info, text);
+      case kStatus: {
+        const auto program = TRY(Scratch<ProcessProgram>::make());
+        TRY(process_program(id, *program));
+        print_status(info, process_mapped_bytes(id), *program, text);
         return {};
+      }
       case kComm:
         text.print("%s\n", info.name);
         return {};
       case kCommandLine: {
-        char line[512];
-        Result<size_t> length = process_command_line(id, line, sizeof line);
-        if (length) text.append({line, *length});
+        PathBuffer line;
+        TRY(line.fill());
+        Result<size_t> length = process_command_line(id, line.path(), 512);
+        if (length) text.append({line.path(), *length});
         return {};
       }
       case kThreads:

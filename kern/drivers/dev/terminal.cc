@@ -4,8 +4,8 @@
 // In canonical mode, typed bytes collect in `line_`, where the user can erase them. A line end
 // moves the line to `input_`, from which programs read. In other modes bytes go to `input_` at
 // once. ^D moves the line without a line end, and puts a mark (kEndOfFile) after the line. A read
-// ends at the mark. If the mark is the first item, the read returns 0: end of file. Control
-// characters are echoed as ^X.
+// ends at the mark. If the mark is the first item, the read returns 0: end of file. A change to a
+// mode that is not canonical removes the marks. Control characters are echoed as ^X.
 //
 // The spinlock lock_ guards all data of a terminal. receive() takes lock_ in interrupts. lock_ is
 // held while one byte is handled, its echo is sent, or the bytes of one read are copied. Output is
@@ -238,10 +238,29 @@ bool Terminal::ready(size_t wanted) const {
   return count_ >= wanted;
 }
 
+// Removes the marks from the input. At most kInputSize steps.
+void Terminal::drop_marks() {
+  size_t kept = 0;
+  for (size_t i = 0; i < count_; ++i) {
+    const uint16_t item = input_[(head_ + i) % kInputSize];
+    if (item == kEndOfFile) {
+      --lines_;
+    } else {
+      input_[(head_ + kept++) % kInputSize] = item;
+    }
+  }
+  count_ = kept;
+}
+
 void Terminal::set_modes(const abi_termios& modes, bool flush) {
+  const bool was_canonical = has(ABI_ICANON);
   modes_ = modes;
   if (flush) discard_input();
-  if (!has(ABI_ICANON)) finish_line();
+  if (!has(ABI_ICANON)) {
+    finish_line();
+    // Only a read in canonical mode ends at a mark.
+    if (was_canonical) drop_marks();
+  }
   if (!(modes_.iflag & ABI_IXON)) stop_output(false);
   readers_.wake_all();
 }

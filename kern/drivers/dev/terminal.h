@@ -97,6 +97,7 @@ class Terminal : public SessionTerminal {
   bool ready(size_t wanted) const REQUIRES(lock_);
   bool writable() const REQUIRES(lock_) { return !stopped_ && room() >= 2; }  // "\r\n"
   void discard_input() REQUIRES(lock_);
+  void drop_marks() REQUIRES(lock_);
   void set_modes(const abi_termios& modes, bool flush) REQUIRES(lock_);
   Result<void> check_write() EXCLUDES(lock_);
   Result<void> wait_for_input(size_t size, uint32_t opening) REQUIRES(lock_);

@@ -23,7 +23,9 @@
 // A read updates the access time only if the access time is not later than the time of the last
 // change. So a program can tell whether a file was read after the last write, and repeated reads do
 // not change the node. A write or truncation by any user but root clears a file's set-user-id and
-// set-group-id bits.
+// set-group-id bits; so does a store through a shared map. The first store to each mapped page
+// counts as a write. msync, and each call that sets these bits or the modification time, begin
+// anew: the next store is a first one again.
 
 #include <algorithm>
 
@@ -80,6 +82,14 @@ Result<void> check_sticky(const Entry& entry, const Credentials& who) {
   return may ? Result<void>() : Errno::EPERM;
 }
 
+// In a directory with set-group-id, a new node gets the directory's group, and a new directory gets
+// set-group-id, too.
+void inherit_group(const Node& directory, Node& made) {
+  if (!(directory.mode & ABI_S_ISGID)) return;
+  made.gid = directory.gid;
+  if (made.is_directory()) made.mode |= ABI_S_ISGID;
+}
+
 // Copies the name of `entry` to `name`, a buffer of 256 bytes.
 void put_name(const Entry& entry, char* name) {
   const std::string_view view = entry.name.view();
@@ -114,6 +124,7 @@ class TmpDevice final : public Device {
   Result<size_t> write(Chan& chan, const char* buffer, size_t size, uint64_t offset) override;
   Result<void> map(Chan& chan, bool writes) override;
   Result<FilePage> page(Chan& chan, uint64_t index) override;
+  void stored(Chan& chan) override;
   Result<void> entry(Chan& directory, uint64_t& position, abi_stat& entry, char* name) override;
   // Implements shared_memory_create.
   Result<Ref<Chan>> create_nameless(uint64_t size);
@@ -259,10 +270,7 @@ Result<Ref<Chan>> TmpDevice::create(Chan& directory, std::string_view name, uint
     return Errno::ENOENT;
   }
   TRY(check_making(parent, name, who));
-  if (parent.mode & ABI_S_ISGID) {  // the directory's group is inherited
-    node->gid = parent.gid;
-    if (node->is_directory()) node->mode |= ABI_S_ISGID;
-  }
+  inherit_group(parent, *node);
   node->number = next_number_++;
   Ref<Chan> chan = TRY(channel(*node));
   TRY(set_open(*chan, flags));
@@ -279,6 +287,7 @@ Result<void> TmpDevice::symlink(Chan& directory, std::string_view name, std::str
   MutexGuard guard(lock_);
   Node& parent = node_of(directory);
   TRY(check_making(parent, name, who));
+  inherit_group(parent, *node);
   node->number = next_number_++;
   insert(parent, spare.use(), std::move(node));
   return {};
@@ -329,9 +338,12 @@ Result<size_t> TmpDevice::write(Chan& chan, const char* buffer, size_t size, uin
   return done;
 }
 
-Result<void> TmpDevice::map(Chan& chan, bool) {
-  return chan.qid.directory || chan.qid.symlink || chan.qid.fifo ? Result<void>(Errno::ENODEV)
-                                                                 : Result<void>();
+Result<void> TmpDevice::map(Chan& chan, bool writes) {
+  if (chan.qid.directory || chan.qid.symlink || chan.qid.fifo) return Errno::ENODEV;
+  if (!writes) return {};
+  MutexGuard guard(lock_);
+  node_of(chan).mapped_to_write = true;
+  return {};
 }
 
 Result<FilePage> TmpDevice::page(Chan& chan, uint64_t index) {
@@ -339,8 +351,13 @@ Result<FilePage> TmpDevice::page(Chan& chan, uint64_t index) {
   Node& node = node_of(chan);
   if (index >= align_up(node.size, kPageSize) / kPageSize) return Errno::ENXIO;
   const PhysAddr page = direct_map_phys(TRY(tmp::page_at(node, index)));
-  page_of(page)->mappings.fetch_add(1, std::memory_order_relaxed);
+  if (!page_mapped(page)) return Errno::ENOSPC;
   return FilePage{page, &node.changes, node.changes.load(std::memory_order_relaxed)};
+}
+
+void TmpDevice::stored(Chan& chan) {
+  MutexGuard guard(lock_);
+  was_written(node_of(chan), chan.opener.uid);
 }
 
 Result<Ref<Chan>> TmpDevice::create_nameless(uint64_t size) {
@@ -476,6 +493,8 @@ Result<void> TmpDevice::set_attributes(Chan& chan, const AttributeChange& change
   stat_node(node, before);
   AttributeChange allowed = change;
   TRY(check_attributes(before, allowed, who));
+  const bool gives_rights = allowed.mode && (*allowed.mode & (ABI_S_ISUID | ABI_S_ISGID));
+  if (gives_rights || allowed.modified) tmp::await_stores(node);
   const abi_timespec present = now();
   if (allowed.mode) node.mode = (node.mode & ABI_S_IFMT) | *allowed.mode;
   if (allowed.uid) node.uid = *allowed.uid;

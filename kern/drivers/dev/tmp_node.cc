@@ -263,6 +263,13 @@ Result<size_t> write_pages(Node& node, const char* buffer, size_t size, uint64_t
   return done;
 }
 
+void await_stores(Node& node) {
+  if (!node.mapped_to_write) return;
+  // A fault that has already looked a page up must not map it as it was.
+  node.changes.fetch_add(1, std::memory_order_relaxed);
+  AddressSpace::unmap_file({device, node.number, nullptr}, 0);
+}
+
 void resize(Node& node, uint64_t size) {
   clear_tail(node, std::min(size, node.size));
   if (size >= node.size) {

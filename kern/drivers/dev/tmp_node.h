@@ -79,7 +79,8 @@ struct Node : RefCounted<Node> {
   std::atomic<uint64_t> changes{0};  // for FilePage::changes: how often pages have been removed
   char** pages = nullptr;            // kmalloc'ed array; a slot for a hole has nullptr
   size_t page_slots = 0;
-  size_t page_count = 0;  // number of pages that are not holes
+  size_t page_count = 0;         // number of pages that are not holes
+  bool mapped_to_write = false;  // some shared map was able to write to the file
 
   bool is_directory() const { return (mode & ABI_S_IFMT) == ABI_S_IFDIR; }
   bool is_symlink() const { return (mode & ABI_S_IFMT) == ABI_S_IFLNK; }
@@ -113,6 +114,8 @@ void read_pages(const Node& node, char* buffer, size_t size, uint64_t offset);
 // `size` if memory runs out during the write. ENOMEM or ENOSPC if nothing could be written.
 Result<size_t> write_pages(Node& node, const char* buffer, size_t size, uint64_t offset);
 void resize(Node& node, uint64_t size);
+// From now on, the next store through a shared map of the file calls Device::stored.
+void await_stores(Node& node);
 // Returns page number `index`, which must lie within the file. Replaces a hole by a page of zeros.
 // ENOMEM, ENOSPC.
 Result<char*> page_at(Node& node, size_t index);

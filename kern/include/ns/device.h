@@ -124,10 +124,10 @@ struct AttributeChange {
 // change. The owner may set mode and times, and may change the group to one of the owner's groups.
 // A user with write permission may set the times to the present. EPERM, EACCES.
 //
-// Also adjusts change.mode for users other than root:
+// Also adjusts change.mode:
 // - A change of owner or group that sets no mode clears the set-user-id and set-group-id bits,
-//   except on directories.
-// - A mode set by a user who is not in the file's group loses set-group-id.
+//   except on directories. This holds for root, too.
+// - A mode set by a user other than root who is not in the file's group loses set-group-id.
 Result<void> check_attributes(const abi_stat& now, AttributeChange& change, const Credentials& who);
 // True if `who` has all rights in `want` (4 read, 2 write, 1 execute or search) to a file with this
 // mode, owner and group.
@@ -241,8 +241,14 @@ class Device {
   // device's own errors.
   virtual Result<void> map(Chan& chan, bool writes);
   // Returns page `index` of a file that was prepared for mapping. If the file has a hole there, the
-  // device makes the page. ENXIO if the file ends before the page; ENOMEM, ENOSPC, EIO, EINTR.
+  // device makes the page. ENXIO if the file ends before the page; ENOSPC also if the page has
+  // kMostMappings; ENOMEM, EIO, EINTR.
   virtual Result<FilePage> page(Chan& chan, uint64_t index);
+  // A program has stored into a page of the open file `chan` through a shared map. Called for the
+  // first store to a page after the page was mapped, or after it was protected again: by msync, or
+  // by AddressSpace::unmap_file. Does nothing by default, for a device whose files change when
+  // their pages are written back.
+  virtual void stored(Chan& chan);
   // Writes to the device what programs have changed through shared maps, in the range of `size`
   // bytes from `offset` on. On the device this has the effect of write(). Does nothing by default.
   virtual Result<void> sync_pages(Chan& chan, uint64_t offset, uint64_t size, SyncErrors errors);

@@ -10,6 +10,7 @@
 #include "lib/result.h"
 #include "ns/device.h"
 #include "ns/mount.h"
+#include "ns/path_buffer.h"
 
 // Makes a namespace that contains only `#root`. ENOMEM. All functions of this file may sleep.
 Result<Ref<Namespace>> namespace_create();
@@ -25,9 +26,6 @@ struct PathContext {
   Ref<Chan> cwd;  // a directory, open or not; empty: the root
   Credentials who;
 };
-
-inline constexpr size_t kMaxPath = 1024;
-inline constexpr size_t kMaxName = 255;
 
 // Returns a channel to the file `path`. The channel is not open, and nobody else holds it. The path
 // is relative to cwd, absolute from the namespace's root, or #device/…. ENOENT, ENOTDIR, EACCES,

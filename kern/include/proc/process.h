@@ -32,12 +32,8 @@ struct ProcessId {
 struct ProcessInfo {
   uint32_t pid, generation, parent, group, session;
   Credentials who;
-  char state;     // R S Z T as ps shows it
-  char name[32];  // last component of the program's path
-  char path[256];
-  char program[256];  // path of the ELF file; for a script, of its interpreter
-  uint8_t build_id_size;
-  uint8_t build_id[32];
+  char state;             // R S Z T as ps shows it
+  char name[32];          // last component of the program's path
   uint64_t memory_bytes;  // bytes of resident user memory
   uint64_t own_bytes;     // AddressSpace::own_bytes()
   Nanoseconds user_time, system_time;
@@ -48,6 +44,15 @@ struct ProcessInfo {
 // Returns facts about the process. ESRCH if there is no such process.
 Result<ProcessInfo> process_info(uint32_t pid);
 Result<ProcessInfo> process_info(ProcessId id);
+// The ELF file that a process runs; for a script, the file of its interpreter. Too large for a
+// kernel stack.
+struct ProcessProgram {
+  char path[256];
+  uint8_t build_id_size;
+  uint8_t build_id[32];
+};
+// ESRCH if there is no such process.
+Result<void> process_program(ProcessId id, ProcessProgram& program);
 struct ThreadInfo {
   uint32_t id;
   char state;  // R S T
@@ -59,6 +64,9 @@ struct ThreadInfo {
 Result<ThreadInfo> process_next_thread(ProcessId process, uint32_t id);
 // Returns the smallest PID greater than `pid`; 0 if there is none. Includes zombies.
 uint32_t process_next(uint32_t pid);
+// The bytes of all memory that the process has mapped, the stack's whole region included; 0 for a
+// zombie and for a process that is gone. May sleep.
+uint64_t process_mapped_bytes(ProcessId id);
 // Copies the process's arguments, separated by NULs, from the process's memory. ESRCH. May sleep.
 Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size);
 

@@ -64,7 +64,7 @@ void Chan::destroy(Chan* chan) {
   const Ref<Chan> next = std::move(chan->union_next);
   chan_cache.destroy(chan);
   // The destructor of `next` releases the next member: the recursion is as deep as the union has
-  // members.
+  // members, about kMostMembers.
 }
 
 Result<void> chan_set_path(Chan& chan, std::string_view path) {
@@ -147,7 +147,7 @@ Result<void> check_attributes(const abi_stat& now, AttributeChange& change,
   if (change.mode) {
     *change.mode &= 07777;
     if (!is_root && !who.is_in(now.gid)) *change.mode &= ~uint32_t{ABI_S_ISGID};
-  } else if ((change.uid || change.gid) && !is_root && (now.mode & ABI_S_IFMT) != ABI_S_IFDIR &&
+  } else if ((change.uid || change.gid) && (now.mode & ABI_S_IFMT) != ABI_S_IFDIR &&
              (now.mode & (ABI_S_ISUID | ABI_S_ISGID))) {
     change.mode = now.mode & 07777 & ~uint32_t{ABI_S_ISUID | ABI_S_ISGID};
   }
@@ -233,6 +233,7 @@ Result<void> Device::map(Chan&, bool) {
 Result<FilePage> Device::page(Chan&, uint64_t) {
   return Errno::ENODEV;
 }
+void Device::stored(Chan&) {}
 Result<void> Device::sync_pages(Chan&, uint64_t, uint64_t, SyncErrors) {
   return {};
 }

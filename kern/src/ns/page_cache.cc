@@ -350,7 +350,7 @@ Result<FilePage> page_cache_page(Chan& chan, PageSource& source, uint64_t index)
       change = file.changes.load(std::memory_order_relaxed);
       if (CachedPage* const page = cached_page_find(file, index)) {
         page->used = true;
-        mappings_of(*page).fetch_add(1, std::memory_order_relaxed);
+        if (!page_mapped(physical_of(*page))) return Errno::ENOSPC;
         return FilePage{physical_of(*page), &file.changes, change};
       }
       size = file.size;

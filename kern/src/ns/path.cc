@@ -136,11 +136,12 @@ Result<Making> begin_making(Walk& walk, std::string_view name) {
   making.named = TRY(walk.finish());
   const char* const parent = making.named->path;
   const bool slash = parent[strlen(parent) - 1] != '/';
-  char path[kMaxPath];
-  const int length = format(path, sizeof path, "%s%s%.*s", parent, slash ? "/" : "",
+  PathBuffer path;
+  TRY(path.fill());
+  const int length = format(path.path(), kMaxPath, "%s%s%.*s", parent, slash ? "/" : "",
                             static_cast<int>(name.size()), name.data());
-  if (static_cast<size_t>(length) >= sizeof path) return Errno::ENAMETOOLONG;
-  TRY(chan_set_path(*making.named, {path, static_cast<size_t>(length)}));
+  if (static_cast<size_t>(length) >= kMaxPath) return Errno::ENAMETOOLONG;
+  TRY(chan_set_path(*making.named, {path.path(), static_cast<size_t>(length)}));
   return making;
 }
 
@@ -316,6 +317,8 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
   }
   if (order && !what->qid.directory)
     return fail(Errno::EINVAL, "only directories can form a union");
+  if (order && context.ns->member_count(where->device, where->qid.path) >= kMostMembers)
+    return fail(Errno::ENOSPC, "a union has at most %zu directories", kMostMembers);
   if (what->device == where->device && what->qid == where->qid && !order)
     return fail(Errno::EINVAL, "a file cannot be bound to itself");
   return context.ns->bind(std::move(what), where, flags);

@@ -19,7 +19,9 @@
 // namespace; if it begins with `#name`, at the root of this device. These rules also hold for links
 // among the host's files. Canonical names contain no links. A walk follows at most 40 links.
 //
-// The process needs search permission in every directory through which its walk leads.
+// The process needs search permission in every directory through which its walk leads. In a union,
+// a step skips the members that the process may not search. If no other member has the name, the
+// step fails with EACCES.
 //
 // Nothing is locked during a walk. A Ref holds each channel that the walk uses, so the channel is
 // released even if the walk fails. The channel of the current directory and mounted channels are
@@ -34,15 +36,10 @@
 #include "core/planted.h"
 #include "kmalloc.h"
 #include "lib/string.h"
-#include "scratch.h"
 
 namespace {
 
 constexpr unsigned kMostLinks = 40;
-
-struct ParentName {
-  char text[kMaxPath];
-};
 
 bool is_rest_empty(std::string_view rest) {
   return rest.find_first_not_of('/') == std::string_view::npos;
@@ -78,8 +75,9 @@ Result<void> Walk::to_new(std::string_view path, Links links, std::string_view& 
   bool goes_on = false;  // a link was followed: continue from its directory
   for (;;) {
     const Split parts = TRY(split(path));
-    memcpy(last_name_, parts.name.data(), parts.name.size());
-    name = {last_name_, parts.name.size()};
+    TRY(names_.fill());
+    memcpy(names_.name(), parts.name.data(), parts.name.size());
+    name = {names_.name(), parts.name.size()};
     std::string_view directory = parts.directory;
     if (!goes_on || directory.front() == '/' || directory.front() == '#') TRY(start(directory));
     TRY(steps(directory, Last::kCross, Links::kFollow));
@@ -99,7 +97,7 @@ Result<Ref<Chan>> Walk::finish() {
   Ref<Chan> result = at_.is_shared ? TRY(at_->clone()) : std::move(at_.chan);
   result->mount_device = at_.mount_device;
   result->mount_path = at_.mount_path;
-  TRY(chan_set_path(*result, {name_, length_}));
+  TRY(chan_set_path(*result, {names_.path(), length_}));
   result->named_at = named_at_;
   return result;
 }
@@ -108,15 +106,21 @@ Result<Ref<Chan>> Walk::lookup(std::string_view name, Ref<Chan>& found_in) {
   if (name.size() > kMaxName) return Errno::ENAMETOOLONG;
   Chan& directory = *at_.chan;
   if (!directory.qid.directory) return Errno::ENOTDIR;
-  TRY(check(directory, 1));
   Namespace& ns = *context_.ns;
   if (!at_.mount_device || ns.member_count(at_.mount_device, at_.mount_path) <= 1) {
+    TRY(check(directory, 1));
     found_in = at_.chan;
     return directory.device->walk(directory, name, context_.who);
   }
+  Errno missing = Errno::ENOENT;
   for (size_t i = 0;; ++i) {
     Ref<Chan> member = ns.member(at_.mount_device, at_.mount_path, i);
-    if (!member) return Errno::ENOENT;
+    if (!member) return missing;
+    if (const Result<void> checked = check(*member, 1); !checked) {
+      missing = checked.error();  // the member may have the name
+      if (missing == Errno::EACCES) continue;
+      return missing;
+    }
     Result<Ref<Chan>> next = member->device->walk(*member, name, context_.who);
     if (!next && next.error() == Errno::ENOENT) continue;
     found_in = std::move(member);
@@ -145,11 +149,12 @@ Result<void> Walk::check(Chan& chan, uint32_t want) {
 }
 
 Result<void> Walk::start(std::string_view& path) {
+  TRY(names_.fill());
   if (path.front() == '#') return start_device(path);
   if (path.front() == '/' || !context_.cwd || !context_.cwd->path) return start_root();
   Chan& cwd = *context_.cwd;
   at_ = Reached::shared(cwd);
-  length_ = chan_copy_path(cwd, name_, named_at_);
+  length_ = chan_copy_path(cwd, names_.path(), named_at_);
   if (name_kind_ == Name::kPresent) static_cast<void>(mend_name());
   return {};
 }
@@ -179,16 +184,17 @@ Result<void> Walk::start_device(std::string_view& path) {
 Result<void> Walk::mend_name() {
   const uint64_t renames = directory_renames();
   if (named_at_ == renames) return {};
-  const Result<void> mended = present_name(*context_.ns, *at_.chan, named_at_, name_, length_);
+  const Result<void> mended =
+      present_name(*context_.ns, *at_.chan, named_at_, names_.path(), length_);
   if (!mended) return mended.error() == Errno::ENOENT ? Result<void>() : mended;
   named_at_ = renames;
-  if (at_.chan == context_.cwd) chan_keep_path(*at_.chan, {name_, length_}, named_at_);
+  if (at_.chan == context_.cwd) chan_keep_path(*at_.chan, {names_.path(), length_}, named_at_);
   return {};
 }
 
 Result<void> Walk::set_name(std::string_view name) {
   if (name.size() >= kMaxPath) return Errno::ENAMETOOLONG;
-  memcpy(name_, name.data(), name.size());
+  memcpy(names_.path(), name.data(), name.size());
   length_ = name.size();
   return {};
 }
@@ -235,10 +241,11 @@ Result<void> Walk::step(std::string_view name, Last last, Reached& before) {
   if (!found && planted(Planted::kWalkError)) static_cast<void>(Ref<Chan>(at_.chan).release());
   before = std::exchange(at_, {.chan = TRY(std::move(found))});
   found_in_ = std::move(found_in);
-  const bool slash = length_ > 0 && name_[length_ - 1] != '/';
+  char(&path)[kMaxPath] = names_.path();
+  const bool slash = length_ > 0 && path[length_ - 1] != '/';
   if (length_ + slash + name.size() >= kMaxPath) return Errno::ENAMETOOLONG;
-  if (slash) name_[length_++] = '/';
-  memcpy(name_ + length_, name.data(), name.size());
+  if (slash) path[length_++] = '/';
+  memcpy(path + length_, name.data(), name.size());
   length_ += name.size();
   if (last == Last::kCross) cross();
   return {};
@@ -268,13 +275,15 @@ Result<void> Walk::read_link(Chan& link, std::string_view rest, std::string_view
 Result<void> Walk::to_parent(Last last) {
   found_in_.reset();
   TRY(mend_name());
+  const char* const own = names_.path();
   size_t end = length_;
-  while (end > 0 && name_[end - 1] != '/') --end;
+  while (end > 0 && own[end - 1] != '/') --end;
   if (end == 0) return {};  // the name is #NAME: the root of a device
-  while (end > 1 && name_[end - 1] == '/') --end;
-  const auto parent = TRY(Scratch<ParentName>::make());
-  memcpy(parent->text, name_, end);
-  std::string_view path(parent->text, end);
+  while (end > 1 && own[end - 1] == '/') --end;
+  PathBuffer parent;
+  TRY(parent.fill());
+  memcpy(parent.path(), own, end);
+  std::string_view path(parent.path(), end);
   TRY(start(path));
   TRY(steps(path, last, Links::kNone));
   found_in_.reset();

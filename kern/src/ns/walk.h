@@ -93,7 +93,8 @@ class Walk {
   uint64_t named_at_ = directory_renames();
   unsigned links_followed_ = 0;
   char* link_text_ = nullptr;  // the last link's target, then the path after the link; kmalloc'ed
-  char last_name_[kMaxName];   // the name that to_new() returns
+  // The name of at_, of `length_` bytes, and the name that to_new() returns. Filled by the start of
+  // a walk.
+  PathBuffer names_;
   size_t length_ = 0;
-  char name_[kMaxPath];
 };

@@ -9,13 +9,13 @@
 // examines it.
 //
 // Pages of files belong to the file (Device::page, ns/page_cache.h), and all spaces share them. In
-// a shared map, such a page has the rights of the region. In a private map, it is read-only until a
-// write copies the page. A page of code with probes is copied too, since other users of the file
-// must not hit its breakpoints. If a segment of a program ends inside of a page, the space gets a
-// page of its own, with zeros after the segment's end. When a file changes, pages of the file are
-// removed from all spaces (address_space_walk.cc). Before this removal, FilePage::changes is
-// incremented. So a space that has looked a page up, but has not mapped the page yet, detects the
-// change.
+// a shared map, such a page is read-only until the first store, of which the file's device learns
+// (Device::stored). In a private map, it is read-only until a write copies the page. A page of code
+// with probes is copied too, since other users of the file must not hit its breakpoints. If a
+// segment of a program ends inside of a page, the space gets a page of its own, with zeros after
+// the segment's end. When a file changes, pages of the file are removed from all spaces
+// (address_space_walk.cc). Before this removal, FilePage::changes is incremented. So a space that
+// has looked a page up, but has not mapped the page yet, detects the change.
 //
 // Several tasks may run in a space at once, and each may change the space: the mutex serialises
 // changes. Other CPUs on which the space is active may cache translations that a change makes
@@ -158,10 +158,15 @@ Result<Ref<AddressSpace>> AddressSpace::fork() {
     tables_.for_each(
         region.start, region.end, [&](uint64_t address, const PageTables::Entry& entry) {
           if (!result) return;
-          result = child->tables_.map(address, entry.physical, region.shared && entry.writable,
+          if (!page_mapped(entry.physical)) {
+            result = Errno::ENOMEM;
+            return;
+          }
+          NewPage page = NewPage::with_mapping(entry.physical);
+          result = child->tables_.map(address, page.physical(), region.shared && entry.writable,
                                       entry.executable, entry.is_lent);
           if (!result) return;
-          page_of(entry.physical)->mappings.fetch_add(1, std::memory_order_relaxed);
+          page.release();
           child->count_page(entry.is_lent);
           if (!entry.readable) child->tables_.protect(address, false, false, entry.executable);
           if (!entry.writable || region.shared) return;
@@ -207,7 +212,7 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
   const uint64_t page = page_down(address);
   Ref<Chan> file;
   uint64_t offset = 0;
-  size_t bytes = 0;
+  size_t bytes = 0;  // of the page that come from the file; 0: the page is already present
   {
     const MutexGuard guard(mutex_);
     VmRegion* const region = find(address);
@@ -219,10 +224,8 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
       if (access != FaultAccess::kWrite || entry.writable) return {};
       if (!region->shared) return make_writable(page, entry, executable);
       tables_.protect(page, true, true, executable);
-      return {};
-    }
-    const uint64_t into = page - region->start;
-    if (!region->file || into >= region->file_bytes) {
+      file = region->file;
+    } else if (!region->file || page - region->start >= region->file_bytes) {
       NewPage fresh = TRY(NewPage::make(KM_SLEEP | KM_ZERO));
       Result<void> mapped = tables_.map(page, fresh.physical(), writable, executable);
       if (!mapped) {
@@ -232,10 +235,16 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
       fresh.release();
       count_page(false);
       return {};
+    } else {
+      const uint64_t into = page - region->start;
+      file = region->file;
+      offset = region->file_offset + into;
+      bytes = std::min<uint64_t>(kPageSize, region->file_bytes - into);
     }
-    file = region->file;
-    offset = region->file_offset + into;
-    bytes = std::min<uint64_t>(kPageSize, region->file_bytes - into);
+  }
+  if (bytes == 0) {
+    file->device->stored(*file);
+    return {};
   }
   return bytes == kPageSize ? fault_from_file(address, access, *file, offset)
                             : fault_partly_from_file(address, access, *file, offset, bytes);
@@ -253,33 +262,40 @@ VmRegion* AddressSpace::still_wanted(uint64_t address, FaultAccess access, const
 
 Result<void> AddressSpace::fault_from_file(uint64_t address, FaultAccess access, Chan& file,
                                            uint64_t offset) {
-  const uint64_t page = page_down(address);
   Result<FilePage> found = file.device->page(file, offset / kPageSize);
   if (!found && found.error() == Errno::ENODEV)
     return fault_partly_from_file(address, access, file, offset, kPageSize);
   const FilePage of_file = TRY(std::move(found));
+  if (TRY(map_page_of_file(address, access, file, offset, of_file))) file.device->stored(file);
+  return {};
+}
+
+Result<bool> AddressSpace::map_page_of_file(uint64_t address, FaultAccess access, Chan& file,
+                                            uint64_t offset, const FilePage& of_file) {
+  const uint64_t page = page_down(address);
   NewPage shared = NewPage::with_mapping(of_file.physical);
   const MutexGuard guard(mutex_);
   const VmRegion* const region = still_wanted(address, access, file, offset);
-  if (!region || of_file.changes->load(std::memory_order_relaxed) != of_file.change) return {};
+  if (!region || of_file.changes->load(std::memory_order_relaxed) != of_file.change) return false;
   const bool executable = region->protection & ABI_PROT_EXEC,
-             writable = region->protection & ABI_PROT_WRITE,
+             writes = access == FaultAccess::kWrite,
              is_probed = region->code && user_probes_in_page(program, page);
-  if (region->shared || (access != FaultAccess::kWrite && !is_probed)) {
+  if (region->shared || (!writes && !is_probed)) {
     const bool is_lent = !region->shared;
-    TRY(tables_.map(page, shared.physical(), region->shared && writable, executable, is_lent));
+    // A page that was only read is not writable yet, so that the first store to it faults.
+    TRY(tables_.map(page, shared.physical(), region->shared && writes, executable, is_lent));
     shared.release();
     count_page(is_lent);
   } else {
     NewPage copy = TRY(NewPage::make(KM_SLEEP));
     memcpy(copy.bytes(), shared.bytes(), kPageSize);
     if (is_probed) user_probes_page_filled(program, page, copy.bytes());
-    TRY(tables_.map(page, copy.physical(), writable, executable));
+    TRY(tables_.map(page, copy.physical(), region->protection & ABI_PROT_WRITE, executable));
     copy.release();
     count_page(false);
   }
   pages_read_.fetch_add(1, std::memory_order_relaxed);
-  return {};
+  return region->shared && writes;
 }
 
 Result<void> AddressSpace::fault_partly_from_file(uint64_t address, FaultAccess access, Chan& file,

@@ -105,7 +105,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // Makes the page at `address` present for this access. If another task has changed the mapping
   // meanwhile, the access faults again. EFAULT if the address or the access is not allowed, ENOMEM,
   // EINTR if a signal came while a file was read, ENXIO if the file ends before the page, and other
-  // errors of reading the file.
+  // errors of reading the file. ENOSPC if the file's page has kMostMappings.
   Result<void> fault(uint64_t address, FaultAccess access);
   // Returns the physical address of the four bytes at `address`. EFAULT if they are not writable or
   // `address` is not a multiple of 4; ENOMEM, EINTR.
@@ -204,6 +204,9 @@ class AddressSpace : public RefCounted<AddressSpace> {
   void protect_region(VmRegion& region, uint32_t protection, Removal& removal) REQUIRES(mutex_);
   // Removed regions are moved to `gone`, to be destroyed with no lock held.
   Result<void> unmap_locked(uint64_t start, uint64_t end, Regions& gone) REQUIRES(mutex_);
+  // Write-protects the pages in [start, end), so that the file's device learns of the next store to
+  // each of them (Device::stored).
+  void protect_stored(uint64_t start, uint64_t end) REQUIRES(mutex_);
   void drop_pages(const VmRegion& region, uint64_t start, uint64_t end, Removal& removal)
       REQUIRES(mutex_);
   Result<void> make_writable(uint64_t page, const PageTables::Entry& entry, bool executable)
@@ -220,6 +223,10 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // Does the work of fault() for pages from a file.
   Result<void> fault_from_file(uint64_t address, FaultAccess access, Chan& file, uint64_t offset)
       EXCLUDES(mutex_);
+  // Maps the page that the device has given for `offset`, unless the mapping or the file has
+  // changed meanwhile. True if the access is a store to a shared map.
+  Result<bool> map_page_of_file(uint64_t address, FaultAccess access, Chan& file, uint64_t offset,
+                                const FilePage& of_file) EXCLUDES(mutex_);
   Result<void> fault_partly_from_file(uint64_t address, FaultAccess access, Chan& file,
                                       uint64_t offset, size_t bytes) EXCLUDES(mutex_);
   // Returns the region at `address` if the region allows the access and still maps `offset` of

@@ -55,7 +55,7 @@ class AddressSpace::Removal {
   }
 
  private:
-  static constexpr unsigned kMost = 64;
+  static constexpr unsigned kMost = 32;
 
   void add(PhysAddr page, bool is_table) {
     if (count_ == kMost) finish();

@@ -233,6 +233,15 @@ Result<void> AddressSpace::protect(uint64_t address, uint64_t size, uint32_t pro
   return {};
 }
 
+void AddressSpace::protect_stored(uint64_t start, uint64_t end) {
+  Removal removal(tables_);
+  tables_.for_each(start, end, [&](uint64_t address, const PageTables::Entry& entry) {
+    if (!entry.writable) return;
+    tables_.write_protect(address);
+    removal.changed(address);
+  });
+}
+
 Result<void> AddressSpace::sync(uint64_t address, uint64_t size, bool wait) {
   if (address % kPageSize != 0) return Errno::EINVAL;
   if (address >= kUserEnd || size > kUserEnd - address) return Errno::ENOMEM;
@@ -248,6 +257,7 @@ Result<void> AddressSpace::sync(uint64_t address, uint64_t size, bool wait) {
       bytes = std::min(region->end, end) - at;
       offset = region->file_offset + (at - region->start);
       if (region->shared && region->may_write) file = region->file;
+      if (file && wait) protect_stored(at, at + bytes);
     }
     at += bytes;
     if (!file || !wait) continue;

@@ -50,7 +50,7 @@ Errno not_executable(const char* why) {
   return fail(Errno::ENOEXEC, "not an executable of this system: %s", why);
 }
 
-Result<ElfSegments> elf_segments(Chan& file, const char* head, size_t head_size) {
+Result<void> elf_segments(Chan& file, const char* head, size_t head_size, ElfSegments& elf) {
   ElfHeader header;
   if (head_size < sizeof(header)) return not_executable("neither ELF nor a script");
   memcpy(&header, head, sizeof(header));
@@ -62,7 +62,6 @@ Result<ElfSegments> elf_segments(Chan& file, const char* head, size_t head_size)
       header.program_header_count > kMaxElfSegments) {
     return not_executable("wrong program headers");
   }
-  ElfSegments elf;
   elf.entry = header.entry;
   elf.headers = header.program_headers;
   elf.count = header.program_header_count;
@@ -71,7 +70,7 @@ Result<ElfSegments> elf_segments(Chan& file, const char* head, size_t head_size)
       TRY(read_at(file, header.program_headers, elf.segments, size)) != size) {
     return not_executable("program headers are missing");
   }
-  return elf;
+  return {};
 }
 
 Result<ElfSection> elf_section(Chan& file, std::string_view name) {

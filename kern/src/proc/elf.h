@@ -24,10 +24,11 @@ struct ElfSegments {
   ElfSegment segments[kMaxElfSegments];
 };
 
-// Reads the program headers of an open file. `head` holds the first `head_size` bytes of the file.
-// ENOEXEC, with the error string set, if the file is not an ELF executable for x86-64, or if its
-// program headers are malformed. Errors of the device's read.
-Result<ElfSegments> elf_segments(Chan& file, const char* head, size_t head_size);
+// Reads the program headers of an open file into `elf`, which is too large for a kernel stack.
+// `head` holds the first `head_size` bytes of the file. ENOEXEC, with the error string set, if the
+// file is not an ELF executable for x86-64, or if its program headers are malformed. Errors of the
+// device's read.
+Result<void> elf_segments(Chan& file, const char* head, size_t head_size, ElfSegments& elf);
 // Finds a section of the file by its name. The section need not be part of a segment. ENOENT if
 // there is no section of this name, or if the section header table is malformed. Errors of the
 // device's read.

@@ -124,9 +124,8 @@ struct LoadedElf {
   uint64_t header_count;
 };
 
-Result<LoadedElf> load_elf(AddressSpace& space, const Ref<Chan>& file, const char* head,
-                           size_t head_size, ProgramDescription& program) {
-  const ElfSegments elf = TRY(elf_segments(*file, head, head_size));
+[[gnu::noinline]] Result<LoadedElf> load_elf(AddressSpace& space, const Ref<Chan>& file,
+                                             const ElfSegments& elf, ProgramDescription& program) {
   const uint64_t headers_size = elf.count * sizeof(ElfSegment);
   LoadedElf result{.entry = elf.entry, .header_count = elf.count};
   bool loads = false;
@@ -173,8 +172,9 @@ class WordWriter {
 // Builds the program's initial stack (see the top of this file). Returns the stack pointer. `path`
 // is the path that exec was called with. For a script, `path` is the path of the script, not of the
 // interpreter.
-Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments, const LoadedElf& elf,
-                             std::string_view path, const Credentials& who, bool secure) {
+[[gnu::noinline]] Result<uint64_t> build_stack(AddressSpace& space, const Arguments& arguments,
+                                               const LoadedElf& elf, std::string_view path,
+                                               const Credentials& who, bool secure) {
   uint8_t random_bytes[16];
   random_fill(random_bytes, sizeof(random_bytes));
   const uint64_t random = kStackTop - sizeof(random_bytes);
@@ -252,6 +252,7 @@ Result<void> parse_script(char* line, size_t size, std::string_view& interpreter
 struct Loading {
   char head[kHeadSize];
   char name[kMaxPath];  // the path of the interpreter
+  ElfSegments elf;
 };
 
 // Opens the program at `path`. As long as the opened file is a script, puts the script's path and
@@ -289,8 +290,12 @@ Result<void> program_load(const PathContext& context, std::string_view path, Arg
   TRY(open_interpreted(context, path, arguments, *loading, program, file, size));
   TRY(take_credentials(*file, context.who, program));
   program.space = TRY(AddressSpace::create());
-  Result<LoadedElf> loaded =
-      load_elf(*program.space, file, loading->head, size, program.description);
+  Result<LoadedElf> loaded = Errno::ENOEXEC;
+  if (const Result<void> read = elf_segments(*file, loading->head, size, loading->elf)) {
+    loaded = load_elf(*program.space, file, loading->elf, program.description);
+  } else {
+    loaded = read.error();
+  }
   if (!loaded && loaded.error() == Errno::ENOMEM && planted(Planted::kLoadError))
     static_cast<void>(program.space.release());
   if (!loaded && planted(Planted::kExecFormat)) static_cast<void>(Ref<Chan>(file).release());

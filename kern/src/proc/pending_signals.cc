@@ -37,11 +37,6 @@ void PendingSignals::withdraw(QueuedSignal& queued) {
   update(queued.signal);
 }
 
-void PendingSignals::copy(const PendingSignals& from, uint64_t mask) {
-  pending_ = unqueued_ = from.unqueued_ & mask;
-  if (pending_) info_ = from.info_;
-}
-
 void PendingSignals::discard(uint64_t mask, SignalQueue& dropped) {
   unqueued_ &= ~mask;
   pending_ &= ~mask;

@@ -58,9 +58,6 @@ class PendingSignals {
   void add_queued(QueuedSignal& queued) REQUIRES(process_lock);
   // Removes `queued` if it is in this queue.
   void withdraw(QueuedSignal& queued) REQUIRES(process_lock);
-  // Copies the signals in `mask` from `from`, except signals with a value of their own. Called for
-  // a new process, which has no pending signals yet.
-  void copy(const PendingSignals& from, uint64_t mask) REQUIRES(process_lock);
   // Forgets the signals in `mask`. QueuedSignals that the caller must free are moved to `dropped`.
   void discard(uint64_t mask, SignalQueue& dropped) REQUIRES(process_lock);
   // Takes `signal`, which is pending. A QueuedSignal that the caller must free is moved to

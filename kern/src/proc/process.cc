@@ -40,6 +40,7 @@
 #include "ns/page_cache.h"
 #include "proc/job_control.h"
 #include "proc/out_of_memory.h"
+#include "proc/pid_numbers.h"
 #include "proc/process_impl.h"
 #include "proc/ref_planted.h"
 #include "proc/system_call.h"
@@ -54,8 +55,7 @@ namespace {
 
 constinit ObjectCache<Process> process_cache;
 constinit Process* table[kMaxPid + 1];
-constinit uint32_t last_pid = 0;
-constinit uint32_t generation = 0;  // how often PIDs have wrapped
+constinit PidNumbers numbers GUARDED_BY(process_lock);
 
 // For the scheduler: activates the address space of the next task.
 void activate(Process* process) {
@@ -64,27 +64,6 @@ void activate(Process* process) {
   } else {
     AddressSpace::activate_none();
   }
-}
-
-bool in_use(uint32_t pid) REQUIRES(process_lock) {
-  if (table[pid]) return true;
-  if (generation == 0) return false;
-  for (const Process& process : all_processes) {
-    if (process.group == pid || process.session == pid) return true;
-  }
-  return false;
-}
-
-Result<uint32_t> next_pid() REQUIRES(process_lock) {
-  for (uint32_t tried = 0; tried < kMaxPid; tried++) {
-    if (last_pid == kMaxPid) {
-      last_pid = 0;
-      generation++;
-    }
-    last_pid++;
-    if (!in_use(last_pid)) return last_pid;
-  }
-  return Errno::EAGAIN;
 }
 
 void copy_name(char* to, size_t size, std::string_view from) {
@@ -228,7 +207,18 @@ void process_release_parts(Process& process) {
   }
 }
 
+Result<void> process_begin_fork(Thread& thread, Process& child) {
+  const Guard guard(process_lock);
+  if (signal_deliverable(thread)) return Errno::EINTR;
+  thread.process.forked.push_back(child);
+  return {};
+}
+
 void process_discard(Process* process) {
+  {
+    const Guard guard(process_lock);
+    if (process->forked_link.linked()) process->forked_link.unlink();
+  }
   if (Thread* const thread = process->threads.front()) thread_discard(thread);
   process_release_parts(*process);
   process_free(process);
@@ -240,8 +230,8 @@ void process_free(Process* process) {
 
 Result<void> process_insert(Process& process, Process* parent) {
   const Guard guard(process_lock);
-  process.pid = TRY(next_pid());
-  process.generation = generation;
+  process.pid = TRY(numbers.take());
+  process.generation = numbers.wraps();
   Thread& thread = *process.threads.front();
   thread.task->pid = process.pid;
   table[process.pid] = &process;
@@ -252,17 +242,28 @@ Result<void> process_insert(Process& process, Process* parent) {
     process.group = parent->group;
     process.session = parent->session;
     // A signal that was sent to the parent's group during the fork counts as sent after the fork.
-    // So the child gets the signal, too, and the fork need not be repeated.
-    process.signals.copy(parent->signals, parent->group_signals);
+    // The child has it (process_begin_fork), so the fork need not be repeated.
+    if (process.forked_link.linked()) process.forked_link.unlink();
     thread.task->interrupted = signal_deliverable(thread);
   } else {
     process.group = process.session = process.pid;
   }
+  numbers.add_user(process.group);
+  numbers.add_user(process.session);
   return {};
+}
+
+void process_move(Process& process, uint32_t group, uint32_t session) {
+  numbers.add_user(group);
+  numbers.add_user(session);
+  numbers.drop_user(std::exchange(process.group, group));
+  numbers.drop_user(std::exchange(process.session, session));
 }
 
 void process_remove(Process& process) {
   table[process.pid] = nullptr;
+  for (const uint32_t number : {process.pid, process.group, process.session})
+    numbers.drop_user(number);
   process.all_link.unlink();
   if (process.parent) process.sibling_link.unlink();
 }
@@ -317,14 +318,6 @@ Result<ProcessInfo> info_of(Process* process) REQUIRES(process_lock) {
   info.who = process->who;
   info.state = state_letter(*process);
   memcpy(info.name, process->name, sizeof(info.name));
-  memcpy(info.path, process->path, sizeof(info.path));
-  // For a script, program.path is the path of the interpreter. A long program.path is cut. In that
-  // case report process->path, which has more room.
-  const bool is_cut = strlen(process->program.path) == sizeof(process->program.path) - 1;
-  copy_name(info.program, sizeof(info.program), is_cut ? process->path : process->program.path);
-  static_assert(sizeof(info.build_id) >= kMaxBuildId);
-  info.build_id_size = process->program.build_id_size;
-  memcpy(info.build_id, process->program.build_id, info.build_id_size);
   if (process->space) {
     info.memory_bytes = process->space->resident_bytes();
     info.own_bytes = process->space->own_bytes();
@@ -351,6 +344,20 @@ Result<ProcessInfo> process_info(ProcessId id) {
   return info_of(process_find(id));
 }
 
+Result<void> process_program(ProcessId id, ProcessProgram& program) {
+  const Guard guard(process_lock);
+  const Process* const process = process_find(id);
+  if (!process) return Errno::ESRCH;
+  const ProgramDescription& description = process->program;
+  // A long path in the description is cut. In that case report process->path, which has more room.
+  const bool is_cut = strlen(description.path) == sizeof(description.path) - 1;
+  copy_name(program.path, sizeof(program.path), is_cut ? process->path : description.path);
+  static_assert(sizeof(program.build_id) >= kMaxBuildId);
+  program.build_id_size = description.build_id_size;
+  memcpy(program.build_id, description.build_id, program.build_id_size);
+  return {};
+}
+
 Result<ThreadInfo> process_next_thread(ProcessId id, uint32_t after) {
   const Guard guard(process_lock);
   const Process* const process = process_find(id);
@@ -373,21 +380,29 @@ Result<ThreadInfo> process_next_thread(ProcessId id, uint32_t after) {
 
 uint32_t process_next(uint32_t pid) {
   const Guard guard(process_lock);
-  uint32_t next = 0;
-  for (const Process& process : all_processes) {
-    if (process.pid > pid && (next == 0 || process.pid < next)) next = process.pid;
-  }
-  return next;
+  do pid = numbers.next_used(pid);
+  while (pid != 0 && !table[pid]);  // numbers of groups and sessions whose leader has ended
+  return pid;
+}
+
+namespace {
+
+Result<Ref<AddressSpace>> space_of(ProcessId id) {
+  const Guard guard(process_lock);
+  Process* const process = process_find(id);
+  if (!process) return Errno::ESRCH;
+  return Ref<AddressSpace>(process->space);
+}
+
+}  // namespace
+
+uint64_t process_mapped_bytes(ProcessId id) {
+  Result<Ref<AddressSpace>> space = space_of(id);
+  return space && *space ? (*space)->sizes().all + kStackSize : 0;
 }
 
 Result<size_t> process_command_line(ProcessId id, char* buffer, size_t size) {
-  Ref<AddressSpace> space;
-  {
-    const Guard guard(process_lock);
-    Process* const process = process_find(id);
-    if (!process) return Errno::ESRCH;
-    space = process->space;
-  }
+  const Ref<AddressSpace> space = TRY(space_of(id));
   if (!space) return size_t{0};
   planted_space_read(space);
   return space->read(space->arguments_start, buffer, std::min(size, space->arguments_size));

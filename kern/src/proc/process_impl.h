@@ -105,12 +105,14 @@ struct Process {
   ListNode all_link;
   List<Process, &Process::sibling_link> children;
   uint32_t group = 0, session = 0;
+  // Children that threads of the process are forking: from process_begin_fork to process_insert.
+  ListNode forked_link;
+  List<Process, &Process::forked_link> forked;
   int exit_status = 0;  // as wait4 gives it
   WaitQueue child_wait;
 
   // Signals. Under process_lock.
-  PendingSignals signals;      // signals for any of the threads
-  uint64_t group_signals = 0;  // signals sent to its group since its last fork began
+  PendingSignals signals;  // signals for any of the threads
   std::array<abi_sigaction, ABI_SIGNAL_COUNT> actions{};
   bool stopped = false;         // all threads must wait for SIGCONT
   uint32_t halted_threads = 0;  // threads that wait for SIGCONT
@@ -140,10 +142,15 @@ extern AllProcesses all_processes GUARDED_BY(process_lock);
 // parts.
 Result<Process*> process_create();
 void process_discard(Process* process);
-// Gives the process, which has one thread, a PID and a position in the tree. The signals that were
-// sent to the parent's group since the parent's fork began become pending for the process. `parent`
-// is nullptr for process 1. EAGAIN if no PID is free.
+// Called when a thread begins to fork `child`, which is new. From now on, a signal to the group of
+// the thread's process also becomes pending for the child. EINTR if a signal is pending for the
+// thread: the parent takes this signal first, the fork is restarted, and the child does not get it.
+Result<void> process_begin_fork(Thread& thread, Process& child);
+// Gives the process, which has one thread, a PID and a position in the tree. Its pending signals
+// are those since process_begin_fork. `parent` is nullptr for process 1. EAGAIN if no PID is free.
 Result<void> process_insert(Process& process, Process* parent);
+// Moves a process to another group and session.
+void process_move(Process& process, uint32_t group, uint32_t session) REQUIRES(process_lock);
 // Removes a zombie from table and tree.
 void process_remove(Process& process) REQUIRES(process_lock);
 // Frees the structure of a process, after process_remove.
@@ -228,7 +235,7 @@ Result<void> program_load(const PathContext& context, std::string_view path, Arg
 // the signal. A signal that is pending already keeps its info.
 void signal_post(Process& process, int signal, const SignalInfo& info = {}) REQUIRES(process_lock);
 // Does what signal_post() does, for a signal that is sent to each member of the process's group.
-// Also records the signal in Process::group_signals.
+// Also makes the signal pending for the children that the process is forking.
 void signal_post_to_member(Process& process, int signal, const SignalInfo& info = {})
     REQUIRES(process_lock);
 // Makes a signal with a value pending: puts `queued` into the process's queue. `queued` must not be

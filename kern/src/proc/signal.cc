@@ -84,16 +84,30 @@ bool arrives(Process& process, int signal) REQUIRES(process_lock) {
   return true;
 }
 
-// Calls arrives() for a signal to the process. False if the process can take no signal any more, or
-// if no thread would notice `signal`: the process ignores `signal`, and no thread blocks it or
-// waits for it.
-bool arrives_at_process(Process& process, int signal) REQUIRES(process_lock) {
-  if (!arrives(process, signal)) return false;
+// False if no thread would notice `signal`: the process ignores `signal`, and no thread blocks it
+// or waits for it.
+bool is_noticed(const Process& process, int signal) REQUIRES(process_lock) {
   if (!signal_is_ignored(process, signal)) return true;
   for (const Thread& thread : process.threads) {
     if (keeps(thread, signal)) return true;
   }
   return false;
+}
+
+// Calls arrives() for a signal to the process. False if the process can take no signal any more, or
+// if no thread would notice `signal`.
+bool arrives_at_process(Process& process, int signal) REQUIRES(process_lock) {
+  return arrives(process, signal) && is_noticed(process, signal);
+}
+
+// Makes a signal to the group of `parent` pending for a child that the parent is just forking. The
+// child has no thread that runs yet, so nothing is told.
+void post_to_forked(const Process& parent, Process& child, int signal, const SignalInfo& info)
+    REQUIRES(process_lock) {
+  SignalQueue dropped;  // stays empty, as in arrives()
+  if (signal == ABI_SIGKILL || signal == ABI_SIGCONT) child.signals.discard(kStops, dropped);
+  if (bit(signal) & kStops) child.signals.discard(bit(ABI_SIGCONT), dropped);
+  if (is_noticed(parent, signal)) child.signals.add(signal, info);
 }
 
 // Called when `signal` has become pending for the thread. Wakes the thread if it waits for
@@ -247,7 +261,7 @@ void signal_post(Process& process, int signal, const SignalInfo& info) {
 }
 
 void signal_post_to_member(Process& process, int signal, const SignalInfo& info) {
-  process.group_signals |= bit(signal);
+  for (Process& child : process.forked) post_to_forked(process, child, signal, info);
   signal_post(process, signal, info);
 }
 

@@ -115,22 +115,26 @@ Result<int64_t> sys_fchdir(const SystemCall& call) {
 
 Result<int64_t> sys_getcwd(const SystemCall& call) {
   const PathContext context = call.process.path_context();
-  char name[kMaxPath] = "/";
+  PathBuffer name;
+  TRY(name.fill());
+  name.path()[0] = '/';
+  name.path()[1] = '\0';
   size_t length = 1;
   if (context.cwd) {
     abi_stat stat;
     TRY(context.cwd->device->stat(*context.cwd, stat));
     if (stat.nlink == 0) return Errno::ENOENT;
-    length = TRY(chan_present_name(*context.ns, *context.cwd, name));
+    length = TRY(chan_present_name(*context.ns, *context.cwd, name.path()));
   }
-  return put_name(name, length, call.arguments[0], call.arguments[1]);
+  return put_name(name.path(), length, call.arguments[0], call.arguments[1]);
 }
 
 Result<int64_t> sys_fd2path(const SystemCall& call) {
   const Ref<Chan> chan = TRY(fd_get(*call.process.fds, call.integer(0)));
-  char name[kMaxPath];
-  const size_t length = TRY(chan_present_name(*call.process.ns, *chan, name));
-  return put_name(name, length, call.arguments[1], call.arguments[2]);
+  PathBuffer name;
+  TRY(name.fill());
+  const size_t length = TRY(chan_present_name(*call.process.ns, *chan, name.path()));
+  return put_name(name.path(), length, call.arguments[1], call.arguments[2]);
 }
 
 Result<int64_t> sys_mkdir(const SystemCall& call) {
@@ -194,10 +198,11 @@ Result<int64_t> sys_readlink(const SystemCall& call) {
   const Ref<Chan> chan = TRY(path.walk());
   if (!chan->qid.symlink) return fail(Errno::EINVAL, "not a symbolic link");
   if (call.arguments[3] == 0) return Errno::EINVAL;
-  char target[kMaxPath];
+  PathBuffer target;
+  TRY(target.fill());
   const size_t size =
-      std::min<uint64_t>(TRY(chan->device->readlink(*chan, target)), call.arguments[3]);
-  TRY(copy_to_user(call.arguments[2], target, size));
+      std::min<uint64_t>(TRY(chan->device->readlink(*chan, target.path())), call.arguments[3]);
+  TRY(copy_to_user(call.arguments[2], target.path(), size));
   return static_cast<int64_t>(size);
 }
 

@@ -9,17 +9,6 @@
 
 namespace {
 
-// EINTR if a signal is pending. Then the parent takes the signal, the fork is restarted, and the
-// child does not get the signal. A signal that is sent to the parent's group after this function
-// also reaches the child (process_insert).
-Result<void> begin_fork(Thread& thread) {
-  const Guard guard(process_lock);
-  Process& parent = thread.process;
-  if (signal_deliverable(thread)) return Errno::EINTR;
-  parent.group_signals = 0;
-  return {};
-}
-
 // Copies everything that a child inherits. The child gets one thread, a copy of `from`.
 Result<void> copy_process(Thread& from, Process& child, TrapFrame frame) {
   Process& parent = from.process;
@@ -73,9 +62,9 @@ Result<int64_t> sys_exit(const SystemCall& call) {
 
 Result<int64_t> sys_fork(const SystemCall& call) {
   call.thread.restart = Restart::kAlways;
-  TRY(begin_fork(call.thread));
   Process* const child = TRY(process_create());
-  const Result<void> result = copy_process(call.thread, *child, call.frame);
+  Result<void> result = process_begin_fork(call.thread, *child);
+  if (result) result = copy_process(call.thread, *child, call.frame);
   if (!result) {
     if (result.error() == Errno::ENOMEM && planted(Planted::kForkError)) child->fds = nullptr;
     if (planted(Planted::kForkSpace)) static_cast<void>(child->space.release());
@@ -217,7 +206,7 @@ Result<int64_t> sys_setpgid(const SystemCall& call) {
   for (const Process& other : all_processes)
     exists |= other.group == wanted && other.session == process.session;
   if (!exists) return Errno::EPERM;
-  process.group = wanted;
+  process_move(process, wanted, process.session);
   return 0;
 }
 
@@ -233,7 +222,7 @@ Result<int64_t> sys_setsid(const SystemCall& call) {
   for (const Process& other : all_processes) {
     if (other.group == call.process.pid) return Errno::EPERM;
   }
-  call.process.group = call.process.session = call.process.pid;
+  process_move(call.process, call.process.pid, call.process.pid);
   call.process.left_terminal = false;
   return call.process.pid;
 }

@@ -43,7 +43,8 @@ void system_call(TrapFrame& frame) {
 }
 
 Result<void> UserPath::copy_any(uint64_t address) {
-  size_ = TRY(copy_string_from_user(text_, address, sizeof(text_)));
+  TRY(text_.fill());
+  size_ = TRY(copy_string_from_user(text_.path(), address, kMaxPath));
   return {};
 }
 Result<void> UserPath::copy(uint64_t address) {

@@ -28,16 +28,17 @@ ABI_SYSCALLS(DECLARE_SYSTEM_CALL)
 // Handles system calls (TrapHandlers).
 void system_call(TrapFrame& frame);
 
-// A path argument, copied from the program. EFAULT, ENAMETOOLONG; ENOENT when it is empty.
+// A path argument, copied from the program. EFAULT, ENAMETOOLONG, ENOMEM; ENOENT when it is empty.
 class UserPath {
  public:
   Result<void> copy(uint64_t address);
-  // Copies a path that may be empty. EFAULT, ENAMETOOLONG.
+  // Copies a path that may be empty. EFAULT, ENAMETOOLONG, ENOMEM.
   Result<void> copy_any(uint64_t address);
-  std::string_view view() const { return {text_, size_}; }
+  // Only after a copy.
+  std::string_view view() const { return {text_.path(), size_}; }
 
  private:
-  char text_[1024];
+  PathBuffer text_;
   size_t size_ = 0;
 };
 
@@ -49,7 +50,7 @@ Result<int64_t> record_lock_command(const SystemCall& call);
 class PathAt {
  public:
   // Copies arguments `i` and `i + 1`. An empty path requires ABI_AT_EMPTY_PATH in `flags`. EBADF,
-  // ENOTDIR, EFAULT, ENAMETOOLONG, ENOENT.
+  // ENOTDIR, EFAULT, ENAMETOOLONG, ENOENT, ENOMEM.
   Result<void> copy(const SystemCall& call, unsigned i, uint32_t flags = 0);
   const PathContext& context() const { return context_; }
   // From now on walk() uses the rights of `who` instead of the process's effective rights.

@@ -109,8 +109,7 @@ class Code {
   Result<void> read_segments() {
     const std::span<char> head = pages_.room();
     const size_t size = TRY(read_at(pages_.file(), 0, head.data(), head.size()));
-    elf_ = TRY(elf_segments(pages_.file(), head.data(), size));
-    return {};
+    return elf_segments(pages_.file(), head.data(), size, elf_);
   }
   // True if the bytes at `address` are `expected`.
   Result<bool> matches(uint64_t address, std::span<const uint8_t> expected) {

@@ -86,6 +86,9 @@ static void users(void) {
   write_text("his", "text");
   CHECK(chmod("writable", 0666) == 0 && chown("his", NOBODY, NOBODY) == 0);
   CHECK(stat("his", &now) == 0 && now.st_uid == NOBODY && now.st_gid == NOBODY);
+  /* Root's chown clears set-user-id and set-group-id, too. */
+  CHECK(chmod("roots", 06755) == 0 && chown("roots", 0, 0) == 0 && stat("roots", &now) == 0 &&
+        (now.st_mode & 07777) == 0755 && chmod("roots", 0644) == 0);
   CHECK(exit_code_of(start_child_with(without_rights, NULL)) == 0);
   CHECK(symlink("his", "link") == 0 && lchown("link", 5, 6) == 0 && lstat("link", &now) == 0 &&
         now.st_uid == 5 && now.st_gid == 6);

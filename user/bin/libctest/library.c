@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <endian.h>
+#include <float.h>
 #include <getopt.h>
 #include <iconv.h>
 #include <langinfo.h>
@@ -313,6 +314,14 @@ static void numbers(void) {
   char text[64];
   CHECK(snprintf(text, sizeof text, "%.17g %a %.0f", 0.1, 1.0, 2.5) > 0 &&
         strcmp(text, "0.10000000000000001 0x1p+0 2") == 0);
+  /* Rounded once: the product alone would lose its last bits. */
+  volatile long double e = LDBL_EPSILON, least = LDBL_MIN, most = LDBL_MAX;
+  volatile double d = DBL_EPSILON;
+  volatile float f = FLT_EPSILON;
+  CHECK(fmal(1 + e, 1 - e, -1) == -e * e && fma(1 + d, 1 - d, -1) == -d * d &&
+        fmaf(1 + f, 1 - f, -1) == -f * f);
+  CHECK(fmal(most, 2, -most) == most && fmal(least, e, least) == least * (1 + e));
+  CHECK(fmal(most, 2, -INFINITY) == -INFINITY && isnan(fmal(INFINITY, 0 * e, 1)));
   CHECK(gamma(5) == lgamma(5) && fabsl(sinl(1) - 0.8414709848078965L) < 1e-15L);
   int at, negative;
   CHECK(strcmp(ecvt(-1234.5, 6, &at, &negative), "123450") == 0 && at == 4 && negative);

@@ -1,6 +1,7 @@
 /* Limits, usage, priorities. */
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -79,6 +80,35 @@ static int computes_between_ticks(void) {
   }
 }
 
+static double thread_seconds(void) {
+  struct timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+}
+static void* computes_for_a_while(void* unused) {
+  while (thread_seconds() < 0.45) continue;
+  return unused;
+}
+static void at_limit(int signal) {
+  struct rusage usage;
+  (void)signal;
+  if (getrusage(RUSAGE_SELF, &usage) != 0) _exit(2);
+  if (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec == 0 &&
+      usage.ru_utime.tv_usec + usage.ru_stime.tv_usec < 1000000)
+    _exit(3);
+  _exit(thread_seconds() < 0.9 ? 0 : 4);
+}
+/* The time of two threads that have ended counts, so the third thread reaches the limit soon. */
+static int threads_compute(void) {
+  pthread_t threads[2];
+  signal(SIGXCPU, at_limit);
+  if (set_limit(RLIMIT_CPU, 1, RLIM_INFINITY) != 0) return 1;
+  for (int i = 0; i < 2; i++)
+    if (pthread_create(&threads[i], NULL, computes_for_a_while, NULL) != 0) return 5;
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+  for (;;) continue;
+}
+
 static int too_much_memory(void) {
   struct rlimit limit = {.rlim_cur = 8 << 20, .rlim_max = 8 << 20};
   if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
@@ -153,6 +183,7 @@ void test_limits(void) {
   unlink(file);
   CHECK(in_child(computes) == SIGXCPU);
   CHECK(in_child(computes_between_ticks) == SIGXCPU);
+  CHECK(in_child(threads_compute) == 0);
   CHECK(in_child(too_much_memory) == 0);
   CHECK(as_nobody(too_many_processes) == 0);
   CHECK(in_child(fixed) == 0);
