@@ -185,6 +185,10 @@ void boot_parse(uint32_t protocol, PhysAddr information) {
     parse_multiboot2(information.value);
   }
   info.memory.remove(reserved);  // a map may contradict itself
+  // QEMU puts the archive at the end of a microvm's memory, where SeaBIOS has reserved pages.
+  const uint64_t archive_page = align_down(archive.start.value, kPageSize);
+  info.memory.add(archive_page,
+                  align_up(archive.start.value + archive.size, kPageSize) - archive_page);
   info.highest = {info.memory.end()};
   usable.remove(reserved);
   // Memory below 1 MiB is not used: it contains firmware data and the start-up code of other CPUs.
