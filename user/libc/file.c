@@ -17,6 +17,13 @@
 int close(int fd) {
   return (int)CANCELLABLE1(close, fd);
 }
+int posix_close(int fd, int flags) {
+  if (flags & ~POSIX_CLOSE_RESTART) {
+    errno = EINVAL;
+    return -1;
+  }
+  return close(fd);
+}
 ssize_t read(int fd, void* buffer, size_t size) {
   return CANCELLABLE3(read, fd, buffer, size);
 }

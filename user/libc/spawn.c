@@ -135,11 +135,18 @@ int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t* actions, int fr
 int posix_spawn_file_actions_addclose(posix_spawn_file_actions_t* actions, int fd) {
   return add(actions, (struct action){.kind = ACTION_CLOSE, .fd = fd}, "");
 }
-int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t* actions, const char* path) {
+int posix_spawn_file_actions_addchdir(posix_spawn_file_actions_t* actions, const char* path) {
   return add(actions, (struct action){.kind = ACTION_CHDIR}, path);
 }
-int posix_spawn_file_actions_addfchdir_np(posix_spawn_file_actions_t* actions, int fd) {
+int posix_spawn_file_actions_addfchdir(posix_spawn_file_actions_t* actions, int fd) {
   return add(actions, (struct action){.kind = ACTION_FCHDIR, .fd = fd}, "");
+}
+/* The names before POSIX.1-2024. */
+int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t* actions, const char* path) {
+  return posix_spawn_file_actions_addchdir(actions, path);
+}
+int posix_spawn_file_actions_addfchdir_np(posix_spawn_file_actions_t* actions, int fd) {
+  return posix_spawn_file_actions_addfchdir(actions, fd);
 }
 
 /* Sets the attributes in the child. Returns 0 or an error number. */

@@ -45,7 +45,7 @@ static void spawning(void) {
   CHECK(posix_spawn_file_actions_adddup2(&actions, 1, 2) == 0);
   CHECK(posix_spawn_file_actions_addclose(&actions, 0) == 0);
   CHECK(posix_spawn_file_actions_addclose(&actions, -1) == EBADF);
-  CHECK(posix_spawn_file_actions_addchdir_np(&actions, FOLDER) == 0);
+  CHECK(posix_spawn_file_actions_addchdir(&actions, FOLDER) == 0);
   char* script[] = {"sh", "-c", "echo one; echo two >&2; pwd; read x <&0 || echo closed", NULL};
   CHECK(posix_spawn(&child, "/bin/sh", &actions, NULL, script, environ) == 0);
   status_of(child);
