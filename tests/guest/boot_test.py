@@ -49,7 +49,7 @@ def test_panic():
     assert re.search(r"sys_write\+0x[0-9a-f]+ \[kernel\]", result.stderr)
 
 
-@pytest.mark.parametrize("number", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 16, 64)))
+@pytest.mark.parametrize("number", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 16, 64)])
 def test_processors(number):
     result = guest("echo hello | cat", log=False)
     assert (result.status, result.stdout) == (0, "hello\n"), result

@@ -33,7 +33,7 @@ def assert_circle(circle, pid, result):
 WAITING = "until [ $(grep -c 'Mutex::lock+' '#debug/stacks') = {} ]; do :; done\n"
 
 
-@pytest.mark.parametrize("count", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("count", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
 def test_circles_are_listed_once_each_with_their_stacks(count):
     result = guest(f"""
 echo == before; cat '#mem/unreachable'

@@ -270,7 +270,7 @@ def check_taken(result, bug):
     assert 15 <= taken <= 20 if bug in VARIES else taken % 5 == 0, result
 
 
-@pytest.mark.parametrize("bug", (bug if bug in IN_SHORT else pytest.param(bug, marks=pytest.mark.long) for bug in TAKEN))
+@pytest.mark.parametrize("bug", [bug if bug in IN_SHORT else pytest.param(bug, marks=pytest.mark.long) for bug in TAKEN])
 def test_the_reference_that_was_not_put_is_named(bug):
     result = quick(TAKEN[bug][0], "--variant", "debug", "--cmdline", f"break={bug}")
     check_taken(result, bug)

@@ -7,7 +7,7 @@ from guest import guest, live_counts
 PAGE = 4096
 
 
-@pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("cpus", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
 def test_every_check_of_maptest(cpus, tmp_path):
     (tmp_path / "folder").mkdir()
     result = guest("mkdir /tmp/folder; maptest /tmp/folder && exec maptest /host/folder", "--smp", str(cpus), "--share", str(tmp_path))

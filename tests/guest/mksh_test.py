@@ -83,7 +83,7 @@ rm -rf /tmp/check"""
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("number", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
 def test_leaves_nothing_behind(tmp_path, number):
     cases = quick_cases()[::LEAK_EVERY]
     mksh_cases.Run(cases, tmp_path, "/host", "/bin/mksh", "/tmp/check")

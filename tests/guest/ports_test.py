@@ -68,7 +68,7 @@ def test_as_here(port):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("number", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
 @pytest.mark.parametrize("port", TESTS)
 def test_leaves_nothing_behind(port, number):
     """Runs a leak test of a port. The test's command runs the port's tests to the end, and then runs them again and kills each of them in the middle.

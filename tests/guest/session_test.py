@@ -7,7 +7,7 @@ from console import Console
 from guest import guest
 
 
-@pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("cpus", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
 def test_every_check_of_sessiontest(cpus):
     result = guest("exec sessiontest", "--smp", str(cpus))
     assert result.status == 0, result

@@ -11,7 +11,7 @@ from guest import BUILD, guest, leaktest
 TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
 
 
-@pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("cpus", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
 def test_every_check_of_threadtest(cpus):
     result = guest("exec threadtest", "--smp", str(cpus), "--timeout", "600")
     assert "not ok" not in result.stdout
@@ -28,7 +28,7 @@ def test_what_cxx_has_of_threads(tmp_path, flags):
     assert (result.status, result.stdout) == (0, "ok\n")
 
 
-@pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("cpus", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
 def test_nothing_is_lost_under_stress(cpus):
     result = guest("threadstress 6 7 32", "--smp", str(cpus), "--timeout", "900")
     assert result.status == 0, result
@@ -41,7 +41,7 @@ LOADS = {"clonetest": "clonetest", "threadtest": "threadtest", "threadstress": "
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cpus", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("cpus", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
 @pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
 def test_leaves_nothing_behind(load, cpus):
     result = leaktest(f"{{ {load}; }} > /dev/null 2>&1", "--runs", "8", "--timeout", "3600")

@@ -62,7 +62,7 @@ echo == checked; cat '#mem/unreachable'
 """
 
 
-@pytest.mark.parametrize("count", (pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)))
+@pytest.mark.parametrize("count", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
 def test_what_is_lost_is_listed_and_nothing_else(count):
     result = guest(LEAKS)
     parts = sections_of(result.stdout)
@@ -161,7 +161,7 @@ cat '#mem/unreachable'
 """
 
 
-@pytest.mark.parametrize("bug", ("exec_format", *(pytest.param(bug, marks=pytest.mark.long) for bug in list(PLANTED)[1:])))
+@pytest.mark.parametrize("bug", ["exec_format", *(pytest.param(bug, marks=pytest.mark.long) for bug in list(PLANTED)[1:])])
 def test_planted_bugs(bug):
     """The report lists at least as many lost heads of each cache as PLANTED says, and at least as many objects that the heads keep; it lists objects
     of no other cache."""
