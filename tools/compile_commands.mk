@@ -11,7 +11,7 @@ entries = -- '$(strip $(1))' '$(strip $(2))' $(3)
 # User programs. Clang does not know what the toolchain's compilers, which are scripts, add to their arguments. So an entry names the host's
 # compiler and has the flags and folders of headers that user/toolchain/compiler adds.
 CLANG_USER_FLAGS = $(filter-out -p -mfentry -mnop-mcount,$(shell cat user/toolchain/flags)) -D__unix__=1 -D__unix=1
-CLANG_USER_C := -isystem $(shell gcc -print-file-name=include) -isystem $(SYSROOT)/include -isystem $(SYSROOT)/newlib/include
+CLANG_USER_C := -isystem $(shell gcc -print-file-name=include 2>/dev/null) -isystem $(SYSROOT)/include -isystem $(SYSROOT)/newlib/include
 CLANG_USER_CXX := -isystem $(SYSROOT)/libstdc++/include -isystem $(SYSROOT)/libstdc++/include/x86_64-elf $(CLANG_USER_C)
 user_entries = $(call entries,gcc $(CLANG_USER_C) $(CLANG_USER_FLAGS) $(USER_CFLAGS) $(1),\
   g++ $(CLANG_USER_CXX) $(CLANG_USER_FLAGS) $(USER_CXXFLAGS) $(1),$(2))
