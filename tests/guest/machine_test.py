@@ -56,6 +56,11 @@ def test_hunt_on_a_microvm():
 
 
 @pytest.mark.cpus(1)
+def test_hunt_on_a_machine_without_acpi():
+    hunt("--machine", "pc,acpi=off")
+
+
+@pytest.mark.cpus(1)
 def test_clock_of_a_microvm():
     """A microvm has no gate at channel 2 of its timer, no ACPI timer and no HPET."""
     assert 0.8 < rate_of_clock("--machine", "microvm") < 1.2

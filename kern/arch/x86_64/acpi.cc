@@ -4,6 +4,7 @@
 // practice.
 #include "arch/x86_64/acpi.h"
 
+#include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/paging.h"
 #include "core/log.h"
 #include "lib/string.h"
@@ -75,9 +76,10 @@ const RootPointer* find_root(PhysAddr hint) {
   return scan(0xe0000, 0x100000);
 }
 
+constexpr uint32_t kCpuEnabled = 1;
+
 void add_cpu(uint32_t apic_id, uint32_t flags) {
-  constexpr uint32_t kEnabled = 1;
-  if (!(flags & kEnabled) || info.cpu_count == kMaxCpus) return;
+  if (!(flags & kCpuEnabled) || info.cpu_count == kMaxCpus) return;
   for (unsigned i = 0; i < info.cpu_count; i++) {
     if (info.apic_ids[i] == apic_id) return;  // some firmware lists a CPU in both formats
   }
@@ -183,6 +185,12 @@ void parse_fadt(const Header& table) {
     info.has_keyboard_controller = load<uint16_t>(p + 109) & kKeyboardController;
 }
 
+bool is_sound(const Header& table) {
+  constexpr uint32_t kLongest = 16 << 20;
+  return table.length >= sizeof(Header) && table.length <= kLongest &&
+         sums_to_zero(&table, table.length);
+}
+
 void parse(const Header& table) {
   if (memcmp(table.signature, "APIC", 4) == 0) parse_madt(table);
   if (memcmp(table.signature, "FACP", 4) == 0) parse_fadt(table);
@@ -192,25 +200,40 @@ void parse(const Header& table) {
   }
 }
 
+// Firmware or boot loader may have overwritten a table. Such a table is ignored.
+void parse_tables(const RootPointer& root) {
+  const bool wide = root.revision >= 2 && root.xsdt != 0;
+  const auto* const table = at<Header>(wide ? root.xsdt : root.rsdt);
+  if (!is_sound(*table)) {
+    klog("acpi: the list of tables is damaged; one CPU, no interrupt controller");
+    return;
+  }
+  const auto* const entries = reinterpret_cast<const uint8_t*>(table + 1);
+  const size_t entry_size = wide ? 8 : 4;
+  const size_t count = (table->length - sizeof(Header)) / entry_size;
+  for (size_t i = 0; i < count; i++) {
+    const uint8_t* const entry = entries + i * entry_size;
+    const uint64_t address = wide ? load<uint64_t>(entry) : load<uint32_t>(entry);
+    if (address == 0 || address >= kFourGiB) continue;
+    const auto& found = *at<Header>(address);
+    if (is_sound(found)) {
+      parse(found);
+    } else {
+      klog("acpi: the table at 0x%lx is damaged", address);
+    }
+  }
+}
+
 }  // namespace
 
 void acpi_init(PhysAddr root_pointer) {
   for (unsigned i = 0; i < 16; i++) info.isa[i] = {i, false, false};
-  const RootPointer* root = find_root(root_pointer);
-  if (!root) {
+  if (const RootPointer* const root = find_root(root_pointer)) {
+    parse_tables(*root);
+  } else {
     klog("acpi: no tables; one CPU, no interrupt controller");
-    return;
   }
-  const bool wide = root->revision >= 2 && root->xsdt != 0;
-  const auto* table = at<Header>(wide ? root->xsdt : root->rsdt);
-  const auto* entries = reinterpret_cast<const uint8_t*>(table + 1);
-  const size_t entry_size = wide ? 8 : 4;
-  const size_t count = (table->length - sizeof(Header)) / entry_size;
-  for (size_t i = 0; i < count; i++) {
-    const uint8_t* entry = entries + i * entry_size;
-    const uint64_t address = wide ? load<uint64_t>(entry) : load<uint32_t>(entry);
-    if (address != 0 && address < kFourGiB) parse(*at<Header>(address));
-  }
+  if (info.cpu_count == 0) add_cpu(initial_apic_id(), kCpuEnabled);
 }
 
 const AcpiInfo& acpi_info() {
