@@ -210,7 +210,7 @@ EVENT = re.compile(r"\(b'(\S+)', (\d+), (\d+), b'(.{4})', (\d+\.\d{6}), b'(.*)'\
 
 def test_no_memory():
     """When trace memory is full, memleak counts dropped records, and the remaining records have the right sizes."""
-    output = run_guest("echo 'limit 1M' > '#mem/kmemtrace/ctl'; memleak -c 'alloctest --leak 60000000 malloc'; memleak -c 'alloctest malloc'")
+    output = run_guest("echo 'limit 1M' > '#mem/kmemtrace/ctl'; memleak -c 'alloctest --leak 60000000 malloc' 100; memleak -c 'alloctest malloc'")
     [report, after], _ = reports_in(output)
     size, objects = report.by("leak_malloc")
     assert size == 1000 * objects, output
