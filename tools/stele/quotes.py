@@ -26,10 +26,10 @@ NEAR = 0.1
 
 # Text that differs between two runs of a command.
 VARYING = [(re.compile(pattern), to) for pattern, to in [
+    (r"\brip [0-9a-f]+ rsp [0-9a-f]+", "rip ADDRESS rsp ADDRESS"),
     (r"\b0x[0-9a-f]{5,16}\b", "ADDRESS"),
     (r"\b[0-9a-f]{40}\b", "BUILD-ID"),
     (r"\b(?=[0-9a-f]*\d)[0-9a-f]{12,16}\b", "ADDRESS"),
-    (r"\brip [0-9a-f]+ rsp [0-9a-f]+", "rip ADDRESS rsp ADDRESS"),
     (r"^\[ *\d+\.\d+\] ", "[TIME] "),
     (r"\b\d\d:\d\d:\d\d\b", "TIME"),
     (r"\b\d+(?:\.\d+)? (?=(?:s|ms|us)\b)", "TIME "),
