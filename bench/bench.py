@@ -10,7 +10,7 @@ Prints a table, and writes these files into build/bench:
     cost-depth.svg        instructions of a traced pair, by the number of recorded frames
     untraced.txt          the instructions of an untraced pair, listed
 
---counts-only leaves out three kinds of measurements: those on the host's processors, those of whole loads, and those of sqlite3.
+--counts-only leaves out the charts and three kinds of measurements: those on the host's processors, those of whole loads, and those of sqlite3.
 --write-baseline replaces the baseline of this machine's compiler in bench/baseline/, with which tests/guest/counts_test.py compares. The new
 baseline contains the counts that --counts-only measures, and the counts of the short loads (loads.py). Everything that runs must have been built; `make bench` builds it.
 """
@@ -302,14 +302,16 @@ def main():
         counts.write_baseline({name: value for name, value in values.items() if name not in NOT_IN_BASELINE} | loads.measure_short(build=False))
     (folder / "figures.json").write_text(json.dumps(figures(values, reasons), indent=1) + "\n")
     print(table(values, reasons), flush=True)
-    draw(values, folder)
+    charts = "" if options.counts_only else "cost-outstanding.svg, cost-depth.svg, "
+    if charts:
+        draw(values, folder)
     paths = counts.hot_path(counts.build_folder() / "stele.elf")
     (folder / "untraced.txt").write_text("".join(
         f"{name}: {len(path)} instructions\n" + "".join(f"    {line}\n" for line in path) for name, path in paths.items()))
     print(f"untraced, but for the loop: {' + '.join(str(len(path)) for path in paths.values())} instructions, listed in untraced.txt")
     if not options.counts_only:
         print(f"load of the host meanwhile: {os.getloadavg()[0]:.1f}, with {os.cpu_count()} processors")
-    print(f"written: {os.path.relpath(folder)}/figures.json, cost-outstanding.svg, cost-depth.svg, untraced.txt")
+    print(f"written: {os.path.relpath(folder)}/figures.json, {charts}untraced.txt")
     if not complete:
         sys.exit("bench: counts are missing" + (", the baseline stays as it was" if options.write_baseline else ""))
 
