@@ -1,26 +1,45 @@
 """One thread of QEMU is stopped, and QEMU still ends. A program with two more threads takes QEMU's place here."""
+import contextlib
+import os
 import pathlib
+import select
 import subprocess
 import sys
+import time
 
 import pytest
 
 from stele import rcu_thread
 
+# The threads are busy for BUSY seconds; then they wait for work.
 QEMU = """
-import ctypes, sys, threading
+import ctypes, os, sys, threading, time
 names, started = sys.argv[1:], threading.Barrier(len(sys.argv))
 def work(name):
     ctypes.CDLL(None).prctl(15, name.encode(), 0, 0, 0)  # PR_SET_NAME
     started.wait()
+    end = time.monotonic() + BUSY
+    while time.monotonic() < end:
+        ctypes.CDLL(None).getppid()
+    os.write(1, b"idle\\n")
     threading.Event().wait()
 for name in names:
     thread = threading.Thread(target=work, args=(name,), daemon=True)
     thread.start()
 started.wait()
-print("ready", flush=True)
 sys.stdin.read()
 """
+BUSY = 0.5  # seconds
+
+
+@contextlib.contextmanager
+def qemu(*names):
+    command = [sys.executable, "-c", QEMU.replace("BUSY", str(BUSY)), *names]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def in_tracing_stop(process):
@@ -32,10 +51,33 @@ def in_tracing_stop(process):
 
 @pytest.mark.parametrize("names, stopped", ((("CPU", "call_rcu"), "call_rcu"), (("unnamed", "CPU"), "unnamed")))
 def test_one_thread_stops_and_the_process_ends(names, stopped):
-    with subprocess.Popen([sys.executable, "-c", QEMU, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"ready\n"
+    with qemu(*names) as process:
+        assert process.stdout.readline() == b"idle\n"
         assert rcu_thread.stop(process.pid)
         assert in_tracing_stop(process) == [stopped]
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_a_busy_thread_goes_on_until_it_waits_for_work():
+    with qemu("call_rcu") as process:
+        while len(os.listdir(f"/proc/{process.pid}/task")) < 2:
+            time.sleep(0.01)
+        begin = time.monotonic()
+        assert rcu_thread.stop(process.pid)
+        assert time.monotonic() - begin > BUSY / 2
+        assert select.select([process.stdout], [], [], 0) == ([process.stdout], [], [])
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_a_thread_that_is_never_idle_is_not_stopped(monkeypatch):
+    monkeypatch.setattr(rcu_thread, "GIVE_UP", BUSY / 10)
+    with qemu("call_rcu") as process:
+        while len(os.listdir(f"/proc/{process.pid}/task")) < 2:
+            time.sleep(0.01)
+        assert not rcu_thread.stop(process.pid)
+        assert process.stdout.readline() == b"idle\n"
         process.stdin.close()
         assert process.wait(60) == 0
 

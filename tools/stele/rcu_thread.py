@@ -9,16 +9,21 @@ guest's physical memory map, stays allocated until QEMU ends.
 import os
 import pathlib
 import threading
+import time
 
-PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207  # linux/ptrace.h
+PTRACE_CONT, PTRACE_SEIZE, PTRACE_INTERRUPT = 7, 0x4206, 0x4207  # linux/ptrace.h
 WALL = 0x40000000  # linux/wait.h: also wait for threads
+FUTEX = 202  # the number of the system call
+LOCKED = 2  # the value of a futex that is a lock for which threads wait
 
 NAME = "call_rcu"  # in newer versions of QEMU
+GIVE_UP, INTERVAL = 30, 0.01  # seconds
 
 
 def stop(qemu):
-    """Stops the thread of the process `qemu`, which has made all of its threads and waits for the monitor's command `cont` (option -S). Returns
-    when the thread has stopped; false if that is impossible, because Linux allows no tracing here. The thread ends together with QEMU."""
+    """Stops the thread of the process `qemu`, which has made all of its threads and waits for the monitor's command `cont` (option -S). The thread
+    stops while it waits for work and holds no lock. Returns when it has stopped; false if that is impossible, because Linux allows no tracing
+    here. The thread ends together with QEMU."""
     tracer = _Tracer(qemu)
     tracer.start()
     tracer.decided.wait()
@@ -40,14 +45,27 @@ class _Tracer(threading.Thread):
             ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
             ptrace.restype = ctypes.c_long
             if ptrace(PTRACE_SEIZE, thread, None, None) == 0:
-                ptrace(PTRACE_INTERRUPT, thread, None, None)
-                self.stopped = os.WIFSTOPPED(os.waitpid(thread, WALL)[1])
+                end = time.monotonic() + GIVE_UP
+                while not self.stopped and time.monotonic() < end:
+                    ptrace(PTRACE_INTERRUPT, thread, None, None)
+                    if not os.WIFSTOPPED(os.waitpid(thread, WALL)[1]):
+                        break  # QEMU has ended
+                    self.stopped = self._waits_for_work(thread)
+                    if not self.stopped:
+                        ptrace(PTRACE_CONT, thread, None, None)
+                        time.sleep(INTERVAL)
         except (OSError, IndexError):  # QEMU has ended
             pass
         finally:
             self.decided.set()
         while self.stopped and os.WIFSTOPPED(os.waitpid(thread, WALL)[1]):
             pass  # it stops once more if QEMU's whole process group is stopped
+
+    def _waits_for_work(self, thread):
+        """True if the stopped thread waits for work without a time limit. Elsewhere it may hold a lock, such as malloc's."""
+        call = pathlib.Path(f"/proc/{self.qemu}/task/{thread}/syscall").read_text().split()
+        number, *arguments = [int(word, 0) for word in call]
+        return number == FUTEX and arguments[2] & 0xFFFFFFFF != LOCKED and arguments[3] == 0
 
     def _find(self):
         """Returns the thread. If it has no name, it is the first that QEMU makes, even before main() begins. Linux lists the oldest threads first."""
