@@ -91,11 +91,12 @@ void put_static() {
   Ref<Counted>::adopt(std::exchange(static_ref, {})).reset();
 }
 constinit volatile uint64_t static_words[2] = {};
-// Stores the complements of `first` and `second` in the static words. The stored values do not stay
-// on the test's stack.
-[[gnu::noinline]] void set_static_words(const uint64_t& first, const uint64_t& second) {
-  static_words[0] = ~first;
-  static_words[1] = ~second;
+// Stores the complements of `first` and `second` in the static words. The stored values are never
+// in registers, which an interrupt would save on the test's stack.
+void set_static_words(const uint64_t& first, const uint64_t& second) {
+  static_words[0] = first;
+  static_words[1] = second;
+  asm volatile("notq %0; notq %1" : "+m"(static_words[0]), "+m"(static_words[1]) : : "cc");
 }
 constinit List<Holder, &Holder::link> holders;
 

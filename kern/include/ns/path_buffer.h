@@ -9,7 +9,8 @@ inline constexpr size_t kMaxPath = 1024;
 inline constexpr size_t kMaxName = 255;
 
 // Holds room for a path and for a name, from the cache `path`. The cache is not traced: every call
-// with a path uses it, and these buffers never outlive the call.
+// with a path uses it, and these buffers never outlive the call. When all memory is used, a reserve
+// of a few buffers remains. So a shell can still write to a file whose device frees memory.
 class PathBuffer {
  public:
   PathBuffer() = default;
@@ -18,7 +19,8 @@ class PathBuffer {
   ~PathBuffer() {
     if (memory_) give_back(memory_);
   }
-  // Allocates the memory, unless the buffer has it. The contents are not set. ENOMEM. May sleep.
+  // Allocates the memory, unless the buffer has it. The contents are not set. ENOMEM: the reserve
+  // is used, too. May sleep.
   Result<void> fill();
 
   // Only after fill().
@@ -30,6 +32,7 @@ class PathBuffer {
     char path[kMaxPath];
     char name[kMaxName + 1];
   };
+  static Memory reserve[];
   static void give_back(Memory* memory);
   Memory* memory_ = nullptr;
   friend void path_buffers_init();
