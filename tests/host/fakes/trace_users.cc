@@ -1,7 +1,7 @@
 // Also a fake of the clock, which shows what a test has stored in it.
 #include "fakes/trace_users.h"
 
-#include <utility>
+#include <atomic>
 
 #include "arch/x86_64/time.h"
 
@@ -17,11 +17,11 @@ Result<void> trace_users_add(StoreHolder& holder) {
   return {};
 }
 
-static void (*when_dropped)();
+static std::atomic<void (*)()> when_dropped{nullptr};
 
 void trace_users_drop(StoreHolder& holder) {
   StoreHolders::set_user(holder, false);
-  if (const auto function = std::exchange(when_dropped, nullptr)) function();
+  if (const auto function = when_dropped.exchange(nullptr)) function();
 }
 
 void at_next_drop(void (*function)()) {
