@@ -37,7 +37,7 @@ until [ -s /tmp/out ]; do sleep 0.1; done; cat /tmp/out; ls -d /tmp; exec 3>&-; 
 
 @pytest.mark.icount
 def test_the_greedy_user_loses_processes_and_no_other_user_does():
-    script = "sigtest greed 1 16 > /tmp/root & sleep 1; proctest as 65534 sigtest greed 30 4; wait $!; cat /tmp/root"
+    script = "sigtest greed 1 16 > /tmp/root & until grep -q filled /tmp/root; do usleep 10000; done; proctest as 65534 sigtest greed 30 4; wait $!; cat /tmp/root"
     result = guest(script, "--icount", "--mem", "96M", "--timeout", "100", log=False)
     others, root = re.findall(r"(\d+) of (\d+)", result.stdout)
     assert root == ("1", "1"), result  # root's process is the largest of all

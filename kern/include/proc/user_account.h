@@ -15,8 +15,8 @@ inline constexpr unsigned kChargedKinds = static_cast<unsigned>(Charged::kKinds)
 
 struct UserAccount {
   uint32_t uid = 0;
-  std::atomic<uint32_t> holders{
-      0};  // charges and AccountRefs; with 0 another user may get the account
+  // Charges and AccountRefs. Without any, another user may get the account.
+  std::atomic<uint32_t> holders{0};
   std::atomic<uint64_t> counts[kChargedKinds] = {};
   std::atomic<uint64_t> bytes{0};  // kernel memory of all charges
   // Used by the search for a victim when memory runs out. Under process_lock.

@@ -33,9 +33,9 @@
 // one goes, because then the waiter searches again.
 //
 // Bounds: the number of locks of each user has a limit (proc/user_account.h). A call visits each
-// lock of its file a few times, and the search for a deadlock visits
-// each wait at most once. So locks_mutex is never held for long, and a waiter that is killed soon
-// gets it. The search allocates nothing, so it cannot fail.
+// lock of its file a few times, and the search for a deadlock visits each wait at most once. So
+// locks_mutex is never held for long, and a waiter that is killed soon gets it. The search
+// allocates nothing, so it cannot fail.
 //
 // Lock order: `locks_mutex`, then `wake_lock`.
 

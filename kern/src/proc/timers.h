@@ -71,8 +71,8 @@ struct ProcessTimers {
 // Get or set the timer `which`, one of ABI_ITIMER_*. EINVAL.
 Result<TimerSetting> timer_get(Process& process, int which);
 Result<void> timer_set(Process& process, int which, const TimerSetting& setting);
-// Returns the id of a new timer. EAGAIN when the process has kMaxTimers, or its user
-// has too many; EINVAL, ENOTSUP, ENOMEM.
+// Returns the id of a new timer. EAGAIN when the process has kMaxTimers, or its user has too many;
+// EINVAL, ENOTSUP, ENOMEM.
 Result<int> posix_timer_create(Process& process, int clock, const abi_sigevent* event);
 // Finds the timer with this id. EINVAL if there is none.
 Result<PosixTimer*> posix_timer_find(Process& process, int id);

@@ -91,7 +91,8 @@ int crowd(int processes) {
   return 0;
 }
 
-/* Starts processes that use this much memory for some seconds. Prints how many were not killed. */
+/* Starts processes that use this much memory for some seconds. Each prints `filled` when it has all
+ * of it. Prints how many were not killed. */
 int greed(int processes, int megabytes) {
   int alive = 0, status;
   for (int i = 0; i < processes; i++) {
@@ -101,6 +102,7 @@ int greed(int processes, int megabytes) {
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) _exit(1);
     for (size_t at = 0; at < size; at += 4096) pages[at] = 1;
+    dprintf(STDOUT_FILENO, "filled\n");
     pause_ms(3000);
     _exit(0);
   }
