@@ -28,8 +28,13 @@ struct Graph {
   struct Node {
     Hidden object;
     uint32_t size = 0;
-    bool reached = false;  // set by the test's own search
+    // Set by the test's own search. `reached`: a word of graph_roots leads to the node. `doubtful`:
+    // another static word, such as a stale word of an earlier test, led to the node when the graph
+    // was made. That word may have changed when the kernel searches, so both answers are right.
+    bool reached = false, doubtful = false;
     bool found = false, head = false;
+
+    bool is_lost() const { return !reached && !doubtful; }
   };
   struct Edge {
     uint8_t from, to;
@@ -131,10 +136,12 @@ void spread(const Graph& graph, std::array<bool, kMostObjects>& reached) {
 }
 
 void search(Graph& graph) {
-  std::array<bool, kMostObjects> reached{};
-  for (unsigned i = 0; i < graph.nodes_count; i++) reached[i] = graph.nodes[i].reached;
-  spread(graph, reached);
-  for (unsigned i = 0; i < graph.nodes_count; i++) graph.nodes[i].reached = reached[i];
+  for (bool Graph::Node::*const mark : {&Graph::Node::reached, &Graph::Node::doubtful}) {
+    std::array<bool, kMostObjects> marked{};
+    for (unsigned i = 0; i < graph.nodes_count; i++) marked[i] = graph.nodes[i].*mark;
+    spread(graph, marked);
+    for (unsigned i = 0; i < graph.nodes_count; i++) graph.nodes[i].*mark = marked[i];
+  }
 }
 
 // The nodes of all graphs, sorted by address.
@@ -166,22 +173,21 @@ struct Places {
 };
 Places* places = nullptr;  // in the tracer's memory
 
-// Marks the nodes to which static words outside graph_roots point, such as stale words of earlier
-// tests. These words are roots, too.
-void reach_from(const char* from, const char* end) {
+// Marks the nodes to which static words outside graph_roots point.
+void doubt_from(const char* from, const char* end) {
   for (const auto* word = reinterpret_cast<const uint64_t*>(from);
        word < reinterpret_cast<const uint64_t*>(end); word++) {
     if (word >= graph_roots[0] && word < graph_roots[kGraphs]) continue;
     if (*word < kDirectMapBase) continue;
-    if (Graph::Node* const node = places->find(*word)) node->reached = true;
+    if (Graph::Node* const node = places->find(*word)) node->doubtful = true;
   }
 }
 
 void make_graphs(void*) {
   for (unsigned i = 0; i < kGraphs; i++) make_graph(graphs[i], graph_roots[i]);
   places->collect();
-  reach_from(data_start, not_roots_start);
-  reach_from(not_roots_end, boot_stacks);
+  doubt_from(data_start, not_roots_start);
+  doubt_from(not_roots_end, boot_stacks);
   for (unsigned i = 0; i < kGraphs; i++) search(graphs[i]);
 }
 
@@ -253,7 +259,7 @@ void note_all_finds(void*) {
       graph.nodes[j].found = graph.nodes[j].head = false;
     note_finds(graph);
     for (unsigned j = 0; j < graph.nodes_count; j++)
-      hidden_nodes += !graph.nodes[j].reached && !graph.nodes[j].found;
+      hidden_nodes += graph.nodes[j].is_lost() && !graph.nodes[j].found;
   }
 }
 
@@ -276,7 +282,7 @@ void explain_hidden(void*) {
     Graph& graph = graphs[i];
     for (unsigned j = 0; j < graph.nodes_count; j++) {
       const Graph::Node& node = graph.nodes[j];
-      if (!node.reached && !node.found) unexplained_nodes += !is_known_to_a_stack(node.object);
+      if (node.is_lost() && !node.found) unexplained_nodes += !is_known_to_a_stack(node.object);
     }
   }
 }
@@ -289,7 +295,7 @@ void check_and_free_graphs(void*) {
     for (unsigned j = 0; j < graph.nodes_count; j++) {
       const Graph::Node& node = graph.nodes[j];
       wrong += node.found && node.reached;
-      lost_nodes += !node.reached;
+      lost_nodes += node.is_lost();
       if (node.found || node.reached) continue;
       all_told = false;
     }
