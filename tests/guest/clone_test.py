@@ -4,7 +4,7 @@ import pytest
 from guest import guest, live_counts
 
 
-@pytest.mark.parametrize("cpus", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
+@pytest.mark.parametrize("cpus", [pytest.param(1, marks=[pytest.mark.cpus(1), pytest.mark.long]), pytest.param(4, marks=pytest.mark.cpus(4))])
 def test_every_check_of_clonetest(cpus):
     result = guest("exec clonetest", "--smp", str(cpus))
     assert result.status == 0, result

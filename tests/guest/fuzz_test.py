@@ -51,6 +51,7 @@ def test_a_planted_bug_is_found_and_shrunk(tmp_path):
     assert "stele_call(ABI_SYS_fstat, " in (tmp_path / "found.c").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.icount
 def test_the_seed_repeats_a_run():
     runs = [guest("leakfuzz fuzz seed=7 seconds=1", "--variant", "debug", "--icount") for _ in range(2)]

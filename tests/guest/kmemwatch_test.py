@@ -60,6 +60,7 @@ kmemwatch -t -v {QUICK} -T 6; status=$?; unload; cat '#debug/alloc' >&2; cat #me
     assert re.search(r"(?m)^debug_64 100$", result.stderr), result
 
 
+@pytest.mark.long
 def test_growth_that_ends():
     """kmemwatch makes a report when it finds growth, and another report when the growth has ended. When SIGINT ends kmemwatch, nothing grows any
     more, so the exit status is 0."""
@@ -72,7 +73,7 @@ kmemwatch {QUICK} & pid=$!; sleep 7; kill -INT $pid; wait $pid; echo "status $?"
     assert (ended, last["debug_64"].state, last["debug_64"].live) == ("nothing grows", "grew", 240)
 
 
-@pytest.mark.parametrize("signal, before, status", (("TERM", 4, 1), ("INT", 1, 2)))
+@pytest.mark.parametrize("signal, before, status", (pytest.param("TERM", 4, 1, marks=pytest.mark.long), ("INT", 1, 2)))
 def test_a_signal_gets_a_last_report(signal, before, status):
     result = run(f"""every 30000 "echo 'leak debug_64 1' > '#debug/alloc'"
 kmemwatch {QUICK} & pid=$!; sleep {before}; kill -{signal} $pid; wait $pid; status=$?; unload; exit $status""")
@@ -80,6 +81,7 @@ kmemwatch {QUICK} & pid=$!; sleep {before}; kill -{signal} $pid; wait $pid; stat
     assert reports_in(result.stdout)[-1][1] == ("1 grows" if status == 1 else "too early to judge")
 
 
+@pytest.mark.long
 def test_without_the_rights():
     """A user's kmemwatch says at once that it cannot start traces, and watches nevertheless. Root's kmemwatch does not change a trace that somebody
     else has started."""

@@ -72,6 +72,7 @@ def test_depth():
     assert ([len(row["kernel"]) for row in counts.rows], counts.header["truncated"]) == ([2], 1)
 
 
+@pytest.mark.long
 def test_more_text_than_memory():
     """All rows of `counts` can be read, although their text is longer than half of the guest's memory: the kernel formats lines only when they are
     read."""

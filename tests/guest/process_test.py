@@ -18,7 +18,7 @@ def test_no_memory_does_not_end_process_1():
     assert result.status in (2, 3, 128 + 9), result
 
 
-@pytest.mark.parametrize("cpus", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
+@pytest.mark.parametrize("cpus", [pytest.param(1, marks=[pytest.mark.cpus(1), pytest.mark.long]), pytest.param(4, marks=pytest.mark.cpus(4))])
 def test_every_check_of_proctest(cpus, tmp_path):
     result = guest("exec proctest", "--timeout", "120", "--share", str(tmp_path))
     assert result.status == 0, result

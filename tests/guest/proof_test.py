@@ -19,7 +19,8 @@ def run_once(variant, smp, rounds):
 
 
 # An episode of the test has 20 rounds.
-@pytest.mark.parametrize("variant, smp, rounds", (("debug", "4", 12), ("debug", "2", 10), pytest.param("proof", "4", 200, marks=pytest.mark.long)))
+@pytest.mark.parametrize("variant, smp, rounds", (
+    ("debug", "4", 12), pytest.param("debug", "2", 10, marks=pytest.mark.long), pytest.param("proof", "4", 200, marks=pytest.mark.long)))
 def test_an_episode_repeats_from_its_seed(variant, smp, rounds):
     first = run_once(variant, smp, rounds)
     assert len(re.findall(r"proof: seed=.* hash ", first)) == (rounds + 19) // 20, first

@@ -7,7 +7,7 @@ import pytest
 from guest import ROOT, guest
 
 
-@pytest.mark.parametrize("cpus", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
+@pytest.mark.parametrize("cpus", [pytest.param(1, marks=[pytest.mark.cpus(1), pytest.mark.long]), pytest.param(4, marks=pytest.mark.cpus(4))])
 def test_every_check_of_sigtest(cpus):
     result = guest("exec sigtest")
     assert "not ok" not in result.stdout

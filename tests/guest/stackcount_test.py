@@ -169,6 +169,7 @@ begin -sv pipe_create; echo 1 | cat > /dev/null; finish INT; grep -E ' T (pipe_c
     assert stack.frames[0] == "pipe_create+0x5"
 
 
+@pytest.mark.long
 @pytest.mark.cpus(4)
 def test_all_functions_under_load():
     """Probes all functions on four CPUs. Afterwards none is probed, and the system goes on."""
@@ -190,6 +191,7 @@ kill $load; wait $load 2> /dev/null; probed; echo 1 | cat
     assert counts == sorted(counts)
 
 
+@pytest.mark.long
 @pytest.mark.cpus(4)
 def test_all_functions_with_both_stacks_in_little_memory():
     """In a guest with 64 MiB of memory, stackcount counts the calls of all functions with their kernel and user stacks, and loses no call.

@@ -11,7 +11,7 @@ from guest import BUILD, guest, leaktest
 TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
 
 
-@pytest.mark.parametrize("cpus", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
+@pytest.mark.parametrize("cpus", [pytest.param(1, marks=[pytest.mark.cpus(1), pytest.mark.long]), pytest.param(4, marks=pytest.mark.cpus(4))])
 def test_every_check_of_threadtest(cpus):
     result = guest("exec threadtest", "--smp", str(cpus), "--timeout", "600")
     assert "not ok" not in result.stdout
@@ -28,7 +28,7 @@ def test_what_cxx_has_of_threads(tmp_path, flags):
     assert (result.status, result.stdout) == (0, "ok\n")
 
 
-@pytest.mark.parametrize("cpus", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
+@pytest.mark.parametrize("cpus", [pytest.param(1, marks=[pytest.mark.cpus(1), pytest.mark.long]), pytest.param(4, marks=pytest.mark.cpus(4))])
 def test_nothing_is_lost_under_stress(cpus):
     result = guest("threadstress 6 7 32", "--smp", str(cpus), "--timeout", "900")
     assert result.status == 0, result

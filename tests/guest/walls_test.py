@@ -68,6 +68,7 @@ def test_nobody_walks_everything(folder):
     assert len(walk(f"proctest walk {NOBODY}", folder)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.cpus(4)
 def test_a_crowd_walks_everything(folder):
     assert len(walk(f"proctest crowd {NOBODY} 2", folder)) == 2
