@@ -11,6 +11,7 @@
 #include "pages.h"
 
 #include "arch/x86_64/paging.h"
+#include "arch/x86_64/stale_translations.h"
 #include "arena.h"
 #include "core/boot.h"
 #include "core/log.h"
@@ -110,6 +111,7 @@ ALLOCATOR_TEXT Result<PhysAddr> page_alloc(int flags) {
 }
 
 ALLOCATOR_TEXT void page_free(PhysAddr page) {
+  check_translations_to(page);
   arena_free(page_arena, direct_map(page), kPageSize);
 }
 

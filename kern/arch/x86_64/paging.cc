@@ -15,11 +15,11 @@
 // loads the tables, and cleared after the CPU has loaded others. So flush() interrupts only CPUs
 // that may have cached translations: a CPU that loads the tables later starts with an empty cache
 // (only global entries survive). The CPU that changes an entry invalidates that page on itself. If
-// the task then moves to another CPU, it finds no old translation there, because activate() has
-// just loaded the tables on that CPU. Processors also cache entries that lead to tables. So a table
+// the task then moves to another CPU, it finds no old translation there, because the scheduler then
+// activates the tables on that CPU again. Processors also cache entries that lead to tables. So a table
 // is freed either after flush() (remove_empty), or with all tables of its set, when the set is
-// active on no CPU (free_tables). activate() never skips the load, even if a task of the same
-// address space ran there before.
+// active on no CPU (free_tables). activate() never skips the load, even if the tables are active
+// there already.
 #include "arch/x86_64/paging.h"
 
 #include <algorithm>
@@ -33,9 +33,11 @@
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/kernel_tables.h"
 #include "arch/x86_64/smp.h"
+#include "arch/x86_64/stale_translations.h"
 #include "arch/x86_64/table_walk.h"
 #include "core/boot.h"
 #include "core/log.h"
+#include "core/planted.h"
 #include "core/probe_guard.h"
 #include "core/spinlock.h"
 #include "lib/string.h"
@@ -212,6 +214,20 @@ void invalidate(void* argument) {
   const Range& range = *static_cast<Range*>(argument);
   for (uint64_t address = range.start; address < range.end; address += kPageSize)
     invalidate_page(address);
+  translations_invalidated(range.start, range.end);
+}
+void invalidate_one(uint64_t address) {
+  Range page{address, address + kPageSize};
+  invalidate(&page);
+}
+
+// True if a processor that uses the old entry may do more, or access another page, than the new
+// entry allows.
+bool is_narrower(uint64_t before, uint64_t after) {
+  if (!(before & kPresent)) return false;
+  if (!(after & kPresent) || ((before ^ after) & kAddressMask)) return true;
+  const bool stores_unseen = (before & kWritable) && (before & ~after & kDirty);
+  return (before & ~after & kWritable) || (~before & after & kNoExecute) || stores_unseen;
 }
 
 PageTables::Entry decode(uint64_t entry) {
@@ -235,8 +251,7 @@ bool is_empty(const uint64_t* table) {
 }
 
 // `table` is a table of level `level`. Removes empty tables below it, for addresses in [start,
-// end). The processor also caches entries that lead to tables; INVLPG of any page invalidates all
-// cached entries of this kind (section 4.10.4.1).
+// end). The processor also caches entries that lead to tables, so `take` must invalidate them.
 void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_t end,
                         PageTables::TakeTable take, void* argument) {
   const uint64_t covered = uint64_t{kPageSize} << (9 * level);
@@ -251,7 +266,6 @@ void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_
     if (!is_empty(below)) continue;
     const PhysAddr taken{entry & kAddressMask};
     __atomic_store_n(&entry, 0, __ATOMIC_RELAXED);
-    invalidate_page(at);
     take(argument, taken, at);
   }
 }
@@ -269,8 +283,9 @@ void forget(void* argument) {
   if ((read_cr3() & kAddressMask) != what.root) return;
   __atomic_fetch_add(&cpu_tables(cpu_id()).flushes, 1, __ATOMIC_RELAXED);
   if (what.range.end - what.range.start <= kForgetOneByOne) {
-    invalidate(&what.range);
-  } else {
+    if (!planted(Planted::kTlbForgetPages)) invalidate(&what.range);
+  } else if (!planted(Planted::kTlbForgetAll)) {
+    translations_loading({what.root});
     write_cr3(what.root);
   }
 }
@@ -332,7 +347,14 @@ NOT_PROBED void text_write(uint64_t address, const uint8_t* bytes, size_t size) 
   for (size_t i = 0; i < size; i++) __atomic_store_n(&to[i], bytes[i], __ATOMIC_RELAXED);
   for (unsigned i = 0; i < pages; i++) {
     __atomic_store_n(&text_window_entries[first + i], 0, __ATOMIC_SEQ_CST);
-    invalidate_page(window + i * kPageSize);
+    const uint64_t page = window + i * kPageSize;
+    const std::atomic<uint64_t> me{uint64_t{1} << number_of(cpu_id())};
+    translation_is_invalid(kernel_root, me, {page});
+    if (!planted(Planted::kTlbText)) {
+      invalidate_page(page);
+      translations_invalidated(page, page + kPageSize);
+    }
+    check_translations(kernel_root, page, page + kPageSize);
   }
 }
 
@@ -370,12 +392,16 @@ void unmap_kernel(uint64_t address, size_t size) {
   {
     const Guard guard(kernel_lock);
     for (size_t offset = 0; offset < size; offset += kPageSize) {
-      if (uint64_t* entry = find_entry(kernel_root, address + offset))
-        __atomic_store_n(entry, 0, __ATOMIC_RELAXED);
+      uint64_t* const entry = find_entry(kernel_root, address + offset);
+      if (!entry) continue;
+      const uint64_t before = __atomic_exchange_n(entry, 0, __ATOMIC_RELAXED);
+      if (before & kPresent)
+        translation_is_invalid_everywhere(kernel_root, {address + offset, {before & kAddressMask}});
     }
   }
   Range range{address, address + size};
-  on_each_cpu(invalidate, &range);
+  if (!planted(Planted::kTlbKernel)) on_each_cpu(invalidate, &range);
+  check_translations(kernel_root, address, address + size);
 }
 
 Result<PageTables> PageTables::create() {
@@ -409,8 +435,18 @@ Result<void> PageTables::map(uint64_t address, PhysAddr physical, bool writable,
   const uint64_t bits = kPresent | kUser | (writable ? kWritable : 0) |
                         (executable ? 0 : kNoExecute) | (is_lent ? kLent : 0);
   __atomic_store_n(entry, physical.value | bits, __ATOMIC_RELAXED);
-  if (before & kPresent) invalidate_page(address);
+  changed(address, before, physical.value | bits, Planted::kTlbMap);
   return {};
+}
+
+void PageTables::changed(uint64_t address, uint64_t before, uint64_t after, Planted omission) {
+  if (!(before & kPresent)) return;
+  if (is_narrower(before, after)) {
+    const bool is_gone = after == 0 || ((before ^ after) & kAddressMask);
+    translation_is_invalid(root_, cpus_,
+                           {address, is_gone ? PhysAddr{before & kAddressMask} : PhysAddr{}});
+  }
+  if (!planted(omission)) invalidate_one(address);
 }
 
 PageTables::Entry PageTables::lookup(uint64_t address) const {
@@ -422,19 +458,22 @@ PageTables::Entry PageTables::unmap(uint64_t address) {
   uint64_t* entry = find_entry(root_, address);
   if (!entry) return {};
   const uint64_t before = __atomic_exchange_n(entry, 0, __ATOMIC_RELAXED);
-  if (before & kPresent) invalidate_page(address);
+  changed(address, before, 0, Planted::kTlbUnmap);
   return decode(before);
 }
 
 void PageTables::remove_empty(uint64_t start, uint64_t end, TakeTable take, void* argument) {
   struct Taker {
+    PageTables& from;
     TakeTable take;
     void* argument;
-    std::atomic<uint64_t>& count;
-  } taker{take, argument, count_};
+  } taker{*this, take, argument};
   const auto count_and_take = [](void* of, PhysAddr table, uint64_t address) {
     const Taker& to = *static_cast<Taker*>(of);
-    to.count.fetch_sub(1, std::memory_order_relaxed);
+    to.from.count_.fetch_sub(1, std::memory_order_relaxed);
+    translation_is_invalid(to.from.root_, to.from.cpus_, {address, table, true});
+    // INVLPG of any page invalidates all cached entries that lead to tables (section 4.10.4.1).
+    if (!planted(Planted::kTlbTable)) invalidate_one(address);
     to.take(to.argument, table, address);
   };
   remove_empty_below(table_of(root_.value), 3, start, end, count_and_take, &taker);
@@ -442,8 +481,8 @@ void PageTables::remove_empty(uint64_t start, uint64_t end, TakeTable take, void
 
 void PageTables::write_protect(uint64_t address) {
   if (uint64_t* entry = find_entry(root_, address)) {
-    __atomic_fetch_and(entry, ~kWritable, __ATOMIC_RELAXED);
-    invalidate_page(address);
+    const uint64_t before = __atomic_fetch_and(entry, ~kWritable, __ATOMIC_RELAXED);
+    changed(address, before, before & ~kWritable, Planted::kTlbWriteProtect);
   }
 }
 
@@ -454,17 +493,17 @@ void PageTables::protect(uint64_t address, bool readable, bool writable, bool ex
                         (executable ? 0 : kNoExecute);
   // The processor may set kDirty meanwhile; then the exchange fails and is repeated.
   uint64_t before = __atomic_load_n(entry, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(entry, &before,
-                                      (before & (kAddressMask | kDirty | kLent)) | bits, false,
-                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+  const auto after = [&] { return (before & (kAddressMask | kDirty | kLent)) | bits; };
+  while (!__atomic_compare_exchange_n(entry, &before, after(), false, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED))
     continue;
-  invalidate_page(address);
+  changed(address, before, after(), Planted::kTlbProtect);
 }
 
 void PageTables::clean(uint64_t address) {
   if (uint64_t* entry = find_entry(root_, address)) {
-    __atomic_fetch_and(entry, ~kDirty, __ATOMIC_RELAXED);
-    invalidate_page(address);
+    const uint64_t before = __atomic_fetch_and(entry, ~kDirty, __ATOMIC_RELAXED);
+    changed(address, before, before & ~kDirty, Planted::kTlbClean);
   }
 }
 
@@ -493,7 +532,7 @@ void PageTables::flush(uint64_t start, uint64_t end) const {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   const uint64_t others =
       cpus_.load(std::memory_order_relaxed) & ~(uint64_t{1} << number_of(cpu_id()));
-  if (others == 0) return;
+  if (others == 0 || planted(Planted::kTlbFlush)) return;
   Forgotten what{root_.value, {start, end}};
   call_on_cpus(others, forget, &what);
 }
@@ -507,8 +546,9 @@ void PageTables::load(PageTables* tables) {
   PageTables* const before = std::exchange(cpu.user_tables, tables);
   const uint64_t me = uint64_t{1} << number_of(cpu.cpu.id);
   if (tables && tables != before) tables->cpus_.fetch_or(me);
+  if (tables) translations_loading(tables->root_);
   write_cr3(tables ? tables->root_.value : kernel_root.value);
-  if (before && before != tables) before->cpus_.fetch_and(~me, std::memory_order_release);
+  if (before && before != tables) translations_left(before->root_, before->cpus_, me);
 }
 
 void PageTables::activate() {

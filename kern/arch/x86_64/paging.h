@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "arch/x86_64/stale_translations.h"
 #include "lib/result.h"
 #include "lib/units.h"
 
@@ -28,6 +29,8 @@ inline void* direct_map(PhysAddr address) {
 inline PhysAddr direct_map_phys(const void* address) {
   return {reinterpret_cast<uint64_t>(address) - kDirectMapBase};
 }
+
+enum class Planted : uint32_t;  // core/planted.h
 
 // kScreen is write-combining: the processor may gather writes before it sends them on.
 enum class Access : uint8_t { kRead, kReadWrite, kReadExecute, kDevice, kScreen };
@@ -106,6 +109,9 @@ class PageTables {
   // tables are active. Interrupts only these CPUs. The caller has interrupts on and holds no
   // spinlock.
   void flush(uint64_t start, uint64_t end) const;
+  // Panics if a CPU may still use a translation that a change has made invalid. Does nothing without
+  // CONFIG_TLB_CHECK (stale_translations.h).
+  void check() const { check_translations(root_, 0, kUserEnd); }
   // The number of times that the CPU has invalidated translations for a flush() of another CPU.
   // For tests. Any context.
   static uint64_t flushes(CpuId cpu);
@@ -124,6 +130,9 @@ class PageTables {
   // Returns the first present page in [*address, end), and sets *address to the page's address. If
   // there is none, `present` is false in the result.
   Entry next_present(uint64_t* address, uint64_t end) const;
+  // Called after each change of an entry for a page: invalidates the translation on this CPU. The
+  // planted bug `omission` leaves the invalidation out.
+  void changed(uint64_t address, uint64_t before, uint64_t after, Planted omission);
   // Loads `tables`; nullptr: the kernel's.
   static void load(PageTables* tables);
 

@@ -43,7 +43,8 @@ struct Task : TaskHead {
 
   // Guarded by the run queue lock of the CPU that the task is on.
   CpuId cpu;
-  bool pinned;  // stays on its CPU
+  CpuId ran_on;  // CPU on which the task ran last
+  bool pinned;   // stays on its CPU
   ListNode run_link;
   int64_t slice;  // what is left of the time slice; < 0: the task ran longer. Time stamp counter
 

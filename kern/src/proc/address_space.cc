@@ -144,7 +144,7 @@ AddressSpace::~AddressSpace() {
 Result<Ref<AddressSpace>> AddressSpace::fork() {
   Ref<AddressSpace> child = TRY(create());
   child->mutex_.not_needed();  // no other task can use the child yet
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   child->heap_start_ = heap_start_;
   child->break_ = break_;
   child->arguments_start = arguments_start;
@@ -214,7 +214,7 @@ Result<void> AddressSpace::fault(uint64_t address, FaultAccess access) {
   uint64_t offset = 0;
   size_t bytes = 0;  // of the page that come from the file; 0: the page is already present
   {
-    const MutexGuard guard(mutex_);
+    const Locked guard(*this);
     VmRegion* const region = find(address);
     if (!region || !allows(*region, access)) return Errno::EFAULT;
     const bool writable = region->protection & ABI_PROT_WRITE,
@@ -274,7 +274,7 @@ Result<bool> AddressSpace::map_page_of_file(uint64_t address, FaultAccess access
                                             uint64_t offset, const FilePage& of_file) {
   const uint64_t page = page_down(address);
   NewPage shared = NewPage::with_mapping(of_file.physical);
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   const VmRegion* const region = still_wanted(address, access, file, offset);
   if (!region || of_file.changes->load(std::memory_order_relaxed) != of_file.change) return false;
   const bool executable = region->protection & ABI_PROT_EXEC,
@@ -303,7 +303,7 @@ Result<void> AddressSpace::fault_partly_from_file(uint64_t address, FaultAccess 
   const uint64_t page = page_down(address);
   NewPage fresh = TRY(NewPage::make(KM_SLEEP | KM_ZERO));
   TRY(read_file(file, offset, fresh.bytes(), bytes));
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   const VmRegion* const region = still_wanted(address, access, file, offset);
   if (!region ||
       std::min<uint64_t>(kPageSize, region->file_bytes - (page - region->start)) != bytes)
@@ -321,7 +321,7 @@ Result<PhysAddr> AddressSpace::physical(uint64_t address) {
   if (address % sizeof(uint32_t) != 0) return Errno::EFAULT;
   for (;;) {
     TRY(fault(address, FaultAccess::kWrite));
-    const MutexGuard guard(mutex_);
+    const Locked guard(*this);
     const PageTables::Entry entry = tables_.lookup(page_down(address));
     if (entry.present && entry.writable) {
       page_of(entry.physical)->mappings.fetch_or(kPageNamed, std::memory_order_relaxed);
@@ -337,7 +337,7 @@ Result<void> AddressSpace::write(uint64_t address, const void* data, size_t size
     const size_t into = address % kPageSize;
     const size_t part = std::min(size, kPageSize - into);
     {
-      const MutexGuard guard(mutex_);
+      const Locked guard(*this);
       const PageTables::Entry entry = tables_.lookup(page_down(address));
       if (!entry.present || !entry.writable) continue;
       memcpy(static_cast<char*>(direct_map(entry.physical)) + into, from, part);
@@ -352,7 +352,7 @@ Result<void> AddressSpace::write(uint64_t address, const void* data, size_t size
 size_t AddressSpace::read(uint64_t address, void* data, size_t size) {
   char* to = static_cast<char*>(data);
   size_t done = 0;
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   while (done < size && address < kUserEnd) {
     const PageTables::Entry entry = tables_.lookup(page_down(address));
     if (!entry.present) break;

@@ -189,6 +189,7 @@ class AddressSpace : public RefCounted<AddressSpace> {
 
  private:
   using Regions = List<VmRegion, &VmRegion::link>;
+  class Locked;
   class Removal;
   class GoneRegions;
 

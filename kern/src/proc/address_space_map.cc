@@ -102,7 +102,7 @@ Result<void> AddressSpace::add_region(uint64_t start, uint64_t end, uint32_t pro
   region->file_offset = file_offset;
   region->file_bytes = file_bytes;
   {
-    const MutexGuard guard(mutex_);
+    const Locked guard(*this);
     if (is_free(start, end)) {
       insert(*region);
       return {};
@@ -114,7 +114,7 @@ Result<void> AddressSpace::add_region(uint64_t start, uint64_t end, uint32_t pro
 
 Result<void> AddressSpace::add_stack_and_heap() {
   {
-    const MutexGuard guard(mutex_);
+    const Locked guard(*this);
     if (const VmRegion* const last = regions_.back()) heap_start_ = break_ = last->end;
   }
   return add_region(kStackTop - kStackSize, kStackTop, ABI_PROT_READ | ABI_PROT_WRITE);
@@ -210,7 +210,7 @@ Result<void> AddressSpace::protect(uint64_t address, uint64_t size, uint32_t pro
   if (size == 0) return {};
   const uint64_t end = address + align_up(size, kPageSize);
   GoneRegions gone;
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   for (const VmRegion& region : regions_) {
     if ((protection & ABI_PROT_WRITE) && !region.may_write && region.start < end &&
         region.end > address)
@@ -251,7 +251,7 @@ Result<void> AddressSpace::sync(uint64_t address, uint64_t size, bool wait) {
     Ref<Chan> file;
     uint64_t offset = 0, bytes = 0;
     {
-      const MutexGuard guard(mutex_);
+      const Locked guard(*this);
       const VmRegion* const region = find(at);
       if (!region) return Errno::ENOMEM;
       bytes = std::min(region->end, end) - at;
@@ -268,7 +268,7 @@ Result<void> AddressSpace::sync(uint64_t address, uint64_t size, bool wait) {
 }
 
 uint64_t AddressSpace::unwritable_bytes(uint64_t address, uint64_t size) {
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   const uint64_t end = size > kUserEnd - std::min(address, kUserEnd) ? kUserEnd : address + size;
   uint64_t bytes = 0;
   for (const VmRegion& region : regions_) {
@@ -308,7 +308,7 @@ Result<uint64_t> AddressSpace::map(uint64_t address, uint64_t size, uint32_t pro
   Result<void> result;
   GoneRegions gone;
   {
-    const MutexGuard guard(mutex_);
+    const Locked guard(*this);
     uint64_t start = page_down(address);
     if (fixed) {
       result = unmap_locked(start, start + size, gone.list);
@@ -332,13 +332,13 @@ Result<void> AddressSpace::unmap(uint64_t address, uint64_t size) {
   if (address % kPageSize != 0 || size == 0 || address >= kUserEnd || size > kUserEnd - address)
     return Errno::EINVAL;
   GoneRegions gone;
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   return unmap_locked(address, align_up(address + size, kPageSize), gone.list);
 }
 
 uint64_t AddressSpace::move_break(uint64_t end) {
   GoneRegions gone;
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   if (end < heap_start_ || end > kMmapTop) return break_;
   const uint64_t old_top = align_up(break_, kPageSize);
   const uint64_t top = align_up(end, kPageSize);
@@ -359,13 +359,13 @@ uint64_t AddressSpace::move_break(uint64_t end) {
   return break_ = end;
 }
 bool AddressSpace::is_mapped(uint64_t address) {
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   return find(address) != nullptr;
 }
 
 AddressSpace::Sizes AddressSpace::sizes() {
   Sizes sizes{};
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   for (const VmRegion& region : regions_) {
     if (region.start >= kStackTop - kStackSize) continue;
     sizes.all += region.end - region.start;
@@ -375,7 +375,7 @@ AddressSpace::Sizes AddressSpace::sizes() {
 }
 
 bool AddressSpace::is_code(uint64_t address) {
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   const VmRegion* const region = find(address);
   return region && region->code;
 }

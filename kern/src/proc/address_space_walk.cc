@@ -71,7 +71,7 @@ void AddressSpace::unmap_pages_of_file(VmRegion& region, uint64_t start, uint64_
 }
 
 void AddressSpace::visit_code(CodeVisitor& visitor) {
-  const MutexGuard guard(mutex_);
+  const Locked guard(*this);
   for (VmRegion& region : regions_) {
     if (!region.code) continue;
     unmap_pages_of_file(
@@ -92,7 +92,7 @@ void AddressSpace::for_each_code_page(const ProgramId& program, CodeVisitor& vis
 
 void AddressSpace::unmap_file(const MappedFile& file, uint64_t first) {
   for_each_space([&](AddressSpace& space) {
-    const MutexGuard guard(space.mutex_);
+    const Locked guard(space);
     for (VmRegion& region : space.regions_) {
       if (!is_of(region.file, file)) continue;
       space.unmap_pages_of_file(region, address_of(region, first), region.end,
@@ -104,7 +104,7 @@ void AddressSpace::unmap_file(const MappedFile& file, uint64_t first) {
 Ref<Chan> AddressSpace::collect_written(const MappedFile& file, uint64_t first, uint64_t end) {
   Ref<Chan> writer;
   for_each_space([&](AddressSpace& space) {
-    const MutexGuard guard(space.mutex_);
+    const Locked guard(space);
     Removal removal(space.tables_);
     for (VmRegion& region : space.regions_) {
       if (!region.shared || !region.may_write || !is_of(region.file, file)) continue;
@@ -124,7 +124,7 @@ Ref<Chan> AddressSpace::collect_written(const MappedFile& file, uint64_t first, 
 
 void AddressSpace::unmap_file_pages() {
   for_each_space([&](AddressSpace& space) {
-    const MutexGuard guard(space.mutex_);
+    const Locked guard(space);
     for (VmRegion& region : space.regions_) {
       if (!region.file || region.program) continue;
       space.unmap_pages_of_file(

@@ -247,7 +247,12 @@ void run_queue_switch(Leave leave) {
   if (leave == Leave::kDead) queue.dead = from;
   if (from->user_registers) user_registers_save(*from->user_registers);
   if (to->user_registers) user_registers_load(*to->user_registers, cpu);
-  if (to->process != from->process) activate_process(to->process);
+  // A task that has come from another CPU may be in the middle of a change of its address space. It
+  // has invalidated the translations of the other CPU only, and its flush will leave out this one
+  // (paging.cc). So the space is activated again, even if the last task here was of the same process.
+  const bool has_moved = to->process && to->ran_on != cpu.id;
+  if (to->process != from->process || has_moved) activate_process(to->process);
+  to->ran_on = cpu.id;
   set_kernel_stack(to->stack_top());
   cpu.current = to;
   context_switch(&from->context, &to->context);

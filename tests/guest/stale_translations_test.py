@@ -1,0 +1,37 @@
+"""Tests that the debug kernel notices each translation that it does not invalidate (kern/arch/x86_64/stale_translations.h). QEMU invalidates more
+than it must, so without this check most of these bugs would show on a real processor only."""
+import re
+import subprocess
+
+import pytest
+
+from guest import ROOT, text
+
+MAPS = "mkdir /tmp/f; maptest /tmp/f"
+THREADS = "threadtest > /tmp/out; maptest /tmp"
+# For each planted bug: number of CPUs, and a script that reaches the bug, or the name of a kernel test that does.
+BUGS = {
+    "map": (1, "(:)"),
+    "unmap": (1, MAPS),
+    "write_protect": (1, "(:)"),
+    "protect": (1, MAPS),
+    "clean": (1, "mkdir /host/f; maptest /host/f"),
+    "table": (1, MAPS),
+    "table_range": (4, "page_cache_table_of_a_cut_file_is_flushed"),
+    "flush": (4, THREADS),
+    "forget_pages": (4, THREADS),
+    "forget_all": (4, THREADS),
+    "kernel": (4, "unmapping_is_seen_by_every_cpu"),
+    "text": (1, "stackcount -K -D 1 pipe_create"),
+}
+
+
+@pytest.mark.parametrize("bug", [pytest.param(bug, marks=pytest.mark.cpus(cpus)) for bug, (cpus, _) in BUGS.items()])
+def test_a_translation_that_is_not_invalidated_is_noticed(bug, tmp_path):
+    cpus, what = BUGS[bug]
+    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "debug", "--smp", str(cpus), "--share", str(tmp_path),
+                          "--cmdline", f"break=tlb_{bug}", *([f"--ktest={what}"] if what.isidentifier() else ["-c", what])],
+                         capture_output=True, check=False)
+    log = text(run.stderr)
+    assert run.returncode == 134, log
+    assert re.search(r"kernel panic: (a page is freed|a change of page tables ends), but CPUs [1-9a-f][0-9a-f]* may still use a translation of", log), log
