@@ -26,12 +26,29 @@ BUGS = {
 }
 
 
+def run(bugs, cpus, folder, what):
+    result = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "debug", "--smp", str(cpus), "--share", str(folder),
+                             "--cmdline", f"break={bugs}", *([f"--ktest={what}"] if what.isidentifier() else ["-c", what])],
+                            capture_output=True, check=False)
+    return result.returncode, text(result.stderr)
+
+
+def check_noticed(status, log):
+    assert status == 134, log
+    assert re.search(r"kernel panic: (a page is freed|a change of page tables ends), but CPUs [1-9a-f][0-9a-f]* may still use a translation of", log), log
+
+
 @pytest.mark.parametrize("bug", [pytest.param(bug, marks=pytest.mark.cpus(cpus)) for bug, (cpus, _) in BUGS.items()])
 def test_a_translation_that_is_not_invalidated_is_noticed(bug, tmp_path):
     cpus, what = BUGS[bug]
-    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "debug", "--smp", str(cpus), "--share", str(tmp_path),
-                          "--cmdline", f"break=tlb_{bug}", *([f"--ktest={what}"] if what.isidentifier() else ["-c", what])],
-                         capture_output=True, check=False)
-    log = text(run.stderr)
-    assert run.returncode == 134, log
-    assert re.search(r"kernel panic: (a page is freed|a change of page tables ends), but CPUs [1-9a-f][0-9a-f]* may still use a translation of", log), log
+    check_noticed(*run(f"tlb_{bug}", cpus, tmp_path, what))
+
+
+@pytest.mark.long
+@pytest.mark.cpus(4)
+def test_a_thread_may_come_to_another_cpu_in_the_middle_of_a_change(tmp_path):
+    """Each change sleeps before its flush, so that the thread often goes on on another CPU, where another thread of the process ran. The scheduler
+    must activate the address space there again."""
+    status, log = run("tlb_sleep", 4, tmp_path, "threadstress 2 7 32")
+    assert status == 0, log
+    check_noticed(*run("tlb_sleep,tlb_switch", 4, tmp_path, "threadstress 100 7 32"))

@@ -28,6 +28,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "ns/device.h"
+#include "proc/user_account.h"
 
 namespace {
 
@@ -38,7 +39,8 @@ constexpr uint32_t kMajor = 136;  // as on Linux
 
 class Pty final : public Terminal {
  public:
-  Pty(uint64_t serial, const Credentials& who) : serial_(serial), uid_(who.uid) {}
+  Pty(uint64_t serial, const Credentials& who, Charge charge)
+      : serial_(serial), uid_(who.uid), charge_(std::move(charge)) {}
 
   uint32_t number() const override { return kMajor << 8 | index_; }
   uint32_t owner() const override { return uid_; }
@@ -76,6 +78,7 @@ class Pty final : public Terminal {
 
   const uint64_t serial_;
   const uint32_t uid_;
+  const Charge charge_;
   uint32_t index_ = 0;
 
   // Under `lock_`.
@@ -258,7 +261,8 @@ class PtyDevice final : public TableDevice {
   Result<Ref<Chan>> open(Ref<Chan> chan, uint32_t flags, const Credentials& who) override {
     if (chan->qid.path != kMaster) return TableDevice::open(std::move(chan), flags, who);
     Ref<Chan> master = TRY(Chan::create(this, {}));
-    Pty* const pty = TRY(pty_cache.make(KM_SLEEP, take_serial(), who));
+    Charge charge = TRY(charge_current(Charged::kPty));
+    Pty* const pty = TRY(pty_cache.make(KM_SLEEP, take_serial(), who, std::move(charge)));
     if (const Result<void> entered = enter(*pty); !entered) {
       pty_cache.destroy(pty);
       return entered.error();

@@ -10,6 +10,7 @@
 #include "lib/string.h"
 #include "pages.h"
 #include "proc/address_space.h"
+#include "proc/user_account.h"
 
 namespace tmp {
 
@@ -22,9 +23,11 @@ constinit std::atomic<uint64_t> bytes_held = 0;  // bytes of all nodes, names, a
 constinit uint64_t most_bytes = 0;               // limit of bytes_held
 constinit const Device* device = nullptr;
 
-// Adds `bytes` to bytes_held. ENOSPC if all files together would exceed their limit.
+// Adds `bytes` to bytes_held. ENOSPC if all files together would exceed their limit. The last eighth
+// is root's reserve.
 Result<void> charge(size_t bytes) {
-  if (bytes_held.fetch_add(bytes, std::memory_order_relaxed) + bytes <= most_bytes) return {};
+  const uint64_t most = works_for_root() ? most_bytes : most_bytes - most_bytes / 8;
+  if (bytes_held.fetch_add(bytes, std::memory_order_relaxed) + bytes <= most) return {};
   bytes_held.fetch_sub(bytes, std::memory_order_relaxed);
   return Errno::ENOSPC;
 }

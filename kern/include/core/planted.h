@@ -72,6 +72,8 @@
   X(kTlbFlush, "tlb_flush")                /* on other CPUs: anything */                            \
   X(kTlbForgetPages, "tlb_forget_pages")   /* on other CPUs: a few pages */                         \
   X(kTlbForgetAll, "tlb_forget_all")       /* on other CPUs: many pages */                          \
+  X(kTlbSwitch, "tlb_switch")              /* a task of the same process that comes to a CPU */     \
+  X(kTlbSleep, "tlb_sleep")                /* no bug: sleeps between a change and its flush */      \
   X(kTlbKernel, "tlb_kernel")              /* on all CPUs: a mapping of the kernel */               \
   X(kTlbText, "tlb_text")                  /* on this CPU: the code that text_write() maps */
 

@@ -10,7 +10,7 @@
 #include "lib/result.h"
 
 // The kinds of objects that are charged to a user.
-enum class Charged : uint8_t { kThread, kProcess, kRegion, kPipe, kLock, kTimer, kKinds };
+enum class Charged : uint8_t { kThread, kProcess, kRegion, kPipe, kLock, kTimer, kPty, kKinds };
 inline constexpr unsigned kChargedKinds = static_cast<unsigned>(Charged::kKinds);
 
 struct UserAccount {
@@ -78,9 +78,11 @@ class Charge {
 };
 
 // Charges an object to the real user of the current process. A kernel task is charged nothing.
-// EAGAIN (thread, process, timer), ENOMEM (region), ENFILE (pipe), ENOLCK (lock) if the user has
-// reached a limit. The caller holds no spinlock.
+// EAGAIN (thread, process, timer), ENOMEM (region), ENFILE (pipe), ENOLCK (lock), ENOSPC (pseudo
+// terminal) if the user has reached a limit. The caller holds no spinlock.
 Result<Charge> charge_current(Charged what);
+// True if the current task works for root: its process's real user is root, or it has no process.
+bool works_for_root();
 // The kernel memory of an object, in bytes; an estimate.
 uint64_t charged_bytes(Charged what);
 

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "arch/x86_64/time.h"
 #include "core/planted.h"
+#include "core/sleep.h"
 #include "kmalloc.h"
 #include "pages.h"
 #include "proc/address_space.h"
@@ -78,6 +80,8 @@ class AddressSpace::Removal {
     taken_[count_++] = page;
   }
   void finish() {
+    if (planted(Planted::kTlbSleep))
+      static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{1'000'000}));
     if (start_ < end_) tables_.flush(start_, end_);
     for (unsigned i = 0; i < count_; i++)
       tables_among_ >> i & 1 ? page_free(taken_[i]) : page_unmapped(taken_[i]);

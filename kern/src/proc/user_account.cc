@@ -1,6 +1,6 @@
 // The accounts of users.
 //
-// Threads, processes, regions, pipes, locks and timers are kernel memory that a process makes
+// Threads, processes, regions, pipes, locks, timers and pseudo terminals are kernel memory that a process makes
 // without touching a page of its own. Each is charged to the real user of the process that makes
 // it, and stays on this account until it is freed. Threads and processes follow their process when
 // it changes its real user. A zombie keeps the charge of its last thread, so it counts for
@@ -9,7 +9,8 @@
 // Root has no limits, and is charged only for threads and processes. One other user gets at most a
 // quarter of the memory for such objects, and all other users together get at most half of it: the
 // rest is root's reserve. There is also a limit of objects for some kinds. The limit of processes
-// leaves PIDs for others. The limits of locks and timers bound searches.
+// leaves PIDs for others, and that of pseudo terminals leaves numbers. The limits of locks and timers
+// bound searches. Files of #tmp have a limit and a reserve of their own (drivers/dev/tmp_node.cc).
 //
 // A charge adds first and then checks, so charges that run at once cannot exceed a limit together.
 // It takes no lock. An account with no holders is idle, and user_account() may give it to another
@@ -46,6 +47,7 @@ constexpr Kind kKinds[kChargedKinds] = {
     {"pipes", 3 * kPageSize, kNoLimit, Errno::ENFILE},
     {"file locks", 256, 1024, Errno::ENOLCK},
     {"timers", sizeof(PosixTimer), 512, Errno::EAGAIN},
+    {"pseudo terminals", 4 * kPageSize, 256, Errno::ENOSPC},
 };
 
 constinit ObjectCache<UserAccount> account_cache;
@@ -139,6 +141,11 @@ void Charge::move_to(UserAccount& account) {
   if (!account_) return;
   add(account, what_, 1);
   add(*std::exchange(account_, &account), what_, -1);
+}
+
+bool works_for_root() {
+  const Process* const process = current_process();
+  return !process || process->account.is_roots();
 }
 
 Result<Charge> charge_current(Charged what) {

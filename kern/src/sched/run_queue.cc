@@ -40,6 +40,7 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "core/log.h"
+#include "core/planted.h"
 #include "lib/format.h"
 #include "sched/sched.h"
 #include "trace/trace.h"
@@ -250,7 +251,8 @@ void run_queue_switch(Leave leave) {
   // A task that has come from another CPU may be in the middle of a change of its address space. It
   // has invalidated the translations of the other CPU only, and its flush will leave out this one
   // (paging.cc). So the space is activated again, even if the last task here was of the same process.
-  const bool has_moved = to->process && to->ran_on != cpu.id;
+  const bool has_moved =
+      to->process && to->ran_on != cpu.id && !planted(Planted::kTlbSwitch);
   if (to->process != from->process || has_moved) activate_process(to->process);
   to->ran_on = cpu.id;
   set_kernel_stack(to->stack_top());

@@ -39,4 +39,5 @@ int after_exec(void);
 int share(void);
 /* `sigtest crowd PROCESSES` and `sigtest greed PROCESSES MEGABYTES`. */
 int crowd(int processes);
+int ptys(void);
 int greed(int processes, int megabytes);

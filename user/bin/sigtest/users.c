@@ -91,6 +91,34 @@ int crowd(int processes) {
   return 0;
 }
 
+/* Makes pseudo terminals in several processes until the user may have no more, prints their number,
+   and keeps them until the end of standard input. */
+int ptys(void) {
+  enum { PROCESSES = 6 }; /* each has fewer than 256 descriptors */
+  int told[2], held[2], total = 0;
+  char byte;
+  if (pipe(told) < 0 || pipe(held) < 0) return 1;
+  for (int i = 0; i < PROCESSES; i++) {
+    if (fork() != 0) continue;
+    int made = 0;
+    close(held[1]);
+    while (open("/dev/ptmx", O_RDWR | O_NOCTTY) >= 0) made++;
+    write(told[1], &made, sizeof made);
+    read(held[0], &byte, 1);
+    _exit(0);
+  }
+  for (int i = 0, made; i < PROCESSES; i++) {
+    if (read(told[0], &made, sizeof made) != sizeof made) return 1;
+    total += made;
+  }
+  printf("%d pseudo terminals\n", total);
+  fflush(stdout);
+  while (read(0, &byte, 1) > 0) continue;
+  close(held[1]);
+  while (wait(NULL) > 0) continue;
+  return 0;
+}
+
 /* Starts processes that use this much memory for some seconds. Each prints `filled` when it has all
  * of it. Prints how many were not killed. */
 int greed(int processes, int megabytes) {
