@@ -32,3 +32,10 @@ def test_a_shell_ends():
         said = console.read_until("\nready")
         assert "\nstatus 1\n" in said and "\nready" in said, said
         assert "\nunseen" not in said and not re.search(r"(?m)^\d+$", said), said
+
+
+def test_a_set_user_id_program_has_its_three_standard_files():
+    """A caller has closed descriptors 0 and 2. A program with other rights gets #null/null there, and not the first file that it opens."""
+    result = guest(r"""cp /bin/busybox /tmp/ls; mkdir /tmp/s; cp /bin/busybox /tmp/s/ls; chmod 4755 /tmp/s/ls
+for program in /tmp/ls /tmp/s/ls; do proctest as 65534 sh -c "$program /dev/fd 0<&- 2>&-"; echo; done""")
+    assert result.stdout == "0\n1\n\n0\n1\n2\n3\n\n", result

@@ -142,6 +142,15 @@ void fd_close_for_exec(FdTable& table) {
   }
 }
 
+void fd_fill_standard(FdTable& table, const Ref<Chan>& chan) {
+  Guard guard(table.lock);
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (table.chans[fd]) continue;
+    table.chans[fd] = chan;
+    table.close_on_exec[fd] = false;
+  }
+}
+
 void fd_may_have_locks(FdTable& table) {
   table.may_have_locks = true;
 }

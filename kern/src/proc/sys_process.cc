@@ -105,6 +105,10 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     arguments.environment = TRY(arguments.add_from_user(call.arguments[2]));
     TRY(program_load(process.path_context(), path.view(), arguments, program));
   }
+  // A program that has other rights than its caller must not get a file of its own as its standard
+  // error because the caller has closed descriptor 2.
+  Ref<Chan> null;
+  if (program.secure) null = TRY(path_open(process.path_context(), "#null/null", ABI_O_RDWR, 0));
   uint64_t named_at;
   const size_t name_length = chan_copy_path(*program.file, executing->name, named_at);
   TRY(threads_end_others());
@@ -113,6 +117,7 @@ Result<int64_t> sys_execve(const SystemCall& call) {
   user_probes_process_left(process.pid, ProcessLeft::kOtherProgram);
   posix_timers_delete(process);
   fd_close_for_exec(*process.fds);
+  if (null) fd_fill_standard(*process.fds, null);
   {
     Thread& thread = call.thread;
     const Guard guard(process_lock);
