@@ -16,9 +16,9 @@
 // that may have cached translations: a CPU that loads the tables later starts with an empty cache
 // (only global entries survive). The CPU that changes an entry invalidates that page on itself. If
 // the task then moves to another CPU, it finds no old translation there, because the scheduler then
-// activates the tables on that CPU again. Processors also cache entries that lead to tables. So a table
-// is freed either after flush() (remove_empty), or with all tables of its set, when the set is
-// active on no CPU (free_tables). activate() never skips the load, even if the tables are active
+// activates the tables on that CPU again. Processors also cache entries that lead to tables. So a
+// table is freed either after flush() (remove_empty), or with all tables of its set, when the set
+// is active on no CPU (free_tables). activate() never skips the load, even if the tables are active
 // there already.
 #include "arch/x86_64/paging.h"
 

@@ -126,10 +126,11 @@ NOT_PROBED void check(const char* event, Matches matches) {
 NOT_PROBED void translation_is_invalid(PhysAddr root, const std::atomic<uint64_t>& active,
                                        const InvalidTranslation& what) {
   const Locked guard;
-  // Read with the lock held: either a CPU's bit is clear, or translations_left() will remove the CPU
-  // from the item.
+  // Read with the lock held: either a CPU's bit is clear, or translations_left() will remove the
+  // CPU from the item.
   const uint64_t cpus = active.load(std::memory_order_relaxed), me = bit_of_this_cpu();
-  Item item{root.value, what.address, what.address + kPageSize, what.page.value, cpus, what.is_table};
+  Item item{root.value,      what.address, what.address + kPageSize,
+            what.page.value, cpus,         what.is_table};
   if (what.page.value) return add(item);
   item.cpus = cpus & me;
   add(item);
@@ -152,27 +153,29 @@ NOT_PROBED void translations_invalidated(uint64_t start, uint64_t end) {
 }
 
 NOT_PROBED void translations_loading(PhysAddr root) {
-  invalidated([=](const Item& item) __attribute__((no_instrument_function)) {
-    return item.root == root.value;
-  });
+  invalidated([=](const Item& item)
+                  __attribute__((no_instrument_function)) { return item.root == root.value; });
 }
 
 // The bit and the items change together, since flush() leaves out a CPU whose bit is clear.
 NOT_PROBED void translations_left(PhysAddr root, std::atomic<uint64_t>& active, uint64_t bit) {
   const Locked guard;
   active.fetch_and(~bit, std::memory_order_release);
-  remove([=](const Item& item) __attribute__((no_instrument_function)) {
-    return item.root == root.value;
-  });
+  remove([=](const Item& item)
+             __attribute__((no_instrument_function)) { return item.root == root.value; });
 }
 
 NOT_PROBED void check_translations(PhysAddr root, uint64_t start, uint64_t end) {
-  check("a change of page tables ends", [=](const Item& item) __attribute__((no_instrument_function)) {
-    return item.root == root.value && overlap(item, start, end);
-  });
+  check(
+      "a change of page tables ends", [=
+  ](const Item& item) __attribute__((no_instrument_function)) {
+        return item.root == root.value && overlap(item, start, end);
+      });
 }
 
 NOT_PROBED void check_translations_to(PhysAddr page) {
-  check("a page is freed",
-        [=](const Item& item) __attribute__((no_instrument_function)) { return item.page == page.value; });
+  check(
+      "a page is freed", [=](const Item& item) __attribute__((no_instrument_function)) {
+        return item.page == page.value;
+      });
 }

@@ -61,20 +61,20 @@
     "sweep_no_second_look")                /* entries used after the first check are freed too */  \
   X(kSweepEarlyReuse, "sweep_early_reuse") /* entries are reused while look-ups still read them */ \
   X(kResetDropsFirst, "reset_drops_first") /* a reset gives up its numbers before its records */   \
-  /* Translations that are not invalidated; arch/x86_64/stale_translations.h must find each. */     \
-  X(kTlbMap, "tlb_map")                    /* on this CPU: a page in place of another */            \
-  X(kTlbUnmap, "tlb_unmap")                /* on this CPU: a page that is removed */                \
-  X(kTlbWriteProtect, "tlb_write_protect") /* on this CPU: a page that fork makes read-only */      \
-  X(kTlbProtect, "tlb_protect")            /* on this CPU: a page with other rights */              \
-  X(kTlbClean, "tlb_clean")                /* on this CPU: a page that is not dirty any more */     \
-  X(kTlbTable, "tlb_table")                /* on this CPU: a table that is removed */               \
-  X(kTlbTableRange, "tlb_table_range")     /* on other CPUs: a table that is removed */             \
-  X(kTlbFlush, "tlb_flush")                /* on other CPUs: anything */                            \
-  X(kTlbForgetPages, "tlb_forget_pages")   /* on other CPUs: a few pages */                         \
-  X(kTlbForgetAll, "tlb_forget_all")       /* on other CPUs: many pages */                          \
-  X(kTlbSwitch, "tlb_switch")              /* a task of the same process that comes to a CPU */     \
-  X(kTlbSleep, "tlb_sleep")                /* no bug: sleeps between a change and its flush */      \
-  X(kTlbKernel, "tlb_kernel")              /* on all CPUs: a mapping of the kernel */               \
+  /* Translations that are not invalidated; arch/x86_64/stale_translations.h must find each. */    \
+  X(kTlbMap, "tlb_map")                    /* on this CPU: a page in place of another */           \
+  X(kTlbUnmap, "tlb_unmap")                /* on this CPU: a page that is removed */               \
+  X(kTlbWriteProtect, "tlb_write_protect") /* on this CPU: a page that fork makes read-only */     \
+  X(kTlbProtect, "tlb_protect")            /* on this CPU: a page with other rights */             \
+  X(kTlbClean, "tlb_clean")                /* on this CPU: a page that is not dirty any more */    \
+  X(kTlbTable, "tlb_table")                /* on this CPU: a table that is removed */              \
+  X(kTlbTableRange, "tlb_table_range")     /* on other CPUs: a table that is removed */            \
+  X(kTlbFlush, "tlb_flush")                /* on other CPUs: anything */                           \
+  X(kTlbForgetPages, "tlb_forget_pages")   /* on other CPUs: a few pages */                        \
+  X(kTlbForgetAll, "tlb_forget_all")       /* on other CPUs: many pages */                         \
+  X(kTlbSwitch, "tlb_switch")              /* a task of the same process that comes to a CPU */    \
+  X(kTlbSleep, "tlb_sleep")                /* no bug: sleeps between a change and its flush */     \
+  X(kTlbKernel, "tlb_kernel")              /* on all CPUs: a mapping of the kernel */              \
   X(kTlbText, "tlb_text")                  /* on this CPU: the code that text_write() maps */
 
 #define PLANTED_ENUMERATOR(enumerator, name) enumerator,

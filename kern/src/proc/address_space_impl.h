@@ -27,7 +27,8 @@ Result<VmRegion*> vm_region_part(const VmRegion& region, uint64_t start, uint64_
 // translation that became invalid meanwhile.
 class SCOPED_CAPABILITY AddressSpace::Locked {
  public:
-  explicit Locked(AddressSpace& space) ACQUIRE(space.mutex_) : guard_(space.mutex_), space_(space) {}
+  explicit Locked(AddressSpace& space) ACQUIRE(space.mutex_)
+      : guard_(space.mutex_), space_(space) {}
   ~Locked() RELEASE() { space_.tables_.check(); }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;

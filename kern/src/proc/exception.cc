@@ -1,6 +1,7 @@
 // Exceptions in user mode become signals.
 #include "core/log.h"
 #include "proc/process_impl.h"
+#include "proc/user_log.h"
 
 namespace {
 
@@ -73,7 +74,7 @@ void user_exception(TrapFrame& frame, uint8_t vector, uint64_t address) {
     const Guard guard(process_lock);
     fatal = signal_is_fatal(thread, kind.signal);
   }
-  if (fatal)
+  if (fatal && user_log_permits(process))
     klog("%s: %s at 0x%lx ip 0x%lx sp 0x%lx", ThreadName(thread).text, kind.what, address,
          frame.rip, frame.rsp);
   // POSIX: for a page fault the signal carries the address that was accessed, for any other

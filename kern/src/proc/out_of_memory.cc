@@ -20,6 +20,7 @@
 #include "arch/x86_64/time.h"
 #include "core/log.h"
 #include "proc/process_impl.h"
+#include "proc/user_log.h"
 #include "trace/trace.h"
 
 namespace {
@@ -102,8 +103,9 @@ bool out_of_memory(Thread& thread, uint64_t address) {
     }
   }
   if (victim_pid != 0) {
-    klog("pid %u %s: out of memory at 0x%lx; pid %u is killed, it has %lu KiB", process.pid,
-         process.name, address, victim_pid, victim_bytes >> 10);
+    if (user_log_permits(process))
+      klog("pid %u %s: out of memory at 0x%lx; pid %u is killed, it has %lu KiB", process.pid,
+           process.name, address, victim_pid, victim_bytes >> 10);
     if (victim_pid == process.pid) return false;
   } else if (!one_is_ending) {
     static unsigned pauses = 0;

@@ -24,6 +24,7 @@
 #include "arch/x86_64/interrupts.h"
 #include "core/log.h"
 #include "proc/process_impl.h"
+#include "proc/user_log.h"
 
 namespace {
 
@@ -367,8 +368,9 @@ void signals_before_user(TrapFrame& frame) {
     thread->restart = Restart::kNone;
     thread->restarted = false;
     if (!enter_handler(*thread, frame, due.taken.info, due.action, due.mask)) {
-      klog("%s: no stack for the handler of signal %d at 0x%lx", ThreadName(*thread).text,
-           due.taken.signal, frame.rsp);
+      if (user_log_permits(thread->process))
+        klog("%s: no stack for the handler of signal %d at 0x%lx", ThreadName(*thread).text,
+             due.taken.signal, frame.rsp);
       process_exit(ABI_SIGSEGV);
     }
   }

@@ -1,16 +1,17 @@
 // The accounts of users.
 //
-// Threads, processes, regions, pipes, locks, timers and pseudo terminals are kernel memory that a process makes
-// without touching a page of its own. Each is charged to the real user of the process that makes
-// it, and stays on this account until it is freed. Threads and processes follow their process when
-// it changes its real user. A zombie keeps the charge of its last thread, so it counts for
-// RLIMIT_NPROC until its parent has waited for it.
+// Threads, processes, regions, pipes, locks, timers and pseudo terminals are kernel memory that a
+// process makes without touching a page of its own. Each is charged to the real user of the process
+// that makes it, and stays on this account until it is freed. Threads and processes follow their
+// process when it changes its real user. A zombie keeps the charge of its last thread, so it counts
+// for RLIMIT_NPROC until its parent has waited for it.
 //
 // Root has no limits, and is charged only for threads and processes. One other user gets at most a
 // quarter of the memory for such objects, and all other users together get at most half of it: the
 // rest is root's reserve. There is also a limit of objects for some kinds. The limit of processes
-// leaves PIDs for others, and that of pseudo terminals leaves numbers. The limits of locks and timers
-// bound searches. Files of #tmp have a limit and a reserve of their own (drivers/dev/tmp_node.cc).
+// leaves PIDs for others, and that of pseudo terminals leaves numbers. The limits of locks and
+// timers bound searches. Files of #tmp have a limit and a reserve of their own
+// (drivers/dev/tmp_node.cc).
 //
 // A charge adds first and then checks, so charges that run at once cannot exceed a limit together.
 // It takes no lock. An account with no holders is idle, and user_account() may give it to another

@@ -250,9 +250,9 @@ void run_queue_switch(Leave leave) {
   if (to->user_registers) user_registers_load(*to->user_registers, cpu);
   // A task that has come from another CPU may be in the middle of a change of its address space. It
   // has invalidated the translations of the other CPU only, and its flush will leave out this one
-  // (paging.cc). So the space is activated again, even if the last task here was of the same process.
-  const bool has_moved =
-      to->process && to->ran_on != cpu.id && !planted(Planted::kTlbSwitch);
+  // (paging.cc). So the space is activated again, even if the last task here was of the same
+  // process.
+  const bool has_moved = to->process && to->ran_on != cpu.id && !planted(Planted::kTlbSwitch);
   if (to->process != from->process || has_moved) activate_process(to->process);
   to->ran_on = cpu.id;
   set_kernel_stack(to->stack_top());
