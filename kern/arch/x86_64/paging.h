@@ -109,8 +109,8 @@ class PageTables {
   // tables are active. Interrupts only these CPUs. The caller has interrupts on and holds no
   // spinlock.
   void flush(uint64_t start, uint64_t end) const;
-  // Panics if a CPU may still use a translation that a change has made invalid. Does nothing without
-  // CONFIG_TLB_CHECK (stale_translations.h).
+  // Panics if a CPU may still use a translation that a change has made invalid. Does nothing
+  // without CONFIG_TLB_CHECK (stale_translations.h).
   void check() const { check_translations(root_, 0, kUserEnd); }
   // The number of times that the CPU has invalidated translations for a flush() of another CPU.
   // For tests. Any context.

@@ -23,8 +23,8 @@ constinit std::atomic<uint64_t> bytes_held = 0;  // bytes of all nodes, names, a
 constinit uint64_t most_bytes = 0;               // limit of bytes_held
 constinit const Device* device = nullptr;
 
-// Adds `bytes` to bytes_held. ENOSPC if all files together would exceed their limit. The last eighth
-// is root's reserve.
+// Adds `bytes` to bytes_held. ENOSPC if all files together would exceed their limit. The last
+// eighth is root's reserve.
 Result<void> charge(size_t bytes) {
   const uint64_t most = works_for_root() ? most_bytes : most_bytes - most_bytes / 8;
   if (bytes_held.fetch_add(bytes, std::memory_order_relaxed) + bytes <= most) return {};
