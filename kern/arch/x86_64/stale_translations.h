@@ -21,7 +21,7 @@
 
 #include "lib/units.h"
 
-// What an entry translated before it was changed.
+// A translation of an entry that has been changed.
 struct InvalidTranslation {
   uint64_t address;  // virtual; a multiple of a page
   PhysAddr page{};   // page or table that the entry no longer leads to; {}: only rights were taken

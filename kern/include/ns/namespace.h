@@ -140,8 +140,8 @@ Result<int> fd_dup2(FdTable& table, int from, int to, bool close_on_exec);
 Result<bool> fd_close_on_exec(FdTable& table, int fd);
 Result<void> fd_set_close_on_exec(FdTable& table, int fd, bool on);
 void fd_close_for_exec(FdTable& table);
-// Puts the file at each of the descriptors 0 to 2 that is closed, whatever the limit of
-// descriptors.
+// Puts the file at each of the descriptors 0 to 2 that is closed. The table's limit does not
+// matter.
 void fd_fill_standard(FdTable& table, const Ref<Chan>& chan);
 // Called before the table's process requests a record lock. From then on, closing a descriptor also
 // removes the record locks that the process has on the descriptor's file. The table is the owner of
