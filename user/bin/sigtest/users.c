@@ -91,23 +91,22 @@ int crowd(int processes) {
   return 0;
 }
 
-/* Makes pseudo terminals in several processes until the user may have no more, prints their number,
-   and keeps them until the end of standard input. */
+/* Makes pseudo terminals until the user may have no more, prints their number, and keeps them until
+   the end of standard input. A process has fewer than 256 descriptors, so it takes several. They
+   work one after the other: an open that finds no descriptor has a pseudo terminal for a moment. */
 int ptys(void) {
-  enum { PROCESSES = 6 }; /* each has fewer than 256 descriptors */
-  int told[2], held[2], total = 0;
+  int told[2], held[2], total = 0, made = 1;
   char byte;
   if (pipe(told) < 0 || pipe(held) < 0) return 1;
-  for (int i = 0; i < PROCESSES; i++) {
-    if (fork() != 0) continue;
-    int made = 0;
-    close(held[1]);
-    while (open("/dev/ptmx", O_RDWR | O_NOCTTY) >= 0) made++;
-    write(told[1], &made, sizeof made);
-    read(held[0], &byte, 1);
-    _exit(0);
-  }
-  for (int i = 0, made; i < PROCESSES; i++) {
+  while (made > 0) {
+    if (fork() == 0) {
+      made = 0;
+      close(held[1]);
+      while (open("/dev/ptmx", O_RDWR | O_NOCTTY) >= 0) made++;
+      write(told[1], &made, sizeof made);
+      read(held[0], &byte, 1);
+      _exit(0);
+    }
     if (read(told[0], &made, sizeof made) != sizeof made) return 1;
     total += made;
   }
