@@ -11,7 +11,7 @@
 #include "pages.h"
 
 #include "arch/x86_64/paging.h"
-#include "arch/x86_64/stale_translations.h"
+#include "arch/x86_64/tlb_check.h"
 #include "arena.h"
 #include "core/boot.h"
 #include "core/log.h"

@@ -38,15 +38,15 @@ until [ -s /tmp/out ]; do sleep 0.1; done; cat /tmp/out; ls -d /tmp; exec 3>&-; 
 def test_a_user_leaves_room_in_tmp_and_pseudo_terminals_for_root():
     script = """mkdir -m 777 /tmp/u; proctest as 65534 dd if=/dev/zero of=/tmp/u/x bs=64k 2>&1 | grep -o 'No space.*'
 echo root > /tmp/y; cat /tmp/y; rm /tmp/u/x
-mkfifo /tmp/hold; chmod 644 /tmp/hold; proctest as 65534 sigtest ptys < /tmp/hold > /tmp/out & exec 3> /tmp/hold
-until [ -s /tmp/out ]; do usleep 10000; done; cat /tmp/out; sigtest ptys < /dev/null; exec 3>&-; wait"""
+mkfifo /tmp/hold /tmp/out; proctest as 65534 sigtest ptys < /tmp/hold > /tmp/out & exec 3> /tmp/hold
+read line < /tmp/out; echo "$line"; sigtest ptys < /dev/null; exec 3>&-; wait"""
     result = guest(script, "--mem", "128M")
     assert result.stdout == "No space left on device\nroot\n256 pseudo terminals\n768 pseudo terminals\n", result
 
 
 @pytest.mark.icount
 def test_the_greedy_user_loses_processes_and_no_other_user_does():
-    script = "sigtest greed 1 16 > /tmp/root & until grep -q filled /tmp/root; do usleep 10000; done; proctest as 65534 sigtest greed 30 4; wait $!; cat /tmp/root"
+    script = "mkfifo /tmp/root; sigtest greed 1 16 > /tmp/root & exec 3< /tmp/root; read filled <&3; proctest as 65534 sigtest greed 30 4; wait $!; cat <&3"
     result = guest(script, "--icount", "--mem", "96M", "--timeout", "100", log=False)
     others, root = re.findall(r"(\d+) of (\d+)", result.stdout)
     assert root == ("1", "1"), result  # root's process is the largest of all

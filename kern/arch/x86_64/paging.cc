@@ -33,7 +33,7 @@
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/kernel_tables.h"
 #include "arch/x86_64/smp.h"
-#include "arch/x86_64/stale_translations.h"
+#include "arch/x86_64/tlb_check.h"
 #include "arch/x86_64/table_walk.h"
 #include "core/boot.h"
 #include "core/log.h"

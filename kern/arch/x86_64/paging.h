@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "arch/x86_64/stale_translations.h"
+#include "arch/x86_64/tlb_check.h"
 #include "lib/result.h"
 #include "lib/units.h"
 
@@ -110,7 +110,7 @@ class PageTables {
   // spinlock.
   void flush(uint64_t start, uint64_t end) const;
   // Panics if a CPU may still use a translation that a change has made invalid. Does nothing
-  // without CONFIG_TLB_CHECK (stale_translations.h).
+  // without CONFIG_TLB_CHECK (tlb_check.h).
   void check() const { check_translations(root_, 0, kUserEnd); }
   // The number of times that the CPU has invalidated translations for a flush() of another CPU.
   // For tests. Any context.

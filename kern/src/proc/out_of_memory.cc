@@ -91,7 +91,7 @@ bool out_of_memory(Thread& thread, uint64_t address) {
   trace_report_out_of_memory();
   uint32_t victim_pid = 0;
   uint64_t victim_bytes = 0;
-  bool one_is_ending = false;
+  bool one_is_ending = false, told = false;
   {
     const Guard guard(process_lock);
     if (signal_ends(thread)) return false;
@@ -99,11 +99,12 @@ bool out_of_memory(Thread& thread, uint64_t address) {
     if (Process* const victim = asked_for ? &process : choose_victim(&one_is_ending)) {
       victim_pid = victim->pid;
       victim_bytes = own_bytes(*victim);
+      told = user_log_permits(*victim);
       signal_post(*victim, ABI_SIGKILL);
     }
   }
   if (victim_pid != 0) {
-    if (user_log_permits(process))
+    if (told)
       klog("pid %u %s: out of memory at 0x%lx; pid %u is killed, it has %lu KiB", process.pid,
            process.name, address, victim_pid, victim_bytes >> 10);
     if (victim_pid == process.pid) return false;

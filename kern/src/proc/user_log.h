@@ -9,5 +9,5 @@ struct Process;
 
 inline constexpr unsigned kLogAtOnce = 100, kLogEachSecond = 10;
 
-// True if the kernel may print a line about the process. The caller holds no spinlock.
+// True if the kernel may print a line about the process. The caller may hold process_lock.
 bool user_log_permits(const Process& process);

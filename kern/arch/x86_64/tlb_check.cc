@@ -7,7 +7,7 @@
 // CPU the change gets an item of its own.
 //
 // All functions are called by text_write(), for probes, so they are not probed.
-#include "arch/x86_64/stale_translations.h"
+#include "arch/x86_64/tlb_check.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-"""Tests that the debug kernel notices each translation that it does not invalidate (kern/arch/x86_64/stale_translations.h). QEMU invalidates more
+"""Tests that the debug kernel notices each translation that it does not invalidate (kern/arch/x86_64/tlb_check.h). QEMU invalidates more
 than it must, so without this check most of these bugs would show on a real processor only."""
 import re
 import subprocess
