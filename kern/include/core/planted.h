@@ -61,7 +61,7 @@
     "sweep_no_second_look")                /* entries used after the first check are freed too */  \
   X(kSweepEarlyReuse, "sweep_early_reuse") /* entries are reused while look-ups still read them */ \
   X(kResetDropsFirst, "reset_drops_first") /* a reset gives up its numbers before its records */   \
-  /* Translations that are not invalidated; arch/x86_64/tlb_check.h must find each. */    \
+  /* Translations that are not invalidated; arch/x86_64/tlb_check.h must find each. */             \
   X(kTlbMap, "tlb_map")                    /* on this CPU: a page in place of another */           \
   X(kTlbUnmap, "tlb_unmap")                /* on this CPU: a page that is removed */               \
   X(kTlbWriteProtect, "tlb_write_protect") /* on this CPU: a page that fork makes read-only */     \
