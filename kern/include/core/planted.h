@@ -43,6 +43,12 @@
   X(kPipeKill, "pipe_kill")     /* a task that waits for room in a pipe cannot be killed */        \
   X(kTraceFreed, "trace_freed") /* a free on the tracer's slow path is not counted */              \
   X(kPipeStat, "pipe_stat")     /* fstat of a pipe takes the process lock under the pipe's lock */ \
+  /* For leakfuzz and stress: a stack overflow, a hang, two leaks by races, lost records. */       \
+  X(kStaleWalk, "stale_walk")   /* the search for a present name follows links and takes `..` */   \
+  X(kTimerStorm, "timer_storm") /* a tick runs each expiration of timers, also without a signal */ \
+  X(kDeadLock, "dead_lock")     /* a waiter whose descriptor is closed gets its record lock */     \
+  X(kDevfdRace, "devfd_race")   /* open of /dev/fd/N takes a file that nobody else holds as new */ \
+  X(kLateFlags, "late_flags")   /* CPUs that start later do not trace references from boot on */   \
   /* References that are never put; the leak test must name the holder of each. */                 \
   X(kRefList, "ref_list")         /* reference in a list that nobody empties */                    \
   X(kRefTimer, "ref_timer")       /* reference held by a timer that expires in a day */            \

@@ -2,6 +2,7 @@
 
 #ifdef CONFIG_PLANTED_BUGS
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "core/boot.h"
@@ -13,6 +14,7 @@ namespace {
 #define PLANTED_NAME(enumerator, name) name,
 constexpr std::string_view kNames[] = {PLANTED_BUGS(PLANTED_NAME)};
 #undef PLANTED_NAME
+static_assert(std::size(kNames) <= 64, "`awake` has a bit for each bug");
 
 constinit uint64_t awake = 0;
 

@@ -25,6 +25,7 @@
 #include "ns/mount.h"
 #include "proc/process.h"
 
+#include "core/planted.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "scratch.h"
@@ -34,7 +35,8 @@ namespace {
 constinit std::atomic<uint64_t> renames{0};
 
 bool leads_to(Namespace& ns, std::string_view name, const Chan& chan) {
-  Result<Ref<Chan>> found = path_walk({.ns = &ns, .cwd = {}, .who = {}}, name, Links::kNone);
+  const Links links = planted(Planted::kStaleWalk) ? Links::kFollow : Links::kNone;
+  Result<Ref<Chan>> found = path_walk({.ns = &ns, .cwd = {}, .who = {}}, name, links);
   return found && (*found)->device == chan.device && (*found)->qid == chan.qid;
 }
 

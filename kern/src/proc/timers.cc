@@ -28,6 +28,7 @@
 
 #include "arch/x86_64/time.h"
 #include "core/errstr.h"
+#include "core/planted.h"
 #include "kmalloc.h"
 #include "proc/process_impl.h"
 
@@ -43,7 +44,8 @@ uint64_t expire(IntervalTimer& timer) REQUIRES(process_lock) {
     return 1;
   }
   const Nanoseconds now = std::max(monotonic_now(), timer.deadline);
-  const uint64_t times = (now - timer.deadline).value / timer.interval.value + 1;
+  const uint64_t times =
+      planted(Planted::kTimerStorm) ? 1 : (now - timer.deadline).value / timer.interval.value + 1;
   timer.deadline = timer.deadline + Nanoseconds{times * timer.interval.value};
   timer_arm(timer.timer, timer.deadline);
   return times;
@@ -59,6 +61,10 @@ void alarm_expired(void* argument) {
 void posix_timer_expired(void* argument) {
   auto& timer = *static_cast<PosixTimer*>(argument);
   const Guard guard(process_lock);
+  if (planted(Planted::kTimerStorm) && !timer.signals) {
+    expire(timer);
+    return;
+  }
   const bool repeats = timer.interval.value != 0;
   if (timer.signal.link.linked()) {  // of an earlier setting
     timer.overruns++;
@@ -240,7 +246,8 @@ void posix_timer_goes_on(PosixTimer& timer) {
 
 void posix_timer_set(PosixTimer& timer, const TimerSetting& setting) {
   disarm(timer, &timer.rests);
-  arm(timer, timer.signals ? posix_timer_expired : nullptr, setting);
+  const bool is_armed = timer.signals || planted(Planted::kTimerStorm);
+  arm(timer, is_armed ? posix_timer_expired : nullptr, setting);
 }
 
 void posix_timer_delete(PosixTimer* timer) {

@@ -10,6 +10,7 @@
 
 #include "arch/x86_64/time.h"
 #include "core/cpu.h"
+#include "core/planted.h"
 #include "core/spinlock.h"
 #include "sched/sched.h"
 #include "sched/timer_heap.h"
@@ -48,7 +49,7 @@ void timers_run() {
   TimerQueue& queue = queues[number_of(cpu_id())];
   if (queue.timers.empty()) return;  // tested without the lock: only this CPU adds timers
   const Nanoseconds now = monotonic_now();
-  for (unsigned i = 0; i < kMaxTimersPerTick; i++) {
+  for (unsigned i = 0; i < kMaxTimersPerTick || planted(Planted::kTimerStorm); i++) {
     Timer* const timer = next_due(queue, now);
     if (!timer) return;
     timer->callback(timer->argument);

@@ -1,5 +1,6 @@
 // Sources of traces: see trace.h.
 #include "core/cpu.h"
+#include "core/planted.h"
 #include "lib/string.h"
 #include "trace/trace.h"
 
@@ -107,6 +108,7 @@ void TraceSource::set_unused_flags(int set) const {
 }
 
 void trace_start_cpu() {
+  if (planted(Planted::kLateFlags)) return;
   for (unsigned i = 0; RefClass* const references = ref_class_at(i); i++)
     ::change_cpu_flags(this_cpu(), ref_kind_of(*references), references->flags, 0);
 }
