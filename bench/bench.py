@@ -80,6 +80,7 @@ ROWS = [
           ("_stopped", "… % more with all stopped, records kept", "%", 1, ""),
           ("_sampled", "… % more with all sampled, by 512K", "%", 1.5, ""),
           ("_flag_tests", "… % more, never traced, than without flag tests", "%", 0.5, ""))),
+    ("load_sweeps", f"{loads.SWEEP_ROUNDS} × ls /, memory for traces short: {loads.SWEEP_RECORDS:,} records / 0", "ratio", 1.1, "", ""),
     ("inserts", f"an insert of sqlite3, autocommitted in #tmp ({inserts.INSERTS:,} of them)", "thousand instructions", None, "", ""),
     ("inserts_on", "… % more with all traces on", "%", None, "", ""),
     ("inserts_sampled", "… % more with all sampled, by 512K", "%", None, "", ""),

@@ -32,6 +32,11 @@ ROUNDS = 300
 # run, so the tracer stores fewer contexts and searches a smaller table.
 SHORT_ROUNDS = {"pipeline": 60, "file": 60}
 SHORT_STATES = ("on", "stopped", "sampled")
+# A load for the sweeper (kern/src/store/sweeper.h): many short processes with all traces on, while
+# only SWEEP_BYTES of trace memory are free, so that new contexts soon make a sweep due. A sweep
+# visits all records. The load runs beside SWEEP_RECORDS records of held objects, and without them;
+# the row is the ratio of the two numbers of instructions.
+SWEEP_LOAD, SWEEP_ROUNDS, SWEEP_RECORDS, SWEEP_BYTES = "ls / > /dev/null", 600, 400_000, 32 << 10
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,15 @@ def script(load, state, rounds):
     return "\n".join(lines)
 
 
+def sweep_script(records, rounds):
+    """Returns the script of the load for the sweeper: `rounds` rounds beside `records` records."""
+    lines = [SWEEP_LOAD, f"echo start > {CTL}", SWEEP_LOAD, SWEEP_LOAD]
+    if records:
+        lines += [f"echo 'leak debug_64 {records}' > '#debug/alloc'"]
+    return "\n".join([*lines, f"read -r limit bytes used number rest < {CTL}; echo limit $((number + {SWEEP_BYTES})) > {CTL}",
+                      f"i=0; while [ $i -lt {rounds} ]; do {SWEEP_LOAD}; i=$((i+1)); done"])
+
+
 def instructions(guest, states, rounds):
     """Runs each load of `rounds`, {load: number of rounds}, in each state. Returns {(load, state): instructions}."""
     counted = {}
@@ -91,13 +105,19 @@ def added(counted, prefix="load_"):
             for (load, state), number in counted.items() if state != "untraced"}
 
 
+def measure_sweeps(guest):
+    """Returns {row: the instructions of the load for the sweeper beside many records, divided by those without them}."""
+    beside, alone = (guest.run(sweep_script(records, SWEEP_ROUNDS))[1] - guest.run(sweep_script(records, 0))[1] for records in (SWEEP_RECORDS, 0))
+    return {"load_sweeps": beside / alone}
+
+
 def measure(build=True):
-    """Returns {row: value} for the table of `make bench`: millions of instructions without traces, and the per cent that traces and flag
-    tests add."""
+    """Returns {row: value} for the table of `make bench`: millions of instructions without traces, the per cent that traces and flag tests
+    add, and the ratio of measure_sweeps()."""
     rounds = dict.fromkeys(LOADS, ROUNDS)
     counted = instructions(Guest(build=build), STATES, rounds)
     bare = instructions(Guest(NO_FLAG_TESTS, build=build), ["untraced"], rounds)
-    values = added(counted)
+    values = added(counted) | measure_sweeps(Guest(build=build))
     for load in LOADS:
         values[f"load_{load}"] = counted[load, "untraced"] / 1e6
         values[f"load_{load}_flag_tests"] = per_cent(counted[load, "untraced"], bare[load, "untraced"])
@@ -107,7 +127,7 @@ def measure(build=True):
 def rows():
     """The names of the rows of measure()."""
     traced = [f"_{state}" for state in STATES if state != "untraced"]
-    return [f"load_{load}{what}" for load in LOADS for what in ("", *traced, "_flag_tests")]
+    return [f"load_{load}{what}" for load in LOADS for what in ("", *traced, "_flag_tests")] + ["load_sweeps"]
 
 
 def measure_short(build=True):

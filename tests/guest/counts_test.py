@@ -28,6 +28,13 @@ def test_traces_add_no_more_to_whole_loads_than_the_baseline():
     assert_no_worse(loads.measure_short(build=False), set(loads.short_rows()))
 
 
+@pytest.mark.long
+@pytest.mark.icount
+def test_sweeps_take_a_small_part_of_the_time_however_many_records_they_visit():
+    """Would find sweeps whose cost is not bounded: when memory is short, they follow each other, and each visits all records."""
+    assert not bench.missed(loads.measure_sweeps(loads.Guest(build=False)))
+
+
 @pytest.mark.cpus(4)
 def test_one_reader_at_a_time_has_the_benches_run():
     """While a reader of #bench/rows runs the benches, a second reader gets an error, even if the two readers share an open file. So no reader

@@ -73,6 +73,15 @@ def test_a_load_is_what_it_adds_to_a_guest_without_it(tmp_path, monkeypatch):
     assert loads.added({("file", "untraced"): 200, ("file", "on"): 230}) == {"load_file_on": 15.0}
 
 
+def test_the_load_of_the_sweeper_is_compared_with_one_without_records(monkeypatch):
+    def run(_, script):
+        return "", 1000 + (f"-lt {loads.SWEEP_ROUNDS} " in script) * (500 if f"leak debug_64 {loads.SWEEP_RECORDS}" in script else 400)
+
+    monkeypatch.setattr(loads.Guest, "run", run)
+    assert loads.measure_sweeps(loads.Guest()) == {"load_sweeps": 1.25}
+    assert bench.missed({"load_sweeps": 1.25}) == ["load_sweeps: 1.25, and the target is 1.1"]
+
+
 @pytest.mark.parametrize("text", ("exit 1\n", "true\n", POWER_OFF + "echo 'cat: out of memory' >&2\n", POWER_OFF + "exit 134\n"))
 def test_a_load_that_fails_is_no_count(tmp_path, monkeypatch, text):
     load_program(tmp_path, text)

@@ -29,11 +29,12 @@
 // shards before it marks.
 //
 // Interrupts are off for slices of about 2,000 instructions. A sweep costs about 30 instructions
-// for each record and each entry, and three interrupts on every CPU. A sweep is due when the table
-// of stacks or the table of contexts has about twice the entries that it had after the last sweep.
-// When memory is short, an increase by about an eighth makes a sweep due, and so does an entry that
-// could not be added. After a sweep, the next one waits for 16 times as long as the sweep took. So
-// sweeps take at most a seventeenth of a CPU's time.
+// for each entry, and three interrupts on every CPU. A record costs about 15 instructions, and 40
+// more if its neighbour has another stack and context. A sweep is due when the table of stacks or
+// the table of contexts has about twice the entries that it had after the last sweep. When memory
+// is short, an increase by about an eighth makes a sweep due, and so does an entry that could not
+// be added. After a sweep, the next one waits for 16 times as long as the sweep took. So sweeps
+// take at most a seventeenth of a CPU's time.
 //
 // A sweep holds trace_sweep_lock, which ranks below trace_control.
 #pragma once

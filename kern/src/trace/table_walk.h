@@ -6,6 +6,8 @@
 // walk restarts.
 #pragma once
 
+#include <utility>
+
 #include "trace/trace_table.h"
 
 inline uint64_t TraceTable::object_at(uint64_t place) {
@@ -137,9 +139,9 @@ bool TraceTable::try_visit(unsigned index, Visit visit) {
   }
 }
 
-template <typename Visit>
-void TraceTable::visit_slices(Visit visit) {
-  TraceRecord copies[kSlice];
+template <typename Copy, typename Take, typename Visit>
+void TraceTable::visit_copies(Take take, Visit visit) {
+  Copy copies[kSlice];
   for (uint32_t made = copies_.load(std::memory_order_acquire), seen = ~made; made != seen;) {
     seen = made;
     for (Shard& shard : all_shards()) {
@@ -150,13 +152,22 @@ void TraceTable::visit_slices(Visit visit) {
           {
             const ProbesOff no_hit;
             Guard guard(shard.lock);
-            more =
-                walk.slice(shard, [&](const Record& record) { copies[count++] = copy_of(record); });
+            more = walk.slice(shard,
+                              [&](const Record& record) { count += take(record, copies[count]); });
           }
-          for (uint32_t i = 0; i < count; i++) visit(static_cast<const TraceRecord&>(copies[i]));
+          for (uint32_t i = 0; i < count; i++) visit(std::as_const(copies[i]));
         }
       }
     }
     made = copies_.load(std::memory_order_acquire);
   }
+}
+
+template <typename Visit>
+void TraceTable::visit_slices(Visit visit) {
+  const auto take = [this](const Record& record, TraceRecord& copy) {
+    copy = copy_of(record);
+    return true;
+  };
+  visit_copies<TraceRecord>(take, visit);
 }

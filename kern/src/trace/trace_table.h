@@ -385,6 +385,10 @@ class alignas(64) TraceTable {
   static void walk(Shard& shard, Visit visit) {
     walk(shard, visit, [] {});
   }
+  // The walk of visit_slices(). take(record, copy) runs with the shard's lock held; it either
+  // stores in `copy` what visit(copy) needs and returns true, or returns false to skip the record.
+  template <typename Copy, typename Take, typename Visit>
+  void visit_copies(Take take, Visit visit);
   TraceRecord copy_of(const Record& record) const;
   static constexpr uint64_t kPlaceUnit = 8;
   static uint64_t object_at(uint64_t place);  // the inverse of place_of(); 0 for 0
