@@ -2,8 +2,7 @@
  * (USENIX 2001). C and C++.
  *
  * The base arena hands out memory of the direct map; the page arena imports from it and has quantum
- * caches; others hand out virtual addresses or ids. The theory is in src/arena.cc and
- * src/arena_xalloc.cc.
+ * caches; others hand out virtual addresses or ids. The theory is in src/arena.cc.
  */
 #pragma once
 
@@ -50,8 +49,7 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int flags);
  * record the allocation. A caller that divides memory among others calls arena_span_alloc instead.
  *
  * Returns NULL when no segment is large enough. KM_ZERO has no effect. With KM_ATOMIC: any context
- * but NMI. KM_BESTFIT or KM_NEXTFIT in `flags` selects another policy, described at arena_xalloc;
- * a request that a quantum cache serves ignores the policy. */
+ * but NMI. */
 void* arena_alloc(struct arena* arena, size_t size, int flags);
 /* Frees an address that arena_alloc returned; `size` is the requested size. A wrong address or size
  * panics at once with CONFIG_SLAB_CHECK_CALLS, and for sizes that no quantum cache serves. In other
@@ -59,40 +57,9 @@ void* arena_alloc(struct arena* arena, size_t size, int flags);
  * again before that, there is no panic. Any context but NMI. */
 void arena_free(struct arena* arena, void* address, size_t size);
 
-/* Allocates `size` bytes, rounded up to the quantum, under constraints. The interface is that of
- * vmem_xalloc of Bonwick & Adams. Never allocates from a quantum cache.
- *
- * - address % align == phase. `align` is a power of two; 0 or a value below the quantum means the
- *   quantum. `phase` is a number of whole quanta, and less than `align`.
- * - The segment does not cross a multiple of `nocross`, a power of two. 0: no constraint.
- * - min <= address and address + size - 1 <= max, with the size rounded up. min 0 and max
- *   UINTPTR_MAX: no constraint.
- *
- * The policy chooses among the free segments that fit. Instant fit, the default, takes any of them.
- * KM_BESTFIT takes the smallest. KM_NEXTFIT takes the next one after the end of the last KM_NEXTFIT
- * allocation, and after the last segment begins again with the first; ids that must not be reused
- * soon are allocated in this way.
- *
- * If no free segment fits, imports a span that is large enough for alignment, phase and nocross.
- * min and max do not affect the import: an imported span without a segment between min and max is
- * returned at once. If nothing fits, returns NULL and counts a failure, even if no address can ever
- * meet the constraints (nocross < size, min > max). Panics if the constraints are invalid: `align`
- * or `nocross` is not a power of two, `phase` is too large or not whole quanta, or there are two
- * policies.
- *
- * With KM_ATOMIC: any context but NMI. The arena's lock is held for constant time if three
- * conditions hold: the policy is instant fit, there is no min or max, and some free segment is
- * large enough regardless of where it starts. Otherwise the time is proportional to the number of
- * free segments, and with KM_NEXTFIT to the number of all segments. */
-void* arena_xalloc(struct arena* arena, size_t size, size_t align, size_t phase, size_t nocross,
-                   uintptr_t min, uintptr_t max, int flags);
-/* Frees an address that arena_xalloc returned; `size` is the requested size. Panics if address or
- * size is wrong. Any context but NMI. */
-void arena_xfree(struct arena* arena, void* address, size_t size);
-
 /* Makes the arena forward each allocation and free to its source. A forwarding arena counts the
- * bytes that its users hold, but has no segments and supports no constraints. Called right after
- * arena_create. The arena must have a source, and must have no quantum caches. */
+ * bytes that its users hold, but has no segments. Called right after arena_create. The arena must
+ * have a source, and must have no quantum caches. */
 void arena_forward(struct arena* arena);
 
 /* Does one step of work that a later allocation would otherwise have to do: gets memory for

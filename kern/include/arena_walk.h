@@ -20,8 +20,8 @@ bool arena_walk_is_private(const arena* arena);
 struct ArenaWalk {
   // A span that the arena has imported from its source.
   virtual void span(uint64_t base, size_t size) = 0;
-  // A segment that the arena has handed out. A caller of arena_alloc or arena_xalloc owns the
-  // segment, or a caller of arena_span_alloc divides it among others.
+  // A segment that the arena has handed out. A caller of arena_alloc owns the segment, or a caller
+  // of arena_span_alloc divides it among others.
   virtual void segment(uint64_t base, size_t size) = 0;
 
  protected:

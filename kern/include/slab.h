@@ -36,10 +36,6 @@ enum {
   KM_ATOMIC = 0x0, /* any context but NMI: never sleeps, never reaps */
   KM_SLEEP = 0x1,  /* may sleep while memory is reaped; can still fail */
   KM_ZERO = 0x2,   /* zeroes the memory; only for caches without constructor */
-  /* Allocation policies of an arena (arena.h). At most one policy is given; caches ignore the
-   * policies. */
-  KM_BESTFIT = 0x10, /* the smallest free segment that is large enough */
-  KM_NEXTFIT = 0x20, /* the next free segment after the last KM_NEXTFIT allocation */
   /* For arena_create only. */
   KM_NOTRACE = 0x100, /* the arena cannot be traced */
 };

@@ -13,9 +13,8 @@
 // Allocation is by instant fit: the bitmap gives, in constant time, a list on which all segments
 // are large enough, and the first segment of this list is taken. If there is no such list, the next
 // smaller list is searched for a segment that is large enough. The part of the segment that is not
-// needed goes back to a free list. Other policies, and constraints on the address, are in
-// arena_xalloc.cc. A freed segment is merged with its free neighbours. An imported span that has
-// become one free segment goes back to the source.
+// needed goes back to a free list. A freed segment is merged with its free neighbours. An imported
+// span that has become one free segment goes back to the source.
 //
 // An arena can also forward each request to its source and only count what its users hold
 // (arena_forward). The tracer's arena does, because the tracer's hooks must be short.
@@ -32,8 +31,8 @@
 // Locks: an arena's lock is not held during calls to its source, its caches or the tag pool. So it
 // is not held while a span is imported or returned. An imported span is added, and the allocation
 // is taken from it, without releasing the lock in between. An operation holds the lock for constant
-// time, with three exceptions: the search of the next smaller list, the searches of
-// arena_xalloc.cc, and walking one or two chains of the hash (linear_hash.h).
+// time, with two exceptions: the search of the next smaller list, and walking one or two chains of
+// the hash (linear_hash.h).
 #include <array>
 #include <bit>
 #include <utility>
@@ -50,11 +49,11 @@
 #include "slab.h"
 #include "slab_trace.h"
 
-using arena_impl::allocate_segment, arena_impl::Constraints, arena_impl::enter_span,
-    arena_impl::has_flag, arena_impl::hash_remove, arena_impl::is_cached,
-    arena_impl::kQuantumCaches, arena_impl::note_cached, arena_impl::quantum_cache,
-    arena_impl::release_segment, arena_impl::Returned, arena_impl::Segment, arena_impl::SegmentKind,
-    arena_impl::Tags, arena_impl::try_constrained, arena_impl::unlink;
+using arena_impl::allocate_segment, arena_impl::enter_span, arena_impl::has_flag,
+    arena_impl::hash_remove, arena_impl::is_cached, arena_impl::kQuantumCaches,
+    arena_impl::note_cached, arena_impl::quantum_cache, arena_impl::release_segment,
+    arena_impl::Returned, arena_impl::Segment, arena_impl::SegmentKind, arena_impl::Tags,
+    arena_impl::unlink;
 
 namespace {
 
@@ -155,17 +154,12 @@ uintptr_t forward(struct arena& arena, size_t size, int flags) {
 
 // Allocates from the arena's free segments, or from a span imported from the source; 0 when there
 // is no memory. Does not reap.
-uintptr_t try_unconstrained(struct arena& arena, size_t size, int flags) {
+uintptr_t try_segment(struct arena& arena, size_t size, int flags) {
   if (arena.forwards) return forward(arena, size, flags);
   Tags tags;
   if (!tags.reserve(tags_for_operation(arena))) return 0;
   const uintptr_t address = allocate_present(arena, size, tags);
   return address ? address : allocate_imported(arena, size, flags, tags);
-}
-
-uintptr_t try_segment(struct arena& arena, size_t size, const Constraints* constraints, int flags) {
-  return constraints ? try_constrained(arena, *constraints, flags)
-                     : try_unconstrained(arena, size, flags);
 }
 
 // Makes the caches of one quantum, two quanta, … False when out of memory. A slab holds at least
@@ -236,7 +230,7 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
 // Allocates whole quanta from a quantum cache or from the segments.
 [[gnu::always_inline]] inline void* take(struct arena& arena, size_t size, int flags) {
   if (!is_cached(arena, size))
-    return reinterpret_cast<void*>(allocate_segment(arena, size, nullptr, flags & ~KM_ZERO));
+    return reinterpret_cast<void*>(allocate_segment(arena, size, flags & ~KM_ZERO));
   void* const address = kmem_cache_alloc(quantum_cache(arena, size), flags & ~KM_ZERO);
   if constexpr (SLAB_OS_CHECK_CALLS) {
     if (address) note_cached(arena, address, size, true);
@@ -265,17 +259,12 @@ void arena_impl::note_cached(const struct arena& arena, const void* address, siz
 
 // Asks fault injection whether the allocation is to fail. False for the tracer's own arena, because
 // the tracer calls kmem_inject itself.
-[[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT static bool ask_to_fail(struct arena& arena,
-                                                                    size_t size, int flags) {
+[[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT static bool injected_failure(struct arena& arena,
+                                                                         size_t size, int flags) {
   if ((arena_flags(&arena) & KMC_NOTRACE) || !kmem_inject(KMEM_INJECT_ARENA, &arena, size, flags))
     return false;
   note_failure(arena);
   return true;
-}
-
-[[gnu::always_inline]] static inline bool injected_failure(struct arena& arena, size_t size,
-                                                           int flags) {
-  return SLAB_OS_FLAG_TESTS && kmem_inject_wanted() && ask_to_fail(arena, size, flags);
 }
 
 // ---- Hooks for KernelAddressSanitizer (kasan.h).
@@ -331,19 +320,18 @@ void arena_impl::check_sleep(const struct arena& arena, int flags) {
     panic("%s: KM_SLEEP is requested, but the caller may not sleep", arena.name);
 }
 
-ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size,
-                                                      const Constraints* constraints, int flags) {
+ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size, int flags) {
   check_sleep(arena, flags);
   // The last allocation may have made the hash too small. The hash grows at the start of an
   // allocation, not at the end, so that arena_prepare() can do this work in advance.
   grow_hash(arena);
   // try_segment gets no KM_SLEEP. Otherwise each source would reap, too, and one failure would reap
   // many times.
-  uintptr_t address = try_segment(arena, size, constraints, flags & ~KM_SLEEP);
+  uintptr_t address = try_segment(arena, size, flags & ~KM_SLEEP);
   for (int extent = KMEM_REAP_SURPLUS;
        address == 0 && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
     kmem_reap_some(static_cast<kmem_reap_extent>(extent));
-    address = try_segment(arena, size, constraints, flags & ~KM_SLEEP);
+    address = try_segment(arena, size, flags & ~KM_SLEEP);
   }
   if (address == 0) {
     note_failure(arena);
@@ -431,7 +419,8 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
 [[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT void* arena_impl::alloc_anyhow(struct arena& arena,
                                                                            size_t size, int flags,
                                                                            const void* frame) {
-  if (injected_failure(arena, size, flags)) return nullptr;
+  if (SLAB_OS_FLAG_TESTS && kmem_inject_wanted() && injected_failure(arena, size, flags))
+    return nullptr;
   void* const address = take(arena, align_up(size, arena.quantum), flags);
   open_memory(arena, address, size);
   return note_allocation(arena, address, size, frame);
@@ -446,8 +435,6 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
 ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
   if (size == 0 || size > SIZE_MAX / 2) return nullptr;
   const size_t whole = align_up(size, arena->quantum);
-  if ((flags & (KM_BESTFIT | KM_NEXTFIT)) && !is_cached(*arena, whole))
-    return arena_xalloc(arena, size, 0, 0, 0, 0, UINTPTR_MAX, flags);
   if (SLAB_OS_FLAG_TESTS && kmem_inject_wanted()) [[unlikely]]
     return arena_impl::alloc_anyhow(*arena, size, flags, __builtin_frame_address(0));
   if (has_flag(*arena, KMC_TRACED)) [[unlikely]]
@@ -476,27 +463,6 @@ ALLOCATOR_TEXT void arena_reissue(struct arena* arena, void* address, size_t siz
 ALLOCATOR_TEXT void arena_free_set_aside(struct arena* arena, void* address, size_t size) {
   close_memory(*arena, address, size);
   give(*arena, address, align_up(size, arena->quantum));
-}
-
-ALLOCATOR_TEXT void* arena_xalloc(struct arena* arena, size_t size, size_t align, size_t phase,
-                                  size_t nocross, uintptr_t min, uintptr_t max, int flags) {
-  if (size == 0 || size > SIZE_MAX / 2) return nullptr;
-  const size_t whole = align_up(size, arena->quantum);
-  if (align == 0 || (align < arena->quantum && std::has_single_bit(align))) align = arena->quantum;
-  const Constraints wanted{whole, align, phase, nocross, min, max};
-  ASSERT(!arena->forwards);
-  arena_impl::check(*arena, wanted, flags);
-  if (injected_failure(*arena, size, flags)) return nullptr;
-  void* const address =
-      reinterpret_cast<void*>(allocate_segment(*arena, whole, &wanted, flags & ~KM_ZERO));
-  open_memory(*arena, address, size);
-  return note_allocation(*arena, address, size, __builtin_frame_address(0));
-}
-
-ALLOCATOR_TEXT void arena_xfree(struct arena* arena, void* address, size_t size) {
-  close_memory(*arena, address, size);
-  note_free(*arena, address);
-  free_segment(*arena, reinterpret_cast<uintptr_t>(address), align_up(size, arena->quantum));
 }
 
 void arena_impl::count_span(struct arena& arena, size_t size) {

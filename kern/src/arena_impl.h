@@ -1,7 +1,6 @@
 // Internals shared by arena.cc (operations), arena_segments.cc (segments, free lists, hash),
-// arena_tags.cc (the pool of boundary tags), arena_list.cc (the list of arenas), arena_xalloc.cc
-// (constraints and policies) and arena_traced.cc (quantum caches of traced arenas). The theory is
-// in arena.cc.
+// arena_tags.cc (the pool of boundary tags), arena_list.cc (the list of arenas) and arena_traced.cc
+// (quantum caches of traced arenas). The theory is in arena.cc.
 #pragma once
 
 #include <array>
@@ -80,11 +79,6 @@ struct arena {
   uint64_t allocations, frees, live, tags;
   std::array<uint64_t, arena_impl::kFreeLists> free_segments;
   uint64_t failures;
-  // For next fit. `rotor` is the address where the last next-fit allocation ended. The next search
-  // starts at the tag `rotor_tag`: the segment of this tag lies in the rotor's span, and begins at
-  // the rotor or below. If rotor_tag is nullptr, the search starts at the arena's first tag.
-  uintptr_t rotor;
-  arena_impl::Segment* rotor_tag;
 };
 
 namespace arena_impl {
@@ -162,17 +156,9 @@ uint64_t tag_bytes();
 
 // ---- Segments of an arena (arena_segments.cc). The arena's lock is held. Sizes are in bytes.
 
-// The free list for segments of `size`.
-unsigned free_list_of(const struct arena& arena, size_t size);
-// The first list whose segments all have at least `size`; kFreeLists if there is none.
-unsigned sure_list_of(const struct arena& arena, size_t size);
-// The first free segment of the lists from `list` on; nullptr if there is none.
-Segment* first_free(const struct arena& arena, unsigned list);
 // Instant fit: a free segment of at least `size`; nullptr if there is none.
 Segment* find_free(const struct arena& arena, size_t size);
 
-// Splits a free segment at `offset` bytes. Both parts stay free; returns the second.
-Segment* split_free(struct arena& arena, Segment& segment, size_t offset, Tags& tags);
 // Makes the first `size` bytes of a free segment an allocated segment.
 void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tags);
 // Adds a span with one free segment, and returns this segment. The span's tags go to the front of
@@ -206,21 +192,8 @@ void announce(struct arena& arena);
 // Frees the arena's structure after the last reference is gone (arena.cc).
 void free_structure(struct arena& arena);
 
-// ---- Constraints and policies (arena_xalloc.cc).
-
-struct Constraints {
-  size_t size;  // bytes, whole quanta
-  size_t align, phase, nocross;
-  uintptr_t min, max;
-};
-// Panics for invalid constraints.
-void check(const struct arena& arena, const Constraints& wanted, int flags);
-// Allocates from the arena's free segments, or from a span imported from the source; 0 when there
-// is no memory. Does not reap.
-uintptr_t try_constrained(struct arena& arena, const Constraints& constraints, int flags);
 // Allocates whole quanta (arena.cc). With KM_SLEEP, reaps memory and tries again if there is none.
-// Counts failures. With `constraints` nullptr, uses instant fit.
-uintptr_t allocate_segment(struct arena& arena, size_t size, const Constraints* constraints,
-                           int flags);
+// Counts failures.
+uintptr_t allocate_segment(struct arena& arena, size_t size, int flags);
 
 }  // namespace arena_impl

@@ -7,6 +7,23 @@
 namespace arena_impl {
 namespace {
 
+// The free list for segments of `size`.
+unsigned free_list_of(const struct arena& arena, size_t size) {
+  return std::bit_width(size >> arena.quantum_shift) - 1;
+}
+
+// The first list whose segments all have at least `size`; kFreeLists if there is none.
+unsigned sure_list_of(const struct arena& arena, size_t size) {
+  return free_list_of(arena, size) + (std::has_single_bit(size >> arena.quantum_shift) ? 0 : 1);
+}
+
+// The first free segment of the lists from `list` on; nullptr if there is none.
+Segment* first_free(const struct arena& arena, unsigned list) {
+  if (list >= kFreeLists) return nullptr;
+  const uint64_t lists = arena.free_bitmap >> list << list;
+  return lists ? arena.free_lists[std::countr_zero(lists)] : nullptr;
+}
+
 void push_free(struct arena& arena, Segment& segment) {
   const unsigned list = free_list_of(arena, segment.size);
   segment.kind = SegmentKind::kFree;
@@ -51,17 +68,12 @@ Segment& cut(struct arena& arena, Segment& segment, size_t size, Tags& tags) {
 
 }  // namespace
 
-unsigned free_list_of(const struct arena& arena, size_t size) {
-  return std::bit_width(size >> arena.quantum_shift) - 1;
-}
-
 void unlink(struct arena& arena, Segment& segment) {
   if (segment.prev)
     segment.prev->next = segment.next;
   else
     arena.first = segment.next;
   if (segment.next) segment.next->prev = segment.prev;
-  if (arena.rotor_tag == &segment) arena.rotor_tag = segment.prev;  // `segment` is merged into prev
   arena.tags--;
 }
 
@@ -69,29 +81,11 @@ Segment* hash_remove(struct arena& arena, uintptr_t start) {
   return static_cast<Segment*>(linear_hash_remove(&arena.hash, start));
 }
 
-unsigned sure_list_of(const struct arena& arena, size_t size) {
-  return free_list_of(arena, size) + (std::has_single_bit(size >> arena.quantum_shift) ? 0 : 1);
-}
-
-Segment* first_free(const struct arena& arena, unsigned list) {
-  if (list >= kFreeLists) return nullptr;
-  const uint64_t lists = arena.free_bitmap >> list << list;
-  return lists ? arena.free_lists[std::countr_zero(lists)] : nullptr;
-}
-
 Segment* find_free(const struct arena& arena, size_t size) {
   if (Segment* const segment = first_free(arena, sure_list_of(arena, size))) return segment;
   Segment* segment = arena.free_lists[free_list_of(arena, size)];
   while (segment && segment->size < size) segment = segment->list_next;
   return segment;
-}
-
-Segment* split_free(struct arena& arena, Segment& segment, size_t offset, Tags& tags) {
-  remove_free(arena, segment);
-  Segment& rest = cut(arena, segment, offset, tags);
-  push_free(arena, segment);
-  push_free(arena, rest);
-  return &rest;
 }
 
 void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tags) {
@@ -139,10 +133,6 @@ Returned release_segment(struct arena& arena, Segment* segment, Tags& tags) {
     return {};
   }
   const Returned returned{span->start, span->size};
-  if (arena.rotor_tag == segment || arena.rotor_tag == span) {
-    arena.rotor_tag = segment->next;  // tag of the next span
-    arena.rotor = 0;
-  }
   arena.total_bytes -= span->size;
   arena.imported_bytes -= span->size;
   unlink(arena, *segment);

@@ -142,20 +142,17 @@ KTEST(arena_trace_every_allocation_has_one_owner) {
   EXPECT(trace_command_all("start").ok());
   void* const large = kmalloc(kLarge, KM_SLEEP);
   void* const small = kmalloc(100, KM_SLEEP);
-  void* const best = arena_alloc(base_arena, 3 * kPageSize, KM_SLEEP | KM_BESTFIT);
-  void* const aligned = arena_xalloc(page_arena, 5000, 64 << 10, 0, 0, 0, UINTPTR_MAX, KM_SLEEP);
+  void* const base = arena_alloc(base_arena, 3 * kPageSize, KM_SLEEP);
   void* const span = arena_span_alloc(page_arena, 2 * kPageSize, KM_SLEEP);
   EXPECT(only_owner(page_arena, large, kLarge));
   EXPECT(only_owner(kmem_cache_of(small), small, 100));
-  EXPECT(only_owner(base_arena, best, 3 * kPageSize));
-  EXPECT(only_owner(page_arena, aligned, 5000));
+  EXPECT(only_owner(base_arena, base, 3 * kPageSize));
   EXPECT(!only_owner(page_arena, span, 2 * kPageSize));
   kfree(large);
   kfree(small);
-  arena_free(base_arena, best, 3 * kPageSize);
-  arena_xfree(page_arena, aligned, 5000);
+  arena_free(base_arena, base, 3 * kPageSize);
   arena_span_free(page_arena, span, 2 * kPageSize);
-  EXPECT(!only_owner(page_arena, large, kLarge) && !only_owner(page_arena, aligned, 5000));
+  EXPECT(!only_owner(page_arena, large, kLarge) && !only_owner(base_arena, base, 3 * kPageSize));
   // Sources that cannot be traced have no trace: quantum caches, and the caches and arenas that the
   // allocator and the tracer use themselves.
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
@@ -431,19 +428,13 @@ void fill(Slot& slot) {
   slot.resets = load.resets;
   slot.size = 1 + ktest_random() % 200;  // sizes up to kCached come from quantum caches
   const bool recorded = load.running && slot.size >= load.min_size;
-  slot.object = slot.size % 3 == 0 && slot.size > kCached
-                    ? arena_xalloc(load.ids, slot.size, 64, 0, 0, 0, UINTPTR_MAX, KM_SLEEP)
-                    : arena_alloc(load.ids, slot.size, slot.size % 2 == 0 ? KM_SLEEP : KM_ATOMIC);
+  slot.object = arena_alloc(load.ids, slot.size, slot.size % 2 == 0 ? KM_SLEEP : KM_ATOMIC);
   const bool quiet = version % 2 == 0 && load.version == version;
   slot.expect = !quiet ? Expect::kEither : recorded ? Expect::kRecorded : Expect::kNotRecorded;
 }
 
 void empty(Slot& slot) {
-  if (slot.size % 3 == 0 && slot.size > kCached) {
-    arena_xfree(load.ids, slot.object, slot.size);
-  } else {
-    arena_free(load.ids, slot.object, slot.size);
-  }
+  arena_free(load.ids, slot.object, slot.size);
   slot.object = nullptr;
 }
 

@@ -153,34 +153,6 @@ KTEST(memory_all_caches_of_the_system_are_sound) {
   }
 }
 
-KTEST(memory_xalloc_meets_constraints_and_all_comes_back) {
-  arena* const ranges = arena_create("ktest_xalloc", 1 << 20, 1 << 20, kPageSize, nullptr, nullptr,
-                                     nullptr, 0, KM_SLEEP);
-  EXPECT(ranges);
-  if (!ranges) return;
-  // Each page is allocated 12 KiB above a multiple of 64 KiB. With next fit, addresses rise
-  // although each page is freed at once.
-  for (uintptr_t i = 0; i < 16; i++) {
-    void* const range = arena_xalloc(ranges, kPageSize, 64 << 10, 12 << 10, 0, 0, UINTPTR_MAX,
-                                     KM_SLEEP | KM_NEXTFIT);
-    EXPECT(reinterpret_cast<uintptr_t>(range) == (1 << 20) + i * (64 << 10) + (12 << 10));
-    if (range) arena_xfree(ranges, range, kPageSize);
-  }
-  EXPECT(!arena_xalloc(ranges, kPageSize, 0, 0, 0, 0, kPageSize, KM_SLEEP));
-  struct arena_stats stats;
-  arena_stats(ranges, &stats);
-  EXPECT(stats.live == 0 && stats.segments == 2 && stats.failures == 1);
-  arena_destroy(ranges);
-  // Allocates memory: two writable pages that do not cross a multiple of 16 KiB.
-  void* const pages = arena_xalloc(base_arena, 2 * kPageSize, 0, 0, 16 << 10, 0, UINTPTR_MAX,
-                                   KM_SLEEP | KM_BESTFIT);
-  EXPECT(pages);
-  if (!pages) return;
-  EXPECT(reinterpret_cast<uintptr_t>(pages) % (16 << 10) <= 2 * kPageSize);
-  memset(pages, 0x5a, 2 * kPageSize);
-  arena_xfree(base_arena, pages, 2 * kPageSize);
-}
-
 KTEST(memory_zombie_cache_goes_with_its_last_object) {
   kmem_cache* const cache =
       kmem_cache_create("ktest_zombie", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);

@@ -488,8 +488,6 @@ TEST(ArenaDeathTest, SleepsWhereThatCannotBe) {
   const InterruptsOff off;
   EXPECT_DEATH(arena_alloc(arena, 100, KM_SLEEP), "panic: awake: .* may not sleep");
   EXPECT_DEATH(arena_alloc(arena, 4, KM_SLEEP), "panic: awake.*: .* may not sleep");
-  EXPECT_DEATH(arena_xalloc(arena, 100, 1, 0, 0, 0, UINTPTR_MAX, KM_SLEEP),
-               "panic: awake: .* may not sleep");
   arena_free(arena, arena_alloc(arena, 100, KM_ATOMIC), 100);
 }
 

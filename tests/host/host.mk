@@ -17,7 +17,7 @@ HOST_TESTS := $(patsubst tests/host/%.cc,%,$(wildcard tests/host/*_test.cc))
 
 # $(call host_world,NAME,SOURCES,TESTS). TESTS are the names of files without _test.cc.
 host_world = $(eval HOST_WORLDS += $(1))$(eval $(1)_WORLD := $(2:%=tests/host/%))$(eval $(1)_TESTS := $(3:%=%_test))
-$(call host_world,memory,cpus/cpus.cc cpus/untraced.cc,arena arena_xalloc slab_layer)
+$(call host_world,memory,cpus/cpus.cc cpus/untraced.cc,arena slab_layer)
 $(call host_world,depot,cpus/cpus.cc slab_depot_world.cc,slab_depot slab_reap)
 $(call host_world,slab,cpus/cpus.cc slab_world.cc,kmalloc slab slab_parallel)
 $(call host_world,check,cpus/cpus.cc slab_check_world.cc,slab_check slab_check_switch)
