@@ -28,13 +28,11 @@ ALLOCATOR_TEXT void* arena_impl::alloc_traced(struct arena& arena, size_t size, 
   if constexpr (SLAB_OS_CHECK_CALLS) check_sleep(arena, flags);
   const uint64_t saved = slab_os_irq_save();
   kmem_cpu* const cpu = cpu_part(quantum_cache(arena, whole));
-  const uint32_t rounds = cpu->rounds;
-  if (rounds == 0 || !has_flag(arena, KMC_TRACED)) [[unlikely]] {
+  if (cpu->rounds == 0 || !has_flag(arena, KMC_TRACED)) [[unlikely]] {
     slab_os_irq_restore(saved);
     return alloc_anyhow(arena, size, flags, frame);
   }
-  set_rounds(cpu, rounds - 1);
-  void* const address = cpu->loaded->objects[rounds - 1];
+  void* const address = magazine_pop(cpu);
   slab_os_count(&cpu->allocations, 1);
   if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, whole, true);
   return arena_trace_alloc(trace_of(arena), address, size, frame, saved);
@@ -46,14 +44,12 @@ ALLOCATOR_TEXT void arena_impl::free_traced(struct arena& arena, void* address, 
   if (!kAtHand || !is_cached(arena, whole)) return free_anyhow(arena, address, whole);
   const uint64_t saved = slab_os_irq_save();
   kmem_cpu* const cpu = cpu_part(quantum_cache(arena, whole));
-  const uint32_t rounds = cpu->rounds;
-  if (rounds == cpu->capacity || !has_flag(arena, KMC_EVER_TRACED)) [[unlikely]] {
+  if (cpu->rounds == cpu->capacity || !has_flag(arena, KMC_EVER_TRACED)) [[unlikely]] {
     slab_os_irq_restore(saved);
     return free_anyhow(arena, address, whole);
   }
   if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, whole, false);
-  set_rounds(cpu, rounds + 1);
+  magazine_push(cpu, address);
   slab_os_count(&cpu->frees, 1);
-  cpu->loaded->objects[rounds] = address;
   arena_trace_free(trace_of(arena), address, saved);
 }

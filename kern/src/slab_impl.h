@@ -174,6 +174,18 @@ static inline struct kmem_cpu* cpu_part(struct kmem_cache* cache) {
 static inline void set_rounds(struct kmem_cpu* cpu, uint32_t rounds) {
   __atomic_store_n(&cpu->rounds, rounds, __ATOMIC_RELAXED);
 }
+/* Takes an object out of the loaded magazine, which is not empty. */
+static inline void* magazine_pop(struct kmem_cpu* cpu) {
+  const uint32_t rounds = cpu->rounds - 1;
+  set_rounds(cpu, rounds);
+  return cpu->loaded->objects[rounds];
+}
+/* Puts an object into the loaded magazine, which is not full. */
+static inline void magazine_push(struct kmem_cpu* cpu, void* object) {
+  const uint32_t rounds = cpu->rounds;
+  set_rounds(cpu, rounds + 1);
+  cpu->loaded->objects[rounds] = object;
+}
 
 /* Holds a lock, with interrupts off, until the end of a scope. */
 struct lock_guard {

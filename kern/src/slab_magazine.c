@@ -195,8 +195,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
   void* object;
   if (uses_magazines(cache) && load_full(cache, cpu)) {
     choose_object(cpu);
-    set_rounds(cpu, cpu->rounds - 1);
-    object = cpu->loaded->objects[cpu->rounds];
+    object = magazine_pop(cpu);
   } else {
     slab_os_irq_restore(saved);
     check_call(cache, requested, flags);
@@ -214,15 +213,13 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_slow(struct km
   return object;
 }
 
-/* KMC_INJECT is set; KMC_TRACED may be set too. The object has left the loaded magazine, but its
- * address is still in the magazine's array. If the allocation is to fail, raising `rounds` by one
- * puts the object back. */
+/* KMC_INJECT is set; KMC_TRACED may be set too. The object has left the loaded magazine. */
 ALLOCATOR_TEXT static __attribute__((noinline, cold)) void* alloc_injected(
     struct kmem_cache* cache, void* object, size_t requested, int flags, const void* frame,
     uint64_t saved) {
   struct kmem_cpu* const cpu = cpu_part(cache);
   if (injected_failure(cache, cpu, requested, flags)) {
-    set_rounds(cpu, cpu->rounds + 1);
+    magazine_push(cpu, object);
     slab_os_count(&cpu->allocations, -1);
     return alloc_failed(cache, saved);
   }
@@ -240,11 +237,9 @@ static inline __attribute__((always_inline)) void* alloc_object(struct kmem_cach
                                                                 const void* frame) {
   const uint64_t saved = slab_os_irq_save();
   struct kmem_cpu* const cpu = cpu_part(cache);
-  const uint32_t rounds = cpu->rounds;
-  if (UNLIKELY(rounds == 0)) return alloc_slow(cache, *requested, flags, frame, saved);
+  if (UNLIKELY(cpu->rounds == 0)) return alloc_slow(cache, *requested, flags, frame, saved);
   choose_object(cpu);
-  set_rounds(cpu, rounds - 1);
-  void* const object = cpu->loaded->objects[rounds - 1];
+  void* const object = magazine_pop(cpu);
   slab_os_count(&cpu->allocations, 1);
   if (UNLIKELY(cpu->flags & KMC_ALLOC_HOOKS)) {
     if (UNLIKELY(flags_again(cpu) & KMC_INJECT))
@@ -310,8 +305,7 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem
   while (uses_magazines(cache)) {
     struct kmem_cpu* const cpu = cpu_part(cache);
     if (cpu->rounds < cpu->capacity || load_empty(cache, cpu)) {
-      cpu->loaded->objects[cpu->rounds] = object;
-      set_rounds(cpu, cpu->rounds + 1);
+      magazine_push(cpu, object);
       slab_os_irq_restore(saved);
       return;
     }
@@ -329,13 +323,11 @@ ALLOCATOR_TEXT static __attribute__((noinline, cold)) void free_slow(struct kmem
 static inline __attribute__((always_inline)) void free_object(struct kmem_cache* cache,
                                                               struct kmem_cpu* cpu, void* object,
                                                               uint64_t saved) {
-  const uint32_t rounds = cpu->rounds;
-  if (UNLIKELY(rounds == cpu->capacity)) {
+  if (UNLIKELY(cpu->rounds == cpu->capacity)) {
     free_slow(cache, object, saved);
     return;
   }
-  set_rounds(cpu, rounds + 1);
-  cpu->loaded->objects[rounds] = object;
+  magazine_push(cpu, object);
   slab_os_irq_restore(saved);
 }
 
@@ -381,13 +373,11 @@ ALLOCATOR_TEXT void kmem_cache_free(struct kmem_cache* cache, void* object) {
       return;
     }
     slab_os_count(&cpu->frees, 1);
-    const uint32_t rounds = cpu->rounds;
-    if (UNLIKELY(rounds == cpu->capacity)) {
+    if (UNLIKELY(cpu->rounds == cpu->capacity)) {
       free_traced_slow(cache, object, saved);
       return;
     }
-    set_rounds(cpu, rounds + 1);
-    cpu->loaded->objects[rounds] = object;
+    magazine_push(cpu, object);
     slab_trace_free(cache, object, saved);
     return;
   }
