@@ -26,6 +26,7 @@
 //
 // Files that everyone may read show no kernel addresses.
 #include <algorithm>
+#include <array>
 
 #include "core/errstr.h"
 #include "core/symbols.h"
@@ -45,41 +46,7 @@
 
 namespace {
 
-enum File : uint64_t {
-  kRoot,
-  kKmemstat,
-  kSlabStats,
-  kArenaStats,
-  kFree,
-  kTraceDirectory,
-  kTraceCtl,
-  kTraceDump,
-  kKsyms,
-  kUnreachable,
-  kReferences,
-  kWhatis,
-  kIrqOff,  // must be the last, since not every configuration has it
-};
-constexpr TableEntry kTable[] = {
-    {"", ABI_S_IFDIR | 0555, kRoot},
-    {"kmemstat", ABI_S_IFREG | 0444, kRoot},
-    {"slab_stats", ABI_S_IFREG | 0444, kRoot},
-    {"arena_stats", ABI_S_IFREG | 0444, kRoot},
-    {"free", ABI_S_IFREG | 0444, kRoot},
-    {"kmemtrace", ABI_S_IFDIR | 0500, kRoot},
-    {"ctl", ABI_S_IFREG | 0600, kTraceDirectory},
-    {"tracedump", ABI_S_IFREG | 0400, kRoot},
-    {"ksyms", ABI_S_IFREG | 0400, kRoot},
-    {"unreachable", ABI_S_IFREG | 0600, kRoot},
-    {"references", ABI_S_IFREG | 0400, kRoot},
-    {"whatis", ABI_S_IFREG | 0600, kRoot},
-#ifdef CONFIG_IRQ_OFF_TRACE
-    {"irqoff", ABI_S_IFREG | 0600, kRoot},
-#endif
-};
-constexpr uint32_t kTraceFileMode = ABI_S_IFREG | 0600;
-
-// --- The tracer's files.
+// --- Texts.
 
 // Prints the state of every trace. Repeats trace_status() with a larger buffer until the text fits,
 // because the text may grow between two calls.
@@ -96,11 +63,12 @@ Result<void> print_trace_status(Text& text) {
   }
 }
 
-void print_symbols(Text& text) {
+Result<void> print_symbols(Text& text) {
   for (size_t i = 0; i < symbol_count(); i++) {
     const SymbolEntry symbol = symbol_entry(i);
     text.print("%016lx T %s\n", symbol.address, symbol.name);
   }
+  return {};
 }
 
 // Prints a line for each reference. The stack is given by its id in #mem/tracedump.
@@ -118,8 +86,21 @@ Result<void> print_references(Text& text) {
   return {};
 }
 
+// Printing makes the text grow, which allocates memory. Lines printed later then count memory that
+// earlier lines do not count. For example, the line of a cache counts a new slab that the earlier
+// line of the arena does not count. So the text is printed again until its memory no longer grows.
+template <void (*kPrint)(Text& text)>
+Result<void> print_settled(Text& text) {
+  for (size_t before = SIZE_MAX; text.capacity() != before && !text.failed();) {
+    before = text.capacity();
+    text.clear();
+    kPrint(text);
+  }
+  return {};
+}
+
 // Executes confirm=N: each later report then makes N searches (reach_set_looks).
-Result<void> unreachable_command(std::string_view text) {
+Result<void> write_unreachable(void*, std::string_view text) {
   constexpr std::string_view kConfirm = "confirm=";
   TRY(check_command_text(text, "confirm=N"));
   CommandLine line;
@@ -133,12 +114,150 @@ Result<void> unreachable_command(std::string_view text) {
   return fail(Errno::EINVAL, "expected confirm=N, from 1 to %u", kReachMaxLooks);
 }
 
+// --- The files.
+
+// How a file is opened, read and closed. `state` is chan.state of an open file.
+struct Operations {
+  // Makes the state; nullptr if only reading needs one. `node` is the source of kmemtrace/NAME.
+  Result<void*> (*open)(void* node, bool for_reading);
+  Result<size_t> (*read)(void* state, char* buffer, size_t size, uint64_t offset);
+  void (*close)(void* state);
+};
+
+// A file whose content is made when the file is opened for reading.
+template <typename T, Result<T*> (*kMake)(), size_t (*kRead)(T*, char*, size_t, uint64_t),
+          void (*kFree)(T*)>
+constexpr Operations kMadeAtOpen = {
+    [](void*, bool for_reading) -> Result<void*> {
+      if (!for_reading) return nullptr;
+      return TRY(kMake());
+    },
+    [](void* state, char* buffer, size_t size, uint64_t offset) -> Result<size_t> {
+      return kRead(static_cast<T*>(state), buffer, size, offset);
+    },
+    [](void* state) { kFree(static_cast<T*>(state)); },
+};
+
+template <Result<void> (*kPrint)(Text& text)>
+Result<Text*> make_text() {
+  Text* const text = TRY(Text::create());
+  Result<void> made = kPrint(*text);
+  if (made && text->failed()) made = Errno::ENOMEM;
+  if (made) return text;
+  Text::destroy(text);
+  return made.error();
+}
+size_t read_made_text(Text* text, char* buffer, size_t size, uint64_t offset) {
+  return text->read(buffer, size, offset);
+}
+template <Result<void> (*kPrint)(Text& text)>
+constexpr Operations kText = kMadeAtOpen<Text, make_text<kPrint>, read_made_text, Text::destroy>;
+
+constexpr Operations kTraceDump =
+    kMadeAtOpen<TraceBinaryDump, trace_binary_open, trace_binary_read, trace_binary_close>;
+
+size_t read_report(ReachReport* report, char* buffer, size_t size, uint64_t offset) {
+  return read_text(reach_report_text(report), buffer, size, offset);
+}
+constexpr Operations kUnreachable =
+    kMadeAtOpen<ReachReport, reach_report_make, read_report, reach_report_free>;
+
+constexpr Operations kWhatis = {
+    [](void*, bool) -> Result<void*> { return TRY(MemWhatis::create()); },
+    [](void* state, char* buffer, size_t size, uint64_t offset) -> Result<size_t> {
+      return static_cast<MemWhatis*>(state)->read(buffer, size, offset);
+    },
+    [](void* state) { MemWhatis::destroy(static_cast<MemWhatis*>(state)); },
+};
+Result<void> write_whatis(void* state, std::string_view text) {
+  return static_cast<MemWhatis*>(state)->write(text);
+}
+
 // An open file of kmemtrace/NAME.
 struct OpenTrace {
   TraceSource source;                     // holds a reference
   TraceDump* dump = nullptr;              // set if the file was opened for reading
   Mutex reading{LockRank::kTraceReader};  // serialises readers of the dump
 };
+
+Result<void*> open_trace(void* node, bool for_reading) {
+  void* memory = kmalloc(sizeof(OpenTrace), KM_SLEEP);
+  if (!memory) return Errno::ENOMEM;
+  auto* open = new (memory) OpenTrace{TraceSource::from_word(node)};
+  if (!for_reading) return open;
+  Result<TraceDump*> dump = trace_dump_open(open->source);
+  if (!dump) {
+    kfree(open);
+    return dump.error();
+  }
+  open->dump = *dump;
+  return open;
+}
+
+Result<size_t> read_trace(void* state, char* buffer, size_t size, uint64_t offset) {
+  OpenTrace& open = *static_cast<OpenTrace*>(state);
+  if (!open.dump) return Errno::EACCES;
+  const MutexGuard guard(open.reading);
+  return trace_dump_read(open.dump, buffer, size, offset);
+}
+
+void close_trace(void* state) {
+  OpenTrace& open = *static_cast<OpenTrace*>(state);
+  if (open.dump) trace_dump_close(open.dump);
+  open.source.release();
+  kfree(&open);
+}
+
+Result<void> check_trace_commands(std::string_view text) {
+  return check_command_text(
+      text, "start [KEY=N ...], stop, reset, mark, check, nocheck or scan, one a line");
+}
+Result<void> write_trace(void* state, std::string_view text) {
+  TRY(check_trace_commands(text));
+  return trace_command(static_cast<OpenTrace*>(state)->source, text);
+}
+Result<void> write_trace_ctl(void*, std::string_view text) {
+  TRY(check_trace_commands(text));
+  return trace_command_all(text);
+}
+
+enum Directory : uint32_t { kRoot, kTraceDirectory };
+struct File {
+  TableEntry entry;
+  Operations operations;
+  Result<void> (*write)(void* state, std::string_view text) = nullptr;  // nullptr: read-only
+};
+constexpr File kFiles[] = {
+    {{"", ABI_S_IFDIR | 0555, kRoot}, {}},
+    {{"kmemtrace", ABI_S_IFDIR | 0500, kRoot}, {}},
+    {{"kmemstat", ABI_S_IFREG | 0444, kRoot}, kText<print_settled<mem_print_kmemstat>>},
+    {{"slab_stats", ABI_S_IFREG | 0444, kRoot}, kText<print_settled<mem_print_slab_stats>>},
+    {{"arena_stats", ABI_S_IFREG | 0444, kRoot}, kText<print_settled<mem_print_arena_stats>>},
+    {{"free", ABI_S_IFREG | 0444, kRoot}, kText<print_settled<mem_print_free>>},
+    {{"ctl", ABI_S_IFREG | 0600, kTraceDirectory}, kText<print_trace_status>, write_trace_ctl},
+    {{"tracedump", ABI_S_IFREG | 0400, kRoot}, kTraceDump},
+    {{"ksyms", ABI_S_IFREG | 0400, kRoot}, kText<print_symbols>},
+    {{"unreachable", ABI_S_IFREG | 0600, kRoot}, kUnreachable, write_unreachable},
+    {{"references", ABI_S_IFREG | 0400, kRoot}, kText<print_references>},
+    {{"whatis", ABI_S_IFREG | 0600, kRoot}, kWhatis, write_whatis},
+#ifdef CONFIG_IRQ_OFF_TRACE
+    {{"irqoff", ABI_S_IFREG | 0600, kRoot}, kText<mem_print_irq_off>, mem_irq_off_command},
+#endif
+};
+// A file kmemtrace/NAME.
+constexpr File kTraceFile = {{"NAME", ABI_S_IFREG | 0600, kTraceDirectory},
+                             {open_trace, read_trace, close_trace},
+                             write_trace};
+constexpr auto kTable = [] {
+  std::array<TableEntry, std::size(kFiles)> table{};
+  std::ranges::transform(kFiles, table.begin(), &File::entry);
+  return table;
+}();
+
+Errno no_such_trace(std::string_view name) {
+  return fail(Errno::ENOENT, "no trace is called %.*s: `ls '#mem/kmemtrace'` lists them",
+              static_cast<int>(name.size()), name.data());
+}
 
 class MemDevice final : public TableDevice {
  public:
@@ -156,19 +275,8 @@ class MemDevice final : public TableDevice {
 
   void close(Chan& chan) override {
     if (!chan.state) return;
-    if (chan.qid.path == kTraceDump) {
-      trace_binary_close(binary_of(chan));
-    } else if (chan.qid.path == kUnreachable) {
-      reach_report_free(reach_of(chan));
-    } else if (chan.qid.path == kWhatis) {
-      MemWhatis::destroy(&whatis_of(chan));
-    } else if (!is_dynamic(chan)) {
-      Text::destroy(&text_of(chan));
-    } else if (chan.is_open) {
-      close_trace(open_of(chan));
-    } else {
-      node_of(chan).release();
-    }
+    if (is_dynamic(chan) && !chan.is_open) return node_of(chan).release();
+    file_of(chan).operations.close(chan.state);
   }
 
   Result<void> clone_state(Chan& chan, Chan& copy) override {
@@ -178,73 +286,23 @@ class MemDevice final : public TableDevice {
   }
 
  protected:
+  Result<void> open_file(Chan& chan, uint32_t flags) override {
+    chan.state =
+        TRY(file_of(chan).operations.open(chan.state, (flags & ABI_O_ACCMODE) != ABI_O_WRONLY));
+    return {};
+  }
   Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t offset) override {
-    if (!is_dynamic(chan)) {
-      if (!chan.state) return Errno::EACCES;
-      if (chan.qid.path == kTraceDump)
-        return trace_binary_read(binary_of(chan), buffer, size, offset);
-      if (chan.qid.path == kUnreachable)
-        return read_text(reach_report_text(reach_of(chan)), buffer, size, offset);
-      if (chan.qid.path == kWhatis) return whatis_of(chan).read(buffer, size, offset);
-      return text_of(chan).read(buffer, size, offset);
-    }
-    OpenTrace& open = open_of(chan);
-    if (!open.dump) return Errno::EACCES;
-    const MutexGuard guard(open.reading);
-    return trace_dump_read(open.dump, buffer, size, offset);
+    if (!chan.state) return Errno::EACCES;
+    return file_of(chan).operations.read(chan.state, buffer, size, offset);
   }
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
-    if (chan.qid.path == kIrqOff) {
-      TRY(mem_irq_off_command({buffer, size}));
-      return size;
-    }
-    if (chan.qid.path == kUnreachable) {
-      TRY(unreachable_command({buffer, size}));
-      return size;
-    }
-    if (chan.qid.path == kWhatis) {
-      TRY(whatis_of(chan).write({buffer, size}));
-      return size;
-    }
-    if (!is_dynamic(chan) && chan.qid.path != kTraceCtl) {
+    const File& file = file_of(chan);
+    if (!file.write) {
       return fail(Errno::EACCES, "%s is read-only: write commands to the files of kmemtrace",
-                  kTable[chan.qid.path].name);
+                  file.entry.name);
     }
-    const std::string_view text(buffer, size);
-    TRY(check_command_text(
-        text, "start [KEY=N ...], stop, reset, mark, check, nocheck or scan, one a line"));
-    if (is_dynamic(chan)) {
-      TRY(trace_command(open_of(chan).source, text));
-    } else {
-      TRY(trace_command_all(text));
-    }
+    TRY(file.write(chan.state, {buffer, size}));
     return size;
-  }
-  Result<void> open_file(Chan& chan, uint32_t flags) override {
-    const bool for_reading = (flags & ABI_O_ACCMODE) != ABI_O_WRONLY;
-    if (is_dynamic(chan)) return open_trace(chan, for_reading);
-    if (chan.qid.path == kWhatis) {
-      chan.state = TRY(MemWhatis::create());
-      return {};
-    }
-    if (!for_reading) return {};
-    if (chan.qid.path == kTraceDump) {
-      chan.state = TRY(trace_binary_open());
-      return {};
-    }
-    if (chan.qid.path == kUnreachable) {
-      chan.state = TRY(reach_report_make());
-      return {};
-    }
-    Text* const text = TRY(Text::create());
-    Result<void> made = fill(chan.qid.path, *text);
-    if (made && text->failed()) made = Errno::ENOMEM;
-    if (!made) {
-      Text::destroy(text);
-      return made;
-    }
-    chan.state = text;
-    return {};
   }
 
   Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan) override {
@@ -257,7 +315,7 @@ class MemDevice final : public TableDevice {
   }
 
   Result<void> dynamic_stat(Chan& chan, abi_stat& stat) override {
-    fill_stat(stat, chan.qid.path, kTraceFileMode);
+    fill_stat(stat, chan.qid.path, kTraceFile.entry.mode);
     return {};
   }
 
@@ -266,7 +324,7 @@ class MemDevice final : public TableDevice {
     if (directory.qid.path != kTraceDirectory) return Errno::ENOENT;
     for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
       if (source.is_zombie() || index-- > 0) continue;
-      fill_stat(entry, path_of(source), kTraceFileMode);
+      fill_stat(entry, path_of(source), kTraceFile.entry.mode);
       format(name, 256, "%s", source.name());
       source.release();
       return {};
@@ -275,19 +333,10 @@ class MemDevice final : public TableDevice {
   }
 
  private:
-  static Text& text_of(Chan& chan) { return *static_cast<Text*>(chan.state); }
-  static TraceBinaryDump* binary_of(Chan& chan) {
-    return static_cast<TraceBinaryDump*>(chan.state);
+  static const File& file_of(const Chan& chan) {
+    return is_dynamic(chan) ? kTraceFile : kFiles[chan.qid.path];
   }
-  static ReachReport* reach_of(Chan& chan) { return static_cast<ReachReport*>(chan.state); }
-  static MemWhatis& whatis_of(Chan& chan) { return *static_cast<MemWhatis*>(chan.state); }
   static TraceSource node_of(Chan& chan) { return TraceSource::from_word(chan.state); }
-  static OpenTrace& open_of(Chan& chan) { return *static_cast<OpenTrace*>(chan.state); }
-
-  static Errno no_such_trace(std::string_view name) {
-    return fail(Errno::ENOENT, "no trace is called %.*s: `ls '#mem/kmemtrace'` lists them",
-                static_cast<int>(name.size()), name.data());
-  }
 
   // Returns a hash of the name (FNV-1a). The name is unique while the source exists. The address is
   // not used, because programs see the path and must not learn the address.
@@ -296,68 +345,6 @@ class MemDevice final : public TableDevice {
     for (const char* c = source.name(); *c; c++)
       hash = (hash ^ static_cast<uint8_t>(*c)) * 0x100000001b3;
     return (hash >> 1) | kDynamic;
-  }
-
-  static Result<void> open_trace(Chan& chan, bool for_reading) {
-    void* memory = kmalloc(sizeof(OpenTrace), KM_SLEEP);
-    if (!memory) return Errno::ENOMEM;
-    auto* open = new (memory) OpenTrace{node_of(chan)};
-    if (for_reading) {
-      Result<TraceDump*> dump = trace_dump_open(open->source);
-      if (!dump) {
-        kfree(open);
-        return dump.error();
-      }
-      open->dump = *dump;
-    }
-    chan.state = open;
-    return {};
-  }
-
-  static void close_trace(OpenTrace& open) {
-    if (open.dump) trace_dump_close(open.dump);
-    open.source.release();
-    kfree(&open);
-  }
-
-  // Printing makes the text grow, which allocates memory. Lines printed later then count memory
-  // that earlier lines do not count. For example, the line of a cache counts a new slab that the
-  // earlier line of the arena does not count. So the text is printed again until its memory no
-  // longer grows.
-  static void fill_settled(Text& text, void (*print)(Text& text)) {
-    for (size_t before = SIZE_MAX; text.capacity() != before && !text.failed();) {
-      before = text.capacity();
-      text.clear();
-      print(text);
-    }
-  }
-
-  static Result<void> fill(uint64_t file, Text& text) {
-    switch (file) {
-      case kKmemstat:
-        fill_settled(text, mem_print_kmemstat);
-        return {};
-      case kSlabStats:
-        fill_settled(text, mem_print_slab_stats);
-        return {};
-      case kArenaStats:
-        fill_settled(text, mem_print_arena_stats);
-        return {};
-      case kFree:
-        fill_settled(text, mem_print_free);
-        return {};
-      case kTraceCtl:
-        return print_trace_status(text);
-      case kKsyms:
-        print_symbols(text);
-        return {};
-      case kReferences:
-        return print_references(text);
-      case kIrqOff:
-        return mem_print_irq_off(text);
-      default:
-        return Errno::EACCES;
-    }
   }
 };
 

@@ -58,7 +58,7 @@ Result<void> mem_print_irq_off(Text& text) {
   return {};
 }
 
-Result<void> mem_irq_off_command(std::string_view text) {
+Result<void> mem_irq_off_command(void*, std::string_view text) {
   TRY(check_command_text(text, "reset"));
   CommandLine line;
   if (!next_command(text, line) || line.word != "reset" || !line.rest.empty())

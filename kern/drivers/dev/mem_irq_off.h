@@ -10,12 +10,5 @@
 Result<void> mem_print_irq_off(Text& text);
 // Executes the command `reset`, which clears all recorded stretches. EINVAL for anything else. May
 // sleep.
-Result<void> mem_irq_off_command(std::string_view text);
-#else
-inline Result<void> mem_print_irq_off(Text&) {
-  return Errno::ENOENT;
-}
-inline Result<void> mem_irq_off_command(std::string_view) {
-  return Errno::ENOENT;
-}
+Result<void> mem_irq_off_command(void*, std::string_view text);
 #endif
