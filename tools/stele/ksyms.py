@@ -20,8 +20,8 @@ data, because the data moves when these tables grow. An entry with an empty name
 data that belongs to no symbol.
 
 The tables of probes (kern/src/probe/probe_places.h) are `probe_places`, the functions that begin with a
-five-byte nop, and `probe_returns`, the `ret` instructions of these functions. The build fails if a
-direct jump, or another form of `ret`, leaves one of these functions, because no probe would see it.
+five-byte nop, and `probe_returns`, the `ret` instructions of these functions. The tables leave out a
+function, with a warning, if a direct jump or another form of `ret` leaves it: no probe would see it.
 """
 import bisect
 import re
@@ -148,36 +148,39 @@ class Elf:
 
 
 def parts_of(elf, places):
-    """Returns [(start, end, index in `places`)] in order of addresses: an entry for each function in `places`, and an entry for each cold part that
-    gcc has moved out of such a function."""
-    index = {address: i for i, address in enumerate(places)}
+    """Returns [(start, end, address of the function)] in order of addresses: an entry for each function in `places`, and an entry for each cold part
+    that gcc has moved out of such a function. A cold part is empty if its code can never run; another function then begins at its address."""
     by_name = {(name, file): address for address, _, name, file in elf.functions}
-    parts = {}
+    parts = set()
     for address, size, name, file in elf.functions:
         whole = name.removesuffix(".cold")
         owner = address if whole == name else by_name.get((whole, file), by_name.get((whole, 0)))
         if owner is None:
             sys.exit(f"ksyms: {name} belongs to no function")
-        if owner in index:
-            parts[address] = (address, address + size, index[owner])
-    return [parts[address] for address in sorted(parts)]
+        if owner in places:
+            parts.add((address, address + size, owner))
+    return sorted(parts)
 
 
 def disassemble(path):
     return subprocess.run(["objdump", "-d", "--no-show-raw-insn", "-j", ".text", path], check=True, capture_output=True, text=True).stdout
 
 
-def returns_of(listing, elf, places):
-    """Returns [(address of a `ret`, index in `places` of its function)], in order of addresses. Exits if a direct jump or another
-    form of `ret` leaves a function."""
-    parts = parts_of(elf, places)
+def probes_of(listing, elf):
+    """Returns the addresses of the functions that begin with the nop and are left only by `ret`, and [(address of a `ret`, index of its function)],
+    both in order of addresses. Warns about a function that a direct jump, or another form of `ret`, leaves."""
+    places = elf.places()
+    parts = parts_of(elf, set(places))
     starts = [part[0] for part in parts]
 
     def owner(address):
         part = parts[bisect.bisect_right(starts, address) - 1]
         return part[2] if part[0] <= address < part[1] else None
 
-    returns = []
+    def is_in(place, address):
+        return owner(address) == place or (address, address, place) in parts
+
+    returns, left = [], {}
     for match in re.finditer(r"^([0-9a-f]{16}):\t(repz ret|ret|j\w+)\b *(\S*)", listing, re.MULTILINE):
         address, instruction, target = int(match[1], 16), match[2], match[3]
         place = owner(address)
@@ -185,9 +188,14 @@ def returns_of(listing, elf, places):
             continue
         if instruction == "ret" and not target:
             returns.append((address, place))
-        elif instruction.endswith("ret") or (not target.startswith("*") and owner(int(target, 16)) != place):
-            sys.exit(f"ksyms: the function at {places[place]:#x} is left at {address:#x} by '{instruction} {target}', which no probe sees")
-    return returns
+        elif instruction.endswith("ret") or (not target.startswith("*") and not is_in(place, int(target, 16))):
+            left[place] = f"{address:#x} by '{instruction} {target}'"
+    for place, way in left.items():
+        names = " ".join(name for address, _, name, _ in elf.functions if address == place)
+        print(f"ksyms: warning: {names} cannot be probed: it is left at {way}", file=sys.stderr)
+    places = [place for place in places if place not in left]
+    index = {place: i for i, place in enumerate(places)}
+    return places, [(address, index[place]) for address, place in returns if place in index]
 
 
 def check_handlers(listing, elf, places):
@@ -251,9 +259,8 @@ def emit(path):
     if path:
         elf = Elf(path)
         symbols, data = functions(nm(path)), variables(nm(path, "-S"))
-        start, size, places = elf.start, len(elf.text), elf.places()
-        listing = disassemble(path)
-        returns = returns_of(listing, elf, places)
+        start, size, listing = elf.start, len(elf.text), disassemble(path)
+        places, returns = probes_of(listing, elf)
         check_handlers(listing, elf, places)
     emit_symbols("ksyms_start", [(address - IMAGE_BASE, name) for address, name in symbols])
     emit_symbols("data_symbols", data)
