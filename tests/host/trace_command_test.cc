@@ -13,18 +13,13 @@ namespace {
 
 std::vector<TraceCommand> parse(std::string_view text,
                                 CommandScope scope = CommandScope::kOneCache) {
-  EXPECT_TRUE(trace_check_syntax(text, scope).ok()) << text;
-  std::vector<TraceCommand> commands;
-  TraceCommand command;
-  for (;;) {
-    Result<bool> more = trace_next_command(&text, scope, &command);
-    if (!more.ok() || !more.value()) return commands;
-    commands.push_back(command);
-  }
+  Result<PageVector<TraceCommand>> commands = trace_parse_commands(text, scope);
+  EXPECT_TRUE(commands.ok()) << text;
+  return {commands->data(), commands->data() + commands->size()};
 }
 
 std::string error_of(std::string_view text, CommandScope scope = CommandScope::kOneCache) {
-  const Result<void> result = trace_check_syntax(text, scope);
+  const Result<PageVector<TraceCommand>> result = trace_parse_commands(text, scope);
   if (result) return "";
   EXPECT_EQ(result.error(), Errno::EINVAL);
   return TraceWorld::error();
@@ -203,6 +198,27 @@ TEST(TraceCommand, WrongWordsAreToldWhatWouldHaveBeenRight) {
 
 TEST(TraceCommand, OneWrongLineSpoilsAll) {
   EXPECT_NE(error_of("start\nstop\nrset\n"), "");
+}
+
+TEST(TraceCommand, TheListGrowsWithTheLines) {
+  std::string text;
+  for (int i = 1; i <= 500; i++)
+    text += "limit " + std::to_string(4096 + i) + "\n" + (i < 500 ? "mark\n" : "stop");
+  const std::vector<TraceCommand> commands = parse(text, CommandScope::kAllCaches);
+  ASSERT_EQ(commands.size(), 1000u);
+  for (size_t i = 1; i <= 500; i++) {
+    EXPECT_EQ(commands[2 * i - 2].limit, 4096 + i);
+    EXPECT_EQ(commands[2 * i - 1].word, i < 500 ? TraceWord::kMark : TraceWord::kStop);
+  }
+  for (uint64_t nth = 0;; nth++) {
+    TraceWorld::fail_nth(nth);
+    const Result<PageVector<TraceCommand>> result =
+        trace_parse_commands(text, CommandScope::kAllCaches);
+    if (!TraceWorld::nth_failed()) break;
+    EXPECT_EQ(result.error(), Errno::ENOMEM);
+  }
+  TraceWorld::fail_nth(UINT64_MAX);
+  EXPECT_EQ(TraceWorld::blocks_out(), 0u);
 }
 
 TEST(TraceCommand, GarbageIsShownHarmlessly) {

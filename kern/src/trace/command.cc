@@ -1,5 +1,7 @@
 #include "trace/command.h"
 
+#include <algorithm>
+
 #include "core/errstr.h"
 #include "lib/quoted.h"
 #include "lib/words.h"
@@ -69,44 +71,38 @@ Result<void> parse_limit(std::string_view text, uint64_t* limit) {
               Quoted(text).get(), kMinLimit, kMaxLimit >> 30);
 }
 
-Result<void> parse_line(std::string_view line, CommandScope scope, TraceCommand* command) {
-  const std::string_view word = next_word(line);
-  *command = {};
-  if (word == "start" || (word == "refs" && scope == CommandScope::kAllCaches)) {
-    command->word = word == "start" ? TraceWord::kStart : TraceWord::kRefs;
-    command->options = TRY(trace_parse_options(line, ' '));
-    return {};
+constexpr struct {
+  std::string_view name;
+  TraceWord word;
+  bool for_one;  // for one cache, too
+} kWords[] = {
+    {"start", TraceWord::kStart, true},    {"stop", TraceWord::kStop, true},
+    {"reset", TraceWord::kReset, true},    {"mark", TraceWord::kMark, true},
+    {"check", TraceWord::kCheck, true},    {"nocheck", TraceWord::kNoCheck, true},
+    {"scan", TraceWord::kScan, true},      {"refs", TraceWord::kRefs, false},
+    {"settle", TraceWord::kSettle, false}, {"sweep", TraceWord::kSweep, false},
+    {"reap", TraceWord::kReap, false},     {"limit", TraceWord::kLimit, false},
+};
+
+Result<TraceWord> find_word(std::string_view name, CommandScope scope) {
+  for (const auto& word : kWords) {
+    if (word.name == name && (word.for_one || scope == CommandScope::kAllCaches)) return word.word;
   }
-  if (word == "stop") {
-    command->word = TraceWord::kStop;
-  } else if (word == "reset") {
-    command->word = TraceWord::kReset;
-  } else if (word == "mark") {
-    command->word = TraceWord::kMark;
-  } else if (word == "check") {
-    command->word = TraceWord::kCheck;
-  } else if (word == "nocheck") {
-    command->word = TraceWord::kNoCheck;
-  } else if (word == "scan") {
-    command->word = TraceWord::kScan;
-  } else if (word == "settle" && scope == CommandScope::kAllCaches) {
-    command->word = TraceWord::kSettle;
-  } else if (word == "sweep" && scope == CommandScope::kAllCaches) {
-    command->word = TraceWord::kSweep;
-  } else if (word == "reap" && scope == CommandScope::kAllCaches) {
-    command->word = TraceWord::kReap;
-  } else if (word == "limit" && scope == CommandScope::kAllCaches) {
-    command->word = TraceWord::kLimit;
-    TRY(parse_limit(next_word(line), &command->limit));
-  } else {
-    return fail(Errno::EINVAL, "\"%s\": expected %s", Quoted(word).get(), words(scope));
+  return fail(Errno::EINVAL, "\"%s\": expected %s", Quoted(name).get(), words(scope));
+}
+
+Result<TraceCommand> parse_line(std::string_view line, CommandScope scope) {
+  const std::string_view name = next_word(line);
+  TraceCommand command{.word = TRY(find_word(name, scope)), .options = {}, .limit = 0};
+  if (command.word == TraceWord::kStart || command.word == TraceWord::kRefs) {
+    command.options = TRY(trace_parse_options(line, ' '));
+    return command;
   }
+  if (command.word == TraceWord::kLimit) TRY(parse_limit(next_word(line), &command.limit));
   const std::string_view rest = next_word(line);
-  if (!rest.empty()) {
-    return fail(Errno::EINVAL, "\"%s\": %s takes no %soptions", Quoted(rest).get(),
-                Quoted(word).get(), command->word == TraceWord::kLimit ? "more " : "");
-  }
-  return {};
+  if (rest.empty()) return command;
+  return fail(Errno::EINVAL, "\"%s\": %s takes no %soptions", Quoted(rest).get(),
+              Quoted(name).get(), command.word == TraceWord::kLimit ? "more " : "");
 }
 
 }  // namespace
@@ -124,26 +120,16 @@ Result<TraceOptions> trace_parse_options(std::string_view text, char separator) 
               options.min_size, options.max_size);
 }
 
-Result<bool> trace_next_command(std::string_view* text, CommandScope scope, TraceCommand* command) {
-  while (!text->empty()) {
-    size_t length = 0;
-    while (length < text->size() && (*text)[length] != '\n') length++;
-    std::string_view line = text->substr(0, length);
-    text->remove_prefix(length < text->size() ? length + 1 : length);
-    std::string_view rest = line;
-    if (next_word(rest).empty()) continue;
-    TRY(parse_line(line, scope, command));
-    return true;
+Result<PageVector<TraceCommand>> trace_parse_commands(std::string_view text, CommandScope scope) {
+  PageVector<TraceCommand> commands;
+  while (!text.empty()) {
+    const size_t length = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, length), rest = line;
+    text.remove_prefix(std::min(length + 1, text.size()));
+    if (!next_word(rest).empty()) TRY(commands.push(TRY(parse_line(line, scope))));
   }
-  return false;
-}
-
-Result<void> trace_check_syntax(std::string_view text, CommandScope scope) {
-  TraceCommand command;
-  bool any = false;
-  while (TRY(trace_next_command(&text, scope, &command))) any = true;
-  if (!any) return fail(Errno::EINVAL, "nothing to do: expected %s", words(scope));
-  return {};
+  if (commands.empty()) return fail(Errno::EINVAL, "nothing to do: expected %s", words(scope));
+  return commands;
 }
 
 Result<void> trace_advance(TraceState& state, const TraceCommand& command, const char* name) {

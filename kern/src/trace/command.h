@@ -22,6 +22,7 @@
 #include <string_view>
 
 #include "lib/result.h"
+#include "store/page_buffer.h"
 #include "trace/trace_options.h"
 
 enum class TraceWord : uint8_t {
@@ -52,11 +53,9 @@ enum class CommandScope : uint8_t { kOneCache, kAllCaches };
 // white space separates options. EINVAL, with an error string.
 Result<TraceOptions> trace_parse_options(std::string_view text, char separator);
 
-// Cuts the next line with a command off the front of *text and parses it. False if no command is
-// left. EINVAL, with an error string.
-Result<bool> trace_next_command(std::string_view* text, CommandScope scope, TraceCommand* command);
-// Checks all lines of a write. EINVAL if a line is invalid or there is no command.
-Result<void> trace_check_syntax(std::string_view text, CommandScope scope);
+// Parses all lines of a write. EINVAL, with an error string, if a line is invalid or there is no
+// command. ENOMEM. May sleep.
+Result<PageVector<TraceCommand>> trace_parse_commands(std::string_view text, CommandScope scope);
 
 // Applies `command` to the state of the cache `name`. EBUSY, EINVAL, ENOSPC, with an error string
 // and the state unchanged.

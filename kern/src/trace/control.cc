@@ -35,6 +35,8 @@ constinit TraceLater trace_later;
 
 namespace {
 
+using Commands = std::span<const TraceCommand>;
+
 struct Target {
   TraceSource source;
   TraceTable* made;  // table that the current start has made; nullptr if the source had a table
@@ -316,11 +318,9 @@ Result<void> execute(std::span<Target> targets, const TraceCommand& command, Com
   return {};
 }
 
-Result<void> check_later(std::string_view text) REQUIRES(trace_control) {
+Result<void> check_later(Commands commands) REQUIRES(trace_control) {
   TraceLater later = trace_later;
-  TraceCommand command;
-  while (TRY(trace_next_command(&text, CommandScope::kAllCaches, &command)))
-    TRY(later.advance(command));
+  for (const TraceCommand& command : commands) TRY(later.advance(command));
   return {};
 }
 
@@ -336,15 +336,14 @@ Result<void> check_options(TraceSource source, const TraceOptions& options) {
               source.name());
 }
 
-// Checks each line against the states that the traces will have after the preceding lines. In a
-// command for all sources, `mark` skips sources that are not traced, and `check` skips sources that
-// cannot be checked.
-Result<void> check_states(std::span<Target> targets, std::string_view text, CommandScope scope)
+// Checks each command against the states that the traces will have after the preceding commands. In
+// a command for all sources, `mark` skips sources that are not traced, and `check` skips sources
+// that cannot be checked.
+Result<void> check_states(std::span<Target> targets, Commands commands, CommandScope scope)
     REQUIRES(trace_control) {
   for (const Target& target : targets) {
     TraceState state = trace_state_of(target.source);
-    TraceCommand command;
-    for (std::string_view rest = text; TRY(trace_next_command(&rest, scope, &command));) {
+    for (const TraceCommand& command : commands) {
       if (scope == CommandScope::kOneCache && is_about_checking(command.word) &&
           !can_be_checked(target.source)) {
         return fail(Errno::EINVAL, "%.40s cannot be checked: %s", target.source.name(),
@@ -361,45 +360,44 @@ Result<void> check_states(std::span<Target> targets, std::string_view text, Comm
       if (!passed_over) TRY(trace_advance(state, command, target.source.name()));
     }
   }
-  return scope == CommandScope::kAllCaches ? check_later(text) : Result<void>();
+  return scope == CommandScope::kAllCaches ? check_later(commands) : Result<void>();
 }
 
 bool takes_long(TraceWord word) {
   return word == TraceWord::kSettle || word == TraceWord::kSweep;
 }
 
-// Executes the lines of *text in order, and removes each from *text. Stops at a line whose command
-// must run without the lock: removes the line, stores its command in *command and returns true.
-// Returns false when no line is left.
-Result<bool> run_locked(std::span<Target> targets, std::string_view* text, CommandScope scope,
-                        TraceCommand* command) REQUIRES(trace_control) {
-  TRY(check_states(targets, *text, scope));
-  while (TRY(trace_next_command(text, scope, command))) {
-    if (takes_long(command->word)) return true;
-    TRY(execute(targets, *command, scope));
-    if (scope == CommandScope::kAllCaches) TRY(trace_later.advance(*command));
+// Executes the commands in order, up to the first that must run without the lock. Returns the
+// commands from that one on.
+Result<Commands> run_locked(std::span<Target> targets, Commands commands, CommandScope scope)
+    REQUIRES(trace_control) {
+  TRY(check_states(targets, commands, scope));
+  for (; !commands.empty() && !takes_long(commands.front().word); commands = commands.subspan(1)) {
+    TRY(execute(targets, commands.front(), scope));
+    if (scope == CommandScope::kAllCaches) TRY(trace_later.advance(commands.front()));
   }
-  return false;
+  return commands;
 }
 
-// Runs lines of correct syntax. Runs settle and sweep without the control lock, so that other tasks
-// can use traces meanwhile. After a settle or sweep, the remaining lines are checked against the
-// sources and states at that time. If `source` is empty, the lines are for all sources.
-Result<void> run(TraceSource source, std::string_view text) {
+// Runs settle and sweep without the control lock, so that other tasks can use traces meanwhile.
+// After a settle or sweep, the remaining commands are checked against the sources and states at
+// that time. If `source` is empty, the commands are for all sources.
+Result<void> run(TraceSource source, Commands commands) {
   const CommandScope scope = source ? CommandScope::kOneCache : CommandScope::kAllCaches;
   for (;;) {
-    TraceCommand command;
     {
       Targets targets;
       MutexGuard guard(trace_control);
       TRY(source ? targets.one(source) : targets.all());
-      if (!TRY(run_locked(targets.span(), &text, scope, &command))) return {};
+      commands = TRY(run_locked(targets.span(), commands, scope));
     }
-    if (command.word == TraceWord::kSettle) {
+    if (commands.empty()) return {};
+    if (commands.front().word == TraceWord::kSettle) {
       TRY(trace_settle());
     } else {
       trace_sweep();
     }
+    commands = commands.subspan(1);
   }
 }
 
@@ -432,18 +430,20 @@ TraceState trace_state_of(TraceSource source) {
 }
 
 Result<void> trace_command(TraceSource source, std::string_view text) {
-  TRY(trace_check_syntax(text, CommandScope::kOneCache));
+  const PageVector<TraceCommand> commands =
+      TRY(trace_parse_commands(text, CommandScope::kOneCache));
   if (!source.can_be_traced()) {
     return fail(Errno::EPERM,
                 "%.40s cannot be traced: the allocator or the tracer itself lives on it",
                 source.name());
   }
-  return run(source, text);
+  return run(source, {commands.data(), commands.size()});
 }
 
 Result<void> trace_command_all(std::string_view text) {
-  TRY(trace_check_syntax(text, CommandScope::kAllCaches));
-  return run({}, text);
+  const PageVector<TraceCommand> commands =
+      TRY(trace_parse_commands(text, CommandScope::kAllCaches));
+  return run({}, {commands.data(), commands.size()});
 }
 
 void trace_start_at_boot(std::string_view items) {
