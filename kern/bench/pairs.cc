@@ -155,7 +155,7 @@ KBENCH(process, kProcess) {
     const Traced traced(cache);
     const UserStack stack;
     const Cost met = at(kDepth, cache, objects, [&cache](unsigned) BENCH_INLINE {
-      current_task()->trace_call = kTraceFromUser;
+      current_task()->trace_call = TraceCaller::kUnknown;
       pair(cache);
     });
     bench_row(met, "traced_process_first_of_call");
@@ -163,13 +163,13 @@ KBENCH(process, kProcess) {
     at_depth(kDepth, [&]() BENCH_INLINE {
       unmet = least(16, 20, [&](unsigned) BENCH_INLINE {
         stack.become_another();
-        current_task()->trace_call = kTraceFromUser;
+        current_task()->trace_call = TraceCaller::kUnknown;
         pair(cache);
       });
     });
     bench_row(unmet, "traced_process_first_new");
   }
-  current_task()->trace_call = 0;
+  current_task()->trace_call = TraceCaller::kNone;
   bench_row(traced_pairs(cache), "traced_process_no_user_stack");
 }
 

@@ -90,7 +90,7 @@ class Strangers {
     const bool known = trace_find_base() != ContextId::kNone;
     const StackId stack = trace_stacks.intern(StackKind::kUser, frames, kFrames);
     ASSERT(known && stack != StackId::kNone);
-    task.trace_call = kTraceFromUser | number_of(stack);
+    task.trace_call = caller_with(stack);
   }
 
   kmem_cache* const cache_;

@@ -99,14 +99,14 @@ bool UserCall::enter(uint32_t seed) {
     // clear the user stack in TaskHead::trace_call.
     if (trace_find_base() != ContextId::kNone)
       stack = trace_stacks.intern(StackKind::kUser, frames, user_frames(seed, frames));
-    if (stack != StackId::kNone) current_task()->trace_call = kTraceFromUser | number_of(stack);
+    if (stack != StackId::kNone) current_task()->trace_call = caller_with(stack);
   }
   if (stack == StackId::kNone) tables_.reset();
   return stack != StackId::kNone;
 }
 
 void UserCall::leave() {
-  current_task()->trace_call = 0;
+  current_task()->trace_call = TraceCaller::kNone;
   tables_.reset();
 }
 

@@ -219,18 +219,20 @@ TEST_F(RecentStackTest, HoldsWhatAWalkFindsWhateverWasThereBefore) {
       const uint64_t stack_word = 7 | (expected.truncated ? kStackTruncated : 0);
       ASSERT_EQ(entry->stack(), stack_word);
       if (differs) {
-        ASSERT_TRUE(entry->knows(0)) << "what has no caller has no pair";
+        ASSERT_TRUE(entry->knows(TraceCaller::kNone)) << "what has no caller has no pair";
         ASSERT_EQ(entry->named(), stack_word);
       }
-      const uint64_t caller = 1 + random() % 2 + (random() % 2 ? kStackTruncated : 0);
-      const uint64_t pair_word = 8 | (expected.truncated || caller > 8 ? kStackTruncated : 0);
+      const bool cut = random() % 2;
+      const StackId user{static_cast<uint32_t>(1 + random() % 2)};
+      const TraceCaller caller = caller_with(user, cut);
+      const uint64_t pair_word = 8 | (expected.truncated || cut ? kStackTruncated : 0);
       if (entry->knows(caller)) {
         ASSERT_EQ(entry->named(), pair_word) << "of this stack";
       }
       entry->pair(caller, StackId{8});
       ASSERT_TRUE(entry->knows(caller));
-      ASSERT_FALSE(entry->knows(0));
-      ASSERT_FALSE(entry->knows(caller ^ 3));
+      ASSERT_FALSE(entry->knows(TraceCaller::kNone));
+      ASSERT_FALSE(entry->knows(caller_with(StackId{number_of(user) ^ 3}, cut)));
       ASSERT_EQ(entry->named(), pair_word);
       ASSERT_EQ(entry->stack(), stack_word);
       before = now;

@@ -24,7 +24,7 @@ CurrentContext current_context() {
   const Cpu& cpu = this_cpu();
   if (cpu.current && trace_context_remembered(cpu)) {
     EXPECT_TRUE(trace_contexts.recall(cpu.current->trace_context) != ContextId::kNone);
-    if (cpu.current->trace_call != kTraceFromUser)
+    if (cpu.current->trace_call != TraceCaller::kUnknown)
       return {trace_contexts.recall(cpu.current->trace_context), cpu.current->trace_call};
   }
   return trace_find_context();
@@ -173,7 +173,7 @@ class TraceContextTest : public testing::TestWithParam<bool> {
     walks = 0;
     return user_stack();
   }
-  void return_to_user() { task_.trace_call = kTraceFromUser; }
+  void return_to_user() { task_.trace_call = TraceCaller::kUnknown; }
   static const ContextTable::Context& context() {
     return *trace_contexts.get(current_context().id);
   }
@@ -226,7 +226,7 @@ TEST_P(TraceContextTest, AnotherProcessHasTheSameUserStack) {
   TaskHead other = task_;
   other.pid = 13;
   other.trace_context = 0;
-  other.trace_call = kTraceFromUser;
+  other.trace_call = TraceCaller::kUnknown;
   cpu_.current = &other;
   EXPECT_NE(current_context().id, context);
   EXPECT_EQ(user_stack(), stack);
@@ -268,7 +268,7 @@ TEST_P(TraceContextTest, WhatIsRememberedIsWhatAWalkWouldFind) {
     // stack.
     set_user_stack(frames);
     const StackId before = meet();
-    const uint64_t caller = current_context().caller;
+    const TraceCaller caller = current_context().caller;
     const size_t last = 4 + (i - 1) * 3;
     user_memory[last] = reinterpret_cast<uint64_t>(&user_memory[3000]);
     user_memory[3000] = 0;
@@ -324,13 +324,13 @@ TEST_P(TraceContextTest, ExecMakesAnotherProgram) {
 }
 
 TEST_P(TraceContextTest, WhatWasNeverInUserModeHasNoUserStack) {
-  task_.trace_call = 0;
+  task_.trace_call = TraceCaller::kNone;
   EXPECT_EQ(user_stack(), StackId::kNone);
   EXPECT_EQ(context().pid, 12u);
-  task_.trace_call = kTraceFromUser;
+  task_.trace_call = TraceCaller::kUnknown;
   task_.process = nullptr;  // the process is ending
   EXPECT_EQ(user_stack(), StackId::kNone);
-  EXPECT_EQ(task_.trace_call, 0u) << "it is not asked again";
+  EXPECT_EQ(task_.trace_call, TraceCaller::kNone) << "it is not asked again";
   task_.pid = 0;
   trace_program_changed(task_);
   EXPECT_EQ(context().kind, ContextKind::kKernelTask);
@@ -399,7 +399,7 @@ TEST_P(TraceContextTest, UserStacksFromAnEarlierTraceAreNotUsed) {
 }
 
 TEST_P(TraceContextTest, AUserStackThatIsLostLeavesTheContext) {
-  task_.trace_call = 0;
+  task_.trace_call = TraceCaller::kNone;
   const ContextId id = current_context().id;
   return_to_user();
   no_pages = true;
@@ -407,14 +407,14 @@ TEST_P(TraceContextTest, AUserStackThatIsLostLeavesTheContext) {
   for (int i = 0; i < 3; i++) {
     const CurrentContext now = current_context();
     EXPECT_EQ(now.id, id);
-    EXPECT_EQ(now.caller, kTraceFromUser | kCallerLost);
+    EXPECT_EQ(now.caller, TraceCaller::kLost);
   }
   EXPECT_EQ(walks, 1) << "it is not tried again in this call";
   no_pages = false;
-  EXPECT_EQ(current_context().caller, kTraceFromUser | kCallerLost);
+  EXPECT_EQ(current_context().caller, TraceCaller::kLost);
   return_to_user();
   EXPECT_NE(user_stack(), StackId::kNone);
-  EXPECT_EQ(current_context().caller & kCallerLost, 0u);
+  EXPECT_NE(current_context().caller, TraceCaller::kLost);
 }
 
 TEST_P(TraceContextTest, AContextThatIsLostIsTriedAgain) {
@@ -424,7 +424,7 @@ TEST_P(TraceContextTest, AContextThatIsLostIsTriedAgain) {
     pid++;
   EXPECT_EQ(current_context().id, ContextId::kNone);
   EXPECT_EQ(current_context().id, ContextId::kNone);
-  EXPECT_EQ(current_context().caller, 0u) << "it counts as a lost context";
+  EXPECT_EQ(current_context().caller, TraceCaller::kNone) << "it counts as a lost context";
   EXPECT_EQ(walks, 0);
   no_pages = false;
   EXPECT_NE(current_context().id, ContextId::kNone);
@@ -438,13 +438,13 @@ TEST_P(TraceContextTest, DeepStacksAreCut) {
   same_frames(kUserStackDepth);
   const StackId whole = user_stack();
   EXPECT_EQ(trace_stacks.view(whole).size(), kUserStackDepth);
-  EXPECT_EQ(current_context().caller & kStackTruncated, 0u);
+  EXPECT_FALSE(is_truncated(current_context().caller));
   for (const size_t depth : {kUserStackDepth + 1, size_t{100}}) {
     same_frames(depth);
     return_to_user();
     walks = 0;
     for (int i = 0; i < 3; i++) {
-      EXPECT_EQ(current_context().caller, kTraceFromUser | kStackTruncated | number_of(whole))
+      EXPECT_EQ(current_context().caller, caller_with(whole, true))
           << "each time; what is there of it is the same";
     }
     EXPECT_EQ(walks, GetParam() && depth == 100 ? 0 : 1) << "deeper than what is looked at";
@@ -454,14 +454,14 @@ TEST_P(TraceContextTest, DeepStacksAreCut) {
   // user stack must be walked again.
   close();
   open_again();
-  EXPECT_NE(current_context().caller & kStackTruncated, 0u);
+  EXPECT_TRUE(is_truncated(current_context().caller));
   EXPECT_EQ(walks, 1);
   // The task has got another program, which was not in user mode yet.
   trace_program_changed(task_);
-  EXPECT_EQ(current_context().caller, 0u);
+  EXPECT_EQ(current_context().caller, TraceCaller::kNone);
   same_frames(3);
   return_to_user();
-  EXPECT_EQ(current_context().caller & kStackTruncated, 0u);
+  EXPECT_FALSE(is_truncated(current_context().caller));
   EXPECT_EQ(trace_stacks.view(user_stack()).size(), 3u);
 }
 
@@ -479,17 +479,17 @@ TEST_P(TraceContextTest, OfADeepStackAllThatIsRecordedIsCompared) {
 }
 
 TEST_P(TraceContextTest, ADeepStackThatIsLostIsNotCutToo) {
-  task_.trace_call = 0;
+  task_.trace_call = TraceCaller::kNone;
   static_cast<void>(current_context());
   return_to_user();
   no_pages = true;
   fill_stack_page(1);
   set_user_stack(std::vector<uint64_t>(100, 0x401000));
-  for (int i = 0; i < 2; i++) EXPECT_EQ(current_context().caller, kTraceFromUser | kCallerLost);
+  for (int i = 0; i < 2; i++) EXPECT_EQ(current_context().caller, TraceCaller::kLost);
 }
 
 TEST_P(TraceContextTest, WithoutAPageNothingIsRemembered) {
-  task_.trace_call = 0;
+  task_.trace_call = TraceCaller::kNone;
   static_cast<void>(current_context());
   const uint64_t frame = 0x900000;
   // This stack takes a page for the stack table. So below, the table has room, and only the CPU's

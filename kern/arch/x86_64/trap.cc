@@ -208,7 +208,7 @@ void user_breakpoint_dispatch(TrapFrame* frame) {
   const Cpu& cpu = this_cpu();
   if (done && frame->rip < kUserEnd && !cpu.need_resched &&
       !task_on(cpu)->interrupted.load(std::memory_order_relaxed)) [[likely]] {
-    cpu.current->trace_call = kTraceFromUser;
+    cpu.current->trace_call = TraceCaller::kUnknown;
     return;
   }
   if (!done) exception(*frame);
@@ -232,7 +232,7 @@ void return_to_user(TrapFrame* frame) {
     if (higher.before_user) higher.before_user(*frame);
     interrupts_disable();
   } while (this_cpu().need_resched);
-  current_task()->trace_call = kTraceFromUser;
+  current_task()->trace_call = TraceCaller::kUnknown;
   if (frame->rip >= kUserEnd) frame->rip = 0;  // address 0 is not mapped: the program faults
   frame->cs = kUserCode;
   frame->ss = kUserData;

@@ -7,9 +7,13 @@
 
 struct Process;
 
-// Flag in TaskHead::trace_call: the trap frame at the top of the kernel stack belongs to an entry
-// from user mode.
-inline constexpr uint64_t kTraceFromUser = uint64_t{1} << 63;
+// The caller of a system call or fault, that is, its user stack. Any other value is kUnknown with
+// the stack's number and perhaps kStackTruncated (store/stack_table.h).
+enum class TraceCaller : uint64_t {
+  kNone = 0,                                     // not in user mode yet, or not since exec
+  kUnknown = uint64_t{1} << 63,                  // the user stack has not been looked up
+  kLost = uint64_t{1} << 63 | uint64_t{1} << 33  // the user stack could not be stored
+};
 
 struct TaskHead {
   char name[32];
@@ -20,9 +24,8 @@ struct TaskHead {
   // The tracer caches two values in each task (src/store/current_context.cc). Both are 0 in a new
   // task. Only the task itself writes these two fields, with interrupts off.
   uint64_t trace_context;  // the task's context, valid until exec; from ContextTable::remember()
-  // The user stack of the system call or fault under way; current_context.h lists the values. Each
-  // return to user mode stores kTraceFromUser alone.
-  uint64_t trace_call;
+  // The caller of the system call or fault under way. Each return to user mode stores kUnknown.
+  TraceCaller trace_call;
 
   // The thread id that the task's context records. 0 for a kernel task. Also 0 for the first thread
   // of a program, because its context names only the process.

@@ -127,7 +127,7 @@ void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu&
              of_caller = !rule.user && has_user(stacks),
              of_program = rule.user && stacks != ProbeStacks::kNone;
   const bool of_process = options_.apart != ProbeApart::kPrograms;
-  CurrentContext context = {ContextId::kNone, 0};
+  CurrentContext context = {ContextId::kNone, TraceCaller::kNone};
   if (of_caller) {
     context = trace_find_context();
   } else if ((of_process || of_program) && !remembered_context(cpu, &context.id)) {
@@ -136,7 +136,7 @@ void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu&
   if ((of_caller || of_process || of_program) && context.id == ContextId::kNone)
     per_cpu.contexts_lost.increment();
 
-  RecordedStack stack(context.caller & ~kTraceFromUser);
+  RecordedStack stack(context.caller);
   if (of_program) {
     stack = record_user_stack_of_call(hit.returned, options_.trace.depth, per_cpu.user_stacks);
   } else if (of_kernel) {

@@ -2,8 +2,8 @@
 //
 // A task caches two numbers. The number of its context is valid until exec. The number of the user
 // stack of its present system call or fault is valid until the task returns to user mode; trap.cc
-// then stores kTraceFromUser. So the user stack is looked up once for each system call that records
-// anything. Usually the CPU finds the stack among its recent stacks (recent_callers.h).
+// then stores TraceCaller::kUnknown. So the user stack is looked up once for each system call that
+// records anything. Usually the CPU finds the stack among its recent stacks (recent_callers.h).
 //
 // A cached number may be from before the tables were emptied. ContextTable::remembers() is false
 // for such a context number. The cached user stack needs no such test: a task's user stack is
@@ -46,7 +46,7 @@ ContextId interrupt_context(uint8_t vector) {
 ContextId context_of(TaskHead& task) {
   const ContextId known = trace_contexts.recall(task.trace_context);
   if (known != ContextId::kNone) return known;
-  task.trace_call &= kTraceFromUser;
+  if (task.trace_call != TraceCaller::kNone) task.trace_call = TraceCaller::kUnknown;
   const ProgramProvider provider = program_provider.load(std::memory_order_acquire);
   const TraceProgram program = provider && task.process ? provider(task) : TraceProgram();
   const ContextKind kind = task.pid ? ContextKind::kProcess : ContextKind::kKernelTask;
@@ -70,19 +70,19 @@ bool trace_in_interrupt(const Cpu& cpu) {
 
 void trace_program_changed(TaskHead& task) {
   task.trace_context = 0;
-  task.trace_call = 0;
+  task.trace_call = TraceCaller::kNone;
 }
 
-uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu) {
-  if (!task.process) return task.trace_call = 0;
+TraceCaller trace_walk_caller(TaskHead& task, const Cpu& cpu) {
+  if (!task.process) return task.trace_call = TraceCaller::kNone;
   uint64_t frames[kUserStackDepth + 1], frame_pointers[kUserStackDepth + 1];
   const size_t count = walk_user_stack(frames, frame_pointers, std::size(frames));
   const bool cut = count > kUserStackDepth;
   bool known;
   const StackId stack =
       trace_stacks.intern(StackKind::kUser, frames, std::min(count, kUserStackDepth), &known);
-  if (stack == StackId::kNone) return task.trace_call = kTraceFromUser | kCallerLost;
-  const uint64_t caller = kTraceFromUser | (cut ? kStackTruncated : 0) | number_of(stack);
+  if (stack == StackId::kNone) return task.trace_call = TraceCaller::kLost;
+  const TraceCaller caller = caller_with(stack, cut);
   // A stack that the stack table did not have before is not kept as a recent caller: most places in
   // programs that cause one allocation do not cause another.
   if (known) keep_recent_caller(caller, frames, frame_pointers, count, cut, cpu);
@@ -91,15 +91,16 @@ uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu) {
 
 CurrentContext trace_find_context() {
   const Cpu& cpu = this_cpu();
-  if (trace_in_interrupt(cpu)) return {interrupt_context(cpu.interrupt_vector), 0};
+  if (trace_in_interrupt(cpu)) return {interrupt_context(cpu.interrupt_vector), TraceCaller::kNone};
   TaskHead* const task = cpu.current;
-  if (!task) return {trace_contexts.intern(ContextKind::kKernelTask, 0, "boot"), 0};
+  if (!task)
+    return {trace_contexts.intern(ContextKind::kKernelTask, 0, "boot"), TraceCaller::kNone};
   const ContextId context = context_of(*task);
-  if (context == ContextId::kNone) return {context, 0};
-  if (task->trace_call != kTraceFromUser) return {context, task->trace_call};
+  if (context == ContextId::kNone) return {context, TraceCaller::kNone};
+  if (task->trace_call != TraceCaller::kUnknown) return {context, task->trace_call};
   RecentCaller* met;
-  const uint64_t recent = recent_caller(&met);
-  return {context, recent != 0 ? recent : trace_walk_caller(*task, cpu)};
+  const TraceCaller recent = recent_caller(&met);
+  return {context, recent != TraceCaller::kNone ? recent : trace_walk_caller(*task, cpu)};
 }
 
 ContextId trace_find_base() {

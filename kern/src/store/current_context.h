@@ -9,18 +9,9 @@
 // The largest number of frames that are recorded of a user stack.
 inline constexpr size_t kUserStackDepth = 16;
 
-// TaskHead::trace_call caches the caller of a system call or fault, that is, its user stack.
-// Values:
-//   0 for a task that has not been in user mode, or not since exec;
-//   kTraceFromUser alone if the user stack has not been looked up;
-//   kTraceFromUser and the stack's number, and kStackTruncated if the stack has more frames than
-//   are recorded;
-//   kTraceFromUser and kCallerLost, without a number, if the stack could not be stored.
-inline constexpr uint64_t kCallerLost = uint64_t{1} << 33;
-
 struct CurrentContext {
-  ContextId id;     // kNone: the context could not be stored
-  uint64_t caller;  // a value of TaskHead::trace_call, but never kTraceFromUser alone
+  ContextId id;        // kNone: the context could not be stored
+  TraceCaller caller;  // never kUnknown
 };
 // Finds the present context and caller. Call after trace_memory_prepare(), with interrupts off.
 CurrentContext trace_find_context();
@@ -28,9 +19,9 @@ CurrentContext trace_find_context();
 // interrupts off.
 ContextId trace_find_base();
 // Walks the user stack of the current system call or fault, caches the caller in the task and
-// returns it. Call this only if the task's trace_call is kTraceFromUser alone, its context is valid
-// and recent_caller() has not found the caller; after trace_memory_prepare(), with interrupts off.
-uint64_t trace_walk_caller(TaskHead& task, const Cpu& cpu);
+// returns it. Call this only if the task's trace_call is kUnknown, its context is valid and
+// recent_caller() has not found the caller; after trace_memory_prepare(), with interrupts off.
+TraceCaller trace_walk_caller(TaskHead& task, const Cpu& cpu);
 
 // True while the CPU handles an interrupt, with or without a current task.
 bool trace_in_interrupt(const Cpu& cpu);

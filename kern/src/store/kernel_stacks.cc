@@ -73,15 +73,15 @@ RecordedStack record_kernel_stack(uint64_t frame_pointer, StackScope scope, cons
 }
 
 RecordedStack record_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
-                           uint64_t caller) {
+                           TraceCaller caller) {
   RecentStack* kept;
   const RecordedStack kernel = find_kernel_stack(frame_pointer, scope, cpu, &kept);
   if (kept && kept->knows(caller)) return RecordedStack(kept->named());
   const StackId user = stack_in(caller);
-  if (user == StackId::kNone) return RecordedStack(kernel.word() | (caller & kCallerLost));
+  if (user == StackId::kNone) return RecordedStack(kernel.word() | RecordedStack(caller).word());
   if (kernel.id() == StackId::kNone) return kernel;
   const StackId pair = trace_stacks.intern_pair({kernel.id(), user});
   if (pair == StackId::kNone) return RecordedStack(kernel.word() | RecordedStack::kUserStackLost);
   if (kept) kept->pair(caller, pair);
-  return {pair, kernel.truncated() || (caller & kStackTruncated) != 0};
+  return {pair, kernel.truncated() || is_truncated(caller)};
 }

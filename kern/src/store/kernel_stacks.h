@@ -9,8 +9,11 @@ class RecordedStack {
  public:
   // The word has the number; kStackTruncated if the stack has more frames than are recorded; and
   // kUserStackLost if the user stack, or the pair, could not be stored.
-  static constexpr uint64_t kUserStackLost = kCallerLost;
+  static constexpr uint64_t kUserStackLost =
+      static_cast<uint64_t>(TraceCaller::kLost) ^ static_cast<uint64_t>(TraceCaller::kUnknown);
   explicit RecordedStack(uint64_t word) : word_(word) {}
+  explicit RecordedStack(TraceCaller caller)
+      : word_(static_cast<uint64_t>(caller) & ~static_cast<uint64_t>(TraceCaller::kUnknown)) {}
   RecordedStack(StackId id, bool truncated)
       : word_(number_of(id) | (truncated ? kStackTruncated : 0)) {}
 
@@ -35,4 +38,4 @@ RecordedStack record_kernel_stack(uint64_t frame_pointer, StackScope scope, cons
 // user stack. Context as for record_kernel_stack(). Bound: one chain more than
 // record_kernel_stack().
 RecordedStack record_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
-                           uint64_t caller);
+                           TraceCaller caller);

@@ -52,8 +52,8 @@
         .endm
 
         .text
-// Returns the caller (a value of TaskHead::trace_call) in rax and the caller's entry in r9, and
-// stores the caller in the task. Returns 0 in rax if there is no entry. Clobbers r9, r10 and r11.
+// Returns the caller (TraceCaller) in rax and the caller's entry in r9, and
+// stores the caller in the task. Returns kNone in rax if there is no entry. Clobbers r9, r10 and r11.
 // Interrupts are off, so a fault is not handled but ends the comparison (MAY_FAULT).
         .globl find_recent_caller
         .type find_recent_caller, @function

@@ -112,7 +112,7 @@ void recent_callers_forget() {
   recent_pages[cpu].clear();
 }
 
-void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
+void keep_recent_caller(TraceCaller caller, const uint64_t* program_counters,
                         const uint64_t* frame_pointers, size_t count, bool cut, const Cpu& cpu) {
   const TrapFrame& entry = *(reinterpret_cast<const TrapFrame*>(cpu.kernel_stack) - 1);
   const size_t frames = count - 1;  // the first return address is not in a frame

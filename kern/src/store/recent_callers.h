@@ -5,10 +5,10 @@
 // Each CPU has a table of walked stacks, in sets of four. The instruction and stack pointers of the
 // kernel entry select the set; a new stack replaces the oldest of its set. A table entry
 // (RecentCaller) holds three things: registers at the kernel entry, the frame pointer and return
-// address of each frame, and the caller (a value of TaskHead::trace_call). If registers and frames
-// are equal, a walk would have the same result, even in another process. So processes that run the
-// same program share table entries if their stacks lie at the same addresses. The comparison takes
-// six instructions a frame; a load that faults counts as a difference.
+// address of each frame, and the caller. If registers and frames are equal, a walk would have the
+// same result, even in another process. So processes that run the same program share table entries
+// if their stacks lie at the same addresses. The comparison takes six instructions a frame; a load
+// that faults counts as a difference.
 //
 // A stack is kept when it occurs for the second time and all of these conditions hold:
 // - It has at least one frame.
@@ -42,7 +42,7 @@ struct RecentCaller {
   uint32_t vector;
   StackId stack;  // the kernel stack of this caller's last record
   uint64_t rbp;
-  uint64_t caller;      // a value of TaskHead::trace_call
+  TraceCaller caller;
   const void* compare;  // an element of recent_caller_compare
   uint64_t end;         // bits that must be 0 in the last frame's frame pointer: all bits, or none
                         // if the stack is truncated
@@ -68,10 +68,10 @@ void recent_callers_forget();
 
 // Searches this CPU's table for the user stack with which the current task entered the kernel. The
 // task must have been in user mode. If the table has the stack, stores the table entry in *entry,
-// stores the entry's caller (a value of TaskHead::trace_call) in the task, and returns the caller.
-// Otherwise returns 0 and does not change the task. Interrupts off, any context but NMI.
-[[gnu::always_inline]] inline uint64_t recent_caller(RecentCaller** entry) {
-  uint64_t caller;
+// stores the entry's caller in the task, and returns the caller. Otherwise returns kNone and does
+// not change the task. Interrupts off, any context but NMI.
+[[gnu::always_inline]] inline TraceCaller recent_caller(RecentCaller** entry) {
+  TraceCaller caller;
   register RecentCaller* found asm("r9");
   asm volatile(
 #ifdef STELE_HOST
@@ -90,5 +90,5 @@ void recent_callers_forget();
 // Adds a stack that walk_user_stack() has just found to this CPU's table, if possible. `cut`: the
 // walk ended at its limit of RecentCaller::kMaxFrames + 1 frames. Takes two pages at most.
 // Interrupts off, any context but NMI, after trace_memory_prepare().
-void keep_recent_caller(uint64_t caller, const uint64_t* program_counters,
+void keep_recent_caller(TraceCaller caller, const uint64_t* program_counters,
                         const uint64_t* frame_pointers, size_t count, bool cut, const Cpu& cpu);

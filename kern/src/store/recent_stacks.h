@@ -27,8 +27,8 @@
 // pointers of the entry lie on this stack and may be followed without bounds checks.
 //
 // A trace record names a pair: the kernel stack and the caller's user stack (stack_table.h). An
-// entry caches the last caller (a value of TaskHead::trace_call) and the number of its pair. When
-// the same caller occurs again, in any process, one comparison gives the pair.
+// entry caches the last caller and the number of its pair. When the same caller occurs again, in
+// any process, one comparison gives the pair.
 //
 // An entry is used and filled only by its CPU, with interrupts off. The pages are trace memory.
 // When the first trace begins, each CPU gets one page, with the table. Further pages are taken when
@@ -124,24 +124,24 @@ class RecentStack {
     return stack_;
   }
 
-  // True if named() was set for this caller (a value of TaskHead::trace_call).
-  bool knows(uint64_t caller) const {
+  // True if named() was set for this caller.
+  bool knows(TraceCaller caller) const {
     return caller_ == caller;
   }
   // Returns the number that a record stores: the number of the pair, or of the kernel stack if the
-  // caller is 0. The number has kStackTruncated if one of the stacks is truncated.
+  // caller is kNone. The number has kStackTruncated if one of the stacks is truncated.
   uint64_t named() const {
     return named_;
   }
   // Sets named() for records without a user stack.
   void unpair() {
-    caller_ = 0;
+    caller_ = TraceCaller::kNone;
     named_ = stack_;
   }
   // Sets named() for records with this caller, which has a user stack.
-  void pair(uint64_t caller, StackId pair) {
+  void pair(TraceCaller caller, StackId pair) {
     caller_ = caller;
-    named_ = ((stack_ | caller) & kStackTruncated) | number_of(pair);
+    named_ = ((stack_ | static_cast<uint64_t>(caller)) & kStackTruncated) | number_of(pair);
   }
 
   // The entry's stack may be another task's. Returns true if this stack and the stack at
@@ -237,7 +237,7 @@ class RecentStack {
   uint64_t key_ = 0;    // top of the stack plus the scope; 0: the entry matches nothing
   uint64_t first_ = 0;  // address of the stack's first frame
   uint64_t named_ = 0;  // number of the pair with `caller_`, and kStackTruncated
-  uint64_t caller_ = 0;
+  TraceCaller caller_ = TraceCaller::kNone;
   const void* compare_ = nullptr;  // recent_stack_compare[inner_]
   const Frame* last_ = frames_;    // the last frame
   uint32_t inner_ = 0;             // number of frames before the last frame

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/task_head.h"
 #include "lib/result.h"
 #include "store/ids.h"
 #include "store/intern_table.h"
@@ -23,6 +24,16 @@
 inline constexpr uint64_t kStackTruncated = uint64_t{1} << 32;
 constexpr StackId stack_in(uint64_t word) {
   return StackId{static_cast<uint32_t>(word)};
+}
+constexpr StackId stack_in(TraceCaller caller) {
+  return stack_in(static_cast<uint64_t>(caller));
+}
+constexpr bool is_truncated(TraceCaller caller) {
+  return (static_cast<uint64_t>(caller) & kStackTruncated) != 0;
+}
+constexpr TraceCaller caller_with(StackId stack, bool truncated = false) {
+  return TraceCaller{static_cast<uint64_t>(TraceCaller::kUnknown) |
+                     (truncated ? kStackTruncated : 0) | number_of(stack)};
 }
 
 enum class StackKind : uint8_t { kKernel, kUser, kPair };

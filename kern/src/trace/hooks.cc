@@ -130,13 +130,13 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
 // stack or the pair cannot be stored.
 [[gnu::noinline, gnu::cold]] bool make_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu) {
   if (trace_memory_low()) trace_memory_prepare();
-  uint64_t caller = task.trace_call;
-  if (caller == kTraceFromUser) caller = trace_walk_caller(task, cpu);
-  if (caller == 0) {
+  TraceCaller caller = task.trace_call;
+  if (caller == TraceCaller::kUnknown) caller = trace_walk_caller(task, cpu);
+  if (caller == TraceCaller::kNone) {
     recent.unpair();
     return true;
   }
-  if ((caller & kCallerLost) != 0) return false;
+  if (caller == TraceCaller::kLost) return false;
   const StackId pair = trace_stacks.intern_pair({stack_in(recent.stack()), stack_in(caller)});
   if (pair == StackId::kNone) return false;
   recent.pair(caller, pair);
@@ -153,14 +153,14 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
 [[gnu::always_inline]] inline bool learn_caller(RecentStack& recent, const TaskHead& task,
                                                 RecentCaller** met) {
   *met = nullptr;
-  if (task.trace_call != kTraceFromUser) return false;
-  uint64_t caller;
+  if (task.trace_call != TraceCaller::kUnknown) return false;
+  TraceCaller caller;
   RecentCaller* entry;
   {
     const ProbesOffHere no_hit;  // the walk may fault on user memory
     caller = recent_caller(&entry);
   }
-  if (caller == 0) [[unlikely]]
+  if (caller == TraceCaller::kNone) [[unlikely]]
     return false;
   if (recent.knows(caller)) return true;
   if (entry->stack != stack_in(recent.stack())) [[unlikely]] {
@@ -177,8 +177,8 @@ void record_known(TraceTable* table, const void* object, uint64_t size, uint64_t
 // cannot be stored.
 [[gnu::always_inline]] inline bool find_pair(RecentStack& recent, TaskHead& task, const Cpu& cpu,
                                              RecentCaller* met) {
-  const uint64_t caller = task.trace_call;
-  if (caller == kTraceFromUser) [[unlikely]]
+  const TraceCaller caller = task.trace_call;
+  if (caller == TraceCaller::kUnknown) [[unlikely]]
     return make_pair(recent, task, cpu);
   const StackId stack = stack_in(recent.stack());
   const StackId pair = trace_stacks.find_pair({stack, stack_in(caller)});
