@@ -49,11 +49,10 @@
 #include "slab.h"
 #include "slab_trace.h"
 
-using arena_impl::allocate_segment, arena_impl::enter_span, arena_impl::has_flag,
-    arena_impl::hash_remove, arena_impl::is_cached, arena_impl::kQuantumCaches,
-    arena_impl::note_cached, arena_impl::quantum_cache, arena_impl::release_segment,
-    arena_impl::Returned, arena_impl::Segment, arena_impl::SegmentKind, arena_impl::Tags,
-    arena_impl::unlink;
+using arena_impl::enter_span, arena_impl::has_flag, arena_impl::is_cached,
+    arena_impl::kQuantumCaches, arena_impl::note_cached, arena_impl::quantum_cache,
+    arena_impl::release_segment, arena_impl::Returned, arena_impl::Segment, arena_impl::SegmentKind,
+    arena_impl::Tags, arena_impl::unlink;
 
 namespace {
 
@@ -215,7 +214,7 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
   {
     Tags tags;
     Guard guard(arena.lock());
-    Segment* const segment = hash_remove(arena, start);
+    auto* const segment = static_cast<Segment*>(linear_hash_remove(&arena.hash, start));
     if (!segment) panic("arena %s: 0x%lx is given back, but is not allocated", arena.name, start);
     if (segment->size != size)
       panic("arena %s: 0x%lx is given back with size %zu, but has %zu", arena.name, start, size,
@@ -225,6 +224,25 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
   if (linear_hash_spare(&arena.hash)) shrink_hash(arena);
   if (returned.size != 0)
     arena.export_(arena.source, reinterpret_cast<void*>(returned.start), returned.size);
+}
+
+// Allocates whole quanta. With KM_SLEEP, reaps memory and tries again if there is none. Counts
+// failures.
+ALLOCATOR_TEXT uintptr_t allocate_segment(struct arena& arena, size_t size, int flags) {
+  arena_impl::check_sleep(arena, flags);
+  // The last allocation may have made the hash too small. The hash grows at the start of an
+  // allocation, not at the end, so that arena_prepare() can do this work in advance.
+  grow_hash(arena);
+  // try_segment gets no KM_SLEEP. Otherwise each source would reap, too, and one failure would reap
+  // many times.
+  uintptr_t address = try_segment(arena, size, flags & ~KM_SLEEP);
+  for (int extent = KMEM_REAP_SURPLUS;
+       address == 0 && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
+    kmem_reap_some(static_cast<kmem_reap_extent>(extent));
+    address = try_segment(arena, size, flags & ~KM_SLEEP);
+  }
+  if (address == 0) note_failure(arena);
+  return address;
 }
 
 // Allocates whole quanta from a quantum cache or from the segments.
@@ -318,26 +336,6 @@ static inline void close_memory(const struct arena&, const void*, size_t) {}
 void arena_impl::check_sleep(const struct arena& arena, int flags) {
   if ((flags & KM_SLEEP) && !slab_os_may_sleep()) [[unlikely]]
     panic("%s: KM_SLEEP is requested, but the caller may not sleep", arena.name);
-}
-
-ALLOCATOR_TEXT uintptr_t arena_impl::allocate_segment(struct arena& arena, size_t size, int flags) {
-  check_sleep(arena, flags);
-  // The last allocation may have made the hash too small. The hash grows at the start of an
-  // allocation, not at the end, so that arena_prepare() can do this work in advance.
-  grow_hash(arena);
-  // try_segment gets no KM_SLEEP. Otherwise each source would reap, too, and one failure would reap
-  // many times.
-  uintptr_t address = try_segment(arena, size, flags & ~KM_SLEEP);
-  for (int extent = KMEM_REAP_SURPLUS;
-       address == 0 && (flags & KM_SLEEP) && extent <= KMEM_REAP_ALL; extent++) {
-    kmem_reap_some(static_cast<kmem_reap_extent>(extent));
-    address = try_segment(arena, size, flags & ~KM_SLEEP);
-  }
-  if (address == 0) {
-    note_failure(arena);
-    return 0;
-  }
-  return address;
 }
 
 void arena_impl::free_structure(struct arena& arena) {

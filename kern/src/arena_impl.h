@@ -176,8 +176,6 @@ Returned release_segment(struct arena& arena, Segment* segment, Tags& tags);
 
 // Removes a tag from the arena's list of tags.
 void unlink(struct arena& arena, Segment& segment);
-// Takes the allocated segment at `start` out of the hash; nullptr if there is none.
-Segment* hash_remove(struct arena& arena, uintptr_t start);
 
 // ---- The list of arenas (arena_list.cc). Any context; each function but free_structure() takes
 // the list's lock.
@@ -191,9 +189,5 @@ void enlist_uniquely(struct arena& arena, const char* name);
 void announce(struct arena& arena);
 // Frees the arena's structure after the last reference is gone (arena.cc).
 void free_structure(struct arena& arena);
-
-// Allocates whole quanta (arena.cc). With KM_SLEEP, reaps memory and tries again if there is none.
-// Counts failures.
-uintptr_t allocate_segment(struct arena& arena, size_t size, int flags);
 
 }  // namespace arena_impl

@@ -77,10 +77,6 @@ void unlink(struct arena& arena, Segment& segment) {
   arena.tags--;
 }
 
-Segment* hash_remove(struct arena& arena, uintptr_t start) {
-  return static_cast<Segment*>(linear_hash_remove(&arena.hash, start));
-}
-
 Segment* find_free(const struct arena& arena, size_t size) {
   if (Segment* const segment = first_free(arena, sure_list_of(arena, size))) return segment;
   Segment* segment = arena.free_lists[free_list_of(arena, size)];
