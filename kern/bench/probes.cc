@@ -28,9 +28,9 @@ struct Nothing final : ProbeConsumer {
 // Stores the number of frames of a hit.
 struct Depth final : ProbeConsumer {
   void hit(const ProbeHit& hit) override {
-    uint64_t frames[64];
     depth = walk_kernel_stack(hit.frame_pointer, frames, std::size(frames));
   }
+  static inline uint64_t frames[64];
   size_t depth = 0;
 };
 

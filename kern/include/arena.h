@@ -90,10 +90,13 @@ struct arena_stats {
   uint64_t segments;   /* boundary tags in use */
   uint64_t hash_buckets, hash_items; /* buckets and entries of the hash of allocated segments */
   uint64_t hash_bytes;               /* bytes of the hash, a span of base_arena */
-  uint64_t free_segments[64];        /* [i]: free segments of 2^i to 2^(i+1) - 1 quanta */
   uint64_t failures;                 /* allocations that returned NULL */
 };
 void arena_stats(struct arena* arena, struct arena_stats* stats);
+/* Returns the number of free segments of 2^power to 2^(power+1) - 1 quanta; `power` is less than
+ * ARENA_FREE_LISTS. */
+#define ARENA_FREE_LISTS 64
+uint64_t arena_free_segments(struct arena* arena, unsigned power);
 const char* arena_name(const struct arena* arena);
 size_t arena_quantum(const struct arena* arena);
 struct arena* arena_source(const struct arena* arena);

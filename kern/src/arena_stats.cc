@@ -67,7 +67,6 @@ void segment_stats(struct arena* arena, struct arena_stats* stats) {
   stats->hash_buckets = arena->hash.buckets;
   stats->hash_items = arena->hash.items;
   stats->hash_bytes = linear_hash_bytes(&arena->hash);
-  for (unsigned i = 0; i < kFreeLists; i++) stats->free_segments[i] = arena->free_segments[i];
   stats->failures = arena->failures;
 }
 
@@ -78,4 +77,9 @@ void arena_stats(struct arena* arena, struct arena_stats* stats) {
   segment_stats(arena, stats);
   direct_stats(*arena, *stats);
   if (arena == base_arena) stats->tag_bytes = arena_impl::tag_bytes();
+}
+
+uint64_t arena_free_segments(struct arena* arena, unsigned power) {
+  Guard guard(arena->lock());
+  return arena->free_segments[power];
 }

@@ -42,7 +42,8 @@ size_t records_of(TraceSource source, PageBuffer<TraceRecord>& records, TraceCou
   *counters = snapshot.counters();
   EXPECT(records.reserve(counters->live + 1).ok());
   size_t count = 0;
-  snapshot.visit([&](const TraceRecord& record) { records[count++] = record; });
+  TraceSnapshot::Slice slice;
+  snapshot.visit(slice, [&](const TraceRecord& record) { records[count++] = record; });
   std::sort(records.data(), records.data() + count,
             [](const TraceRecord& a, const TraceRecord& b) { return a.object() < b.object(); });
   return count;

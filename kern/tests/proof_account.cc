@@ -324,7 +324,8 @@ size_t Account::copy(PageBuffer<TraceRecord>& records, TraceCounters* counters) 
   *counters = snapshot.counters();
   if (!records.reserve(counters->live + 1)) panic("no memory to compare");
   size_t count = 0;
-  const bool all = snapshot.visit([&](const TraceRecord& record) {
+  TraceSnapshot::Slice slice;
+  const bool all = snapshot.visit(slice, [&](const TraceRecord& record) {
     if (count == records.capacity()) return false;
     records[count++] = record;
     return true;

@@ -58,7 +58,8 @@ void read_dump(Account& account) {
 // False if a stack is forgotten.
 bool sum_stacks(TraceSnapshot& snapshot, uint64_t* sum) {
   *sum = 0;
-  return snapshot.visit([sum](const TraceRecord& record) {
+  TraceSnapshot::Slice slice;
+  return snapshot.visit(slice, [sum](const TraceRecord& record) {
     if (record.stack == StackId::kNone) return true;
     const StackTable::View stack = trace_stacks.view(trace_stacks.split(record.stack).stack);
     if (stack) *sum += record.object() * (trail_of(stack).hash | 1);

@@ -22,7 +22,8 @@ inline size_t records_of(TraceSource source, const void* object) {
   TraceSnapshot snapshot;
   EXPECT(snapshot.open(*table).ok());
   size_t count = 0;
-  snapshot.visit([&](const TraceRecord& record) {
+  TraceSnapshot::Slice slice;
+  snapshot.visit(slice, [&](const TraceRecord& record) {
     EXPECT(record.size() == 0);
     count += record.object() == reinterpret_cast<uint64_t>(object);
   });

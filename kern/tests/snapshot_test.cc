@@ -91,7 +91,8 @@ KTEST(snapshot_shows_what_was_there_while_others_change_it) {
     for (unsigned i = 0; i < 3; i++) team.add();
     for (unsigned pass = 0; pass < 3; pass++) {
       uint64_t count = 0, sum = 0, wrong = 0;
-      snapshot.visit([&](const TraceRecord& record) {
+      TraceSnapshot::Slice slice;
+      snapshot.visit(slice, [&](const TraceRecord& record) {
         const uint64_t i = (record.object() - object_of(0)) / 64;
         wrong += i >= kRecords || record.size() != i % 5000;
         sum += i;

@@ -103,7 +103,8 @@ class Records {
     const MutexGuard guard(trace_control);
     EXPECT(snapshot.open(*trace_table_of(cache)).ok());
     EXPECT(records_.reserve(snapshot.counters().live + 1).ok());
-    snapshot.visit([this](const TraceRecord& record) { records_[count_++] = record; });
+    TraceSnapshot::Slice slice;
+    snapshot.visit(slice, [this](const TraceRecord& record) { records_[count_++] = record; });
   }
   size_t size() const { return count_; }
   const TraceRecord* of(const void* object) const {

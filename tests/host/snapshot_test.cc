@@ -48,7 +48,8 @@ Records read(TraceSnapshot& snapshot) {
   Records records;
   for (auto& objects : order) {
     records.clear();
-    EXPECT_TRUE(snapshot.visit([&](const TraceRecord& record) {
+    TraceSnapshot::Slice slice;
+    EXPECT_TRUE(snapshot.visit(slice, [&](const TraceRecord& record) {
       objects.push_back(record.object());
       EXPECT_TRUE(records.emplace(record.object(), shown(record)).second) << record.object();
     }));

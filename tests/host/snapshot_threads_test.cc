@@ -65,7 +65,8 @@ void read_once(World& world, unsigned reader) {
   std::unordered_map<uint64_t, unsigned> seen;
   for (unsigned pass = 0; pass < 3; pass++) {
     uint64_t bytes = 0, count = 0;
-    snapshot.visit([&](const TraceRecord& record) {
+    TraceSnapshot::Slice slice;
+    snapshot.visit(slice, [&](const TraceRecord& record) {
       const TraceEvent event = event_of(record.object(), number_of(record.cpu()));
       if (record.size() != event.size || record.stack != event.stack ||
           record.context != event.context)
@@ -151,7 +152,8 @@ TEST(SnapshotThreads, ATableThatEndsStaysForItsReaders) {
           return;
         }
         uint64_t count = 0;
-        snapshot.visit([&](const TraceRecord&) { count++; });
+        TraceSnapshot::Slice slice;
+        snapshot.visit(slice, [&](const TraceRecord&) { count++; });
         // A table is destroyed shard by shard, and a snapshot is opened shard by shard. So a
         // snapshot may have the records of some shards only.
         if (count != snapshot.counters().live || count > 500) wrong++;

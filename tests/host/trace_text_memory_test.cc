@@ -165,7 +165,8 @@ TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
     if (memory) {
       text_->mark(marks);
     } else {
-      text_->snapshot().visit([&marks](const TraceRecord& record) {
+      TraceSnapshot::Slice slice;
+      text_->snapshot().visit(slice, [&marks](const TraceRecord& record) {
         marks.stack(record.stack);
         marks.context(record.context);
       });

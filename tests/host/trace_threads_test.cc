@@ -290,7 +290,8 @@ TEST_F(TraceThreads, IdentitiesHoldInEachShardAtEachMoment) {
           if (counters.seen != counters.recorded + counters.dropped + counters.filtered) wrong++;
           for (int pass = 0; pass < 2; pass++) {
             uint64_t count = 0;
-            snapshot.visit([&](const TraceRecord& record) { count += record.size() == 64; });
+            TraceSnapshot::Slice slice;
+            snapshot.visit(slice, [&](const TraceRecord& record) { count += record.size() == 64; });
             if (counters.recorded != counters.freed + counters.cleared + count) wrong++;
             if (counters.bytes != 64 * count) wrong++;
           }

@@ -59,7 +59,7 @@ size_t fpu_state_size() {
 
 void fpu_find_features() {
   fpu_keeps_pointers = keeps_pointers();
-  alignas(kFpuAlign) FpuState state;
+  static FpuState state;  // too large for a stack
   asm volatile("fxsave64 %0" : "=m"(state));
   if (state.mxcsr_mask != 0) mxcsr_bits = state.mxcsr_mask;
   constexpr uint32_t kHasXsave = 1 << 26;

@@ -45,6 +45,15 @@ inline void fpu_save(FpuState& state) {
     asm volatile("fxsave64 (%0)" ::"r"(&state) : "memory");
   }
 }
+// Does what fpu_save does, but saves all components. For a state whose memory has been written
+// since it was loaded.
+inline void fpu_save_all(FpuState& state) {
+  if (fpu_saver != FpuSaver::kFxsave) {
+    asm volatile("xsave64 (%0)" ::"r"(&state), "a"(-1), "d"(-1) : "memory");
+  } else {
+    asm volatile("fxsave64 (%0)" ::"r"(&state) : "memory");
+  }
+}
 // True if the processor neither saves nor loads the x87 unit's last instruction and operand while
 // no exception is pending (AMD APM volume 2, section 11.4.4.3, and CPUID 8000_0008 EBX bit 2). A
 // program would find those of the program before.

@@ -18,7 +18,7 @@ const char* traced_flag(int flags) {
   return flags & KMC_EVER_TRACED ? "stopped" : "off";
 }
 
-void print_cache(kmem_cache* cache, unsigned depth, Text& text) {
+[[gnu::noinline]] void print_cache(kmem_cache* cache, unsigned depth, Text& text) {
   struct kmem_cache_stats stats;
   kmem_cache_stats(cache, &stats);
   const int indent = static_cast<int>(2 * depth);
@@ -67,6 +67,19 @@ const char* checked(const kmem_cache* cache, const struct kmem_cache_stats& stat
   return stats.checked ? "on" : stats.checked_out > 0 ? "left" : "off";
 }
 
+[[gnu::noinline]] void print_slab_stats(kmem_cache* cache, Text& text) {
+  struct kmem_cache_stats stats;
+  kmem_cache_stats(cache, &stats);
+  text.print(
+      "%-32s %8lu %8lu %9lu %9lu %9lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %-7s "
+      "%8lu %8lu\n",
+      kmem_cache_name(cache), stats.object_size, stats.slabs, stats.objects_in_slabs, stats.live,
+      stats.magazine_rounds, stats.magazine_size, stats.depot_full, stats.depot_empty,
+      stats.hash_buckets, stats.hash_items, stats.failures, stats.magazine_resizes,
+      stats.depot_contention, stats.depot_surplus, stats.depot_reaped, checked(cache, stats),
+      stats.reports, stats.quarantined);
+}
+
 }  // namespace
 
 void mem_print_kmemstat(Text& text) {
@@ -84,18 +97,7 @@ void mem_print_slab_stats(Text& text) {
              "NAME", "OBJSIZE", "SLABS", "OBJECTS", "LIVE", "MAGROUNDS", "MAGSIZE", "FULLMAGS",
              "EMPTYMAG", "BUCKETS", "HASHED", "FAILED", "RESIZES", "CONTEND", "SURPLUS", "REAPED",
              "CHECKED", "REPORTS", "QUARANT");
-  for_each_cache([&](kmem_cache* cache) {
-    struct kmem_cache_stats stats;
-    kmem_cache_stats(cache, &stats);
-    text.print(
-        "%-32s %8lu %8lu %9lu %9lu %9lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %8lu %-7s "
-        "%8lu %8lu\n",
-        kmem_cache_name(cache), stats.object_size, stats.slabs, stats.objects_in_slabs, stats.live,
-        stats.magazine_rounds, stats.magazine_size, stats.depot_full, stats.depot_empty,
-        stats.hash_buckets, stats.hash_items, stats.failures, stats.magazine_resizes,
-        stats.depot_contention, stats.depot_surplus, stats.depot_reaped, checked(cache, stats),
-        stats.reports, stats.quarantined);
-  });
+  for_each_cache([&](kmem_cache* cache) { print_slab_stats(cache, text); });
 }
 
 void mem_print_arena_stats(Text& text) {
@@ -113,10 +115,10 @@ void mem_print_arena_stats(Text& text) {
                stats.direct_bytes, stats.span_bytes);
     if (stats.tag_bytes > 0) text.print(" tags %lu", stats.tag_bytes);
     text.print("\n");
-    for (unsigned power = 0; power < 64; power++) {
-      if (stats.free_segments[power] == 0) continue;
-      text.print("  free segments from %lu bytes: %lu\n", stats.quantum << power,
-                 stats.free_segments[power]);
+    for (unsigned power = 0; power < ARENA_FREE_LISTS; power++) {
+      const uint64_t count = arena_free_segments(arena, power);
+      if (count == 0) continue;
+      text.print("  free segments from %lu bytes: %lu\n", stats.quantum << power, count);
     }
   }
 }

@@ -328,7 +328,9 @@ class ProcDevice final : public TableDevice {
   }
   Result<void> fill_process(Chan& chan, Text& text) {
     const ProcessId id = process_of(chan);
-    const ProcessInfo info = TRY(process_info(id));
+    Result<ProcessInfo> found = process_info(id);
+    if (!found) return found.error();
+    const ProcessInfo& info = *found;
     switch (file_of(chan)) {
       case kProcessStat:
         print_process_stat(info, process_mapped_bytes(id), text);

@@ -15,6 +15,7 @@
 #include "drivers/dev/terminal.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "drivers/dev/slow_write.h"
 
@@ -200,9 +201,10 @@ void Terminal::send_cooked(const char* data, size_t size) {
     send(data, size);
     return;
   }
-  char cooked[2 * kWritePiece];
+  char cooked[kWritePiece];
   size_t length = 0;
   for (size_t i = 0; i < size; ++i) {
+    if (length + 2 > sizeof(cooked)) send(cooked, std::exchange(length, 0));
     char byte = data[i];
     if (byte == '\n' && (modes_.oflag & ABI_ONLCR)) cooked[length++] = '\r';
     if (byte == '\r' && (modes_.oflag & ABI_OCRNL)) byte = '\n';

@@ -6,7 +6,7 @@ extern "C" {
 #endif
 
 /* Prints one line (the newline is added) to the console port, with a time stamp. Lines of several
- * CPUs do not mix if each has at most 256 bytes. */
+ * CPUs do not mix if each has at most 256 bytes. A line longer than 352 bytes is cut. */
 void klog(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 
 /* Stops every CPU, prints the message and a symbolic backtrace, and ends QEMU with the status that

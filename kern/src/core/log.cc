@@ -19,7 +19,8 @@ size_t log_line(char* line, size_t size, size_t length) {
 }
 
 void klog(const char* pattern, ...) {
-  char line[512];
+  constexpr size_t kLongestLine = 352;
+  char line[kLongestLine];
   const uint64_t microseconds = monotonic_now().value / 1000;
   const int stamp = format(line, sizeof(line), "[%5lu.%06lu] ", microseconds / 1'000'000,
                            microseconds % 1'000'000);

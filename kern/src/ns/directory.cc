@@ -36,7 +36,8 @@ bool hidden(Chan& directory, uint64_t member, std::string_view name) {
 
 // Gets the entry at `offset`, and moves `offset` to the next entry. ENOENT at the end; EINTR if the
 // process is ending.
-Result<void> next_entry(Chan& directory, uint64_t& offset, abi_stat& stat, char* name) {
+[[gnu::noinline]] Result<void> next_entry(Chan& directory, uint64_t& offset, abi_stat& stat,
+                                          char* name) {
   for (;;) {
     if (process_is_ending()) return Errno::EINTR;
     const uint64_t member = offset >> kMemberShift, dots = member == 0 ? 2 : 0;

@@ -6,6 +6,8 @@
 #include "probe/probe_options.h"
 #include "store/shared_tables.h"
 
+// stack: a frame of up to 640 bytes, because the frames of a whole stack are on it. This code runs
+// with interrupts off, where a probe was hit.
 RecordedStack record_user_stack_of_call(bool returning, uint32_t depth, RecentUserStacks& recent) {
   uint64_t frames[kProbeMaxDepth + 1];
   const size_t count = walk_user_stack_of_call(returning, frames, depth + 1),
@@ -15,6 +17,7 @@ RecordedStack record_user_stack_of_call(bool returning, uint32_t depth, RecentUs
   return {number, count > depth};
 }
 
+// stack: a frame of up to 640 bytes, because the frames of a whole stack are on it.
 RecordedStack record_user_stack(uint32_t depth) {
   uint64_t frames[kProbeMaxDepth + 1];
   const size_t count = walk_user_stack(frames, frames, depth + 1);

@@ -162,7 +162,7 @@ class WordWriter {
   }
 
  private:
-  static constexpr unsigned kWords = 32;
+  static constexpr unsigned kWords = 12;
   AddressSpace& space_;
   uint64_t address_;
   uint64_t words_[kWords];

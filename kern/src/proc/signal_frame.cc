@@ -26,6 +26,7 @@ struct SignalFrame {
   abi_ucontext context;
   abi_siginfo info;
 };
+static_assert(sizeof(SignalFrame) == sizeof(abi_ucontext) + sizeof(abi_siginfo));
 
 // Maps registers of a trap frame to registers of a context.
 struct Register {
@@ -59,16 +60,46 @@ Result<uint64_t> save_fpu(Thread& thread, uint64_t top) {
 
 // Loads the floating point state of user mode from `address`. EFAULT.
 Result<void> restore_fpu(Thread& thread, uint64_t address) {
-  // Copy the state to the kernel stack first, because copy_from_user may fault and sleep. After a
-  // sleep the CPU reloads its floating point state from `thread.user_registers`. So
-  // `thread.user_registers` must not hold a partly copied state.
-  alignas(kFpuAlign) char bytes[kMaxFpuSize];
-  TRY(copy_from_user(bytes, address, fpu_state_size()));
-  fpu_make_valid(*reinterpret_cast<FpuState*>(bytes));
-  const InterruptsOff off;
-  memcpy(thread.user_registers.fpu, bytes, fpu_state_size());
-  fpu_restore(*thread.user_registers.fpu);
-  return {};
+  FpuState& fpu = *thread.user_registers.fpu;
+  const size_t size = fpu_state_size();
+  for (;;) {
+    // Interrupts are off, so the copy does not sleep, and no other task finds a partly copied state
+    // in `fpu`. After a failure the state of this CPU is put back, and with it a valid header.
+    {
+      const InterruptsOff off;
+      if (load_user_now(&fpu, address, size)) {
+        fpu_make_valid(fpu);
+        fpu_restore(fpu);
+        return {};
+      }
+      fpu_save_all(fpu);
+      fpu_make_valid(fpu);
+    }
+    // A page is missing. A byte of each page is read, which brings the pages in or fails.
+    char byte;
+    for (size_t at = 0; at < size; at = align_down(address + at, kPageSize) + kPageSize - address)
+      TRY(copy_from_user(&byte, address + at, 1));
+    TRY(copy_from_user(&byte, address + size - 1, 1));
+  }
+}
+
+// Puts the context that the handler interrupts on the user stack, at `at`. `fpu`: the address of
+// the floating point state. EFAULT.
+[[gnu::noinline]] Result<void> put_context(const Thread& thread, const TrapFrame& frame,
+                                           uint64_t fault_address, uint64_t mask, uint64_t fpu,
+                                           bool was_on_stack, uint64_t at) {
+  abi_ucontext context{};
+  context.stack = thread.signal_stack;
+  if (was_on_stack) context.stack.flags |= ABI_SS_ONSTACK;
+  for (const Register& entry : kRegisters) context.registers[entry.number] = frame.*entry.field;
+  context.registers[ABI_REG_CSGSFS] = frame.cs;
+  context.registers[ABI_REG_ERR] = frame.error_code;
+  context.registers[ABI_REG_TRAPNO] = frame.vector;
+  context.registers[ABI_REG_OLDMASK] = mask;
+  context.registers[ABI_REG_CR2] = fault_address;
+  context.fpu = fpu;
+  context.mask = mask;
+  return copy_to_user(at, &context, sizeof(context));
 }
 
 bool has_signal_stack(const Thread& thread) {
@@ -102,19 +133,9 @@ Result<void> enter_handler(Thread& thread, TrapFrame& frame, const abi_siginfo& 
   if ((changes_stack || was_on_stack) && !on_signal_stack(thread, stack_pointer))
     return Errno::EFAULT;
 
-  SignalFrame saved{.context = {}, .info = info};
-  abi_ucontext& context = saved.context;
-  context.stack = thread.signal_stack;
-  if (was_on_stack) context.stack.flags |= ABI_SS_ONSTACK;
-  for (const Register& entry : kRegisters) context.registers[entry.number] = frame.*entry.field;
-  context.registers[ABI_REG_CSGSFS] = frame.cs;
-  context.registers[ABI_REG_ERR] = frame.error_code;
-  context.registers[ABI_REG_TRAPNO] = frame.vector;
-  context.registers[ABI_REG_OLDMASK] = mask;
-  context.registers[ABI_REG_CR2] = info.address;
-  context.fpu = fpu;
-  context.mask = mask;
-  TRY(copy_to_user(at, &saved, sizeof(saved)));
+  TRY(put_context(thread, frame, info.address, mask, fpu, was_on_stack,
+                  at + offsetof(SignalFrame, context)));
+  TRY(copy_to_user(at + offsetof(SignalFrame, info), &info, sizeof(info)));
   TRY(copy_to_user(stack_pointer, &action.restorer, sizeof(action.restorer)));
   const uint64_t frame_pointer = frame.rbp;
   frame = user_frame(action.handler, stack_pointer);

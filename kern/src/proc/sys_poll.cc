@@ -44,7 +44,7 @@ class PollSet {
   }
 
  private:
-  static constexpr size_t kSmall = 4;  // up to this many entries need no allocation
+  static constexpr size_t kSmall = 2;  // up to this many entries need no allocation
   static constexpr size_t kSize = sizeof(PolledFile) + sizeof(abi_pollfd);
 
   void look(abi_pollfd& entry, PolledFile& file, bool first);

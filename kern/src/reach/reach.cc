@@ -55,6 +55,7 @@
 //
 // Looks are serialised by a sleeping lock.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <new>
 
@@ -118,11 +119,13 @@ bool more(const Group& a, const Group& b) {
 }
 
 // Writes the groups of heads, most bytes first, each with the objects that its heads keep.
-void write_groups(Writer& to, const Groups& groups) {
+// Numbers of groups in the order of the report.
+using GroupOrder = std::array<uint16_t, Groups::kMost>;
+
+void write_groups(Writer& to, const Groups& groups, GroupOrder& order) {
   const std::span<const Group> all = groups.all();
-  uint16_t order[Groups::kMost];
   for (size_t i = 0; i < all.size(); i++) order[i] = static_cast<uint16_t>(i);
-  std::sort(order, order + all.size(), [&](uint16_t a, uint16_t b) {
+  std::sort(order.begin(), order.begin() + all.size(), [&](uint16_t a, uint16_t b) {
     return more(all[a], all[b]) || (!more(all[b], all[a]) && a < b);
   });
   for (size_t i = 0; i < all.size(); i++) {
@@ -165,7 +168,8 @@ void write_deadlocks(Writer& to, const Deadlocks& deadlocks) {
     to.print("\n… %lu more circles\n", deadlocks.circles - deadlocks.shown().size());
 }
 
-void write_report(Writer& to, const Findings& findings, const Deadlocks& deadlocks, unsigned made) {
+void write_report(Writer& to, const Findings& findings, const Deadlocks& deadlocks,
+                  GroupOrder& order, unsigned made) {
   const Groups& groups = *findings.groups;
   const Tally unreached = groups.unreached();
   to.print(
@@ -179,24 +183,25 @@ void write_report(Writer& to, const Findings& findings, const Deadlocks& deadloc
     to.print("returned 0x%lx of %s\n", returned.address, returned.name);
   }
   write_deadlocks(to, deadlocks);
-  write_groups(to, groups);
+  write_groups(to, groups, order);
 }
 
 // All results of a report; too large for a stack.
 struct Found {
   Findings objects;
   Deadlocks deadlocks;
+  GroupOrder order;  // for write_report()
 };
 
-Result<ReachReport*> text_of(const Found& found, unsigned made) {
+Result<ReachReport*> text_of(Found& found, unsigned made) {
   Writer measure(nullptr, 0);
-  write_report(measure, found.objects, found.deadlocks, made);
+  write_report(measure, found.objects, found.deadlocks, found.order, made);
   const size_t size = measure.length() + 1;
   void* const memory = kmalloc(sizeof(ReachReport) + size, KM_SLEEP);
   if (!memory) return Errno::ENOMEM;
   auto* const report = new (memory) ReachReport;
   Writer writer(report->text, size);
-  write_report(writer, found.objects, found.deadlocks, made);
+  write_report(writer, found.objects, found.deadlocks, found.order, made);
   report->size = writer.length();
   return report;
 }

@@ -10,6 +10,8 @@ namespace {
 
 // Walks and interns a stack that cannot be held in an entry of the CPU's recent stacks
 // (recent_stacks.h).
+// stack: a frame of up to 640 bytes, because the frames of a whole stack are on it. This code runs
+// with interrupts off, in hooks, where no memory can be allocated.
 [[gnu::noinline, gnu::cold]] RecordedStack walk_stack(uint64_t frame_pointer, StackScope scope) {
   uint64_t frames[StackScope::callers(StackTable::kMaxFrames).walk()];
   const size_t count = walk_kernel_stack(frame_pointer, frames, scope.walk());

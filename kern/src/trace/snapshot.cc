@@ -39,7 +39,8 @@ Result<void> TraceSnapshot::open() {
 // in the records of the table, and in each sweep the sweeper calls mark() of tables before mark()
 // of snapshots.
 void TraceSnapshot::mark(StoreMark& mark) {
-  visit([&mark](const TraceRecord& record) {
+  static constinit Slice slice;  // sweeps call mark(), one at a time (trace_sweep_lock)
+  visit(slice, [&mark](const TraceRecord& record) {
     mark.stack(record.stack);
     mark.context(record.context);
   });
@@ -85,12 +86,13 @@ bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {
     static_assert(kSlice == 64, "the bits of a slice are a word");
     const uint32_t end = std::min(walk.slot_ + kSlice, page->used);
     uint64_t newer = page->snapshot == number_ ? page->newer[walk.slot_ / kSlice] : 0;
-    TraceRecord* copy = walk.slice_;
+    TraceRecord* const copies = walk.slice_->data();
+    TraceRecord* copy = copies;
     for (const TraceTable::Record* record = &page->records[walk.slot_];
          record < &page->records[end]; record++, newer >>= 1) {
       if (record->used() && (newer & 1) == 0) *copy++ = table_->copy_of(*record);
     }
-    *count = static_cast<uint32_t>(copy - walk.slice_);
+    *count = static_cast<uint32_t>(copy - copies);
     walk.slot_ = end;
     if (end < page->used) return true;
     walk.page_ = page->next;

@@ -19,6 +19,7 @@
 // valid from choose() to close().
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -32,6 +33,8 @@ class TraceSnapshot final : public StoreHolder {
  public:
   // The most records that are visited, or freed, in one stretch with interrupts off.
   static constexpr uint32_t kSlice = 64;
+  // Copies of records, two kilobytes: too large for a kernel stack.
+  using Slice = std::array<TraceRecord, kSlice>;
 
   // The numbers of stacks and contexts that a snapshot holds are copies: the table has the
   // originals.
@@ -71,7 +74,8 @@ class TraceSnapshot final : public StoreHolder {
   // be under way; none is used after close().
   class Walk {
    public:
-    explicit Walk(TraceSnapshot& snapshot) : snapshot_(&snapshot) {}
+    // The walk copies records to `slice`.
+    Walk(TraceSnapshot& snapshot, Slice& slice) : snapshot_(&snapshot), slice_(&slice) {}
     // Returns the next records, valid until the next call of next(); empty at the end.
     std::span<const TraceRecord> next();
 
@@ -82,13 +86,14 @@ class TraceSnapshot final : public StoreHolder {
     TraceTable::RecordPage* page_ = nullptr;
     uint32_t slot_ = 0;
     bool begun_ = false;  // the walk over the pages of shard_ has begun
-    TraceRecord slice_[kSlice];
+    Slice* slice_;
   };
 
-  // Calls visit(const TraceRecord&) for each record of a walk. visit() runs with interrupts on and
-  // may sleep. It may return a bool: false ends the walk, and then this function returns false.
+  // Calls visit(const TraceRecord&) for each record of a walk that uses `slice`. visit() runs with
+  // interrupts on and may sleep. It may return a bool: false ends the walk, and then this function
+  // returns false.
   template <typename Visit>
-  bool visit(Visit visit);
+  bool visit(Slice& slice, Visit visit);
 
   // Frees all held records, in slices. Does nothing if no table is selected. May sleep; no sleeping
   // lock of a rank below kTraceSweep is held. Works in a task that is being killed, too.
@@ -111,16 +116,16 @@ class TraceSnapshot final : public StoreHolder {
 
 inline std::span<const TraceRecord> TraceSnapshot::Walk::next() {
   for (uint32_t count; snapshot_->next_slice(*this, &count);) {
-    if (count > 0) return {slice_, count};
+    if (count > 0) return std::span(*slice_).first(count);
   }
   return {};
 }
 
 template <typename Visit>
-bool TraceSnapshot::visit(Visit visit) {
-  Walk walk(*this);
-  for (std::span<const TraceRecord> slice; !(slice = walk.next()).empty();) {
-    for (const TraceRecord& record : slice) {
+bool TraceSnapshot::visit(Slice& slice, Visit visit) {
+  Walk walk(*this, slice);
+  for (std::span<const TraceRecord> records; !(records = walk.next()).empty();) {
+    for (const TraceRecord& record : records) {
       if constexpr (std::is_same_v<decltype(visit(record)), bool>) {
         if (!visit(record)) return false;
       } else {

@@ -140,8 +140,7 @@ bool TraceTable::try_visit(unsigned index, Visit visit) {
 }
 
 template <typename Copy, typename Take, typename Visit>
-void TraceTable::visit_copies(Take take, Visit visit) {
-  Copy copies[kSlice];
+void TraceTable::visit_copies(Copy (&copies)[kSlice], Take take, Visit visit) {
   for (uint32_t made = copies_.load(std::memory_order_acquire), seen = ~made; made != seen;) {
     seen = made;
     for (Shard& shard : all_shards()) {
@@ -169,5 +168,6 @@ void TraceTable::visit_slices(Visit visit) {
     copy = copy_of(record);
     return true;
   };
-  visit_copies<TraceRecord>(take, visit);
+  TraceRecord copies[kSlice];
+  visit_copies(copies, take, visit);
 }

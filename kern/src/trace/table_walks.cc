@@ -191,7 +191,8 @@ void TraceTable::Names::mark(StoreMark& mark) {
     copy = taken = numbers;
     return true;
   };
-  table_.visit_copies<Numbers>(take, [&](const Numbers& numbers) {
+  static constinit Numbers copies[kSlice];  // sweeps run one at a time (trace_sweep_lock)
+  table_.visit_copies(copies, take, [&](const Numbers& numbers) {
     if (numbers.stack != marked.stack) mark.stack(numbers.stack);
     if (numbers.context != marked.context) mark.context(numbers.context);
     marked = numbers;

@@ -388,7 +388,7 @@ class alignas(64) TraceTable {
   // The walk of visit_slices(). take(record, copy) runs with the shard's lock held; it either
   // stores in `copy` what visit(copy) needs and returns true, or returns false to skip the record.
   template <typename Copy, typename Take, typename Visit>
-  void visit_copies(Take take, Visit visit);
+  void visit_copies(Copy (&copies)[kSlice], Take take, Visit visit);
   TraceRecord copy_of(const Record& record) const;
   static constexpr uint64_t kPlaceUnit = 8;
   static uint64_t object_at(uint64_t place);  // the inverse of place_of(); 0 for 0

@@ -12,7 +12,8 @@ inline std::vector<TraceRecord> copy_of(TraceTable& table, TraceCounters* counte
   TraceSnapshot snapshot;
   EXPECT_TRUE(snapshot.open(table).ok());
   *counters = snapshot.counters();
-  snapshot.visit([&](const TraceRecord& record) { records.push_back(record); });
+  TraceSnapshot::Slice slice;
+  snapshot.visit(slice, [&](const TraceRecord& record) { records.push_back(record); });
   EXPECT_EQ(records.size(), counters->live);
   return records;
 }

@@ -1,5 +1,7 @@
 /* Signal handlers: their arguments, the registers that they may change, and their stacks. */
+#include <fcntl.h>
 #include <setjmp.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "abi/syscall.h"
@@ -95,6 +97,53 @@ static void registers(void) {
   sigset_t mask;
   CHECK(sigprocmask(SIG_SETMASK, NULL, &mask) == 0 && sigismember(&mask, SIGHUP));
   unblock(SIGHUP);
+}
+
+/* Moves the floating point state, with a change, to the end of a page. The pages of this file are
+ * not present yet: they come in while the handler returns. */
+enum { PAGE = 4096, BEFORE_END = 256, RED_ZONE = 128, ALIGNMENT = 64 };
+static char* moved_state; /* two pages of a file that is mapped anew */
+static int state_file;
+static int second_page_present;
+static void move_state(int signal, siginfo_t* info, void* context) {
+  (void)signal, (void)info;
+  mcontext_t* machine = &((ucontext_t*)context)->uc_mcontext;
+  char* state = (char*)machine->fpregs;
+  const uint64_t value = 0x1234;
+  memcpy(machine->fpregs->xmm[5], &value, sizeof value);
+  const size_t size =
+      ((uintptr_t)machine->gregs[REG_RSP] - RED_ZONE - (uintptr_t)state) & -(size_t)ALIGNMENT;
+  CHECK(pwrite(state_file, state, size, PAGE - BEFORE_END) == (ssize_t)size);
+  moved_state = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, state_file, 0);
+  CHECK(moved_state != MAP_FAILED && *(volatile char*)moved_state == 0);
+  if (!second_page_present) munmap(moved_state + PAGE, PAGE);
+  machine->fpregs = (void*)(moved_state + PAGE - BEFORE_END);
+  handled++;
+}
+
+static int return_from_moved_state(void) {
+  handle(SIGUSR1, move_state, 0);
+  uint64_t xmm5, xmm6;
+  long call = ABI_SYS_kill;
+  __asm__ volatile(
+      "movq %[number], %%rax; movq %%rax, %%xmm5; movq %%rax, %%xmm6\n"
+      "movl %[kill], %%eax; syscall\n"
+      "movq %%xmm5, %[xmm5]; movq %%xmm6, %[xmm6]\n"
+      : [xmm5] "=&r"(xmm5), [xmm6] "=&r"(xmm6), "+a"(call)
+      : [number] "i"(99), [kill] "i"(ABI_SYS_kill), "D"(getpid()), "S"(SIGUSR1)
+      : "rcx", "r11", "xmm5", "xmm6", "memory");
+  CHECK(call == 0 && xmm5 == 0x1234 && xmm6 == 99);
+  return 0;
+}
+
+static void moved_states(void) {
+  state_file = open("/tmp/state", O_RDWR | O_CREAT | O_TRUNC, 0600);
+  CHECK(state_file >= 0 && unlink("/tmp/state") == 0 && ftruncate(state_file, 2 * PAGE) == 0);
+  CHECK(WTERMSIG(in_child(return_from_moved_state)) == SIGSEGV);
+  second_page_present = 1;
+  handled = 0;
+  return_from_moved_state();
+  CHECK(handled == 1 && munmap(moved_state, 2 * PAGE) == 0 && close(state_file) == 0);
 }
 
 static char stack[16384] __attribute__((aligned(16)));
@@ -196,6 +245,7 @@ static int left_abort(void) {
 void test_frames(void) {
   faults();
   registers();
+  moved_states();
   signal_stacks();
   handle(SIGUSR1, again, SA_NODEFER);
   raise(SIGUSR1);

@@ -222,7 +222,7 @@ void trace_binary_close(TraceBinaryDump* dump) {
 
 // Formats the rest of the first line of trace_status(), then a line for each request to trace
 // sources that do not exist yet.
-static size_t format_later(char* buffer, size_t size) {
+[[gnu::noinline]] static size_t format_later(char* buffer, size_t size) {
   size_t length = 0;
   const auto rest = [&] { return size - std::min(size, length); };
   const auto place = [&] { return buffer + std::min(size, length); };

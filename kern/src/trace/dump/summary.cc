@@ -120,7 +120,7 @@ void TraceSummary::print(unsigned top, const StackTable& stacks, void (*line)(co
   print_unsure(line);
 }
 
-void TraceSummary::print_unsure(void (*line)(const char* text)) const {
+[[gnu::noinline]] void TraceSummary::print_unsure(void (*line)(const char* text)) const {
   if (standing_shards_ == 0) return;
   char text[kLine];
   format(text, sizeof(text),

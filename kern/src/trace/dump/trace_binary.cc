@@ -112,7 +112,7 @@ void TraceBinary::collect(uint32_t index) {
   StackId stack = StackId::kNone;
   ContextId context = ContextId::kNone;
   bool has_stack = true, has_context = true;
-  source.snapshot.visit([&](const TraceRecord& record) {
+  source.snapshot.visit(slice_, [&](const TraceRecord& record) {
     if (record.stack != stack) has_stack = add_stack(pairs_.split(stack = record.stack), index);
     if (record.context != context) has_context = add_context(context = record.context);
     header_.stacks_unnamed += !has_stack;
@@ -195,11 +195,10 @@ size_t TraceBinary::read(char* buffer, size_t size, uint64_t offset) {
       done += part;
       continue;
     }
-    Extent extent;
-    make_extent(offset + done, extent);
-    const size_t skipped = offset + done - extent.offset;
-    const size_t part = std::min(size - done, extent.size - skipped);
-    memcpy(buffer + done, extent.bytes + skipped, part);
+    make_extent(offset + done, extent_);
+    const size_t skipped = offset + done - extent_.offset;
+    const size_t part = std::min(size - done, extent_.size - skipped);
+    memcpy(buffer + done, extent_.bytes + skipped, part);
     done += part;
   }
   return size;
@@ -238,7 +237,7 @@ size_t TraceBinary::read_records(char* buffer, size_t size, uint64_t offset) {
 // record, since the snapshot has as many records as its counters say.
 void TraceBinary::go_to(uint32_t source, uint64_t index) {
   if (!cursor_ || cursor_->source != source || index < cursor_->first) {
-    cursor_ = RecordCursor{source, TraceSnapshot::Walk(sources_[source].snapshot), {}, 0};
+    cursor_ = RecordCursor{source, TraceSnapshot::Walk(sources_[source].snapshot, slice_), {}, 0};
   }
   while (index >= cursor_->first + cursor_->slice.size()) {
     cursor_->first += cursor_->slice.size();

@@ -111,7 +111,7 @@ class TraceBinary {
   // The position of the reader in the records: a slice of a source's snapshot.
   struct RecordCursor {
     uint32_t source;
-    TraceSnapshot::Walk walk;
+    TraceSnapshot::Walk walk;  // uses slice_
     std::span<const TraceRecord> slice;
     uint64_t first;  // index of the slice's first record in the source
   };
@@ -179,4 +179,6 @@ class TraceBinary {
   DumpSet<Program> programs_;
   uint64_t frame_count_ = 0;
   std::optional<RecordCursor> cursor_;
+  TraceSnapshot::Slice slice_;  // for walks over the snapshots, one at a time
+  Extent extent_;               // for read()
 };

@@ -94,9 +94,9 @@ uint32_t TraceDetails::plan(const TraceGroups& groups, uint32_t first) {
   return count;
 }
 
-uint32_t TraceDetails::collect(TraceSnapshot& snapshot, const TraceGroups& groups,
-                               const StackTable& stacks, const ContextTable& contexts,
-                               uint32_t first) {
+uint32_t TraceDetails::collect(TraceSnapshot& snapshot, TraceSnapshot::Slice& slice,
+                               const TraceGroups& groups, const StackTable& stacks,
+                               const ContextTable& contexts, uint32_t first) {
   if (!std::exchange(has_asked_for_room_, true)) want_room(groups);
   const uint32_t count = plan(groups, first);
   cells_.clear();
@@ -104,7 +104,7 @@ uint32_t TraceDetails::collect(TraceSnapshot& snapshot, const TraceGroups& group
   StackId last = StackId::kNone;
   uint32_t index = 0;
   bool known = false;
-  snapshot.visit([&](const TraceRecord& record) {
+  snapshot.visit(slice, [&](const TraceRecord& record) {
     const StackTable::Pair& pair = pairs.split(record.stack);
     if (!known || pair.stack != last) {
       last = pair.stack;

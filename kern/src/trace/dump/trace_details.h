@@ -75,8 +75,8 @@ class TraceDetails {
   // Collects the details of as many groups as fit, beginning with group `first`. Returns the number
   // of these groups, at least one. Repeated collections with the same `first` have the same result.
   // May sleep.
-  uint32_t collect(TraceSnapshot& snapshot, const TraceGroups& groups, const StackTable& stacks,
-                   const ContextTable& contexts, uint32_t first);
+  uint32_t collect(TraceSnapshot& snapshot, TraceSnapshot::Slice& slice, const TraceGroups& groups,
+                   const StackTable& stacks, const ContextTable& contexts, uint32_t first);
 
   // In the following functions `index` is the number of a group among the collected groups.
 

@@ -53,7 +53,7 @@ class TraceText {
   static constexpr uint32_t kPlacesShown = 8;
   // The memory that the constructor gets, in bytes: for groups, records and cells
   // (trace_details.h).
-  static constexpr size_t kGroupRoom = 36 * 1024, kRecordRoom = 64 * 1024, kCellRoom = 20 * 1024;
+  static constexpr size_t kGroupRoom = 36 * 1024, kRecordRoom = 64 * 1024, kCellRoom = 16 * 1024;
   static constexpr size_t kRoom = kGroupRoom + kRecordRoom + kCellRoom;
 
   // `memory`: kRoom bytes, aligned to pages. While the text is used, the stack and context numbers
@@ -162,6 +162,7 @@ class TraceText {
   const StackTable& stacks_;
   const ContextTable& contexts_;
   TraceSnapshot snapshot_;
+  TraceSnapshot::Slice slice_;  // for walks over the snapshot, one at a time
   Milliseconds now_;
   TraceGroups groups_;
   TraceDetails details_;
