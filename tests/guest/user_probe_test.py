@@ -175,3 +175,13 @@ def test_what_is_not_there(program):
         result = guest(f"exec 3<>#probe/clone; echo 'event {function}' >&3 && echo start >&3; [ $? != 0 ]")
         assert result.status == 0, (function, result)
         assert said in result.stderr.lower()
+
+
+def test_a_program_is_an_ordinary_file():
+    """Would find an open of another file with the session's lock held. Such an open may take this lock again (counts, outstanding), take a lock of
+    the wrong rank (clone, alloc), or wait (the FIFO, the console)."""
+    others = "#probe/1/counts", "#probe/1/outstanding", "#probe/clone", "#debug/alloc", "/dev/cons", "/dev/fd/0", "/tmp/fifo", "/tmp"
+    result = guest("mkfifo /tmp/fifo; exec 3<>#probe/clone\n" + "\n".join(f"echo 'count {path}:1000:f\nstart' >&3" for path in others)
+                   + "\nls '#probe'", "--variant", "debug")
+    assert re.findall(r'"(\S+)": not an ordinary file', result.stderr) == list(others), result
+    assert result.stdout.split() == ["1", "clone", "functions"], result

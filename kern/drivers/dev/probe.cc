@@ -18,6 +18,7 @@
 #include "drivers/dev/probe_text.h"
 #include "kmalloc.h"
 #include "lib/format.h"
+#include "lib/quoted.h"
 #include "lib/string.h"
 #include "ns/device.h"
 #include "ns/namespace.h"
@@ -170,13 +171,22 @@ Result<size_t> read_events(Chan& chan, OpenFile& open, char* buffer, size_t size
 }
 
 // Opens the programs that a command names. The process that writes the command supplies the
-// namespace, the current directory and the access rights.
+// namespace, the current directory and the access rights. Only ordinary files are opened, because
+// the session's lock is held: the open of another file may take this lock, too (#probe/N/counts),
+// or wait for a long time (a FIFO, a terminal).
 class Programs final : public ProbePrograms {
  public:
   Result<HeldRef<Chan>> open(std::string_view path) override {
     Process* const process = current_process();
     if (!process) return Errno::ENOENT;
-    return TRY(path_open(process->path_context(), path, ABI_O_RDONLY, 0)).release();
+    const PathContext context = process->path_context();
+    Ref<Chan> file = TRY(path_walk(context, path));
+    Device* const device = file->device;
+    abi_stat stat = {};
+    if (device->one_offset()) TRY(device->stat(*file, stat));
+    if ((stat.mode & ABI_S_IFMT) != ABI_S_IFREG)
+      return fail(Errno::EINVAL, "\"%s\": not an ordinary file", Quoted(path).get());
+    return TRY(device->open(std::move(file), ABI_O_RDONLY, context.who)).release();
   }
   void close(HeldRef<Chan> program) override { Ref<Chan>::adopt(program).reset(); }
 };
