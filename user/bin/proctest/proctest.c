@@ -18,6 +18,8 @@
  * proctest walk UID PATH…: makes many system calls on each file at and below each PATH, as user UID
  * (walk.c). proctest crowd UID N PATH…: makes the same calls as N users at once.
  *
+ * proctest mended NAME: what defects needed that are mended (mended.c).
+ *
  * proctest as UID PROGRAM [ARGUMENT…]: runs a program as another user.
  */
 #include "proctest.h"
@@ -119,6 +121,7 @@ int main(int argc, char** argv) {
     return walk_as((uid_t)atol(argv[2]), argc - 3, argv + 3);
   if (argc > 4 && strcmp(argv[1], "crowd") == 0)
     return crowd_as((uid_t)atol(argv[2]), atoi(argv[3]), argc - 4, argv + 4);
+  if (argc > 2 && strcmp(argv[1], "mended") == 0) return do_mended(argv[2]);
   if (argc > 3 && strcmp(argv[1], "as") == 0) {
     const uid_t uid = (uid_t)atol(argv[2]);
     if (setgid(uid) != 0 || setuid(uid) != 0) return 1;

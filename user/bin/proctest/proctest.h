@@ -42,5 +42,7 @@ int make_known_frames(void);
 /* `proctest walk` and `proctest crowd` (walk.c). */
 int walk_as(uid_t uid, int count, char** paths);
 int crowd_as(uid_t uid, int users, int count, char** paths);
+/* `proctest mended` (mended.c). */
+int do_mended(const char* name);
 /* `proctest helper`: does what its arguments say. test_exec and other tests execute it. */
 int exec_helper(int argc, char** argv);

@@ -1,0 +1,47 @@
+"""Five defects that random searches did not find when they existed. Options of the debug kernel bring them back (kern/include/core/planted.h), so
+that leakfuzz and stress can show what they find. Here each defect shows itself at once with its option, and not without it."""
+import re
+
+import pytest
+
+from guest import ctl_in, guest
+
+
+def mended(script, bug, *options, lost=()):
+    """Runs the script without the bug and with it."""
+    return [guest(script, "--variant", "debug", *options, "--cmdline", bug and f"break={bug}", log=False, lost=lost if bug else ()) for bug in ("", bug)]
+
+
+@pytest.mark.cpus(2)
+def test_a_walk_that_calls_itself():
+    clean, broken = mended("proctest mended walk", "stale_walk")
+    assert clean.status == 0, clean
+    assert broken.status == 134 and "kernel stack overflow" in broken.stderr, broken
+
+
+def test_a_timer_that_stops_the_machine():
+    clean, broken = mended("proctest mended timer", "timer_storm", "--timeout", "20")
+    assert clean.status == 0, clean
+    assert broken.status == 124 and "timers_run" in broken.stderr, broken
+
+
+def test_a_lock_that_outlives_its_process():
+    clean, broken = mended("filetest /tmp", "dead_lock")
+    assert clean.status == 0, clean
+    assert broken.status == 1 and "not ok" in broken.stdout, broken
+
+
+@pytest.mark.cpus(2)
+def test_a_race_between_a_close_and_an_open_in_dev_fd():
+    clean, broken = mended("proctest mended descriptor", "devfd_race", lost=["kmalloc_16"])
+    assert clean.status == 0 and int(re.search(r"opened (\d+) times", clean.stdout)[1]) > 100, clean
+    assert broken.status == 1 and "Text file busy" in broken.stderr, broken
+
+
+@pytest.mark.cpus(2)
+@pytest.mark.parametrize("bug, cpus", (("", 2), ("late_flags", 2), ("late_flags", 1)))
+def test_a_cpu_that_does_not_trace_references(bug, cpus):
+    work = "for i in 1 2 3 4 5 6 7 8; do ls / | cat > /dev/null & done; wait; echo settle > #mem/kmemtrace/ctl; cat #mem/kmemtrace/ctl"
+    result = guest(work, "--variant", "debug", "--smp", str(cpus), "--cmdline", f"trace=ref.chan break={bug}")
+    [trace] = ctl_in(result.stdout)[1]
+    assert (trace.counters["untracked"] + trace.counters["unmatched"] > 0) == (bug != "" and cpus > 1), result
