@@ -49,6 +49,8 @@
   X(kDeadLock, "dead_lock")     /* a waiter whose descriptor is closed gets its record lock */     \
   X(kDevfdRace, "devfd_race")   /* open of /dev/fd/N takes a file that nobody else holds as new */ \
   X(kLateFlags, "late_flags")   /* CPUs that start later do not trace references from boot on */   \
+  X(kSignalUsers, "signal_users") /* a user may signal processes of all users but root */          \
+  X(kFreeTime, "free_time")       /* a task that sleeps or ends before a tick is not charged */    \
   /* References that are never put; the leak test must name the holder of each. */                 \
   X(kRefList, "ref_list")         /* reference in a list that nobody empties */                    \
   X(kRefTimer, "ref_timer")       /* reference held by a timer that expires in a day */            \

@@ -14,16 +14,18 @@ namespace {
 #define PLANTED_NAME(enumerator, name) name,
 constexpr std::string_view kNames[] = {PLANTED_BUGS(PLANTED_NAME)};
 #undef PLANTED_NAME
-static_assert(std::size(kNames) <= 64, "`awake` has a bit for each bug");
+constexpr unsigned kBits = 64;
 
-constinit uint64_t awake = 0;
+// A bit for each bug.
+constinit uint64_t awake[(std::size(kNames) + kBits - 1) / kBits] = {};
 
 void wake(std::string_view name) {
   const auto* const found = std::find(std::begin(kNames), std::end(kNames), name);
   if (found == std::end(kNames))
     panic("break=%.*s: no such bug (core/planted.h has the list)", static_cast<int>(name.size()),
           name.data());
-  awake |= uint64_t{1} << (found - kNames);
+  const auto bug = static_cast<size_t>(found - kNames);
+  awake[bug / kBits] |= uint64_t{1} << bug % kBits;
   klog("broken on purpose: %.*s", static_cast<int>(name.size()), name.data());
 }
 
@@ -40,6 +42,7 @@ void planted_init() {
 }
 
 bool planted(Planted bug) {
-  return (awake >> static_cast<uint32_t>(bug) & 1) != 0;
+  const auto number = static_cast<uint32_t>(bug);
+  return (awake[number / kBits] >> number % kBits & 1) != 0;
 }
 #endif

@@ -1,5 +1,6 @@
 // Sending signals: permissions, kill, and sigqueue.
 #include "arch/x86_64/interrupts.h"
+#include "core/planted.h"
 #include "kmalloc.h"
 #include "proc/process_impl.h"
 
@@ -47,6 +48,7 @@ bool signal_permitted(const Process& process, const Credentials& who) {
   const auto is_his = [&process](uint32_t uid) {
     return uid == process.who.real_uid || uid == process.who.saved_uid;
   };
+  if (planted(Planted::kSignalUsers) && process.who.real_uid != 0) return true;
   return who.uid == 0 || is_his(who.uid) || is_his(who.real_uid);
 }
 

@@ -91,6 +91,7 @@ void charge(RunQueue& queue, Task& task) {
   const uint64_t now = tsc();
   const uint64_t used = now - queue.charged;
   queue.charged = now;
+  if (planted(Planted::kFreeTime) && this_cpu().interrupt_depth == 0) return;
   (task.was_in_kernel ? task.system_time : task.user_time) += used;
   task.slice -= static_cast<int64_t>(used);
 }
