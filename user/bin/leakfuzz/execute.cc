@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "abi/syscall.h"
+#include "calls.h"
 #include "pools.h"
 
 namespace {
@@ -50,12 +51,18 @@ Begins begins[kThreadsToMake];
 bool made[kThreadsToMake];
 int forks = 0;  // forks of this process, plus the count that it started with
 
-// Makes a program's calls from index `next` on, to the program's end or to its first exit. Returns
+void touch(uint64_t address) {
+  auto* const byte = reinterpret_cast<volatile char*>(address);
+  *byte = *byte;
+}
+
+// Makes a program's calls from index `first` on, to the program's end or to its first exit. Returns
 // the number of calls made.
-int make_calls(const Program& program, size_t next, Caller caller) {
+int make_calls(const Program& program, size_t first, Caller caller) {
   int done = 0;
-  for (; next < program.calls.size(); next++) {
-    const Call& call = program.calls[next];
+  uint64_t repetitions = 0;
+  for (size_t next = first; next < program.calls.size();) {
+    const Call& call = program.calls[next++];
     uint64_t arguments[6] = {};
     for (size_t i = 0; i < call.arguments.size(); i++) {
       const Argument& argument = call.arguments[i];
@@ -63,6 +70,14 @@ int make_calls(const Program& program, size_t next, Caller caller) {
           argument.pool ? pool_value(argument.pool, argument.value, caller) : argument.value;
     }
     done++;
+    if (call.number == kAgain) {
+      if (repetitions++ < arguments[0]) next = first;
+      continue;
+    }
+    if (call.number == kTouch) {
+      touch(arguments[0]);
+      continue;
+    }
     if (call.number == ABI_SYS_exit) break;
     if (call.number == ABI_SYS_fork && __atomic_fetch_add(&forks, 1, __ATOMIC_RELAXED) >= kForks)
       continue;
@@ -70,7 +85,7 @@ int make_calls(const Program& program, size_t next, Caller caller) {
       size_t number;
       if (abi_thread* const thread = pool_thread(call.arguments[0], &number)) {
         if (__atomic_exchange_n(&made[number], true, __ATOMIC_RELAXED)) continue;
-        begins[number] = {&program, next + 1, caller};
+        begins[number] = {&program, next, caller};
         thread->argument = number;
       }
     }
@@ -122,6 +137,7 @@ void Executor::play(const Worker& worker, const Program& program) {
   umask(0);
   if (program.uid != 0 && (setgid(program.uid) != 0 || setuid(program.uid) != 0))
     _exit(kMostCounted + 1);
+  signal(SIGPIPE, SIG_DFL);  // the fuzzer ignores it
   set_thread_entry(begin_thread);
   start_coverage();
   const int done = make_calls(program, 0, {.last_child = 0, .uid = program.uid});
