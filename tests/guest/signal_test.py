@@ -47,7 +47,7 @@ read line < /tmp/out; echo "$line"; sigtest ptys < /dev/null; exec 3>&-; wait"""
 @pytest.mark.icount
 def test_the_greedy_user_loses_processes_and_no_other_user_does():
     script = "mkfifo /tmp/root; sigtest greed 1 16 > /tmp/root & exec 3< /tmp/root; read filled <&3; proctest as 65534 sigtest greed 30 4; wait $!; cat <&3"
-    result = guest(script, "--icount", "--mem", "96M", "--timeout", "100", log=False)
+    result = guest(script, "--icount", "--mem", "96M", "--timeout", "400", log=False)
     others, root = re.findall(r"(\d+) of (\d+)", result.stdout)
     assert root == ("1", "1"), result  # root's process is the largest of all
     assert 5 < int(others[0]) < 30, result
