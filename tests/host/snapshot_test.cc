@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fakes/spinlock.h"
 #include "fakes/trace_users.h"
 #include "trace_world.h"
 
@@ -408,6 +409,39 @@ TEST_F(SnapshotTest, AWalkForMarkingBeginsAnewWhenARecordIsCopied) {
     });
     EXPECT_TRUE(objects.contains(at * 64 * kPage + kPage));
   }
+}
+
+// The estimate visits a shard in slices. Another CPU empties the shard after the first slice, and
+// records other objects.
+TEST_F(SnapshotTest, AnEstimateCountsNothingTwiceWhenAShardIsEmptied) {
+  static SnapshotTest* test;
+  test = this;
+  table_->set_options({.sample = 1});
+  for (uint64_t i = 1; i <= 200; i++) record(i * 64, 64, 0);
+  const TraceCounters counters = table_->counters();
+  at_next_unlock([] {
+    for (uint64_t i = 1; i <= 200; i++) test->forget(i * 64, 0);
+    test->table_->trim();
+    for (uint64_t i = 1; i <= 100; i++) test->record(i * 64, 64, 0);
+  });
+  EXPECT_EQ(table_->estimate(counters).whole_objects(), 100u);
+}
+
+// While a snapshot is open, a record that changes is replaced by a copy, which may come later in
+// the walk.
+TEST_F(SnapshotTest, AnEstimateCountsNothingTwiceWhenARecordIsCopied) {
+  static SnapshotTest* test;
+  test = this;
+  table_->set_options({.sample = 1});
+  for (uint64_t i = 1; i <= 200; i++) record(i * 64, 64, 0);
+  TraceSnapshot snapshot;
+  ASSERT_TRUE(snapshot.open(*table_).ok());
+  const TraceCounters counters = table_->counters();
+  at_next_unlock([] {
+    for (uint64_t i = 1; i <= 200; i++) test->table_->note_not_leak(i * 64);
+  });
+  EXPECT_EQ(table_->estimate(counters).whole_objects(), 200u);
+  snapshot.close();
 }
 
 TEST_F(SnapshotTest, EachCpuHasAShardOfItsOwn) {

@@ -153,9 +153,15 @@ SampleWeight TraceTable::estimate(const TraceCounters& counters) {
   }
   SampleSum sum(options_.sample);
   for (Shard& shard : all_shards()) {
+    // A copy of a record (changeable) may come later in the walk than the record itself, so the
+    // walk begins anew.
     const SampleSum others = sum;
-    walk(
-        shard, [&](const Record& record) { sum.add(record.bytes()); }, [&] { sum = others; });
+    uint32_t copies;
+    do {
+      copies = copies_.load(std::memory_order_acquire);
+      walk(
+          shard, [&](const Record& record) { sum.add(record.bytes()); }, [&] { sum = others; });
+    } while (copies_.load(std::memory_order_acquire) != copies);
   }
   return sum.sum();
 }

@@ -1,7 +1,11 @@
 // Spinlocks and wait queues for tests in which threads represent CPUs that take no interrupts.
 // Turning interrupts off does nothing here, so for ThreadSanitizer only locks and atomic operations
 // order accesses.
+#include "fakes/spinlock.h"
+
 #include <sched.h>
+
+#include <utility>
 
 #include "core/sleep.h"
 #include "core/spinlock.h"
@@ -11,6 +15,11 @@ void host_section_begin() {}
 void host_section_end() {}
 void host_interrupt_deliver() {}
 
+static thread_local void (*next_unlock)() = nullptr;
+void at_next_unlock(void (*function)()) {
+  next_unlock = function;
+}
+
 void Spinlock::lock() {
   while (!try_lock()) sched_yield();
 }
@@ -19,6 +28,7 @@ bool Spinlock::try_lock() {
 }
 void Spinlock::unlock() {
   owner_.store(0, std::memory_order_release);
+  if (next_unlock) std::exchange(next_unlock, nullptr)();
 }
 
 // WaitQueue::sleep() returns at once. A test sets host_signal_waits to simulate a pending signal.
