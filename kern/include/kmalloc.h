@@ -1,5 +1,6 @@
 /* Memory of any size. For C and C++. The size-class caches kmalloc_16 … kmalloc_8192 (with steps
- * between the powers of two) serve most requests; the page arena serves larger ones. */
+ * between the powers of two) and bytes_16 … bytes_8192 (powers of two) serve most requests; the
+ * page arena serves larger ones. */
 #pragma once
 
 #include "slab.h"
@@ -15,7 +16,10 @@ void kmalloc_init(void);
  * 16 bytes. NULL when out of memory or size is 0. `flags`: KM_*. With KM_ATOMIC: any context but
  * NMI. */
 void* kmalloc(size_t size, int flags);
-/* Frees memory that kmalloc returned, or NULL. */
+/* kmalloc() for memory that holds no pointers, but names, text or data of users. The search for
+ * unreachable objects does not look for pointers in this memory. */
+void* kmalloc_bytes(size_t size, int flags);
+/* Frees memory that kmalloc or kmalloc_bytes returned, or NULL. */
 void kfree(void* memory);
 /* Returns the number of usable bytes: at least the requested size. For an object in a checked slab
  * (slab.h) it is exactly the requested size. */
@@ -35,10 +39,12 @@ template <typename T>
 class ObjectCache {
  public:
   // Makes the cache. Called once, at boot; panics if the cache cannot be made. `size` is the size
-  // of an object in bytes: more than sizeof(T) if further data follows each object.
+  // of an object in bytes: more than sizeof(T) if further data follows each object. The further
+  // data holds no pointers (kmem_cache_set_payload).
   void init(const char* name, size_t size = sizeof(T), size_t alignment = alignof(T)) {
     cache_ = kmem_cache_create(name, size, alignment, 0, nullptr, nullptr, nullptr, nullptr);
     if (!cache_) panic_no_cache(name);
+    kmem_cache_set_payload(cache_, size - sizeof(T));
   }
   // Allocates and constructs an object. ENOMEM when out of memory. May sleep with KM_SLEEP.
   template <typename... Arguments>

@@ -13,8 +13,13 @@ struct Page {
   // For a user page: a count of the page-table entries and of other users that have the page. The
   // high bits are the kPage* flags.
   std::atomic<uint32_t> mappings{0};
-  uint32_t large_pages = 0;  // in the first page of a large kmalloc allocation: its number of pages
+  // In the first page of a large kmalloc allocation: its number of pages, and kPagesOfBytes.
+  uint32_t large_pages = 0;
 };
+
+// Flag in Page::large_pages: the memory is from kmalloc_bytes, and so holds no pointers. An
+// enumerator, so that debuggers know it.
+enum PageFlag : uint32_t { kPagesOfBytes = uint32_t{1} << 31 };
 
 // Flags of a user page, stored in Page::mappings together with the count.
 

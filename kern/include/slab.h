@@ -27,7 +27,8 @@ enum {
   KMC_INJECT = 0x40, /* ask whether an allocation shall fail (state; kmem_inject_begin sets it) */
   KMC_CHECKED =
       0x80, /* a freed object may lie in a checked slab (state; kmem_cache_check_start sets it) */
-  /* The objects hold no pointers, but bytes of users: who looks for pointers skips them. */
+  /* The objects hold no pointers, but bytes of users. The search for unreachable objects skips
+   * them (kmem_cache_set_payload). */
   KMC_NOPOINTERS = 0x100,
 };
 
@@ -98,6 +99,11 @@ struct kmem_cache* kmem_cache_of(const void* object);
 const char* kmem_cache_name(const struct kmem_cache* cache);
 size_t kmem_cache_object_size(const struct kmem_cache* cache);
 int kmem_cache_flags(const struct kmem_cache* cache);
+/* Says that the last `bytes` bytes of each object hold no pointers, but bytes of users, which may
+ * have any value. The search for unreachable objects skips them. 0 in a new cache, or the whole
+ * object with KMC_NOPOINTERS. Called before the first allocation. */
+void kmem_cache_set_payload(struct kmem_cache* cache, size_t bytes);
+size_t kmem_cache_payload(const struct kmem_cache* cache);
 struct arena* kmem_cache_source(const struct kmem_cache* cache);
 /* Not 0 for a zombie: a cache that has been destroyed, and that is kept only because it has live
  * objects or because somebody holds a reference. */

@@ -4,9 +4,19 @@
 // quarter of the class's size, and usually less than an eighth. A larger request takes whole pages
 // from the page arena; the descriptor of the first page holds the number of pages. kfree reads the
 // page descriptor: if it names a slab, the memory is an object of the slab's cache.
+//
+// kmalloc_bytes serves memory for bytes: names, text, data that is being copied. The search for
+// unreachable objects (reach/reach.h) must not take such bytes for pointers, because users choose
+// them, and because a buffer is often larger than what it holds, so that old words remain behind
+// its contents. So these bytes have caches of their own, with KMC_NOPOINTERS, and the descriptor of
+// a large allocation has a flag. An object need not say what it holds: where it lies says it. There
+// are few such objects at a time, and most of them are buffers whose sizes are powers of two. So
+// the size classes are the powers of two. Ten more caches take 10 KiB on one CPU, and a slab each
+// once they are used.
 #include "kmalloc.h"
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "arena.h"
@@ -40,25 +50,38 @@ constexpr auto kCoarse = make_class_table<kCoarseStep, kCoarseMax>();
 
 constinit std::array<kmem_cache*, kClasses.size()> caches{};
 
+// The caches of kmalloc_bytes: of kByteLeast bytes, twice as many, and so on up to kCoarseMax.
+constexpr size_t kByteLeast = 16;
+constexpr unsigned byte_class(size_t size) {
+  return static_cast<unsigned>(std::bit_width((size - 1) | (kByteLeast - 1)) -
+                               std::bit_width(kByteLeast - 1));
+}
+constinit std::array<kmem_cache*, byte_class(kCoarseMax) + 1> byte_caches{};
+
 kmem_cache* cache_for(size_t size) {
   if (size <= kFineMax) return caches[kFine[(size + kFineStep - 1) / kFineStep]];
   return caches[kCoarse[(size + kCoarseStep - 1) / kCoarseStep]];
 }
 
-ALLOCATOR_TEXT void* allocate_pages(size_t size, int flags) {
+ALLOCATOR_TEXT void* allocate_pages(size_t size, int flags, uint32_t page_flags) {
   if (size > SIZE_MAX / 2) return nullptr;
   void* const memory = arena_alloc(page_arena, size, flags);
   if (!memory) return nullptr;
-  page_of(memory)->large_pages = align_up(size, kPageSize) / kPageSize;
+  page_of(memory)->large_pages =
+      static_cast<uint32_t>(align_up(size, kPageSize) / kPageSize) | page_flags;
   if (flags & KM_ZERO) memset(memory, 0, size);
   return memory;
+}
+
+size_t large_bytes(const Page& page) {
+  return size_t{page.large_pages & ~kPagesOfBytes} * kPageSize;
 }
 
 ALLOCATOR_TEXT void free_pages(void* memory) {
   Page* const page = page_of(memory);
   if (!page || page->large_pages == 0 || reinterpret_cast<uintptr_t>(memory) % kPageSize != 0)
     panic("kfree: %p is not allocated", memory);
-  const size_t size = page->large_pages * kPageSize;
+  const size_t size = large_bytes(*page);
   page->large_pages = 0;
   arena_free(page_arena, memory, size);
 }
@@ -66,18 +89,28 @@ ALLOCATOR_TEXT void free_pages(void* memory) {
 }  // namespace
 
 void kmalloc_init() {
-  for (size_t i = 0; i < kClasses.size(); i++) {
+  const auto make = [](const char* prefix, size_t size, int flags) {
     char name[KMEM_CACHE_NAME_MAX];
-    format(name, sizeof(name), "kmalloc_%u", kClasses[i]);
-    caches[i] = kmem_cache_create(name, kClasses[i], kClasses[i] < kPageSize ? 16 : kPageSize, 0,
-                                  nullptr, nullptr, nullptr, nullptr);
-    if (!caches[i]) panic_no_cache(name);
-  }
+    format(name, sizeof(name), "%s_%zu", prefix, size);
+    kmem_cache* const cache = kmem_cache_create(name, size, size < kPageSize ? 16 : kPageSize,
+                                                flags, nullptr, nullptr, nullptr, nullptr);
+    if (!cache) panic_no_cache(name);
+    return cache;
+  };
+  for (size_t i = 0; i < caches.size(); i++) caches[i] = make("kmalloc", kClasses[i], 0);
+  for (size_t i = 0; i < byte_caches.size(); i++)
+    byte_caches[i] = make("bytes", kByteLeast << i, KMC_NOPOINTERS);
 }
 
 ALLOCATOR_TEXT void* kmalloc(size_t size, int flags) {
-  if (size - 1 >= kCoarseMax) return size == 0 ? nullptr : allocate_pages(size, flags);
+  if (size - 1 >= kCoarseMax) return size == 0 ? nullptr : allocate_pages(size, flags, 0);
   return kmem_cache_alloc_sized(cache_for(size), size, flags);
+}
+
+ALLOCATOR_TEXT void* kmalloc_bytes(size_t size, int flags) {
+  if (size - 1 >= kCoarseMax)
+    return size == 0 ? nullptr : allocate_pages(size, flags, kPagesOfBytes);
+  return kmem_cache_alloc_sized(byte_caches[byte_class(size)], size, flags);
 }
 
 ALLOCATOR_TEXT void kfree(void* memory) {
@@ -91,7 +124,7 @@ ALLOCATOR_TEXT void kfree(void* memory) {
 size_t kmalloc_usable_size(const void* memory) {
   if (const kmem_cache* const cache = kmem_cache_of(memory))
     return kmem_cache_usable_size(cache, memory);
-  return page_of(memory)->large_pages * kPageSize;
+  return large_bytes(*page_of(memory));
 }
 
 void panic_no_cache(const char* name) {

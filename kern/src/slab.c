@@ -241,6 +241,7 @@ static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size
   cache->object_size = size;
   cache->flags =
       (uint32_t)flags & (KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_NOPOINTERS);
+  cache->payload = flags & KMC_NOPOINTERS ? (uint32_t)size : 0;
   cache->source = source;
   cache->references = 1;
   depot_init(cache);
@@ -340,6 +341,14 @@ const char* kmem_cache_name(const struct kmem_cache* cache) {
 size_t kmem_cache_object_size(const struct kmem_cache* cache) {
   return cache->object_size;
 }
+void kmem_cache_set_payload(struct kmem_cache* cache, size_t bytes) {
+  cache->payload = (uint32_t)bytes;
+}
+
+size_t kmem_cache_payload(const struct kmem_cache* cache) {
+  return cache->payload;
+}
+
 int kmem_cache_flags(const struct kmem_cache* cache) {
   return (int)__atomic_load_n(&cache->flags, __ATOMIC_RELAXED) |
          (SLAB_OS_FLAG_TESTS ? 0 : KMC_NOTRACE);

@@ -120,7 +120,8 @@ struct kmem_cache {
   /* In bytes. The colours are the multiples of colour_step that are at most colour_max. */
   uint16_t colour_step, colour_max;
 
-  bool small; /* the slab structure and the links of free objects lie in the slab's page */
+  bool small;       /* the slab structure and the links of free objects lie in the slab's page */
+  uint32_t payload; /* bytes at the end of an object that hold no pointers */
   struct arena* source;
   kmem_constructor constructor;
   kmem_destructor destructor;

@@ -1,13 +1,17 @@
 // Tests pseudo-terminals in the kernel, without the C library: permissions, hang-ups, leaks, and
 // terminals of sessions.
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 
 #include "core/ktest.h"
+#include "kmalloc.h"
 #include "lib/format.h"
 #include "proc/job_control.h"
 #include "proc/process_impl.h"
 #include "tests/ns_world.h"
+#include "tests/reach_looks.h"
 #include "tests/team.h"
 #include "tests/test_program.h"
 
@@ -37,6 +41,54 @@ class Pair {
 };
 
 }  // namespace
+
+namespace {
+
+// Writes the address of an object to a terminal, which keeps the bytes for the master.
+struct Output {
+  Chan* slave;
+  Hidden object;
+};
+void write_address(void* argument) {
+  const auto& output = *static_cast<const Output*>(argument);
+  uint64_t words[64];
+  for (uint64_t& word : words) word = output.object.value();
+  EXPECT(output.slave->device->write(*output.slave, reinterpret_cast<const char*>(words),
+                                     sizeof(words), 0));
+}
+void take_object(void* place) {
+  *static_cast<Hidden*>(place) = Hidden(kmalloc(192, KM_SLEEP | KM_ZERO));
+}
+void free_object(void* place) {
+  kfree(static_cast<Hidden*>(place)->get());
+}
+
+}  // namespace
+
+// Would find a search for unreachable objects that takes what a program has written to a terminal
+// for pointers.
+KTEST(pty_bytes_are_no_pointers) {
+  TestNamespace ns;
+  Pair pair(ns, 0);
+  Result<Ref<Chan>> slave = pair.open(0);
+  EXPECT(slave);
+  if (!slave) return;
+  abi_termios modes;
+  EXPECT((*slave)->device->ioctl(**slave, ABI_TCGETS, &modes));
+  modes.oflag = 0;
+  EXPECT((*slave)->device->ioctl(**slave, ABI_TCSETS, &modes));
+  Candidate candidates[8];
+  for (Candidate& candidate : candidates) {
+    in_another_task(take_object, &candidate.object);
+    Output output{slave->get(), candidate.object};
+    in_another_task(write_address, &output);
+  }
+  look_for(candidates);
+  // Stale words on stacks may lead to a few of the objects.
+  EXPECT(std::count_if(std::begin(candidates), std::end(candidates),
+                       [](const Candidate& one) { return one.found; }) > 4);
+  for (Candidate& candidate : candidates) in_another_task(free_object, &candidate.object);
+}
 
 KTEST(pty_is_its_makers) {
   LiveCounts live;

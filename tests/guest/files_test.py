@@ -42,7 +42,7 @@ work() {
 work; work; echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat
 for i in 1 2 3 4; do work; done; echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat
 """
-COUNTED = ("chan", "fd_table", "pipe", "pipe_buffer", "tmp_node", "tmp_entry", "tmp_reader", "file_lock", "locked_file", "tmp_page", "p9_fid", "kmalloc_16", "kmalloc_32", "kmalloc_256")
+COUNTED = ("chan", "fd_table", "pipe", "pipe_buffer", "tmp_node", "tmp_entry", "tmp_reader", "file_lock", "locked_file", "tmp_page", "p9_fid", "kmalloc_16", "kmalloc_256", "bytes_16", "bytes_32", "bytes_256")
 
 
 # Copies a tree into the guest and back: hard and symbolic links, times, modes and a hole.

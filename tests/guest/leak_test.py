@@ -358,7 +358,7 @@ def test_an_object_that_is_lost_once_is_a_leak(tmp_path):
     assert re.fullmatch(r"kern/drivers/dev/debug\.cc:\d+", named["lines"][0]), named
     named, _ = check_unreachable(tmp_path / "report", "[ -e /tmp/once ] || echo 1 > /tmp/e; echo x >> /tmp/once; chmod 755 /tmp/e; /tmp/e 2> /dev/null; true",
                                  "--quick", "--variant", "debug", "--cmdline", "break=exec_format")
-    assert (named["name"], [one["name"] for one in named["keeps"]]) == ("chan", ["kmalloc_16"]), named
+    assert (named["name"], [one["name"] for one in named["keeps"]]) == ("chan", ["bytes_16"]), named
 
 
 def test_what_is_declared_to_stay_may_be_unreachable():

@@ -141,13 +141,13 @@ ls -l '#mem' | grep unreachable
 # For each planted bug of the variant `debug`: {cache: lost heads}, {cache: objects that the heads
 # keep}.
 PLANTED = {
-    "exec_format": ({"chan": 1}, {"kmalloc_16": 1}),  # the object of kmalloc_16 is the name of the channel's file
+    "exec_format": ({"chan": 1}, {"bytes_16": 1}),  # the object of bytes_16 is the name of the channel's file
     "pipe_close": ({"pipe_buffer": 2}, {}),
     "walk_error": ({"chan": 2}, {}),
     "kept_stack": ({"page": 2}, {}),
-    "bind_spare": ({"mount": 1}, {"chan": 1, "mount_head": 1, "kmalloc_16": 1}),
-    "dup_range": ({"chan": 1}, {"kmalloc_16": 1}),
-    "load_error": ({"address_space": 2}, {"page": 2, "vm_region": 1, "chan": 1, "kmalloc_16": 1}),  # lost when execve has no memory
+    "bind_spare": ({"mount": 1}, {"chan": 1, "mount_head": 1, "bytes_16": 1}),
+    "dup_range": ({"chan": 1}, {"bytes_16": 1}),
+    "load_error": ({"address_space": 2}, {"page": 2, "vm_region": 1, "chan": 1, "bytes_16": 1}),  # lost when execve has no memory
 }
 # The commands of SHOWN do not trigger these bugs. For each bug: a command that triggers it.
 AWAKENED = {
@@ -210,3 +210,23 @@ cat #mem/tracedump | (cat '#mem/unreachable'; cat > /dev/null)
     assert result.status == 0, result
     [(name, objects, *_)] = groups_in(result.stdout)
     assert name == "debug_64" and objects >= 19, result  # a stale word on a stack may point to one of them
+
+
+def test_bytes_of_a_waiting_write_are_no_pointers():
+    """Would find a search that follows the bytes of a program's write while the write waits for room in a pipe: a few bytes, or many of them."""
+    result = guest(r"""
+(echo start > #mem/kmemtrace/debug_64; echo 'leak debug_64 8' > #debug/alloc; echo stop > #mem/kmemtrace/debug_64)
+sed -n 's/.*\(0xf[0-9a-f]\{15\}\) size.*/\1/p' #mem/kmemtrace/debug_64 > /tmp/addresses
+number=0
+while read -r address; do
+  file=/tmp/$((number += 1)) bytes=
+  for shift in 0 8 16 24 32 40 48 56; do bytes=$bytes$(printf '\\%03o' $((address >> shift & 255))); done
+  [ $number -gt 4 ] && for i in 1 2 3 4 5 6 7 8; do bytes=$bytes$bytes; done
+  printf "$bytes" > $file
+  { head -c 8192 /dev/zero; cat $file; } | sleep 1000 &
+done < /tmp/addresses
+sleep 0.5; ls -s /tmp/[1-8] | wc -l; cat '#mem/unreachable'
+""")
+    assert result.status == 0 and result.stdout.startswith("8\n"), result
+    [(name, objects, *_)] = groups_in(result.stdout)
+    assert name == "debug_64" and objects >= 7, result  # a stale word on a stack may point to one of them

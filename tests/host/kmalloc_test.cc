@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kmalloc.h"
+#include "pages.h"
 #include "slab.h"
 #include "slab_world.h"
 
@@ -23,8 +24,14 @@ TEST(Kmalloc, AnySizeAgreesWithAModel) {
   for (int i = 0; i < 30'000; i++) {
     if (random() % 600 >= held.size()) {
       const size_t size = 1 + random() % (size_t{1} << (random() % 16));
-      void* const memory = kmalloc(size, KM_ATOMIC);
+      const bool bytes = random() % 2 != 0;
+      void* const memory = (bytes ? kmalloc_bytes : kmalloc)(size, KM_ATOMIC);
       ASSERT_NE(memory, nullptr);
+      if (const kmem_cache* const cache = kmem_cache_of(memory)) {
+        ASSERT_EQ(kmem_cache_payload(cache), bytes ? kmem_cache_object_size(cache) : 0);
+      } else {
+        ASSERT_EQ((page_of(memory)->large_pages & kPagesOfBytes) != 0, bytes);
+      }
       ASSERT_EQ(reinterpret_cast<uintptr_t>(memory) % (size >= 4096 ? 4096 : 16), 0u) << size;
       ASSERT_GE(kmalloc_usable_size(memory), size);
       ASSERT_LE(kmalloc_usable_size(memory), std::max<size_t>(16, size * 2));
@@ -40,13 +47,16 @@ TEST(Kmalloc, AnySizeAgreesWithAModel) {
     kfree(object.memory);
   }
   for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
-    if (std::string_view(kmem_cache_name(cache)).starts_with("kmalloc_")) expect_sound(cache, 0);
+    const std::string_view name = kmem_cache_name(cache);
+    if (name.starts_with("kmalloc_") || name.starts_with("bytes_")) expect_sound(cache, 0);
   }
 }
 
 TEST(Kmalloc, EdgesOfItsDomain) {
-  EXPECT_EQ(kmalloc(0, KM_ATOMIC), nullptr);
-  EXPECT_EQ(kmalloc(SIZE_MAX, KM_ATOMIC), nullptr);
+  for (const auto allocate : {kmalloc, kmalloc_bytes}) {
+    EXPECT_EQ(allocate(0, KM_ATOMIC), nullptr);
+    EXPECT_EQ(allocate(SIZE_MAX, KM_ATOMIC), nullptr);
+  }
   EXPECT_EQ(kmalloc(kMemory * 2, KM_ATOMIC), nullptr);
   kfree(nullptr);
   for (size_t size : {8192, 8193, 100'000}) {

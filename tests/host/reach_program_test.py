@@ -44,14 +44,14 @@ class Memory:
 
 
 DESCRIPTION = f"""memory {DIRECT:x} {PAGES * PAGE:x} {IMAGE:x} {IMAGE + 4 * PAGE:x} {KERNEL_TABLES * PAGE:x}
-pages {DIRECT + DESCRIPTORS * PAGE:x} 10 0 8
+pages {DIRECT + DESCRIPTORS * PAGE:x} 10 0 8 c 80000000
 source 1 0 0
 source 1 1 0
 source 1 1 8
-run {DIRECT + 8 * PAGE:x} {32 * PAGE:x} {DIRECT + 8 * PAGE:x} {PAGE:x} {PAGE:x} 20 0 1
-run {DIRECT + FREE * PAGE:x} {4 * PAGE:x} {DIRECT + FREE * PAGE:x} {PAGE:x} {PAGE:x} 4 0 1
-run {DIRECT + SLAB * PAGE:x} {PAGE:x} {item(0):x} 40 40 a 1 0
-run {DIRECT + SPACES * PAGE:x} {PAGE:x} {DIRECT + SPACES * PAGE:x} 20 20 2 2 0
+run {DIRECT + 8 * PAGE:x} {32 * PAGE:x} {DIRECT + 8 * PAGE:x} {PAGE:x} {PAGE:x} 20 0 0 1
+run {DIRECT + FREE * PAGE:x} {4 * PAGE:x} {DIRECT + FREE * PAGE:x} {PAGE:x} {PAGE:x} 4 0 0 1
+run {DIRECT + SLAB * PAGE:x} {PAGE:x} {item(0):x} 40 40 a 1 0 0
+run {DIRECT + SPACES * PAGE:x} {PAGE:x} {DIRECT + SPACES * PAGE:x} 20 20 2 2 0 0
 dead {item(9):x} {DIRECT + FREE * PAGE:x}
 hide {DIRECT + STACK_MEMORY * PAGE:x}
 words {IMAGE + STATIC * PAGE:x} {IMAGE + (STATIC + 1) * PAGE:x}
@@ -168,7 +168,7 @@ def test_what_cannot_be(memory, tmp_path):
     core = memory.core(tmp_path / "core")
     cut, none = tmp_path / "cut", tmp_path / "none"
     cut.write_bytes(core.read_bytes()[:5000])
-    run = f"run {DIRECT:x} {PAGE:x} {DIRECT:x} 40 40 10 1 0\n"
+    run = f"run {DIRECT:x} {PAGE:x} {DIRECT:x} 40 40 10 1 0 0\n"
     cases = [(none, DESCRIPTION, "No such file"), (cut, DESCRIPTION, "cut off"), (BUILD / "stele.elf", DESCRIPTION, "not a core"),
              (core, "", "no memory is described"), (core, "words 1 2\n", "memory comes first"), (core, DESCRIPTION + "sword 1\n", "no such word"),
              (core, DESCRIPTION + "words 1\n", "too few numbers"), (core, DESCRIPTION + "words x y\n", "no number"),

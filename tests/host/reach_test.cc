@@ -88,6 +88,17 @@ TEST(Reach, OpaqueContentsAreNotFollowedAndWalkedOnesAre) {
   EXPECT_EQ(memory.walked, std::vector<uint64_t>{walked});
 }
 
+TEST(Reach, ThePayloadOfAnObjectIsNotFollowed) {
+  Memory memory(8);
+  memory.index.add(kBase, kPage, {kBase, 0, 64, nullptr, 64, 10, 0, false, 16});
+  const uint64_t object = kBase, last = kBase + 64, other = kBase + 128;
+  *memory.at(object + 40) = last;
+  *memory.at(object + 48) = other;
+  memory.mark_from({object});
+  EXPECT_TRUE(memory.is_reached(last));
+  EXPECT_FALSE(memory.is_reached(other));
+}
+
 // One object points to more objects than the mark stack has entries, and each of those objects
 // points to another object. All of them must be reached.
 TEST(Reach, AStackThatIsTooSmallOnlyTakesTime) {

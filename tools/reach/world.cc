@@ -93,16 +93,18 @@ class World::Reader {
     world_.descriptor_size_ = numbers_[1];
     world_.slab_ = numbers_[2];
     world_.mappings_ = numbers_[3];
+    world_.large_ = numbers_[4];
+    world_.bytes_flag_ = numbers_[5];
   }
   void source() { world_.sources_.push_back({numbers_[0] != 0, numbers_[1] != 0, numbers_[2]}); }
   void run() {
     const uint64_t start = numbers_[0], bytes = numbers_[1], base = numbers_[2],
                    stride = numbers_[3], size = numbers_[4], count = numbers_[5],
-                   number = numbers_[6];
-    const bool fits = count > 0 && size > 0 && size <= bytes && start % Memory::kPage == 0 &&
-                      base % 8 == 0 && base >= start && base - start <= bytes - size &&
-                      world_.memory_->holds(start, bytes) && number < world_.sources_.size() &&
-                      number <= UINT16_MAX;
+                   number = numbers_[6], payload = numbers_[7];
+    const bool fits = count > 0 && size > 0 && size <= bytes && payload <= size &&
+                      start % Memory::kPage == 0 && base % 8 == 0 && base >= start &&
+                      base - start <= bytes - size && world_.memory_->holds(start, bytes) &&
+                      number < world_.sources_.size() && number <= UINT16_MAX;
     if (!fits) fail("these objects do not lie in memory");
     // In a run of several objects, offsets have 32 bits.
     const uint64_t room = bytes - size - (base - start);
@@ -111,14 +113,14 @@ class World::Reader {
     const uint64_t root = world_.sources_[number].root_offset;
     if (root != 0 && (root % 8 != 0 || root + 8 > size))
       fail("no place for a page table's address");
-    world_.index_->add(start, bytes,
-                       {base, 0, size, nullptr, count > 1 ? static_cast<uint32_t>(stride) : 0,
-                        static_cast<uint32_t>(count), static_cast<uint16_t>(number), root != 0});
-    if (numbers_[7] == 0) return;
+    world_.index_->add(
+        start, bytes,
+        {base, 0, size, nullptr, count > 1 ? static_cast<uint32_t>(stride) : 0,
+         static_cast<uint32_t>(count), static_cast<uint16_t>(number), root != 0, payload});
+    if (numbers_[8] == 0) return;
     for (uint64_t i = 0; i < count; i++) {
       const Object object = world_.index_->find(base + i * stride);
-      if (object && (numbers_[7] == 2 || world_.is_programs(object.address())))
-        object.state() |= kOpaque;
+      if (object && world_.holds_bytes(object.address())) object.state() |= kOpaque;
     }
   }
   void cover() { world_.index_->cover(numbers_[0]); }
@@ -174,9 +176,9 @@ class World::Reader {
 };
 
 const std::array<World::Reader::Word, 13> World::Reader::kWords = {{
-    {"pages", 4, &Reader::pages},
+    {"pages", 6, &Reader::pages},
     {"source", 3, &Reader::source},
-    {"run", 8, &Reader::run},
+    {"run", 9, &Reader::run},
     {"cover", 1, &Reader::cover},
     {"dead", 0, &Reader::dead},
     {"hide", 0, &Reader::hide},

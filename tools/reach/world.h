@@ -9,16 +9,18 @@
 // runs. These are the lines:
 //
 //   memory DIRECT_MAP BYTES IMAGE IMAGE_END TABLES   where memory is mapped (Mappings)
-//   pages ADDRESS BYTES SLAB MAPPINGS   the array of page descriptors (pages.h): its address, the
-//                                  size of an element, the offsets of an element's fields `slab`
-//                                  and `mappings`
+//   pages ADDRESS BYTES SLAB MAPPINGS LARGE FLAG   the array of page descriptors (pages.h): its
+//                                  address, the size of an element, the offsets of an element's
+//                                  fields `slab`, `mappings` and `large_pages`, and the flag
+//                                  kPagesOfBytes in the last field
 //   source LISTED CACHE ROOT       a cache or an arena; the first source has the number 0. LISTED
 //                                  is 1 if unreached objects are to be listed. CACHE is 1 for a
 //                                  cache. ROOT is not 0 if each object has a root page table: the
 //                                  table's physical address is in the object, at the offset ROOT
-//   run START MEMORY BASE STRIDE SIZE COUNT SOURCE HIDDEN   live objects (Index::add). HIDDEN is 1
-//                                  if the objects are pages: pages that programs have mapped are
-//                                  then not searched. HIDDEN is 2 if no object is searched
+//   run START MEMORY BASE STRIDE SIZE COUNT SOURCE PAYLOAD PAGES   live objects (Index::add). The
+//                                  last PAYLOAD bytes of each object are not searched. PAGES is 1
+//                                  if the objects are whole pages. They are not searched if their
+//                                  first page's descriptor says that they hold bytes
 //   cover START                    the object that contains START stops being an object, because
 //                                  inner runs lie in its memory (Index::cover)
 //   dead ADDRESS…                  these objects are not live
@@ -100,10 +102,16 @@ class World {
   bool is_programs(uint64_t address) const {
     return static_cast<uint32_t>(descriptor_word(address, mappings_)) != 0;
   }
+  // True if the descriptor says that the pages from `address` on hold bytes, not pointers.
+  bool holds_bytes(uint64_t address) const {
+    const uint64_t large = descriptor_word(address, large_ / 8 * 8) >> large_ % 8 * 8;
+    return is_programs(address) || (large & bytes_flag_) != 0;
+  }
   Object find_page(uint64_t physical) const { return index_->find(memory_->base() + physical); }
 
   std::unique_ptr<Memory> memory_;
-  uint64_t descriptors_ = 0, descriptor_size_ = 0, slab_ = 0, mappings_ = 0;
+  uint64_t descriptors_ = 0, descriptor_size_ = 0, slab_ = 0, mappings_ = 0, large_ = 0,
+           bytes_flag_ = 0;
   std::vector<Source> sources_;
   std::vector<uint32_t> frames_;
   std::vector<Run> runs_;

@@ -17,7 +17,7 @@ import math
 import re
 from dataclasses import dataclass
 
-KMALLOC = re.compile(r"kmalloc_\d+|page")
+KMALLOC = re.compile(r"kmalloc_\d+|bytes_\d+|page")
 QUANTUM_CACHE = re.compile(r"page_\d+")
 NUMBERED = re.compile(r"(.+?)\.\d+")  # the name that the kernel gives to the second, third … cache created under one name
 OF_THE_ALLOCATOR = re.compile(r"kmem_(slab|bufctl|hash|magazine\.\d+)|debug")

@@ -82,7 +82,7 @@ class Group:
     @property
     def cause(self):
         """A sort key that puts causes before consequences."""
-        rank = 3 if self.kind == "references" else 2 if self.kind == "arena" else 1 if self.name.startswith("kmalloc_") else 0
+        rank = 3 if self.kind == "references" else 2 if self.kind == "arena" else 1 if self.name.startswith(("kmalloc_", "bytes_")) else 0
         return rank, min(record.time for record in self.records), len(self.records), -self.bytes
 
 

@@ -16,6 +16,7 @@
 #include "core/errstr.h"
 #include "core/log.h"
 #include "core/log_buffer.h"
+#include "core/not_roots.h"
 #include "core/panic.h"
 #include "core/power.h"
 #include "core/screen.h"
@@ -39,9 +40,11 @@ constexpr TableEntry kTable[] = {
     {"klog", ABI_S_IFREG | 0444, 0},
 };
 
+NOT_ROOTS constinit uint8_t typed_line[Terminal::kLineSize] = {};
+
 class Console final : public Terminal {
  public:
-  constexpr Console() = default;
+  constexpr Console() : Terminal(typed_line) {}
   uint32_t number() const override { return 5 << 8 | 1; }
   uint32_t owner() const override { return 0; }
   Result<Ref<Chan>> open(uint32_t flags) override;

@@ -52,7 +52,7 @@ namespace {
 // because the text may grow between two calls.
 Result<void> print_trace_status(Text& text) {
   for (size_t size = TRY(trace_status(nullptr, 0)) + kPageSize;;) {
-    auto* buffer = static_cast<char*>(kmalloc(size, KM_SLEEP));
+    auto* buffer = static_cast<char*>(kmalloc_bytes(size, KM_SLEEP));
     if (!buffer) return Errno::ENOMEM;
     Result<size_t> length = trace_status(buffer, size);
     const bool all = length && *length < size;

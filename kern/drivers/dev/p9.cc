@@ -57,7 +57,7 @@ class VirtioTransport final : public P9Transport {
     TRY(channel_.start(kDeviceId, kFeatureMountTag, kVector, "p9"));
     for (auto& slot : buffers_) {
       for (char*& buffer : slot) {
-        buffer = static_cast<char*>(kmalloc(kP9MessageSize, KM_SLEEP));
+        buffer = static_cast<char*>(kmalloc_bytes(kP9MessageSize, KM_SLEEP));
         if (!buffer) return Errno::ENOMEM;
       }
     }

@@ -39,8 +39,14 @@ constexpr uint32_t kMajor = 136;  // as on Linux
 
 class Pty final : public Terminal {
  public:
+  // The bytes of a pair follow the Pty in memory, since they are not searched for pointers.
+  struct Bytes {
+    char output[4096];
+    uint8_t line[kLineSize];
+  };
+
   Pty(uint64_t serial, const Credentials& who, Charge charge)
-      : serial_(serial), uid_(who.uid), charge_(std::move(charge)) {}
+      : Terminal(bytes_of(this).line), serial_(serial), uid_(who.uid), charge_(std::move(charge)) {}
 
   uint32_t number() const override { return kMajor << 8 | index_; }
   uint32_t owner() const override { return uid_; }
@@ -66,7 +72,8 @@ class Pty final : public Terminal {
   Result<void> ioctl_master(uint32_t request, void* argument) EXCLUDES(lock_);
 
  private:
-  static constexpr size_t kOutputSize = 4096;
+  static constexpr size_t kOutputSize = sizeof(Bytes::output);
+  static Bytes& bytes_of(Pty* pty) { return *reinterpret_cast<Bytes*>(pty + 1); }
 
   void send(const char* data, size_t size) override REQUIRES(lock_);
   size_t room() const override REQUIRES(lock_) { return kOutputSize - output_count_; }
@@ -82,7 +89,7 @@ class Pty final : public Terminal {
   uint32_t index_ = 0;
 
   // Under `lock_`.
-  char output_[kOutputSize] GUARDED_BY(lock_) = {};
+  char* const output_ GUARDED_BY(lock_) = bytes_of(this).output;  // a ring of kOutputSize bytes
   size_t output_head_ GUARDED_BY(lock_) = 0, output_count_ GUARDED_BY(lock_) = 0;
   uint32_t slaves_ GUARDED_BY(lock_) = 0;  // slaves opened after the last hang-up and still open
   bool was_opened_ GUARDED_BY(lock_) = false;
@@ -409,6 +416,6 @@ Result<Ref<Chan>> Pty::open(uint32_t flags) {
 }  // namespace
 
 void pty_device_init() {
-  pty_cache.init("pty");
+  pty_cache.init("pty", sizeof(Pty) + sizeof(Pty::Bytes));
   device_register(&device);
 }

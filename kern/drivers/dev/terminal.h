@@ -13,6 +13,8 @@
 
 class Terminal : public SessionTerminal {
  public:
+  static constexpr size_t kLineSize = 1024;
+
   // Handles a byte from the keyboard. Any context.
   void receive(uint8_t byte) EXCLUDES(lock_);
   void hang_up() override EXCLUDES(lock_);
@@ -40,9 +42,10 @@ class Terminal : public SessionTerminal {
   Result<void> ioctl(uint32_t request, void* argument, uint32_t opening) EXCLUDES(lock_);
 
  protected:
-  static constexpr size_t kInputSize = 4096, kLineSize = 1024;
+  static constexpr size_t kInputSize = 4096;
 
-  constexpr Terminal() = default;
+  // `line` has room for kLineSize bytes, in memory that is not searched for pointers.
+  constexpr explicit Terminal(uint8_t* line) : line_(line) {}
   ~Terminal() = default;
 
   // Sends bytes to the screen. Bytes for which there is no room() are lost.
@@ -119,7 +122,7 @@ class Terminal : public SessionTerminal {
   bool literal_ GUARDED_BY(lock_) = false;  // ^V was typed
   uint16_t input_[kInputSize] GUARDED_BY(lock_) = {};
   size_t head_ GUARDED_BY(lock_) = 0, count_ GUARDED_BY(lock_) = 0;
-  size_t lines_ GUARDED_BY(lock_) = 0;              // number of "\n" and of marks in the input
-  uint8_t line_[kLineSize] GUARDED_BY(lock_) = {};  // the line being typed, in canonical mode
+  size_t lines_ GUARDED_BY(lock_) = 0;     // number of "\n" and of marks in the input
+  uint8_t* const line_ GUARDED_BY(lock_);  // the line being typed, in canonical mode
   size_t line_length_ GUARDED_BY(lock_) = 0;
 };

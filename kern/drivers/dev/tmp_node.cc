@@ -134,7 +134,7 @@ abi_timespec now() {
 
 Result<Name> Name::copy(std::string_view name) {
   TRY(charge(name.size()));
-  char* const text = static_cast<char*>(kmalloc(name.size(), KM_SLEEP));
+  char* const text = static_cast<char*>(kmalloc_bytes(name.size(), KM_SLEEP));
   if (!text) {
     discharge(name.size());
     return Errno::ENOMEM;

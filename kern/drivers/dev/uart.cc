@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "core/errstr.h"
+#include "core/not_roots.h"
 #include "core/spinlock.h"
 #include "core/uart.h"
 #include "drivers/dev/devices.h"
@@ -28,18 +29,19 @@ struct Port {
   Spinlock lock{LockRank::kDevice};
   // Under `lock`.
   bool listening GUARDED_BY(lock) = false;
-  uint8_t input[kSize] GUARDED_BY(lock) = {};
   size_t head GUARDED_BY(lock) = 0, count GUARDED_BY(lock) = 0;
 
   WaitQueue readers;
 };
 constinit Port ports[kUartCount];
+// The input of each port, guarded by the port's lock. Bytes of users are no roots.
+NOT_ROOTS constinit uint8_t inputs[kUartCount][Port::kSize] = {};
 
 // Stores a received byte, unless the buffer is full. Interrupt context.
 void receive(unsigned number, uint8_t byte) {
   Port& port = ports[number];
   Guard guard(port.lock);
-  if (port.count < Port::kSize) port.input[(port.head + port.count++) % Port::kSize] = byte;
+  if (port.count < Port::kSize) inputs[number][(port.head + port.count++) % Port::kSize] = byte;
   port.readers.wake_all();
 }
 
@@ -52,13 +54,14 @@ class UartDevice final : public TableDevice {
  protected:
   Result<size_t> read_file(Chan& chan, char* buffer, size_t size, uint64_t) override {
     if (size == 0) return size_t{0};
-    Port& port = ports[number_of(chan)];
+    const unsigned number = number_of(chan);
+    Port& port = ports[number];
     Guard guard(port.lock);
     if (port.count == 0 && (chan.open_flags & ABI_O_NONBLOCK)) return Errno::EAGAIN;
     TRY(port.readers.wait(port.lock, [&]() REQUIRES(port.lock) { return port.count > 0; }));
     const size_t length = std::min(size, port.count);
     for (size_t i = 0; i < length; ++i)
-      buffer[i] = static_cast<char>(port.input[(port.head + i) % Port::kSize]);
+      buffer[i] = static_cast<char>(inputs[number][(port.head + i) % Port::kSize]);
     port.head = (port.head + length) % Port::kSize;
     port.count -= length;
     return length;

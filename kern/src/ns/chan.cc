@@ -70,7 +70,7 @@ void Chan::destroy(Chan* chan) {
 Result<void> chan_set_path(Chan& chan, std::string_view path) {
   char* copy = nullptr;
   if (!path.empty()) {
-    copy = static_cast<char*>(kmalloc(path.size() + 1, KM_SLEEP));
+    copy = static_cast<char*>(kmalloc_bytes(path.size() + 1, KM_SLEEP));
     if (!copy) return Errno::ENOMEM;
     memcpy(copy, path.data(), path.size());
     copy[path.size()] = '\0';
@@ -98,7 +98,7 @@ void chan_keep_path(Chan& chan, std::string_view path, uint64_t named_at) {
       return;
     }
   }
-  auto* copy = static_cast<char*>(kmalloc(path.size() + 1, KM_SLEEP));
+  auto* copy = static_cast<char*>(kmalloc_bytes(path.size() + 1, KM_SLEEP));
   if (!copy) return;
   memcpy(copy, path.data(), path.size());
   copy[path.size()] = '\0';

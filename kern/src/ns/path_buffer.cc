@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "core/not_roots.h"
 #include "core/spinlock.h"
 #include "kmalloc.h"
 #include "slab.h"
@@ -15,7 +16,7 @@ constinit unsigned reserve_free GUARDED_BY(reserve_lock) = (1U << kReserve) - 1;
 
 }  // namespace
 
-constinit PathBuffer::Memory PathBuffer::reserve[kReserve] = {};
+NOT_ROOTS constinit PathBuffer::Memory PathBuffer::reserve[kReserve] = {};
 
 Result<void> PathBuffer::fill() {
   if (memory_) return {};
@@ -40,6 +41,6 @@ void PathBuffer::give_back(Memory* memory) {
 
 void path_buffers_init() {
   cache = kmem_cache_create("path", sizeof(PathBuffer::Memory), alignof(PathBuffer::Memory),
-                            KMC_NOTRACE, nullptr, nullptr, nullptr, nullptr);
+                            KMC_NOTRACE | KMC_NOPOINTERS, nullptr, nullptr, nullptr, nullptr);
   if (!cache) panic_no_cache("path");
 }

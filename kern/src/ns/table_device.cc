@@ -117,7 +117,7 @@ bool Text::reserve(size_t more) {
   if (failed_) return false;
   if (size_ + more <= capacity_) return true;
   const size_t wanted = std::max<size_t>(size_ + more, std::max<size_t>(capacity_ * 2, 256));
-  char* const grown = static_cast<char*>(kmalloc(wanted, KM_SLEEP));
+  char* const grown = static_cast<char*>(kmalloc_bytes(wanted, KM_SLEEP));
   if (!grown) {
     failed_ = true;
     return false;

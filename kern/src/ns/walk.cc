@@ -255,7 +255,7 @@ Result<void> Walk::step(std::string_view name, Last last, Reached& before) {
 Result<void> Walk::read_link(Chan& link, std::string_view rest, std::string_view& path) {
   if (++links_followed_ > kMostLinks)
     return fail(Errno::ELOOP, "more than %u symbolic links on the way", kMostLinks);
-  char* const text = static_cast<char*>(kmalloc(kMaxPath, KM_SLEEP));
+  char* const text = static_cast<char*>(kmalloc_bytes(kMaxPath, KM_SLEEP));
   if (!text) return Errno::ENOMEM;
   size_t size = 0;
   Result<size_t> target = link.device->readlink(link, text);

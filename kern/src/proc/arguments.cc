@@ -14,7 +14,7 @@ Result<void> Arguments::reserve(size_t more) {
   if (size_ + more + (count_ + 1) * sizeof(uint64_t) > kMaxArguments) return Errno::E2BIG;
   if (size_ + more <= capacity_) return {};
   const size_t capacity = std::max({kFirstCapacity, capacity_ * 2, size_ + more});
-  char* const grown = static_cast<char*>(kmalloc(capacity, KM_SLEEP));
+  char* const grown = static_cast<char*>(kmalloc_bytes(capacity, KM_SLEEP));
   if (!grown) return Errno::ENOMEM;
   if (data_) memcpy(grown, data_, size_);
   kfree(data_);

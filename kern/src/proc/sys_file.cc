@@ -1,8 +1,8 @@
 // System calls on descriptors: reading, writing, and other operations on open files.
 //
 // Devices see kernel memory only, so no device touches user memory while it holds locks. A call
-// copies the program's data through a buffer in kernel memory (Bounce). A small buffer is on the
-// stack.
+// copies the program's data through a buffer in kernel memory (Bounce). A small buffer is part of
+// the thread.
 #include <algorithm>
 
 #include "core/errstr.h"
@@ -24,7 +24,8 @@ constexpr int kDupFd = 0, kGetFd = 1, kSetFd = 2, kGetFlags = 3, kSetFlags = 4,
 constexpr uint64_t kFdCloseOnExec = 1;
 constexpr int kSeekSet = 0, kSeekCurrent = 1, kSeekEnd = 2;
 
-// Kernel memory for one transfer.
+// Kernel memory for one transfer. A thread has one Bounce at a time. The memory is not searched for
+// pointers, because programs choose the bytes; so it is not on the stack.
 class Bounce {
  public:
   Bounce() = default;
@@ -36,20 +37,22 @@ class Bounce {
   // is larger. If memory is short, allocates a buffer of one page, unless `whole` is set. ENOMEM.
   Result<void> make(uint64_t wanted, bool whole = false) {
     size_ = std::min<uint64_t>(wanted, kLargestTransfer);
-    if (size_ <= sizeof(small_)) return {};
-    large_ = static_cast<char*>(kmalloc(size_, KM_SLEEP));
+    data_ = self_thread().bytes().transfer;
+    if (size_ <= sizeof(ThreadBytes::transfer)) return {};
+    large_ = static_cast<char*>(kmalloc_bytes(size_, KM_SLEEP));
     if (!large_ && size_ > kPageSize && !whole) {
       size_ = kPageSize;
-      large_ = static_cast<char*>(kmalloc(size_, KM_SLEEP));
+      large_ = static_cast<char*>(kmalloc_bytes(size_, KM_SLEEP));
     }
     if (!large_) return Errno::ENOMEM;
+    data_ = large_;
     return {};
   }
-  char* data() { return large_ ? large_ : small_; }
+  char* data() { return data_; }
   size_t size() const { return size_; }
 
  private:
-  char small_[256];
+  char* data_ = nullptr;
   char* large_ = nullptr;
   size_t size_ = 0;
 };

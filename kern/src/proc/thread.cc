@@ -28,11 +28,12 @@
 namespace {
 
 constinit ObjectCache<Thread> thread_cache;
-// The memory of a thread contains a Thread and, at this offset, an FpuState.
-constexpr size_t kFpuOffset = align_up(sizeof(Thread), kFpuAlign);
+// Where the FpuState lies in the memory of a thread.
+constexpr size_t kFpuOffset = align_up(sizeof(Thread) + sizeof(ThreadBytes), kFpuAlign);
+static_assert(sizeof(Thread) % alignof(ThreadBytes) == 0);
 
 void run_thread(void*) {
-  enter_user(self_thread().start_frame);
+  enter_user(self_thread().bytes().start_frame);
 }
 
 // Removes the thread from the list of its process.

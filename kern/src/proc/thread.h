@@ -25,16 +25,23 @@ enum class Restart : uint8_t {
   kAlways,         // restarted in any case
 };
 
+// The memory of a thread contains a Thread, these bytes, and an FpuState. Programs choose the
+// values in the last two, so these are not searched for pointers.
+struct ThreadBytes {
+  TrapFrame start_frame;  // the registers with which the thread first enters user mode
+  char transfer[256];     // for a system call that copies a few bytes
+};
+
 struct Thread {
-  Thread(Process& owner, const TrapFrame& frame) : process(owner), start_frame(frame) {}
+  Thread(Process& owner, const TrapFrame& frame) : process(owner) { bytes().start_frame = frame; }
 
   Process& process;
   Task* task = nullptr;
   uint32_t id() const { return task->id; }
 
   // Used by the thread's own task only.
+  ThreadBytes& bytes() { return *reinterpret_cast<ThreadBytes*>(this + 1); }
   UserRegisters user_registers;  // valid while the task is on no CPU
-  TrapFrame start_frame;         // the registers with which the thread first enters user mode
   int64_t call_number = -1;
   Restart restart = Restart::kNone;
   bool restarted = false;      // the current system call is a restarted one

@@ -217,7 +217,7 @@ void print_user_page(Writer& to, const Page& page) {
 bool print_large_kmalloc(Writer& to, uint64_t start) {
   const Page* const page = page_of(reinterpret_cast<const void*>(start));
   if (!page || page->large_pages == 0) return false;
-  to.print(": a kmalloc of %u pages", page->large_pages);
+  to.print(": a kmalloc of %u pages", page->large_pages & ~kPagesOfBytes);
   return true;
 }
 

@@ -45,6 +45,10 @@ struct alignas(64) Run {
   uint32_t count;
   uint16_t source;  // number of the Source of the objects (objects.h)
   bool walks;       // a walker is registered for the objects (reach_register_walker)
+  // Bytes at the end of each object that hold no pointers (kmem_cache_set_payload).
+  uint64_t payload = 0;
+
+  uint64_t searched() const { return size - payload; }  // bytes that are searched for pointers
 };
 static_assert(sizeof(Run) == 64);
 

@@ -2,11 +2,12 @@
 //
 // Marking scans the words at addresses that are multiples of eight. A word counts as a pointer to a
 // live object if its value is an address anywhere in the object. A marked object is scanned as a
-// whole. The scan is depth first, with an explicit stack of objects that remain to be scanned. The
-// stack is bounded. An object that does not fit on it is marked pending; when the stack is empty,
-// the index is searched for pending objects (Jones, Hosking and Moss, "The Garbage Collection
-// Handbook", 2011, section 2.1 on overflow of the mark stack; Boehm's collector does the same).
-// Each object is scanned once, even if the stack overflows often.
+// whole, except for its payload (index.h). The scan is depth first, with an explicit stack of
+// objects that remain to be scanned. The stack is bounded. An object that does not fit on it is
+// marked pending; when the stack is empty, the index is searched for pending objects (Jones,
+// Hosking and Moss, "The Garbage Collection Handbook", 2011, section 2.1 on overflow of the mark
+// stack; Boehm's collector does the same). Each object is scanned once, even if the stack overflows
+// often.
 //
 // Objects may also refer to other objects by contents that are not addresses. The Space (see below)
 // follows such contents: its walk() is called for each object of a run whose `walks` is set.
@@ -144,7 +145,7 @@ class Marker {
         top = top_;
       }
       from = space_.at(entry.address);
-      end = from + entry.run->size / sizeof(uint64_t);
+      end = from + entry.run->searched() / sizeof(uint64_t);
     }
     top_ = top;
   }

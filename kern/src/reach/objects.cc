@@ -53,8 +53,8 @@ class Builder {
     Index& index;
     uint16_t source;
     bool walks;
-    bool pages;     // each object is one page
-    bool no_words;  // the objects hold no pointers (KMC_NOPOINTERS)
+    bool pages;  // the objects are whole pages, which may hold bytes
+    uint64_t payload;
   };
   // Callbacks of arena_walk.h.
   struct Segments final : ArenaWalk {
@@ -62,7 +62,9 @@ class Builder {
         : index(index), source(source), listed(listed) {}
     void span(uint64_t base, size_t) override { index.cover(base); }
     void segment(uint64_t base, size_t size) override {
-      if (listed) index.add(base, size, {base, 0, size, nullptr, 0, 1, source, false});
+      if (!listed) return;
+      index.add(base, size, {base, 0, size, nullptr, 0, 1, source, false});
+      hide_bytes(index, base, size, 1);
     }
     Index& index;
     const uint16_t source;
@@ -74,22 +76,17 @@ class Builder {
     walk.index.add(address_of(slab->pages), slab->slab_size,
                    {address_of(slab->base), 0, slab->size, nullptr,
                     slab->count > 1 ? static_cast<uint32_t>(slab->stride) : 0, slab->count,
-                    walk.source, walk.walks});
-    if (walk.no_words) hide(walk.index, *slab);
-    if (walk.pages) hide_user_pages(walk.index, address_of(slab->base), slab->count);
+                    walk.source, walk.walks, walk.payload});
+    if (walk.pages) hide_bytes(walk.index, address_of(slab->base), slab->stride, slab->count);
   }
-  // Sets kOpaque for the objects of a slab: they are not scanned.
-  static void hide(Index& index, const kmem_walk_slab& slab) {
-    for (uint32_t i = 0; i < slab.count; i++) {
-      if (const Object object = index.find(address_of(slab.base) + i * slab.stride))
-        object.state() |= kOpaque;
-    }
-  }
-  // Sets kOpaque for each page that a program has mapped: such pages are not scanned.
-  static void hide_user_pages(Index& index, uint64_t address, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++, address += kPageSize) {
+  // Sets kOpaque for each object of whole pages that holds bytes: such objects are not scanned.
+  // They are pages that a program has mapped or a file has, and large allocations of kmalloc_bytes.
+  static void hide_bytes(Index& index, uint64_t address, uint64_t stride, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++, address += stride) {
       const Page* const page = page_of(reinterpret_cast<void*>(address));
-      if (page->mappings.load(std::memory_order_relaxed) == 0) continue;
+      if (page->mappings.load(std::memory_order_relaxed) == 0 &&
+          !(page->large_pages & kPagesOfBytes))
+        continue;
       if (const Object object = index.find(address)) object.state() |= kOpaque;
     }
   }
@@ -112,7 +109,7 @@ class Builder {
                 0,
                 false,
                 false,
-                false};
+                0};
       kmem_walk_cache(cache, &walk);
     }
   }
@@ -132,8 +129,8 @@ class Builder {
                 index_,
                 static_cast<uint16_t>(number),
                 find_walker(cache) != nullptr,
-                kind == KMEM_WALK_QUANTA && kmem_cache_object_size(cache) == kPageSize,
-                (kmem_cache_flags(cache) & KMC_NOPOINTERS) != 0};
+                kind == KMEM_WALK_QUANTA,
+                kmem_cache_payload(cache)};
       kmem_walk_cache(cache, &walk);
     }
   }

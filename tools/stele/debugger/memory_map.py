@@ -46,7 +46,8 @@ class MemoryMap:
         self._put("memory", kernel.constant("direct_map_base"), kernel.variable("frames", "pages.cc") * PAGE, kernel.constant("image_base"),
                   kernel.label("image_end"), kernel.variable("kernel_root", "paging.cc").value)
         page = Layout.of("Page")
-        self._put("pages", kernel.variable("descriptors", "pages.cc"), page.size, page.offset("slab"), page.offset("mappings"))
+        self._put("pages", kernel.variable("descriptors", "pages.cc"), page.size, page.offset("slab"), page.offset("mappings"),
+                  page.offset("large_pages"), constant("kPagesOfBytes"))
 
     # --- Objects.
 
@@ -97,7 +98,7 @@ class MemoryMap:
             if kind == "kImportedSpan":
                 self._put("cover", segment.start)
             elif kind == "kAllocated" and listed:
-                self._put("run", segment.start, segment.size, segment.start, 0, segment.size, 1, number, 0)
+                self._put("run", segment.start, segment.size, segment.start, 0, segment.size, 1, number, 0, 1)
 
     def _add_caches(self, caches, listed, arena=None):
         """Adds the objects of caches. `listed`: unreached objects of these caches are listed. `arena`: the caches are quantum caches of this arena,
@@ -105,14 +106,14 @@ class MemoryMap:
         for cache in caches:
             if self._has_objects(self._by_address.get(cache.structure.source)):
                 number = self._add_source(arena or cache, listed, self._walkers.get(cache.address, 0))
-                hidden = 2 if cache.structure.flags & constant("KMC_NOPOINTERS") else int(bool(arena) and cache.structure.object_size == PAGE)
-                self._add_cache(cache, number, hidden)
+                self._add_cache(cache, number, bool(arena))
 
-    def _add_cache(self, cache, number, hidden):
+    def _add_cache(self, cache, number, are_pages):
         dead, size = [], cache.structure.object_size
         for slab in (*cache.slabs(), *cache.checked_slabs()):
             gap = cache.structure.checks.gap if slab.structure.checked else slab.structure.colour
-            self._put("run", slab.base - gap, slab.size, slab.base, slab.stride, size, slab.count, number, hidden)
+            self._put("run", slab.base - gap, slab.size, slab.base, slab.stride, size, slab.count, number,
+                      cache.structure.payload, are_pages)
             if not slab.structure.checked and not cache.structure.small:
                 dead.append(slab.address)
             dead += slab.free_items()

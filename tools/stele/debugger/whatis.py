@@ -138,7 +138,7 @@ def _segment(segment):
 
 def _large_kmalloc(kernel, start):
     page = page_of(kernel, start)
-    return f": a kmalloc of {page.large_pages} pages" if page and page.large_pages else ""
+    return f": a kmalloc of {page.large_pages & ~constant('kPagesOfBytes')} pages" if page and page.large_pages else ""
 
 
 def _user_page(page):
