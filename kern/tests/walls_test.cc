@@ -227,7 +227,7 @@ KTEST(walls_a_fault_in_a_call_ends_with_the_process) {
 // A terminal that accepts all output.
 class Screen final : public Terminal {
  public:
-  constexpr Screen() = default;
+  constexpr Screen() : Terminal(typed_) {}
   uint32_t number() const override { return 0; }
   uint32_t owner() const override { return 0; }
   Result<Ref<Chan>> open(uint32_t) override { return Errno::EIO; }
@@ -235,6 +235,8 @@ class Screen final : public Terminal {
  private:
   void send(const char*, size_t) override {}
   void end() override {}
+
+  static inline constinit uint8_t typed_[kLineSize] = {};
 };
 
 KTEST(walls_long_writes_look_at_signals) {
