@@ -61,7 +61,7 @@ class Counted {
   Counted& operator=(const Counted&) = delete;
 
  private:
-  struct NoPrograms final : ProbePrograms {
+  struct NoPrograms final : ProbeCaller {
     Result<HeldRef<Chan>> open(std::string_view) override { return Errno::ENOENT; }
     void close(HeldRef<Chan>) override {}
   } no_programs_;

@@ -16,10 +16,14 @@
 
 namespace {
 
-struct NoPrograms final : ProbePrograms {
+struct NoPrograms final : ProbeCaller {
   Result<HeldRef<Chan>> open(std::string_view) override { return Errno::ENOENT; }
   void close(HeldRef<Chan>) override {}
 };
+
+bool is_error(const Result<void>& result, Errno error) {
+  return !result && result.error() == error;
+}
 
 // The probed functions.
 [[gnu::noipa]] void session_called() {}
@@ -283,10 +287,48 @@ KTEST(probe_session_pid_is_who_allocates) {
   EXPECT(trace_memory_used() == 0);
 }
 
+// A command that names more functions than a session may have fails, and leaves nothing behind.
+KTEST(probe_session_has_a_limit) {
+  {
+    constexpr std::string_view kAll = "count *\n";
+    const size_t size = (ProbeFunctions::kMaxRequests / kernel_function_count() + 1) * kAll.size();
+    char* const text = static_cast<char*>(trace_copy_alloc(align_up(size, kPageSize)));
+    for (size_t i = 0; i < size; i++) text[i] = kAll[i % kAll.size()];
+    Session session;
+    NoPrograms nobody;
+    EXPECT(is_error(session->command({text, size}, nobody), Errno::ENOSPC));
+    EXPECT(!session.does("start"));
+    EXPECT(session.does("count session_called\nstart"));
+    trace_copy_free(text, align_up(size, kPageSize));
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
+// A command ends early if its caller has been killed.
+KTEST(probe_session_command_ends_with_its_caller) {
+  struct Killed final : ProbeCaller {
+    Result<HeldRef<Chan>> open(std::string_view) override {
+      opened = true;
+      return Errno::ENOENT;
+    }
+    void close(HeldRef<Chan>) override {}
+    bool is_ending() override { return true; }
+    bool opened = false;
+  } killed;
+  {
+    Session session;
+    EXPECT(is_error(session->command("count session_called", killed), Errno::EINTR));
+    EXPECT(!session.does("start"));
+    EXPECT(session.does("count /bin/none:401000:none"));
+    EXPECT(is_error(session->command("start", killed), Errno::EINTR) && !killed.opened);
+  }
+  EXPECT(trace_memory_used() == 0);
+}
+
 // A start fails after some of its probes were armed and hit. The session does not keep these hits,
 // and a later start has its full effect.
 KTEST(probe_session_start_is_all_or_nothing) {
-  struct OneProgram final : ProbePrograms {
+  struct OneProgram final : ProbeCaller {
     explicit OneProgram(TestProgram& program) : program(program) {}
     Result<HeldRef<Chan>> open(std::string_view path) override {
       if (path == "/bin/probetest") {
@@ -333,7 +375,7 @@ KTEST(probe_session_start_is_all_or_nothing) {
 // A call that an exception ends is counted as abandoned: at a later call of the same thread, or
 // when the thread ends.
 KTEST(probe_session_abandoned_calls_are_counted) {
-  struct Program final : ProbePrograms {
+  struct Program final : ProbeCaller {
     explicit Program(TestProgram& program) : program(program) {}
     Result<HeldRef<Chan>> open(std::string_view) override {
       return Ref<Chan>(&program.file()).release();

@@ -170,11 +170,11 @@ Result<size_t> read_events(Chan& chan, OpenFile& open, char* buffer, size_t size
   }
 }
 
-// Opens the programs that a command names. The process that writes the command supplies the
-// namespace, the current directory and the access rights. Only ordinary files are opened, because
+// The process that writes a command. Programs are opened with its namespace, current directory and
+// access rights. Only ordinary files are opened, because
 // the session's lock is held: the open of another file may take this lock, too (#probe/N/counts),
 // or wait for a long time (a FIFO, a terminal).
-class Programs final : public ProbePrograms {
+class Caller final : public ProbeCaller {
  public:
   Result<HeldRef<Chan>> open(std::string_view path) override {
     Process* const process = current_process();
@@ -189,6 +189,7 @@ class Programs final : public ProbePrograms {
     return TRY(device->open(std::move(file), ABI_O_RDONLY, context.who)).release();
   }
   void close(HeldRef<Chan> program) override { Ref<Chan>::adopt(program).reset(); }
+  bool is_ending() override { return process_is_ending(); }
 };
 
 class ProbeDevice final : public TableDevice {
@@ -246,8 +247,8 @@ class ProbeDevice final : public TableDevice {
     if (!std::all_of(text.begin(), text.end(), is_text)) {
       return fail(Errno::EINVAL, "not text: expected commands, one a line");
     }
-    Programs programs;
-    TRY(open_of(chan).session->command(text, programs));
+    Caller caller;
+    TRY(open_of(chan).session->command(text, caller));
     return size;
   }
   uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {

@@ -5,6 +5,7 @@
 #include "core/errstr.h"
 #include "lib/quoted.h"
 #include "lib/string.h"
+#include "probe/probe_session.h"
 
 namespace {
 
@@ -42,11 +43,12 @@ Errno no_memory() {
 
 }  // namespace
 
-Result<void> ProbeFunctions::add(const ProbeCommand& command) {
+Result<void> ProbeFunctions::add(const ProbeCommand& command, ProbeCaller& caller) {
   const ProbeRule rule = rule_of(command);
   std::string_view functions = command.functions;
   ProbeFunctionName function;
   while (TRY(probe_next_function(&functions, &function))) {
+    if (caller.is_ending()) return Errno::EINTR;
     TRY(function.user ? add_user(function, rule) : add_kernel(function.name, rule));
   }
   return {};
@@ -59,21 +61,24 @@ void ProbeFunctions::restore(const Checkpoint& checkpoint) {
   returns_.shrink(checkpoint.returns);
 }
 
+Result<void> ProbeFunctions::add_request(const Request& request) {
+  if (requests_.size() == kMaxRequests)
+    return fail(Errno::ENOSPC, "a session has at most %zu functions", kMaxRequests);
+  return requests_.push(request) ? Result<void>() : no_memory();
+}
+
 Result<void> ProbeFunctions::add_kernel(std::string_view pattern, const ProbeRule& rule) {
   if (rule.alloc.result != 0) {
     return fail(Errno::EINVAL, "%s: result=*N is for functions of programs", Quoted(pattern).get());
   }
   const auto before = static_cast<uint32_t>(requests_.size());
-  const auto add = [&](uint32_t function) -> Result<void> {
-    if (!requests_.push({.function = function,
-                         .program = kKernel,
-                         .name = 0,
-                         .first_return = 0,
-                         .return_count = 0,
-                         .rule = rule})) {
-      return no_memory();
-    }
-    return {};
+  const auto add = [&](uint32_t function) {
+    return add_request({.function = function,
+                        .program = kKernel,
+                        .name = 0,
+                        .first_return = 0,
+                        .return_count = 0,
+                        .rule = rule});
   };
   if (pattern.find_first_of("*?") != pattern.npos) {
     const uint32_t count = kernel_function_count();
@@ -151,8 +156,7 @@ Result<void> ProbeFunctions::add_user(const ProbeFunctionName& function, ProbeRu
     }
     request.return_count = static_cast<uint32_t>(returns_.size()) - request.first_return;
   }
-  if (!requests_.push(request)) return no_memory();
-  return {};
+  return add_request(request);
 }
 
 Result<void> ProbeFunctions::merge(ProbeRule& rule, const Request& request) {

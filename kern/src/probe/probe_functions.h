@@ -14,8 +14,13 @@
 #include "probe/probe_rule.h"
 #include "store/page_buffer.h"
 
+class ProbeCaller;
+
 class ProbeFunctions {
  public:
+  // The most requests of a session, so that build() takes a bounded time.
+  static constexpr size_t kMaxRequests = size_t{1} << 18;
+
   struct Program {
     uint32_t path;   // index in texts_
     uint32_t first;  // index in user_probes_ of the program's first probe
@@ -23,9 +28,10 @@ class ProbeFunctions {
   };
 
   // Adds the functions of a command that names functions: count, event, event+return, alloc or
-  // free. ENOENT if nothing matches, EINVAL, ENOMEM; each with an error string. After an error,
-  // some of the functions may have been added. May sleep.
-  Result<void> add(const ProbeCommand& command);
+  // free. ENOENT if nothing matches, ENOSPC after kMaxRequests functions, EINVAL, ENOMEM; each with
+  // an error string. EINTR if the caller is ending. After an error, some of the functions may have
+  // been added. May sleep.
+  Result<void> add(const ProbeCommand& command, ProbeCaller& caller);
   // A state to which restore() returns.
   struct Checkpoint {
     size_t requests, programs, texts, returns;
@@ -67,6 +73,7 @@ class ProbeFunctions {
     ProbeRule rule;                       // its `name` is not set
   };
 
+  Result<void> add_request(const Request& request);
   Result<void> add_kernel(std::string_view pattern, const ProbeRule& rule);
   Result<void> add_user(const ProbeFunctionName& function, ProbeRule rule);
   Result<uint32_t> add_text(std::string_view text);

@@ -56,7 +56,7 @@ Result<void> ProbeSession::check(std::string_view text) {
              : fail(Errno::EINVAL, "nothing to do: expected a command, one a line");
 }
 
-Result<void> ProbeSession::command(std::string_view text, ProbePrograms& programs) {
+Result<void> ProbeSession::command(std::string_view text, ProbeCaller& caller) {
   TRY(check(text));
   const MutexGuard guard(mutex_);
   const Undo undo = {options_, functions_.checkpoint()};
@@ -65,7 +65,7 @@ Result<void> ProbeSession::command(std::string_view text, ProbePrograms& program
   while (done) {
     Result<bool> more = probe_next_command(&text, &command);
     if (!more || !*more) break;
-    done = apply(command, programs);
+    done = apply(command, caller);
   }
   functions_.forget_index();
   if (!done && phase_ == TracePhase::kOff) {
@@ -75,10 +75,10 @@ Result<void> ProbeSession::command(std::string_view text, ProbePrograms& program
   return done;
 }
 
-Result<void> ProbeSession::apply(const ProbeCommand& command, ProbePrograms& programs) {
+Result<void> ProbeSession::apply(const ProbeCommand& command, ProbeCaller& caller) {
   switch (command.word) {
     case ProbeWord::kStart:
-      return start(programs);
+      return start(caller);
     case ProbeWord::kStop:
       if (phase_ != TracePhase::kRunning) return {};
       disarm();
@@ -101,7 +101,7 @@ Result<void> ProbeSession::apply(const ProbeCommand& command, ProbePrograms& pro
     case ProbeWord::kEventReturn:
     case ProbeWord::kAlloc:
     case ProbeWord::kFree:
-      return functions_.add(command);
+      return functions_.add(command, caller);
     default:
       return set_option(command);
   }
@@ -148,10 +148,10 @@ Result<void> ProbeSession::set_option(const ProbeCommand& command) {
   }
 }
 
-Result<void> ProbeSession::start(ProbePrograms& programs) {
+Result<void> ProbeSession::start(ProbeCaller& caller) {
   if (phase_ == TracePhase::kRunning) return {};
   if (phase_ == TracePhase::kOff) TRY(prepare());
-  TRY(arm(programs));
+  TRY(arm(caller));
   phase_ = TracePhase::kRunning;
   return {};
 }
@@ -173,13 +173,14 @@ Result<void> ProbeSession::prepare() {
 }
 
 // Arms all probes or none. Hits are not recorded until the last probe is armed.
-Result<void> ProbeSession::arm(ProbePrograms& programs) {
+Result<void> ProbeSession::arm(ProbeCaller& caller) {
   const auto arm_programs = [&]() REQUIRES(mutex_) -> Result<void> {
     for (const ProbeFunctions::Program& program : functions_.programs()) {
-      const HeldRef<Chan> file = TRY(programs.open(functions_.path_of(program)));
+      if (caller.is_ending()) return Errno::EINTR;
+      const HeldRef<Chan> file = TRY(caller.open(functions_.path_of(program)));
       const Result<void> armed =
           user_probes_arm(recorder_, *file.object, functions_.probes_of(program));
-      programs.close(file);
+      caller.close(file);
       if (!armed) return armed;
     }
     return {};

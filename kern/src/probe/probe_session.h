@@ -31,14 +31,16 @@
 class Chan;
 class TraceBinaryDump;
 
-// Opens programs by path, for arming. The session's caller provides this.
-class ProbePrograms {
+// The process that gives a session a command. It opens the programs, for arming.
+class ProbeCaller {
  public:
   virtual Result<HeldRef<Chan>> open(std::string_view path) = 0;
   virtual void close(HeldRef<Chan> program) = 0;
+  // True if the process has been killed.
+  virtual bool is_ending() { return false; }
 
  protected:
-  ~ProbePrograms() = default;
+  ~ProbeCaller() = default;
 };
 
 // A session of #probe. All calls may sleep.
@@ -53,9 +55,9 @@ class ProbeSession {
   // Executes several commands, one a line. On failure the error string is set. If a line cannot be
   // parsed, no command is executed. If a command fails before the first start of the session, the
   // functions and options of the whole text are undone. If a command fails after the first start,
-  // the commands before it stay executed. EINVAL, ENOENT, EBUSY, ENOMEM and errors of opening a
-  // program.
-  Result<void> command(std::string_view text, ProbePrograms& programs);
+  // the commands before it stay executed. EINVAL, ENOENT, EBUSY, ENOSPC, ENOMEM, EINTR if the
+  // caller is ending, and errors of opening a program.
+  Result<void> command(std::string_view text, ProbeCaller& caller);
 
   // --- For reading.
 
@@ -111,11 +113,11 @@ class ProbeSession {
   ~ProbeSession();
 
   Result<void> check(std::string_view text);
-  Result<void> apply(const ProbeCommand& command, ProbePrograms& programs) REQUIRES(mutex_);
+  Result<void> apply(const ProbeCommand& command, ProbeCaller& caller) REQUIRES(mutex_);
   Result<void> set_option(const ProbeCommand& command) REQUIRES(mutex_);
-  Result<void> start(ProbePrograms& programs) REQUIRES(mutex_);
+  Result<void> start(ProbeCaller& caller) REQUIRES(mutex_);
   Result<void> prepare() REQUIRES(mutex_);
-  Result<void> arm(ProbePrograms& programs) REQUIRES(mutex_);
+  Result<void> arm(ProbeCaller& caller) REQUIRES(mutex_);
   void disarm() REQUIRES(mutex_);
 
   const uint32_t number_;
