@@ -39,6 +39,15 @@ def test_status_names_the_program():
         assert f"Build ID: {build}\n" in note
 
 
+def test_a_name_is_printable():
+    """Would find that the file name of a program adds lines to files that have names of processes and tasks, or controls the terminal."""
+    result = guest(r"""name=$(printf '/tmp/a\nUid:\t0\t\033b'); cp /bin/sh "$name"; "$name" -c 'cat /proc/$$/status | head -n 2; cat "#debug/stacks"; :'""")
+    assert (result.status, result.stderr) == (0, ""), result
+    name = "a?Uid:?0??b"
+    assert result.stdout.startswith(f"Name:\t{name}\nState:"), result
+    assert re.search(rf"^pid \d+ {re.escape(name)}: ", result.stdout, re.M) and "\033" not in result.stdout, result
+
+
 def check_leaves_nothing(command, *options):
     """Runs the command twice. Checks that every cache in CACHES has as many live objects after the second run as after the first."""
     show = "while ps | grep -q '[p]roctest'; do sleep 0.1; done; echo settle > #mem/kmemtrace/ctl; cat #mem/kmemstat"

@@ -72,6 +72,10 @@ void copy_name(char* to, size_t size, std::string_view from) {
   to[length] = '\0';
 }
 
+bool is_unprintable(char c) {
+  return c != '\0' && (c < ' ' || c > '~');
+}
+
 char state_letter(const Process& process) REQUIRES(process_lock) {
   if (process.state == ProcessState::kZombie) return 'Z';
   if (process.stopped) return 'T';
@@ -273,6 +277,7 @@ void process_set_path(Process& process, std::string_view path) {
   const size_t slash = path.rfind('/');
   copy_name(process.name, sizeof(process.name),
             slash == std::string_view::npos ? path : path.substr(slash + 1));
+  std::ranges::replace_if(process.name, is_unprintable, '?');
   for (const Thread& thread : process.threads)
     memcpy(thread.task->name, process.name, sizeof(process.name));
 }

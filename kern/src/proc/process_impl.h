@@ -158,7 +158,7 @@ void process_free(Process* process);
 // Releases the parts of a process that ends: files, namespace, memory. May sleep.
 void process_release_parts(Process& process);
 // Sets the process's path to `path`. The last part of `path` becomes the name of the process and of
-// its tasks.
+// its tasks, with `?` for each unprintable character: many files have names in their lines.
 void process_set_path(Process& process, std::string_view path) REQUIRES(process_lock);
 
 // Returns the current process. Called only by a task of a process.
