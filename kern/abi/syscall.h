@@ -185,9 +185,11 @@ struct abi_statfs {
 
 /* fcntl's record locks: newlib's struct flock. */
 struct abi_flock {
-  int16_t type, whence;  /* ABI_F_*, SEEK_* */
+  int16_t type, whence; /* ABI_F_*, SEEK_* */
+  int32_t unused;
   int64_t start, length; /* bytes; length 0: to the end of the file, however it grows */
   int16_t pid;           /* PID of the lock's holder, set by ABI_F_GETLK */
+  int16_t unused_end[3];
 };
 #define ABI_F_GETLK 7
 #define ABI_F_SETLK 8
@@ -406,6 +408,7 @@ struct abi_siginfo {
 struct abi_stack {
   uint64_t base;
   int32_t flags; /* ABI_SS_* */
+  int32_t unused;
   uint64_t size;
 };
 

@@ -26,7 +26,7 @@ struct SignalFrame {
   abi_ucontext context;
   abi_siginfo info;
 };
-static_assert(sizeof(SignalFrame) == sizeof(abi_ucontext) + sizeof(abi_siginfo));
+static_assert(std::has_unique_object_representations_v<SignalFrame>);  // as for put_user()
 
 // Maps registers of a trap frame to registers of a context.
 struct Register {

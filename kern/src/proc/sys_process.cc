@@ -125,7 +125,7 @@ Result<int64_t> sys_execve(const SystemCall& call) {
     std::swap(process.space, program.space);
     process.space->activate();
     thread.id_address = 0;
-    thread.signal_stack = {.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
+    thread.signal_stack = {.base = 0, .flags = ABI_SS_DISABLE, .unused = 0, .size = 0};
     user_registers_set_fs_base(thread.user_registers, 0);
     fpu_init(*thread.user_registers.fpu);
     fpu_restore(*thread.user_registers.fpu);

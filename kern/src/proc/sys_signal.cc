@@ -183,7 +183,7 @@ Result<int64_t> sys_sigaltstack(const SystemCall& call) {
     if (is_on) return Errno::EPERM;
     if (stack.flags & ~ABI_SS_DISABLE) return Errno::EINVAL;
     if (stack.flags & ABI_SS_DISABLE) {
-      stack = {.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
+      stack = {.base = 0, .flags = ABI_SS_DISABLE, .unused = 0, .size = 0};
     } else if (stack.size < ABI_MINSIGSTKSZ) {
       return Errno::ENOMEM;
     } else if (stack.base >= kUserEnd || stack.size > kUserEnd - stack.base) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "abi/syscall.h"
 #include "arch/x86_64/trap.h"
@@ -68,9 +69,11 @@ class PathAt {
   uint32_t flags_ = 0;
 };
 
-// Copies a structure to the program, or from it.
+// Copies a structure to the program, or from it. Padding of a structure would carry bytes of kernel
+// memory to the program, so put_user takes no structure with padding.
 template <typename T>
 Result<void> put_user(uint64_t address, const T& value) {
+  static_assert(std::has_unique_object_representations_v<T>);
   return copy_to_user(address, &value, sizeof(T));
 }
 template <typename T>

@@ -46,7 +46,7 @@ struct Thread {
   Restart restart = Restart::kNone;
   bool restarted = false;      // the current system call is a restarted one
   Nanoseconds sleep_deadline;  // deadline of the current nanosleep or poll, for its restart
-  abi_stack signal_stack{.base = 0, .flags = ABI_SS_DISABLE, .size = 0};
+  abi_stack signal_stack{.base = 0, .flags = ABI_SS_DISABLE, .unused = 0, .size = 0};
   uint64_t id_address = 0;  // user address from abi_thread::id; 0: none
   uint64_t minor_faults = 0, major_faults = 0;
 

@@ -495,22 +495,20 @@ void make_pools() {
   };
   memcpy(structures.events, events, sizeof events);
   const abi_stack stacks[] = {
-      {.base = kMapBase, .flags = 0, .size = 0x3000},
-      {.base = 0, .flags = ABI_SS_DISABLE, .size = 0},
-      {.base = 0xffffffff80200000, .flags = 0, .size = ABI_MINSIGSTKSZ},
+      {.base = kMapBase, .flags = 0, .unused = 0, .size = 0x3000},
+      {.base = 0, .flags = ABI_SS_DISABLE, .unused = 0, .size = 0},
+      {.base = 0xffffffff80200000, .flags = 0, .unused = 0, .size = ABI_MINSIGSTKSZ},
   };
   memcpy(structures.stacks, stacks, sizeof stacks);
   const abi_rlimit limits[] = {{0, ABI_RLIM_INFINITY}, {4, 4}, {1 << 20, 1 << 21}, {2, 1}};
   memcpy(structures.limits, limits, sizeof limits);
+  const auto lock = [](int16_t type, int16_t whence, int64_t start, int64_t length) {
+    return abi_flock{type, whence, 0, start, length, 0, {}};
+  };
   const abi_flock locks[] = {
-      {.type = ABI_F_WRLCK, .whence = 0, .start = 0, .length = 0, .pid = 0},
-      {.type = ABI_F_RDLCK, .whence = 0, .start = 10, .length = 10, .pid = 0},
-      {.type = ABI_F_WRLCK, .whence = 2, .start = -1, .length = -5, .pid = 0},
-      {.type = ABI_F_UNLCK, .whence = 1, .start = 12, .length = 3, .pid = 0},
-      {.type = -1, .whence = 3, .start = INT64_MAX, .length = INT64_MAX, .pid = 0},
-      {.type = ABI_F_WRLCK, .whence = 0, .start = 0, .length = 1, .pid = 0},
-      {.type = ABI_F_RDLCK, .whence = 0, .start = 0, .length = 0, .pid = 0},
-      {.type = ABI_F_UNLCK, .whence = 0, .start = 0, .length = 0, .pid = 0},
+      lock(ABI_F_WRLCK, 0, 0, 0),  lock(ABI_F_RDLCK, 0, 10, 10),      lock(ABI_F_WRLCK, 2, -1, -5),
+      lock(ABI_F_UNLCK, 1, 12, 3), lock(-1, 3, INT64_MAX, INT64_MAX), lock(ABI_F_WRLCK, 0, 0, 1),
+      lock(ABI_F_RDLCK, 0, 0, 0),  lock(ABI_F_UNLCK, 0, 0, 0),
   };
   memcpy(structures.locks, locks, sizeof locks);
   for (size_t i = 0; i < std::size(structures.threads); i++) {
