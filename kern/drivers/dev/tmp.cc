@@ -363,6 +363,7 @@ void TmpDevice::stored(Chan& chan) {
 Result<Ref<Chan>> TmpDevice::create_nameless(uint64_t size) {
   if (size > tmp::kMaxFileSize) return Errno::ENOMEM;
   Ref<Node> node = TRY(make_node(ABI_S_IFREG, {}));
+  Charge charge = TRY(charge_current(Charged::kFile));
   Ref<Chan> chan;
   {
     MutexGuard guard(lock_);
@@ -371,6 +372,7 @@ Result<Ref<Chan>> TmpDevice::create_nameless(uint64_t size) {
     chan = TRY(channel(*node));
   }
   TRY(set_open(*chan, ABI_O_RDWR));
+  chan->charge = std::move(charge);
   return chan;
 }
 

@@ -16,6 +16,7 @@
 #include "lib/result.h"
 #include "lib/units.h"
 #include "lib/words.h"
+#include "proc/user_account.h"
 
 class Device;
 class PollWaiter;
@@ -86,7 +87,8 @@ class Chan : public RefCounted<Chan> {
   bool may_have_lock = false;     // the open file may have a flock; set by open_file_lock_set
   std::atomic<CachedFile*> cached{nullptr};  // set once, by the page cache
   std::atomic<bool> writes_pages{
-      false};  // a shared map may write with this channel; set by the page cache
+      false};     // a shared map may write with this channel; set by the page cache
+  Charge charge;  // of an open file
 
   // ENOMEM. create, clone and destroy may sleep.
   static Result<Ref<Chan>> create(Device* device, Qid qid);
@@ -392,6 +394,7 @@ class Text {
  private:
   bool reserve(size_t more);  // makes room for `more` bytes after the first size_
 
+  Charge charge_;
   char* data_ = nullptr;
   size_t size_ = 0, capacity_ = 0;
   bool failed_ = false;

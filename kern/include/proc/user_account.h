@@ -10,7 +10,18 @@
 #include "lib/result.h"
 
 // The kinds of objects that are charged to a user.
-enum class Charged : uint8_t { kThread, kProcess, kRegion, kPipe, kLock, kTimer, kPty, kKinds };
+enum class Charged : uint8_t {
+  kThread,
+  kProcess,
+  kRegion,
+  kFile,
+  kBufferByte,
+  kPipe,
+  kLock,
+  kTimer,
+  kPty,
+  kKinds
+};
 inline constexpr unsigned kChargedKinds = static_cast<unsigned>(Charged::kKinds);
 
 struct UserAccount {
@@ -51,36 +62,43 @@ class AccountRef {
 // Returns the account of user `uid`, and makes it if the user has none. ENOMEM. May sleep.
 Result<AccountRef> user_account(uint32_t uid);
 
-// An object that is charged to a user. The destructor takes it off the account.
+// One object, or several of a kind, that are charged to a user. The destructor takes them off the
+// account.
 class Charge {
  public:
   Charge() = default;  // nothing is charged
   Charge(Charge&& other) noexcept
-      : account_(std::exchange(other.account_, nullptr)), what_(other.what_) {}
+      : account_(std::exchange(other.account_, nullptr)),
+        what_(other.what_),
+        number_(other.number_) {}
   Charge& operator=(Charge&& other) noexcept {
     std::swap(account_, other.account_);
     std::swap(what_, other.what_);
+    std::swap(number_, other.number_);
     return *this;
   }
   ~Charge();
 
-  // Charges an object to the account, if the account then has no more than `most` of this kind. The
-  // errors are those of charge_current(). Any context but NMI.
-  static Result<Charge> make(UserAccount& account, Charged what, uint64_t most = UINT64_MAX);
+  // Charges `number` objects to the account, if the account then has no more than `most` of this
+  // kind. The errors are those of charge_current(). Any context but NMI.
+  static Result<Charge> make(UserAccount& account, Charged what, uint64_t most = UINT64_MAX,
+                             size_t number = 1);
   // Moves the charge to another account, whose limits do not matter.
   void move_to(UserAccount& account);
 
  private:
-  Charge(UserAccount* account, Charged what) : account_(account), what_(what) {}
+  Charge(UserAccount* account, Charged what, uint32_t number)
+      : account_(account), what_(what), number_(number) {}
 
   UserAccount* account_ = nullptr;
   Charged what_{};
+  uint32_t number_ = 0;
 };
 
-// Charges an object to the real user of the current process. A kernel task is charged nothing.
-// EAGAIN (thread, process, timer), ENOMEM (region), ENFILE (pipe), ENOLCK (lock), ENOSPC (pseudo
-// terminal) if the user has reached a limit. The caller holds no spinlock.
-Result<Charge> charge_current(Charged what);
+// Charges objects to the real user of the current process. A kernel task is charged nothing. EAGAIN
+// (thread, process, timer), ENOMEM (region, buffer), ENFILE (open file, pipe), ENOLCK (lock),
+// ENOSPC (pseudo terminal) if the user has reached a limit. The caller holds no spinlock.
+Result<Charge> charge_current(Charged what, size_t number = 1);
 // True if the current task works for root: its process's real user is root, or it has no process.
 bool works_for_root();
 // The kernel memory of an object, in bytes; an estimate.

@@ -45,6 +45,7 @@ Result<void> open_union(const PathContext& context, Chan& chan, uint32_t flags) 
     if (!opened) continue;  // a member that cannot be opened is skipped
     last->union_next = opened.take();
     last = last->union_next.get();
+    last->charge = TRY(charge_current(Charged::kFile));
     last->opener = context.who;
   }
 }
@@ -89,6 +90,7 @@ Result<Ref<Chan>> begin_existing(Ref<Chan> opened, uint32_t flags, const Credent
 Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_t flags) {
   if (flags & ABI_O_DIRECTORY && !chan->qid.directory) return Errno::ENOTDIR;
   if (chan->qid.directory && (flags & ABI_O_ACCMODE) != ABI_O_RDONLY) return Errno::EISDIR;
+  Charge charge = TRY(charge_current(Charged::kFile));
   const Reached reached(*chan);
   // The reference count would not tell: the other users may close the file at any time.
   const bool is_existing = !chan->qid.fifo && chan->device->opens_existing(*chan);
@@ -111,6 +113,7 @@ Result<Ref<Chan>> open_found(const PathContext& context, Ref<Chan> chan, uint32_
   }
   opened->path = path;
   opened->opener = context.who;
+  opened->charge = std::move(charge);
   reached.restore(*opened);
   FileUseReserve reserve;
   TRY(begin_use(*opened, flags, reserve));
@@ -155,11 +158,13 @@ Result<Ref<Chan>> create_at(const PathContext& context, std::string_view path, u
   Making making = TRY(begin_making(walk, name));
   FileUseReserve reserve;
   TRY(reserve.fill());
+  Charge charge = TRY(charge_current(Charged::kFile));
   Ref<Chan> made =
       TRY(making.directory->device->create(*making.directory, name, flags, mode, context.who));
   std::swap(made->path, making.named->path);
   made->named_at = making.named->named_at.load();
   made->opener = context.who;
+  made->charge = std::move(charge);
   TRY(begin_use(*made, flags, reserve));
   return made;
 }

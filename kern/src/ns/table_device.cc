@@ -110,6 +110,7 @@ Result<Text*> Text::create() {
 void Text::destroy(Text* text) {
   if (!text) return;
   kfree(text->data_);
+  text->~Text();
   kfree(text);
 }
 
@@ -117,7 +118,8 @@ bool Text::reserve(size_t more) {
   if (failed_) return false;
   if (size_ + more <= capacity_) return true;
   const size_t wanted = std::max<size_t>(size_ + more, std::max<size_t>(capacity_ * 2, 256));
-  char* const grown = static_cast<char*>(kmalloc_bytes(wanted, KM_SLEEP));
+  Result<Charge> charge = charge_current(Charged::kBufferByte, wanted);
+  char* const grown = charge ? static_cast<char*>(kmalloc_bytes(wanted, KM_SLEEP)) : nullptr;
   if (!grown) {
     failed_ = true;
     return false;
@@ -126,6 +128,7 @@ bool Text::reserve(size_t more) {
   kfree(data_);
   data_ = grown;
   capacity_ = wanted;
+  charge_ = charge.take();
   return true;
 }
 

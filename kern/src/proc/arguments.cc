@@ -14,12 +14,15 @@ Result<void> Arguments::reserve(size_t more) {
   if (size_ + more + (count_ + 1) * sizeof(uint64_t) > kMaxArguments) return Errno::E2BIG;
   if (size_ + more <= capacity_) return {};
   const size_t capacity = std::max({kFirstCapacity, capacity_ * 2, size_ + more});
+  Charge charge;
+  if (capacity > kPageSize) charge = TRY(charge_current(Charged::kBufferByte, capacity));
   char* const grown = static_cast<char*>(kmalloc_bytes(capacity, KM_SLEEP));
   if (!grown) return Errno::ENOMEM;
   if (data_) memcpy(grown, data_, size_);
   kfree(data_);
   data_ = grown;
   capacity_ = capacity;
+  charge_ = std::move(charge);
   return {};
 }
 

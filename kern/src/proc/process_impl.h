@@ -211,6 +211,7 @@ class Arguments {
   char* data_ = nullptr;
   size_t size_ = 0, capacity_ = 0;
   uint32_t count_ = 0;
+  Charge charge_;
 };
 
 // A program in its own address space, ready to start.

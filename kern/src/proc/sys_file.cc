@@ -34,27 +34,35 @@ class Bounce {
   Bounce& operator=(const Bounce&) = delete;
 
   // Allocates a buffer for a transfer of `wanted` bytes, or of kLargestTransfer bytes if `wanted`
-  // is larger. If memory is short, allocates a buffer of one page, unless `whole` is set. ENOMEM.
+  // is larger. If memory is short, or the user has too much of it, allocates a buffer of one page,
+  // unless `whole` is set. ENOMEM.
   Result<void> make(uint64_t wanted, bool whole = false) {
     size_ = std::min<uint64_t>(wanted, kLargestTransfer);
     data_ = self_thread().bytes().transfer;
     if (size_ <= sizeof(ThreadBytes::transfer)) return {};
-    large_ = static_cast<char*>(kmalloc_bytes(size_, KM_SLEEP));
-    if (!large_ && size_ > kPageSize && !whole) {
+    Result<void> made = allocate();
+    if (!made && size_ > kPageSize && !whole) {
       size_ = kPageSize;
-      large_ = static_cast<char*>(kmalloc_bytes(size_, KM_SLEEP));
+      made = allocate();
     }
-    if (!large_) return Errno::ENOMEM;
     data_ = large_;
-    return {};
+    return made;
   }
   char* data() { return data_; }
   size_t size() const { return size_; }
 
  private:
+  // Allocates size_ bytes. A page belongs to the thread (user_account.cc). ENOMEM.
+  Result<void> allocate() {
+    if (size_ > kPageSize) charge_ = TRY(charge_current(Charged::kBufferByte, size_));
+    large_ = static_cast<char*>(kmalloc_bytes(size_, KM_SLEEP));
+    return large_ ? Result<void>() : Errno::ENOMEM;
+  }
+
   char* data_ = nullptr;
   char* large_ = nullptr;
   size_t size_ = 0;
+  Charge charge_;
 };
 
 Result<Ref<Chan>> get_file(const SystemCall& call) {

@@ -51,6 +51,7 @@ class PollSet {
 
   alignas(PolledFile) char small_[kSmall * kSize];
   Poller poller_;
+  Charge charge_;  // of more than a page, which belongs to the thread (user_account.cc)
   void* memory_ = nullptr;
   PolledFile* files_ = nullptr;
   abi_pollfd* entries_ = nullptr;
@@ -61,7 +62,9 @@ Result<void> PollSet::make(FdTable& fds, uint64_t address, uint64_t count) {
   if (count > kMaxFds) return Errno::EINVAL;
   char* memory = small_;
   if (count > kSmall) {
-    memory_ = kmalloc(count * kSize, KM_SLEEP);
+    const size_t bytes = count * kSize;
+    if (bytes > kPageSize) charge_ = TRY(charge_current(Charged::kBufferByte, bytes));
+    memory_ = kmalloc(bytes, KM_SLEEP);
     if (!memory_) return Errno::ENOMEM;
     memory = static_cast<char*>(memory_);
   }

@@ -1,10 +1,12 @@
 // The accounts of users.
 //
-// Threads, processes, regions, pipes, locks, timers and pseudo terminals are kernel memory that a
-// process makes without touching a page of its own. Each is charged to the real user of the process
-// that makes it, and stays on this account until it is freed. Threads and processes follow their
-// process when it changes its real user. A zombie keeps the charge of its last thread, so it counts
-// for RLIMIT_NPROC until its parent has waited for it.
+// Threads, processes, regions, open files, buffers, pipes, locks, timers and pseudo terminals are
+// kernel memory that a process makes without touching a page of its own. Each is charged to the
+// real user of the process that makes it, and stays on this account until it is freed. Buffers are
+// texts that are made when a file is opened, and memory of system calls that sleep. The first page
+// of such a call's memory belongs to the thread. Threads and processes follow their process when it
+// changes its real user. A zombie keeps the charge of its last thread, so it counts for
+// RLIMIT_NPROC until its parent has waited for it.
 //
 // Root has no limits, and is charged only for threads and processes. One other user gets at most a
 // quarter of the memory for such objects, and all other users together get at most half of it: the
@@ -40,11 +42,14 @@ struct Kind {
 };
 
 constexpr uint64_t kNoLimit = UINT64_MAX;
+constexpr uint64_t kFileBytes = 1536;  // a channel, with a path of kMaxPath bytes
 // In the order of Charged.
 constexpr Kind kKinds[kChargedKinds] = {
-    {"threads", kKernelStackSize + sizeof(Task) + kPageSize, kNoLimit, Errno::EAGAIN},
+    {"threads", kKernelStackSize + sizeof(Task) + 2 * kPageSize, kNoLimit, Errno::EAGAIN},
     {"processes", sizeof(Process) + 2 * kPageSize, kMaxPid / 4, Errno::EAGAIN},
     {"mapped regions", sizeof(VmRegion), kNoLimit, Errno::ENOMEM},
+    {"open files", kFileBytes, kNoLimit, Errno::ENFILE},
+    {"bytes of buffers", 1, kNoLimit, Errno::ENOMEM},
     {"pipes", 3 * kPageSize, kNoLimit, Errno::ENFILE},
     {"file locks", 256, 1024, Errno::ENOLCK},
     {"timers", sizeof(PosixTimer), 512, Errno::EAGAIN},
@@ -62,25 +67,25 @@ const Kind& kind_of(Charged what) {
   return kKinds[static_cast<unsigned>(what)];
 }
 
-// Adds `sign` objects to the account.
-void add(UserAccount& account, Charged what, int64_t sign) {
-  const uint64_t bytes = kind_of(what).bytes * static_cast<uint64_t>(sign);
-  account.counts[static_cast<unsigned>(what)] += static_cast<uint64_t>(sign);
+// Adds `number` objects to the account, and counts `sign` more of its holders.
+void add(UserAccount& account, Charged what, int64_t number, int32_t sign) {
+  const uint64_t bytes = kind_of(what).bytes * static_cast<uint64_t>(number);
+  account.counts[static_cast<unsigned>(what)] += static_cast<uint64_t>(number);
   account.bytes += bytes;
   if (&account == &root_account) return;
   users_bytes += bytes;
-  if (what == Charged::kProcess) users_processes += static_cast<uint64_t>(sign);
+  if (what == Charged::kProcess) users_processes += static_cast<uint64_t>(number);
   account.holders += static_cast<uint32_t>(sign);  // the last access when the charge ends
 }
 
-Result<void> check(const UserAccount& account, Charged what, uint64_t most) {
+Result<void> check(const UserAccount& account, Charged what, uint64_t most, uint64_t number) {
   if (&account == &root_account) return {};
   const Kind& kind = kind_of(what);
   const uint64_t count = account.counts[static_cast<unsigned>(what)],
                  memory = memory_totals().total;
   most = std::min(most, kind.most);
   if (count > most)
-    return fail(kind.error, "user %u has %lu %s, and the limit is %lu", account.uid, count - 1,
+    return fail(kind.error, "user %u has %lu %s, and the limit is %lu", account.uid, count - number,
                 kind.name, most);
   if (account.bytes > memory / 4)
     return fail(kind.error, "the %s of user %u would need too much memory of the kernel", kind.name,
@@ -128,20 +133,20 @@ Result<AccountRef> user_account(uint32_t uid) {
 }
 
 Charge::~Charge() {
-  if (account_) add(*account_, what_, -1);
+  if (account_) add(*account_, what_, -int64_t{number_}, -1);
 }
 
-Result<Charge> Charge::make(UserAccount& account, Charged what, uint64_t most) {
-  add(account, what, 1);
-  Charge charge(&account, what);
-  TRY(check(account, what, most));
+Result<Charge> Charge::make(UserAccount& account, Charged what, uint64_t most, size_t number) {
+  add(account, what, static_cast<int64_t>(number), 1);
+  Charge charge(&account, what, static_cast<uint32_t>(number));
+  TRY(check(account, what, most, number));
   return charge;
 }
 
 void Charge::move_to(UserAccount& account) {
   if (!account_) return;
-  add(account, what_, 1);
-  add(*std::exchange(account_, &account), what_, -1);
+  add(account, what_, number_, 1);
+  add(*std::exchange(account_, &account), what_, -int64_t{number_}, -1);
 }
 
 bool works_for_root() {
@@ -149,7 +154,7 @@ bool works_for_root() {
   return !process || process->account.is_roots();
 }
 
-Result<Charge> charge_current(Charged what) {
+Result<Charge> charge_current(Charged what, size_t number) {
   const Process* const process = current_process();
   if (!process) return Charge();
   // Other objects do not follow their process, and root has no limits.
@@ -159,7 +164,7 @@ Result<Charge> charge_current(Charged what) {
   const uint64_t most =
       what == Charged::kThread ? process->limits.soft(ABI_RLIMIT_NPROC) : UINT64_MAX;
   const Guard guard(process->paths_lock);
-  return Charge::make(*process->account, what, most);
+  return Charge::make(*process->account, what, most, number);
 }
 
 uint64_t charged_bytes(Charged what) {

@@ -40,4 +40,6 @@ int share(void);
 /* `sigtest crowd PROCESSES` and `sigtest greed PROCESSES MEGABYTES`. */
 int crowd(int processes);
 int ptys(void);
+/* `sigtest hoard KIND`. */
+int hoard(const char* kind);
 int greed(int processes, int megabytes);

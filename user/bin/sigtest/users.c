@@ -1,9 +1,11 @@
 /* Limits of the objects that the kernel holds for a user, and the choice of a victim when memory
  * runs out. */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "sigtest.h"
 
@@ -12,15 +14,16 @@ static void* sleeps(void* argument) {
   return argument;
 }
 
-/* Makes at most `most` threads with small stacks. Returns their number; errno has the error. */
-static int make_threads(int most) {
+/* Makes at most `most` threads with small stacks, which call `run`. Returns their number; errno has
+ * the error. */
+static int make_threads(int most, void* (*run)(void*)) {
   pthread_attr_t small;
   pthread_t thread;
   int made = 0;
   pthread_attr_init(&small);
   pthread_attr_setstacksize(&small, 16384);
   while (made < most) {
-    errno = pthread_create(&thread, &small, sleeps, NULL);
+    errno = pthread_create(&thread, &small, run, NULL);
     if (errno != 0) break;
     made++;
   }
@@ -30,7 +33,7 @@ static int make_threads(int most) {
 static int threads_count_as_processes(void) {
   const struct rlimit limit = {.rlim_cur = 3, .rlim_max = 3};
   if (setrlimit(RLIMIT_NPROC, &limit) != 0) return 1;
-  if (make_threads(10) != 2 || errno != EAGAIN) return 2;
+  if (make_threads(10, sleeps) != 2 || errno != EAGAIN) return 2;
   return fork() == -1 && errno == EAGAIN ? 0 : 3;
 }
 
@@ -75,7 +78,7 @@ int crowd(int processes) {
   if (pipe(told) < 0) return 1;
   for (int i = 0; i < processes; i++) {
     if (fork() != 0) continue;
-    const int made = make_threads(1000);
+    const int made = make_threads(1000, sleeps);
     write(told[1], &made, sizeof made);
     for (;;) pause();
   }
@@ -135,5 +138,81 @@ int greed(int processes, int megabytes) {
   }
   while (wait(&status) > 0) alive += status == 0;
   printf("%d of %d\n", alive, processes);
+  return 0;
+}
+
+enum { POLLED = 256, POLLING = 20 };
+static int quiet[2]; /* a pipe */
+static char large[1 << 16];
+
+static void* reads(void* argument) {
+  read(quiet[0], large, sizeof large);
+  return argument;
+}
+
+/* Polls the same file many times. Adds to `*(int*)argument` if the poll says that all are ready. */
+static void* polls(void* argument) {
+  struct pollfd files[POLLED];
+  for (int i = 0; i < POLLED; i++) files[i] = (struct pollfd){.fd = quiet[0], .events = POLLIN};
+  const int ready = poll(files, POLLED, -1);
+  if (argument && ready == POLLED) __atomic_fetch_add((int*)argument, 1, __ATOMIC_RELAXED);
+  return argument;
+}
+
+/* Maps a file with a long path again and again, and closes the descriptors. */
+static int hoard_maps(void) {
+  static char folder[250];
+  memset(folder, 'd', sizeof folder - 1);
+  for (int i = 0; i < 3; i++) {
+    mkdir(folder, 0777);
+    if (chdir(folder) < 0) return -1;
+  }
+  int made = 0;
+  for (;; made++) {
+    const int fd = open("f", O_RDWR | O_CREAT, 0666);
+    if (fd < 0) return made;
+    const int failed = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED;
+    close(fd);
+    if (failed) return made;
+  }
+}
+
+static int hoard_texts(void) {
+  int made = 0;
+  while (open("#mem/kmemstat", O_RDONLY) >= 0) made++;
+  return made;
+}
+
+/* Processes take as much memory of the kernel as they get, by system calls of one kind. Prints how
+ * often this worked. Keeps the memory until the end of standard input. */
+int hoard(const char* kind) {
+  enum { PROCESSES = 40 };
+  int told[2], held[2], total = 0;
+  char byte;
+  if (pipe(told) < 0 || pipe(held) < 0 || pipe(quiet) < 0) return 1;
+  for (int i = 0; i < PROCESSES; i++) {
+    const pid_t child = fork();
+    if (child < 0) break;
+    int made = 0;
+    if (child == 0) {
+      close(held[1]);
+      close(quiet[1]);
+      if (strcmp(kind, "maps") == 0) made = hoard_maps();
+      if (strcmp(kind, "texts") == 0) made = hoard_texts();
+      if (strcmp(kind, "reads") == 0) made = make_threads(300, reads);
+      if (strcmp(kind, "polls") == 0) made = make_threads(300, polls);
+      sched_yield();
+      write(told[1], &made, sizeof made);
+      read(held[0], &byte, 1);
+      _exit(0);
+    }
+    if (read(told[0], &made, sizeof made) != sizeof made) break;
+    total += made;
+  }
+  printf("%d %s\n", total, kind);
+  while (read(0, &byte, 1) > 0) continue;
+  close(held[1]);
+  close(quiet[1]); /* ends reads and polls */
+  while (wait(NULL) > 0) continue;
   return 0;
 }
