@@ -107,3 +107,14 @@ cat '#mem/irqoff'; cat '#mem/kmemtrace/ctl'
     stretches = stretches_in(result.stdout)
     assert "trace_report_out_of_memory" in result.stdout and live > 20_000, result
     assert all(ticks <= LIMIT for ticks, off, _, _ in stretches), result
+
+
+@pytest.mark.parametrize("what, done, most", (
+    ("pollers", "20 of 20 pollers", 250_000),
+))
+def test_a_user_cannot_turn_interrupts_off_for_long(what, done, most):
+    """`pollers` wakes 20 threads, each of which polls a file 256 times."""
+    result = measured(f"echo reset > '#mem/irqoff'; proctest as 65534 sigtest {what}; cat '#mem/irqoff'", "debug")
+    said, _, stretches = result.stdout.partition("\n")
+    assert said == done, result
+    assert max(stretch[0] for stretch in stretches_in(stretches)) < most, result

@@ -20,6 +20,7 @@ enum class Charged : uint8_t {
   kLock,
   kTimer,
   kPty,
+  kPollWaiter,
   kKinds
 };
 inline constexpr unsigned kChargedKinds = static_cast<unsigned>(Charged::kKinds);
@@ -96,8 +97,8 @@ class Charge {
 };
 
 // Charges objects to the real user of the current process. A kernel task is charged nothing. EAGAIN
-// (thread, process, timer), ENOMEM (region, buffer), ENFILE (open file, pipe), ENOLCK (lock),
-// ENOSPC (pseudo terminal) if the user has reached a limit. The caller holds no spinlock.
+// (thread, process, timer), ENOMEM (region, buffer, poll waiter), ENFILE (open file, pipe), ENOLCK
+// (lock), ENOSPC (pseudo terminal) if the user has reached a limit. The caller holds no spinlock.
 Result<Charge> charge_current(Charged what, size_t number = 1);
 // True if the current task works for root: its process's real user is root, or it has no process.
 bool works_for_root();

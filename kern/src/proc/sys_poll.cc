@@ -5,6 +5,9 @@
 // waiter or cannot wake pollers. So a call with many descriptors costs little when one becomes
 // ready. The call holds references to the channels until it ends, as a waiting read does.
 // Everything is allocated before the first check.
+//
+// A waker goes through all waiters of a queue with interrupts off, so a user may have only so many
+// waiters. A call that would exceed this limit joins no queue, and checks at short intervals.
 #include <algorithm>
 #include <memory>
 
@@ -13,7 +16,7 @@
 
 namespace {
 
-// Pause between two checks of files whose device cannot wake pollers.
+// Pause between two checks of files that wake no poller.
 constexpr Nanoseconds kPollStep{8'000'000};
 
 struct PolledFile {
@@ -52,6 +55,8 @@ class PollSet {
   alignas(PolledFile) char small_[kSmall * kSize];
   Poller poller_;
   Charge charge_;  // of more than a page, which belongs to the thread (user_account.cc)
+  Charge waiters_;
+  bool joins_queues_ = true;
   void* memory_ = nullptr;
   PolledFile* files_ = nullptr;
   abi_pollfd* entries_ = nullptr;
@@ -60,6 +65,11 @@ class PollSet {
 
 Result<void> PollSet::make(FdTable& fds, uint64_t address, uint64_t count) {
   if (count > kMaxFds) return Errno::EINVAL;
+  if (count > 1) {
+    Result<Charge> charge = charge_current(Charged::kPollWaiter, count);
+    joins_queues_ = static_cast<bool>(charge);
+    if (charge) waiters_ = charge.take();
+  }
   char* memory = small_;
   if (count > kSmall) {
     const size_t bytes = count * kSize;
@@ -88,7 +98,9 @@ Result<void> PollSet::make(FdTable& fds, uint64_t address, uint64_t count) {
 
 void PollSet::look(abi_pollfd& entry, PolledFile& file, bool first) {
   if (!file.chan || !file.waiter.take_woken()) return;
-  unsigned ready = file.chan->device->poll(*file.chan, first ? &file.waiter : nullptr);
+  unsigned ready =
+      file.chan->device->poll(*file.chan, first && joins_queues_ ? &file.waiter : nullptr);
+  if (!joins_queues_) file.waiter.look_again();
   if (ready & ABI_POLLIN) ready |= ABI_POLLRDNORM;
   if (ready & ABI_POLLOUT) ready |= ABI_POLLWRNORM;
   entry.revents = static_cast<int16_t>(

@@ -11,9 +11,9 @@
 // Root has no limits, and is charged only for threads and processes. One other user gets at most a
 // quarter of the memory for such objects, and all other users together get at most half of it: the
 // rest is root's reserve. There is also a limit of objects for some kinds. The limit of processes
-// leaves PIDs for others, and that of pseudo terminals leaves numbers. The limits of locks and
-// timers bound searches. Files of #tmp have a limit and a reserve of their own
-// (drivers/dev/tmp_node.cc).
+// leaves PIDs for others, and that of pseudo terminals leaves numbers. The limits of locks,
+// timers and polled files bound searches and wake-ups. Files of #tmp have a limit and a reserve of
+// their own (drivers/dev/tmp_node.cc).
 //
 // A charge adds first and then checks, so charges that run at once cannot exceed a limit together.
 // It takes no lock. An account with no holders is idle, and user_account() may give it to another
@@ -54,6 +54,7 @@ constexpr Kind kKinds[kChargedKinds] = {
     {"file locks", 256, 1024, Errno::ENOLCK},
     {"timers", sizeof(PosixTimer), 512, Errno::EAGAIN},
     {"pseudo terminals", 4 * kPageSize, 256, Errno::ENOSPC},
+    {"polled files", 0, 2048, Errno::ENOMEM},
 };
 
 constinit ObjectCache<UserAccount> account_cache;

@@ -84,8 +84,8 @@ void WaitQueue::wake_pollers() {
   for (PollLink& link : pollers_) {
     Poller& poller = link.waiter->poller_;
     link.waiter->woken_ = true;
-    poller.woken_ = true;
-    run_queue_wake(static_cast<Task&>(*poller.task_));
+    // If the poller was marked already, the waker that marked it wakes the task.
+    if (!poller.woken_.exchange(true)) run_queue_wake(static_cast<Task&>(*poller.task_));
   }
 }
 

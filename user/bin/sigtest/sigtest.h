@@ -40,6 +40,7 @@ int share(void);
 /* `sigtest crowd PROCESSES` and `sigtest greed PROCESSES MEGABYTES`. */
 int crowd(int processes);
 int ptys(void);
-/* `sigtest hoard KIND`. */
+/* `sigtest hoard KIND` and `sigtest pollers`. */
 int hoard(const char* kind);
+int pollers(void);
 int greed(int processes, int megabytes);
