@@ -111,9 +111,11 @@ cat '#mem/irqoff'; cat '#mem/kmemtrace/ctl'
 
 @pytest.mark.parametrize("what, done, most", (
     ("pollers", "20 of 20 pollers", 250_000),
+    ("deaf", "500 threads, 32 timers", 30_000),
 ))
 def test_a_user_cannot_turn_interrupts_off_for_long(what, done, most):
-    """`pollers` wakes 20 threads, each of which polls a file 256 times."""
+    """`pollers` wakes 20 threads, each of which polls a file 256 times. In `deaf`, 32 timers send signals in each tick to a process of 500 threads
+    that ignores these signals."""
     result = measured(f"echo reset > '#mem/irqoff'; proctest as 65534 sigtest {what}; cat '#mem/irqoff'", "debug")
     said, _, stretches = result.stdout.partition("\n")
     assert said == done, result

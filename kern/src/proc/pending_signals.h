@@ -49,6 +49,8 @@ class PendingSignals {
  public:
   uint64_t mask() const { return pending_; }
   bool has(int signal) const { return pending_ & signal_bit(signal); }
+  // True if add() of this signal would change nothing.
+  bool has_unqueued(int signal) const { return unqueued_ & signal_bit(signal); }
 
   // Adds the signal. If it is pending already, it keeps its info.
   void add(int signal, const SignalInfo& info) REQUIRES(process_lock);

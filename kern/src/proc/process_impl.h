@@ -113,6 +113,8 @@ struct Process {
 
   // Signals. Under process_lock.
   PendingSignals signals;  // signals for any of the threads
+  // Signals that surely no thread blocks or waits for; maybe not all of them (signal.cc).
+  uint64_t unkept = 0;
   std::array<abi_sigaction, ABI_SIGNAL_COUNT> actions{};
   bool stopped = false;         // all threads must wait for SIGCONT
   uint32_t halted_threads = 0;  // threads that wait for SIGCONT

@@ -86,24 +86,21 @@ bool arrives(Process& process, int signal) REQUIRES(process_lock) {
 }
 
 // False if no thread would notice `signal`: the process ignores `signal`, and no thread blocks it
-// or waits for it.
-bool is_noticed(const Process& process, int signal) REQUIRES(process_lock) {
+// or waits for it. A timer may send an ignored signal in every tick, to a process of a thousand
+// threads. So after one search Process::unkept gives the answer, until a thread keeps the signal.
+bool is_noticed(Process& process, int signal) REQUIRES(process_lock) {
   if (!signal_is_ignored(process, signal)) return true;
+  if (process.unkept & bit(signal)) return false;
   for (const Thread& thread : process.threads) {
     if (keeps(thread, signal)) return true;
   }
+  process.unkept |= bit(signal);
   return false;
-}
-
-// Calls arrives() for a signal to the process. False if the process can take no signal any more, or
-// if no thread would notice `signal`.
-bool arrives_at_process(Process& process, int signal) REQUIRES(process_lock) {
-  return arrives(process, signal) && is_noticed(process, signal);
 }
 
 // Makes a signal to the group of `parent` pending for a child that the parent is just forking. The
 // child has no thread that runs yet, so nothing is told.
-void post_to_forked(const Process& parent, Process& child, int signal, const SignalInfo& info)
+void post_to_forked(Process& parent, Process& child, int signal, const SignalInfo& info)
     REQUIRES(process_lock) {
   SignalQueue dropped;  // stays empty, as in arrives()
   if (signal == ABI_SIGKILL || signal == ABI_SIGCONT) child.signals.discard(kStops, dropped);
@@ -256,7 +253,9 @@ bool signal_is_ignored(const Process& process, int signal) {
 }
 
 void signal_post(Process& process, int signal, const SignalInfo& info) {
-  if (!arrives_at_process(process, signal)) return;
+  // If the signal is pending already, a thread was told then, unless all threads block the signal.
+  if (!arrives(process, signal) || process.signals.has_unqueued(signal)) return;
+  if (!is_noticed(process, signal)) return;
   process.signals.add(signal, info);
   tell_one(process, signal);
 }
@@ -267,7 +266,7 @@ void signal_post_to_member(Process& process, int signal, const SignalInfo& info)
 }
 
 bool signal_post_queued(Process& process, QueuedSignal& queued) {
-  if (!arrives_at_process(process, queued.signal)) return false;
+  if (!arrives(process, queued.signal) || !is_noticed(process, queued.signal)) return false;
   process.signals.add_queued(queued);
   tell_one(process, queued.signal);
   return true;
@@ -341,6 +340,7 @@ void signals_reset_for_exec(Process& process) {
 
 void signal_set_mask(Thread& thread, uint64_t mask) {
   const uint64_t before = std::exchange(thread.blocked, mask & ~kUnblockableSignals);
+  thread.process.unkept &= ~thread.blocked;
   if (signal_deliverable(thread)) thread.task->interrupted = true;
   // This thread may have been interrupted for a signal that it blocks now: tell another thread.
   uint64_t left = thread.process.signals.mask() & thread.blocked & ~before;

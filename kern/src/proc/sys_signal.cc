@@ -151,6 +151,7 @@ Result<int64_t> sys_sigtimedwait(const SystemCall& call) {
   const Result<void> waited = [&]() -> Result<void> {
     const Guard guard(process_lock);
     thread.awaited = wanted;
+    thread.process.unkept &= ~wanted;
     const Result<void> result = thread.signal_wait.wait(
         process_lock,
         [&]() REQUIRES(process_lock) { return (signals_pending(thread) & wanted) != 0; },

@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "ptys") == 0) return ptys();
   if (argc > 2 && strcmp(argv[1], "hoard") == 0) return hoard(argv[2]);
   if (argc > 1 && strcmp(argv[1], "pollers") == 0) return pollers();
+  if (argc > 1 && strcmp(argv[1], "deaf") == 0) return deaf();
   if (argc > 3 && strcmp(argv[1], "greed") == 0) return greed(atoi(argv[2]), atoi(argv[3]));
   test_info();
   test_frames();

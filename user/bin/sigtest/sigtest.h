@@ -40,7 +40,8 @@ int share(void);
 /* `sigtest crowd PROCESSES` and `sigtest greed PROCESSES MEGABYTES`. */
 int crowd(int processes);
 int ptys(void);
-/* `sigtest hoard KIND` and `sigtest pollers`. */
+/* `sigtest hoard KIND`, `sigtest pollers` and `sigtest deaf`. */
 int hoard(const char* kind);
 int pollers(void);
+int deaf(void);
 int greed(int processes, int megabytes);

@@ -231,3 +231,19 @@ int pollers(void) {
   printf("%d of %d pollers\n", woken, POLLING);
   return 0;
 }
+
+/* Timers send signals that the process, which has many threads, ignores. */
+int deaf(void) {
+  signal(SIGUSR1, SIG_IGN);
+  const int threads = make_threads(500, sleeps);
+  int timers = 0;
+  for (timer_t timer; timers < 32; timers++) {
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    const struct itimerspec often = {.it_interval.tv_nsec = 1, .it_value.tv_nsec = 1};
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) < 0) break;
+    if (timer_settime(timer, 0, &often, NULL) < 0) break;
+  }
+  pause_ms(100);
+  printf("%d threads, %d timers\n", threads, timers);
+  return 0;
+}
