@@ -44,6 +44,28 @@ inline constexpr uint32_t kMostMappings = kPageMappings / 2;
 [[nodiscard]] bool page_mapped(PhysAddr page);
 // Removes a mapping; frees the page if this was the last mapping and no file has the page.
 void page_unmapped(PhysAddr page);
+
+// Keeps a page from being freed: a mapping without a page table.
+class PagePin {
+ public:
+  PagePin() = default;
+  ~PagePin() {
+    if (page_.value) page_unmapped(page_);
+  }
+  PagePin(const PagePin&) = delete;
+  PagePin& operator=(const PagePin&) = delete;
+  // Called at most once. The page is mapped, and stays so during the call. False if the page has
+  // kMostMappings.
+  [[nodiscard]] bool take(PhysAddr page) {
+    if (!page_mapped(page)) return false;
+    page_ = page;
+    return true;
+  }
+  explicit operator bool() const { return page_.value != 0; }
+
+ private:
+  PhysAddr page_{};
+};
 // Removes the page from its file. If no mapping is left, frees the page; otherwise the removal of
 // the last mapping frees it.
 void page_leaves_file(PhysAddr page);

@@ -317,13 +317,14 @@ Result<void> AddressSpace::fault_partly_from_file(uint64_t address, FaultAccess 
   return {};
 }
 
-Result<PhysAddr> AddressSpace::physical(uint64_t address) {
+Result<PhysAddr> AddressSpace::physical(uint64_t address, PagePin* pin) {
   if (address % sizeof(uint32_t) != 0) return Errno::EFAULT;
   for (;;) {
     TRY(fault(address, FaultAccess::kWrite));
     const Locked guard(*this);
     const PageTables::Entry entry = tables_.lookup(page_down(address));
     if (entry.present && entry.writable) {
+      if (pin && find(address)->shared && !pin->take(entry.physical)) return Errno::ENOMEM;
       page_of(entry.physical)->mappings.fetch_or(kPageNamed, std::memory_order_relaxed);
       return PhysAddr{entry.physical.value + address % kPageSize};
     }

@@ -9,6 +9,7 @@
 #include "lib/list.h"
 #include "lib/result.h"
 #include "ns/device.h"
+#include "pages.h"
 #include "proc/user_account.h"
 #include "sched/task.h"
 
@@ -107,9 +108,10 @@ class AddressSpace : public RefCounted<AddressSpace> {
   // EINTR if a signal came while a file was read, ENXIO if the file ends before the page, and other
   // errors of reading the file. ENOSPC if the file's page has kMostMappings.
   Result<void> fault(uint64_t address, FaultAccess access);
-  // Returns the physical address of the four bytes at `address`. EFAULT if they are not writable or
-  // `address` is not a multiple of 4; ENOMEM, EINTR.
-  Result<PhysAddr> physical(uint64_t address);
+  // Returns the physical address of the four bytes at `address`. If they lie in a shared map and
+  // `pin` is given, `pin` keeps the page. EFAULT if they are not writable or `address` is not a
+  // multiple of 4; ENOMEM, EINTR.
+  Result<PhysAddr> physical(uint64_t address, PagePin* pin = nullptr);
   // Writes to writable regions of a space that is not active yet. EFAULT, ENOMEM.
   Result<void> write(uint64_t address, const void* data, size_t size);
   // Reads from pages that are present, and stops at the first absent page. Returns the number of

@@ -19,6 +19,7 @@
 
 #include "arch/x86_64/interrupts.h"
 #include "core/user_memory.h"
+#include "pages.h"
 #include "proc/process_impl.h"
 
 namespace {
@@ -27,7 +28,7 @@ constexpr size_t kBuckets = 256;
 constexpr uint64_t kWord = sizeof(uint32_t);
 
 // The key of a word: its address in `space`. If `space` is nullptr, `address` is the word's
-// physical address.
+// physical address, and a PagePin keeps the page.
 struct Key {
   const AddressSpace* space;
   uint64_t address;
@@ -56,11 +57,14 @@ Bucket& bucket_of(const Key& key) {
   return buckets[word * kMultiplier >> (64 - std::bit_width(kBuckets - 1))];
 }
 
-Result<Key> key_of(AddressSpace& space, uint64_t address, FutexScope scope) {
+// `pin` lives as long as the key is used. Otherwise another process might get the page, and a
+// wake-up of its waiters might go to a waiter of the page's former user.
+Result<Key> key_of(AddressSpace& space, uint64_t address, FutexScope scope, PagePin& pin) {
   if (address % kWord != 0) return Errno::EINVAL;
   if (address >= kUserEnd) return Errno::EFAULT;
   if (scope == FutexScope::kProcess) return Key{&space, address};
-  return Key{nullptr, TRY(space.physical(address)).value};
+  const PhysAddr word = TRY(space.physical(address, &pin));
+  return pin ? Key{nullptr, word.value} : Key{&space, address};  // no pin: private memory
 }
 
 // Loads the word, in one access. EFAULT.
@@ -81,7 +85,8 @@ Result<uint32_t> load(uint64_t address) {
 
 Result<void> futex_wait(AddressSpace& space, uint64_t address, FutexScope scope, uint32_t value,
                         Nanoseconds deadline) {
-  Waiter waiter(TRY(key_of(space, address, scope)));
+  PagePin pin;
+  Waiter waiter(TRY(key_of(space, address, scope, pin)));
   Bucket& bucket = bucket_of(waiter.key);
   {
     const Guard guard(bucket.lock);
@@ -106,7 +111,8 @@ Result<void> futex_wait(AddressSpace& space, uint64_t address, FutexScope scope,
 
 Result<uint32_t> futex_wake(AddressSpace& space, uint64_t address, FutexScope scope,
                             uint32_t count) {
-  const Key key = TRY(key_of(space, address, scope));
+  PagePin pin;
+  const Key key = TRY(key_of(space, address, scope, pin));
   Bucket& bucket = bucket_of(key);
   uint32_t woken = 0;
   const Guard guard(bucket.lock);

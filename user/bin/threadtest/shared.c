@@ -94,3 +94,61 @@ void test_shared(void) {
         pthread_barrier_destroy(&shared->barrier) == 0);
   munmap(shared, sizeof *shared);
 }
+
+enum { PAGES = 8, PAGE = 4096 };
+
+static sem_t* semaphore_in(char* memory, int page) {
+  return (sem_t*)(memory + page * PAGE);
+}
+
+static void* waits(void* semaphore) {
+  while (sem_wait(semaphore) != 0) continue;
+  return NULL;
+}
+
+/* Makes shared memory with a semaphore in each page, and a thread that waits for each. */
+static char* memory_with_waiters(pthread_t* threads) {
+  char* const memory =
+      mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  for (int i = 0; i < PAGES; i++) {
+    sem_init(semaphore_in(memory, i), 1, 0);
+    pthread_create(&threads[i], NULL, waits, semaphore_in(memory, i));
+  }
+  usleep(100000);
+  return memory;
+}
+
+/* Threads of a process wait in shared memory, which the process unmaps. Another process then gets
+ * the same pages. Its wake-ups wake its own threads. */
+void test_pages_of_waiters(void) {
+  pthread_t threads[PAGES];
+  int told[2];
+  char byte;
+  CHECK(pipe(told) == 0);
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    munmap(memory_with_waiters(threads), PAGES * PAGE);
+    write(told[1], "x", 1);
+    for (;;) pause();
+  }
+  CHECK(read(told[0], &byte, 1) == 1);
+  char* const memory = memory_with_waiters(threads);
+  int woken = 0;
+  for (int i = 0; i < PAGES; i++) sem_post(semaphore_in(memory, i));
+  for (int i = 0; i < PAGES; i++) {
+    const struct timespec until = in_ms(CLOCK_REALTIME, 5000);
+    if (pthread_timedjoin_np(threads[i], NULL, &until) == 0) {
+      woken++;
+      continue;
+    }
+    sem_post(semaphore_in(memory, i));
+    pthread_join(threads[i], NULL);
+  }
+  CHECK(woken == PAGES);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  close(told[0]);
+  close(told[1]);
+  munmap(memory, PAGES * PAGE);
+}

@@ -74,6 +74,7 @@ static const struct {
     {"forks", test_forks},
     {"library", test_library},
     {"shared", test_shared},
+    {"pages_of_waiters", test_pages_of_waiters},
 };
 enum { TESTS = sizeof tests / sizeof *tests };
 

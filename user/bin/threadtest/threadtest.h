@@ -48,3 +48,4 @@ void test_signals(void);
 void test_forks(void);
 void test_library(void);
 void test_shared(void);
+void test_pages_of_waiters(void);
