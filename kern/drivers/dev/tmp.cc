@@ -512,7 +512,8 @@ Result<void> TmpDevice::statfs(Chan& chan, abi_statfs& result) {
   const uint64_t allowed = tmp::bytes_allowed();
   result.blocks = allowed / kPageSize;
   result.blocks_free = (allowed - std::min(allowed, tmp::bytes_used())) / kPageSize;
-  result.blocks_available = result.blocks_free;
+  const uint64_t reserve = allowed / kPageSize / 8;  // root's
+  result.blocks_available = result.blocks_free - std::min(result.blocks_free, reserve);
   return {};
 }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 
 #include "arch/x86_64/time.h"
 #include "core/log.h"
 #include "core/planted.h"
+#include "core/random.h"
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "pages.h"
@@ -22,6 +24,20 @@ constinit kmem_cache* page_cache = nullptr;
 constinit std::atomic<uint64_t> bytes_held = 0;  // bytes of all nodes, names, arrays and pages
 constinit uint64_t most_bytes = 0;               // limit of bytes_held
 constinit const Device* device = nullptr;
+// All entries that are in directories, by a hash of directory and name. A search of a directory
+// with very many entries would hold the device's lock for long. `secret` keeps users from choosing
+// names of equal hashes.
+constexpr size_t kBuckets = 4096;
+constinit List<Entry, &Entry::in_bucket> buckets[kBuckets];
+constinit uint64_t secret = 0;
+
+// FNV-1a, mixed at the end by a multiplication (Knuth, 6.4).
+List<Entry, &Entry::in_bucket>& bucket_of(const Node& directory, std::string_view name) {
+  constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
+  uint64_t hash = secret ^ directory.number * kMultiplier;
+  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return buckets[hash * kMultiplier >> (64 - std::bit_width(kBuckets - 1))];
+}
 
 // Adds `bytes` to bytes_held. ENOSPC if all files together would exceed their limit. The last
 // eighth is root's reserve.
@@ -110,6 +126,7 @@ void fit(Node& node) {
 
 void nodes_init(const Device& of) {
   device = &of;
+  random_fill(&secret, sizeof(secret));
   page_set_owner(free_page);
   node_cache.init("tmp_node");
   entry_cache.init("tmp_entry");
@@ -178,8 +195,8 @@ void Node::destroy(Node* node) {
 }
 
 Entry* find(Node& directory, std::string_view name) {
-  for (Entry& entry : directory.children)
-    if (name == entry.name.view()) return &entry;
+  for (Entry& entry : bucket_of(directory, name))
+    if (entry.directory == &directory && name == entry.name.view()) return &entry;
   return nullptr;
 }
 
@@ -187,6 +204,7 @@ void insert(Node& directory, Entry& entry, Ref<Node> node) {
   entry.directory = &directory;
   entry.position = directory.next_position++;
   directory.children.push_back(entry);
+  bucket_of(directory, entry.name.view()).push_back(entry);
   node->entries.push_back(entry);
   ++node->links;
   directory.subdirectories += node->is_directory();
@@ -201,6 +219,7 @@ Ref<Node> detach(Entry& entry) {
   ++directory.removals;
   entry.in_directory.unlink();
   entry.of_node.unlink();
+  entry.in_bucket.unlink();
   entry.directory = nullptr;
   --node.links;
   directory.subdirectories -= node.is_directory();

@@ -48,7 +48,7 @@ struct Entry {
   Ref<Node> node;  // empty while the entry is in no directory
   Node* directory = nullptr;
   uint64_t position = 0;  // for Device::entry; later entries of the directory have higher positions
-  ListNode in_directory, of_node;
+  ListNode in_directory, of_node, in_bucket;
 };
 
 struct Node : RefCounted<Node> {
