@@ -165,7 +165,7 @@ constexpr uint64_t kRepetitions[] = {1, 5, 20, 100, 300};
 constexpr uint64_t kPolls[] = {0, 1, 2, 4, 255, 256, 257, ~uint64_t{0}};
 constexpr uint64_t kFutexValues[] = {0, 0, 0, 1, 2, 0x7fffffff, 0xffffffff};
 constexpr uint64_t kProtections[] = {0, 1, 3, 3, 3, 5, 7, 8, ~uint64_t{0}};
-constexpr uint64_t kMapFlags[] = {0x22, 0x22, 0x32, 0x32, 1,    1,    0x11,
+constexpr uint64_t kMapFlags[] = {0x22, 0x22, 0x32, 0x32, 0x21, 1,    1,           0x11,
                                   0x11, 2,    0x12, 0,    0x10, 0x20, ~uint64_t{0}};
 
 }  // namespace
