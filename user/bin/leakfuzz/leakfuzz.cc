@@ -163,7 +163,8 @@ bool Fuzzer::run(const Programs& programs, bool traced, bool log) {
     return false;
   }
   for (const std::string& line : harm) say("found " + line);
-  if (!harm.empty()) return false;
+  for (const std::string& file : rest_.in_use()) say("found locked " + file + " stays in use");
+  if (!harm.empty() || !rest_.in_use().empty()) return false;
   if (traced) {
     const auto broken = rest_.broken_identities();
     for (const std::string& line : broken) say("found identity " + line);

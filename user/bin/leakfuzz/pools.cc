@@ -25,6 +25,10 @@ constexpr char kName255[] = "/tmp/fuzz/" X16("0123456789abcde") "0123456789abcde
 constexpr char kName256[] = "/tmp/fuzz/" X16("0123456789abcdef");
 constexpr char kLongPath[] = "/tmp/fuzz" X16("/" X16("../"));
 constexpr char kTooLong[] = "/tmp/fuzz" X16(X16("/...."));
+// Targets of links, with many `..`: a walk through them takes so long that names change meanwhile.
+#define BACK_AND_FORTH X16("/b" X16("/.") "/..")
+constexpr char kThroughA[] = "/tmp/fuzz/a" BACK_AND_FORTH BACK_AND_FORTH BACK_AND_FORTH "/b";
+constexpr char kThroughB[] = "/tmp/fuzz/b" BACK_AND_FORTH BACK_AND_FORTH BACK_AND_FORTH "/b";
 
 constexpr string_view kPaths[] = {"/tmp/fuzz",
                                   "/tmp/fuzz/a",
@@ -157,6 +161,8 @@ constexpr string_view kTargets[] = {"/tmp/fuzz/a",
                                     "/tmp/fuzz/a/../b",
                                     "/tmp/fuzz/b/a/../../a/b/../../b",
                                     "../b/../b",
+                                    kThroughA,
+                                    kThroughB,
                                     ".",
                                     "..",
                                     "/",
@@ -168,7 +174,7 @@ constexpr string_view kTargets[] = {"/tmp/fuzz/a",
                                     "/proc/self/stat",
                                     "#pipe",
                                     "/etc/profile"};
-constexpr size_t kInside = 17;
+constexpr size_t kInside = 19;
 
 constexpr string_view kLeaks[] = {"#debug/leaky/leak"};
 

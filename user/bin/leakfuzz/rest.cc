@@ -15,6 +15,7 @@
 
 #include "abi/tracedump.h"
 #include "execute.h"
+#include "in_use.h"
 #include "pools.h"
 #include "tool/files.h"
 #include "tool/processes.h"
@@ -186,6 +187,7 @@ int Rest::clean_up() {
     if (attempt == kKills) return left;
     sleep_milliseconds(attempt < kQuickKills ? 2 : 60);
   }
+  in_use_ = files_in_use("#tmp");
   // Removes the programs' binds before the files, because a bind can hide files and other binds.
   // Programs bind only at the paths of pool T (pools.h).
   for (size_t i = 0; i < pool_size('T'); i++) uncover(std::string(pool_path('T', i)));

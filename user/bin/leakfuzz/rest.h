@@ -23,6 +23,8 @@ class Rest {
   // and makes /tmp/fuzz again. Returns the PID of a process that cannot be killed; 0 if there is
   // none.
   int clean_up();
+  // The files that were in use when the last clean_up() had killed all processes (in_use.h).
+  const std::vector<std::string>& in_use() const { return in_use_; }
   // start_traces() starts all traces, also those of references; reset_traces() stops and resets
   // all.
   void start_traces();
@@ -42,6 +44,7 @@ class Rest {
   bool is_known(int pid) const { return known_.count(pid) != 0; }
 
   std::map<int, bool> known_;
+  std::vector<std::string> in_use_;
 };
 
 // Returns a line for each count that is higher in `after`: "chan was 12, is 13".
