@@ -10,7 +10,7 @@
 # run hunts at the same time, because each recipe writes its status to a file that is named after
 # the make's process number.
 
-leaktest: leaktest-run ## does CMD='…' leak? (REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…' PORTS='NAME…' REPORT=FILE): 0 no, 1 yes, 2 unknown
+leaktest: leaktest-run ## does CMD='…' leak? (EXPECT=0 REPEAT=5 RUNS=128 QUICK=1 LIST=FILE SHARE=DIR ADD='FILE…' PORTS='NAME…' REPORT=FILE): 0 no, 1 yes, 2 unknown
 leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, with that allocation failing (the exit status is that of leaktest)
 leakfuzz: leakfuzz-run ## random system calls (MINUTES=10 SEED=), and what they leave behind (the exit status is that of leaktest)
 load: load-run ## the ports' tests at random, MINUTES=10, untraced, traced and sampled in turn (SEED=, PORTS='NAME…', ICOUNT=1; the exit status is that of leaktest)
@@ -28,12 +28,12 @@ REPEAT  ?= 5
 RUNS    ?= 128
 ON_KERNEL = $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
 
-leaktest-run: OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) --runs $(RUNS) $(if $(QUICK),--quick) \
+leaktest-run: OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) --runs $(RUNS) $(if $(QUICK),--quick) $(if $(EXPECT),--expect '$(EXPECT)') \
   $(if $(LIST),--list '$(LIST)') $(if $(TOGETHER),--together) $(if $(SHARE),--share '$(SHARE)') $(ADD:%=--add '%') $(PORTS:%=--port '%') \
   --history $(BASE)/history.db $(if $(REPORT),--report '$(REPORT)') $(if $(SUPPRESSIONS),--suppressions '$(SUPPRESSIONS)') $(if $(BASELINE),--baseline '$(BASELINE)') $(ON_KERNEL) "$$HUNT_CMD"
 # The HTML page of the report needs npm and npm's registry. Without them the leak test runs, but makes no page.
 leaktest-run: PREPARE = { command -v npm >/dev/null && MAKEFLAGS= MAKELEVEL= $(MAKE) -s report-page BASE=$(BASE) >&2 || echo 'leaktest: no page: `make report-page` says why' >&2; } &&
-leaksweep-run: OPTIONS = --no-build $(if $(REPORT),--report '$(REPORT)') $(ON_KERNEL) "$$HUNT_CMD"
+leaksweep-run: OPTIONS = --no-build $(if $(EXPECT),--expect '$(EXPECT)') $(if $(REPORT),--report '$(REPORT)') $(ON_KERNEL) "$$HUNT_CMD"
 leakfuzz-run: KERNELS = debug
 leakfuzz-run: OPTIONS = --no-build --smp $(SMP) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
 load-run: WITH = MAKEFLAGS= MAKELEVEL= $(MAKE) -s $(or $(PORTS:%=port-%),ports) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) CACHE='$(CACHE)' >&2 &&

@@ -20,7 +20,8 @@ def quick(command, *options):
 def check_clean(command, *options):
     result = leaktest(command, *(options or ["--quick"]))
     assert result.status == 0, result
-    assert result.stdout.endswith("\nno leak\n"), result
+    assert result.stdout.startswith("CLEAN\n"), result
+    return result
 
 
 @pytest.mark.cpus(4)
@@ -41,7 +42,15 @@ def test_the_line_named_is_the_allocation():
 
 
 def test_clean():
-    check_clean("leakdemo clean")
+    """The report has no objects or references of the leak test's own shell."""
+    assert re.fullmatch(r"CLEAN\nleak test of: leakdemo clean\nruns: .*; exit status: 0\ntraced: .*\n", check_clean("leakdemo clean").stdout)
+
+
+def test_a_mistyped_command_is_not_clean():
+    result = quick("nosuchcommand", "--repeat", "2")
+    assert result.status == 2, result
+    assert result.stdout.startswith("UNKNOWN\nleak test of: nosuchcommand\nwhat is not known:\n    the command was not found (status 127)\n\n"), result
+    assert quick("leakdemo leak 1; nosuchcommand", "--repeat", "2").status == 1
 
 
 def test_ls():
@@ -72,7 +81,7 @@ def test_files():
 
 
 def test_what_happens_once_is_not_a_leak():
-    """Only one run creates a file that stays. The report lists the file's objects under "not repeated", and the verdict is no leak."""
+    """Only one run creates a file that stays. The report lists the file's objects under "not repeated", and the verdict is CLEAN."""
     result = quick("[ -e /tmp/third ] && exit; [ -e /tmp/second ] && : > /tmp/third; : > /tmp/second")
     assert result.status == 0, result
     assert "not repeated (not counted)" in result.stdout
@@ -84,9 +93,10 @@ def test_what_stays_from_each_run_is_a_leak():
     assert " of tmp_node from stack" in result.stdout
 
 
-def test_status_of_the_command_is_shown_not_judged():
+def test_a_status_of_the_command_that_no_one_expects_is_shown_not_judged():
     result = quick("exit 7", "--repeat", "2")
     assert result.status == 0, result
+    assert quick("exit 7", "--repeat", "2", "--expect", "0").status == 2
     assert "exit status: 7" in result.stdout
 
 
@@ -98,7 +108,7 @@ def test_meddling_is_not_clean(meddling):
     result = quick(f"[ -e /tmp/once ] && [ ! -e /tmp/twice ] && {{ : > /tmp/twice; {meddling}; }}; : > /tmp/once", "--repeat", "2")
     assert result.status == 2, result
     assert "another process gave " in result.stdout
-    assert result.stdout.endswith("\nno leak found, but not all is known\n"), result
+    assert result.stdout.startswith("UNKNOWN\n"), result
 
 
 def test_a_leak_is_a_leak_whoever_meddles():
@@ -167,13 +177,13 @@ def test_a_command_that_is_not_utf_8():
 ], ids=["large", "small"])
 def test_memory_that_runs_out(command, name):
     """Each run leaks a quarter of memory. If the leak test gets all its dumps, the verdict is a leak; otherwise it is unknown, and the report names
-    the cache that grew most. The verdict is never "no leak"."""
+    the cache that grew most. The verdict is never CLEAN."""
     result = quick(command, "--mem", "64M")
     assert result.status in (1, 2), result
     if result.status == 1:
         assert re.search(rf"^\d{{8}} bytes in \d+ allocations of {name} from stack$", result.stdout, re.M), result
     else:
-        assert re.search(rf"^MEMORY RAN OUT: .*\n\n    \d{{8}} bytes in \d+ allocations of {name}$", result.stdout, re.M), result
+        assert re.search(rf"^what grew most until memory ran out:\n    \d{{8}} bytes in \d+ allocations of {name}$", result.stdout, re.M), result
 
 
 def make(command, report):
@@ -393,7 +403,7 @@ def test_a_list_in_one_guest(tmp_path):
     report = tmp_path / "report.txt"
     result = quick(commands, "--together", "--report", report, "--list")
     assert result.status == 1, result
-    assert result.stdout.endswith("\nclean    ls /\nleak     leakdemo leak 1\nclean    leakdemo clean\n\n2 clean, 1 leak, 0 unknown\n"), result
+    assert result.stdout.startswith("LEAK\n2 clean, 1 leak, 0 unknown\n\nCLEAN    ls /\nLEAK     leakdemo leak 1\nCLEAN    leakdemo clean\n"), result
     assert "leaky_open" in result.stdout
     assert [one["status"] for one in json.loads(report.with_suffix(".json").read_text())["commands"]] == ["clean", "leak", "clean"]
     suite = ElementTree.parse(report.with_suffix(".xml")).getroot()
@@ -452,4 +462,23 @@ def test_a_hundred_clean_commands(cpus):
     count = len(re.findall(r"^[^#\n]", commands.read_text(), re.M))
     result = leaktest(commands, "--together", "--list")
     assert result.status == 0, result
-    assert result.stdout.endswith(f"\n\n{count} clean, 0 leak, 0 unknown\n")
+    assert result.stdout.startswith(f"CLEAN\n{count} clean, 0 leak, 0 unknown\n")
+
+
+def verdicts_of(folder, commands, *options):
+    """Returns {command: verdict} of the leak test of several commands."""
+    (folder / "list").write_text("".join(f"{command}\n" for command in commands))
+    result = leaktest(folder / "list", "--together", *options, "--list")
+    lines = result.stdout.partition("\n\n")[2].partition("\n\n---")[0].splitlines()
+    return {command: verdict for verdict, command in (line.split(maxsplit=1) for line in lines)}
+
+
+@pytest.mark.long
+@pytest.mark.cpus(4)
+@pytest.mark.parametrize("options", [["--quick"], ["--runs", "16"]], ids=["quick", "counted"])
+def test_commands_that_do_not_work_are_not_clean(tmp_path, options):
+    lines = [line.split(maxsplit=1) for line in (ROOT / "tests/guest/verdict_commands.txt").read_text().splitlines() if not line.startswith("#")]
+    wanted = {command: verdict for verdict, command in lines}
+    assert verdicts_of(tmp_path, wanted, *options) == wanted
+    assert set(verdicts_of(tmp_path, ["ls /nosuch", "false", "cat /nosuch", "nosuchcommand"], *options, "--expect", "0").values()) == {"UNKNOWN"}
+    assert set(verdicts_of(tmp_path, ["nosuchcommand", "exit 127"], *options, "--expect", "127").values()) == {"CLEAN"}

@@ -17,7 +17,7 @@ def leaksweep(command, *options):
 
 
 def check_clean(result):
-    assert (result.status, result.stdout.endswith("\nno leak\n")) == (0, True), result
+    assert (result.status, result.stdout.startswith("CLEAN\n")) == (0, True), result
     # There are only a few dozen failures, since the page cache already has the pages of a program's text.
     assert int(re.search(r"^failures: (\d+)", result.stdout, re.M)[1]) > 30, result
 
@@ -107,7 +107,7 @@ def test_a_command_that_leaves_something():
 @pytest.mark.parametrize("command", ("sleep 100000", "sleep 100000 & true"))
 def test_a_command_that_does_not_end(command):
     result = leaksweep(command, "--jobs", "1", "--limit", "1")
-    assert (result.status, result.stdout) == (2, ""), result
+    assert (result.status, result.stdout.splitlines()[0]) == (2, "UNKNOWN"), result
     assert "the command does not end by itself" in result.stderr, result
 
 
@@ -137,7 +137,7 @@ def test_a_panic_is_a_finding_and_not_the_end():
     panics = re.findall(r"^PANIC: failing allocation (\d+) of process 1 panics the kernel:\n.*requested through #debug/ctl", result.stdout, re.M)
     assert panics == [str(int(panics[0]) + number) for number in range(len(panics))] and len(panics) > 1, result
     assert int(re.search(r"allocations of the processes: 1: (\d+)\n", result.stdout)[1]) > int(panics[-1]), result
-    assert result.stdout.endswith("\npanic\n"), result
+    assert result.stdout.startswith("PANIC\n"), result
 
 
 def test_make(tmp_path):

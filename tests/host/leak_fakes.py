@@ -1,6 +1,7 @@
 """Shared by the tests of scripts/leaktest: fake groups of objects, dumps, looks and growths, and the report of a verdict on them."""
 from types import SimpleNamespace
 
+from stele.leak_command import Run
 from stele.leak_counts import Count, Growth, Look
 from stele.leak_report import Untraced, report
 from stele.leaks import Group
@@ -41,4 +42,4 @@ def growth(name="debug_64", objects=24, size=1536, runs=96, traceable=True, look
 
 def told(verdict, untraced=Untraced(128, 128, 8, 7.25)):
     """Returns the report of the verdict."""
-    return report(verdict, dump(source()), "some command", "0", 5, [], SimpleNamespace(look_up=lambda stacks: {}), untraced)
+    return report(verdict, dump(source()), "some command", [Run(0, 0.1)] * 6, 5, [], SimpleNamespace(look_up=lambda stacks: {}), untraced)

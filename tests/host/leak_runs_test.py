@@ -10,6 +10,7 @@ import pytest
 
 from guest import ROOT, leaktest
 from leak_fakes import dump, group, series, source
+from stele.leak_command import Run
 from stele.leak_counts import parse_counts
 from stele.leak_unreachable import Lost, Unreachable
 from stele.leak_guest import Boot, Failure, Pass
@@ -39,7 +40,7 @@ def traced_pass(left=(), lost=()):
     dumps = [dump(source(), commands=7), dump(source(), commands=12)]
     for one in dumps:
         one.build_id, one.left = "0a1b", left
-    return Pass(dumps=dumps, counts=[parse_counts(COUNTS)] * 2, status="0", settled=True, runs=5, ended=True,
+    return Pass(dumps=dumps, counts=[parse_counts(COUNTS)] * 2, ends=[Run(0, 0.1)] * 6, settled=True, runs=5, ended=True,
                 unreachable=[NOTHING, Unreachable(list(lost), 0)])
 
 
@@ -82,7 +83,7 @@ def leak_test(script, monkeypatch):
 
     def make(untraced, *traced, quick=False):
         test = script.LeakTest.__new__(script.LeakTest)
-        test.repeat, test.runs, test.quick = 5, 128, quick
+        test.repeat, test.runs, test.quick, test.expected = 5, 128, quick, []
         test.guests = FakeGuests(untraced, traced)
         test.kernel, test.program_files, test.elf = SimpleNamespace(build_id="0a1b", elf="stele.elf"), [], None
         test.suppressions, test.baseline = (), script.Baseline()
@@ -92,7 +93,7 @@ def leak_test(script, monkeypatch):
 
 def test_nothing_grows_and_nothing_stays(leak_test):
     result = leak_test(STILL, boot(traced_pass())).test_safely("true")
-    assert (result.status, result.text.endswith("\nno leak\n")) == (CLEAN, True)
+    assert (result.status, result.text.startswith("CLEAN\nleak test of: true\nruns: ")) == (CLEAN, True)
 
 
 def test_half_of_memory_in_too_few_looks_cannot_be_judged(leak_test):
@@ -162,6 +163,42 @@ def test_failures_without_growth_cannot_be_judged(leak_test):
         (UNKNOWN, "the guest ended with status 124"), (UNKNOWN, "memory ran out"), (UNKNOWN, "no such guest")]
 
 
+# The command itself: without a leak, a command that does not do its work is not clean.
+
+
+def ending(one, *statuses):
+    one.ends = [Run(status, 0.1) for status in statuses]
+    return one
+
+
+@pytest.mark.parametrize("untraced, traced, verdict, first", [
+    ([0] * 9, [0] * 6, CLEAN, "CLEAN\n"), ([7] * 9, [7] * 6, CLEAN, "CLEAN\n"),
+    ([127] * 9, [127] * 6, UNKNOWN, "UNKNOWN\nleak test of: true\nwhat is not known:\n    the command was not found (status 127)\n\nruns: "),
+    ([0] * 9, [0, 0, 0, 0, 0, 1], UNKNOWN, "UNKNOWN\n"), ([0, 1], [0] * 6, UNKNOWN, "UNKNOWN\n"),
+])
+def test_a_command_that_does_not_work_is_not_clean(leak_test, untraced, traced, verdict, first):
+    looks = [series(0)[0], *STILL]
+    result = leak_test(boot(ending(untraced_pass(looks), *untraced)), boot(ending(traced_pass(), *traced))).test_safely("true")
+    assert (result.status, result.text.startswith(first)) == (verdict, True), result.text
+    quick = leak_test(STILL, boot(ending(traced_pass(), *traced)), quick=True).test_safely("true")
+    assert quick.status == (UNKNOWN if set(traced) not in ({0}, {7}) else CLEAN)
+
+
+def test_a_leak_is_a_leak_however_the_command_ends(leak_test):
+    result = leak_test(STILL, boot(ending(traced_pass([group([0, 1])]), *[139] * 6))).test_safely("true")
+    assert (result.status, result.text.startswith("LEAK\nleak test of: true\nruns: ")) == (LEAKED, True)
+    assert "\nwhat is not known:\n    the command was killed by SIGSEGV (status 139)" in result.text
+
+
+def test_an_expected_crash_is_clean(leak_test):
+    test = leak_test(STILL, boot(ending(traced_pass(), *[139] * 6)), quick=True)
+    test.expected = [139]
+    assert test.test_safely("true").status == CLEAN
+    test.expected = [0]
+    result = test.test_safely("true")
+    assert (result.status, result.text.splitlines()[3]) == (UNKNOWN, "    the command was killed by SIGSEGV (status 139) in 6 of 6 runs, not with 0 (EXPECT)")
+
+
 # The --together option, and failures of the script itself.
 
 
@@ -192,7 +229,7 @@ def test_a_list_longer_than_an_argument(tmp_path, together):
     commands.write_text("true " + "x" * 131000 + "\n")
     result = leaktest(commands, *together, "--list")
     assert result.status == 2, result
-    assert "0 clean, 0 leak, 1 unknown\n" in result.stdout
+    assert result.stdout.startswith("UNKNOWN\n0 clean, 0 leak, 1 unknown\n")
     assert "the command is longer than an argument may be" in result.stdout
 
 
@@ -205,8 +242,9 @@ def test_any_failure_of_its_own_is_2(script, monkeypatch, tmp_path, capsys, wher
     monkeypatch.setattr(script, where, broken)
     monkeypatch.setattr(script.sys, "argv", ["leaktest", "--report", str(tmp_path / "report"), "true"])
     assert script.main() == UNKNOWN
-    [line] = capsys.readouterr().err.splitlines()
-    assert line == f"leaktest: {' '.join(str(error).split()) or type(error).__name__}"
+    said, why = capsys.readouterr(), ' '.join(str(error).split()) or type(error).__name__
+    assert said.err == f"leaktest: {why}\n"
+    assert said.out == f"UNKNOWN\nleak test of: true\nwhat is not known:\n    {why}\n"
 
 
 def test_reports_are_utf_8_in_any_locale(tmp_path):

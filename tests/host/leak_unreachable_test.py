@@ -121,7 +121,7 @@ def test_reports():
             Lost("chan", 2, 128, addresses=[0x1000], runs=5, traced=True, group=again), Lost("inode", 3, 96, addresses=[0x2000], runs=5, traced=True),
             Lost("chan", 50, 3200, runs=129), Lost("fid", 1, 16, runs=129)]
     verdict = verdict_of(what, once, again)
-    told = report(verdict, None, "true", "0", 5, [], Programs(), Untraced())
+    told = report(verdict, None, "true", [], 5, [], Programs(), Untraced())
     assert "    nobody can reach it any more\n    keeps 4160 bytes in 3 objects: 2 of mount, 1 of page\n" in told
     assert "    nobody can reach 2 of them any more\n" in told
     for name, amount, where in (("debug_64", "64 bytes in 1 objects", "\n64 bytes in 1 allocations of debug_64 from stack\n"),

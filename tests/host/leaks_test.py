@@ -9,9 +9,10 @@ import pytest
 
 from guest import ROOT, leaktest, text
 from leak_fakes import dump, group, growth, look, series, source, told
+from stele.leak_command import Run
 from stele.leak_counts import (MOST_RUNS, MOST_SECONDS, Count, Look, family, grown, judge_counts, mark_by_time, parse_counts, runs_that_name,
                                seconds_that_name)
-from stele.leak_report import Result, Untraced, as_json, as_junit, facts, list_report, memory_report, ranges, report
+from stele.leak_report import Result, Untraced, as_json, as_junit, facts, failure_report, list_report, memory_report, ranges, report
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, judge, without_allocator
 from stele.references import NOWHERE, parse_references, with_names
 from stele.tracedump import NOT_LEAK, Record
@@ -120,7 +121,7 @@ def test_what_grew():
                                                        + MORE.format(size=640000, live=10000, traced="on"))
     assert grown(before, after) == [(640000, 10000, "NAME"), (336447, 56, "page")]
     told = memory_report("some command", before, after)
-    assert "MEMORY RAN OUT" in told
+    assert told.startswith("UNKNOWN\n")
     assert "    640000 bytes in 10000 allocations of NAME\n    336447 bytes in 56 allocations of page\n" in told
 
 
@@ -155,9 +156,9 @@ def test_report():
     leaked.user_stacks = [UserStack(["pid 12 sh", "pid 13 sh"], "0a1b", "/bin/sh", (0x401001, 0x402000), 640, 10)]
     by_function = [group([mark], name="chan", function="walk", offset=16 + mark) for mark in range(4)]
     verdict = judge([group([3, 3], function="once"), leaked, *by_function], 5, ["all is doubtful"])
-    told = report(verdict, dump(source(seen=9)), "some command", "3", 5, ["sleep", "cat", "sleep"], Programs(), Untraced(128, 128, 8, 7.25))
+    told = report(verdict, dump(source(seen=9)), "some command", [Run(0, 0.1), Run(3, 0.1), Run(3, 0.1)], 5, ["sleep", "cat", "sleep"], Programs(), Untraced(128, 128, 8, 7.25))
     assert "leak test of: some command\n" in told
-    assert "runs: 1 to warm up, 128 untraced in 7.2 s, 5 traced; the last one's exit status: 3\n" in told
+    assert "runs: 1 to warm up, 128 untraced in 7.2 s, 5 traced; exit statuses: 0 (1 run), 3 (2 runs)\n" in told
     assert "left running, and killed: sleep (2 times), cat (1 times)\n" in told
     assert "LEAKED: 384 bytes from 1 stacks, each alive in at least 2 of 5 runs\n" in told
     assert ("384 bytes in 6 allocations of debug_64 from stack\n    inner (inlined)  a.h:1\n    leak_at_depth+0x34  kern/a.cc:2\n"
@@ -167,7 +168,7 @@ def test_report():
     assert "LEAKED: 256 bytes of chan by walk, from 4 stacks, alive in 4 of 5 runs\n" in told
     assert "not repeated (not counted): 1 stacks" in told
     assert "what is not known:\n    all is doubtful\n" in told
-    assert told.endswith("\nleak\n")
+    assert told.startswith("LEAK\nleak test of: some command\n")
 
 
 def test_what_rises_in_both_halves_is_accused():
@@ -310,7 +311,7 @@ def test_report_by_counts():
     assert "of chan in 96 untraced runs (7 looks), and grows as well while nothing runs: by time (5.0 s)\n    the traced runs left none of it" in report_text
     assert "of process in 96 untraced runs (7 looks)\n    from stacks above\n" in report_text
     assert "LEAKED (by counts): 4096 bytes of trace in 96 untraced runs (7 looks)\n    it can never be traced" in report_text
-    assert report_text.endswith("\nleak\n")
+    assert report_text.startswith("LEAK\n")
 
 
 @pytest.mark.parametrize("untraced, line", [
@@ -404,28 +405,31 @@ def test_a_reference_that_grows_with_its_object_is_told_once():
 
 # Reports in formats that programs read, and the report of a list of commands.
 
-RESULTS = [Result("true", CLEAN, "…\nno leak\n", seconds=2.25), Result("leak < & \x01 \udcff", LEAKED, "LEAKED: a & b\n\nleak\n"),
-           Result("long", UNKNOWN, "", "the guest ended with status 124")]
+LEAK_TEXT = "LEAK\n…\nLEAKED: a & b\n"
+RESULTS = [Result("true", CLEAN, "CLEAN\n…\n", seconds=2.25), Result("leak < & \x01 \udcff", LEAKED, LEAK_TEXT),
+           Result("long", UNKNOWN, failure_report("long", "the guest ended with status 124"), "the guest ended with status 124"),
+           Result("typo", UNKNOWN, told(judge([], 5, ["the command was not found (status 127)"])))]
 
 
 def test_junit():
     suite = ElementTree.fromstring(as_junit(RESULTS))
-    assert [suite.get(key) for key in ("tests", "failures", "errors")] == ["3", "1", "1"]
-    clean, leak, unknown = suite
+    assert [suite.get(key) for key in ("tests", "failures", "errors")] == ["4", "1", "2"]
+    clean, leak, unknown, typo = suite
     assert (clean.get("name"), clean.get("time"), list(clean)) == ("true", "2.2", [])
-    assert (leak.get("name"), leak[0].tag, leak[0].get("message"), leak[0].text) == ("leak < & ? ?", "failure", "leak", "LEAKED: a & b\n\nleak\n")
+    assert (leak.get("name"), leak[0].tag, leak[0].get("message"), leak[0].text) == ("leak < & ? ?", "failure", "LEAKED: a & b", LEAK_TEXT)
     assert (unknown[0].tag, unknown[0].get("message")) == ("error", "the guest ended with status 124")
+    assert (typo[0].tag, typo[0].get("message")) == ("error", "the command was not found (status 127)")
 
 
 def test_json():
     assert [(one["command"], one["status"], one.get("why")) for one in json.loads(as_json(RESULTS))["commands"]] == [
-        ("true", "clean", None), ("leak < & ? ?", "leak", None), ("long", "unknown", "the guest ended with status 124")]
+        ("true", "clean", None), ("leak < & ? ?", "leak", None), ("long", "unknown", "the guest ended with status 124"), ("typo", "unknown", None)]
 
 
 def test_list():
-    lines = list_report(RESULTS).splitlines()
-    assert lines[-5:] == ["clean    true", "leak     leak < & \x01 \udcff", "unknown  long", "", "1 clean, 1 leak, 1 unknown"]
-    assert "LEAKED: a & b" in lines and "the guest ended with status 124" in lines and "no leak" not in lines
+    lines = list_report(LEAKED, RESULTS).splitlines()
+    assert lines[:7] == ["LEAK", "1 clean, 1 leak, 2 unknown", "", "CLEAN    true", "LEAK     leak < & \x01 \udcff", "UNKNOWN  long", "UNKNOWN  typo"]
+    assert "LEAKED: a & b" in lines and "    the guest ended with status 124" in lines and lines.count("CLEAN") == 0
 
 
 @pytest.mark.parametrize("options, content, why", [
@@ -437,8 +441,8 @@ def test_options_files(tmp_path, options, content, why):
     file.write_text(content)
     *options, last = [word.replace("FILE", str(file)) for word in options]
     result = leaktest(last, *options)
-    assert (result.status, result.stdout) == (2, "")
-    assert why.replace("FILE", str(file)) in result.stderr
+    assert (result.status, result.stdout.splitlines()[0]) == (2, "UNKNOWN")
+    assert why.replace("FILE", str(file)) in result.stdout and why.replace("FILE", str(file)) in result.stderr
 
 
 # Failures of the leak test itself, most of them with a fake scripts/guest.
@@ -469,22 +473,24 @@ def played(tmp_path, monkeypatch):
     (b"", 0, "the guest's output is incomplete"), (b"", 3, "the guest ended with status 3"),
     (b"leaktest pass\nleaktest dump\n\x89STELE\r\n", 0, "not a trace dump"), (b"what\n", 0, "unexpected output: b'what'"),
     (b"leaktest pass\nleaktest what\n", 0, "unexpected output: b'leaktest what'"),
-], ids=["nothing", "failed", "cut", "strange", "unknown"])
+    (b"leaktest pass\nleaktest run 0\n", 0, "not enough values to unpack (expected 2, got 1)"),
+], ids=["nothing", "failed", "cut", "strange", "unknown", "run"])
 def test_a_failure_of_its_own_is_one_line_and_2(played, output, status, why):
     for options in ([], ["--quick"]):
-        assert played(output, status, options=options) == (2, b"", f"leaktest: {why}\n", f"leaktest: {why}\n".encode())
+        report_text = f"UNKNOWN\nleak test of: true\nwhat is not known:\n    {why}\n".encode()
+        assert played(output, status, options=options) == (2, report_text, f"leaktest: {why}\n", report_text)
     result = json.loads((played.folder / "report.json").read_text())["commands"][0]
     assert (result["status"], result["why"]) == ("unknown", why)
 
 
 def test_a_command_longer_than_an_argument():
     result = leaktest("true " + "x" * 131000)
-    assert (result.status, result.stdout, result.stderr) == (2, "", "leaktest: the command is longer than an argument may be\n")
+    assert (result.status, result.stdout[:8], result.stderr) == (2, "UNKNOWN\n", "leaktest: the command is longer than an argument may be\n")
 
 
 def test_memory_that_runs_out_has_a_report(played):
     output = f"leaktest pass\nleaktest counts\n{COUNTS}leaktest end\nleaktest counts\n{COUNTS}{MORE.format(size=640000, live=10000, traced='on')}leaktest end\n".encode()
     status, told, _, written = played(output, 137, b"[    1.2] pid 5 sh: out of memory at 0x401000\n", command=b"true \xff")
     assert (status, told) == (2, written)
-    assert b"leak test of: true \xff\n" in told
+    assert told.startswith(b"UNKNOWN\nleak test of: true \xff\nwhat is not known:\n    memory ran out, so nothing can be judged\n\n")
     assert b"    640000 bytes in 10000 allocations of NAME\n" in told

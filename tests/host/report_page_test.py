@@ -176,13 +176,13 @@ def test_growth_over_marks(show):
     assert heights[0] == 0 and heights[1] > 0 and len(set(heights[1:])) == 1
 
 
-def test_what_was_lost_comes_first(show):
+def test_what_is_missing_comes_first(show):
     profile = a_profile()
-    assert text(show(profile), "#lost") == "Nothing was lost."
+    assert text(show(profile), "#lost") == "This report is complete."
     profile.lost = [f"loss {i}" for i in range(7)]
     browser = show(profile)
     assert browser.js("document.querySelector('main').firstElementChild.id") == "lost"
-    assert browser.js("document.querySelector('#lost').innerText").split("\n")[-5:] == ["loss 0", "loss 1", "loss 2", "loss 3", "and 3 losses more"]
+    assert browser.js("document.querySelector('#lost').innerText").split("\n")[-5:] == ["loss 0", "loss 1", "loss 2", "loss 3", "and 3 more"]
 
 
 def test_names_are_never_markup(show):

@@ -71,7 +71,7 @@ def test_a_leak_is_named():
     assert "the allocation that fails, 100 bytes of kmalloc_128:\n    path_open+0x234  kern/src/ns/path.cc:12\n" in said
     assert said.count("LEAKED:") == 1
     assert "the same: allocation 9 of process 2\n" in said
-    assert said.endswith("\nleak\n")
+    assert said.startswith("LEAK\nleak sweep of: true\n")
 
 
 def test_what_is_no_leak_is_shown():
@@ -79,7 +79,7 @@ def test_what_is_no_leak_is_shown():
     assert status == CLEAN
     assert "hung and were killed (not counted): at allocation 1 of process 2\n" in said
     assert "not repeated (not counted):\n    allocation 1 of process 2: 64 bytes of vm_region\n" in said
-    assert said.endswith("\nno leak\n")
+    assert said.startswith("CLEAN\nleak sweep of: true\n")
 
 
 @pytest.mark.parametrize("lines, doubt", [
@@ -94,7 +94,7 @@ def test_what_was_not_seen_is_doubted(lines, doubt):
     assert (total.tried, total.counts) == (0, {})
     status, said = told(total)
     assert status == UNKNOWN
-    assert f"what is not known:\n    {doubt}\n" in said
+    assert said.startswith(f"UNKNOWN\nleak sweep of: true\nwhat is not known:\n    {doubt}\n")
     assert told(read(CLEAN_RUNS + FIRST + lines + END))[0] == LEAKED
 
 
@@ -130,7 +130,14 @@ def test_a_panic_is_found():
     status, said = told(swept)
     assert status == LEAKED
     assert "PANIC: failing allocation 7 of process 2 panics the kernel:\n    panic: at last\n      somewhere\n" in said
-    assert said.endswith("\npanic\n")
+    assert said.startswith("PANIC\n")
+
+
+@pytest.mark.parametrize("status, expected, verdict", [(0, [], CLEAN), (1, [], CLEAN), (126, [], UNKNOWN), (127, [], UNKNOWN), (139, [], UNKNOWN),
+                                                       (1, [0], UNKNOWN), (139, [139], CLEAN)])
+def test_a_command_that_does_not_work_is_not_clean(status, expected, verdict):
+    swept = read(CLEAN_RUNS.replace(b"clean 3 ", b"clean %d " % status) + END)
+    assert report("true", swept, [], Kernel(), PROGRAMS, expected)[0] == verdict
 
 
 def test_growth_without_failures_says_nothing():
@@ -167,4 +174,4 @@ def test_bad_input(arguments, why):
     run = subprocess.run([str(ROOT / "scripts/leaksweep"), *arguments], capture_output=True, check=False)
     assert run.returncode == 2
     assert why in text(run.stderr)
-    assert run.stdout == b""
+    assert text(run.stdout) in ("", f"UNKNOWN\nleak sweep of: true\nwhat is not known:\n    {text(run.stderr).removeprefix('leaksweep: ')}")

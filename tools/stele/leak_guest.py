@@ -6,6 +6,7 @@ import sys
 import threading
 from dataclasses import dataclass, field
 
+from stele.leak_command import Run
 from stele.leak_counts import Look, parse_counts
 from stele.leak_unreachable import parse_unreachable
 from stele.references import parse_references
@@ -38,9 +39,9 @@ class Pass:
     immortal: list = field(default_factory=list)
     low: bool = False
     ended: bool = False
-    status: str = None
+    ends: list = field(default_factory=list)  # leak_command.Run of each run of the command, the warm-up run first
     settled: bool = None
-    runs: int = None
+    runs: int = None  # number of traced runs
 
 
 def passes_of(output):
@@ -91,12 +92,13 @@ def read_one(output, passes):
         now.immortal += value.split()
     elif name == "low":
         now.low = True
-    elif name == "status":
-        now.status = value
+    elif name == "run":
+        status, hundredths = map(int, value.split())
+        now.ends.append(Run(status, hundredths / 100))
     elif name == "runs":
         now.runs = int(value)
     elif name == "settled":
-        now.settled = value == "1"
+        now.settled = value == "1" and now.settled is not False
     elif name == "ended":
         now.ended = True
     elif name != "pass":

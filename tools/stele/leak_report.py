@@ -1,9 +1,12 @@
-"""Writes the findings of the leak test: as text, in JSON, and in the format of JUnit."""
+"""Writes the findings of the leak test: as text, in JSON, and in the format of JUnit.
+
+The first line of every text is a word of VERDICTS."""
 import json
 from collections import Counter
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
+from stele.leak_command import statuses_of
 from stele.leak_counts import FEWEST_LOOKS, REFERENCES, grown
 from stele.leak_hide import functions_of
 from stele.leak_unreachable import accusations, facts as unreachable_facts, lost_lines
@@ -12,6 +15,8 @@ from stele.references import NOWHERE
 
 CONTEXTS_SHOWN, USER_STACKS_SHOWN, GROWTH_SHOWN, REFERENCES_SHOWN, PLACES_SHOWN = 4, 8, 10, 4, 4
 STATUS_NAMES = {CLEAN: "clean", LEAKED: "leak", UNKNOWN: "unknown"}
+VERDICTS = {CLEAN: "CLEAN", LEAKED: "LEAK", UNKNOWN: "UNKNOWN"}
+NOT_KNOWN = "what is not known:"
 
 
 @dataclass
@@ -24,6 +29,7 @@ class Untraced:
     seconds: float = 0
     low: bool = False  # the pass ended because half of memory was used up
     lost: list = field(default_factory=list)  # leak_unreachable.Lost
+    ends: list = field(default_factory=list)  # leak_command.Run of each run, the warm-up run first
 
 
 @dataclass
@@ -32,7 +38,7 @@ class Result:
 
     command: str
     status: int
-    text: str  # the report; "" if there is none
+    text: str  # the report
     why: str = ""  # reason of a failure, one line
     facts: dict = field(default_factory=dict)  # facts for the JSON report
     seconds: float = 0
@@ -135,19 +141,31 @@ def describe_accusation(one, shown, places, traced=True):
     return lines
 
 
-def report(verdict, dump, command, command_status, repeat, left, programs, untraced):
-    """Returns the report as text. `dump`: the TraceDump of the traced runs, None if they failed; `repeat`: the number of traced runs; `left`: names
-    of the processes that the command left running; `programs`: a ProgramLines."""
+def heading(status, command, not_known=(), test="leak test"):
+    """Returns the first lines of a report: the verdict, the command, and the reasons of an unknown verdict."""
+    doubts = [NOT_KNOWN, *(f"    {doubt}" for doubt in not_known), ""] if status == UNKNOWN else []
+    return [VERDICTS[status], f"{test} of: {command}", *doubts]
+
+
+def failure_report(command, why, test="leak test"):
+    """Returns the report for a test that could not be made, or not be judged, for the reason `why`."""
+    return "\n".join(heading(UNKNOWN, command, [why], test)[:-1]) + "\n"
+
+
+def report(verdict, dump, command, ends, repeat, left, programs, untraced):
+    """Returns the report as text. `dump`: the TraceDump of the traced runs, None if they failed; `ends`: a leak_command.Run for each run of the
+    traced pass; `repeat`: the number of traced runs; `left`: names of the processes that the command left running; `programs`: a ProgramLines."""
     named = verdict.by_stack + [group for together in verdict.by_function for group in together]
     lost = [one.group for one in verdict.unreachable if one.group]
     places = programs.look_up([stack for group in verdict.all_groups + lost for stack in group.user_stacks])
-    lines = [f"leak test of: {command}"]
+    lines = heading(verdict.status, command, verdict.doubts)
+    statuses = statuses_of([*untraced.ends, *ends])
     if dump:
         memory = [source for source in dump.sources if source.kind != "references"]
-        lines += [f"runs: 1 to warm up, {untraced_runs(untraced)}, {repeat} traced; the last one's exit status: {command_status}",
+        lines += [f"runs: 1 to warm up, {untraced_runs(untraced)}, {repeat} traced; {statuses}",
                   f"traced: {len(memory)} caches and arenas, {sum(source.counters['seen'] for source in memory)} allocations"]
     else:
-        lines.append(f"runs: 1 to warm up, {untraced_runs(untraced)}; the traced ones failed")
+        lines.append(f"runs: 1 to warm up, {untraced_runs(untraced)}; the traced ones failed; {statuses}")
     if left:
         lines.append("left running, and killed: " + ", ".join(f"{name} ({count} times)" for name, count in Counter(left).items()))
     lines.append("")
@@ -175,18 +193,17 @@ def report(verdict, dump, command, command_status, repeat, left, programs, untra
             growths = "".join(f"; {growth}" for growth in one.growths)
             lines.append(f"    {one.objects} objects, {one.bytes} bytes from {len(one.groups)} stacks{growths}: {one.why}")
         lines.append("")
-    if verdict.doubts:
-        lines += ["what is not known:"] + [f"    {doubt}" for doubt in verdict.doubts] + [""]
-    lines.append({CLEAN: "no leak", LEAKED: "leak", UNKNOWN: "no leak found, but not all is known"}[verdict.status])
-    return "\n".join(lines) + "\n"
+    if verdict.doubts and verdict.status != UNKNOWN:
+        lines += [NOT_KNOWN, *(f"    {doubt}" for doubt in verdict.doubts), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def memory_report(command, before, after):
     """Returns the report for a test in which memory ran out before a judgement. `before` and `after`: counts from the first and the last kmemstat."""
-    lines = [f"leak test of: {command}", "", "MEMORY RAN OUT: nothing can be judged. What grew most until then:", ""]
+    lines = [*heading(UNKNOWN, command, ["memory ran out, so nothing can be judged"]), "what grew most until memory ran out:"]
     most = [f"    {size} bytes in {objects} allocations of {name}" for size, objects, name in grown(before, after)[:GROWTH_SHOWN]]
     lines += most or ["    it is not known: nothing could be counted any more"]
-    return "\n".join(lines) + "\n\nmemory ran out\n"
+    return "\n".join(lines) + "\n"
 
 
 def facts(verdict, repeat, untraced):
@@ -224,6 +241,14 @@ def as_json(results):
     return json.dumps({"commands": commands}, indent=1) + "\n"
 
 
+def reason(result):
+    """Returns the line of the report that gives the reason of the verdict: the first finding, or what is not known."""
+    lines = result.text.splitlines()
+    findings = [line for line in lines if line.startswith("LEAKED")]
+    not_known = lines[lines.index(NOT_KNOWN) + 1:] if NOT_KNOWN in lines else []
+    return result.why or next(iter([*findings, *not_known]), "").strip()
+
+
 def as_junit(results):
     """Returns the results in JUnit's format: a leak is a failure, an unknown verdict is an error."""
     counts = Counter(result.status for result in results)
@@ -232,19 +257,17 @@ def as_junit(results):
         case = ElementTree.SubElement(suite, "testcase", classname="leaktest", name=printable(result.command), time=f"{result.seconds:.1f}")
         if result.status != CLEAN:
             kind = "failure" if result.status == LEAKED else "error"
-            last_line = result.why or (result.text.splitlines() or [""])[-1]
-            ElementTree.SubElement(case, kind, message=printable(last_line)).text = printable(result.text or result.why)
+            ElementTree.SubElement(case, kind, message=printable(reason(result))).text = printable(result.text or result.why)
     return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True).decode() + "\n"
 
 
-def list_report(results):
-    """Returns the report of several commands: the full reports of commands that are not clean, then a line for each command."""
-    lines = []
+def list_report(status, results):
+    """Returns the report of several commands: the verdict on all of them, a line for each command, then the full reports of commands that are not
+    clean."""
+    counts = Counter(result.status for result in results)
+    lines = [VERDICTS[status], f"{counts[CLEAN]} clean, {counts[LEAKED]} leak, {counts[UNKNOWN]} unknown", ""]
+    lines += [f"{VERDICTS[result.status]:8} {result.command}" for result in results]
     for result in results:
         if result.status != CLEAN:
-            lines += [result.text.rstrip("\n") if result.text else f"leak test of: {result.command}\n\n{result.why}", "", "-" * 80, ""]
-    for result in results:
-        lines.append(f"{STATUS_NAMES[result.status]:8} {result.command}")
-    counts = Counter(result.status for result in results)
-    lines += ["", f"{counts[CLEAN]} clean, {counts[LEAKED]} leak, {counts[UNKNOWN]} unknown"]
+            lines += ["", "-" * 80, "", result.text.rstrip("\n")]
     return "\n".join(lines) + "\n"

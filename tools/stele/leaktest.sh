@@ -72,7 +72,15 @@ end_left() {
     find_left
   done
 }
+# Sets `now` to the time in hundredths of a second.
+now() {
+  read -r up up_rest < /proc/uptime
+  now=$((${up%.*} * 100 + 1${up#*.} - 100))
+}
+# Runs the command. Prints its exit status and the time that it took. Afterwards, `now` is the time.
 run() {
+  now
+  started=$now
   if [ "$quiet" ]; then
     sh -c "$command" > /dev/null 2>&1
   else
@@ -80,14 +88,12 @@ run() {
   fi
   status=$?
   end_left
+  now
+  echo "leaktest run $status $((now - started))"
 }
 
 # --- Untraced passes. Times are hundredths of a second.
 
-now() {
-  read -r up up_rest < /proc/uptime
-  now=$((${up%.*} * 100 + 1${up#*.} - 100))
-}
 free() { { read -r key free; read -r key free; read -r key free; } < '#mem/free'; }
 # Waits until the caches stop changing, empties them, and prints the time and the live counts.
 # $1: the number of runs so far.
@@ -119,7 +125,6 @@ untraced_runs() {
     while :; do
       run
       runs=$((runs + 1))
-      now
       free
       [ $free -lt $enough ] && { low=yes; break; }
       [ $((now - from)) -ge $3 ] && break
@@ -161,7 +166,8 @@ idle_pass() { quietly idle_looks "$@"; }
 
 # Runs the command once untraced; then $1 times traced, with a mark after each run but the last.
 # Ends earlier if the traced runs have taken $2 seconds, and the command has run $3 times in the
-# trace.
+# trace. This shell also stops the trace, because what a shell's own redirections put into the trace
+# disappears when the shell ends.
 traced_runs() {
   note_running
   run
@@ -175,23 +181,27 @@ traced_runs() {
   while :; do
     run
     [ $runs -ge "$1" ] && break
-    now
     [ $runs -ge "$3" ] && [ $((now - begun)) -ge "$2"00 ] && break
     runs=$((runs + 1))
     step mark
   done
-  echo "leaktest status $status"
   echo "leaktest runs $runs"
+  come_to_rest
+  step stop
 }
-settle() { resting=1; rest; step stop; }
+come_to_rest() {
+  resting=1
+  rest
+  echo "leaktest settled $resting"
+}
 traced_pass() {
   quiet=
   reserve
-  settle
+  rest
+  step stop
   counts
   (traced_runs "$@") || give_up
-  settle
-  echo "leaktest settled $resting"
+  come_to_rest
   unreachable
   counts
   dump || give_up

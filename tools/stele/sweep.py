@@ -6,7 +6,8 @@ allocation fail.
 """
 from dataclasses import dataclass, field
 
-from stele.leak_report import describe
+from stele.leak_command import Run, doubts_about_command
+from stele.leak_report import NOT_KNOWN, VERDICTS, describe
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, groups_of, without_allocator
 from stele.tracedump import TraceDump, TraceDumpError
 
@@ -113,7 +114,7 @@ def read_line(swept, word, values):
     """Adds the contents of one line to `swept`. user/bin/leaksweep/leaksweep.cc describes the lines. Raises ValueError or IndexError for any other
     line."""
     if word == "clean":
-        swept.status, swept.processes, swept.sweeper = values[0], int(values[1]), int(values[2])
+        swept.status, swept.processes, swept.sweeper = str(int(values[0])), int(values[1]), int(values[2])
     elif word == "grows":
         swept.grows.append((values[0], int(values[1]), int(values[2])))
     elif word == "try":
@@ -187,7 +188,7 @@ def leak_lines(leaks, kernel, programs):
     return lines
 
 
-def doubts_about(swept):
+def doubts_about_swept(swept):
     """Returns texts that say why a sweep may be incomplete although it has reached its end."""
     doubts = [f"could not repeat the failure that left {amount(leak.rises)}: allocation {leak.allocation} of process {leak.process}"
               for leak in swept.unrepeated]
@@ -196,10 +197,19 @@ def doubts_about(swept):
     return doubts + [f"process {process} was killed before its allocation {allocation} came: it may make more" for process, allocation in swept.cut]
 
 
-def report(command, swept, doubts, kernel, programs):
-    """Returns (exit status, text of the report). `doubts`: texts that say why the sweep did not reach its end."""
+def report(command, swept, doubts, kernel, programs, expected=()):
+    """Returns (exit status, text of the report). The first line of the report is a word of VERDICTS, or PANIC. `doubts`: texts that say why the sweep
+    did not reach its end. `expected`: exit statuses that the command may have without a failure; if it is empty, all that are no error of the shell."""
+    doubts = [*doubts_about_swept(swept), *doubts]
+    if swept.grows:
+        doubts = [f"the command leaves something without any failure (make leaktest says what): {amount(swept.grows)}", *doubts]
+    if swept.status is not None:
+        doubts = doubts_about_command([[Run(int(swept.status), 0)]], expected) + doubts
+    status = LEAKED if swept.leaks or swept.panics else UNKNOWN if doubts else CLEAN
+    not_known = [NOT_KNOWN, *(f"    {doubt}" for doubt in doubts), ""] if doubts else []
     counted = ", ".join(f"{process}: {allocations}" for process, allocations in sorted(swept.counts.items()))
-    lines = [f"leak sweep of: {command}", f"exit status without failures: {swept.status}; processes: {swept.processes}",
+    lines = ["PANIC" if swept.panics and not swept.leaks else VERDICTS[status], f"leak sweep of: {command}", *(not_known if status == UNKNOWN else []),
+             f"exit status without failures: {swept.status}; processes: {swept.processes}",
              f"failures: {swept.tried}; allocations of the processes: {counted or 'not known'}", ""]
     for (process, allocation), text in swept.panics:
         lines += [f"PANIC: failing allocation {allocation} of process {process} panics the kernel:", *(f"    {line}" for line in text), ""]
@@ -213,11 +223,6 @@ def report(command, swept, doubts, kernel, programs):
     if swept.once:
         lines += ["not repeated (not counted):"]
         lines += [f"    allocation {leak.allocation} of process {leak.process}: {amount(leak.rises)}" for leak in swept.once] + [""]
-    doubts = [*doubts_about(swept), *doubts]
-    if swept.grows:
-        doubts = [f"the command leaves something without any failure (make leaktest says what): {amount(swept.grows)}", *doubts]
-    if doubts:
-        lines += ["what is not known:"] + [f"    {doubt}" for doubt in doubts] + [""]
-    status = LEAKED if swept.leaks or swept.panics else UNKNOWN if doubts else CLEAN
-    lines.append({CLEAN: "no leak", LEAKED: "leak" if swept.leaks else "panic", UNKNOWN: "no leak found, but not all is known"}[status])
-    return status, "\n".join(lines) + "\n"
+    if status != UNKNOWN:
+        lines += not_known
+    return status, "\n".join(lines).rstrip("\n") + "\n"

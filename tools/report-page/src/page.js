@@ -35,11 +35,11 @@ function lost() {
   section.className = profile.lost.length ? "warning" : "fine";
   const list = (lines) => element("ul", "", {}, ...lines.map((line) => element("li", line)));
   if (profile.lost.length) {
-    section.append(element("h2", "This report does not have everything"), list(profile.lost.slice(0, LOSSES)));
+    section.append(element("h2", "This report is incomplete"), list(profile.lost.slice(0, LOSSES)));
     const others = profile.lost.slice(LOSSES);
-    if (others.length) section.append(element("details", "", {}, element("summary", `and ${plural(others.length, "loss", "losses")} more`), list(others)));
+    if (others.length) section.append(element("details", "", {}, element("summary", `and ${others.length} more`), list(others)));
   } else {
-    section.append(element("p", "Nothing was lost."));
+    section.append(element("p", "This report is complete."));
   }
   if (profile.leftOut) {
     const { stacks, amount } = profile.leftOut;
