@@ -32,11 +32,11 @@ leaktest-run: OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) 
   $(if $(LIST),--list '$(LIST)') $(if $(TOGETHER),--together) $(if $(SHARE),--share '$(SHARE)') $(ADD:%=--add '%') $(PORTS:%=--port '%') \
   --history $(BASE)/history.db $(if $(REPORT),--report '$(REPORT)') $(if $(SUPPRESSIONS),--suppressions '$(SUPPRESSIONS)') $(if $(BASELINE),--baseline '$(BASELINE)') $(ON_KERNEL) "$$HUNT_CMD"
 # The HTML page of the report needs npm and npm's registry. Without them the leak test runs, but makes no page.
-leaktest-run: PREPARE = { command -v npm >/dev/null && MAKEFLAGS= MAKELEVEL= $(MAKE) -s report-page BASE=$(BASE) >&2 || echo 'leaktest: no page: `make report-page` says why' >&2; } &&
+leaktest-run: PREPARE = { command -v npm >/dev/null && MAKEFLAGS= MAKELEVEL= tools/stele/quiet_make.py leaktest $(MAKE) -s report-page BASE=$(BASE) || echo 'leaktest: no page: `make report-page` says why' >&2; } &&
 leaksweep-run: OPTIONS = --no-build $(if $(EXPECT),--expect '$(EXPECT)') $(if $(REPORT),--report '$(REPORT)') $(ON_KERNEL) "$$HUNT_CMD"
 leakfuzz-run: KERNELS = debug
 leakfuzz-run: OPTIONS = --no-build --smp $(SMP) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
-load-run: WITH = MAKEFLAGS= MAKELEVEL= $(MAKE) -s $(or $(PORTS:%=port-%),ports) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) CACHE='$(CACHE)' >&2 &&
+load-run: PREPARE = MAKEFLAGS= MAKELEVEL= tools/stele/quiet_make.py load $(MAKE) -s $(or $(PORTS:%=port-%),ports) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) CACHE='$(CACHE)' &&
 load-run: OPTIONS = --smp $(SMP) --mem $(MEM) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PORTS:%=--port '%') $(if $(ICOUNT),--icount) \
   $(if $(VARIANT),--variant $(VARIANT))
 stress-run: KERNELS = $(or $(VARIANT),debug sanitize)
@@ -51,10 +51,15 @@ $(HUNTS):
 as-verdict = $(if $(filter 0,$(1)),,$(if $(filter 1,$(1)),@false,$(error the verdict is unknown)))
 status-of = $(BASE)/$(1)/status.$$PPID
 
+# After ^C, the tool says so in a line. The recipe then succeeds, so that make adds no line of its
+# own; make ends by the signal, and a shell gives this the status 130. (make prints an error if its
+# child ends at the moment of the signal; hence the sleep.) $(1): a command that cleans up.
+on-interrupt = trap '$(1); sleep 0.2; exit 0' INT;
+
 # Builds the kernels with one make each, and then runs the hunt. The makes run one after the other,
 # because two makes that run in one folder at the same time would disturb each other.
 $(HUNTS:%=%-run): %-run:
 	+@mkdir -p $(BASE)/$*; echo 2 > $(call status-of,$*)
-	+@for variant in $(or $(KERNELS),'$(VARIANT)'); do \
-	    MAKEFLAGS= MAKELEVEL= $(MAKE) -s all $(PORTS:%=port-%) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) CACHE='$(CACHE)' VARIANT=$$variant >&2 || exit; \
+	+@$(call on-interrupt,rm -f $(call status-of,$*)) for variant in $(or $(KERNELS),'$(VARIANT)'); do \
+	    MAKEFLAGS= MAKELEVEL= tools/stele/quiet_make.py $* $(MAKE) -s all $(PORTS:%=port-%) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) CACHE='$(CACHE)' VARIANT=$$variant || exit; \
 	  done && $(PREPARE) { scripts/$* $(OPTIONS); echo $$? > $(call status-of,$*); }

@@ -22,6 +22,7 @@ def make(tmp_path):
     for folder in ("scripts", "bin"):
         (tmp_path / folder).mkdir()
     (tmp_path / "Makefile").write_text("HUNTS := leaktest leaksweep leakfuzz stress\nBASE ?= build\nall:\n\t@echo built >&2\ninclude hunts.mk\n")
+    (tmp_path / "tools").symlink_to(ROOT / "tools")
     (tmp_path / "hunts.mk").write_bytes((ROOT / "hunts.mk").read_bytes())
     for path, text in (("scripts/leaktest", '#!/bin/sh\nfor last; do :; done\neval "$last"\n'), ("bin/cat", CAT)):
         (tmp_path / path).write_text(text)

@@ -149,7 +149,7 @@ def test_an_interrupted_guest(world, tmp_path):
         with open(tmp_path / "started", encoding="utf-8"):  # waits for QEMU
             guest.send_signal(signal.SIGINT)
         errors = guest.stderr.read()
-    assert (guest.returncode, errors) == (INTERRUPTED, "")
+    assert (guest.returncode, errors) == (INTERRUPTED, "guest: interrupted\n")
 
 
 @pytest.mark.parametrize("change", ({"HOME": None}, {"LC_ALL": "C", "LANG": "C"}))

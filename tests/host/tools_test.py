@@ -51,7 +51,7 @@ def test_what_the_end_of_a_stress_run_means():
 def test_a_failure_of_a_hunt_is_no_finding(name, arguments):
     """If the script itself fails, its status is 2, because status 1 means a finding. By default, Python
     ends with status 1 after an exception that nobody catches. So the script must catch all exceptions."""
-    run = subprocess.run([sys.executable, f"scripts/{name}", *arguments], env={"PATH": "/none", "STELE_BUILD": "/proc/none"},
+    run = subprocess.run([sys.executable, f"scripts/{name}", *arguments], env={"PATH": "/usr/bin:/bin", "STELE_BUILD": "/proc/none"},
                          capture_output=True, text=True, check=False)
     assert run.returncode == 2 and re.fullmatch(rf"{name}: .*/proc/none.*\n", run.stderr), run
 

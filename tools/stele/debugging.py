@@ -4,6 +4,7 @@ import fcntl
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 
 from stele import debug_sockets, elfcore
@@ -47,5 +48,6 @@ def gdb(kernel, environment, *arguments, **options):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise debug_sockets.NoGuest("another gdb has the guest, which talks to one at a time") from error
+        signal.signal(signal.SIGINT, lambda *_: None)  # gdb gets ^C, too, and decides what it means
         return subprocess.run(["gdb", "-nx", "-q", "-x", str(INIT), *arguments, os.path.realpath(kernel)],
                               env={**os.environ, "DEBUGINFOD_URLS": "", **environment}, check=False, **options)

@@ -6,22 +6,29 @@ traceback and the status 1, which has a meaning of its own in most scripts, such
 import contextlib
 import os
 import pathlib
+import signal
 import sys
 
-INTERRUPTED = 130  # as shells give it: 128 + SIGINT
+from stele import children
+
+INTERRUPTED = 128  # plus the number of the signal, as shells give it
 
 
 def run(main, name, failed=2):
     """Calls main() and ends the process with the status that main() returns. If main() raises an exception, ends it with the status `failed` and one
-    line that begins with the script's `name`; after ^C, with INTERRUPTED and no line. With `python3 -X dev`, an exception gives a traceback too."""
+    line that begins with the script's `name`. ^C ends the script's programs (children.py), and then the process with one line and the status 130.
+    With `python3 -X dev`, an exception gives a traceback too."""
     _open_standard_files()
+    children.end_on_signals()
     try:
         status = main()
         if status != failed:  # otherwise the reason is said already
             with naming("standard output"):
                 sys.stdout.flush()
-    except KeyboardInterrupt:
-        status = INTERRUPTED
+    except children.Interrupted as signalled:
+        if signalled.number == signal.SIGINT:
+            _say(f"{name}: interrupted")
+        status = INTERRUPTED + signalled.number
     except SystemExit as end:
         if isinstance(end.code, str):
             _say(end.code)
@@ -32,6 +39,7 @@ def run(main, name, failed=2):
         status = failed
         if not isinstance(error, BrokenPipeError):  # the reader of the output has gone, and does not want a line
             _say(f"{name}: {one_line(error)}")
+    children.wait_for_all()
     _drop_output()
     sys.exit(status)
 

@@ -24,6 +24,7 @@ five-byte nop, and `probe_returns`, the `ret` instructions of these functions. T
 function, with a warning, if a direct jump or another form of `ret` leaves it: no probe would see it.
 """
 import bisect
+import os
 import re
 import struct
 import subprocess
@@ -280,5 +281,6 @@ def main():
 
 
 if __name__ == "__main__":
-    import entry  # the folder of this script is the first of the path
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    from stele import entry
     entry.run(main, "ksyms", failed=1)

@@ -2,10 +2,9 @@
 import pathlib
 import shlex
 import subprocess
-import sys
-import threading
 from dataclasses import dataclass, field
 
+from stele import children
 from stele.leak_command import Run
 from stele.leak_counts import Look, parse_counts
 from stele.leak_unreachable import parse_unreachable
@@ -153,18 +152,12 @@ class Guests:
         """Runs a script in a guest. Returns (status, standard output, whether a message said that memory ran out)."""
         said = []
 
-        def forward(stream):
-            for line in stream:
-                if any(words in line for words in OUT_OF_MEMORY):
-                    said.append(line)
-                sys.stderr.buffer.write(line)
-                sys.stderr.buffer.flush()
+        def forward(line):
+            if any(words in line for words in OUT_OF_MEMORY):
+                said.append(line)
+            children.to_standard_error(line)
 
         core = ["--core", str(self.core)] if self.core else []
         command = [str(self.root / "scripts/guest"), *self.options, *core, "--timeout", str(seconds), "-c", script]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as guest:
-            errors = threading.Thread(target=forward, args=[guest.stderr])
-            errors.start()
-            output = guest.stdout.read()
-            errors.join()
-        return guest.returncode, output, bool(said)
+        guest = children.run(command, forward, stdout=subprocess.PIPE)
+        return guest.returncode, guest.stdout, bool(said)

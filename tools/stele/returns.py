@@ -76,5 +76,6 @@ def main():
 
 
 if __name__ == "__main__":
-    import entry  # the folder of this script is the first of the path
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    from stele import entry
     entry.run(main, "returns", failed=1)

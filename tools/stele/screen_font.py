@@ -6,6 +6,7 @@ FONT is by default the font of Debian's package psf-unifont, which kern/kern.mk 
 glyphs of ASCII, and in the place of DEL the glyph of U+FFFD, or of `?` if the font lacks U+FFFD.
 """
 import gzip
+import os
 import struct
 import sys
 
@@ -53,5 +54,6 @@ def main():
 
 
 if __name__ == "__main__":
-    import entry  # the folder of this script is the first of the path
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    from stele import entry
     entry.run(main, "screen_font", failed=1)
