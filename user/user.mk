@@ -2,7 +2,8 @@
 # file and sets BUILD, BASE, VARIANT and TOOLCHAIN. Programs with debugging information are in $(USER_OUT)/bin. Variants of the build differ
 # only in the kernel, so they share the programs.
 #
-#   user/libc  the parts of the C library that are not newlib's: headers, crt0.o, libstele.a; installed to $(SYSROOT)
+#   user/libc  the parts of the C library that are not newlib's: headers, crt0.o, libstele.a; installed to $(SYSROOT).
+#              musl.mk in its folder musl lists the files of libstele.a that come from musl's source
 #   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
 #   user/lib   each folder user/lib/NAME is a static library for these programs: #include "NAME/file.h"; C++, except `testing` (C)
 #   user/ports each folder with a `build` is a recipe, which the script user/ports/port executes. It makes programs, or a library for our
@@ -61,10 +62,12 @@ $(LIBC_OBJECTS): $(USER_OUT)/libc/%.o: user/libc/%.c $(USER_TOOLCHAIN) $(SYSROOT
 	@echo "  UCC   $<"
 	@$(USER_CC) $(USER_CFLAGS) -fno-builtin -Iuser/libc -MD -MP -c -o $@ $<
 
+include user/libc/musl/musl.mk
+
 SYSROOT_LIBC := $(SYSROOT)/lib/libstele.a
-$(SYSROOT_LIBC): $(LIBC_OBJECTS) $(SYSROOT)/lib/crt0.o
+$(SYSROOT_LIBC): $(LIBC_OBJECTS) $(MUSL_OBJECTS) $(SYSROOT)/lib/crt0.o
 	@rm -f $@
-	@$(TOOLCHAIN)/bin/x86_64-stele-elf-ar rcs $@ $(LIBC_OBJECTS)
+	@$(TOOLCHAIN)/bin/x86_64-stele-elf-ar rcs $@ $(LIBC_OBJECTS) $(MUSL_OBJECTS)
 $(SYSROOT)/lib/crt0.o: user/libc/crt0.S kern/abi/start.h $(USER_TOOLCHAIN)
 	@mkdir -p $(@D)
 	@$(USER_CC) $(USER_CFLAGS) -Ikern -c -o $@ $<

@@ -302,6 +302,29 @@ static void words(void) {
   CHECK(strcmp(arguments[4], "-") == 0 && strcmp(arguments[5], "-n") == 0);
 }
 
+/* Functions of long double have the precision and the range of 80 bits. The arguments are volatile,
+ * so that the compiler does not compute the results itself. */
+static void long_numbers(void) {
+  volatile long double one = 1, two = 2, ten = 10, least = LDBL_MIN, most = LDBL_MAX;
+  const long double e = LDBL_EPSILON;
+  CHECK(fabsl(sinl(one) - 0.8414709848078965066525L) < e);
+  CHECK(fabsl(atan2l(-one, -one) + 3 * M_PI_4l) < 4 * e);
+  CHECK(fabsl(powl(two, 0.5L) - M_SQRT2l) < 2 * e);
+  CHECK(fabsl(logl(ten) - M_LN10l) < 4 * e && log2l(least) == LDBL_MIN_EXP - 1);
+  CHECK(fabsl(erfl(one) - 0.8427007929497148693412L) < e);
+  CHECK(expl(1100 * ten) > 1.735e4777L && expl(1100 * ten) < 1.736e4777L);
+  CHECK(fabsl(tgammal(100 * ten) / 4.023872600770937735437e2564L - 1) < 1e-15L);
+  CHECK(fabsl(sinl(most)) <= 1 && fmodl(most, 3) >= 0 && fmodl(most, 3) < 3);
+  CHECK(lgammal(-one / 2) > 1.2L && signgam == -1);
+  CHECK(tgammal(-14.75L * one) < 0 && powl(-2.5L * one, 99999) == -INFINITY &&
+        isfinite(sinhl(11356 * one)));
+  int quotient;
+  CHECK(remquol(-29 * one, 4, &quotient) == -1 && quotient == -7);
+  volatile double eight = 8;
+  volatile float small = 0x1p-140f;
+  CHECK(log2(eight) == 3 && log2f(small) == -140);
+}
+
 static void numbers(void) {
   int sign = 0, exponent;
   CHECK(fabs(lgamma_r(-0.5, &sign) - 1.2655121234846454) < 1e-14 && sign == -1);
@@ -339,4 +362,5 @@ void library(void) {
   searching();
   words();
   numbers();
+  long_numbers();
 }

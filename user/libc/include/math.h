@@ -3,7 +3,7 @@
 #include_next <math.h>
 
 /* newlib's macros divide the natural logarithm by that of 2: rounding makes log2(8) differ from 3.
- * The functions in user/libc/math.c are exact for powers of 2. */
+ * The functions (user/libc/musl) are exact for powers of 2. */
 #undef log2
 #undef log2f
 

@@ -1,0 +1,10 @@
+/* Each file of musl includes this header first. It has what newlib's headers lack. */
+#include <math.h>
+
+#define hidden __attribute__((__visibility__("hidden")))
+#define weak_alias(old, new) extern __typeof(old) new __attribute__((__weak__, __alias__(#old)))
+
+/* musl declares and uses a variable of this name. In newlib it is a function, which returns the
+ * address of the thread's signgam. This macro turns musl's declaration into one of this function.
+ */
+#define __signgam (*__signgam())
