@@ -8,3 +8,6 @@
  * address of the thread's signgam. This macro turns musl's declaration into one of this function.
  */
 #define __signgam (*__signgam())
+
+/* For err. */
+#define __progname program_invocation_short_name

@@ -12,8 +12,10 @@ MUSL_LONG_DOUBLE := acos acosh asin asinh atan atan2 atanh cbrt ceil copysign co
   sincos sinh tan tanh tgamma trunc x86_64/fabs x86_64/fmod x86_64/llrint x86_64/lrint x86_64/remainder x86_64/rint
 MUSL_MATH := $(addsuffix l,$(MUSL_LONG_DOUBLE)) fma fmaf log2 log2_data log2f log2f_data nexttoward nexttowardf \
   __cosl __invtrigl __math_invalidl __polevll __rem_pio2_large __rem_pio2l __sinl __tanl
-# newlib's getopt takes options after an operand. newlib's fnmatch knows no character classes.
-MUSL_FILES := $(addprefix math/,$(MUSL_MATH)) misc/getopt misc/getopt_long regex/fnmatch
+# newlib's getopt takes options after an operand. newlib's fnmatch knows no character classes. newlib's strsep returns NULL for an
+# empty last field. newlib lacks the other functions.
+MUSL_FILES := $(addprefix math/,$(MUSL_MATH)) misc/getopt misc/getopt_long regex/fnmatch string/strsep search/insque search/lsearch \
+  legacy/daemon legacy/err
 
 MUSL := $(USER_OUT)/musl
 MUSL_OBJECTS := $(MUSL_FILES:%=$(USER_OUT)/libc/musl/%.o)
