@@ -15,13 +15,13 @@ BUGS = {"rename_name": "leak", "exec_format": "leak", "getdents_fault": "leak", 
 # Old defects that need several programs or threads at once, or time. They are found as one of these kinds.
 OLD_BUGS = {"stale_walk": "panic", "timer_storm": "hang|starved", "dead_lock": "locked|panic", "devfd_race": "locked|leak|panic", "late_flags": "identity"}
 # A process waits for a lock of its parent in two threads. An alarm wakes one of them, which closes the descriptor; then the parent's lock goes.
-CLOSED_WHILE_WAITING = "65534 sigaction e S2 0; open W0 P16 202 1b6; fcntl 3 8 S43; fork; wait4 N1 B0 0 0; setitimer 0 S26 0; thread_create S51; " \
+CLOSED_WHILE_WAITING = "65534 sigaction e S2 0; open W0 P16 202 1b6; fcntl 3 8 S43; fork; wait4 N1 B0 0 0; setitimer 0 S31 0; thread_create S51; " \
                        "fcntl 3 9 S43; close 3; yield"
 # For some kinds of findings: a planted bug, programs that show it, and the options of `leakfuzz play`.
 SHOWN = {"death": ("signal_users", ["65534 kill N8 9"], "rounds=1"),
          "starved": ("signal_users", ["65534 kill N8 11"], "rounds=1"),
          "uncharged": ("free_time", ["65534 sigsuspend S14"] * 4, "rounds=1 workers=1"),
-         "locked": ("dead_lock", [CLOSED_WHILE_WAITING], "rounds=4"),
+         "locked": ("dead_lock", [CLOSED_WHILE_WAITING], "rounds=12"),
          "identity": ("late_flags", ["0 getpid"], "rounds=1")}
 
 

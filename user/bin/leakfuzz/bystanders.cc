@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stele.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,11 +16,11 @@
 
 namespace {
 
-constexpr int kInterval = 40;  // milliseconds between two children of a bystander
-// A child computes for so long, in nanoseconds: a quarter of a tick, so that a kernel that charges
-// only in ticks charges most children for nothing.
+constexpr int kInterval = 20;  // milliseconds between two computations of a bystander
+// A bystander computes for so long, in nanoseconds: a quarter of a tick, so that a kernel that
+// charges only in ticks charges most computations for nothing.
 constexpr int64_t kComputes = 1'000'000;
-// The least computing that is compared with the charge: a single child proves little.
+// The least computing that is compared with the charge: a single computation proves little.
 constexpr int64_t kLeastCompared = 8 * kComputes;
 // The fuzzer waits so often for a report, kPause milliseconds each time; about ten seconds. Waits
 // are counted instead of time, because the guest's time jumps when the host is busy.
@@ -36,37 +35,31 @@ int64_t nanoseconds(const abi_timespec& time) {
   return time.sec * 1'000'000'000 + time.nsec;
 }
 
-int64_t now() {
+int64_t now(uint64_t clock = ABI_CLOCK_MONOTONIC) {
   abi_timespec time{};
-  STELE_CALL(clock_gettime, ABI_CLOCK_MONOTONIC, &time);
+  STELE_CALL(clock_gettime, clock, &time);
   return nanoseconds(time);
 }
 
 uint64_t switches() {
   abi_rusage own{};
-  STELE_CALL(times, &own, 0);
+  STELE_CALL(times, &own);
   return own.voluntary_switches + own.involuntary_switches;
 }
 
-// Computes for a moment in a child. Adds the child's computing and what it is charged to the
-// report, unless the child lost its CPU while it computed, or could not be started.
-void work(Report& report) {
-  const int pid = fork();
-  if (pid < 0) return;
-  if (pid == 0) {
-    const uint64_t before = switches();
-    for (const int64_t end = now() + kComputes; now() < end;) continue;
-    _exit(switches() != before);
-  }
-  int status = 0;
-  abi_rusage usage{};
-  long ended;
+// Computes for a moment. Adds the computing and what it is charged to the report, unless the
+// process lost its CPU meanwhile.
+void compute(Report& report) {
+  const uint64_t before = switches();
+  const int64_t charged = now(ABI_CLOCK_PROCESS_CPUTIME_ID), start = now();
+  int64_t end;
   do {
-    ended = STELE_CALL(wait4, pid, &status, 0, &usage);
-  } while (ended == -EINTR);
-  if (ended != pid || status != 0) return;
-  report.computed += kComputes;
-  report.charged += nanoseconds(usage.user) + nanoseconds(usage.system);
+    end = now();
+  } while (end - start < kComputes);
+  const int64_t charge = now(ABI_CLOCK_PROCESS_CPUTIME_ID) - charged;
+  if (switches() != before) return;
+  report.computed += end - start;
+  report.charged += charge;
 }
 
 // The bystander's life. A byte in `requests` begins the work, the next byte ends it.
@@ -75,7 +68,7 @@ void work(Report& report) {
   while (read(requests, &byte, 1) == 1) {
     Report report{};
     pollfd request{.fd = requests, .events = POLLIN, .revents = 0};
-    while (poll(&request, 1, kInterval) == 0) work(report);
+    while (poll(&request, 1, kInterval) == 0) compute(report);
     if (read(requests, &byte, 1) != 1 || write(reports, &report, sizeof report) < 0) break;
   }
   _exit(0);
@@ -132,9 +125,8 @@ std::vector<std::string> Bystanders::end() {
     } else if (read(bystander.reports, &report, sizeof report) != sizeof report) {
       found.push_back("death " + name + ", a bystander, has ended");
     } else if (report.computed >= kLeastCompared && report.charged < report.computed / 2) {
-      found.push_back("uncharged the children of " + name + " computed for " +
-                      std::to_string(report.computed) + " ns, but were charged for " +
-                      std::to_string(report.charged));
+      found.push_back("uncharged " + name + " computed for " + std::to_string(report.computed) +
+                      " ns, but was charged for " + std::to_string(report.charged));
     }
   }
   return found;

@@ -2,15 +2,15 @@
 // program may harm.
 //
 // A bystander has a user of its own: root, or a user as whom no program runs. While a batch runs,
-// the bystander works at intervals: it starts a child, which computes for a moment and ends. At
-// the end of the batch it reports. These are findings:
+// the bystander computes for a moment at intervals. At the end of the batch it reports. These are
+// findings:
 //
 //   death      it has ended
 //   starved    it does not report although the fuzzer has waited for it a few hundred times
-//   uncharged  its children have computed for longer than the kernel has charged them
+//   uncharged  it has computed for longer than the kernel has charged it
 //
 // Only quantities of the guest are compared, so a host that is slow or busy causes no finding.
-// Between two batches bystanders sleep, and have no children.
+// Between two batches bystanders sleep.
 #pragma once
 
 #include <sys/types.h>

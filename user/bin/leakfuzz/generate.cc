@@ -79,7 +79,7 @@ constexpr const char* kSeeds[] = {
     "K18 W0 P1; open W0 P104 0 0; unlink W0 P1 0; rename W0 P2 W0 P1; symlink K17 W0 P2; execve "
     "P104 V0 V0; unlink W0 P2 0; again 12c",
     // Threads close what another thread waits for, opens or maps.
-    "sigaction e S2 0; open W0 P16 202 1b6; fcntl 3 8 S43; fork; wait4 N1 B0 0 0; setitimer 0 S26 "
+    "sigaction e S2 0; open W0 P16 202 1b6; fcntl 3 8 S43; fork; wait4 N1 B0 0 0; setitimer 0 S31 "
     "0; thread_create S51; fcntl 3 9 S43; close 3; yield",
     "open W0 P16 202 1b6; thread_create S51; fcntl 3 9 S43; close 3; open W0 P16 202 1b6; again 1e",
     "open W0 P16 202 1b6; fcntl 3 8 S43; nanosleep 4 0 S9 0; fcntl 3 8 S50; open W0 P16 202 1b6; "

@@ -223,8 +223,10 @@ bool Fuzzer::believe(const Programs& programs, bool traced, const std::vector<st
 }
 
 bool Fuzzer::boot_traces() {
-  // Programs that take references, on all CPUs.
-  const Programs some(8, *parse_program("0 open W0 P33 0 0; dup 3; fork; close 3; chdir P29"));
+  // Programs that take references on one CPU and put them on another.
+  const Programs some(
+      48, *parse_program("0 open W0 P33 0 0; dup 3; fork; nanosleep 4 0 S9 0; dup 3; yield; close "
+                         "3; chdir P29; yield; fork; chdir P20"));
   if (!just_run(some)) return false;
   const auto broken = rest_.broken_boot_traces();
   for (const std::string& line : broken) say("found identity " + line);

@@ -491,7 +491,7 @@ void make_pools() {
   memcpy(structures.groups, groups, sizeof groups);
   const abi_itimerspec timers[] = {{{0, 0}, {0, 1000000}}, {{0, 2000000}, {0, 1000000}},
                                    {{0, 0}, {0, 0}},       {{-1, 0}, {INT64_MAX, 999999999}},
-                                   {{0, 1}, {0, 1}},       {{0, 1000}, {0, 1000}}};
+                                   {{0, 1}, {0, 1}},       {{0, 0}, {0, 10000000}}};
   memcpy(structures.timers, timers, sizeof timers);
   const abi_sigevent events[] = {
       {.notify = ABI_SIGEV_NONE, .signal = 0, .value = 0},
