@@ -51,7 +51,7 @@ struct Output {
 };
 void write_address(void* argument) {
   const auto& output = *static_cast<const Output*>(argument);
-  uint64_t words[64];
+  uint64_t words[32];
   for (uint64_t& word : words) word = output.object.value();
   EXPECT(output.slave->device->write(*output.slave, reinterpret_cast<const char*>(words),
                                      sizeof(words), 0));
