@@ -11,7 +11,7 @@
 // its contents. So these bytes have caches of their own, with KMC_NOPOINTERS, and the descriptor of
 // a large allocation has a flag. An object need not say what it holds: where it lies says it. There
 // are few such objects at a time, and most of them are buffers whose sizes are powers of two. So
-// the size classes are the powers of two. Ten more caches take 10 KiB on one CPU, and a slab each
+// the size classes are the powers of two. Ten more caches take 6 KiB on one CPU, and a slab each
 // once they are used.
 #include "kmalloc.h"
 
