@@ -74,6 +74,7 @@ bool give_hash_memory(struct arena& arena, void* memory, size_t bytes) {
 // Gives the hash the memory that it asks for. False if it asks for no memory, or when out of
 // memory. Memory for the hash of base_arena comes from base_arena itself, and this allocation calls
 // grow_hash again; hash_growing makes the nested call return.
+// stack: recursion up to 2 deep, because the hash of another arena grows by memory of base_arena.
 bool grow_hash(struct arena& arena) {
   if (linear_hash_wanted(&arena.hash) == 0) return false;  // only a hint: read without the lock
   size_t bytes;
@@ -468,6 +469,8 @@ void arena_impl::count_span(struct arena& arena, size_t size) {
   __atomic_fetch_add(&arena.span_bytes, size, __ATOMIC_RELAXED);
 }
 
+// stack: recursion up to 3 deep, because a quantum cache of page_arena takes slabs from page_arena,
+// page_arena takes spans from base_arena, and base_arena takes the memory of its hash from itself.
 ALLOCATOR_TEXT void* arena_span_alloc(struct arena* arena, size_t size, int flags) {
   if (size == 0 || size > SIZE_MAX / 2) return nullptr;
   const size_t whole = align_up(size, arena->quantum);
@@ -476,6 +479,7 @@ ALLOCATOR_TEXT void* arena_span_alloc(struct arena* arena, size_t size, int flag
   return address;
 }
 
+// stack: recursion up to 3 deep, because arena_span_alloc() has that much.
 ALLOCATOR_TEXT void arena_span_free(struct arena* arena, void* address, size_t size) {
   const size_t whole = align_up(size, arena->quantum);
   __atomic_fetch_add(&arena->span_frees, 1, __ATOMIC_RELAXED);

@@ -466,7 +466,9 @@ void kmem_set_reaper(void (*reap)(enum kmem_reap_extent extent)) {
 }
 
 /* Does not call destroy_released(): an allocation may get here, and its caller may hold any
- * sleeping lock. */
+ * sleeping lock.
+ * stack: no recursion, because a reap allocates only with KM_ATOMIC, and such an allocation does
+ * not reap. */
 void kmem_reap_some(enum kmem_reap_extent extent) {
   if (registered_reaper) registered_reaper(extent);
   for (enum reap_pass pass = REAP_ORDINARY; pass < REAP_PASSES; pass++) {

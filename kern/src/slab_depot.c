@@ -32,6 +32,7 @@ static uint32_t rounds_of(const struct kmem_cache* cache) {
   return types[__atomic_load_n(&cache->magazine_type, __ATOMIC_RELAXED)].rounds;
 }
 
+/* stack: no recursion, because the caches of magazines have no magazines (KMC_NOMAGAZINE). */
 struct kmem_magazine* magazine_make(struct kmem_cache* cache) {
   const uint32_t type = __atomic_load_n(&cache->magazine_type, __ATOMIC_RELAXED);
   struct kmem_magazine* const magazine = kmem_cache_alloc(kmem_magazine_caches[type], KM_ATOMIC);

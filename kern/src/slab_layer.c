@@ -255,6 +255,8 @@ static void* take_listed(struct kmem_cache* cache) {
   return slab ? slab_take(cache, slab) : NULL;
 }
 
+/* stack: recursion up to 2 deep, because a slab's pages may come from a quantum cache, and its
+ * slabs need structures from caches of small objects, which need nothing more. */
 void* slab_layer_alloc(struct kmem_cache* cache, int flags) {
   if (UNLIKELY(slab_check_on(cache))) {
     void* const checked = slab_check_take(cache, flags);
@@ -328,6 +330,7 @@ bool slab_layer_is_free(struct kmem_cache* cache, const void* object) {
   return false;
 }
 
+/* stack: recursion up to 2 deep, because slab_layer_alloc() has that much. */
 bool slab_layer_free(struct kmem_cache* cache, void* object) {
   if (page_backed(cache) && slab_check_is_checked(object)) return slab_check_put(cache, object);
   struct kmem_slab* surplus = NULL;

@@ -238,6 +238,7 @@ PageTables::Entry decode(uint64_t entry) {
           (entry & kLent) != 0};
 }
 
+// stack: recursion up to 3 deep, because there are four levels of tables.
 void free_tables(PhysAddr table, unsigned level, unsigned entries) {
   const uint64_t* entry = table_of(table.value);
   for (unsigned i = 0; level > 0 && i < entries; i++) {
@@ -252,6 +253,7 @@ bool is_empty(const uint64_t* table) {
 
 // `table` is a table of level `level`. Removes empty tables below it, for addresses in [start,
 // end). The processor also caches entries that lead to tables, so `take` must invalidate them.
+// stack: recursion up to 3 deep, because there are four levels of tables.
 void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_t end,
                         PageTables::TakeTable take, void* argument) {
   const uint64_t covered = uint64_t{kPageSize} << (9 * level);

@@ -22,6 +22,7 @@ unsigned index_at(uint64_t address, unsigned level) {
   return address >> (kPageShift + 9 * level) & (kEntries - 1);
 }
 
+// stack: recursion up to 3 deep, because there are four levels of tables.
 void walk_user(PhysAddr table, unsigned level, unsigned entries, TableVisitor& visitor) {
   if (!visitor.table(table)) return;
   const uint64_t* const entry = entries_of(table);
@@ -36,6 +37,7 @@ void walk_user(PhysAddr table, unsigned level, unsigned entries, TableVisitor& v
 }
 
 // Visits `table`, which is of level `level`, and the tables below its entries `first` to `end` - 1.
+// stack: recursion up to 3 deep, because there are four levels of tables.
 void walk_kernel(PhysAddr table, unsigned level, unsigned first, unsigned end,
                  void (*visit)(PhysAddr page, void* argument), void* argument) {
   visit(table, argument);

@@ -222,6 +222,7 @@ void system_call_dispatch(TrapFrame* frame) {
   return_to_user(frame);
 }
 
+// stack: no recursion, because only entries from user mode end with this call.
 void return_to_user(TrapFrame* frame) {
   interrupts_disable();
   do {

@@ -101,6 +101,7 @@ struct Leaked {
 // Allocates an object. Calls itself first, so that the allocation's call stack has `depth` frames
 // of this function. escape() keeps the compiler from turning the recursive call into a loop or a
 // jump.
+// stack: recursion up to 63 deep, because `depth` is at most kMaxDepth.
 [[gnu::noinline, gnu::noclone]] static Leaked leak_at_depth(const Origin& origin, uint64_t size,
                                                             int flags, uint64_t depth) {
   Leaked leaked =

@@ -36,8 +36,8 @@ void for_each_cache(Visit visit) {
   }
 }
 
-// Prints the arena, its caches, and the arenas that import from it. The recursion is as deep as the
-// chain of imports: three or four.
+// Prints the arena, its caches, and the arenas that import from it.
+// stack: recursion up to 3 deep, because no chain of imports has more than four arenas.
 void print_arena_tree(struct arena* arena, unsigned depth, Text& text) {
   struct arena_stats stats;
   arena_stats(arena, &stats);

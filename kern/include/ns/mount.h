@@ -27,8 +27,7 @@ struct MountHead {
   }
 };
 
-// The most members of a union. The closing of an open union recurses once for each member, so the
-// number is small. Binds that run at once may exceed it by their number.
+// The most members of a union. Binds that run at once may exceed it by their number.
 inline constexpr size_t kMostMembers = 16;
 
 // The mount table of one or more processes: a child shares the table of its parent.

@@ -55,16 +55,19 @@ Result<Ref<Chan>> Chan::clone() {
   return copy;
 }
 
+// stack: recursion up to 1 deep, because a channel of a FIFO, of a probe session or of #fd may have
+// the last reference to the channel of another file, and that one has none.
 void Chan::destroy(Chan* chan) {
   file_use_end(*chan);
   open_file_lock_drop(*chan);
   page_cache_leave(*chan);
   chan->device->close(*chan);
   kfree(chan->path);
-  const Ref<Chan> next = std::move(chan->union_next);
+  Ref<Chan> next = std::move(chan->union_next);
   chan_cache.destroy(chan);
-  // The destructor of `next` releases the next member: the recursion is as deep as the union has
-  // members, about kMostMembers.
+  // Nobody else has a reference to the other members of an open union. They are destroyed one by
+  // one, and not each in the call for the one before it.
+  while (next) next = std::move(next->union_next);
 }
 
 Result<void> chan_set_path(Chan& chan, std::string_view path) {

@@ -181,6 +181,7 @@ Result<void> Walk::start_device(std::string_view& path) {
 }
 
 // Updates the name so that it leads to at_. The name of a removed file stays unchanged.
+// stack: no recursion, because the walk of present_name() never looks for a present name.
 Result<void> Walk::mend_name() {
   const uint64_t renames = directory_renames();
   if (named_at_ == renames) return {};
@@ -272,6 +273,7 @@ Result<void> Walk::read_link(Chan& link, std::string_view rest, std::string_view
 
 // Walks the canonical name without its last name. Neither this walk nor the one of present_name()
 // takes a `..` (Links::kNone), so neither calls this function again.
+// stack: no recursion, because a walk with Links::kNone, as below, does not take `..`.
 Result<void> Walk::to_parent(Last last) {
   found_in_.reset();
   TRY(mend_name());

@@ -65,6 +65,7 @@ bool keeps(const Thread& thread, int signal) REQUIRES(process_lock) {
 // Performs the immediate effects of sending a signal: SIGKILL and SIGCONT discard pending stop
 // signals and continue a stopped process; a stop signal discards a pending SIGCONT. False if the
 // process is ending and can take no signal any more.
+// stack: recursion up to 1 deep, because the parent gets SIGCHLD, which continues no process.
 bool arrives(Process& process, int signal) REQUIRES(process_lock) {
   if (process.state != ProcessState::kAlive || process.ending) return false;
   // Stays empty: only SIGCONT and stop signals are discarded below, and sigqueue does not queue
