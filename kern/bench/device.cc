@@ -141,7 +141,6 @@ Result<void> bench_in_task(void (*run)(void*), void* argument, CpuId cpu) {
   return {};
 }
 
-// stack: a frame of up to 640 bytes, because the frames of a whole stack are on it.
 unsigned callers_of(const void* frame) {
   uint64_t callers[64];
   return 1 + static_cast<unsigned>(

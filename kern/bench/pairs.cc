@@ -146,7 +146,6 @@ KBENCH(stacks, kTask) {
 // The first record of a system call walks the user stack; later records in the same call find the
 // stack in the task's `trace_call`. The first record is cheaper if the walked stack is already in
 // the stack table (`met`) than if the stack is new (`unmet`).
-// stack: a frame of up to 640 bytes, because one function has the loops of several rows.
 KBENCH(process, kProcess) {
   const Pinned pinned;
   const BenchCache cache(kSmall);

@@ -98,14 +98,21 @@ struct Leaked {
   return {};
 }
 
+// The arguments of allocate(), together: the frames of leak_at_depth() are many.
+struct Allocation {
+  const Origin& origin;
+  uint64_t size;
+  int flags;
+};
+
 // Allocates an object. Calls itself first, so that the allocation's call stack has `depth` frames
 // of this function. escape() keeps the compiler from turning the recursive call into a loop or a
 // jump.
 // stack: recursion up to 63 deep, because `depth` is at most kMaxDepth.
-[[gnu::noinline, gnu::noclone]] static Leaked leak_at_depth(const Origin& origin, uint64_t size,
-                                                            int flags, uint64_t depth) {
-  Leaked leaked =
-      depth > 1 ? leak_at_depth(origin, size, flags, depth - 1) : allocate(origin, size, flags);
+[[gnu::noinline, gnu::noclone]] static Leaked leak_at_depth(const Allocation& wanted,
+                                                            uint64_t depth) {
+  Leaked leaked = depth > 1 ? leak_at_depth(wanted, depth - 1)
+                            : allocate(wanted.origin, wanted.size, wanted.flags);
   escape(leaked.object);
   return leaked;
 }
@@ -384,7 +391,7 @@ constinit InterruptRequest interrupt_request{};
   request.got = 0;
   while (request.got < request.wanted) {
     const AllocCommand& command = *request.command;
-    const Leaked leaked = leak_at_depth(command.origin, command.size, KM_ATOMIC, command.depth);
+    const Leaked leaked = leak_at_depth({command.origin, command.size, KM_ATOMIC}, command.depth);
     if (!leaked.object) break;
     request.objects[request.got++] = leaked;
   }
@@ -432,8 +439,8 @@ unsigned leak_in_interrupt(const AllocCommand& command, uint64_t wanted, Holding
       done += n;
     } else {
       if (!holding->reserve()) break;
-      const Leaked leaked = leak_at_depth(command.origin, command.size,
-                                          command.atomic ? KM_ATOMIC : KM_SLEEP, command.depth);
+      const Leaked leaked = leak_at_depth(
+          {command.origin, command.size, command.atomic ? KM_ATOMIC : KM_SLEEP}, command.depth);
       if (!leaked.object) break;
       if (command.stays) kmem_not_leak(leaked.object);
       holding->add(leaked);

@@ -39,6 +39,8 @@ class ProbeCounts {
  private:
   Row row_of(StackCounts::Key key, uint64_t count) const;
   int compare(const Row& a, const Row& b) const;
+  template <typename Less>
+  void sort(Less less);
 
   const StackTable& stacks_;
   const ContextTable& contexts_;
