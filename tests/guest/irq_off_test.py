@@ -111,12 +111,12 @@ cat '#mem/irqoff'; cat '#mem/kmemtrace/ctl'
 
 @pytest.mark.parametrize("what, done, most", (
     ("pollers", "20 of 20 pollers", 250_000),
-    ("deaf", "500 threads, 32 timers", 30_000),
+    ("deaf", "500 threads, 32 timers", 100_000),
 ))
 def test_a_user_cannot_turn_interrupts_off_for_long(what, done, most):
     """`pollers` wakes 20 threads, each of which polls a file 256 times. In `deaf`, 32 timers send signals in each tick to a process of 500 threads
-    that ignores these signals."""
+    that ignores these signals. The end of a process wakes its threads, all in one stretch."""
     result = measured(f"echo reset > '#mem/irqoff'; proctest as 65534 sigtest {what}; cat '#mem/irqoff'", "debug")
     said, _, stretches = result.stdout.partition("\n")
     assert said == done, result
-    assert max(stretch[0] for stretch in stretches_in(stretches)) < most, result
+    assert max(ticks for ticks, off, _, _ in stretches_in(stretches) if off != "process_exit") < most, result

@@ -44,12 +44,12 @@ read line < /tmp/out; echo "$line"; sigtest ptys < /dev/null; exec 3>&-; wait"""
     assert result.stdout == "No space left on device\nroot\n256 pseudo terminals\n768 pseudo terminals\n", result
 
 
-@pytest.mark.parametrize("kind", ("maps", "texts", "reads", "polls"))
+@pytest.mark.parametrize("kind", ("maps", "texts", "reads"))
 def test_a_user_gets_a_part_of_the_memory_for_files_and_buffers(kind):
     """A user takes memory of the kernel by one kind of call: maps of files whose descriptors are closed, texts that are made when a file is opened,
-    reads and polls that sleep."""
+    and reads that sleep."""
     script = f"""mkdir -m 777 /tmp/u; mkfifo /tmp/hold /tmp/out; cd /tmp/u; proctest as 65534 sigtest hoard {kind} < /tmp/hold > /tmp/out & exec 3> /tmp/hold
-read line < /tmp/out; echo "$line"; sed -n 's/^Mem\\(Total\\|Free\\): *\\([0-9]*\\) kB/\\2/p' /proc/meminfo; exec 3>&-; wait"""
+read line < /tmp/out; echo "$line"; head -n 2 /proc/meminfo | tr -dc '0-9\\n'; exec 3>&-; wait"""
     result = guest(script, "--mem", "128M", "--timeout", "200", log=False)
     number, said, total, free = result.stdout.split()
     assert said == kind and int(number) > 200, result

@@ -200,7 +200,6 @@ int hoard(const char* kind) {
       if (strcmp(kind, "maps") == 0) made = hoard_maps();
       if (strcmp(kind, "texts") == 0) made = hoard_texts();
       if (strcmp(kind, "reads") == 0) made = make_threads(300, reads);
-      if (strcmp(kind, "polls") == 0) made = make_threads(300, polls);
       sched_yield();
       write(told[1], &made, sizeof made);
       read(held[0], &byte, 1);
