@@ -92,3 +92,5 @@ struct MemoryTotals {
   uint64_t total, free;  // bytes
 };
 MemoryTotals memory_totals();
+// MemoryTotals::total alone, which costs nothing. Any context.
+uint64_t memory_total();

@@ -147,6 +147,10 @@ void page_set_owner(void (*free)(PhysAddr page)) {
   owner_free = free;
 }
 
+uint64_t memory_total() {
+  return total_bytes;
+}
+
 MemoryTotals memory_totals() {
   struct arena_stats base;
   arena_stats(base_arena, &base);

@@ -82,8 +82,7 @@ void add(UserAccount& account, Charged what, int64_t number, int32_t sign) {
 Result<void> check(const UserAccount& account, Charged what, uint64_t most, uint64_t number) {
   if (&account == &root_account) return {};
   const Kind& kind = kind_of(what);
-  const uint64_t count = account.counts[static_cast<unsigned>(what)],
-                 memory = memory_totals().total;
+  const uint64_t count = account.counts[static_cast<unsigned>(what)], memory = memory_total();
   most = std::min(most, kind.most);
   if (count > most)
     return fail(kind.error, "user %u has %lu %s, and the limit is %lu", account.uid, count - number,
