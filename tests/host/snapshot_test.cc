@@ -414,7 +414,7 @@ TEST_F(SnapshotTest, AWalkForMarkingBeginsAnewWhenARecordIsCopied) {
 // The estimate visits a shard in slices. Another CPU empties the shard after the first slice, and
 // records other objects.
 TEST_F(SnapshotTest, AnEstimateCountsNothingTwiceWhenAShardIsEmptied) {
-  static SnapshotTest* test;
+  static decltype(this) test;
   test = this;
   table_->set_options({.sample = 1});
   for (uint64_t i = 1; i <= 200; i++) record(i * 64, 64, 0);
@@ -430,7 +430,7 @@ TEST_F(SnapshotTest, AnEstimateCountsNothingTwiceWhenAShardIsEmptied) {
 // While a snapshot is open, a record that changes is replaced by a copy, which may come later in
 // the walk.
 TEST_F(SnapshotTest, AnEstimateCountsNothingTwiceWhenARecordIsCopied) {
-  static SnapshotTest* test;
+  static decltype(this) test;
   test = this;
   table_->set_options({.sample = 1});
   for (uint64_t i = 1; i <= 200; i++) record(i * 64, 64, 0);
