@@ -115,11 +115,11 @@ size_t walk_kernel_stack(uint64_t frame_pointer, uint64_t* program_counters, siz
 }
 
 CurrentContext trace_find_context() {
-  return {.id = ContextId{1}, .caller = 0};
+  return {.id = ContextId{1}, .caller = TraceCaller::kNone};
 }
 // Threads of the host make no system calls to this kernel, so the tracer never asks for the caller
 // of a system call.
-uint64_t trace_walk_caller(TaskHead&, const Cpu&) {
+TraceCaller trace_walk_caller(TaskHead&, const Cpu&) {
   panic("a thread has no caller");
 }
 asm(".globl find_recent_caller\nfind_recent_caller: xorl %eax, %eax\nret");

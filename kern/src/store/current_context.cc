@@ -121,7 +121,9 @@ TraceNumbers trace_remembered_by(const TaskHead& task) {
   const ContextId context =
       trace_contexts.recall(__atomic_load_n(&task.trace_context, __ATOMIC_ACQUIRE));
   if (context == ContextId::kNone) return {StackId::kNone, context};
-  return {stack_in(__atomic_load_n(&task.trace_call, __ATOMIC_RELAXED)), context};
+  TraceCaller caller;
+  __atomic_load(&task.trace_call, &caller, __ATOMIC_RELAXED);
+  return {stack_in(caller), context};
 }
 
 void trace_mark_interrupts(StoreMark& mark) {
