@@ -87,7 +87,7 @@ def test_a_process_that_cannot_be_killed_is_found():
 
 
 @pytest.mark.cpus(2)
-@pytest.mark.parametrize("kind", SHOWN)
+@pytest.mark.parametrize("kind", ["death", "starved", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("uncharged", "locked", "identity"))])
 def test_each_kind_of_finding_is_shown(kind):
     """Programs show the finding if a planted bug is switched on, and only then."""
     bug, programs, words = SHOWN[kind]
