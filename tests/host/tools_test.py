@@ -72,8 +72,10 @@ def test_the_accelerator_is_remembered_where_nobody_else_writes(tmp_path, monkey
         def __init__(self, *arguments, **options):
             probes.append(arguments)
 
-        def wait(self, seconds):
-            return module.QEMU_OFF
+        returncode = module.QEMU_OFF
+
+        def communicate(self, timeout):
+            return b"[    0.006419] stele: booted by PVH", None
 
     monkeypatch.setattr(module.tempfile, "tempdir", str(shared))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
@@ -83,6 +85,14 @@ def test_the_accelerator_is_remembered_where_nobody_else_writes(tmp_path, monkey
     assert [module.accelerator(build / "stele.elf", False) for _ in range(2)] == ["kvm", "kvm"]
     assert len(probes) == 1 and ours.read_text() == "precious"
     assert [path.name for path in shared.iterdir()] == [f"stele-accel-{os.getuid()}"]
+
+
+def test_a_qemu_that_fails_is_no_guest_that_boots(tmp_path, monkeypatch):
+    """QEMU's status after an error is the status of a guest that powers off. Would find KVM chosen because the kernel, or KVM itself, is missing."""
+    module = script("guest")
+    monkeypatch.delenv("ACCEL", raising=False)
+    monkeypatch.setattr(module.os, "access", lambda *_: True)
+    assert module.accelerator(tmp_path / "no-kernel", False) == "tcg"
 
 
 def dump(name="debug_64", groups=(), **changes):
