@@ -26,7 +26,7 @@ import inserts
 import loads
 
 sys.path.insert(0, str(counts.ROOT / "tools"))
-from stele import entry  # noqa: E402  pylint: disable=wrong-import-position
+from stele import entry, progress  # noqa: E402  pylint: disable=wrong-import-position
 
 # Each row: name, description, unit, target (positive: maximum; negative: its absolute value is the
 # minimum), figure of Akaros, figures of Linux 6.1 (several if several tools of Linux were measured).
@@ -288,11 +288,19 @@ def main():
     options = parser.parse_args()
     folder = counts.build_folder() / "bench"
     folder.mkdir(parents=True, exist_ok=True)
+    with progress.Progress("bench") as shown:
+        measure(options, folder, shown)
+
+
+def measure(options, folder, shown):
+    parts = 1 if options.counts_only else 2
+    shown.phase(f"counts instructions (part 1 of {parts})")
     values, reasons = counted(options.counts_only)
     unknown = values.keys() - {row[0] for row in ROWS}
     if unknown:
         sys.exit(f"bench: rows without an explanation: {', '.join(sorted(unknown))}")
     if not options.counts_only:
+        shown.phase(f"measures the host (part 2 of {parts})")
         host_values, host_reasons = host_figures(folder / "pairs_bench")
         values |= host_values
         reasons |= host_reasons

@@ -18,6 +18,7 @@ import guest
 import kernel_tests
 import outcomes
 import unreached
+from stele.progress import Progress
 
 MANY_CPUS = "many_cpus"
 
@@ -108,11 +109,41 @@ def pytest_runtest_makereport(item, call):
 
 
 class Reporter:
-    """Runs in the process that prints the results of all other processes: removes groups from the names of tests, and prints the last line."""
+    """Runs in the process that prints the results of all other processes: removes groups from the names of tests, shows how many tests have ended
+    instead of a dot for each of them, and prints the last line."""
+
+    def __init__(self):
+        self.shown = None
+
+    def begin(self, config, total):
+        if not self.shown:
+            self.shown = Progress("tests", config.pluginmanager.get_plugin("terminalreporter")._tw._file)  # pylint: disable=protected-access
+            self.shown.__enter__()
+            self.shown.phase("done", total)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node, ids):
+        self.begin(node.config, len(ids))
+
+    def pytest_collection_finish(self, session):
+        if session.items:
+            self.begin(session.config, len(session.items))
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_report_teststatus(self):
+        result = yield
+        category, letter, word = result.get_result()
+        result.force_result((category, "" if letter == "." else letter, word))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report):
         report.nodeid = full_name(report.nodeid)
+        if self.shown and report.when == "teardown":
+            self.shown.step()
+
+    def pytest_sessionfinish(self):
+        if self.shown:
+            self.shown.close()
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self, config):

@@ -43,5 +43,5 @@ docs-outputs: all $(TEST_KERNELS) $(BASE)/bench/instructions.so ## rewrite the o
 # limit is MINUTES plus two minutes for booting.
 .PHONY: proof
 proof: all $(if $(VARIANT),,$(PROOF_KERNEL)) ## compare the tracer with an account of live objects (MINUTES=10 SMP=4), at random, until something differs
-	@$(call on-interrupt,:) scripts/guest --no-build --variant $(or $(VARIANT),proof) --smp $(SMP) --timeout $$(($(MINUTES) * 60 + 120)) --ktest=proof \
+	@$(call on-interrupt,:) scripts/guest --no-build --variant $(or $(VARIANT),proof) --smp $(SMP) --timeout $$(($(MINUTES) * 60 + 120)) --seconds $$(($(MINUTES) * 60)) --ktest=proof \
 	  --cmdline 'minutes=$(MINUTES)$(if $(SEED), seed=$(SEED))$(if $(CMDLINE), $(CMDLINE))'

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-QEMU = "installed qemu-system-x86, qemu-system-any, qemu-kvm (= 1:10.0)"
+QEMU = "installed qemu-system-x86, qemu-system-any, qemu-kvm (= 1:10.0)\ninstalled python3-tqdm, "
 
 
 @pytest.fixture

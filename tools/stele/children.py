@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -53,12 +52,12 @@ def start(command, **options):
     return child
 
 
-def run(command, error_line=None, **options):
+def run(command, error_line=None, output_part=None, **options):
     """Runs a program to its end. `options` are those of Popen. `error_line`: called with each line of its standard error, until the script is to end.
-    Returns a CompletedProcess."""
+    `output_part`: called with each part of its standard output as it arrives. Returns a CompletedProcess."""
     child = start(command, **options, **({"stderr": subprocess.PIPE} if error_line else {}))
     # Threads read, and this thread waits in short steps: a thread that reads without end in C would not execute the handler of a signal.
-    read = [Reader(child.stdout), Reader(child.stderr, error_line)]
+    read = [Reader(child.stdout, take_part=output_part), Reader(child.stderr, error_line)]
     forget(child)
     return subprocess.CompletedProcess(command, child.returncode, *(reader.all() for reader in read))
 
@@ -66,15 +65,20 @@ def run(command, error_line=None, **options):
 class Reader(threading.Thread):
     """Reads a pipe to its end; None is no pipe."""
 
-    def __init__(self, pipe, take_line=None):
+    def __init__(self, pipe, take_line=None, take_part=None):
         super().__init__(daemon=True)
-        self.pipe, self.take_line, self.data = pipe, take_line, None
+        self.pipe, self.take_line, self.take_part, self.data = pipe, take_line, take_part, None
         if pipe:
             self.start()
 
     def run(self):
         if not self.take_line:
-            self.data = self.pipe.read()
+            parts = []
+            while part := self.pipe.read1(1 << 16):
+                parts.append(part)
+                if self.take_part:
+                    self.take_part(part)
+            self.data = b"".join(parts)
             return
         for line in self.pipe:
             if not _interrupted:
@@ -98,8 +102,3 @@ def forget(child):
 def wait_for_all():
     for child in list(_running):
         forget(child)
-
-
-def to_standard_error(line):
-    sys.stderr.buffer.write(line)
-    sys.stderr.buffer.flush()

@@ -4,7 +4,7 @@ import shlex
 import subprocess
 from dataclasses import dataclass, field
 
-from stele import children
+from stele import children, progress
 from stele.leak_command import Run
 from stele.leak_counts import Look, parse_counts
 from stele.leak_unreachable import parse_unreachable
@@ -17,6 +17,7 @@ OUT_OF_MEMORY = (b"ut of memory", b"Cannot fork")  # messages of kernel, program
 # Minimum and maximum time of an eighth of the untraced runs, in hundredths of a second. Leaks that
 # grow with time need the minimum; with the maximum, all eighths take 20 s.
 SHORTEST_EIGHTH, LONGEST_EIGHTH = 40, 250
+LOOKS = 9  # of an untraced pass, the one before the runs included
 
 
 class Failure(Exception):
@@ -123,41 +124,45 @@ class Boot:
 
 class Guests:
     """Boots guests with the script scripts/guest of the checkout `root` and the script's `options`. The time limit of a guest is `seconds` times
-    the number of its commands. If the kernel panics and `core` is not None, the guest's memory is written to the file `core`."""
+    the number of its commands. If the kernel panics and `core` is not None, the guest's memory is written to the file `core`. `shown`: a Progress."""
 
-    def __init__(self, root, options, seconds, core=None):
-        self.root, self.options, self.seconds, self.core = root, options, seconds, core
+    def __init__(self, root, options, seconds, core=None, shown=None):
+        self.root, self.options, self.seconds, self.core, self.shown = root, options, seconds, core, shown
+        self.command = ""  # "command 3 of 9, ", which begins the text of a phase
 
     def untraced(self, commands, runs):
         """Runs the untraced passes of the commands, one after the other in one guest. Returns a Boot."""
-        return self._boot(commands, f"untraced_pass {runs} {SHORTEST_EIGHTH} {LONGEST_EIGHTH}")
+        return self._boot(commands, f"untraced_pass {runs} {SHORTEST_EIGHTH} {LONGEST_EIGHTH}", "eighths of the untraced runs", b"leaktest look ", LOOKS)
 
     def idle(self, command, seconds):
         """Runs the command once and reads the counts. Then reads the counts eight more times in about `seconds` seconds. Returns a Boot."""
-        return self._boot([command], f"idle_pass {max(seconds / 8, 0.1):.2f}")
+        return self._boot([command], f"idle_pass {max(seconds / 8, 0.1):.2f}", "counts without a run", b"leaktest look ", LOOKS)
 
     def traced(self, commands, runs, least, seconds):
         """Runs the traced passes of the commands, one after the other in one guest, with `runs` runs of each command. A pass ends earlier if it has
         taken `seconds` and has made at least `least` runs. Returns a Boot."""
-        return self._boot(commands, f"traced_pass {runs} {seconds} {least}")
+        return self._boot(commands, f"traced_pass {runs} {seconds} {least}", "traced runs", b"leaktest run ", runs + 1)
 
-    def _boot(self, commands, call):
+    def _boot(self, commands, call, phase, step, steps):
+        """Boots a guest that makes a pass for each command by the shell's `call`. Each `step` in its output is one of the `steps` of a pass."""
         script = FUNCTIONS.read_text(encoding="utf-8")
         for command in commands:
             script += f"echo leaktest pass\ncommand={shlex.quote(command)}\n{call}\necho leaktest ended\n"
-        status, output, out_of_memory = self._run(script, self.seconds * len(commands))
+        if self.shown:
+            self.shown.phase(self.command + phase, steps * len(commands))
+        status, output, out_of_memory = self._run(script, self.seconds * len(commands), step)
         return Boot(status, *passes_of(output), out_of_memory, self.core if status == PANICKED and self.core and self.core.is_file() else None)
 
-    def _run(self, script, seconds):
-        """Runs a script in a guest. Returns (status, standard output, whether a message said that memory ran out)."""
+    def _run(self, script, seconds, step):
+        """Runs a script in a guest, which prints `step` after each step. Returns (status, standard output, whether a message said that memory ran out)."""
         said = []
 
         def forward(line):
             if any(words in line for words in OUT_OF_MEMORY):
                 said.append(line)
-            children.to_standard_error(line)
+            progress.to_standard_error(line)
 
         core = ["--core", str(self.core)] if self.core else []
         command = [str(self.root / "scripts/guest"), *self.options, *core, "--timeout", str(seconds), "-c", script]
-        guest = children.run(command, forward, stdout=subprocess.PIPE)
+        guest = children.run(command, forward, progress.counter(step, self.shown.step) if self.shown else None, stdout=subprocess.PIPE)
         return guest.returncode, guest.stdout, bool(said)

@@ -8,13 +8,19 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from stele import children, entry  # noqa: E402
+from stele import children, entry, progress  # noqa: E402
 
 
 def run(command, **options):
     """Runs the command, whose output goes to standard error. `options` are those of Popen. Returns the exit status."""
-    return children.run(command, children.to_standard_error, stdout=sys.stderr, **options).returncode
+    return children.run(command, progress.to_standard_error, stdout=sys.stderr, **options).returncode
+
+
+def main():
+    with progress.Progress(sys.argv[1]) as shown:
+        shown.phase("make")
+        return run(sys.argv[2:])
 
 
 if __name__ == "__main__":
-    entry.run(lambda: run(sys.argv[2:]), sys.argv[1])
+    entry.run(main, sys.argv[1])
