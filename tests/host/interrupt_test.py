@@ -75,6 +75,7 @@ class Terminal:
         tree = pathlib.Path(world["STELE_BUILD"]).parent
         self.process, self.fd = pty.fork()
         if self.process == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's job in the background ignores it, and so do the job's children
             os.chdir(tree)
             os.execvpe("sh", ["sh", "-c", f"exec {command}"], world)
 
