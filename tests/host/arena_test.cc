@@ -79,8 +79,7 @@ struct Model {
     uint64_t lists[64] = {};
     const std::vector<size_t> free = gaps();
     for (size_t gap : free) lists[std::bit_width(gap / stats.quantum) - 1]++;
-    for (int i = 0; i < 64; i++)
-      ASSERT_EQ(arena_free_segments(arena, i), lists[i]) << "list " << i;
+    for (int i = 0; i < 64; i++) ASSERT_EQ(arena_free_segments(arena, i), lists[i]) << "list " << i;
     ASSERT_EQ(stats.segments, live.size() + free.size() + spans.size());
   }
 };

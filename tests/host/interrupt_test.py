@@ -61,6 +61,9 @@ def world(tmp_path):
     qemu.chmod(0o755)
     tests_mk = (ROOT / "tests/tests.mk").read_text()
     proof = tests_mk[tests_mk.index("proof: all"):].partition("\n")
+    # A shell's job in the background ignores signals, and so would the tools.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     (tmp_path / "tree/Makefile").write_text(MAKEFILE.format(proof=f"proof: all\n{proof[2]}"))
     shutil.copy(ROOT / "hunts.mk", tmp_path / "tree")
     return {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "STELE_BUILD": str(tmp_path / "tree/build"), "TMPDIR": str(tmp_path / "tmp"), "ACCEL": "tcg",
@@ -75,7 +78,6 @@ class Terminal:
         tree = pathlib.Path(world["STELE_BUILD"]).parent
         self.process, self.fd = pty.fork()
         if self.process == 0:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's job in the background ignores it, and so do the job's children
             os.chdir(tree)
             os.execvpe("sh", ["sh", "-c", f"exec {command}"], world)
 

@@ -6,6 +6,7 @@
 
 #include "arch/x86_64/time.h"
 #include "core/log.h"
+#include "core/not_roots.h"
 #include "core/planted.h"
 #include "core/random.h"
 #include "kmalloc.h"
@@ -26,9 +27,10 @@ constinit uint64_t most_bytes = 0;               // limit of bytes_held
 constinit const Device* device = nullptr;
 // All entries that are in directories, by a hash of directory and name. A search of a directory
 // with very many entries would hold the device's lock for long. `secret` keeps users from choosing
-// names of equal hashes.
+// names of equal hashes. The directories hold their entries; the buckets are no roots, so that an
+// entry without a directory is unreachable.
 constexpr size_t kBuckets = 4096;
-constinit List<Entry, &Entry::in_bucket> buckets[kBuckets];
+NOT_ROOTS constinit List<Entry, &Entry::in_bucket> buckets[kBuckets];
 constinit uint64_t secret = 0;
 
 // FNV-1a, mixed at the end by a multiplication (Knuth, 6.4).
