@@ -39,7 +39,7 @@ Result<void> TraceSnapshot::open() {
 // in the records of the table, and in each sweep the sweeper calls mark() of tables before mark()
 // of snapshots.
 void TraceSnapshot::mark(StoreMark& mark) {
-  static constinit Slice slice;  // sweeps call mark(), one at a time (trace_sweep_lock)
+  static constinit Slice slice{};  // sweeps call mark(), one at a time (trace_sweep_lock)
   visit(slice, [&mark](const TraceRecord& record) {
     mark.stack(record.stack);
     mark.context(record.context);
