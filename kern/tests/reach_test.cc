@@ -5,7 +5,6 @@
 #include <atomic>
 #include <iterator>
 #include <optional>
-#include <utility>
 
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/smp.h"
@@ -14,75 +13,15 @@
 #include "core/cpu.h"
 #include "core/ktest.h"
 #include "kmalloc.h"
-#include "lib/string.h"
 #include "pages.h"
 #include "proc/address_space.h"
 #include "reach/look.h"
 #include "reach/reach.h"
 #include "reach/survey.h"
-#include "reach/whatis.h"
 #include "slab_walk.h"
+#include "tests/lost_object.h"
 #include "tests/reach_looks.h"
 #include "tests/team.h"
-
-namespace {
-
-// ---- Finding a single object.
-
-[[gnu::noinline]] bool is_found(Hidden object) {
-  Candidate one{.object = object};
-  look_for({&one, 1});
-  return one.found;
-}
-
-void note_who_knows(Hidden object) {
-  Result<WhatisAnswer*> answer = whatis_answer_make(object.value());
-  if (!answer) return;
-  ktest_note(whatis_answer_text(*answer));
-  whatis_answer_free(*answer);
-}
-
-// True if a search reports the lost object. A stale word with the object's address may remain in an
-// unwritten part of some stack, so this function searches repeatedly and lets other tasks use their
-// stacks in between.
-bool is_found_in_time(Hidden object) {
-  constexpr int kLooks = 10;
-  for (int i = 0; i < kLooks; i++) {
-    if (is_found(object)) return true;
-    static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{20'000'000}));
-    in_another_task([](void*) { task_yield(); }, nullptr);
-  }
-  note_who_knows(object);
-  return false;
-}
-
-void allocate(void* place) {
-  *static_cast<Hidden*>(place) = Hidden(kmalloc(192, KM_SLEEP | KM_ZERO));
-}
-void release(void* place) {
-  kfree(static_cast<Hidden*>(place)->get());
-}
-void free_object(Hidden object) {
-  in_another_task(release, &object);
-}
-// Makes an object that no root leads to. Static memory or stacks may contain stale words with
-// addresses of earlier objects, so the function tries several objects.
-Hidden make_object() {
-  Candidate candidates[8];
-  for (Candidate& candidate : candidates) in_another_task(allocate, &candidate.object);
-  look_for(candidates);
-  Hidden object;
-  for (Candidate& candidate : candidates) {
-    if (candidate.found && !object.get())
-      object = candidate.object;
-    else
-      free_object(candidate.object);
-  }
-  ASSERT(object.get());
-  return object;
-}
-
-}  // namespace
 
 KTEST(reach_object_that_nobody_knows) {
   const Hidden object = make_object();
@@ -178,77 +117,6 @@ void expect_held_by(void (*hold)(void*)) {
 }
 
 }  // namespace
-
-// ---- Memory for bytes.
-
-namespace {
-
-// A root: memory that is filled with the address of an object.
-constinit void* filled = nullptr;
-struct Filling {
-  void* (*allocate)(size_t size, int flags);
-  size_t size;
-  Hidden object;
-};
-void fill(void* argument) {
-  const auto& filling = *static_cast<const Filling*>(argument);
-  filled = filling.allocate(filling.size, KM_SLEEP);
-  std::fill_n(static_cast<uint64_t*>(filled), filling.size / sizeof(uint64_t),
-              filling.object.value());
-}
-
-// A cache whose objects are a pointer and a payload.
-struct Kept {
-  uint64_t word = 0;
-};
-constexpr size_t kWithPayload = sizeof(Kept) + 120;
-constinit kmem_cache* with_payload = nullptr;
-void* allocate_in_payload(size_t, int flags) {
-  return static_cast<Kept*>(kmem_cache_alloc(with_payload, flags)) + 1;
-}
-void* allocate_before_payload(size_t, int flags) {
-  return kmem_cache_alloc(with_payload, flags);
-}
-
-}  // namespace
-
-// Would find a search that takes the bytes of names, texts and transfers for pointers: a lost
-// object whose address is among these bytes would not be listed.
-KTEST(reach_no_pointers_in_bytes) {
-  const Hidden object = make_object();
-  for (const size_t size : {16u, 96u, 2048u, 8192u, 20'000u, 100'000u}) {
-    Filling filling{kmalloc_bytes, size, object};
-    in_another_task(fill, &filling);
-    EXPECT(is_found_in_time(object));
-    EXPECT(kmalloc_usable_size(filled) >= size);
-    kfree(std::exchange(filled, nullptr));
-    filling.allocate = kmalloc;
-    in_another_task(fill, &filling);
-    EXPECT(!is_found(object));
-    memset(filled, 0, size);
-    kfree(std::exchange(filled, nullptr));
-  }
-  free_object(object);
-}
-
-KTEST(reach_no_pointers_in_a_payload) {
-  const Hidden object = make_object();
-  with_payload =
-      kmem_cache_create("ktest_payload", kWithPayload, 0, 0, nullptr, nullptr, nullptr, nullptr);
-  EXPECT(with_payload);
-  kmem_cache_set_payload(with_payload, kWithPayload - sizeof(Kept));
-  Filling filling{allocate_in_payload, kWithPayload - sizeof(Kept), object};
-  in_another_task(fill, &filling);
-  EXPECT(is_found_in_time(object));
-  kmem_cache_free(with_payload, static_cast<Kept*>(std::exchange(filled, nullptr)) - 1);
-  filling = {allocate_before_payload, sizeof(Kept), object};
-  in_another_task(fill, &filling);
-  EXPECT(!is_found(object));
-  *static_cast<uint64_t*>(filled) = 0;
-  kmem_cache_free(with_payload, std::exchange(filled, nullptr));
-  kmem_cache_destroy(std::exchange(with_payload, nullptr));
-  free_object(object);
-}
 
 KTEST(reach_registers) {
   expect_held_by(hold_in_callee_saved);

@@ -225,7 +225,8 @@ while read -r address; do
   printf "$bytes" > $file
   { head -c 8192 /dev/zero; cat $file; } | sleep 1000 &
 done < /tmp/addresses
-sleep 0.5; ls -s /tmp/[1-8] | wc -l; cat '#mem/unreachable'
+until [ $(grep -l '(cat) S' /proc/[0-9]*/stat | wc -l) = 8 ]; do :; done
+ls -s /tmp/[1-8] | wc -l; cat '#mem/unreachable'
 """)
     assert result.status == 0 and result.stdout.startswith("8\n"), result
     [(name, objects, *_)] = groups_in(result.stdout)

@@ -106,6 +106,16 @@ static void* waits(void* semaphore) {
   return NULL;
 }
 
+/* Number of threads of this process that sleep. */
+static int sleeping_threads(void) {
+  FILE* const file = fopen("/proc/self/threads", "r");
+  char state;
+  int sleeping = 0;
+  while (fscanf(file, "%*u %c%*[^\n]", &state) == 1) sleeping += state == 'S';
+  fclose(file);
+  return sleeping;
+}
+
 /* Makes shared memory with a semaphore in each page, and a thread that waits for each. */
 static char* memory_with_waiters(pthread_t* threads) {
   char* const memory =
@@ -114,7 +124,7 @@ static char* memory_with_waiters(pthread_t* threads) {
     sem_init(semaphore_in(memory, i), 1, 0);
     pthread_create(&threads[i], NULL, waits, semaphore_in(memory, i));
   }
-  usleep(100000);
+  while (sleeping_threads() < PAGES) sched_yield();
   return memory;
 }
 
