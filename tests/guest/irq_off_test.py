@@ -110,7 +110,7 @@ cat '#mem/irqoff'; cat '#mem/kmemtrace/ctl'
 
 
 @pytest.mark.parametrize("what, done, most", (
-    ("pollers", "20 of 20 pollers", 250_000),
+    ("pollers", "20 of 20 pollers", 60_000),
     ("deaf", "500 threads, 32 timers", 100_000),
 ))
 def test_a_user_cannot_turn_interrupts_off_for_long(what, done, most):
