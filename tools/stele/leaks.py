@@ -14,7 +14,7 @@ An unreachable object is a leak even if only one run has lost an object (leak_un
 
 Growth in the untraced runs (leak_counts.py) is a leak as well, whether or not the dump has a stack for it. But if the counts were read only a few
 times, growth for which the dump has no stack is only a doubt. Stacks that no judge accuses are shown as "not repeated" and do not count. If records
-are lost, the verdict must not be "no leak". So everything that makes the dump incomplete is a doubt, and with a doubt the verdict is a leak or
+are lost, the verdict must not be CLEAN. So everything that makes the dump incomplete is a doubt, and with a doubt the verdict is a leak or
 unknown.
 
 The report shows causes before consequences. When an object leaks, the objects that it holds leak as well. A held object is usually allocated
