@@ -176,6 +176,7 @@ Result<size_t> read_events(Chan& chan, OpenFile& open, char* buffer, size_t size
 // or wait for a long time (a FIFO, a terminal).
 class Caller final : public ProbeCaller {
  public:
+  // stack: no recursion, because a Device is no ProbeCaller.
   Result<HeldRef<Chan>> open(std::string_view path) override {
     Process* const process = current_process();
     if (!process) return Errno::ENOENT;

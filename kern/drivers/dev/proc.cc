@@ -226,8 +226,9 @@ class ProcDevice final : public TableDevice {
   Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan) override {
     if (directory.qid.path == kRoot) {
       const uint32_t pid = name == "self" ? current_task()->pid : TRY(pid_named(name));
-      const ProcessInfo info = TRY(gone_is_missing(process_info(pid)));
-      chan.qid = {.path = path_of(info, kDirectory), .version = 0, .directory = true};
+      Result<ProcessInfo> info = info_in_path(pid);
+      if (!info) return info.error();
+      chan.qid = {.path = path_of(*info, kDirectory), .version = 0, .directory = true};
       return {};
     }
     for (uint8_t file = kDirectory + 1; file < kProcessFiles; ++file) {
@@ -238,7 +239,7 @@ class ProcDevice final : public TableDevice {
     return Errno::ENOENT;
   }
   Result<void> dynamic_stat(Chan& chan, abi_stat& stat) override {
-    const ProcessInfo info = TRY(gone_is_missing(process_info(process_of(chan))));
+    const ProcessInfo info = TRY(info_in_path(process_of(chan)));
     fill_stat(stat, chan.qid.path, kProcessTable[file_of(chan)].mode);
     stat.uid = info.who.uid;
     stat.gid = info.who.gid;
@@ -295,9 +296,11 @@ class ProcDevice final : public TableDevice {
     if (!parse_number(name, 1, kMaxPid, &pid) || name.front() == '0') return Errno::ENOENT;
     return static_cast<uint32_t>(pid);
   }
-  // Turns any error into ENOENT: in a path, a process that has ended is a missing file.
-  static Result<ProcessInfo> gone_is_missing(Result<ProcessInfo> info) {
-    if (!info) return Errno::ENOENT;
+  // Any error is ENOENT: in a path, a process that has ended is a missing file. `process` is a
+  // ProcessId or a PID.
+  static Result<ProcessInfo> info_in_path(auto process) {
+    Result<ProcessInfo> info = process_info(process);
+    if (!info) info = Errno::ENOENT;
     return info;
   }
 

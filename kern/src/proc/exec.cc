@@ -299,7 +299,8 @@ Result<void> program_load(const PathContext& context, std::string_view path, Arg
   if (!loaded && loaded.error() == Errno::ENOMEM && planted(Planted::kLoadError))
     static_cast<void>(program.space.release());
   if (!loaded && planted(Planted::kExecFormat)) static_cast<void>(Ref<Chan>(file).release());
-  const LoadedElf elf = TRY(std::move(loaded));
+  if (!loaded) return loaded.error();
+  const LoadedElf& elf = *loaded;
   program.space->program = {file->device, file->qid.path};
   program.space->announce();
   uint64_t named_at;
