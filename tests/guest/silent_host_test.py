@@ -1,8 +1,11 @@
 """A host that does not answer: QEMU does not serve the guest's reads of the shared folder. Processes that wait for the host can be killed, and
-their reads fail after a minute."""
+their reads fail after a minute. Nor does it take the guest's output: the guest waits, and loses none."""
+import subprocess
+import time
+
 import pytest
 
-from guest import guest, sections_of
+from guest import ROOT, guest, sections_of
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -49,3 +52,13 @@ cat /host/blob
     # All reads fail after a minute, also the reads of processes that wait for a slot.
     assert result.stdout.split() == ["1"] * 7 and result.status == 1, result
     assert result.stderr.count("imed out") == 8, result
+
+
+def test_output_that_the_host_does_not_take_is_not_lost():
+    """Would find a serial port that drops bytes after a second."""
+    numbers = "awk 'BEGIN { for (i = 0; i < 60000; i++) print i }'"
+    with subprocess.Popen([ROOT / "scripts/guest", "--no-build", "--smp", "1", "-c", numbers], stdout=subprocess.PIPE, text=True) as run:
+        first = run.stdout.read(1)
+        time.sleep(3)  # the pipes are full, and the guest waits
+        assert first + run.stdout.read() == "".join(f"{i}\n" for i in range(60000))
+    assert run.returncode == 0

@@ -69,7 +69,7 @@ class UartDevice final : public TableDevice {
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     const unsigned number = number_of(chan);
     return write_until_signal({buffer, size}, [number](std::string_view piece) {
-      uart_write(number, piece.data(), piece.size());
+      return uart_send(number, piece.data(), piece.size());
     });
   }
   uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {

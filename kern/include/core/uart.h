@@ -8,8 +8,10 @@ inline constexpr unsigned kUartCount = 4;
 
 void uart_early_init();
 bool uart_present(unsigned port);
-// Sends all bytes, by polling. Any context.
+// Sends all bytes, by polling. Bytes are lost if the port accepts none for long. Any context.
 void uart_write(unsigned port, const char* data, size_t size);
+// Sends bytes as long as the port accepts them. Returns their number. Any context, but no panic.
+size_t uart_send(unsigned port, const char* data, size_t size);
 // Turns on interrupts for received bytes: `receive` is called in interrupt context for each byte.
 // False if there is no such port, or if its interrupt cannot be registered.
 bool uart_listen(unsigned port, void (*receive)(unsigned port, uint8_t byte));
