@@ -34,7 +34,22 @@ KTEST(ns_hard_links_are_names_of_one_file) {
       fails_with(Errno::EPERM, path_link(context, "#tmp/d", context, "#tmp/e", Links::kNotLast)));
   EXPECT(
       fails_with(Errno::EXDEV, path_link(context, "#tmp/a", context, "#null/e", Links::kNotLast)));
-  EXPECT(fails_with(Errno::EACCES, path_link(user, "#tmp/a", user, "#tmp/d/e", Links::kNotLast)));
+  // A user links his own files, and others' files that he may write and that give no rights.
+  EXPECT(path_mkdir(context, "#tmp/all", 0777));
+  const auto link = [&](uint32_t mode) {
+    Result<Ref<Chan>> file = path_walk(context, "#tmp/a");
+    EXPECT(file && (*file)->device->set_attributes(**file, mode_change(mode), {}));
+    return path_link(user, "#tmp/a", user, "#tmp/all/a", Links::kNotLast);
+  };
+  for (const uint32_t mode : {0644u, 04777u, 02777u})
+    EXPECT(fails_with(Errno::EPERM, link(mode)) && links_of(context, "#tmp/a") == 2);
+  EXPECT(link(0666) && path_remove(user, "#tmp/all/a", false));
+  EXPECT(write_file(user, "#tmp/all/own", "text"));
+  EXPECT(path_link(user, "#tmp/all/own", user, "#tmp/all/too", Links::kNotLast));
+  EXPECT(fails_with(Errno::EACCES,
+                    path_link(user, "#tmp/all/own", user, "#tmp/d/e", Links::kNotLast)));
+  EXPECT(path_remove(user, "#tmp/all/own", false) && path_remove(user, "#tmp/all/too", false));
+  EXPECT(path_remove(context, "#tmp/all", true));
   // A rename from one name of a file to another name of the same file keeps both names. A rename of
   // another file to one of these names replaces this name.
   EXPECT(path_rename(context, "#tmp/a", "#tmp/d/b") && links_of(context, "#tmp/a") == 2);

@@ -32,6 +32,21 @@ Result<void> check_sticky(Chan& directory, Chan& chan, const Credentials& who) {
   return of_file.uid == who.uid ? Result<void>{} : Errno::EPERM;
 }
 
+// As with Linux's fs.protected_hardlinks: who does not own a file may link it only if it is an
+// ordinary file that he may read and write, and that gives no rights to who executes it. Otherwise
+// users could keep a program that its owner has replaced, or the memory of others' files.
+Result<void> check_link(Chan& chan, const Credentials& who) {
+  if (who.uid == 0) return {};
+  abi_stat stat;
+  TRY(chan.device->stat(chan, stat));
+  if (stat.uid == who.uid) return {};
+  const bool gives_rights = (stat.mode & 04000) || (stat.mode & 02010) == 02010;
+  if ((stat.mode & ABI_S_IFMT) != ABI_S_IFREG || gives_rights ||
+      !permitted(stat.mode, stat.uid, stat.gid, who, 6))
+    return fail(Errno::EPERM, "the file is not yours");
+  return {};
+}
+
 // Opens the other members of the union that begins with `chan`, an open directory.
 Result<void> open_union(const PathContext& context, Chan& chan, uint32_t flags) {
   if (!chan.mount_device) return {};
@@ -251,6 +266,7 @@ Result<void> path_link(const PathContext& from_context, std::string_view from,
   if (to.ends_with('/')) return Errno::ENOENT;
   Ref<Chan> chan = TRY(path_walk(from_context, from, links));
   if (chan->qid.directory) return fail(Errno::EPERM, "a directory cannot have a second name");
+  TRY(check_link(*chan, context.who));
   Walk walk(context);
   std::string_view name;
   TRY(walk.to_new(to, Links::kNotLast, name));
