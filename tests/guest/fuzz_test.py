@@ -1,5 +1,4 @@
-"""make leakfuzz: a short run finds nothing, planted bugs are found and shrunk, and a finding can be
-replayed."""
+"""make leakfuzz: a short run finds nothing, planted bugs are found and shrunk, a finding can be replayed, and each kind of finding shows itself."""
 import os
 import re
 import subprocess
@@ -13,6 +12,17 @@ pytestmark = pytest.mark.cpus(1)
 LEAK = "0 open W0 P24 0 0; fcntl 3 0 100; close 3"  # triggers the bug dup_range
 BUGS = {"rename_name": "leak", "exec_format": "leak", "getdents_fault": "leak", "dup_range": "leak", "bind_spare": "leak",
         "tmp_hole": "panic", "pipe_reader": "panic", "pipe_kill": "hang", "trace_freed": "identity", "pipe_stat": "panic"}
+# Old defects that need several programs or threads at once, or time. They are found as one of these kinds.
+OLD_BUGS = {"stale_walk": "panic", "timer_storm": "hang|starved", "dead_lock": "locked|panic", "devfd_race": "locked|leak|panic", "late_flags": "identity"}
+# A process waits for a lock of its parent in two threads. An alarm wakes one of them, which closes the descriptor; then the parent's lock goes.
+CLOSED_WHILE_WAITING = "65534 sigaction e S2 0; open W0 P16 202 1b6; fcntl 3 8 S43; fork; wait4 N1 B0 0 0; setitimer 0 S31 0; thread_create S51; " \
+                       "fcntl 3 9 S43; close 3; yield"
+# For some kinds of findings: a planted bug, programs that show it, and the options of `leakfuzz play`.
+SHOWN = {"death": ("signal_users", ["65534 kill N8 9"], "rounds=1"),
+         "starved": ("signal_users", ["65534 kill N8 11"], "rounds=1"),
+         "uncharged": ("free_time", ["65534 sigsuspend S14"] * 4, "rounds=1 workers=1"),
+         "locked": ("dead_lock", [CLOSED_WHILE_WAITING], "rounds=12"),
+         "identity": ("late_flags", ["0 getpid"], "rounds=1")}
 
 
 def leakfuzz(out, *options):
@@ -22,7 +32,9 @@ def leakfuzz(out, *options):
 
 
 def play(program, *options, words="", lost=()):
-    return guest(f"leakfuzz play {words} '{program}'", "--variant", "debug", *options, lost=lost)
+    programs = [program] if isinstance(program, str) else program
+    quoted = " ".join(f"'{program}'" for program in programs)
+    return guest(f"leakfuzz play {words} {quoted}", "--variant", "debug", *options, lost=lost)
 
 
 def calls_in(output):
@@ -34,7 +46,7 @@ def test_nothing_is_found(tmp_path):
     assert status == 0, output
     assert calls_in(output) > 500
     programs = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("run ")]
-    assert {line.split()[1] for line in programs} == {"0", "65534"}
+    assert {line.split()[1] for line in programs[:3]} == {"0", "65534", "65533"}  # at the same time
     # The number of covered addresses still grows in the second half of the run. The growth would stop if programs could close the descriptors
     # through which the fuzzer reads coverage.
     rests = [line.split() for line in (tmp_path / "log").read_text().splitlines() if line.startswith("rest ")]
@@ -74,10 +86,38 @@ def test_a_process_that_cannot_be_killed_is_found():
     assert re.search(r"^found hang pid \d+ leakfuzz: sleeps, no signal wakes it\n(found hang  .*\n)*?found hang  +PipeDevice::write\+", found.stdout, re.M)
 
 
+@pytest.mark.cpus(2)
+@pytest.mark.parametrize("kind", ["death", "starved", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("uncharged", "locked", "identity"))])
+def test_each_kind_of_finding_is_shown(kind):
+    """Programs show the finding if a planted bug is switched on, and only then."""
+    bug, programs, words = SHOWN[kind]
+    trace = "trace=ref.chan,ref.tmp_node"
+    clean = play(programs, "--cmdline", trace, words=words)
+    assert (clean.status, clean.stdout.splitlines()[-1]) == (0, "nothing found"), clean
+    found = play(programs, "--cmdline", f"{trace} break={bug}", words=words)
+    assert found.status == 1, found
+    assert {line.split()[1] for line in found.stdout.splitlines() if line.startswith("found ")} == {kind}
+
+
+def test_calls_are_made_again():
+    """`again 1d` makes the calls of the program 29 times more: 30 pipes. After thread_create, two threads do so: 60 pipes."""
+    script = """
+        pipes() { awk '$1 == "pipe" { print $7 }' '#mem/kmemstat'; }
+        for program in '0 pipe2 B0 0; close 3; close 4; again 1d' '0 thread_create S51; pipe2 B0 0; close 3; close 4; again 1d; thread_exit'; do
+            before=$(pipes); leakfuzz run "$program"; after=$(pipes); before_none=$(pipes); leakfuzz run '0 getpid'; none=$(pipes)
+            echo $((after - before - (none - before_none)))
+        done
+    """
+    result = guest(script, "--variant", "debug")
+    assert (result.status, result.stdout.split()) == (0, ["30", "60"]), result
+
+
 def test_as_c():
     result = guest(f"leakfuzz c '{LEAK}'", "--variant", "debug")
     assert result.status == 0
     assert 'stele_call(ABI_SYS_open, 0xfffffffffffffffe, (long)"/dev/zero", 0x0, 0x0, 0, 0);' in result.stdout
+    result = guest("leakfuzz c '0 getpid; touch A1; again 1e'", "--variant", "debug")
+    assert "  touch(0x20000000);\n  if (repetitions++ < 30) goto again;\n" in result.stdout
 
 
 def test_the_program_in_c_does_the_same(tmp_path):
@@ -143,7 +183,16 @@ def test_nine_of_ten_planted_bugs_are_found(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.cpus(4)
+@pytest.mark.parametrize("bug", OLD_BUGS)
+def test_an_old_bug_is_found_in_ten_minutes(bug, tmp_path):
+    status, output = leakfuzz(tmp_path, "--minutes", "10", "--shrink", "2", "--cmdline", f"break={bug}")
+    assert status == 1, output
+    assert re.search(f"found ({OLD_BUGS[bug]}): ", output), output
+
+
+@pytest.mark.long
+@pytest.mark.cpus(4)
 def test_nothing_is_found_in_half_an_hour(tmp_path):
-    status, output = leakfuzz(tmp_path, "--minutes", "30", "--smp", "4", "--workers", "5")
+    status, output = leakfuzz(tmp_path, "--minutes", "30", "--smp", "4")
     assert status == 0, output
     assert calls_in(output) >= 1_000_000

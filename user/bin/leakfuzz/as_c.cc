@@ -1,5 +1,6 @@
 #include "as_c.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -33,6 +34,7 @@ static void on_signal(int number) {
   (void)number;
   stele_call(ABI_SYS_getppid, 0, 0, 0, 0, 0, 0);
 }
+static void touch(long address) { *(volatile char*)address = *(volatile char*)address; }
 static void nudged(int number) { (void)number; }
 void sigreturn_call(void);
 __asm__("sigreturn_call: movl $49, %eax; syscall; hlt");
@@ -210,6 +212,11 @@ void print_structure(const Argument& argument) {
   printf("};\n");
 }
 
+bool repeats(const Program& program) {
+  return std::any_of(program.calls.begin(), program.calls.end(),
+                     [](const Call& call) { return call.number == kAgain; });
+}
+
 }  // namespace
 
 void print_as_c(const std::vector<Program>& programs) {
@@ -229,7 +236,10 @@ void print_as_c(const std::vector<Program>& programs) {
     }
   }
   for (size_t i = 0; i < programs.size(); i++) {
-    printf("\nstatic void program%zu(int from) {\n  switch (from) {\n    case 0:;\n", i);
+    printf("\nstatic void program%zu(int from) {\n  int repetitions = 0;\n  (void)repetitions;\n",
+           i);
+    if (repeats(programs[i])) printf("again:\n");
+    printf("  switch (from) {\n    case 0:;\n");
     int made = 0;
     for (const Call& call : programs[i].calls) {
       made++;
@@ -237,6 +247,15 @@ void print_as_c(const std::vector<Program>& programs) {
       if (call.number == ABI_SYS_thread_create && pool_thread(call.arguments[0], &thread)) {
         printf("  make_thread(%zu, %s, program%zu, %d);\n    case %d:;\n", thread,
                name_of(call.arguments[0]).c_str(), i, made, made);
+        continue;
+      }
+      if (call.number == kAgain) {
+        printf("  if (repetitions++ < %lu) goto again;\n",
+               static_cast<unsigned long>(call.arguments[0].value));
+        continue;
+      }
+      if (call.number == kTouch) {
+        printf("  touch(%s);\n", expression(call.arguments[0], programs[i].uid).c_str());
         continue;
       }
       const CallType& type = call_type(call.number);

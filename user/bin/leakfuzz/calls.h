@@ -1,9 +1,12 @@
-// The system calls and the kinds of their arguments.
+// The calls that programs make, and the kinds of their arguments: the system calls, and two calls
+// that the fuzzer itself executes (again, touch).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
+
+#include "abi/syscall.h"
 
 // Kinds of arguments; generate.cc chooses the values of each kind.
 //
@@ -19,12 +22,21 @@
 //   T time              I setting of a timer N action of a timer   A alternate stack
 //   U limit             L target of a symbolic link            H thread to create
 //   y thread            Q futex address      Z futex value
+//   G repetitions
 struct CallType {
   std::string_view name;
   uint32_t number;
   std::string_view kinds;  // kinds of the arguments, one letter for each
   unsigned weight;         // the call's frequency, relative to the sum of all weights
 };
+
+// Numbers of the calls that are no system calls.
+//
+// again N: the thread makes its calls again, up to N times: those from the program's start, or from
+// the call after the thread_create that has made the thread. So threads and programs meet in many
+// different orders.
+// touch A: reads and writes a byte of memory.
+inline constexpr uint32_t kAgain = ABI_SYS_COUNT + 1, kTouch = ABI_SYS_COUNT + 2;
 
 std::span<const CallType> call_types();
 const CallType& call_type(uint32_t number);

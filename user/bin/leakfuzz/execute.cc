@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stele.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "abi/syscall.h"
+#include "calls.h"
 #include "pools.h"
 
 namespace {
@@ -19,19 +22,8 @@ constexpr unsigned kNudges = 12;
 constexpr unsigned kKills = 480;  // attempts to kill; about ten seconds
 // The most forks of a process. A forked process starts with the count of its parent.
 constexpr int kForks = 3;
-constexpr int kMostCounted = 200;  // the highest number of calls that an exit status reports
 
 void on_nudge(int) {}
-
-// Returns how many calls a program with this exit status has made, or a lower bound. The status is
-// the number of calls; it is 0 if the program ended with thread_exit. After execve the status is
-// that of another program. So a program that contains execve counts as one call.
-uint64_t calls_of(const Program& program, int status) {
-  const bool executes = std::any_of(program.calls.begin(), program.calls.end(),
-                                    [](const Call& call) { return call.number == ABI_SYS_execve; });
-  if (executes) return 1;
-  return status <= kMostCounted ? static_cast<uint64_t>(status) : 0;
-}
 
 void start_coverage() {
   static const char text[] = "start";
@@ -48,21 +40,35 @@ Begins begins[kThreadsToMake];
 // made[i]: true if this process has made thread i. A forked process inherits the values, so it does
 // not make the thread again.
 bool made[kThreadsToMake];
+// The number of calls that all programs have made, in memory that they share with the fuzzer.
+uint64_t* calls_made = nullptr;
 int forks = 0;  // forks of this process, plus the count that it started with
 
-// Makes a program's calls from index `next` on, to the program's end or to its first exit. Returns
-// the number of calls made.
-int make_calls(const Program& program, size_t next, Caller caller) {
-  int done = 0;
-  for (; next < program.calls.size(); next++) {
-    const Call& call = program.calls[next];
+void touch(uint64_t address) {
+  auto* const byte = reinterpret_cast<volatile char*>(address);
+  *byte = *byte;
+}
+
+// Makes a program's calls from index `first` on, to the program's end or to its first exit.
+void make_calls(const Program& program, size_t first, Caller caller) {
+  uint64_t repetitions = 0;
+  for (size_t next = first; next < program.calls.size();) {
+    const Call& call = program.calls[next++];
     uint64_t arguments[6] = {};
     for (size_t i = 0; i < call.arguments.size(); i++) {
       const Argument& argument = call.arguments[i];
       arguments[i] =
           argument.pool ? pool_value(argument.pool, argument.value, caller) : argument.value;
     }
-    done++;
+    __atomic_fetch_add(calls_made, 1, __ATOMIC_RELAXED);
+    if (call.number == kAgain) {
+      if (repetitions++ < arguments[0]) next = first;
+      continue;
+    }
+    if (call.number == kTouch) {
+      touch(arguments[0]);
+      continue;
+    }
     if (call.number == ABI_SYS_exit) break;
     if (call.number == ABI_SYS_fork && __atomic_fetch_add(&forks, 1, __ATOMIC_RELAXED) >= kForks)
       continue;
@@ -70,7 +76,7 @@ int make_calls(const Program& program, size_t next, Caller caller) {
       size_t number;
       if (abi_thread* const thread = pool_thread(call.arguments[0], &number)) {
         if (__atomic_exchange_n(&made[number], true, __ATOMIC_RELAXED)) continue;
-        begins[number] = {&program, next + 1, caller};
+        begins[number] = {&program, next, caller};
         thread->argument = number;
       }
     }
@@ -80,7 +86,6 @@ int make_calls(const Program& program, size_t next, Caller caller) {
     caller.last_child = result > 0 ? static_cast<int>(result) : 0;
     if (result == 0) start_coverage();
   }
-  return done;
 }
 
 void begin_thread(uint64_t number) {
@@ -97,6 +102,10 @@ uint64_t milliseconds() {
   return static_cast<uint64_t>(now.sec * 1000 + now.nsec / 1000000);
 }
 
+uint64_t Executor::calls() const {
+  return __atomic_load_n(calls_made, __ATOMIC_RELAXED);
+}
+
 void sleep_milliseconds(unsigned count) {
   const abi_timespec time{.sec = count / 1000,
                           .nsec = static_cast<int64_t>(count % 1000) * 1000000};
@@ -104,6 +113,10 @@ void sleep_milliseconds(unsigned count) {
 }
 
 Executor::Executor(unsigned workers) : workers_(workers) {
+  void* const shared =
+      mmap(nullptr, sizeof *calls_made, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) throw std::runtime_error("no memory for the number of calls");
+  calls_made = static_cast<uint64_t*>(shared);
   // Programs inherit this handler. Otherwise a nudge would kill a program that has no handler yet.
   signal(SIGUSR1, on_nudge);
   for (Worker& worker : workers_) worker.coverage = open("#coverage/places", O_RDWR | O_CLOEXEC);
@@ -118,17 +131,17 @@ void Executor::play(const Worker& worker, const Program& program) {
   if (worker.coverage >= 0) dup2(worker.coverage, kCoverage);
   for (int fd = 0; fd < 3; fd++) dup2(null, fd);
   for (int fd = 3; fd <= std::max(highest_, null); fd++) close(fd);
-  if (chdir("/tmp/fuzz") != 0) _exit(kMostCounted + 1);
+  if (chdir("/tmp/fuzz") != 0) _exit(1);
   umask(0);
-  if (program.uid != 0 && (setgid(program.uid) != 0 || setuid(program.uid) != 0))
-    _exit(kMostCounted + 1);
+  if (program.uid != 0 && (setgid(program.uid) != 0 || setuid(program.uid) != 0)) _exit(1);
+  signal(SIGPIPE, SIG_DFL);  // the fuzzer ignores it
   set_thread_entry(begin_thread);
   start_coverage();
-  const int done = make_calls(program, 0, {.last_child = 0, .uid = program.uid});
+  make_calls(program, 0, {.last_child = 0, .uid = program.uid});
   // A program with an even number of calls waits for its threads. The exit of any other program
   // ends its threads, even in the middle of a call.
   if (program.calls.size() % 2 == 0) STELE_CALL(thread_exit);
-  for (;;) STELE_CALL(exit, static_cast<uint64_t>(std::min(done, kMostCounted)));
+  for (;;) STELE_CALL(exit, 0);
 }
 
 void Executor::start(Worker& worker, const Program& program) {
@@ -186,13 +199,11 @@ int Executor::run(const std::vector<Program>& programs,
       active++;
     }
     bool idle = true;
-    int status;
-    for (int pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (int pid; (pid = waitpid(-1, nullptr, WNOHANG)) > 0;) {
       for (Worker& worker : workers_) {
         if (worker.pid != pid) continue;
         idle = false;
         kill(-pid, SIGKILL);  // the other processes of its process group
-        if (WIFEXITED(status)) calls_ += calls_of(*worker.program, WEXITSTATUS(status));
         if (read_places(worker)) fresh(*worker.program);
         worker.pid = 0;
         active--;

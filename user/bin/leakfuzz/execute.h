@@ -25,10 +25,9 @@ class Executor {
   int run(const std::vector<Program>& programs, const std::function<void(const Program&)>& before,
           const std::function<void(const Program&)>& fresh);
 
-  // A lower bound of the number of system calls that all programs have made so far. Calls of forked
-  // processes, of further threads and of killed programs are not counted. Neither are the calls of
-  // a program that ends with thread_exit. A program that contains execve counts as one call.
-  uint64_t calls() const { return calls_; }
+  // The number of calls that all programs have made so far, with those of forked processes and of
+  // further threads. The calls of a program that execve has started are not counted.
+  uint64_t calls() const;
   size_t places() const { return places_.size(); }
 
  private:
@@ -51,7 +50,6 @@ class Executor {
   // it inherits them from the fuzzer.
   int highest_ = 0;
   std::set<uint64_t> places_;  // all places reached so far
-  uint64_t calls_ = 0;
 };
 
 // Milliseconds since boot.

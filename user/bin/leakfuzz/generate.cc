@@ -46,28 +46,55 @@ constexpr const char* kSeeds[] = {
     "4; "
     "read 3 B0 40; stat W0 P16 B1 0; close 3; unlink W0 P16 0",
     "open W0 P41 1 0; write 3 D31 4; open W0 P39 0 0; read 4 B0 1000; ioctl 0 1 S20",
-    "sigaction 22 S2 0; timer_create 4 S31; timer_settime 0 0 S27 B0; timer_gettime 0 B1; "
+    "sigaction 22 S2 0; timer_create 4 S33; timer_settime 0 0 S27 B0; timer_gettime 0 B1; "
     "sigsuspend S14; timer_overrun 0; timer_delete 0",
     "sigaction e S3 0; setitimer 0 S26 B0; nanosleep 4 0 S9 B1; setitimer 1 S27 B0; setitimer 0 "
     "S28 B0",
-    "mmap A1 4000 3 32 ffffffff 0; sigaltstack S34 B0; sigaction 1e S7 0; sigqueue N0 1e 5; kill "
-    "N0 1e; sigaltstack S35 B0",
+    "mmap A1 4000 3 32 ffffffff 0; sigaltstack S36 B0; sigaction 1e S7 0; sigqueue N0 1e 5; kill "
+    "N0 1e; sigaltstack S37 B0",
     "sigprocmask 1 S15 B1; sigqueue N0 22 5; sigqueue N0 22 6; sigpending B0; sigtimedwait S15 B1 "
     "S9; sigtimedwait S15 B1 S8",
     "fork; waitid 1 N1 B0 15 B1; waitid 0 0 B0 4 B1",
     "open W0 P91 2 0; ioctl 3 10 S22; open W0 P93 2 0; ioctl 4 9 0; ioctl 4 8 S22; write 3 D1 2; "
     "read 4 B0 40; write 4 D2 9; read 3 B1 40; open W0 P95 2 0; ioctl 5 2 S20; ioctl 5 a 0; close "
     "3; read 4 B0 40",
-    "open W0 P16 202 1b6; open W0 P16 2 0; fcntl 3 8 S41; fcntl 3 8 S42; fork; fcntl 3 9 S43; "
-    "fcntl 3 7 S41; flock 3 2; flock 4 6; fcntl 3 8 S44; close 3",
-    "thread_create S46; thread_create S47; futex 0 B3 0 0 0; futex 1 B3 1 0 0; pipe2 B1 0; read 3 "
-    "B3 40; thread_kill Y0 1e; thread_create S48; futex 0 B3 0 4 S9; thread_exit",
-    "thread_create S46; fork; thread_create S47; futex 2 B3 0 0 0; execve P30 V0 V3; thread_kill "
+    "open W0 P16 202 1b6; open W0 P16 2 0; fcntl 3 8 S43; fcntl 3 8 S44; fork; fcntl 3 9 S45; "
+    "fcntl 3 7 S43; flock 3 2; flock 4 6; fcntl 3 8 S46; close 3",
+    "thread_create S51; thread_create S52; futex 0 B3 0 0 0; futex 1 B3 1 0 0; pipe2 B1 0; read 3 "
+    "B3 40; thread_kill Y0 1e; thread_create S53; futex 0 B3 0 4 S9; thread_exit",
+    "thread_create S51; fork; thread_create S52; futex 2 B3 0 0 0; execve P30 V0 V3; thread_kill "
     "Y1 9; thread_exit",
-    "thread_create S46; mmap A1 4000 3 32 ffffffff 0; mprotect A1 1000 1; write 0 A1 2000; read 0 "
-    "A1 40; munmap A1 4000; thread_create S47; futex 3 A2 1 0 0; sigaction 1e S2 0; thread_kill Y3 "
+    "thread_create S51; mmap A1 4000 3 32 ffffffff 0; mprotect A1 1000 1; write 0 A1 2000; read 0 "
+    "A1 40; munmap A1 4000; thread_create S52; futex 3 A2 1 0 0; sigaction 1e S2 0; thread_kill Y3 "
     "1e; kill N0 13; kill N0 12",
-    "rlimit 7 S38 B0; open W0 P23 2 0; dup 3; rlimit 1 S37 0; open W0 P16 202 1b6; write 3 B0 1000",
+    "rlimit 7 S40 B0; open W0 P23 2 0; dup 3; rlimit 1 S39 0; open W0 P16 202 1b6; write 3 B0 1000",
+    // A directory that is somebody's current directory gets another name, and a link takes its
+    // place.
+    "mkdir W0 P1 1ff; mkdir W0 P5 1ff; chdir P1; thread_create S51; rename W0 P1 W0 P2; symlink "
+    "K14 W0 P1; stat W0 P11 B0 0; execve P104 V0 V0; open W0 P13 0 0; unlink W0 P1 0; rename W0 P2 "
+    "W0 P1; again c8",
+    "mkdir W0 P1 1ff; mkdir W0 P6 1ff; chdir P1; rename W0 P1 W0 P2; symlink K15 W0 P1; execve "
+    "P104 V0 V0; access W0 P106 0 0; getcwd B0 100; unlink W0 P1 0; rename W0 P2 W0 P1; again 64",
+    "mkdir W0 P1 1ff; mkdir W0 P5 1ff; chdir P1; thread_create S51; rename W0 P1 W0 P2; symlink "
+    "K18 W0 P1; open W0 P104 0 0; unlink W0 P1 0; rename W0 P2 W0 P1; symlink K17 W0 P2; execve "
+    "P104 V0 V0; unlink W0 P2 0; again 12c",
+    // Threads close what another thread waits for, opens or maps.
+    "sigaction e S2 0; open W0 P16 202 1b6; fcntl 3 8 S43; fork; wait4 N1 B0 0 0; setitimer 0 S31 "
+    "0; thread_create S51; fcntl 3 9 S43; close 3; yield",
+    "open W0 P16 202 1b6; thread_create S51; fcntl 3 9 S43; close 3; open W0 P16 202 1b6; again 1e",
+    "open W0 P16 202 1b6; fcntl 3 8 S43; nanosleep 4 0 S9 0; fcntl 3 8 S50; open W0 P16 202 1b6; "
+    "flock 4 6; nanosleep 4 0 S9 0; close 4; again 1e",
+    "open W0 P16 202 1ff; write 3 D36 c; close 3; thread_create S51; open W0 P16 2 0; dup2 3 6 0; "
+    "close 3; open W0 P103 2 0; close 6; close 4; execve P16 V0 V0; again c8",
+    "open W0 P16 202 1ff; write 3 D36 c; execve P97 V0 V0; open W0 P97 0 0; close 3; execve P101 "
+    "V0 V0",
+    "open W0 P16 202 1b6; ftruncate 3 4000; thread_create S51; mmap A1 4000 3 11 3 0; touch A1; "
+    "ftruncate 3 0; write 3 A1 2000; msync A1 4000 1; ftruncate 3 3000; touch A3; read 3 A1 1000; "
+    "munmap A1 3000; again 64",
+    "timer_create 4 S32; timer_settime 0 0 S29 0; timer_create 4 S33; timer_settime 1 0 S31 0; "
+    "timer_gettime 0 B1; nanosleep 4 0 S9 0; timer_settime 0 0 S30 B0; again 14; timer_delete 1",
+    "mkdir W0 P1 1ff; mkdir W0 P2 1ff; thread_create S51; bind P1 T1 2; chdir P2; rename W0 P1 W0 "
+    "P17; unmount T1; rename W0 P17 W0 P1; open W0 P6 202 1b6; again 64",
 };
 
 constexpr uint64_t kLengths[] = {
@@ -137,12 +164,14 @@ constexpr uint64_t kAtFlags[] = {0, 0, 0, 1, 2, 4, 16, 18, ~uint64_t{0}};
 constexpr uint64_t kRemovals[] = {0, 0, ABI_AT_REMOVEDIR, ABI_AT_REMOVEDIR, 1};
 constexpr uint64_t kKinds[] = {ABI_S_IFIFO | 0666, ABI_S_IFIFO | 0600, ABI_S_IFREG | 0644, 0,
                                ABI_S_IFCHR | 0600, ~uint64_t{0}};
-constexpr uint64_t kUsers[] = {0, 1, 65534, 0xffffffff};
+constexpr uint64_t kUsers[] = {0, 1, 65534, 65533, 0xffffffff};
 constexpr uint64_t kFcntl[] = {0, 0, 1, 2, 3, 4, 7, 8, 9, 14, 5};
+constexpr uint64_t kRepetitions[] = {1, 5, 20, 100, 300};
 constexpr uint64_t kPolls[] = {0, 1, 2, 4, 255, 256, 257, ~uint64_t{0}};
 constexpr uint64_t kFutexValues[] = {0, 0, 0, 1, 2, 0x7fffffff, 0xffffffff};
 constexpr uint64_t kProtections[] = {0, 1, 3, 3, 3, 5, 7, 8, ~uint64_t{0}};
-constexpr uint64_t kMapFlags[] = {0x22, 0x22, 0x32, 0x32, 0, 0x10, 0x20, ~uint64_t{0}};
+constexpr uint64_t kMapFlags[] = {0x22, 0x22, 0x32, 0x32, 0x21, 1,    1,           0x11,
+                                  0x11, 2,    0x12, 0,    0x10, 0x20, ~uint64_t{0}};
 
 }  // namespace
 
@@ -230,6 +259,8 @@ Argument Generator::argument(char kind) {
       return entry('Y');
     case 'Q':  // a buffer that threads share; the first three contain ids of threads
       return hostile ? argument('w') : Argument{'B', random_.below(4)};
+    case 'G':
+      return number(random_.of(kRepetitions));
     case 'Z':
       return number(random_.of(kFutexValues));
     case 'u':
@@ -257,16 +288,29 @@ Call Generator::call() {
   while (at >= type->weight) at -= type++->weight;
   Call made{.number = type->number, .arguments = {}};
   for (const char kind : type->kinds) made.arguments.push_back(argument(kind));
-  // Chooses a size for mappings.
-  if (type->number == ABI_SYS_mmap || type->number == ABI_SYS_munmap)
-    made.arguments[1] = number(random_.of(kSizes));
-  const uint64_t which = made.arguments.size() > 1 ? made.arguments[1].value : 0;
-  // The lock commands of fcntl take a structure. Two terminal requests of ioctl take a number.
-  if (type->number == ABI_SYS_fcntl && which >= ABI_F_GETLK && which <= ABI_F_SETLKW)
-    made.arguments[2] = structure('F');
-  if (type->number == ABI_SYS_ioctl && (which == ABI_TCFLSH || which == ABI_TCXONC))
-    made.arguments[2] = number(random_.below(4));
+  for (size_t i = 0; i < made.arguments.size(); i++) fit(made, i);
   return made;
+}
+
+// Replaces an argument that must fit another argument, or the call.
+void Generator::fit(Call& call, size_t index) {
+  const uint64_t which = call.arguments.size() > 1 ? call.arguments[1].value : 0;
+  Argument& argument = call.arguments[index];
+  switch (call.number) {
+    case ABI_SYS_mmap:  // a size
+    case ABI_SYS_munmap:
+      if (index == 1) argument = number(random_.of(kSizes));
+      break;
+    case ABI_SYS_fcntl:  // the commands for locks take a structure
+      if (index == 2 && which >= ABI_F_GETLK && which <= ABI_F_SETLKW) argument = structure('F');
+      break;
+    case ABI_SYS_ioctl:  // two requests to a terminal take a number
+      if (index == 2 && (which == ABI_TCFLSH || which == ABI_TCXONC))
+        argument = number(random_.below(4));
+      break;
+    default:
+      break;
+  }
 }
 
 Program Generator::fresh() {
@@ -301,10 +345,9 @@ void Generator::change(Program& program) {
       Call& changed = calls[random_.below(calls.size())];
       if (changed.arguments.empty()) break;
       const size_t index = random_.below(changed.arguments.size());
-      const bool is_size =
-          index == 1 && (changed.number == ABI_SYS_mmap || changed.number == ABI_SYS_munmap);
-      changed.arguments[index] =
-          is_size ? number(random_.of(kSizes)) : argument(call_type(changed.number).kinds[index]);
+      changed.arguments[index] = argument(call_type(changed.number).kinds[index]);
+      fit(changed, index);
+      if (index == 1 && changed.number == ABI_SYS_fcntl) fit(changed, 2);
     }
   }
   if (calls.size() > kMaxCalls) calls.resize(kMaxCalls);

@@ -27,6 +27,7 @@ class Generator {
   Argument structure(char kind);  // a random entry of pool_structures(kind)
   Argument number(uint64_t value) { return {.pool = 0, .value = value}; }
   Argument entry(char pool);
+  void fit(Call& call, size_t index);
   Program fresh();
   void change(Program& program);
 

@@ -1,18 +1,20 @@
 // leakfuzz: makes random system calls, and looks for objects that they leak.
 //
-//   leakfuzz fuzz [seed=N] [seconds=N] [workers=N] [uids=0,65534]
+//   leakfuzz fuzz [seed=N] [seconds=N] [workers=N] [uids=0,65534,65533]
 //   leakfuzz play [traced] [workers=N] [rounds=N] PROGRAM… | -f FILE
 //   leakfuzz each [traced] [workers=N] [rounds=N] PROGRAMS… | -f FILE
 //   leakfuzz run [workers=N] PROGRAM… | -f FILE
 //   leakfuzz c PROGRAM…
 //
-// `fuzz` makes programs (program.h) and runs them in batches. All programs of a batch run as one
-// user; each batch takes the next user of `uids`. Every third batch is traced. After each batch,
-// leakfuzz removes what the programs have left, and checks the system. It looks for live counts
-// that have risen, for wrong equations between the tracer's counters (identities, rest.h), and for
-// processes that cannot be killed. If a count has risen, the batch runs again, up to twice.
-// leakfuzz reports a leak if counts rise in both repetitions, or if a count has risen in several
-// batches and never falls. Rises in the first batches are ignored.
+// `fuzz` makes programs (program.h) and runs them in batches. In a batch, programs of all users in
+// `uids` run at the same time. Every third batch is traced. After each batch, leakfuzz removes what
+// the programs have left, and checks the system. It looks for live counts that have risen, for
+// locks that are left, for wrong equations between the tracer's counters (identities, rest.h), for
+// processes that cannot be killed, and for harm to processes of other users (bystanders.h). If a
+// count has risen, the batch runs again, up to twice. leakfuzz reports a leak if counts rise in
+// both repetitions, or if a count has risen in several batches and never falls. Rises in the first
+// batches are ignored. Before all else, `fuzz` and `play` check the traces of references that the
+// kernel command line has started, and end these traces.
 //
 // `play` runs the given programs in several rounds, with these checks after each round. A PROGRAM
 // is a line "UID CALL; CALL …". It is a leak if counts rise in every round after the first.
@@ -26,10 +28,11 @@
 // before it runs, so that it can be replayed even if the machine dies. The lines of the log:
 //
 //   batch N traced|plain   run PROGRAM   rest calls N places N kept N
-//   rose LINE   again      found leak|identity|hang LINE           nothing found
+//   rose LINE   again      found KIND LINE     nothing found
 //
-// The line `rest` ends a batch. Its numbers are the system calls made so far, the places in the
-// kernel's code reached so far (execute.h), and the programs that are stored.
+// KIND is leak, identity, hang, death, starved, uncharged or locked. The line `rest` ends a batch.
+// Its numbers are the system calls made so far, the places in the kernel's code reached so far
+// (execute.h), and the programs that are stored.
 //
 // Exit status 0: no finding; 1: a finding; 2: an error, so there is no result. Only root can run
 // leakfuzz. Run it only on a disposable system, because it removes all of #tmp.
@@ -45,6 +48,7 @@
 #include <vector>
 
 #include "as_c.h"
+#include "bystanders.h"
 #include "execute.h"
 #include "generate.h"
 #include "pools.h"
@@ -62,6 +66,10 @@ constexpr unsigned kRises = 6;
 // This count varies with the number of slabs. So a value counts as a rise only if it is above all
 // earlier values.
 constexpr const char* kSways = "bytes in pages";
+// Caches that are as full after a batch as before it: a lock that remains has no owner.
+constexpr const char* kLockCaches[] = {"file_lock", "locked_file"};
+// Users of the bystanders. No program runs as the second one.
+const std::vector<uint32_t> kBystanders{0, 65532};
 
 // Writes a line with one system call, since the machine may die right after it.
 void say(const std::string& line) {
@@ -88,16 +96,21 @@ void tell_about(int pid) {
 
 struct Options {
   uint64_t seed = 1, seconds = 60;
-  unsigned workers = 3, rounds = 4;
+  unsigned workers = 6, rounds = 4;
   bool traced = false;
-  std::vector<uint32_t> uids{0, 65534};
+  std::vector<uint32_t> uids{0, 65534, 65533};
 };
 
 class Fuzzer {
  public:
   Fuzzer(const Options& options)
-      : options_(options), executor_(options.workers), generator_(options.seed) {}
+      : options_(options),
+        bystanders_(kBystanders),
+        executor_(options.workers),
+        generator_(options.seed) {}
 
+  // Checks the traces of references that run since boot, if there are any.
+  bool boot_traces();
   bool awake();
   bool fuzz();
   bool play(const std::vector<Program>& programs);
@@ -107,16 +120,19 @@ class Fuzzer {
 
  private:
   using Programs = std::vector<Program>;
-  // Runs the programs and cleans up. Checks for processes that cannot be killed and, if `traced`,
-  // for broken identities. If there is a finding, prints it and returns false.
+  // Runs the programs and cleans up. Checks for processes that cannot be killed, for harm to
+  // bystanders and, if `traced`, for broken identities. If there is a finding, prints it and
+  // returns false.
   bool run(const Programs& programs, bool traced, bool log);
   // Calls run(), then takes the counts. Stores in `rises` which counts are above those in
-  // `counts_`. Then stores the new counts in `counts_`. Returns false if run() does.
+  // `counts_`. Then stores the new counts in `counts_`. Returns false if run() does, or if locks
+  // are left.
   bool run_and_count(const Programs& programs, bool traced, bool log,
                      std::vector<std::string>& rises);
   bool believe(const Programs& programs, bool traced, const std::vector<std::string>& rises);
 
   const Options options_;
+  Bystanders bystanders_;  // before rest_, which spares the processes that are there
   Rest rest_;
   Executor executor_;
   Generator generator_;
@@ -130,6 +146,7 @@ class Fuzzer {
 
 bool Fuzzer::run(const Programs& programs, bool traced, bool log) {
   if (traced) rest_.start_traces();
+  bystanders_.begin();
   int immortal = executor_.run(
       programs,
       [&](const Program& program) {
@@ -138,12 +155,16 @@ bool Fuzzer::run(const Programs& programs, bool traced, bool log) {
       [&](const Program& program) {
         if (learning_) generator_.keep(program);
       });
+  const std::vector<std::string> harm = bystanders_.end();
   if (immortal == 0) immortal = rest_.clean_up();
   if (immortal != 0) {
     say("found hang process " + std::to_string(immortal) + " cannot be killed");
     tell_about(immortal);
     return false;
   }
+  for (const std::string& line : harm) say("found " + line);
+  for (const std::string& file : rest_.in_use()) say("found locked " + file + " stays in use");
+  if (!harm.empty() || !rest_.in_use().empty()) return false;
   if (traced) {
     const auto broken = rest_.broken_identities();
     for (const std::string& line : broken) say("found identity " + line);
@@ -164,6 +185,14 @@ bool Fuzzer::run_and_count(const Programs& programs, bool traced, bool log,
     now = rest_.counts();
     rises = risen(counts_, now);
   }
+  bool locked = false;
+  for (const char* const name : kLockCaches) {
+    if (now[name] <= counts_[name]) continue;
+    say(std::string("found locked ") + name + " was " + std::to_string(counts_[name]) + ", is " +
+        std::to_string(now[name]));
+    locked = true;
+  }
+  if (locked) return false;
   for (const auto& [name, was] : counts_) {
     if (now[name] < (name == kSways ? last_pages_ : was)) rises_.erase(name);
   }
@@ -193,6 +222,17 @@ bool Fuzzer::believe(const Programs& programs, bool traced, const std::vector<st
   return false;
 }
 
+bool Fuzzer::boot_traces() {
+  // Programs that take references on one CPU and put them on another.
+  const Programs some(
+      48, *parse_program("0 open W0 P33 0 0; dup 3; fork; nanosleep 4 0 S9 0; dup 3; yield; close "
+                         "3; chdir P29; yield; fork; chdir P20"));
+  if (!just_run(some)) return false;
+  const auto broken = rest_.broken_boot_traces();
+  for (const std::string& line : broken) say("found identity " + line);
+  return broken.empty();
+}
+
 // Leaks an object in each of three rounds, to prove that the checks find a leak. Returns true if
 // they do. The leaked objects are not freed.
 bool Fuzzer::awake() {
@@ -212,15 +252,17 @@ bool Fuzzer::awake() {
 
 bool Fuzzer::fuzz() {
   const uint64_t end = milliseconds() + options_.seconds * 1000;
+  const bool traces_are_right = boot_traces();
   if (!awake()) throw std::runtime_error("the planted leak is not found");
+  if (!traces_are_right) return false;
   learning_ = true;
   counts_ = rest_.counts();
   for (unsigned batch = 0; milliseconds() < end; batch++) {
     const bool traced = batch % kTracedEvery == 2;
     say("batch " + std::to_string(batch) + (traced ? " traced" : " plain"));
-    const uint32_t uid = options_.uids[batch % options_.uids.size()];
     Programs programs;
-    for (size_t i = 0; i < kBatch; i++) programs.push_back(generator_.next(uid));
+    for (size_t i = 0; i < kBatch; i++)
+      programs.push_back(generator_.next(options_.uids[i % options_.uids.size()]));
     std::vector<std::string> rises;
     if (!run_and_count(programs, traced, true, rises)) return false;
     if (executor_.places() == 0)
@@ -234,6 +276,7 @@ bool Fuzzer::fuzz() {
 }
 
 bool Fuzzer::play(const Programs& programs) {
+  if (!boot_traces()) return false;
   std::vector<std::string> rises;
   counts_ = rest_.counts();
   bool always = options_.rounds > 1;

@@ -25,6 +25,10 @@ constexpr char kName255[] = "/tmp/fuzz/" X16("0123456789abcde") "0123456789abcde
 constexpr char kName256[] = "/tmp/fuzz/" X16("0123456789abcdef");
 constexpr char kLongPath[] = "/tmp/fuzz" X16("/" X16("../"));
 constexpr char kTooLong[] = "/tmp/fuzz" X16(X16("/...."));
+// Targets of links, with many `..`: a walk through them takes so long that names change meanwhile.
+#define BACK_AND_FORTH X16("/b" X16("/.") "/..")
+constexpr char kThroughA[] = "/tmp/fuzz/a" BACK_AND_FORTH BACK_AND_FORTH BACK_AND_FORTH "/b";
+constexpr char kThroughB[] = "/tmp/fuzz/b" BACK_AND_FORTH BACK_AND_FORTH BACK_AND_FORTH "/b";
 
 constexpr string_view kPaths[] = {"/tmp/fuzz",
                                   "/tmp/fuzz/a",
@@ -126,7 +130,15 @@ constexpr string_view kPaths[] = {"/tmp/fuzz",
                                   "/dev/fd/3",
                                   "/dev/stdin",
                                   "/dev/full",
-                                  "#pty"};
+                                  "#pty",
+                                  "/dev/fd/4",
+                                  "/dev/fd/5",
+                                  "/dev/fd/6",
+                                  "x",
+                                  "a/x",
+                                  "../x",
+                                  "a/..",
+                                  "../b/../a"};
 constexpr string_view kPlaces[] = {"/tmp/fuzz/a", "/tmp/fuzz/b", "/tmp/fuzz/a/a", "/tmp/fuzz/d",
                                    "/tmp/fuzz/x"};
 
@@ -145,6 +157,12 @@ constexpr string_view kTargets[] = {"/tmp/fuzz/a",
                                     kTooLong,
                                     "",
                                     "none",
+                                    "b/../a",
+                                    "/tmp/fuzz/a/../b",
+                                    "/tmp/fuzz/b/a/../../a/b/../../b",
+                                    "../b/../b",
+                                    kThroughA,
+                                    kThroughB,
                                     ".",
                                     "..",
                                     "/",
@@ -156,7 +174,7 @@ constexpr string_view kTargets[] = {"/tmp/fuzz/a",
                                     "/proc/self/stat",
                                     "#pipe",
                                     "/etc/profile"};
-constexpr size_t kInside = 13;
+constexpr size_t kInside = 19;
 
 constexpr string_view kLeaks[] = {"#debug/leaky/leak"};
 
@@ -218,16 +236,42 @@ struct Structures {
   abi_pollfd few_polls[4];
   abi_termios modes[2];
   int groups[4];
-  abi_itimerspec timers[4];
+  abi_itimerspec timers[6];
   abi_sigevent events[4];
   abi_stack stacks[3];
   abi_rlimit limits[4];
-  abi_flock locks[5];
+  abi_flock locks[8];
   abi_thread threads[6];
 };
 Structures structures;
 
-constexpr size_t kStructures = 8 + 6 + 4 + 2 + 2 + 4 + 4 + 4 + 3 + 4 + 5 + 6, kVectors = 7;
+// A part of pool S: structures of one kind, or of several kinds that no argument asks for (0).
+struct Part {
+  char kind;
+  const void* first;
+  size_t size, count;
+};
+template <typename T, size_t N>
+constexpr Part part(char kind, const T (&array)[N]) {
+  return {kind, array, sizeof(T), N};
+}
+constexpr Part kParts[] = {
+    part(0, structures.actions),
+    part('T', structures.times),
+    part(0, structures.masks),
+    {0, structures.polls, sizeof structures.polls, 1},
+    {0, structures.few_polls, sizeof structures.few_polls, 1},
+    part(0, structures.modes),
+    part(0, structures.groups),
+    part('I', structures.timers),
+    part('N', structures.events),
+    part('A', structures.stacks),
+    part('U', structures.limits),
+    part('F', structures.locks),
+    part('H', structures.threads),
+};
+
+constexpr size_t kVectors = 7;
 char hello[] = "hello", empty[] = "", truth[] = "true", shell[] = "sh", dash_c[] = "-c",
      script[] = "exit 3";
 char* vectors[kVectors - 2][4] = {
@@ -298,19 +342,9 @@ struct Bytes {
   size_t size;
 };
 Bytes structure(size_t index) {
-  const auto whole = [](const auto& of) { return Bytes{&of, sizeof of}; };
-  if (index < 8) return whole(structures.actions[index]);
-  if ((index -= 8) < 6) return whole(structures.times[index]);
-  if ((index -= 6) < 4) return whole(structures.masks[index]);
-  if ((index -= 4) < 2) return index == 0 ? whole(structures.polls) : whole(structures.few_polls);
-  if ((index -= 2) < 2) return whole(structures.modes[index]);
-  if ((index -= 2) < 4) return whole(structures.groups[index]);
-  if ((index -= 4) < 4) return whole(structures.timers[index]);
-  if ((index -= 4) < 4) return whole(structures.events[index]);
-  if ((index -= 4) < 3) return whole(structures.stacks[index]);
-  if ((index -= 3) < 4) return whole(structures.limits[index]);
-  if ((index -= 4) < 5) return whole(structures.locks[index]);
-  return whole(structures.threads[index - 5]);
+  const Part* part = kParts;
+  while (index >= part->count) index -= part++->count;
+  return {static_cast<const char*>(part->first) + index * part->size, part->size};
 }
 
 uint64_t process(size_t index, const Caller& caller) {
@@ -382,7 +416,7 @@ size_t pool_size(char pool) {
     case 'B':
       return kBuffers;
     case 'S':
-      return kStructures;
+      return pool_structures(0).first;
     case 'V':
       return kVectors;
     case 'X':
@@ -413,22 +447,12 @@ std::string_view pool_link_target(size_t index, uint32_t uid) {
 }
 
 PoolRange pool_structures(char kind) {
-  switch (kind) {
-    case 'T':
-      return {8, 6};
-    case 'I':
-      return {26, 4};
-    case 'N':
-      return {30, 4};
-    case 'A':
-      return {34, 3};
-    case 'U':
-      return {37, 4};
-    case 'H':
-      return {46, std::size(structures.threads)};
-    default:
-      return {41, 5};
+  size_t first = 0;
+  for (const Part& part : kParts) {
+    if (kind && part.kind == kind) return {first, part.count};
+    first += part.count;
   }
+  return {first, 0};
 }
 
 size_t pool_structure_size(size_t index) {
@@ -465,10 +489,9 @@ void make_pools() {
   memset(&structures.modes[1], 0xff, sizeof structures.modes[1]);
   const int groups[] = {0, -1, 1, INT32_MAX};
   memcpy(structures.groups, groups, sizeof groups);
-  const abi_itimerspec timers[] = {{{0, 0}, {0, 1000000}},
-                                   {{0, 2000000}, {0, 1000000}},
-                                   {{0, 0}, {0, 0}},
-                                   {{-1, 0}, {INT64_MAX, 999999999}}};
+  const abi_itimerspec timers[] = {{{0, 0}, {0, 1000000}}, {{0, 2000000}, {0, 1000000}},
+                                   {{0, 0}, {0, 0}},       {{-1, 0}, {INT64_MAX, 999999999}},
+                                   {{0, 1}, {0, 1}},       {{0, 0}, {0, 10000000}}};
   memcpy(structures.timers, timers, sizeof timers);
   const abi_sigevent events[] = {
       {.notify = ABI_SIGEV_NONE, .signal = 0, .value = 0},
@@ -490,7 +513,8 @@ void make_pools() {
   };
   const abi_flock locks[] = {
       lock(ABI_F_WRLCK, 0, 0, 0),  lock(ABI_F_RDLCK, 0, 10, 10),      lock(ABI_F_WRLCK, 2, -1, -5),
-      lock(ABI_F_UNLCK, 1, 12, 3), lock(-1, 3, INT64_MAX, INT64_MAX),
+      lock(ABI_F_UNLCK, 1, 12, 3), lock(-1, 3, INT64_MAX, INT64_MAX), lock(ABI_F_WRLCK, 0, 0, 1),
+      lock(ABI_F_RDLCK, 0, 0, 0),  lock(ABI_F_UNLCK, 0, 0, 0),
   };
   memcpy(structures.locks, locks, sizeof locks);
   for (size_t i = 0; i < std::size(structures.threads); i++) {

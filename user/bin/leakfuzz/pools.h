@@ -40,7 +40,8 @@ std::string_view pool_link_target(size_t index,
                                   uint32_t uid);  // target of a link of pool K, for this user
 
 // A range of entries of pool S: all structures of one kind. The kinds are T times, I settings of
-// timers, N actions of timers, A alternate stacks, U limits, F locks, H threads to make.
+// timers, N actions of timers, A alternate stacks, U limits, F locks, H threads to make. For any
+// other kind, the range is empty and begins at the end of the pool.
 struct PoolRange {
   size_t first, count;
 };

@@ -15,6 +15,7 @@
 
 #include "abi/tracedump.h"
 #include "execute.h"
+#include "in_use.h"
 #include "pools.h"
 #include "tool/files.h"
 #include "tool/processes.h"
@@ -98,6 +99,74 @@ void empty(const std::string& path) {
   }
 }
 
+// What a dump of all traces says about one of them.
+struct Dumped {
+  abi_tracedump_source source;
+  std::string name;
+  uint64_t records = 0, bytes = 0;  // their number, and the sum of their sizes
+};
+
+std::vector<Dumped> read_dump() {
+  const std::string data = read_file("#mem/tracedump");
+  const auto at_hand = [&](size_t at, size_t size) {
+    if (at > data.size() || size > data.size() - at)
+      throw std::runtime_error("the dump is cut at " + std::to_string(data.size()) + " bytes");
+  };
+  abi_tracedump_header header;
+  at_hand(0, sizeof header);
+  memcpy(&header, data.data(), sizeof header);
+  std::vector<Dumped> traces;
+  struct Records {
+    uint64_t count = 0, bytes = 0;
+  };
+  std::map<uint32_t, Records> records;
+  std::string strings;
+  size_t at = header.header_size;
+  for (uint32_t i = 0; i < header.sections; i++) {
+    abi_tracedump_section section;
+    at_hand(at, header.section_header_size);
+    memcpy(&section, &data[at], sizeof section);
+    at += header.section_header_size;
+    at_hand(at, section.size);
+    if (section.tag == ABI_TRACEDUMP_SOURCES) {
+      traces.resize(section.count);
+      for (uint64_t j = 0; j < section.count; j++)
+        memcpy(&traces[j].source, &data[at + j * section.item_size], sizeof traces[j].source);
+    } else if (section.tag == ABI_TRACEDUMP_STRINGS) {
+      strings = data.substr(at, section.size);
+    } else if (section.tag == ABI_TRACEDUMP_RECORDS) {
+      Records& of = records[section.source];
+      of.count = section.count;
+      for (uint64_t j = 0; j < section.count; j++) {
+        abi_tracedump_record record;
+        memcpy(&record, &data[at + j * section.item_size], sizeof record);
+        of.bytes += record.size;
+      }
+    }
+    at += section.size;
+  }
+  for (uint32_t i = 0; i < traces.size(); i++) {
+    traces[i].name = &strings[traces[i].source.name];
+    traces[i].records = records[i].count;
+    traces[i].bytes = records[i].bytes;
+  }
+  return traces;
+}
+
+// Collects the equations that do not hold.
+class Equations {
+ public:
+  void check(const Dumped& trace, const char* equation, uint64_t left, uint64_t right) {
+    if (left == right) return;
+    broken_.push_back(trace.name + ": " + equation + ": " + std::to_string(left) + " is not " +
+                      std::to_string(right));
+  }
+  std::vector<std::string> broken() { return std::move(broken_); }
+
+ private:
+  std::vector<std::string> broken_;
+};
+
 }  // namespace
 
 Rest::Rest() {
@@ -118,6 +187,7 @@ int Rest::clean_up() {
     if (attempt == kKills) return left;
     sleep_milliseconds(attempt < kQuickKills ? 2 : 60);
   }
+  in_use_ = files_in_use("#tmp");
   // Removes the programs' binds before the files, because a bind can hide files and other binds.
   // Programs bind only at the paths of pool T (pools.h).
   for (size_t i = 0; i < pool_size('T'); i++) uncover(std::string(pool_path('T', i)));
@@ -130,6 +200,7 @@ int Rest::clean_up() {
 void Rest::start_traces() {
   reset_traces();
   command("start\n");
+  command("refs\n");
 }
 
 void Rest::reset_traces() {
@@ -139,62 +210,32 @@ void Rest::reset_traces() {
 
 std::vector<std::string> Rest::broken_identities() {
   try_command("stop\n");
-  const std::string data = read_file("#mem/tracedump");
-  const auto at_hand = [&](size_t at, size_t size) {
-    if (at > data.size() || size > data.size() - at)
-      throw std::runtime_error("the dump is cut at " + std::to_string(data.size()) + " bytes");
-  };
-  abi_tracedump_header header;
-  at_hand(0, sizeof header);
-  memcpy(&header, data.data(), sizeof header);
-  std::vector<abi_tracedump_source> sources;
-  struct Records {
-    uint64_t count = 0, bytes = 0;
-  };
-  std::map<uint32_t, Records> records;
-  std::string strings;
-  size_t at = header.header_size;
-  for (uint32_t i = 0; i < header.sections; i++) {
-    abi_tracedump_section section;
-    at_hand(at, header.section_header_size);
-    memcpy(&section, &data[at], sizeof section);
-    at += header.section_header_size;
-    at_hand(at, section.size);
-    if (section.tag == ABI_TRACEDUMP_SOURCES) {
-      sources.resize(section.count);
-      for (uint64_t j = 0; j < section.count; j++)
-        memcpy(&sources[j], &data[at + j * section.item_size], sizeof sources[j]);
-    } else if (section.tag == ABI_TRACEDUMP_STRINGS) {
-      strings = data.substr(at, section.size);
-    } else if (section.tag == ABI_TRACEDUMP_RECORDS) {
-      Records& of = records[section.source];
-      of.count = section.count;
-      for (uint64_t j = 0; j < section.count; j++) {
-        abi_tracedump_record record;
-        memcpy(&record, &data[at + j * section.item_size], sizeof record);
-        of.bytes += record.size;
-      }
-    }
-    at += section.size;
+  Equations equations;
+  for (const Dumped& trace : read_dump()) {
+    const abi_tracedump_source& source = trace.source;
+    equations.check(trace, "seen = recorded + dropped + filtered", source.seen,
+                    source.recorded + source.dropped + source.filtered);
+    equations.check(trace, "recorded = freed + cleared + live", source.recorded,
+                    source.freed + source.cleared + source.live);
+    equations.check(trace, "live = number of records", source.live, trace.records);
+    equations.check(trace, "bytes = sum of the records", source.bytes, trace.bytes);
   }
-  std::vector<std::string> broken;
-  for (uint32_t i = 0; i < sources.size(); i++) {
-    const abi_tracedump_source& source = sources[i];
-    const auto check = [&](const char* identity, uint64_t left, uint64_t right) {
-      if (left == right) return;
-      char text[160];
-      snprintf(text, sizeof text, "%s: %s: %lu is not %lu", &strings[source.name], identity,
-               static_cast<unsigned long>(left), static_cast<unsigned long>(right));
-      broken.emplace_back(text);
-    };
-    check("seen = recorded + dropped + filtered", source.seen,
-          source.recorded + source.dropped + source.filtered);
-    check("recorded = freed + cleared + live", source.recorded,
-          source.freed + source.cleared + source.live);
-    check("live = number of records", source.live, records[i].count);
-    check("bytes = sum of the records", source.bytes, records[i].bytes);
+  return equations.broken();
+}
+
+std::vector<std::string> Rest::broken_boot_traces() {
+  command("settle\n", 3);
+  Equations equations;
+  for (const Dumped& trace : read_dump()) {
+    const abi_tracedump_source& source = trace.source;
+    if (source.kind != ABI_TRACEDUMP_REFERENCES || source.state != ABI_TRACEDUMP_RUNNING) continue;
+    if (source.dropped || source.filtered || source.cleared) continue;
+    equations.check(trace, "from boot on, live references = records",
+                    source.live + source.untracked, source.live);
+    equations.check(trace, "from boot on, each reference that is put has a record",
+                    source.unmatched, 0);
   }
-  return broken;
+  return equations.broken();
 }
 
 Counts Rest::counts() {

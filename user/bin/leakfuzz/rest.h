@@ -23,13 +23,20 @@ class Rest {
   // and makes /tmp/fuzz again. Returns the PID of a process that cannot be killed; 0 if there is
   // none.
   int clean_up();
-  // start_traces() starts all traces, reset_traces() stops and resets them.
+  // The files that were in use when the last clean_up() had killed all processes (in_use.h).
+  const std::vector<std::string>& in_use() const { return in_use_; }
+  // start_traces() starts all traces, also those of references; reset_traces() stops and resets
+  // all.
   void start_traces();
   void reset_traces();
   // Stops the traces and checks the identities in their dump. An identity is an equation between
   // the counters of a source, for example seen = recorded + dropped + filtered. Returns a line for
   // each wrong equation.
   std::vector<std::string> broken_identities();
+  // Checks the traces of references that run and that have run since boot (`trace=` on the kernel
+  // command line). They have a record of each reference and know each one that is put. Returns a
+  // line for each trace that does not.
+  std::vector<std::string> broken_boot_traces();
   // Waits until all delayed frees are done, then counts.
   Counts counts();
 
@@ -37,6 +44,7 @@ class Rest {
   bool is_known(int pid) const { return known_.count(pid) != 0; }
 
   std::map<int, bool> known_;
+  std::vector<std::string> in_use_;
 };
 
 // Returns a line for each count that is higher in `after`: "chan was 12, is 13".
