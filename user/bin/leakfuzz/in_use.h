@@ -2,9 +2,7 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-// Returns the regular files below `path` that cannot be executed because they are open for writing
-// (ETXTBSY). The caller ensures that no process has any of them open. Changes the modes of the
-// files.
-std::vector<std::string> files_in_use(const std::string& path);
+// True if the regular file cannot be executed because it is open for writing (ETXTBSY). The caller
+// ensures that no process has it open. Changes the mode of the file.
+bool is_in_use(const std::string& path);

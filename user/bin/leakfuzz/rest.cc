@@ -81,8 +81,9 @@ void uncover(const std::string& path) {
   }
 }
 
-// Removes all files below `path`, and all binds on them.
-void empty(const std::string& path) {
+// Removes all files below `path`, and all binds on them. Stores in `in_use` the files that are in
+// use.
+void empty(const std::string& path, std::vector<std::string>& in_use) {
   DIR* const directory = opendir(path.c_str());
   if (!directory) return;
   std::vector<std::string> names;
@@ -91,10 +92,13 @@ void empty(const std::string& path) {
   for (const std::string& name : names) {
     if (name == "." || name == "..") continue;
     const std::string inside = path + "/" + name;
-    uncover(inside);
+    uncover(inside);  // first of all: a directory can be bound on one of its own entries
+    struct stat at;
+    if (lstat(inside.c_str(), &at) == 0 && S_ISREG(at.st_mode) && is_in_use(inside))
+      in_use.push_back(inside);
     if (unlink(inside.c_str()) == 0) continue;
     chmod(inside.c_str(), 0700);
-    empty(inside);
+    empty(inside, in_use);
     rmdir(inside.c_str());
   }
 }
@@ -187,11 +191,11 @@ int Rest::clean_up() {
     if (attempt == kKills) return left;
     sleep_milliseconds(attempt < kQuickKills ? 2 : 60);
   }
-  in_use_ = files_in_use("#tmp");
   // Removes the programs' binds before the files, because a bind can hide files and other binds.
   // Programs bind only at the paths of pool T (pools.h).
   for (size_t i = 0; i < pool_size('T'); i++) uncover(std::string(pool_path('T', i)));
-  empty("#tmp");
+  in_use_.clear();
+  empty("#tmp", in_use_);
   mkdir("/tmp/fuzz", 0777);
   chmod("/tmp/fuzz", 0777);
   return 0;
