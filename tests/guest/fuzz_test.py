@@ -20,7 +20,7 @@ CLOSED_WHILE_WAITING = "65534 sigaction e S2 0; open W0 P16 202 1b6; fcntl 3 8 S
 # For some kinds of findings: a planted bug, programs that show it, and the options of `leakfuzz play`.
 SHOWN = {"death": ("signal_users", ["65534 kill N8 9"], "rounds=1"),
          "starved": ("signal_users", ["65534 kill N8 11"], "rounds=1"),
-         "uncharged": ("free_time", ["65534 sigsuspend S14"] * 4, "rounds=1 workers=1"),
+         "uncharged": ("free_time", ["65534 sigsuspend S14"] * 24, "rounds=1 workers=1"),
          "locked": ("dead_lock", [CLOSED_WHILE_WAITING], "rounds=12"),
          "identity": ("late_flags", ["0 getpid"], "rounds=1")}
 
