@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <string>
 
 #include "abi/syscall.h"
@@ -212,9 +213,21 @@ void print_structure(const Argument& argument) {
   printf("};\n");
 }
 
-bool repeats(const Program& program) {
-  return std::any_of(program.calls.begin(), program.calls.end(),
-                     [](const Call& call) { return call.number == kAgain; });
+// Returns the indexes of the calls at which a thread begins, or to which it jumps.
+std::set<size_t> beginnings(const Program& program) {
+  std::set<size_t> found{0};
+  for (size_t next = 1; next <= program.calls.size(); next++) {
+    const Call& call = program.calls[next - 1];
+    if (call.number == ABI_SYS_thread_create || call.number == kApart) found.insert(next);
+    if (call.number == kApart) found.insert(after_again(program, next));
+  }
+  return found;
+}
+
+bool jumps(const Program& program) {
+  return std::any_of(program.calls.begin(), program.calls.end(), [](const Call& call) {
+    return call.number == kAgain || call.number == kApart;
+  });
 }
 
 }  // namespace
@@ -236,17 +249,19 @@ void print_as_c(const std::vector<Program>& programs) {
     }
   }
   for (size_t i = 0; i < programs.size(); i++) {
-    printf("\nstatic void program%zu(int from) {\n  int repetitions = 0;\n  (void)repetitions;\n",
-           i);
-    if (repeats(programs[i])) printf("again:\n");
-    printf("  switch (from) {\n    case 0:;\n");
-    int made = 0;
+    const std::set<size_t> labels = beginnings(programs[i]);
+    printf("\nstatic void program%zu(int from) {\n", i);
+    printf("  int repetitions = 0, is_new = from != 0;\n  (void)repetitions, (void)is_new;\n");
+    if (jumps(programs[i])) printf("again:\n");
+    printf("  switch (from) {\n");
+    size_t made = 0;
     for (const Call& call : programs[i].calls) {
+      if (labels.contains(made)) printf("    case %zu:;\n", made);
       made++;
       size_t thread;
       if (call.number == ABI_SYS_thread_create && pool_thread(call.arguments[0], &thread)) {
-        printf("  make_thread(%zu, %s, program%zu, %d);\n    case %d:;\n", thread,
-               name_of(call.arguments[0]).c_str(), i, made, made);
+        printf("  make_thread(%zu, %s, program%zu, %zu);\n", thread,
+               name_of(call.arguments[0]).c_str(), i, made);
         continue;
       }
       if (call.number == kAgain) {
@@ -256,6 +271,11 @@ void print_as_c(const std::vector<Program>& programs) {
       }
       if (call.number == kTouch) {
         printf("  touch(%s);\n", expression(call.arguments[0], programs[i].uid).c_str());
+        continue;
+      }
+      if (call.number == kApart) {
+        printf("  from = is_new ? %zu : %zu;\n  is_new = 0;\n  goto again;\n",
+               after_again(programs[i], made), made);
         continue;
       }
       const CallType& type = call_type(call.number);
@@ -269,7 +289,9 @@ void print_as_c(const std::vector<Program>& programs) {
                            : "0");
       }
       printf(");\n");
+      if (forks) printf("  is_new = last_child == 0;\n");
     }
+    if (labels.contains(made)) printf("    case %zu:;\n", made);
     printf("  }\n");
     if (made % 2 == 0) printf("  stele_call(ABI_SYS_thread_exit, 0, 0, 0, 0, 0, 0);\n");
     printf("}\n");

@@ -100,8 +100,9 @@ constexpr CallType kCalls[] = {
     {"none", ABI_SYS_COUNT, "iiiiii", 1},
     {"again", kAgain, "G", 5},
     {"touch", kTouch, "a", 3},
+    {"apart", kApart, "", 3},
 };
-static_assert(std::size(kCalls) == kTouch + 1, "each call of abi/syscall.h, and three more");
+static_assert(std::size(kCalls) == kApart + 1, "each call of abi/syscall.h, and four more");
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The calls that programs make, and the kinds of their arguments: the system calls, and two calls
-// that the fuzzer itself executes (again, touch).
+// The calls that programs make, and the kinds of their arguments: the system calls, and three calls
+// that the fuzzer itself executes (again, touch, apart).
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,13 @@ struct CallType {
 // Numbers of the calls that are no system calls.
 //
 // again N: the thread makes its calls again, up to N times: those from the program's start, or from
-// the call after the thread_create that has made the thread. So threads and programs meet in many
-// different orders.
+// the call after the thread_create that has made the thread, or from where `apart` has sent it. So
+// threads and programs meet in many different orders.
 // touch A: reads and writes a byte of memory.
-inline constexpr uint32_t kAgain = ABI_SYS_COUNT + 1, kTouch = ABI_SYS_COUNT + 2;
+// apart: a new thread or process skips the calls up to the next `again` and that one, so that it
+// does something else than its maker. A thread is new until it comes to an `apart`.
+inline constexpr uint32_t kAgain = ABI_SYS_COUNT + 1, kTouch = ABI_SYS_COUNT + 2,
+                          kApart = ABI_SYS_COUNT + 3;
 
 std::span<const CallType> call_types();
 const CallType& call_type(uint32_t number);

@@ -52,6 +52,7 @@ void touch(uint64_t address) {
 // Makes a program's calls from index `first` on, to the program's end or to its first exit.
 void make_calls(const Program& program, size_t first, Caller caller) {
   uint64_t repetitions = 0;
+  bool is_new = first != 0;
   for (size_t next = first; next < program.calls.size();) {
     const Call& call = program.calls[next++];
     uint64_t arguments[6] = {};
@@ -69,6 +70,12 @@ void make_calls(const Program& program, size_t first, Caller caller) {
       touch(arguments[0]);
       continue;
     }
+    if (call.number == kApart) {
+      if (is_new) next = after_again(program, next);
+      is_new = false;
+      first = next;
+      continue;
+    }
     if (call.number == ABI_SYS_exit) break;
     if (call.number == ABI_SYS_fork && __atomic_fetch_add(&forks, 1, __ATOMIC_RELAXED) >= kForks)
       continue;
@@ -84,7 +91,8 @@ void make_calls(const Program& program, size_t first, Caller caller) {
                                    arguments[3], arguments[4], arguments[5]);
     if (call.number != ABI_SYS_fork) continue;
     caller.last_child = result > 0 ? static_cast<int>(result) : 0;
-    if (result == 0) start_coverage();
+    is_new = result == 0;
+    if (is_new) start_coverage();
   }
 }
 

@@ -75,17 +75,18 @@ constexpr const char* kSeeds[] = {
     "W0 P1; again c8",
     "mkdir W0 P1 1ff; mkdir W0 P6 1ff; chdir P1; rename W0 P1 W0 P2; symlink K15 W0 P1; execve "
     "P104 V0 V0; access W0 P106 0 0; getcwd B0 100; unlink W0 P1 0; rename W0 P2 W0 P1; again 64",
-    "mkdir W0 P1 1ff; mkdir W0 P5 1ff; chdir P1; thread_create S51; rename W0 P1 W0 P2; symlink "
-    "K18 W0 P1; open W0 P104 0 0; unlink W0 P1 0; rename W0 P2 W0 P1; symlink K17 W0 P2; execve "
-    "P104 V0 V0; unlink W0 P2 0; again 12c",
+    "mkdir W0 P9 1ff; chdir P9; again 30; open W0 P24 0 0; fork; apart; rename W0 P2 W0 P1; "
+    "symlink K17 W0 P2; read 3 B0 20000; unlink W0 P2 0; rename W0 P1 W0 P2; symlink K18 W0 P1; "
+    "read 3 B0 20000; unlink W0 P1 0; again 1388; open W0 P104 0 0; execve P104 V0 V0; again 1388",
     // Threads close what another thread waits for, opens or maps.
     "sigaction e S2 0; open W0 P16 202 1b6; fcntl 3 8 S43; fork; wait4 N1 B0 0 0; setitimer 0 S31 "
     "0; thread_create S51; fcntl 3 9 S43; close 3; yield",
     "open W0 P16 202 1b6; thread_create S51; fcntl 3 9 S43; close 3; open W0 P16 202 1b6; again 1e",
     "open W0 P16 202 1b6; fcntl 3 8 S43; nanosleep 4 0 S9 0; fcntl 3 8 S50; open W0 P16 202 1b6; "
     "flock 4 6; nanosleep 4 0 S9 0; close 4; again 1e",
-    "open W0 P16 202 1ff; write 3 D36 c; close 3; thread_create S51; open W0 P16 2 0; dup2 3 6 0; "
-    "close 3; open W0 P103 2 0; close 6; close 4; execve P16 V0 V0; again c8",
+    "open W0 P16 202 1ff; write 3 D36 c; close 3; thread_create S51; apart; open W0 P16 2 0; dup2 "
+    "3 "
+    "6 0; close 3; close 6; again 1388; open W0 P103 2 0; close 3; close 4; again 1388",
     "open W0 P16 202 1ff; write 3 D36 c; execve P97 V0 V0; open W0 P97 0 0; close 3; execve P101 "
     "V0 V0",
     "open W0 P16 202 1b6; ftruncate 3 4000; thread_create S51; mmap A1 4000 3 11 3 0; touch A1; "
@@ -166,7 +167,7 @@ constexpr uint64_t kKinds[] = {ABI_S_IFIFO | 0666, ABI_S_IFIFO | 0600, ABI_S_IFR
                                ABI_S_IFCHR | 0600, ~uint64_t{0}};
 constexpr uint64_t kUsers[] = {0, 1, 65534, 65533, 0xffffffff};
 constexpr uint64_t kFcntl[] = {0, 0, 1, 2, 3, 4, 7, 8, 9, 14, 5};
-constexpr uint64_t kRepetitions[] = {1, 5, 20, 100, 300};
+constexpr uint64_t kRepetitions[] = {1, 5, 20, 100, 5000};
 constexpr uint64_t kPolls[] = {0, 1, 2, 4, 255, 256, 257, ~uint64_t{0}};
 constexpr uint64_t kFutexValues[] = {0, 0, 0, 1, 2, 0x7fffffff, 0xffffffff};
 constexpr uint64_t kProtections[] = {0, 1, 3, 3, 3, 5, 7, 8, ~uint64_t{0}};

@@ -25,10 +25,11 @@ constexpr char kName255[] = "/tmp/fuzz/" X16("0123456789abcde") "0123456789abcde
 constexpr char kName256[] = "/tmp/fuzz/" X16("0123456789abcdef");
 constexpr char kLongPath[] = "/tmp/fuzz" X16("/" X16("../"));
 constexpr char kTooLong[] = "/tmp/fuzz" X16(X16("/...."));
-// Targets of links, with many `..`: a walk through them takes so long that names change meanwhile.
-#define BACK_AND_FORTH X16("/b" X16("/.") "/..")
-constexpr char kThroughA[] = "/tmp/fuzz/a" BACK_AND_FORTH BACK_AND_FORTH BACK_AND_FORTH "/b";
-constexpr char kThroughB[] = "/tmp/fuzz/b" BACK_AND_FORTH BACK_AND_FORTH BACK_AND_FORTH "/b";
+// Targets of links that lead deep into a directory, with many `..`: a walk through them takes so
+// long that names change meanwhile.
+#define BACK_AND_FORTH X16("/b/b/b") X16("/../b/../b/../b/../b/../b/../b/../b/../b/../b")
+constexpr char kThroughA[] = "/tmp/fuzz/a" BACK_AND_FORTH;
+constexpr char kThroughB[] = "/tmp/fuzz/b" BACK_AND_FORTH;
 
 constexpr string_view kPaths[] = {"/tmp/fuzz",
                                   "/tmp/fuzz/a",

@@ -74,3 +74,8 @@ std::optional<Program> parse_program(std::string_view line) {
   }
   return program;
 }
+
+size_t after_again(const Program& program, size_t next) {
+  while (next < program.calls.size() && program.calls[next++].number != kAgain) continue;
+  return next;
+}

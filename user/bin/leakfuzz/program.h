@@ -40,3 +40,7 @@ struct Program {
 // line is no program.
 std::string text_of(const Program& program);
 std::optional<Program> parse_program(std::string_view line);
+
+// Returns the index of the call after the first `again` (calls.h) at or after index `next`; the
+// number of calls if there is none.
+size_t after_again(const Program& program, size_t next);
