@@ -195,13 +195,13 @@ bool Executor::hurry(Worker& worker, uint64_t now) {
   return worker.nudges < kNudges + kKills;
 }
 
-int Executor::run(const std::vector<Program>& programs,
+int Executor::run(const std::vector<Program>& programs, size_t at_once,
                   const std::function<void(const Program&)>& before,
                   const std::function<void(const Program&)>& fresh) {
   size_t next = 0, active = 0;
   while (next < programs.size() || active > 0) {
     for (Worker& worker : workers_) {
-      if (worker.pid != 0 || next == programs.size()) continue;
+      if (worker.pid != 0 || next == programs.size() || active == at_once) continue;
       before(programs[next]);
       start(worker, programs[next++]);
       active++;

@@ -20,9 +20,11 @@ class Executor {
   // At most `workers` programs run at once.
   explicit Executor(unsigned workers);
 
-  // Runs all programs. Calls `before` just before a program starts, and `fresh` after a program
-  // that has reached new places. Returns the PID of a process that cannot be killed, or 0.
-  int run(const std::vector<Program>& programs, const std::function<void(const Program&)>& before,
+  // Runs all programs, at most `at_once` at the same time, and no more than there are workers.
+  // Calls `before` just before a program starts, and `fresh` after a program that has reached new
+  // places. Returns the PID of a process that cannot be killed, or 0.
+  int run(const std::vector<Program>& programs, size_t at_once,
+          const std::function<void(const Program&)>& before,
           const std::function<void(const Program&)>& fresh);
 
   // The number of calls that all programs have made so far, with those of forked processes and of

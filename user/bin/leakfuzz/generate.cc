@@ -75,9 +75,10 @@ constexpr const char* kSeeds[] = {
     "W0 P1; again c8",
     "mkdir W0 P1 1ff; mkdir W0 P6 1ff; chdir P1; rename W0 P1 W0 P2; symlink K15 W0 P1; execve "
     "P104 V0 V0; access W0 P106 0 0; getcwd B0 100; unlink W0 P1 0; rename W0 P2 W0 P1; again 64",
-    "mkdir W0 P9 1ff; chdir P9; again 30; open W0 P24 0 0; fork; apart; rename W0 P2 W0 P1; "
-    "symlink K17 W0 P2; read 3 B0 20000; unlink W0 P2 0; rename W0 P1 W0 P2; symlink K18 W0 P1; "
-    "read 3 B0 20000; unlink W0 P1 0; again 1388; open W0 P104 0 0; execve P104 V0 V0; again 1388",
+    "mkdir W0 P109 1ff; chdir P109; apart; mkdir W0 P9 1ff; chdir P9; again 30; open W0 P24 0 0; "
+    "fork; apart; rename W0 P109 W0 P110; symlink K18 W0 P109; read 3 B0 20000; unlink W0 P109 0; "
+    "rename W0 P110 W0 P109; symlink K17 W0 P110; read 3 B0 20000; unlink W0 P110 0; again 1388; "
+    "open W0 P104 0 0; execve P104 V0 V0; again 1388",
     // Threads close what another thread waits for, opens or maps.
     "sigaction e S2 0; open W0 P16 202 1b6; fcntl 3 8 S43; fork; wait4 N1 B0 0 0; setitimer 0 S31 "
     "0; thread_create S51; fcntl 3 9 S43; close 3; yield",
@@ -179,8 +180,9 @@ constexpr uint64_t kMapFlags[] = {0x22, 0x22, 0x32, 0x32, 0x21, 1,    1,        
 Generator::Generator(uint64_t seed) : random_(seed) {
   for (const CallType& type : call_types()) total_weight_ += type.weight;
   for (const char* text : kSeeds) {
-    corpus_.push_back(parse_program(std::string("0 ") + text).value());
+    initial_.push_back(parse_program(std::string("0 ") + text).value());
   }
+  corpus_ = initial_;
 }
 
 Argument Generator::entry(char pool) {
@@ -359,12 +361,16 @@ Program Generator::next(uint32_t uid) {
   if (random_.one_in(4)) {
     program = fresh();
   } else {
-    // Changes one of the last 50 programs in half of the cases, and any program in the other half.
-    // Until the corpus is full, the last programs are the newest, and have been changed least.
+    // Changes one of the last 50 programs, any program, or an initial program. Until the corpus is
+    // full, the last programs are the newest, and have been changed least. An initial program often
+    // stays as it is, because what it does at the same time as others differs each time.
     const size_t newest = std::min<size_t>(corpus_.size(), 50);
-    program = random_.one_in(2) ? random_.of(corpus_)
-                                : corpus_[corpus_.size() - 1 - random_.below(newest)];
-    for (size_t changes = 1 + random_.below(5); changes > 0; changes--) change(program);
+    const size_t from = random_.below(3);
+    program = from == 0   ? random_.of(corpus_)
+              : from == 1 ? corpus_[corpus_.size() - 1 - random_.below(newest)]
+                          : random_.of(initial_);
+    const size_t changes = from == 2 ? random_.below(3) : 1 + random_.below(5);
+    for (size_t i = 0; i < changes; i++) change(program);
   }
   program.uid = uid;
   return program;

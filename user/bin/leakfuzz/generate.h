@@ -33,5 +33,6 @@ class Generator {
 
   Random random_;
   unsigned total_weight_ = 0;
+  std::vector<Program> initial_;  // the programs with which the corpus begins
   std::vector<Program> corpus_;
 };

@@ -58,6 +58,10 @@
 namespace {
 
 constexpr size_t kBatch = 96;  // programs in a batch
+// Every other batch has fewer programs, which run one after the other: the threads and processes of
+// a program that has all CPUs for itself meet more often.
+constexpr size_t kAlone = 24;
+constexpr unsigned kAloneEvery = 2;
 constexpr unsigned kTracedEvery = 3;
 constexpr unsigned kWarmUp = 4;  // batches in which one-time allocations may happen
 // A count that rises in this many batches and never falls is a leak, even if it does not rise when
@@ -137,6 +141,7 @@ class Fuzzer {
   Executor executor_;
   Generator generator_;
   bool learning_ = false;
+  bool alone_ = false;  // programs run one after the other
   Counts counts_;
   uint64_t last_pages_ = 0;  // count of kSways at the last check
   // For each count: the number of batches that raised the count in their first run, but had a
@@ -148,7 +153,7 @@ bool Fuzzer::run(const Programs& programs, bool traced, bool log) {
   if (traced) rest_.start_traces();
   bystanders_.begin();
   int immortal = executor_.run(
-      programs,
+      programs, alone_ ? 1 : options_.workers,
       [&](const Program& program) {
         if (log) say("run " + text_of(program));
       },
@@ -261,7 +266,8 @@ bool Fuzzer::fuzz() {
     const bool traced = batch % kTracedEvery == 2;
     say("batch " + std::to_string(batch) + (traced ? " traced" : " plain"));
     Programs programs;
-    for (size_t i = 0; i < kBatch; i++)
+    alone_ = batch % kAloneEvery == 1;
+    for (size_t i = 0; i < (alone_ ? kAlone : kBatch); i++)
       programs.push_back(generator_.next(options_.uids[i % options_.uids.size()]));
     std::vector<std::string> rises;
     if (!run_and_count(programs, traced, true, rises)) return false;
@@ -299,7 +305,7 @@ bool Fuzzer::each(const std::vector<Programs>& lists) {
 
 bool Fuzzer::just_run(const Programs& programs) {
   return executor_.run(
-             programs, [](const Program&) {}, [](const Program&) {}) == 0 &&
+             programs, options_.workers, [](const Program&) {}, [](const Program&) {}) == 0 &&
          rest_.clean_up() == 0;
 }
 

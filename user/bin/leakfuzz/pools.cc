@@ -28,8 +28,8 @@ constexpr char kTooLong[] = "/tmp/fuzz" X16(X16("/...."));
 // Targets of links that lead deep into a directory, with many `..`: a walk through them takes so
 // long that names change meanwhile.
 #define BACK_AND_FORTH X16("/b/b/b") X16("/../b/../b/../b/../b/../b/../b/../b/../b/../b")
-constexpr char kThroughA[] = "/tmp/fuzz/a" BACK_AND_FORTH;
-constexpr char kThroughB[] = "/tmp/fuzz/b" BACK_AND_FORTH;
+constexpr char kThroughP[] = "/tmp/fuzz/p" BACK_AND_FORTH;
+constexpr char kThroughQ[] = "/tmp/fuzz/q" BACK_AND_FORTH;
 
 constexpr string_view kPaths[] = {"/tmp/fuzz",
                                   "/tmp/fuzz/a",
@@ -139,7 +139,9 @@ constexpr string_view kPaths[] = {"/tmp/fuzz",
                                   "a/x",
                                   "../x",
                                   "a/..",
-                                  "../b/../a"};
+                                  "../b/../a",
+                                  "/tmp/fuzz/p",
+                                  "/tmp/fuzz/q"};
 constexpr string_view kPlaces[] = {"/tmp/fuzz/a", "/tmp/fuzz/b", "/tmp/fuzz/a/a", "/tmp/fuzz/d",
                                    "/tmp/fuzz/x"};
 
@@ -162,8 +164,8 @@ constexpr string_view kTargets[] = {"/tmp/fuzz/a",
                                     "/tmp/fuzz/a/../b",
                                     "/tmp/fuzz/b/a/../../a/b/../../b",
                                     "../b/../b",
-                                    kThroughA,
-                                    kThroughB,
+                                    kThroughP,
+                                    kThroughQ,
                                     ".",
                                     "..",
                                     "/",
