@@ -121,7 +121,7 @@ std::string expression(const Argument& argument, uint32_t uid) {
     case 'L':
       return "(long)" + quoted(pool_path(argument.pool, index));
     case 'K':
-      return "(long)" + quoted(pool_link_target(index, uid));
+      return "(long)" + quoted(pool_link_target(index));
     case 'D':
       return "(long)" + quoted(pool_data(index));
     case 'B':

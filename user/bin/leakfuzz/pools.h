@@ -35,9 +35,7 @@
 size_t pool_size(char pool);
 std::string_view pool_path(char pool, size_t index);  // path of pool P, T or L
 std::string_view pool_data(size_t index);             // data of pool D
-
-std::string_view pool_link_target(size_t index,
-                                  uint32_t uid);  // target of a link of pool K, for this user
+std::string_view pool_link_target(size_t index);      // target of a link of pool K
 
 // A range of entries of pool S: all structures of one kind. The kinds are T times, I settings of
 // timers, N actions of timers, A alternate stacks, U limits, F locks, H threads to make. For any
