@@ -99,17 +99,32 @@ def test_each_kind_of_finding_is_shown(kind):
     assert {line.split()[1] for line in found.stdout.splitlines() if line.startswith("found ")} == {kind}
 
 
+@pytest.mark.cpus(2)
+def test_a_bind_on_a_directory_that_is_removed():
+    """A process removes a directory while another binds on it. A bind on a directory without a name would be left, with its channels."""
+    result = play("0 mkdir W0 P2 1ff; fork; apart; mkdir W0 P1 1ff; bind P2 T0 0; unmount T0; again 1388; unlink W0 P1 8; again 1388", words="rounds=6")
+    assert (result.status, result.stdout.splitlines()[-1]) == (0, "nothing found"), result
+
+
+def test_the_clean_up_ends_where_a_directory_is_bound_on_its_own_entries():
+    """/tmp/fuzz is bound on its entries b and a/a. A walk that does not undo the binds first would not end."""
+    result = play("0 mkdir W0 P1 1ff; mkdir W0 P4 1ff; mkdir W0 P2 1ff; bind P0 T2 0; bind P0 T1 0", "--timeout", "60", words="rounds=1")
+    assert (result.status, result.stdout.splitlines()[-1]) == (0, "nothing found"), result
+
+
 def test_calls_are_made_again():
-    """`again 1d` makes the calls of the program 29 times more: 30 pipes. After thread_create, two threads do so: 60 pipes."""
+    """`again 1d` makes the calls of the program 29 times more: 30 pipes. After thread_create, two threads do so: 60 pipes. After `apart`, a forked
+    process skips these calls and makes others: 10 pipes."""
     script = """
         pipes() { awk '$1 == "pipe" { print $7 }' '#mem/kmemstat'; }
-        for program in '0 pipe2 B0 0; close 3; close 4; again 1d' '0 thread_create S51; pipe2 B0 0; close 3; close 4; again 1d; thread_exit'; do
+        for program in '0 pipe2 B0 0; close 3; close 4; again 1d' '0 thread_create S51; pipe2 B0 0; close 3; close 4; again 1d; thread_exit' \
+            '0 fork; apart; pipe2 B0 0; close 3; close 4; again 9; getpid; again 9'; do
             before=$(pipes); leakfuzz run "$program"; after=$(pipes); before_none=$(pipes); leakfuzz run '0 getpid'; none=$(pipes)
             echo $((after - before - (none - before_none)))
         done
     """
     result = guest(script, "--variant", "debug")
-    assert (result.status, result.stdout.split()) == (0, ["30", "60"]), result
+    assert (result.status, result.stdout.split()) == (0, ["30", "60", "10"]), result
 
 
 def test_as_c():
@@ -118,12 +133,15 @@ def test_as_c():
     assert 'stele_call(ABI_SYS_open, 0xfffffffffffffffe, (long)"/dev/zero", 0x0, 0x0, 0, 0);' in result.stdout
     result = guest("leakfuzz c '0 getpid; touch A1; again 1e'", "--variant", "debug")
     assert "  touch(0x20000000);\n  if (repetitions++ < 30) goto again;\n" in result.stdout
+    result = guest("leakfuzz c '0 fork; apart; getpid; again 1e; close 3'", "--variant", "debug")
+    assert "  from = is_new ? 4 : 2;\n  is_new = 0;\n  goto again;\n    case 2:;\n" in result.stdout
 
 
 def test_the_program_in_c_does_the_same(tmp_path):
     """`leakfuzz c` writes a C program that makes the calls of the given fuzzer programs. The C program leaks if the planted bug is
     switched on, and only then. The calls have arguments from each of the fuzzer's pools of values."""
-    more = "65534 open W0 P1 602 1ff; write 3 D1 5; sigaction 1e S2 B0; sigprocmask 1 S16 B1; poll S19 4 0; poll S18 100 0; ioctl 0 3 S25; execve P30 V5 V6"
+    more = "65534 open W0 P1 602 1ff; write 3 D1 5; sigaction 1e S2 B0; sigprocmask 1 S16 B1; poll S19 4 0; poll S18 100 0; ioctl 0 3 S25; execve P30 V5 V6; " \
+           "fork; apart; getpid; again 1; close 3"
     source = guest(f"leakfuzz c '{LEAK}' '{more}'", "--variant", "debug")
     assert source.status == 0, source
     (tmp_path / "found.c").write_text(source.stdout)

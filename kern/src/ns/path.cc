@@ -209,6 +209,17 @@ Result<Named> find_named(const PathContext& context, std::string_view path) {
   return found;
 }
 
+// Undoes the binds on a file that has no name any more, since no path leads to them. A bind and the
+// removal of its target may run at once, so both call this after they have done their work: the
+// later of the two finds that the file is gone and bound. True if the file is gone.
+bool unmount_if_gone(Namespace& ns, Chan& file) {
+  if (!ns.member(file.device, file.qid.path, 0)) return false;
+  abi_stat stat;
+  if (file.device->stat(file, stat) && stat.nlink != 0) return false;
+  static_cast<void>(ns.unmount(file));  // EINVAL if the other one has done it
+  return true;
+}
+
 }  // namespace
 
 Result<Ref<Chan>> path_walk(const PathContext& context, std::string_view path, Links links) {
@@ -281,7 +292,9 @@ Result<void> path_remove(const PathContext& context, std::string_view path, bool
   Chan& chan = *named.chan;
   if (directory && !chan.qid.directory) return Errno::ENOTDIR;
   if (!directory && chan.qid.directory) return Errno::EISDIR;
-  return chan.device->remove(chan, {*named.parent, parts.name}, context.who);
+  TRY(chan.device->remove(chan, {*named.parent, parts.name}, context.who));
+  unmount_if_gone(*context.ns, chan);
+  return {};
 }
 
 Result<void> path_rename(const PathContext& from_context, std::string_view from,
@@ -307,6 +320,7 @@ Result<void> path_rename(const PathContext& from_context, std::string_view from,
   if (directory->device != chan.device) return Errno::EXDEV;
   TRY(chan.device->rename(chan, {*named.parent, source.name}, {*directory, target.name},
                           context.who));
+  if (existing) unmount_if_gone(*context.ns, **existing);
   if (chan.qid.directory) directory_renamed();
   return {};
 }
@@ -344,7 +358,8 @@ Result<void> path_bind(const PathContext& context, std::string_view source, std:
     return fail(Errno::ENOSPC, "a union has at most %zu directories", kMostMembers);
   if (what->device == where->device && what->qid == where->qid && !order)
     return fail(Errno::EINVAL, "a file cannot be bound to itself");
-  return context.ns->bind(std::move(what), where, flags);
+  TRY(context.ns->bind(std::move(what), where, flags));
+  return unmount_if_gone(*context.ns, *where) ? Errno::ENOENT : Result<void>();
 }
 
 Result<void> path_unmount(const PathContext& context, std::string_view target) {
