@@ -171,9 +171,9 @@ Result<size_t> read_events(Chan& chan, OpenFile& open, char* buffer, size_t size
 }
 
 // The process that writes a command. Programs are opened with its namespace, current directory and
-// access rights. Only ordinary files are opened, because
-// the session's lock is held: the open of another file may take this lock, too (#probe/N/counts),
-// or wait for a long time (a FIFO, a terminal).
+// access rights. Only ordinary files are opened, because the session's lock is held: the open of
+// another file may take this lock, too (#probe/N/counts), or wait for a long time (a FIFO, a
+// terminal).
 class Caller final : public ProbeCaller {
  public:
   // stack: no recursion, because a Device is no ProbeCaller.

@@ -8,8 +8,8 @@
 #include "arch/x86_64/time.h"
 #include "sched/task.h"
 
-inline constexpr size_t kWritePiece = 256;  // bytes
-inline constexpr Nanoseconds kWritePause{1'000'000};
+inline constexpr size_t kWritePiece = 256;            // bytes
+inline constexpr Nanoseconds kWritePause{1'000'000};  // between two tries
 
 // Sends `data` in pieces of at most kWritePiece bytes, with one call of `send` for each piece.
 // `send` returns the number of bytes that the device has accepted; if it has accepted none, it is
