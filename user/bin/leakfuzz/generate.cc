@@ -86,8 +86,7 @@ constexpr const char* kSeeds[] = {
     "open W0 P16 202 1b6; fcntl 3 8 S43; nanosleep 4 0 S9 0; fcntl 3 8 S50; open W0 P16 202 1b6; "
     "flock 4 6; nanosleep 4 0 S9 0; close 4; again 1e",
     "open W0 P16 202 1ff; write 3 D36 c; close 3; thread_create S51; apart; open W0 P16 2 0; dup2 "
-    "3 "
-    "6 0; close 3; close 6; again 1388; open W0 P103 2 0; close 3; close 4; again 1388",
+    "3 6 0; close 3; close 6; again 1388; open W0 P103 2 0; close 3; close 4; again 1388",
     "open W0 P16 202 1ff; write 3 D36 c; execve P97 V0 V0; open W0 P97 0 0; close 3; execve P101 "
     "V0 V0",
     "open W0 P16 202 1b6; ftruncate 3 4000; thread_create S51; mmap A1 4000 3 11 3 0; touch A1; "
