@@ -89,6 +89,7 @@ void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* i
   t.cpu.self = &t.cpu;
   t.cpu.id = id;
   t.cpu.stamp = cpu_stamp(id, {0});
+  t.cpu.last_ref = number_of(id);
   t.cpu.apic_id = apic_id;
   t.cpu.kernel_stack = stack_top;
   t.first_stack = stack_top;

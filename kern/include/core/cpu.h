@@ -37,7 +37,8 @@ struct Cpu {
   uint64_t held_ranks;       // bit for each lock rank held (CONFIG_LOCK_RANK_CHECK)
   // The registers that user_registers_load() loaded last on this CPU; their thread may have ended.
   const UserRegisters* user_registers;
-  uint64_t refs_numbered;  // number of references of traced kinds, ever (ref.h)
+  // Number of the last reference of a traced kind (ref.h). The lowest kStampCpuBits bits are `id`.
+  uint64_t last_ref;
   RefCounts refs[kRefKinds];
 };
 

@@ -23,8 +23,7 @@ ALLOCATOR_TEXT uint64_t ref_trace_take(RefKind kind, const void* object) {
     slab_os_irq_restore(saved);
     return 0;
   }
-  Cpu& cpu = this_cpu();
-  const uint64_t number = ++cpu.refs_numbered << kStampCpuBits | number_of(cpu.id);
+  const uint64_t number = this_cpu().last_ref += 1u << kStampCpuBits;
   arena_trace_alloc(ref_class(kind).trace, reinterpret_cast<void*>(number),
                     TraceTable::place_of(object), __builtin_frame_address(0), saved);
   return number;
