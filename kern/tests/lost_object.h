@@ -19,16 +19,21 @@ inline void note_who_knows(Hidden object) {
   whatis_answer_free(*answer);
 }
 
-// True if a search reports the lost object. A stale word with the object's address may remain in an
-// unwritten part of some stack, so this function searches repeatedly and lets other tasks use their
-// stacks in between.
-inline bool is_found_in_time(Hidden object) {
+// True if look() returns true, which searches for a lost object. A stale word with the object's
+// address may remain in an unwritten part of some stack, so this function calls look() repeatedly
+// and lets other tasks use their stacks in between.
+template <typename Look>
+bool in_time(Look look) {
   constexpr int kLooks = 10;
   for (int i = 0; i < kLooks; i++) {
-    if (is_found(object)) return true;
+    if (look()) return true;
     static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{20'000'000}));
     in_another_task([](void*) { task_yield(); }, nullptr);
   }
+  return false;
+}
+inline bool is_found_in_time(Hidden object) {
+  if (in_time([object] { return is_found(object); })) return true;
   note_who_knows(object);
   return false;
 }
