@@ -31,7 +31,7 @@ while True:
     time.sleep(0.05)
 """
 # make's own goals are left out: what a hunt builds first is built. `slow` is something that takes long to build.
-MAKEFILE = """HUNTS := leaktest leaksweep leakfuzz stress load
+MAKEFILE = """HUNTS := leaktest lost-at leaksweep leakfuzz stress load
 BASE ?= build
 SMP := 1
 MEM := 512M
@@ -134,10 +134,11 @@ def wait_for_the_guest(world):
 
 
 TOOLS = {
-    "guest": "scripts/guest --no-build -c true", "leaktest": "scripts/leaktest --no-build true", "leaksweep": "scripts/leaksweep --no-build true",
+    "guest": "scripts/guest --no-build -c true", "leaktest": "scripts/leaktest --no-build true",
+    "lost-at": "scripts/lost-at --no-build true", "leaksweep": "scripts/leaksweep --no-build true",
     "leakfuzz": "scripts/leakfuzz --no-build --variant ''", "stress": "scripts/stress --variant ''", "load": "scripts/load",
 }
-GOALS = {"leaktest": "CMD=true", "leaksweep": "CMD=true", "leakfuzz": "", "stress": "VARIANT=debug", "load": "", "proof": "MINUTES=1"}
+GOALS = {"leaktest": "CMD=true", "lost-at": "CMD=true", "leaksweep": "CMD=true", "leakfuzz": "", "stress": "VARIANT=debug", "load": "", "proof": "MINUTES=1"}
 COMMANDS = {**TOOLS, **{f"make {goal}": f"make {goal} {words}" for goal, words in GOALS.items()}}
 
 
@@ -188,3 +189,19 @@ def test_control_c_while_something_is_built(world):
     after = said.rpartition("^C")[2]  # before it there may be a progress bar
     assert (lines_shown(after), status) == (["leaktest: interrupted"], INTERRUPTED)
     check_nothing_is_left(world)
+
+
+def test_a_signal_right_after_a_temporary_file_was_made(tmp_path):
+    """The signal comes before the script knows the name of the file."""
+    script = f"""
+import os, signal, sys, tempfile
+sys.path.insert(0, {str(ROOT / "tools")!r})
+from stele import entry
+def main():
+    tempfile.mkstemp(prefix=entry.PREFIX, dir=entry.temporary_folder())
+    tempfile.mkdtemp(prefix=entry.PREFIX, dir=entry.temporary_folder())
+    os.kill(os.getpid(), signal.SIGTERM)
+entry.run(main, "script")
+"""
+    run = subprocess.run([sys.executable, "-c", script], env=os.environ | {"TMPDIR": str(tmp_path)}, capture_output=True, check=False)
+    assert (run.returncode, run.stderr, os.listdir(tmp_path)) == (143, b"", [])

@@ -6,12 +6,15 @@ traceback and the status 1, which has a meaning of its own in most scripts, such
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import sys
+import tempfile
 
 from stele import children
 
 before_last_word = lambda: None  # noqa: E731  # called before the end: removes what the script shows meanwhile (progress.py)
+PREFIX = f"stele-{os.getpid()}-"  # of the names of temporary files and folders that end with the script
 INTERRUPTED = 128  # plus the number of the signal, as shells give it
 
 
@@ -41,6 +44,7 @@ def run(main, name, failed=2):
         if not isinstance(error, BrokenPipeError):  # the reader of the output has gone, and does not want a line
             _say(f"{name}: {one_line(error)}")
     children.wait_for_all()
+    _remove_temporary_files()
     _drop_output()
     sys.exit(status)
 
@@ -58,6 +62,16 @@ def temporary_folder():
     """Returns $TMPDIR, or None if it is not set: the folder for tempfile's `dir`. By itself, tempfile silently takes another folder if $TMPDIR cannot
     be used, and a person who set it wanted none of the others."""
     return os.environ.get("TMPDIR") or None
+
+
+def _remove_temporary_files():
+    """Removes what a signal has left: one that comes between the making of a temporary file and the next instruction, for example."""
+    with contextlib.suppress(OSError):
+        for path in pathlib.Path(temporary_folder() or tempfile.gettempdir()).glob(PREFIX + "*"):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
