@@ -51,7 +51,7 @@ def test_nothing_is_found(tmp_path):
     # through which the fuzzer reads coverage.
     rests = [line.split() for line in (tmp_path / "log").read_text().splitlines() if line.startswith("rest ")]
     places = [int(words[4]) for words in rests]
-    assert len(rests) > 2 and places[0] > 2000 and places[-1] > places[(len(places) - 1) // 2], rests
+    assert len(rests) > 1 and places[0] > 2000 and places[-1] > places[(len(places) - 1) // 2], rests
 
 
 def test_a_planted_bug_is_found_and_shrunk(tmp_path):
