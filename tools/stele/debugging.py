@@ -1,13 +1,14 @@
-"""Functions that scripts/gdb, scripts/dump and scripts/whatis share. They choose a guest or a core, and
+"""Functions that scripts/gdb, scripts/dump, scripts/whatis and scripts/lost-at share. They choose a guest or a core, and
 run gdb on it with Stele's commands."""
 import fcntl
+import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
 
-from stele import debug_sockets, elfcore
+from stele import children, debug_sockets, elfcore
 
 ROOT = debug_sockets.ROOT
 INIT = ROOT / "tools/stele/debugger/gdbinit.py"
@@ -36,10 +37,15 @@ def target(options):
     return kernel, {"STELE_GDB_SOCKET": debug_sockets.path(sockets, "gdb")}
 
 
+def is_installed():
+    """Installs gdb if it is missing. Returns False if this failed; a line says why."""
+    return shutil.which("gdb") is not None or subprocess.run([ROOT / "scripts/setup", "gdb"], check=False).returncode == 0
+
+
 def gdb(kernel, environment, *arguments, **options):
     """Runs gdb on the guest or core, and first installs gdb if it is missing. Returns a CompletedProcess. Raises NoGuest if another gdb is
     connected to the guest."""
-    if not shutil.which("gdb") and subprocess.run([ROOT / "scripts/setup", "gdb"], check=False).returncode:
+    if not is_installed():
         return subprocess.CompletedProcess([], 2)
     stub = environment.get("STELE_GDB_SOCKET")
     with open(f"{stub}.lock" if stub else os.devnull, "wb") as lock:
@@ -51,3 +57,31 @@ def gdb(kernel, environment, *arguments, **options):
         signal.signal(signal.SIGINT, lambda *_: None)  # gdb gets ^C, too, and decides what it means
         return subprocess.run(["gdb", "-nx", "-q", "-x", str(INIT), *arguments, os.path.realpath(kernel)],
                               env={**os.environ, "DEBUGINFOD_URLS": "", **environment}, check=False, **options)
+
+
+class Inspector:
+    """A gdb that opens one core of a kernel after the other, which is faster than a gdb for each. One thread at a time may use it."""
+
+    _END = "end of the answer"
+
+    def __init__(self, kernel):
+        self.gdb = children.start(["gdb", "-nx", "-q", "-x", str(INIT), os.path.realpath(kernel)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True, env={**os.environ, "DEBUGINFOD_URLS": ""})
+
+    def ask(self, core, question):
+        """Returns the dictionary that the command `question` prints as JSON about a core; None if it fails, or if the core cannot be read."""
+        self.gdb.stdin.write(f"core-file\ncore-file {core}\n{question}\necho \\n{self._END}\\n\n")
+        self.gdb.stdin.flush()
+        answer = None
+        for line in self.gdb.stdout:
+            if line.strip().endswith(self._END):
+                return answer
+            text = line.removeprefix("(gdb) ").strip()
+            if text.startswith("{"):
+                answer = json.loads(text)
+        return None
+
+    def end(self):
+        self.gdb.stdin.close()
+        self.gdb.stdout.read()
+        children.forget(self.gdb)

@@ -49,6 +49,7 @@ VARYING = [(re.compile(pattern), to) for pattern, to in [
 BUILT = [(re.compile(pattern), to) for pattern, to in [
     (r"(?<=[\w>])\+0x[0-9a-f]+", "+OFFSET"),
     (r"(\.(?:cc|c|h|S|py|in)):\d+", r"\1:LINE"),
+    (r"\binstruction \d+ of the run", "instruction N of the run"),
 ]]
 FRAME = re.compile(r"(?:ADDRESS )?\S.*?(?:\+OFFSET| \(inlined\))(?: |$)|ADDRESS \[/|\w[\w:~<>]* {1,2}(?:kern|user|build|dash)/\S+:LINE$")
 

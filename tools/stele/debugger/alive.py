@@ -29,7 +29,7 @@ def why_alive(kernel, addresses):
 
 def _holders(names, holders, count):
     for kind, place in holders:
-        yield f"  pointed to by {_holder(names, kind, place)}"
+        yield f"  pointed to by {holder_name(names, kind, place)}"
     if count > len(holders):
         yield f"  … {count - len(holders)} more"
 
@@ -37,13 +37,13 @@ def _holders(names, holders, count):
 def _path(names, links, target):
     if not links:
         return "  no path from a root leads to it"
-    steps = [_holder(names, kind, place) for kind, place in links]
+    steps = [holder_name(names, kind, place) for kind, place in links]
     if len(steps) > 2 * _STEPS:
         steps[_STEPS:-_STEPS] = [f"… {len(steps) - 2 * _STEPS} more"]
     return "  path: " + " → ".join([*steps, names.object(target.owner, target.item)])
 
 
-def _holder(names, kind, place):
+def holder_name(names, kind, place):
     """Returns the name of a word that has a pointer: "Process 0x… .fds", or the name of a root."""
     if kind == "owner":
         return "a root that its owner reports"

@@ -1,4 +1,5 @@
 """gdb's commands."""
+import json
 import os
 
 import gdb
@@ -8,6 +9,7 @@ from stele.debugger.caches import page_of
 from stele.debugger.dump_text import dump_text
 from stele.debugger.kmemstat import kmemstat
 from stele.debugger.memory import Kernel, Unreadable, constant
+from stele.debugger.moment import lost_objects, moment, reference_moment
 from stele.debugger.ref_classes import RefClass
 from stele.debugger.refs import dump_place, references, traced_references
 from stele.debugger.source import backtrace_lines
@@ -123,6 +125,41 @@ class KmemRefs(_Command):
 
     def lines(self, kernel, words):
         return references(kernel, words[0])
+
+
+class KmemLost(_Command):
+    """kmem-lost
+    The objects of kmem-unreachable to which no other one points, as JSON for scripts/lost-at.
+    """
+
+    name = "kmem-lost"
+
+    def lines(self, kernel, _words):
+        yield json.dumps({"lost": lost_objects(kernel)})
+
+
+class KmemMoment(_Command):
+    """kmem-moment ADDRESS RECORD
+    Who knows the object at ADDRESS that the allocation RECORD (of kmem-lost) made, and what the CPU
+    is about to do, as JSON for scripts/lost-at.
+    """
+
+    name, words = "kmem-moment", (2, 2)
+
+    def lines(self, kernel, words):
+        yield json.dumps(moment(kernel, int(words[0], 0), words[1]))
+
+
+class KmemRefMoment(_Command):
+    """kmem-ref-moment CLASS NUMBER
+    Where the reference NUMBER (of kmem-lost) is, and what the CPU is about to do, as JSON for
+    scripts/lost-at.
+    """
+
+    name, words = "kmem-ref-moment", (2, 2)
+
+    def lines(self, kernel, words):
+        yield json.dumps(reference_moment(kernel, words[0], int(words[1])))
 
 
 class Tasks(_Command):

@@ -18,7 +18,7 @@ from stele.debugger.tasks import all_tasks, cpus
 # Registers have no addresses, so the description invents an address for each register. The invented addresses begin here: they are in user
 # space, which has no kernel objects.
 _LEAST_ADDRESS = 1 << 12
-_REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{number}" for number in range(8, 16)), "rip", "cs")
+REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{number}" for number in range(8, 16)), "rip", "cs")
 _INTERRUPT_FRAME = struct.Struct("<5Q")  # rip, cs, rflags, rsp, ss: pushed by the CPU
 
 
@@ -159,7 +159,7 @@ class MemoryMap:
         """Adds roots for each CPU that is executing kernel code: its registers, the stack in use, and the stack that an interrupt has interrupted."""
         values = []
         for cpu in cpus(self.kernel):
-            registers = dict(zip(_REGISTERS, cpu.registers(_REGISTERS), strict=True))
+            registers = dict(zip(REGISTERS, cpu.registers(REGISTERS), strict=True))
             if registers["cs"] & 3 != 3:
                 for name, value in registers.items():
                     self.registers[_LEAST_ADDRESS + 8 * len(values)] = f"register {name} of CPU {cpu.id}"

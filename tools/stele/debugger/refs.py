@@ -14,7 +14,7 @@ from stele.debugger.tasks import Frame
 from stele.debugger.traces import Traces
 from stele.debugger.typed import Names
 
-_STACK_APART, _STACK, _UNREACHED = 0, 1, 2  # as in tools/reach/main.cc
+_STACK_APART, _STACK, _UNREACHED, IN_USE = 0, 1, 2, 3  # as in tools/reach/main.cc
 
 
 @dataclass

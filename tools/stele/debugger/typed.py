@@ -170,6 +170,9 @@ class Names:
                 return symbol, plain(name), offset
         return None, plain(name), offset
 
+    def is_static(self, address):
+        return address in self._static
+
     def root(self, place):
         """Returns the name of a reach.Location that is in no object: "processes.head", "0x…, the kernel stack of task 6 sh, …"."""
         if place.register:
