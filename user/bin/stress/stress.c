@@ -248,6 +248,19 @@ static void remove_all(const char* path) {
   rmdir(path);
 }
 
+/* Removes the files that binds() made in /tmp in place of FOLDER, in processes that were killed. */
+static void remove_made(void) {
+  DIR* folder = opendir("/tmp");
+  if (!folder) return;
+  for (struct dirent* entry; (entry = readdir(folder));) {
+    char name[300];
+    if (strncmp(entry->d_name, "made.", 5) != 0) continue;
+    snprintf(name, sizeof name, "/tmp/%s", entry->d_name);
+    unlink(name);
+  }
+  closedir(folder);
+}
+
 static bool command(const char* word) {
   int fd = open(CTL, O_WRONLY | O_CLOEXEC);
   bool good = fd >= 0 && write(fd, word, strlen(word)) >= 0;
@@ -269,6 +282,7 @@ static bool try_rest(bool dump) {
   }
   remove_all(FOLDER);
   if (access(FOLDER, F_OK) == 0) return false;
+  remove_made();
   step = "traces stop";
   if (!command("nocheck") || !command("stop")) return false;
   step = "the dump opens";
