@@ -53,7 +53,7 @@ class Probed {
 // stackcount gives.
 class Counted {
  public:
-  Counted() : session_(ProbeSession::create(0).take()) {
+  Counted() : session_(ProbeSession::create().take()) {
     ASSERT(session_->command("count bench_probed\nstart", no_programs_).ok());
   }
   ~Counted() { ProbeSession::destroy(session_); }

@@ -45,7 +45,7 @@ bool is_error(const Result<void>& result, Errno error) {
 
 class Session {
  public:
-  Session() : session_(ProbeSession::create(1).take()) {}
+  Session() : session_(ProbeSession::create().take()) {}
   ~Session() { ProbeSession::destroy(session_); }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -344,7 +344,7 @@ KTEST(probe_session_start_is_all_or_nothing) {
   {
     TestProgram program("/bin/probetest");
     OneProgram programs(program);
-    ProbeSession* const session = ProbeSession::create(1).take();
+    ProbeSession* const session = ProbeSession::create().take();
     const auto does = [&](const char* text) { return session->command(text, programs).ok(); };
     EXPECT(session->open_events().ok());
     const uint64_t leaf = program.function("probetest_leaf").address;
@@ -387,7 +387,7 @@ KTEST(probe_session_abandoned_calls_are_counted) {
   {
     TestProgram program("/bin/probetest");
     Program programs(program);
-    ProbeSession* const session = ProbeSession::create(1).take();
+    ProbeSession* const session = ProbeSession::create().take();
     const TestProgram::Function thrower = program.function("probetest_throw");
     EXPECT(thrower.return_count > 0);
     char text[256];

@@ -150,6 +150,11 @@ def test_make(tmp_path):
     assert (tmp_path / "report.txt").read_text() == run.stdout
 
 
+def test_a_session_of_probes_that_cannot_be_made():
+    """The kernel `debug` checks the order of locks: the session must not take its own lock under the lock of the device."""
+    check_clean(leaksweep(": < '#probe/clone'", "--variant", "debug"))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("command", [
     "ls / | cat", "ls -l / | grep bin | wc -l",

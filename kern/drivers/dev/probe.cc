@@ -71,16 +71,26 @@ Living* find_living(uint32_t number) REQUIRES(living_mutex) {
   return nullptr;
 }
 
-// Makes a session and takes a reference to it for the caller. ENOMEM, ENOSPC.
-Result<ProbeSession*> make_session() {
+// Gives the session a number, and takes a reference to it for the caller. False if there are too
+// many sessions.
+bool add_session(ProbeSession* session) {
   const MutexGuard guard(living_mutex);
   for (Living& one : living) {
     if (one.session) continue;
-    one.session = TRY(ProbeSession::create(next_number));
-    one.files = 1;
+    session->set_number(next_number);
     next_number = next_number == UINT32_MAX ? 1 : next_number + 1;
-    return one.session;
+    one = {.session = session, .files = 1};
+    return true;
   }
+  return false;
+}
+
+// Makes a session and takes a reference to it for the caller. ENOMEM, ENOSPC. The session is made
+// and destroyed without living_mutex, because the end of a session takes locks of higher ranks.
+Result<ProbeSession*> make_session() {
+  ProbeSession* const session = TRY(ProbeSession::create());
+  if (add_session(session)) return session;
+  ProbeSession::destroy(session);
   return fail(Errno::ENOSPC, "all %zu sessions are in use: close one", kMaxSessions);
 }
 

@@ -12,10 +12,10 @@
 #include "store/trace_memory.h"
 #include "trace/dump/binary_dump.h"
 
-Result<ProbeSession*> ProbeSession::create(uint32_t number) {
+Result<ProbeSession*> ProbeSession::create() {
   void* memory = trace_copy_alloc(sizeof(ProbeSession));
   if (!memory) return Errno::ENOMEM;
-  auto* session = new (memory) ProbeSession(number);
+  auto* session = new (memory) ProbeSession;
   if (session->recorder_.init()) return session;
   destroy(session);
   return Errno::ENOMEM;

@@ -46,12 +46,14 @@ class ProbeCaller {
 // A session of #probe. All calls may sleep.
 class ProbeSession {
  public:
-  // Makes a session without functions. ENOMEM.
-  static Result<ProbeSession*> create(uint32_t number);
+  // Makes a session without functions, with the number 0. ENOMEM. The caller holds no lock.
+  static Result<ProbeSession*> create();
   // Removes the session's probes and frees the session. Nobody else may use the session.
   static void destroy(ProbeSession* session);
 
   uint32_t number() const { return number_; }
+  // Called before anybody else knows the session.
+  void set_number(uint32_t number) { number_ = number; }
   // Executes several commands, one a line. On failure the error string is set. If a line cannot be
   // parsed, no command is executed. If a command fails before the first start of the session, the
   // functions and options of the whole text are undone. If a command fails after the first start,
@@ -109,7 +111,7 @@ class ProbeSession {
     ProbeRecorder& recorder_;
   };
 
-  explicit ProbeSession(uint32_t number) : number_(number) {}
+  ProbeSession() = default;
   ~ProbeSession();
 
   Result<void> check(std::string_view text);
@@ -120,7 +122,7 @@ class ProbeSession {
   Result<void> arm(ProbeCaller& caller) REQUIRES(mutex_);
   void disarm() REQUIRES(mutex_);
 
-  const uint32_t number_;
+  uint32_t number_ = 0;
 
   Mutex mutex_{LockRank::kProbeSession};
   std::atomic<TracePhase> phase_{TracePhase::kOff};  // changed under mutex_
