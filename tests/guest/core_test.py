@@ -142,6 +142,15 @@ def test_where_the_caller_is():
         entry: (RSP, 8), entry + 5: (RSP, 8), entry + 6: (RSP, 16), entry + 9: (RBP, 16)}
 
 
+def test_a_machine_that_resets(tmp_path):
+    """QEMU says nothing when a triple fault resets the machine; the core shows what each CPU did."""
+    core = tmp_path / "core"
+    result = guest("echo reboot > '#cons/power'", *SMALL, "--core", str(core), log=False)
+    assert result.status == 125
+    assert f"guest: the memory of the machine that was reset, as by a triple fault, is in {core}\n" in result.stderr
+    assert "machine_reset+0x" in gdb(core, "bt sh")["bt sh"]
+
+
 def test_what_is_no_core(panicked, tmp_path):
     """scripts/whatis prints one line and exits with status 2 if the core or the expression is unusable."""
     core = panicked[1]
