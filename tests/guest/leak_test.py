@@ -29,6 +29,7 @@ def test_leak_is_found_and_named():
     result = leaktest("leakdemo leak 3", "--runs", "16")
     assert result.status == 1, result
     assert re.search(r"LEAKED: \d+ bytes from 1 stacks", result.stdout)
+    assert "leaktest: scripts/lost-at 'leakdemo leak 3' finds the instruction that lost it\n" in result.stderr
     assert re.search(r"^LEAKED \(by counts\): \d+ objects, \d+ bytes of leaky in \d+ untraced runs \(7 looks\)\n    from stacks above$", result.stdout, re.M), result
     assert re.search(r"\d+ bytes in \d+ allocations of leaky from stack\n(.*\n)*?"
                                     r" +leaky_open\+0x[0-9a-f]+  kern/drivers/dev/debug\.cc:\d+\n", result.stdout)

@@ -1,5 +1,6 @@
 """Functions that scripts/gdb, scripts/dump, scripts/whatis and scripts/lost-at share. They choose a guest or a core, and
 run gdb on it with Stele's commands."""
+import contextlib
 import fcntl
 import json
 import os
@@ -82,6 +83,7 @@ class Inspector:
         return None
 
     def end(self):
-        self.gdb.stdin.close()
+        with contextlib.suppress(OSError):  # gdb has ended
+            self.gdb.stdin.close()
         self.gdb.stdout.read()
         children.forget(self.gdb)
