@@ -63,6 +63,12 @@ def test_nothing_is_lost():
     assert "bin" in result.stderr
 
 
+@pytest.mark.parametrize("command, said", (("no-such-command", "was not found (status 127)"), ("kill -9 $$", "was killed by SIGKILL (status 137)")))
+def test_a_command_that_does_nothing_is_not_clean(command, said):
+    result = lost_at(command)
+    assert (result.status, result.stdout) == (2, f"nothing is lost, but the command {said}\n"), result
+
+
 def test_an_object_lost_with_its_holder():
     """A device forgets an object: the last pointer is in the channel, which is freed."""
     result = lost_at("leakdemo leak 2")

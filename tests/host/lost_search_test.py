@@ -9,10 +9,10 @@ MADE = 20_000_000  # the moment of the allocation
 
 class Run:
     """A run in which the object is lost from the moment `lost` on, and held in the moments of `held`. `stale`: ranges in which stale words lead to the lost
-    object. `unreadable`: a range in which memory cannot be read."""
+    object. `unreadable`: a range in which memory cannot be read. `earlier`: a range in which an earlier object at the same address is held."""
 
-    def __init__(self, lost, held=range(0), stale=(), unreadable=range(0), width=2):
-        self.lost, self.held, self.stale, self.unreadable, self.asked = lost, held, stale, unreadable, 0
+    def __init__(self, lost, held=range(0), stale=(), unreadable=range(0), earlier=range(0), width=2):
+        self.lost, self.held, self.stale, self.unreadable, self.earlier, self.asked = lost, held, stale, unreadable, earlier, 0
         self.moments = Moments(self.ask, width)
 
     def ask(self, moment):
@@ -20,7 +20,7 @@ class Run:
         if moment in self.unreadable:
             return None
         if moment < MADE:
-            return {"state": NONE}
+            return {"state": HELD if moment in self.earlier else NONE}
         if moment in self.held:
             return {"state": HELD}
         return {"state": LOST if moment >= self.lost and not any(moment in words for words in self.stale) else PASSING}
@@ -77,6 +77,12 @@ def test_what_was_never_held_has_no_holder():
     run = Run(MADE + 5000)
     run.find()
     assert last_held(run.moments, MADE, MADE + 5000) is None
+
+
+def test_the_holder_of_an_earlier_object_does_not_count():
+    run = Run(MADE + 5000, earlier=range(5_000_000, 15_000_000))
+    run.find()
+    assert last_held(run.moments, 0, MADE + 5000) is None
 
 
 def test_what_is_never_lost_has_no_moment():

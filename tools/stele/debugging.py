@@ -1,5 +1,5 @@
-"""Functions that scripts/gdb, scripts/dump, scripts/whatis and scripts/lost-at share. They choose a guest or a core, and
-run gdb on it with Stele's commands."""
+"""What scripts/gdb, scripts/dump, scripts/whatis and scripts/lost-at share: the choice of a guest or a
+core, and gdb on it with Stele's commands."""
 import contextlib
 import fcntl
 import json
@@ -38,7 +38,7 @@ def target(options):
     return kernel, {"STELE_GDB_SOCKET": debug_sockets.path(sockets, "gdb")}
 
 
-def is_installed():
+def ensure_installed():
     """Installs gdb if it is missing. Returns False if this failed; a line says why."""
     return shutil.which("gdb") is not None or subprocess.run([ROOT / "scripts/setup", "gdb"], check=False).returncode == 0
 
@@ -46,7 +46,7 @@ def is_installed():
 def gdb(kernel, environment, *arguments, **options):
     """Runs gdb on the guest or core, and first installs gdb if it is missing. Returns a CompletedProcess. Raises NoGuest if another gdb is
     connected to the guest."""
-    if not is_installed():
+    if not ensure_installed():
         return subprocess.CompletedProcess([], 2)
     stub = environment.get("STELE_GDB_SOCKET")
     with open(f"{stub}.lock" if stub else os.devnull, "wb") as lock:

@@ -6,6 +6,7 @@ traceback and the status 1, which has a meaning of its own in most scripts, such
 import contextlib
 import os
 import pathlib
+import secrets
 import shutil
 import signal
 import sys
@@ -14,7 +15,7 @@ import tempfile
 from stele import children
 
 before_last_word = lambda: None  # noqa: E731  # called before the end: removes what the script shows meanwhile (progress.py)
-PREFIX = f"stele-{os.getpid()}-"  # of the names of temporary files and folders that end with the script
+PREFIX = f"stele-{secrets.token_hex(4)}-"  # of the names of temporary files and folders that end with the script
 INTERRUPTED = 128  # plus the number of the signal, as shells give it
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from stele import lost_search
-from stele.debugging import Inspector, is_installed
+from stele.debugging import Inspector, ensure_installed
 from stele.recording import Recording
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -64,7 +64,7 @@ class LostRun:
     Raises RecordingError and Failure."""
 
     def __init__(self, command, options, kernel, folder):
-        if not is_installed():
+        if not ensure_installed():
             raise Failure("gdb is missing")
         self.folder, self.width = folder, max(1, min(os.cpu_count() or 1, 8))
         self.recording = Recording(ROOT, options, SCRIPT.format(command), folder)

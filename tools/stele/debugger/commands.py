@@ -139,9 +139,9 @@ class KmemLost(_Command):
 
 
 class KmemMoment(_Command):
-    """kmem-moment ADDRESS RECORD
-    Who knows the object at ADDRESS that the allocation RECORD (of kmem-lost) made, and what the CPU
-    is about to do, as JSON for scripts/lost-at.
+    """kmem-moment ADDRESS ALLOCATION
+    Who knows the object at ADDRESS that this ALLOCATION (the `record` in kmem-lost) made, and what
+    the CPU is about to do, as JSON for scripts/lost-at.
     """
 
     name, words = "kmem-moment", (2, 2)

@@ -10,8 +10,7 @@ from stele.debugger.source import backtrace_lines
 from stele.debugger.tasks import Frame, all_tasks
 from stele.debugger.traces import Traces
 from stele.debugger.typed import Names
-
-LOST, PASSING, HELD, NONE = "lost", "passing", "held", "none"
+from stele.lost_search import HELD, LOST, NONE, PASSING
 
 
 def lost_objects(kernel):
@@ -58,10 +57,10 @@ def _name(record):
 def moment(kernel, address, record):
     """Returns a dictionary about the object at `address` that the allocation `record` made. `state`:
 
-    - "none": it is not allocated yet, or not any more.
-    - "held": static memory, or an object that can be reached, has a pointer to it.
-    - "passing": only stacks and registers have pointers to it. Perhaps no function uses them any more.
-    - "lost": no root leads to it.
+    - NONE: it is not allocated yet, or not any more.
+    - HELD: static memory, or an object that can be reached, has a pointer to it.
+    - PASSING: only stacks and registers have pointers to it. Perhaps no function uses them any more.
+    - LOST: no root leads to it.
 
     `path` names the pointers that lead to it, from a root on. `task`, `instruction` and `frames` say what the CPU is about to do."""
     state, path = _state(kernel, address, record)
