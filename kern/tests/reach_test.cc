@@ -326,12 +326,18 @@ void drop_space(void* argument) {
 struct Counted {
   uint64_t pages, spaces, heads;
   Hidden space;
+  Hidden head;  // one of the heads
+  uint64_t head_size;
 };
 void count_pages(void* argument, const reach::Object& object, bool head) {
   auto& counted = *static_cast<Counted*>(argument);
   counted.heads += head;
   counted.pages += object.size() == kPageSize;
   counted.spaces += counted.space.is(object.address()) && head;
+  if (head) {
+    counted.head = Hidden(reinterpret_cast<const void*>(object.address()));
+    counted.head_size = object.size();
+  }
 }
 [[gnu::noinline]] Counted count_with(Hidden space) {
   Counted counted{};
@@ -369,8 +375,11 @@ KTEST(reach_user_pages) {
     in_another_task(make_space, &space);
     known_space = static_cast<AddressSpace*>(space.space.get());
     const Counted known = count_with(space.space);
-    EXPECT(known.spaces == 0);
     known_space = nullptr;
+    EXPECT(known.spaces == 0);
+    EXPECT(known.heads < made);  // other tests have lost nothing
+    if (known.heads >= made)
+      klog("lost: %lu bytes at ~%#lx", known.head_size, known.head.complement);
     found = is_lost_with_its_pages(space, known);
   }
   EXPECT(found);
