@@ -118,6 +118,42 @@ TEST(Reach, AStackThatIsTooSmallOnlyTakesTime) {
 
 // Searches random graphs of objects. Compares the reached objects and the heads with those that the
 // test computes from the transitive closure of the graph.
+namespace {
+
+// Memory with one page table; each object of a run that walks is an address space with this table.
+struct WithTable : Memory {
+  using Memory::Memory;
+  uint64_t table = 0, page = 0;  // the table's only entry leads to `page`
+  template <typename Marker>
+  void walk(const Run&, uint64_t, Marker& marker) {
+    const Object found = index.find(table);
+    if (found.state() & kWalked) return;
+    found.state() |= kWalked | kOpaque;
+    marker.mark(found);
+    marker.word(page);
+  }
+};
+
+}  // namespace
+
+// A stale word leads to the table of a lost address space. The table has no words that are
+// pointers, so the page is lost, too; but the space leads to it.
+TEST(Reach, APageIsNoHeadAlthoughAWordLeadsToItsTable) {
+  WithTable memory(8);
+  memory.add_slab(0, 2, 0, kPage, kPage, 2);
+  memory.add_slab(2, 1, 0, 64, 64, 10, true);
+  const uint64_t space = kBase + 2 * kPage;
+  memory.page = kBase;
+  memory.table = kBase + kPage;
+  for (uint64_t other = space + 64; other < space + 640; other += 64) memory.index.set_dead(other);
+  memory.mark_from({memory.table});
+  EXPECT_FALSE(memory.is_reached(memory.page));
+  Heads found;
+  find_heads(memory.index, memory, memory.stack, found);
+  EXPECT_EQ(found.heads, std::vector<uint64_t>{space});
+  EXPECT_EQ(found.kept, std::vector<std::vector<uint64_t>>{{memory.page}});
+}
+
 TEST(Reach, RandomGraphsAreToldRight) {
   std::mt19937_64 random(20240229);
   for (int round = 0; round < 2000; round++) {

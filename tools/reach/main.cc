@@ -127,20 +127,13 @@ void print(const World& world, const Link& link) {
   print_place(world, link.address());
 }
 
-// Clears kWalked in all page tables, so that the next search walks the tables again.
-void forget_walks(World& world) {
-  world.index().for_each(kWalked, kWalked, [](const Object& object) {
-    object.state() &= static_cast<uint8_t>(~kWalked);
-  });
-}
-
 void holders(World& world, uint64_t address) {
   constexpr size_t kMost = 16;
   std::vector<Link> found;
   uint64_t count = 0;
   const Object object = world.index().find(address);
   if (object) {
-    forget_walks(world);
+    world.index().forget_walks();
     const auto visit = [&](const Link& link) {
       if (count++ < kMost) found.push_back(link);
     };
@@ -169,7 +162,7 @@ class Search {
 
  private:
   void find() {
-    forget_walks(world_);
+    world_.index().forget_walks();
     paths_.emplace(world_.index(), world_, links_);
     world_.show_roots(*paths_);
     paths_->finish();

@@ -36,8 +36,9 @@ void find_heads(const Index& index, Space& space, std::span<Entry> stack, Report
       marker.finish();
     });
   }
-  index.for_each(kUnreached, kLive,
-                 [&](const Object& object) { object.state() &= static_cast<uint8_t>(~kWalked); });
+  // A reached table may be walked for the first time here: a stale word leads to it, but the only
+  // pointer to the rest of its space is in an unreached object.
+  index.forget_walks();
   bool is_head = false;
   const auto on_mark = [&](const Object& object) {
     if (is_head) {

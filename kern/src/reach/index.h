@@ -145,6 +145,11 @@ class Index {
       }
     }
   }
+  // Makes the next search walk all page tables again.
+  void forget_walks() const {
+    for_each(kWalked, kWalked,
+             [](const Object& object) { object.state() &= static_cast<uint8_t>(~kWalked); });
+  }
   // The number of live objects, and how many of them are reached.
   struct Counts {
     uint64_t live = 0, reached = 0;

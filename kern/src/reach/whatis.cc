@@ -99,8 +99,7 @@ class OthersRoots final : public ReachVisitor {
 // Shows all roots to `search`, which is a Paths or a Holders, and calls search.finish().
 template <typename Search>
 void search_from_roots(const Index& index, Search& search) {
-  index.for_each(kWalked, kWalked,
-                 [](const Object& object) { object.state() &= static_cast<uint8_t>(~kWalked); });
+  index.forget_walks();
   MarkingVisitor<Search> visitor(search);
   OthersRoots roots(visitor);
   visit_roots(roots);
