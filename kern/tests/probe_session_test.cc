@@ -99,6 +99,16 @@ KTEST(probe_session_counts_all_cpus) {
   EXPECT(trace_memory_used() == 0);
 }
 
+// No hit may come while a sweep clears a CPU's recent stacks and callers, because a hit uses them.
+KTEST(probe_session_is_kept_out_of_a_sweep) {
+  Session session;
+  EXPECT(session.does("count recent_stacks_forget\ncount recent_callers_forget\nstart"));
+  trace_sweep();
+  ProbeCounts counts = no_counts();
+  const ProbeSession::State state = session.counts(counts);
+  EXPECT(counts.total() == 0 && state.kept_out == 2 * cpu_count());
+}
+
 // The stacks that a session's counts name stay valid, while the stacks of another session are
 // swept.
 KTEST(probe_session_keeps_its_stacks_when_swept) {

@@ -44,7 +44,7 @@ struct alignas(64) ProbePerCpu {
 
   // Counts a hit that has no entry in `counts`. Called on the CPU that owns the data.
   void finish(bool kept) { (kept ? done : lost).increment(); }
-  // Interrupts off, on the CPU that owns the data. Bound: a few instructions.
+  // Interrupts and probes are off, on the CPU that owns the data. Bound: a few instructions.
   void clear() {
     counts.take_away(taken);
     for (Tally* tally : {&filtered, &lost, &done, &stacks_lost, &contexts_lost, &truncated})

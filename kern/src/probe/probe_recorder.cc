@@ -72,8 +72,12 @@ void ProbeRecorder::clear() {
 void ProbeRecorder::forget_counts() {
   {
     const StoreMarkingStopped stopped;
-    on_each_cpu([](void* all) { static_cast<ProbePerCpu*>(all)[number_of(cpu_id())].clear(); },
-                per_cpu_);
+    on_each_cpu(
+        [](void* all) {
+          const ProbesOffHere no_hit;
+          static_cast<ProbePerCpu*>(all)[number_of(cpu_id())].clear();
+        },
+        per_cpu_);
   }
   for (unsigned i = 0; i < cpu_count(); i++) StackCounts::CpuTable::release(per_cpu_[i].taken);
 }

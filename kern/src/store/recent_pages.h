@@ -1,5 +1,5 @@
 // Storage for the entries of a CPU's table of recent stacks or callers: pages of trace memory that
-// are taken on demand. Only this CPU uses them, with interrupts off.
+// are taken on demand. Only this CPU uses them, with interrupts and probes off.
 #pragma once
 
 #include <cstdint>

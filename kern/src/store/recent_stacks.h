@@ -30,11 +30,11 @@
 // entry caches the last caller and the number of its pair. When the same caller occurs again, in
 // any process, one comparison gives the pair.
 //
-// An entry is used and filled only by its CPU, with interrupts off. The pages are trace memory.
-// When the first trace begins, each CPU gets one page, with the table. Further pages are taken when
-// entries are needed, as long as the pages of all CPUs together are a small part of the limit of
-// trace memory. When no further page may be taken, several indices share one entry. All pages are
-// given back when the stack table is emptied.
+// An entry is used and filled only by its CPU, with interrupts and probes off. The pages are trace
+// memory. When the first trace begins, each CPU gets one page, with the table. Further pages are
+// taken when entries are needed, as long as the pages of all CPUs together are a small part of the
+// limit of trace memory. When no further page may be taken, several indices share one entry. All
+// pages are given back when the stack table is emptied.
 #pragma once
 
 #include <algorithm>
@@ -371,8 +371,8 @@ void recent_stacks_open(uint32_t cpus);
 // no tracer lock held.
 void recent_stacks_close();
 // Clears this CPU's table, and gives back a few of the pages that the table has not used since the
-// last call. Interrupts off; no lock of a rank below kArenaTags is held. Bound: about 2,000
-// instructions.
+// last call. Interrupts and probes are off; no lock of a rank below kArenaTags is held. Bound:
+// about 2,000 instructions.
 void recent_stacks_forget();
 
 // The index of the stack that begins at the frame: a hash of the frame's offset in its page and of

@@ -29,7 +29,7 @@ class RecentUserStacks {
     return number;
   }
 
-  // Empties the cache. Called on the CPU of this cache, with interrupts off.
+  // Empties the cache. Called on the CPU of this cache, with interrupts and probes off.
   void forget() {
     for (Stack& stack : stacks_) stack.count = 0;
   }

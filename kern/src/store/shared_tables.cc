@@ -5,6 +5,7 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "core/log.h"
+#include "core/probe_guard.h"
 #include "slab_os.h"
 #include "store/dump_reserve.h"
 #include "store/recent_callers.h"
@@ -192,6 +193,7 @@ void trace_users_forget_recent() {
   on_each_cpu(
       [](void*) {
         lock.known_held();  // the CPU that sent this interrupt holds the lock
+        const ProbesOffHere no_hit;
         recent_stacks_forget();
         recent_callers_forget();
         holders.forget_recent();

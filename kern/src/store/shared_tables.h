@@ -60,8 +60,8 @@ class StoreHolder {
   // kTraceStore held. May sleep, but not allocate.
   virtual void mark(StoreMark& mark) = 0;
   // Clears the numbers that the holder caches for this CPU, and that hooks use without a look-up.
-  // Called on each CPU in an interrupt, while the sweeper holds kTraceStore. Bound: about 100
-  // instructions.
+  // Called on each CPU in an interrupt, with probes off, while the sweeper holds kTraceStore.
+  // Bound: about 100 instructions.
   virtual void forget_recent() {}
   // True between trace_users_add() and trace_users_drop().
   bool is_user() const { return is_user_; }
