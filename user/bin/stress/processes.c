@@ -190,11 +190,15 @@ void faults(void) {
   finish(child);
 }
 
+bool become_user(void) {
+  return setgid(65534) == 0 && setuid(65534) == 0;
+}
+
 /* Does activities as a user other than root. */
 void user(void) {
   pid_t child = spawn();
   if (child == 0) {
-    if (setgid(65534) == 0 && setuid(65534) == 0)
+    if (become_user())
       for (unsigned i = 1 + (unsigned)random_below(6); i > 0; i--) act();
     _exit(0);
   }

@@ -341,6 +341,15 @@ static void touch_pages(void) {
   free(heap);
 }
 
+/* Becomes the user of user() for a moment. The kernel makes an account for a user who was not there
+ * before, and keeps it for later users. False if this fails. */
+static bool make_account(void) {
+  pid_t child = fork();
+  if (child == 0) _exit(become_user() ? 0 : 1);
+  int status = 1;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
 /* Brings the system to rest. If that takes too long, prints an error and returns false. */
 static bool comes_to_rest(void) {
   if (rest(true)) return true;
@@ -368,6 +377,7 @@ int main(int count, char** arguments) {
   if (others(true) < 0 || pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) return cannot_say("no memory");
   told = ends[1];
   touch_pages();
+  if (!make_account()) return cannot_say("no account for a user");
 
   make_folders();
   work(seconds / 5 < 5 ? seconds / 5 : 5, ends[0]);

@@ -22,6 +22,8 @@ void failed(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 void pause_us(unsigned us);
 /* Calls fork, and reseed() in the child. */
 pid_t spawn(void);
+/* Becomes a user without rights. False if this fails, for example for lack of memory. */
+bool become_user(void);
 /* Waits for a child; with some probability kills it first. */
 void finish(pid_t child);
 /* Writes a text with one call, and ignores the result. */
