@@ -198,6 +198,11 @@ PLAIN_NAMES = {
     "Result<int> parse<int>(char const*)": "parse",
     "run()::{lambda(int)#1}::operator()(int) const": None,
     "operator delete(void*, unsigned long)": "operator delete",
+    "tmp::Name::operator=(tmp::Name&&)": "tmp::Name::operator=",
+    "bool operator==<int>(Pair<int> const&, Pair<int> const&)": "bool operator==",
+    "operator<(Key const&, Key const&)": "operator<",
+    "Table::operator[](unsigned long)": "Table::operator[]",
+    "Guard::operator bool() const": "Guard::operator bool",
     "Device::walk(Chan&)::{lambda()#2}::_FUN()": None,
 }
 

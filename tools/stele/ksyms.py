@@ -46,9 +46,9 @@ def plain_name(symbol):
     symbol = symbol.replace("(anonymous namespace)::", "").replace(" const::", "::")
     symbol = re.sub(r"\.(part|isra|constprop|cold|lto_priv)(\.\d+)?", "", symbol)
     out, angles, parens = [], 0, 0
-    operator = symbol.find("operator")
+    operator = re.search(r"\boperator(\(\)|\[\]|([-+*/%^&|~!=,>]|<(?!\w))+)", symbol)  # not the < of a template
     for i, c in enumerate(symbol):
-        if operator >= 0 and operator <= i < operator + 10:
+        if operator and operator.start() <= i < operator.end():
             out.append(c)
         elif c == "(":
             parens += 1
