@@ -25,14 +25,37 @@ def check_clean(command, *options):
 
 
 @pytest.mark.cpus(4)
-def test_leak_is_found_and_named():
-    result = leaktest("leakdemo leak 3", "--runs", "16")
+def test_leak_is_found_and_named(tmp_path):
+    report = tmp_path / "report.txt"
+    result = leaktest("leakdemo leak 3", "--runs", "16", "--report", report, lost_at=True)
     assert result.status == 1, result
+    assert report.read_text() == result.stdout
+    assert "chan_cache.destroy(chan);" in report.with_suffix(".xml").read_text()
     assert re.search(r"LEAKED: \d+ bytes from 1 stacks", result.stdout)
-    assert "leaktest: scripts/lost-at 'leakdemo leak 3' finds the instruction that lost it\n" in result.stderr
+    assert re.search(r"^where it was lost, in a recorded run of the command on one CPU:\n\n"
+                     r"LOST: 576 bytes in 3 objects of leaky; about the newest, 0x[0-9a-f]{16}:\n"
+                     r"  lost at instruction \d+ of the run, by task \d+ leakdemo, pid \d+\n"
+                     r"    Chan::destroy\+0x[0-9a-f]+  kern/src/ns/chan\.cc:\d+\n"
+                     r"        chan_cache\.destroy\(chan\);\n(    .*\n)*?"
+                     r"    the last pointer was in Chan 0x[0-9a-f]{16} \.state\n", result.stdout, re.M), result
     assert re.search(r"^LEAKED \(by counts\): \d+ objects, \d+ bytes of leaky in \d+ untraced runs \(7 looks\)\n    from stacks above$", result.stdout, re.M), result
     assert re.search(r"\d+ bytes in \d+ allocations of leaky from stack\n(.*\n)*?"
                                     r" +leaky_open\+0x[0-9a-f]+  kern/drivers/dev/debug\.cc:\d+\n", result.stdout)
+
+
+def test_a_leak_that_the_recorded_run_does_not_have():
+    """Only the second run of the command, and the ones after it, lose something."""
+    result = leaktest("test -e /tmp/again && leakdemo leak 1; : > /tmp/again", "--runs", "8", lost_at=True)
+    assert (result.status, result.stdout.endswith("\nwhere it was lost, in a recorded run of the command on one CPU:\n"
+                                                  "    it is not known: this run has lost nothing of it\n")) == (1, True), result
+
+
+def test_how_to_see_where_it_was_lost(tmp_path):
+    """The quick leak test only names the command."""
+    result = quick("leakdemo leak 1", "--cmdline", "trace=leaky")
+    assert result.stderr.endswith("leaktest: scripts/lost-at --cmdline trace=leaky 'leakdemo leak 1' finds the instruction that lost it\n"), result
+    shared = quick("leakdemo leak 1", "--share", str(tmp_path))
+    assert shared.status == 1 and "lost-at" not in shared.stderr, shared
 
 
 def test_the_line_named_is_the_allocation():

@@ -69,6 +69,7 @@ def test_a_command_that_does_nothing_is_not_clean(command, said):
     assert (result.status, result.stdout) == (2, f"nothing is lost, but the command {said}\n"), result
 
 
+@pytest.mark.long  # leak_test.py has the same object, found by the leak test
 def test_an_object_lost_with_its_holder():
     """A device forgets an object: the last pointer is in the channel, which is freed."""
     result = lost_at("leakdemo leak 2")

@@ -8,9 +8,10 @@ import os
 import pathlib
 import queue
 import re
+import tempfile
 from dataclasses import dataclass
 
-from stele import lost_search
+from stele import entry, lost_search
 from stele.debugging import Inspector, ensure_installed
 from stele.recording import Recording
 
@@ -19,11 +20,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SCRIPT = """echo refs > '#mem/kmemtrace/ctl'
 ({}
 ) >&2; status=$?; echo settle > '#mem/kmemtrace/ctl' 2> /dev/null; exit $status"""
+MEMORY = "64M"  # of the guest: each look at a moment writes and reads all of it
+STACKS = 3  # that are looked at, if nothing else is wanted
 END = 1000  # instructions from the moment at which memory is searched to the power-off
 FRAMES = 12  # most frames of a stack that are shown
 # Inlined functions of libraries, of references and of the allocator say nothing.
 _HELPER = re.compile(r" inlined .* (/|kern/lib/|kern/include/core/ref\.h:|kern/include/[^/]+:)\S*$")
 _PLACE = re.compile(r" (?P<file>[^ :]+):(?P<line>\d+)$")
+_FRAME = re.compile(r" *(?:(?P<inlined>inlined)|[0-9a-f]{16}) (?P<function>.*) (?P<place>\S+)$")
 # Sources of the allocator and the tracer, and of what the compiler calls in the variant `debug`.
 _INSIDE = re.compile(r"kern/(src|include)/((trace|store)/)?[^/]+$|kern/src/sched/coverage\.cc$")
 
@@ -60,14 +64,16 @@ class Finding:
 
 
 class LostRun:
-    """A recorded run of `command` in a guest of scripts/guest with these `options`. `folder`: for the recording and for cores. A context manager.
-    Raises RecordingError and Failure."""
+    """A recorded run of `command`, in a guest of scripts/guest with these `options` and `cmdline`, in which everything is traced. `kernel`: its ELF file.
+    A context manager. Raises RecordingError and Failure."""
 
-    def __init__(self, command, options, kernel, folder):
+    def __init__(self, command, options, cmdline, kernel, memory=MEMORY):
         if not ensure_installed():
             raise Failure("gdb is missing")
-        self.folder, self.width = folder, max(1, min(os.cpu_count() or 1, 8))
-        self.recording = Recording(ROOT, options, SCRIPT.format(command), folder)
+        self._temporary = tempfile.TemporaryDirectory(prefix=entry.PREFIX, dir=entry.temporary_folder())  # for the recording and for cores
+        self.folder, self.width = pathlib.Path(self._temporary.name), max(1, min(os.cpu_count() or 1, 8))
+        options = [*options, "--mem", memory, "--cmdline", f"trace=all {cmdline}".strip()]
+        self.recording = Recording(ROOT, options, SCRIPT.format(command), self.folder)
         self.end = self.recording.end - END
         self._inspectors = [Inspector(kernel) for _ in range(self.width)]
         self._free = queue.SimpleQueue()
@@ -80,6 +86,7 @@ class LostRun:
     def __exit__(self, *_):
         for inspector in self._inspectors:
             inspector.end()
+        self._temporary.cleanup()
 
     def lost(self):
         """Returns the Groups of the objects that are lost at the end of the run, those with most bytes first. Raises Failure."""
@@ -124,15 +131,34 @@ class LostRun:
 
 # --- The report.
 
-def amount(group):
+def reports(run, groups, shown, most=STACKS):
+    """Yields a text about each of the `groups`. Only the first `most` ones are looked for in the `run`. `shown`: a Progress."""
+    for number, group in enumerate(groups):
+        shown.phase(f"stack {number + 1} of {len(groups)}: moments looked at")
+        yield "\n".join(_about(run, group, shown.step if number < most else None)) + "\n"
+
+
+def _about(run, group, step):
+    """Returns lines about a group. Without a `step`, which counts the moments, the group is only named."""
+    if not group.record:
+        return [f"LOST: {_amount(group)}, {group.address:#x}: it was allocated untraced"]
+    if not step:
+        return [f"LOST: {_amount(group)}, {group.address:#x}: make lost-at MOST=… looks for the instruction"]
+    try:
+        return list(_report(run.find(group, step)))
+    except lost_search.NotFound as error:
+        return [f"LOST: {_amount(group)}, {group.address:#x}: the instruction was not found: {error}"]
+
+
+def _amount(group):
     return f"{group.bytes} bytes in {group.objects} object{'s' if group.objects > 1 else ''} of {group.name}"
 
 
-def report(finding):
+def _report(finding):
     """Yields lines."""
     group, lost, held = finding.group, finding.lost, finding.held
     leading, what = held or lost, "reference" if finding.reference else "pointer"
-    yield f"LOST: {amount(group)}" + (f"; about the newest, {group.address:#x}:" if group.objects > 1 else f", {group.address:#x}:")
+    yield f"LOST: {_amount(group)}" + (f"; about the newest, {group.address:#x}:" if group.objects > 1 else f", {group.address:#x}:")
     yield f"  {'a reference to it was not put, and was ' if finding.reference else ''}lost at {_when(leading)}"
     yield from _place(leading.before)
     *before, last = leading.before["path"] or ["?"]
@@ -180,11 +206,17 @@ def _stack(lines, most):
     """Yields the lines of the first `most` frames of a stack, and the source line of the innermost function."""
     frames = _frames([line for line in lines if not _HELPER.search(line)])
     for number, line in enumerate(line for frame in frames[:most] for line in frame):
-        yield f"    {line.strip()}"
+        yield f"    {_in_report(line)}"
         if number == 0 and (source := _source_line(line)):
             yield f"        {source}"
     if len(frames) > most > 1:
         yield f"    … {len(frames) - most} more"
+
+
+def _in_report(line):
+    """Returns a line of gdb's stacks as the leak test writes it."""
+    frame = _FRAME.match(line)
+    return f"{frame['function']}{' (inlined)' if frame['inlined'] else ''}  {frame['place']}" if frame and _PLACE.search(line) else line.strip()
 
 
 def _source_line(line):

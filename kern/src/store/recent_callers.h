@@ -62,8 +62,8 @@ void recent_callers_open(uint32_t cpus);
 // no tracer lock held.
 void recent_callers_close();
 // Clears this CPU's table, and gives back a few of the pages that the table has not used since the
-// last call. Interrupts and probes are off; no lock of a rank below kArenaTags is held. Bound: about
-// 2,000 instructions.
+// last call. Interrupts and probes are off; no lock of a rank below kArenaTags is held. Bound:
+// about 2,000 instructions.
 void recent_callers_forget();
 
 // Searches this CPU's table for the user stack with which the current task entered the kernel. The
