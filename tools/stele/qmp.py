@@ -12,7 +12,7 @@ class QmpError(Exception):
 
 
 class Qmp:
-    """A connection to a monitor. Only one thread at a time may use it. `events`: names of the events that wait_for() has not returned yet."""
+    """A connection to a monitor. Only one thread at a time may use it. `events`: those that wait_for() has not returned yet."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -36,16 +36,16 @@ class Qmp:
                 raise QmpError(said["error"]["desc"])
 
     def wait_for(self, *names):
-        """Waits for one of the events `names` and returns its name. Forgets all earlier events. Raises QmpError if QEMU ends first."""
+        """Waits for one of the events `names` and returns (its name, its data). Forgets all earlier events. Raises QmpError if QEMU ends first."""
         while True:
-            for place, name in enumerate(self.events):
+            for place, (name, data) in enumerate(self.events):
                 if name in names:
                     del self.events[: place + 1]
-                    return name
+                    return name, data
             self._read()
 
     def _read(self):
-        """Returns QEMU's next message. If it is an event, adds its name to `events`."""
+        """Returns QEMU's next message. If it is an event, adds it to `events`."""
         try:
             line = self.lines.readline()
         except OSError as error:
@@ -57,7 +57,7 @@ class Qmp:
         except ValueError as error:
             raise QmpError("QEMU has ended in the middle of a word") from error
         if "event" in said:
-            self.events.append(said["event"])
+            self.events.append((said["event"], said.get("data", {})))
         return said
 
 
