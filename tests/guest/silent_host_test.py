@@ -1,5 +1,5 @@
 """A host that does not answer: QEMU does not serve the guest's reads of the shared folder. Processes that wait for the host can be killed, and
-their reads fail after a minute. Nor does it take the guest's output: the guest waits, and loses none."""
+their reads fail after a minute. Nor does it take the guest's output: the guest waits, loses none, and mixes no lines."""
 import subprocess
 
 import pytest
@@ -51,6 +51,15 @@ cat /host/blob
     # All reads fail after a minute, also the reads of processes that wait for a slot.
     assert result.stdout.split() == ["1"] * 7 and result.status == 1, result
     assert result.stderr.count("imed out") == 8, result
+
+
+@pytest.mark.cpus(4)
+def test_lines_of_several_programs_do_not_mix():
+    """Would find a serial port that sends a part of one program's line, then a part of another's."""
+    line = "0123456789abcdefghijklmnopqrstuvwxyz"
+    result = guest(f"for i in 1 2 3 4; do awk 'BEGIN {{ while (n++ < 500) {{ print \"{line}\"; fflush() }} }}' & done; wait", "--smp", "4")
+    lines = result.stdout.splitlines()
+    assert len(lines) == 2000 and set(lines) == {line}, set(lines)
 
 
 @pytest.mark.cpus(2)

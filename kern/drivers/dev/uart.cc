@@ -1,10 +1,10 @@
 // #uart: the serial ports `0` to `3`, raw, for programs that talk to the host. Only root may open
 // them.
 //
-// A write returns when the port has accepted all bytes, or when a signal comes. A read blocks until
-// there is a byte. Input is buffered from the first open for reading on; while the buffer is full,
-// new bytes are lost. #cons reads the input of port 0, which belongs to the console. So `0` can
-// only be written.
+// A write returns when the port has accepted all bytes, or when a signal comes. One program writes
+// at a time, so that lines do not mix. A read blocks until there is a byte. Input is buffered from
+// the first open for reading on; while the buffer is full, new bytes are lost. #cons reads the
+// input of port 0, which belongs to the console. So `0` can only be written.
 
 #include <algorithm>
 
@@ -30,8 +30,9 @@ struct Port {
   // Under `lock`.
   bool listening GUARDED_BY(lock) = false;
   size_t head GUARDED_BY(lock) = 0, count GUARDED_BY(lock) = 0;
+  bool writing GUARDED_BY(lock) = false;  // a task writes; `writers` wait for its end
 
-  WaitQueue readers;
+  WaitQueue readers, writers;
 };
 constinit Port ports[kUartCount];
 // The input of each port, guarded by the port's lock. Bytes of users are no roots.
@@ -68,9 +69,19 @@ class UartDevice final : public TableDevice {
   }
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     const unsigned number = number_of(chan);
-    return write_until_signal({buffer, size}, [number](std::string_view piece) {
+    Port& port = ports[number];
+    {
+      Guard guard(port.lock);
+      TRY(port.writers.wait(port.lock, [&]() REQUIRES(port.lock) { return !port.writing; }));
+      port.writing = true;
+    }
+    Result<size_t> written = write_until_signal({buffer, size}, [=](std::string_view piece) {
       return uart_send(number, piece.data(), piece.size());
     });
+    Guard guard(port.lock);
+    port.writing = false;
+    port.writers.wake_one();
+    return written;
   }
   uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {
     Port& port = ports[number_of(chan)];
