@@ -83,6 +83,11 @@ constinit uint64_t* text_window_entries = nullptr;
 uint64_t* table_of(uint64_t entry) {
   return static_cast<uint64_t*>(direct_map({entry & kAddressMask}));
 }
+// The address behind the range that one table entry of this level covers.
+uint64_t end_of_entry(uint64_t address, unsigned level) {
+  const uint64_t covered = uint64_t{kPageSize} << (9 * level);
+  return align_down(address, covered) + covered;
+}
 unsigned index_at(uint64_t address, unsigned level) {
   return address >> (kPageShift + 9 * level) & (kEntries - 1);
 }
@@ -256,14 +261,13 @@ bool is_empty(const uint64_t* table) {
 // stack: recursion up to 3 deep, because there are four levels of tables.
 void remove_empty_below(uint64_t* table, unsigned level, uint64_t start, uint64_t end,
                         PageTables::TakeTable take, void* argument) {
-  const uint64_t covered = uint64_t{kPageSize} << (9 * level);
-  for (uint64_t at = start; at < end; at = align_down(at, covered) + covered) {
+  for (uint64_t at = start; at < end; at = end_of_entry(at, level)) {
     uint64_t& entry = table[index_at(at, level)];
     if (!(entry & kPresent)) continue;
     uint64_t* const below = table_of(entry);
     if (level > 1) {
-      remove_empty_below(below, level - 1, at, std::min(end, align_down(at, covered) + covered),
-                         take, argument);
+      remove_empty_below(below, level - 1, at, std::min(end, end_of_entry(at, level)), take,
+                         argument);
     }
     if (!is_empty(below)) continue;
     const PhysAddr taken{entry & kAddressMask};
@@ -518,13 +522,18 @@ PageTables::Entry PageTables::next_present(uint64_t* address, uint64_t end) cons
       table = table_of(table[index_at(at, level)]);
       level--;
     }
-    const uint64_t entry = table[index_at(at, level)];
-    if (level == 0 && decode(entry).present) {
-      *address = at;
-      return decode(entry);
+    if (level > 0) {
+      at = end_of_entry(at, level);
+      continue;
     }
-    const uint64_t covered = uint64_t{kPageSize} << (9 * level);
-    at = align_down(at, covered) + covered;
+    const uint64_t* entry = &table[index_at(at, 0)];
+    const uint64_t end_of_table = std::min(end, end_of_entry(at, 1));
+    for (; at < end_of_table; at += kPageSize, entry++) {
+      const Entry found = decode(*entry);
+      if (!found.present) continue;
+      *address = at;
+      return found;
+    }
   }
   *address = end;
   return {};
