@@ -150,6 +150,7 @@ class CAPABILITY("mutex") Mutex {
  private:
   const LockRank rank_;
   Spinlock state_lock_;
+  uint32_t waiting_ GUARDED_BY(state_lock_) = 0;  // number of tasks that wait in lock()
   TaskHead* owner_ = nullptr;
   WaitQueue waiters_;
 };

@@ -176,7 +176,9 @@ void Mutex::lock() {
 #endif
   if (owner_) {
     task->waits_for = this;
+    waiting_++;
     waiters_.wait_uninterruptible(state_lock_, [this] { return owner_ == nullptr; });
+    waiting_--;
     task->waits_for = nullptr;
   }
   owner_ = task;
@@ -203,5 +205,5 @@ void Mutex::unlock() {
   if (owner_) static_cast<Task*>(owner_)->held_mutexes &= ~rank_bit(rank_);
 #endif
   owner_ = nullptr;
-  waiters_.wake_one();
+  if (waiting_ > 0) waiters_.wake_one();
 }
