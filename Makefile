@@ -121,7 +121,7 @@ clean: ## remove everything that was made
 
 # The targets of each group, in this order. Every other target with a description is in the last group.
 HELP_START := run iso menuconfig defconfig clean
-HELP_FIND_LEAKS := leaktest lost-at leaksweep leakfuzz load stress
+HELP_FIND_LEAKS := leaktest lost-at leakbisect leaksweep leakfuzz load stress
 HELP_TEST := test test-host test-kernel test-guest test-long test-ports proof
 help:
 	@grep -hE '^[a-z-]+:.*##' $(filter %akefile %.mk,$(MAKEFILE_LIST)) | sed -E 's/:[^#]*##/ #/' | awk -F ' # ' \

@@ -65,3 +65,12 @@ $(HUNTS:%=%-run): %-run:
 	+@$(call on-interrupt,rm -f $(call status-of,$*)) for variant in $(or $(KERNELS),'$(VARIANT)'); do \
 	    MAKEFLAGS= MAKELEVEL= tools/stele/quiet_make.py $* $(MAKE) -s all $(PORTS:%=port-%) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) CACHE='$(CACHE)' VARIANT=$$variant || exit; \
 	  done && $(PREPARE) { scripts/$* $(OPTIONS); echo $$? > $(call status-of,$*); }
+
+# No hunt, but the search for the commit that has brought what a leak test has found. Each commit's
+# own `make leaktest` gets the variables.
+OF_LEAKTEST := EXPECT REPEAT RUNS QUICK SHARE ADD PORTS SMP MEM VARIANT CMDLINE SUPPRESSIONS BASELINE
+.PHONY: leakbisect
+leakbisect: export HUNT_CMD := $(value CMD)
+leakbisect: ## which commit between GOOD=… and BAD=… has brought the leak of CMD='…'? (LEAK=FUNCTION, and the variables of leaktest)
+	@$(call on-interrupt,:) scripts/leakbisect $(if $(LEAK),--leak '$(LEAK)') '$(GOOD)' '$(BAD)' "$$HUNT_CMD" \
+	  $(foreach name,$(OF_LEAKTEST),$(if $(filter command,$(firstword $(origin $(name)))),'$(name)=$(value $(name))'))
