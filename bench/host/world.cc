@@ -186,6 +186,8 @@ Result<void> trace_users_add(StoreHolder&) {
   return {};
 }
 void trace_users_drop(StoreHolder&) {}
+StoreMarkingStopped::StoreMarkingStopped() = default;
+StoreMarkingStopped::~StoreMarkingStopped() = default;
 
 unsigned slab_os_cpu_count() {
   return SLAB_OS_MAX_CPUS;
