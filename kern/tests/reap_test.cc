@@ -215,9 +215,10 @@ KTEST(memory_magazines_grow_where_cpus_wait_for_each_other) {
   for (unsigned i = 0; i < 4; i++) team.add(CpuId{i % cpu_count()});
   // Where the host is busy, the CPUs of a guest seldom run at the same time: an update waits until
   // there is enough contention for larger magazines. A single CPU has none.
+  constexpr uint64_t kEnough = 20;  // more than CONTENTION_MAX in slab_depot.c
   const auto grown = [updated = uint64_t{0}]() mutable {
     const struct kmem_cache_stats stats = stats_of(cache);
-    if (stats.depot_contention >= updated + 20) {
+    if (stats.depot_contention >= updated + kEnough) {
       updated = stats.depot_contention;
       kmem_update();
     }

@@ -3,10 +3,10 @@ import contextlib
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -19,8 +19,9 @@ from stele.commit_tree import CLEAN, LEAK, Failure
 MAKEFILE = "HUNTS := leaktest\nBASE ?= build\nall: ; @! grep -q broken leak\ninclude hunts.mk\n"
 LEAKTEST = """#!/bin/sh
 mkdir -p build/leaktest; echo "$@"
-echo '{"commands": [{"leaks": [{"name": "made", "bytes": 64, "objects": 1, "stack": ["make_it", "caller"], "lines": ["made.c:3", "other.c:9"]}]}]}' > build/leaktest/report.json
-if grep -q slow leak; then sleep 1000; fi
+echo '{"commands": [{"leaks": [{"name": "made", "bytes": 64, "objects": 1, "stack": ["make_it", "caller"], "lines": ["made.c:3", "other.c:9"],
+ "kept_by": [{"references": 2, "stack": ["take_it"], "lines": ["take.c:2"]}]}]}]}' > build/leaktest/report.json
+if grep -q slow leak; then echo > "$BEGUN"; read line < "$NEVER"; fi
 ! grep -q always leak
 """
 QUIET = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "A. Author", "GIT_AUTHOR_EMAIL": "a@a", "GIT_COMMITTER_NAME": "c", "GIT_COMMITTER_EMAIL": "c@c"}
@@ -36,11 +37,17 @@ class Repository:
         (self.top / "hunts.mk").write_bytes((ROOT / "hunts.mk").read_bytes())
         (self.top / "scripts/leaktest").write_text(LEAKTEST)
         (self.top / "scripts/leaktest").chmod(0o755)
-        (self.top / "made.c").write_text("\nvoid make_it(void) {\n  make();\n}\n")
+        self.write_source()
         self.build = folder / "build"
         self.environment = os.environ | QUIET | {"XDG_CACHE_HOME": str(folder / "cache"), "STELE_BUILD": str(self.build)}
         self.git("init", "-q")
         self.git("add", ".")
+
+    def write_source(self, more=""):
+        """Writes the source of the functions in the leak's stacks, and of one that is in none. Each calls `more` too."""
+        for file, functions in (("made.c", ("make_it", "other")), ("take.c", ("take_it",))):
+            bodies = (f"void {function}(void) {{\n  {function}_now();\n{more}}}\n" for function in functions)
+            (self.top / file).write_text("\n" + ("\n" * 20).join(bodies))
 
     def git(self, *words):
         return subprocess.run(["git", "-C", self.top, *words], check=True, capture_output=True, text=True, env=self.environment).stdout.strip()
@@ -64,16 +71,20 @@ def test_the_commit_and_its_hunk(repository):
     good = repository.commit("never")
     for _ in range(3):
         repository.commit("never")
-    (repository.top / "made.c").write_text("\nvoid make_it(void) {\n  make();\n  make_more();\n}\n\nvoid other(void) {}\n")
+    repository.write_source("  more();\n")
     bad = repository.commit("always", "makes more")
     for _ in range(2):
         repository.commit("always")
-    done = repository.run(good, "HEAD", "a 'command'", "QUICK=1")
+    done = repository.run("--leak", "take_it", good, "HEAD", "a 'command'", "QUICK=1")
     assert done.returncode == 0, done
     sure = re.search(r"the first bad commit, ([\d.]+) % sure\n+commit (\w+)\nAuthor: A. Author .*\n.*\n+    makes more\n", done.stdout)
     assert sure and float(sure[1]) >= 99 and sure[2] == bad, done
-    assert "the leak: made: 64 bytes in 1 objects, allocated by\n    make_it  made.c:3\n    caller   other.c:9\n" in done.stdout, done
-    assert "changes in these functions\n--- made.c\n@@" in done.stdout and "+  make_more();" in done.stdout, done
+    about = done.stdout[done.stdout.index("the leak: "):]
+    assert about.startswith("the leak: made: 64 bytes in 1 objects\n  from stack\n    make_it  made.c:3\n    caller   other.c:9\n"
+                            "  from stack\n    take_it  take.c:2\n"), done
+    hunks = about.partition("\nchanges in these functions\n")[2]
+    assert re.findall(r"^--- (.*)\n@@", hunks, re.MULTILINE) == ["made.c", "take.c"] and hunks.count("+  more();") == 2, done
+    assert "other_now" not in hunks, "another function"
     folder = repository.build / "leakbisect"
     assert "make_it" in (folder / f"{bad[:12]}.json").read_text()
     # The command and the variables have reached each leak test.
@@ -115,13 +126,17 @@ def test_wrong_words(repository, words, line):
     assert done.returncode == 2 and re.search(line, done.stderr) and "Traceback" not in done.stderr, done
 
 
-def test_an_interrupt_leaves_nothing(repository):
+def test_an_interrupt_leaves_nothing(repository, tmp_path):
     good = repository.commit("never")
     repository.commit("slow")
-    with subprocess.Popen([repository.top / "scripts/leakbisect", good, "HEAD", "c"], stderr=subprocess.PIPE, text=True, env=repository.environment) as run:
-        while not any(path.stat().st_size for path in (repository.build / "leakbisect").glob("*.log")):
-            assert run.poll() is None, run.stderr.read()
-            time.sleep(0.05)
+    fifos = {"BEGUN": tmp_path / "begun", "NEVER": tmp_path / "never"}
+    for path in fifos.values():
+        os.mkfifo(path)
+    begun = os.open(fifos["BEGUN"], os.O_RDWR)
+    with subprocess.Popen([repository.top / "scripts/leakbisect", good, "HEAD", "c"], stderr=subprocess.PIPE, text=True,
+                          env=repository.environment | {name: str(path) for name, path in fifos.items()}) as run:
+        ready, _, _ = select.select([begun, os.pidfd_open(run.pid)], [], [])
+        assert ready == [begun], run.stderr.read()
         run.send_signal(signal.SIGINT)
         lines = [line for line in run.stderr.read().splitlines() if ": tests " not in line]
     assert run.returncode == 130 and lines == ["leakbisect: interrupted"]
@@ -159,7 +174,7 @@ class Silent:
 
 
 def test_a_leak_of_one_in_ten_tests_is_found_99_times_of_100():
-    """Would find too few tests of a commit: with half of them, every sixth search is wrong."""
+    """Would find too few tests of a commit: with half of them, 25 of the 400 searches are wrong."""
     chance = random.Random(1)
     right = 0
     for _ in range(400):

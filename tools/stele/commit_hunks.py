@@ -3,10 +3,10 @@ import pathlib
 import re
 
 
-def hunks_of(tree, name, finding):
-    """Returns the hunks of a commit that lie in functions of the finding's stack: [(file, hunk)]."""
-    places = [place.rsplit(":", 1) for place in finding.get("lines") or () if place and ":" in place]
-    lines = {(file, int(line)) for file, line in places if line.isdigit()}
+def hunks_of(tree, name, places):
+    """Returns the hunks of a commit that lie in the functions at `places`, each FILE:LINE or "": [(file, hunk)]."""
+    split = [place.rpartition(":") for place in places]
+    lines = {(file, int(line)) for file, _, line in split if line.isdigit()}
     functions = [(file, first, last) for file, first, last, _ in _hunks(tree, name, "--function-context")
                  if any(of == file and first <= line <= last for of, line in lines)]
     return [(file, text) for file, first, last, text in _hunks(tree, name)

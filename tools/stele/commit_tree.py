@@ -1,5 +1,5 @@
-"""A work tree in which commits are built and tested one after the other (commit_search.py). They share one build folder, so that each builds only what the
-commit changes."""
+"""A work tree in which commits are built and tested one after the other (commit_search.py). They share one build folder, so that each builds only
+what the commit changes."""
 import contextlib
 import fcntl
 import json
@@ -55,7 +55,7 @@ class Tree:
 
     def make(self, *words, output):
         """Runs make in the tree, its output to an open file. Returns the status."""
-        environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "STELE_BUILD")}
+        environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "STELE_BUILD")}
         return children.run(["make", "-s", *words], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment).returncode
 
     def _remove(self):
@@ -73,8 +73,8 @@ class Tree:
 
 
 class Tests:
-    """Leak tests of the commit that is checked out in `tree`. `variables`: further words for make, NAME=VALUE. `leak`: only a leak counts that has this
-    word as its cache or as a function of its stack. `folder` gets the output and the last report of each commit."""
+    """Leak tests of the commit that is checked out in `tree`. `variables`: further words for make, NAME=VALUE. `leak`: only a leak counts that
+    has_word() this word. `folder` gets the output and the last report of each commit."""
 
     def __init__(self, tree, command, variables, leak, folder):
         self.tree, self.leak, self.folder = tree, leak, folder
@@ -117,5 +117,11 @@ def findings_of(report):
     return sorted(every, key=lambda finding: not finding.get("stack"))
 
 
+def stacks_of(finding):
+    """Returns [(functions, lines)] of a finding: the stack that allocated, then those that took references which were not put."""
+    return [(one.get("stack") or [], one.get("lines") or []) for one in (finding, *finding.get("alive", ()), *finding.get("kept_by", ()))]
+
+
 def has_word(finding, word):
-    return word == finding.get("name") or word in finding.get("stack", ())
+    """True if `word` is the finding's cache, or a function of one of its stacks."""
+    return word == finding.get("name") or any(word in functions for functions, _ in stacks_of(finding))

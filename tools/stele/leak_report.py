@@ -97,6 +97,10 @@ def describe(group, program_places):
     return lines
 
 
+def lines_of(group):
+    return [place for frame in group.frames for _, place in frame]
+
+
 def ranges(numbers):
     """Returns {1, 2, 5} as "1-2,5"."""
     result = []
@@ -211,10 +215,11 @@ def facts(verdict, repeat, untraced):
     later run with another kernel."""
     def leak(judge, group):
         return {"by": judge, "name": group.name, "bytes": group.bytes, "objects": len(group.records), "stack": list(functions_of(group)),
-                "kept_by": [{"references": len(taken.records), "stack": list(functions_of(taken)), "places": [place for _, place in taken.places]}
+                "kept_by": [{"references": len(taken.records), "stack": list(functions_of(taken)), "lines": lines_of(taken),
+                             "places": [place for _, place in taken.places]}
                             for taken in group.references],
                 **({"places": [place for _, place in group.places]} if group.kind == "references" else {}),
-                "lines": [place for frame in group.frames for _, place in frame], "marks": sorted(group.marks)}
+                "lines": lines_of(group), "marks": sorted(group.marks)}
 
     return {"traced_runs": repeat, "untraced_runs": untraced.runs,
             "leaks": [leak("stack", group) for group in verdict.by_stack]

@@ -526,6 +526,7 @@ PageTables::Entry PageTables::next_present(uint64_t* address, uint64_t end) cons
       at = end_of_entry(at, level);
       continue;
     }
+    // One walk for all absent pages of a table: a large range has few present ones.
     const uint64_t* entry = &table[index_at(at, 0)];
     const uint64_t end_of_table = std::min(end, end_of_entry(at, 1));
     for (; at < end_of_table; at += kPageSize, entry++) {
