@@ -7,9 +7,10 @@
 //   leaky/clean  opening it allocates an object of the cache `leaky`, closing frees the object
 //   leaky/leak   opening it allocates an object of the cache `leaky`, closing forgets the object
 //   crime        takes commands that misuse objects (debug_crime.cc)
-//   ctl          takes one of these commands: panic; hang and hang log, which hang the CPU with
-//                interrupts off (debug_hang.cc); deadlock N [behind=M], which makes tasks wait in a
-//                circle for each other's locks (debug_deadlock.h)
+//   ctl          takes one of these commands: panic; pause, which stops the machine until the host
+//                has read its memory (scripts/guest --cores); hang and hang log, which hang the CPU
+//                with interrupts off (debug_hang.cc); deadlock N [behind=M], which makes tasks wait
+//                in a circle for each other's locks (debug_deadlock.h)
 //   stacks       reads as the kernel stacks of tasks that do not run (debug_stacks.cc)
 //   text         reads as the checksum of the kernel's code, which is constant while nothing is
 //                probed
@@ -20,6 +21,7 @@
 #include "arch/x86_64/dead_frames.h"
 #include "core/errstr.h"
 #include "core/log.h"
+#include "core/power.h"
 #include "drivers/dev/debug_alloc.h"
 #include "drivers/dev/debug_crime.h"
 #include "drivers/dev/debug_deadlock.h"
@@ -174,11 +176,15 @@ class DebugDevice final : public TableDevice {
   }
 
   static Result<void> control(std::string_view text) {
-    constexpr const char* kSyntax = "panic, hang, hang log or deadlock N [behind=M]";
+    constexpr const char* kSyntax = "panic, pause, hang, hang log or deadlock N [behind=M]";
     TRY(check_command_text(text, kSyntax));
     CommandLine line;
     if (next_command(text, line)) {
       if (line.word == "panic" && line.rest.empty()) panic("requested through #debug/ctl");
+      if (line.word == "pause" && line.rest.empty()) {
+        power_pause();
+        return {};
+      }
       if (line.word == "hang" && line.rest.empty()) debug_hang();
       if (line.word == "hang" && line.rest == "log") debug_hang_in_log();
       if (line.word == "deadlock") return debug_deadlock(line.rest);

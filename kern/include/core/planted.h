@@ -57,6 +57,15 @@
   X(kRefImmortal, "ref_immortal") /* reference to an object that is never freed */                 \
   X(kRefTask, "ref_task")         /* reference on the stack of a task that waits for ever */       \
   X(kRefStatic, "ref_static")     /* reference in a table in static memory */                      \
+  /* Memory that is never freed, but still reachable; the leak test must name what keeps it.       \
+     proc/kept_planted.h describes these bugs. */                                                  \
+  X(kKeptList, "kept_list")                                                                        \
+  X(kKeptHash, "kept_hash")                                                                        \
+  X(kKeptSlots, "kept_slots")                                                                      \
+  X(kKeptTree, "kept_tree")                                                                        \
+  X(kKeptChain, "kept_chain")                                                                      \
+  X(kKeptField, "kept_field")                                                                      \
+  X(kKeptVector, "kept_vector")                                                                    \
   /* References that an error path loses. */                                                       \
   X(kBindKind, "bind_kind")           /* a bind of a file to a directory keeps the file */         \
   X(kForkSpace, "fork_space")         /* a fork that fails keeps the child's address space */      \

@@ -13,5 +13,8 @@ enum class ExitCode : uint8_t {
 // Ends QEMU after the serial ports have sent everything. Without QEMU's device, powers off by ACPI
 // or halts; halts after a panic if there is a screen, which then keeps the message. Any context.
 [[noreturn]] void power_off(ExitCode code);
+// Stops the machine if it has QEMU's device pvpanic, until the host lets it go on; the host can
+// read its memory meanwhile. Otherwise does nothing. Any context.
+void power_pause();
 // Resets the machine after the serial ports have sent everything. Any context.
 [[noreturn]] void power_reset();

@@ -3,6 +3,7 @@
 
 #include "core/errstr.h"
 #include "lib/string.h"
+#include "proc/kept_planted.h"
 #include "proc/ref_planted.h"
 #include "proc/system_call.h"
 
@@ -101,6 +102,7 @@ Result<int64_t> sys_chdir(const SystemCall& call) {
   TRY(path.copy(call.arguments[0]));
   TRY(change_directory(call.process, TRY(path_walk(call.process.path_context(), path.view()))));
   planted_directory_changed(call.process);
+  planted_keep();
   return 0;
 }
 
