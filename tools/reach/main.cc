@@ -24,6 +24,15 @@
 //     path COUNT                  one line: the number of pointers on the path
 //     KIND ADDRESS HOLDER SOURCE  for each pointer on the path, as for `holders`
 //
+//   keepers           Finds what keeps the description's targets.
+//     KIND OBJECT ADDRESS HOLDER SOURCE
+//                                 for each object that can be reached: the last pointer of a
+//                                 shortest path to the object at OBJECT; KIND as for `holders`. A
+//                                 path from a stack counts only if there is no other
+//     to TARGET WHERE ADDRESS HOLDER SOURCE
+//                                 for each pointer to a target: from an object, from static memory,
+//                                 or from a stack. WHERE is a value of RangeOwner::Kind
+//
 // HOLDER is the start of the object that contains ADDRESS. SOURCE is the number of this object's
 // cache or arena, which the description calls a source. If no object contains ADDRESS, HOLDER and
 // SOURCE are 0. In the line `holders`, SOURCE is the number of the source of OBJECT.
@@ -172,6 +181,42 @@ class Search {
   std::optional<Paths<World>> paths_;
 };
 
+// Links of a shortest path to each object. Static roots come first, so that a path begins on a
+// stack only if the object is not reached otherwise.
+void links(World& world) {
+  world.index().forget_walks();
+  std::vector<Link> memory(Paths<World>::memory_for(world.index()));
+  Paths<World> paths(world.index(), world, memory);
+  world.show_roots(paths, World::Roots::kAllButStacks);
+  paths.finish();
+  world.show_roots(paths, World::Roots::kStacks);
+  paths.finish();
+  world.index().for_each(kLive, kLive, [&](const Object& object) {
+    const Link link = memory[world.index().number_of(object)];
+    if (!link) return;
+    printf("%s %" PRIx64 " ", kKinds[link.kind()], object.address());
+    print_place(world, link.address());
+  });
+}
+
+void keepers(World& world) {
+  links(world);
+  const auto show_roots = [&](const auto& show) {
+    for (const World::Root& root : world.roots()) show(root.place, root.from, root.to);
+  };
+  const Index& index = world.index();
+  for_each_range(index, world, show_roots,
+                 [&](const RangeOwner& place, uint64_t address, std::span<const uint64_t> words) {
+                   for (size_t i = 0; i < words.size(); i++) {
+                     const Object object = index.find(words[i]);
+                     if (!object || !world.is_target(object.address())) continue;
+                     printf("to %" PRIx64 " %x ", object.address(),
+                            static_cast<unsigned>(place.kind));
+                     print_place(world, address + i * sizeof(uint64_t));
+                   }
+                 });
+}
+
 uint64_t address_in(const char* text) {
   uint64_t address = 0;
   const char* const end = text + strlen(text);
@@ -193,6 +238,8 @@ int run(int argc, char** argv) {
       unreachable(world);
     } else if (question == "references") {
       references(world);
+    } else if (question == "keepers") {
+      keepers(world);
     } else if (question == "holders" && i + 1 < argc) {
       holders(world, address_in(argv[++i]));
     } else if (question == "path" && i + 1 < argc) {

@@ -56,7 +56,7 @@ class World::Reader {
     size_t least;
     void (Reader::*take)();
   };
-  static const std::array<Word, 13> kWords;
+  static const std::array<Word, 14> kWords;
 
   void memory() {
     if (numbers_.size() < 5 || world_.memory_) fail("memory is described once");
@@ -161,6 +161,7 @@ class World::Reader {
     }
   }
   void reference() { world_.references_.push_back({numbers_[1], numbers_[0]}); }
+  void target() { world_.targets_.insert(numbers_.begin(), numbers_.end()); }
   void tables() { world_.tables_.emplace_back(numbers_[0], numbers_[1]); }
   void mapped() {
     for (uint64_t at = numbers_[0]; at < numbers_[1]; at += Memory::kPage) {
@@ -175,7 +176,7 @@ class World::Reader {
   std::vector<uint64_t> numbers_;
 };
 
-const std::array<World::Reader::Word, 13> World::Reader::kWords = {{
+const std::array<World::Reader::Word, 14> World::Reader::kWords = {{
     {"pages", 6, &Reader::pages},
     {"source", 3, &Reader::source},
     {"run", 9, &Reader::run},
@@ -189,6 +190,7 @@ const std::array<World::Reader::Word, 13> World::Reader::kWords = {{
     {"tables", 2, &Reader::tables},
     {"mapped", 2, &Reader::mapped},
     {"reference", 2, &Reader::reference},
+    {"target", 0, &Reader::target},
 }};
 
 World::World(const std::string& core, std::string_view description) {

@@ -34,6 +34,7 @@
 //                                  ADDRESS + 8, and so on
 //   tables FROM TO                 root: the kernel's page tables for these addresses
 //   mapped FROM TO                 root: the pages that are mapped at these addresses
+//   target OBJECT…                 objects for the question `keepers`
 //   reference OBJECT NUMBER        a traced reference (core/ref.h), for the question `references`
 #pragma once
 
@@ -41,6 +42,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "memory.h"
@@ -71,8 +73,9 @@ class World {
   void mark();
   // Gives all roots to a Marker (mark.h), or to a class with the same interface (paths.h,
   // holders.h).
+  enum class Roots : uint8_t { kAll, kStacks, kAllButStacks };
   template <typename Marker>
-  void show_roots(Marker& marker);
+  void show_roots(Marker& marker, Roots which = Roots::kAll);
 
   const Index& index() const { return *index_; }
   std::span<Entry> stack() { return stack_; }
@@ -86,6 +89,9 @@ class World {
   };
   // Returns the reference of this number; nullptr if there is none.
   const Reference* reference(uint64_t number) const;
+
+  // True if an object of the description's lines `target` begins at the address.
+  bool is_target(uint64_t address) const { return targets_.contains(address); }
 
   // The functions that mark.h requires of a Space. `address` is in a root or in an object.
   const uint64_t* at(uint64_t address) const;
@@ -128,6 +134,7 @@ class World {
   uint64_t registers_at_ = kNone;
   std::vector<uint64_t> registers_;
   std::vector<Reference> references_;  // sorted by number
+  std::unordered_set<uint64_t> targets_;
 };
 
 // The visitor for walks over page tables, like MarkingVisitor (kern/src/reach/visitor.h).
@@ -159,9 +166,10 @@ class World::Visitor {
 };
 
 template <typename Marker>
-void World::show_roots(Marker& marker) {
+void World::show_roots(Marker& marker, Roots which) {
   for (const Root& root : roots_) {
     const bool is_stack = root.place.kind == RangeOwner::Kind::kStack;
+    if (which == (is_stack ? Roots::kAllButStacks : Roots::kStacks)) continue;
     const uint64_t* word = at(root.from);
     for (uint64_t address = root.from; address < root.to; address += sizeof(*word), word++) {
       marker.word_at(address, *word);
@@ -170,6 +178,7 @@ void World::show_roots(Marker& marker) {
         marker.word_at(address, memory_->base() + *word);
     }
   }
+  if (which == Roots::kStacks) return;
   Visitor<Marker> visitor(*this, marker);
   struct Tables {
     Visitor<Marker>& visitor;

@@ -7,6 +7,7 @@ import gdb
 from stele.debugger.alive import why_alive
 from stele.debugger.caches import page_of
 from stele.debugger.dump_text import dump_text
+from stele.debugger.kept import keepers
 from stele.debugger.kmemstat import kmemstat
 from stele.debugger.memory import Kernel, Unreadable, constant
 from stele.debugger.moment import lost_objects, moment, reference_moment
@@ -160,6 +161,17 @@ class KmemRefMoment(_Command):
 
     def lines(self, kernel, words):
         yield json.dumps(reference_moment(kernel, words[0], int(words[1])))
+
+
+class KmemKept(_Command):
+    """kmem-kept FILE
+    What keeps the objects of the stacks that FILE names, as JSON for scripts/leaktest.
+    """
+
+    name, words = "kmem-kept", (1, 1)
+
+    def lines(self, kernel, words):
+        yield json.dumps({"kept": keepers(kernel, words[0])})
 
 
 class Tasks(_Command):
