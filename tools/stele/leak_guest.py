@@ -143,18 +143,32 @@ class Guests:
         taken `seconds` and has made at least `least` runs. Returns a Boot."""
         return self._boot(commands, f"traced_pass {runs} {seconds} {least}", "traced runs", b"leaktest run ", runs + 1)
 
+    def kept(self, command, half, cores):
+        """Runs the command traced, `half` times and then `half` times again, and writes the memory after each half to the files `cores`.0 and `cores`.1.
+        Returns the guest's status."""
+        if self.shown:
+            self.shown.phase(self.command + "runs that show what keeps objects", 2 * half + 1)
+        status, _, _ = self._run(self._script([command], f"kept_pass {half}"), self.seconds, b"leaktest run ", ["--no-build", "--cores", str(cores)])
+        return status
+
     def _boot(self, commands, call, phase, step, steps):
         """Boots a guest that makes a pass for each command by the shell's `call`. Each `step` in its output is one of the `steps` of a pass."""
+        script = self._script(commands, call)
+        if self.shown:
+            self.shown.phase(self.command + phase, steps * len(commands))
+        core = ["--core", str(self.core)] if self.core else []
+        status, output, out_of_memory = self._run(script, self.seconds * len(commands), step, core)
+        return Boot(status, *passes_of(output), out_of_memory, self.core if status == PANICKED and self.core and self.core.is_file() else None)
+
+    @staticmethod
+    def _script(commands, call):
         script = FUNCTIONS.read_text(encoding="utf-8")
         for command in commands:
             script += f"echo leaktest pass\ncommand={shlex.quote(command)}\n{call}\necho leaktest ended\n"
-        if self.shown:
-            self.shown.phase(self.command + phase, steps * len(commands))
-        status, output, out_of_memory = self._run(script, self.seconds * len(commands), step)
-        return Boot(status, *passes_of(output), out_of_memory, self.core if status == PANICKED and self.core and self.core.is_file() else None)
+        return script
 
-    def _run(self, script, seconds, step):
-        """Runs a script in a guest, which prints `step` after each step. Returns (status, standard output, whether a message said that memory ran out)."""
+    def _run(self, script, seconds, step, more):
+        """Runs a script in a guest, which prints `step` after each step. `more`: further options of scripts/guest. Returns (status, standard output, whether a message said that memory ran out)."""
         said = []
 
         def forward(line):
@@ -162,7 +176,6 @@ class Guests:
                 said.append(line)
             progress.to_standard_error(line)
 
-        core = ["--core", str(self.core)] if self.core else []
-        command = [str(self.root / "scripts/guest"), *self.options, *core, "--timeout", str(seconds), "-c", script]
+        command = [str(self.root / "scripts/guest"), *self.options, *more, "--timeout", str(seconds), "-c", script]
         guest = children.run(command, forward, progress.counter(step, self.shown.step) if self.shown else None, stdout=subprocess.PIPE)
         return guest.returncode, guest.stdout, bool(said)

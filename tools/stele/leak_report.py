@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 from stele.leak_command import statuses_of
 from stele.leak_counts import FEWEST_LOOKS, REFERENCES, grown
 from stele.leak_hide import functions_of
+from stele.leak_kept import facts as kept_facts, lines_of as kept_lines
 from stele.leak_unreachable import accusations, facts as unreachable_facts, lost_lines
 from stele.leaks import CLEAN, LEAKED, UNKNOWN
 from stele.references import NOWHERE
@@ -83,7 +84,7 @@ def places_of(group):
 def describe(group, program_places):
     lines = [f"{amount(group)} from stack"]
     lines += frames_of(group) + places_of(group)
-    lines += lost_lines(group)
+    lines += lost_lines(group) + kept_lines(group)
     for taken in group.references[:REFERENCES_SHOWN]:
         lines.append(f"    kept by {len(taken.records)} references that were not put, taken from stack")
         lines += ["    " + line for line in frames_of(taken) + places_of(taken)]
@@ -217,7 +218,7 @@ def facts(verdict, repeat, untraced):
         return {"by": judge, "name": group.name, "bytes": group.bytes, "objects": len(group.records), "stack": list(functions_of(group)),
                 "kept_by": [{"references": len(taken.records), "stack": list(functions_of(taken)), "lines": lines_of(taken),
                              "places": [place for _, place in taken.places]}
-                            for taken in group.references],
+                            for taken in group.references] + kept_facts(group),
                 **({"places": [place for _, place in group.places]} if group.kind == "references" else {}),
                 "lines": lines_of(group), "marks": sorted(group.marks)}
 

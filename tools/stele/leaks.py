@@ -59,6 +59,7 @@ class Group:
     user_stacks: list = field(default_factory=list)  # most bytes first
     references: list = field(default_factory=list)  # groups of references that were not put, and so keep these objects
     lost: object = None  # leak_unreachable.Lost of those objects of the group that are unreachable; None if none are
+    kept: list = field(default_factory=list)  # leak_kept.Kept: what keeps the objects
     lying: dict = field(default_factory=dict)  # for a group of references: {address of the referenced object: [location of a reference as text, …]}
 
     @property

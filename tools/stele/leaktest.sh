@@ -162,6 +162,29 @@ quietly() {
 untraced_pass() { quietly untraced_runs "$@"; }
 idle_pass() { quietly idle_looks "$@"; }
 
+# --- The pass for what keeps objects.
+
+# Runs the command once untraced; then $1 times and again $1 times traced, with a mark after each
+# run. The host reads memory after each $1 runs.
+kept_runs() {
+  note_running
+  run
+  echo settle > "$ctl" 2> /dev/null
+  step start
+  step refs
+  for half in first second; do
+    runs=0
+    while [ $runs -lt "$1" ]; do
+      run
+      step mark
+      runs=$((runs + 1))
+    done
+    rest
+    echo pause > '#debug/ctl'
+  done
+}
+kept_pass() { quietly kept_runs "$@"; }
+
 # --- The traced pass.
 
 # Runs the command once untraced; then $1 times traced, with a mark after each run but the last.

@@ -60,7 +60,8 @@ def add_leak(profile, leak, keys):
     keys.add(key)
     profile.add(key, amount)
     profile.sources.setdefault(name, Source(name, "references" if name.startswith("ref.") else ""))
-    held = [f"{number(taken['references'])} references taken by {', '.join(map(str, taken['stack'][:1]))}"
-            for taken in leak.get("kept_by", ())]
+    held = [str(kept["text"]) for kept in leak.get("kept_by", ()) if "field" in kept]
+    held += [f"{number(taken['references'])} references taken by {', '.join(map(str, taken['stack'][:1]))}"
+             for taken in leak.get("kept_by", ()) if "references" in taken]
     if held:
         profile.holders[key] += held
