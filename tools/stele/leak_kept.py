@@ -32,7 +32,7 @@ class Kept:
 
     name: str  # the field or the variable: "visits", "Mailbox .letters[]"
     place: str  # where the variable is declared: "kern/a.cc:12"; "" if it is none
-    kind: str  # List, table of chains, array, tree, chain, pointer
+    kind: str  # List, array, array of chains, array of trees, tree, chain, pointer
     holders: int  # number of objects that have the field; 0 for a variable
     runs: int  # between the two memories
     entries: int  # gained in these runs; 0 for a reallocation
@@ -43,9 +43,8 @@ class Kept:
     path: list  # a shortest path to an object: texts, the root first
 
     def __str__(self):
-        kind = "a List" if self.kind == "List" else f"an {self.kind}" if self.kind == "array" else f"a {self.kind}"
-        where = f" ({self.place})" if self.place else f" in {self.holders} objects" if self.holders > 1 else ""
-        return f"{self.name}{where}, {kind}: {self.growth}"
+        kind = f"a field of {self.holders} objects" if self.kind == "pointer" and self.holders > 1 else f"{'an' if self.kind[0] == 'a' else 'a'} {self.kind}"
+        return f"{self.name}{f' ({self.place})' if self.place else ''}, {kind}: {self.growth}"
 
     @property
     def growth(self):

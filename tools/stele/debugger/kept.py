@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from stele.debugger.caches import slab_of
 from stele.debugger.pointees import Shape, pointee, word_at
 from stele.debugger.reach import ask
 from stele.debugger.ref_classes import RefClass
@@ -201,18 +202,24 @@ class _Search:
         found = {}
         for target in targets:
             known = [(where, place) for where, place in holders[target] if where != _STACK and (not place.owner or place.item != target)]
-            for _, place in known or holders[target]:
+            for place in [place for _, place in known or holders[target]] or self._by_walker(target):
                 self._add(found, target, place)
         for reference in references:
             self._add(found, reference.record.object, reference.place, (reference.record.object, reference.number))
         return [self._as_data(keeper) for keeper in found.values()]
+
+    def _by_walker(self, target):
+        """Returns the Location of the walker that leads to an object without a pointer, such as a page that is only in a page table."""
+        kind, place = self.links.get(target, ("", None))
+        return [place] if kind == "walker" else []
 
     def _add(self, found, target, place, counted=None):
         """Adds what keeps `target` by way of the pointer at `place` to `found`. `counted`: counts instead of the object."""
         before = self._path_to(place.item) if place.owner else []
         if before is None:
             return
-        steps = [*before, ("word" if place.owner else "root", place)]
+        kind = "root" if not place.owner else "walker" if self.links.get(target) == ("walker", place) else "word"
+        steps = [*before, (kind, place)]
         items = [*(step[1].item for step in steps[1:]), target]  # items[i]: to what step i leads
         number = len(steps) - 1
         while number > 0 and (self._is_growing(items[number - 1]) or self._is_alike(steps, items, number)):
@@ -225,9 +232,10 @@ class _Search:
         of = next((self.classes[item] for item in items[number:] if self._is_growing(item)), None)
         entries = [item for item in items[number:] if self.classes.get(item) == of] if of else [target]
         keeper.entries.update([counted] if counted and entries == [target] else entries)
-        for i in range(number + 1, len(steps)):
-            if self._is_alike(steps, items, i):
-                keeper.links.add(steps[i][1].address - items[i - 1])
+        i = number + 1
+        while i < len(steps) and self._is_alike(steps, items, i):
+            keeper.links.add(steps[i][1].address - items[i - 1])
+            i += 1
         if keeper.path is None or len(steps) < len(keeper.path[0]):
             keeper.path = steps, target
             keeper.entry_shape = self._name_of(steps, items, number)
@@ -260,12 +268,12 @@ class _Search:
         return shape.name if shape else owner.name if owner else f"{items[number]:#x}"
 
     def _owner(self, item):
-        one = self.classes.get(item)
-        return self.traces.find(one[0]) if one else None
+        one, slab = self.classes.get(item), slab_of(self.kernel, item)
+        return slab.cache if slab else self.traces.find(one[0]) if one else None
 
     def _keeper(self, steps, number):
         """Returns (key, _Keeper) of a step. Keepers with the same key are one."""
-        kind, place = steps[number]
+        _, place = steps[number]
         _, word = self._word(steps, number)
         in_list = bool(word and word.list)
         if not place.owner:
@@ -307,7 +315,7 @@ class _Search:
         if keeper.in_list:
             return "List"
         if "[]" in keeper.name:
-            return "table of chains" if keeper.links else "array"
+            return "array of trees" if len(keeper.links) > 1 else "array of chains" if keeper.links else "array"
         if len(keeper.links) > 1:
             return "tree"
         return "chain" if keeper.links else "pointer"
