@@ -58,6 +58,7 @@ class Growth:
     seconds: float
     looks: int  # number of looks that were judged
     can_be_traced: bool
+    moved: str = ""  # for an object that is reallocated larger: the caches that it has gone through
     by_time: bool = False  # the count also grows while the command does not run
 
     @property
@@ -69,6 +70,8 @@ class Growth:
         if self.name.startswith(REFERENCES):
             objects = self.name.removeprefix(REFERENCES)
             return f"{self.objects} references to objects of {objects} in {self.runs} untraced runs ({self.looks} looks)"
+        if self.moved:
+            return f"{self.bytes} bytes of one object that is reallocated, through {self.moved}, in {self.runs} untraced runs ({self.looks} looks)"
         size = f"{self.objects} objects, {self.bytes} bytes" if self.objects > 0 else f"{self.bytes} bytes"
         name = "kmalloc's caches and page together" if self.name == KMALLOC_FAMILY else self.name
         while_idle = f", and grows as well while nothing runs: by time ({self.seconds:.1f} s)" if self.by_time else ""
@@ -141,8 +144,36 @@ def judge_counts(looks):
     accused = [one for name, members in families.items() for one in growth(name, members)]
     moving = [name for name in known if KMALLOC.fullmatch(name)]
     if moving and not any(KMALLOC.fullmatch(one.name) for one in accused):
-        accused += growth(KMALLOC_FAMILY, moving)
+        accused += growth(KMALLOC_FAMILY, moving) or reallocated(looks, {name: series(name, "live") for name in moving})
     return [one for one in accused if not OF_THE_ALLOCATOR.fullmatch(one.name)] or accused
+
+
+def reallocated(looks, counts):
+    """Returns [Growth] of an object that is reallocated larger and larger, and more and more rarely, such as an array of which the size doubles. It leaves
+    a cache of kmalloc and comes into a larger one at the same look, at least twice. `counts`: {cache: number of live objects at each look}. Other objects
+    of these caches may not come or go meanwhile. [] if there is no such object."""
+    steps = {name: [(look, after - before) for look, (before, after) in enumerate(zip(values, values[1:]), 1) if after != before]
+             for name, values in counts.items()}
+    sizes = {name: int(name.partition("_")[2] or 1 << 14) for name in counts}
+
+    def chain(name, left):
+        """Returns the caches that an object goes through that has left the cache `name` at the look `left`; [] if that is not known."""
+        for other, moves in steps.items():
+            if sizes[other] <= sizes[name] or not moves or moves[0] != (left, 1):
+                continue
+            if len(moves) == 1:
+                return [other]
+            if len(moves) == 2 and moves[1][1] == -1 and (rest := chain(other, moves[1][0])):
+                return [other, *rest]
+        return []
+
+    chains = [[name, *rest] for name, moves in steps.items() if len(moves) == 1 and moves[0][1] == -1 and (rest := chain(name, moves[0][0]))]
+    longest = max(chains, key=len, default=[])
+    if len(longest) < 3:
+        return []
+    first, last = looks[0], looks[-1]
+    return [Growth(KMALLOC_FAMILY, 0, sizes[longest[-1]] - sizes[longest[0]], last.runs - first.runs, (last.time - first.time) / 100, len(looks), True,
+                   " ".join(longest))]
 
 
 def mark_by_time(accused, idle):
@@ -158,9 +189,11 @@ MOST_RUNS, MOST_SECONDS, RUNS_FOR_AN_OBJECT = 256, 40, 3
 
 def runs_that_name(accused, repeat):
     """Returns the number of traced runs to make: at least `repeat`. The number is large enough, with a margin, that each leak in `accused` should
-    leave two objects in the trace. The limit is MOST_RUNS, or `repeat` if that is more."""
+    leave two objects in the trace, or one object that is reallocated. The limit is MOST_RUNS, or `repeat` if that is more."""
     slowest = max((growth.runs / growth.objects for growth in accused if growth.can_be_traced and growth.objects > 0), default=1)
-    return max(repeat, min(MOST_RUNS, round(2 * RUNS_FOR_AN_OBJECT * slowest)) if accused else 0)
+    # An object that is reallocated larger may leave a record only after as many runs.
+    moving = max((growth.runs for growth in accused if growth.can_be_traced and growth.objects <= 0), default=0)
+    return max(repeat, min(MOST_RUNS, max(round(2 * RUNS_FOR_AN_OBJECT * slowest), moving)) if accused else 0)
 
 
 def seconds_that_name(accused):

@@ -39,6 +39,7 @@ class Kept:
     sizes: tuple  # bytes of the largest object in the first and in the second memory
     entry: str  # name of the type of an entry, or of its cache
     entry_size: int
+    stored: list  # where an entry is stored into the variable: [(function, "file:line"), …], inlined functions first; [] if it is not known
     frames: list  # of the stack that allocates the entries, as in a leaks.Group; [] if this is the group's stack
     path: list  # a shortest path to an object: texts, the root first
 
@@ -85,11 +86,13 @@ def find_keepers(verdict, dump, kernel, guests, command, half):
         status = guests.kept(command, half, cores)
         before, after = answers(kernel.elf, [Path(f"{cores}.{number}") for number in range(2)], request, status)
     stacks = {tuple(keeper["stack"]) for keepers in after for keeper in keepers} - {()}
-    lines = kernel.look_up({frame for stack in stacks for frame in stack})
+    stored = {keeper["stored"] + 1 for keepers in after for keeper in keepers if keeper["stored"]}
+    lines = kernel.look_up({frame for stack in stacks for frame in stack} | stored)
     for group, frames, first, second in zip(groups, raw, before, after, strict=True):
         group.kept = compared(first, second, half, may_move=bool(KMALLOC.fullmatch(group.name)))
         for kept, stack in group.kept:
             own = tuple(stack) == tuple(frames)
+            kept.stored = lines[kept.stored + 1] if kept.stored else []
             kept.frames = [] if own else without_allocator([lines[frame] for frame in stack])
         group.kept = [kept for kept, _ in group.kept]
 
@@ -121,7 +124,7 @@ def compared(before, after, runs, may_move=False):
         grown = may_move and gained == 0 and keeper["objects"] == old["objects"] and keeper["bytes"] > old["bytes"]
         if gained > 0 or grown:
             found.append((Kept(keeper["name"], keeper["place"], keeper["kind"], keeper["holders"], runs, gained, (old["largest"], keeper["largest"]),
-                               keeper["entry"], keeper["entry_size"], [], keeper["path"]), keeper["stack"]))
+                               keeper["entry"], keeper["entry_size"], keeper["stored"], [], keeper["path"]), keeper["stack"]))
     return sorted(found, key=lambda one: -one[0].entries)
 
 
@@ -133,6 +136,9 @@ def lines_of(group):
         if kept.frames:
             *inlined, (function, place) = kept.frames[0]
             lines.append(f"{space}its entries are allocated at {function}  {place}".rstrip())
+        if kept.stored:
+            function, place = kept.stored[-1]
+            lines.append(f"{space}appended at {function}  {place}".rstrip())
         lines.append(f"{space}shortest path: {' → '.join(kept.path)}")
     if len(group.kept) > SHOWN:
         lines.append(f"{space}… and by {len(group.kept) - SHOWN} more")
@@ -142,6 +148,6 @@ def lines_of(group):
 def facts(group):
     """Returns the same as data for the JSON report."""
     return [{"field": kept.name, "place": kept.place, "kind": kept.kind, "holders": kept.holders, "runs": kept.runs, "entries": kept.entries,
-             "sizes": list(kept.sizes), "entry": kept.entry, "path": kept.path, "text": str(kept),
+             "sizes": list(kept.sizes), "entry": kept.entry, "stored": kept.stored[-1] if kept.stored else None, "path": kept.path, "text": str(kept),
              "stack": [function.partition("+0x")[0] for frame in kept.frames for function, _ in frame], "lines": [place for frame in kept.frames for _, place in frame]}
             for kept in group.kept]

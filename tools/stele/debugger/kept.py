@@ -15,6 +15,7 @@ from stele.debugger.pointees import Shape, pointee, word_at
 from stele.debugger.reach import ask
 from stele.debugger.ref_classes import RefClass
 from stele.debugger.refs import traced_references
+from stele.debugger.stores import store_after
 from stele.debugger.traces import Traces
 from stele.debugger.typed import Names, plain
 from stele.leak_counts import KMALLOC, KMALLOC_FAMILY, family
@@ -23,6 +24,7 @@ from stele.source_lines import shorten
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 _OBJECT, _STATIC, _STACK = 0, 1, 2  # RangeOwner::Kind (kern/src/reach/ranges.h)
 _MOST_STEPS = 1 << 14  # of a path
+_CALLERS = 3  # functions of a stack that are searched for the store into a variable
 _SHOWN_FIRST, _SHOWN_LAST = 3, 3  # steps of a path that are shown at its ends
 
 
@@ -33,10 +35,12 @@ class _Keeper:
     name: str
     place: str = ""  # where the variable is declared
     in_list: bool = False
+    variable: tuple = None  # the addresses from and to which it extends, if it is a variable
     holders: set = field(default_factory=set)  # addresses of the objects that have the pointers; empty for variables
     objects: set = field(default_factory=set)  # the kept objects of the group
     entries: set = field(default_factory=set)  # objects to which the keeper's pointers and those of other entries lead
-    links: set = field(default_factory=set)  # offsets, in an entry, of pointers to other entries
+    links: dict = field(default_factory=dict)  # for each kept object, by which pointers of other entries it is reached: their offsets in an entry
+    direct: set = field(default_factory=set)  # objects to which no other entry is needed
     path: list = None  # the shortest one to an object
     entry_shape: str = ""
 
@@ -232,10 +236,13 @@ class _Search:
         of = next((self.classes[item] for item in items[number:] if self._is_growing(item)), None)
         entries = [item for item in items[number:] if self.classes.get(item) == of] if of else [target]
         keeper.entries.update([counted] if counted and entries == [target] else entries)
-        i = number + 1
+        i, links = number + 1, set()
         while i < len(steps) and self._is_alike(steps, items, i):
-            keeper.links.add(steps[i][1].address - items[i - 1])
+            links.add(steps[i][1].address - items[i - 1])
             i += 1
+        if not links:
+            keeper.direct.add(target)
+        keeper.links.setdefault(target, set()).update(links)
         if keeper.path is None or len(steps) < len(keeper.path[0]):
             keeper.path = steps, target
             keeper.entry_shape = self._name_of(steps, items, number)
@@ -283,7 +290,7 @@ class _Search:
             symbol, name, offset = self.names._variable_at(place.address)
             full = plain(name) + word.list_name if in_list else self._step_name(steps, number)
             full = re.sub(r"\[\d+\]", "[]", full)
-            return full, _Keeper(full, self._declared(symbol), in_list)
+            return full, _Keeper(full, self._declared(symbol), in_list, (place.address - offset, place.address - offset + max(symbol.type.sizeof, 8)) if symbol else None)
         shape = self._shape(steps, number)
         full = f"{shape.name} {word.list_name}" if in_list else self._step_name(steps, number)
         if shape and shape.is_array and number > 0 and not steps[number - 1][1].owner and not in_list:
@@ -300,25 +307,32 @@ class _Search:
     def _declared(symbol):
         return f"{shorten(symbol.symtab.filename, ROOT)}:{symbol.line}" if symbol and symbol.symtab else ""
 
+    def _stored_at(self, keeper, stack):
+        """Returns the address of the instruction that stores into the keeper, in a function that calls the allocation of its entries; 0 if none is seen.
+        Only a variable's address can be seen in the code."""
+        if not keeper.variable:
+            return 0
+        return next((found for frame in stack[:_CALLERS] if (found := store_after(self.kernel, frame, range(*keeper.variable)))), 0)
+
     def _as_data(self, keeper):
         records = [self.records[item] for item in keeper.objects if item in self.records]
         entry = self.classes.get(next(iter(keeper.entries)), None) if keeper.entries else None
         sizes = Counter(self.records[item].size for item in keeper.entries if item in self.records)
+        stack = list(self._frames(entry[1])) if entry else []
         return {"name": keeper.name, "place": keeper.place, "kind": self._kind(keeper), "holders": len(keeper.holders), "objects": len(keeper.objects),
                 "entries": len(keeper.entries), "entry": keeper.entry_shape, "entry_size": max(sizes) if sizes else 0,
                 "bytes": sum(record.size for record in records), "largest": max((record.size for record in records), default=0),
-                "stack": list(self._frames(entry[1])) if entry else [], "entry_cache": entry[0] if entry else "",
+                "stack": stack, "stored": self._stored_at(keeper, stack),
                 "path": self._path_text(*keeper.path)}
 
     @staticmethod
     def _kind(keeper):
         if keeper.in_list:
             return "List"
+        links = set().union(*(offsets for target, offsets in keeper.links.items() if target not in keeper.direct))
         if "[]" in keeper.name:
-            return "array of trees" if len(keeper.links) > 1 else "array of chains" if keeper.links else "array"
-        if len(keeper.links) > 1:
-            return "tree"
-        return "chain" if keeper.links else "pointer"
+            return "array of trees" if len(links) > 1 else "array of chains" if links else "array"
+        return "tree" if len(links) > 1 else "chain" if links else "pointer"
 
     def _path_text(self, steps, target):
         items = [*(step[1].item for step in steps[1:]), target]
