@@ -52,9 +52,11 @@ def guest(script, *options, log=True, lost=()):
     return result
 
 
-def leaktest(command, *options, lost_at=False):
-    """Runs scripts/leaktest on `command`. The report is on standard output. Only with `lost_at` it looks for the instructions that lost something."""
-    run = subprocess.run([str(ROOT / "scripts/leaktest"), "--no-build", "--smp", str(cpus), "--report", "/dev/null", *["--no-lost-at"] * (not lost_at), *options, command],
+def leaktest(command, *options, lost_at=False, kept_by=False):
+    """Runs scripts/leaktest on `command`. The report is on standard output. Only with `lost_at` it looks for the instructions that lost something, and
+    only with `kept_by` for the fields that keep something."""
+    run = subprocess.run([str(ROOT / "scripts/leaktest"), "--no-build", "--smp", str(cpus), "--report", "/dev/null", *["--no-lost-at"] * (not lost_at),
+                          *["--no-kept-by"] * (not kept_by), *options, command],
                          capture_output=True, check=False)
     return Result(run.returncode, text(run.stdout), text(run.stderr))
 

@@ -78,7 +78,7 @@ class Tests:
 
     def __init__(self, tree, command, variables, leak, folder):
         self.tree, self.leak, self.folder = tree, leak, folder
-        self.words = ["leaktest", f"CMD={command}", "LOST_AT=no", *variables]
+        self.words = ["leaktest", f"CMD={command}", "LOST_AT=no", "KEPT_BY=no", *variables]
         self.variables = variables
         self.built = None
         shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,8 @@ from stele.debugger.pointees import Shape, pointee, word_at
 from stele.debugger.reach import ask
 from stele.debugger.ref_classes import RefClass
 from stele.debugger.refs import traced_references
-from stele.debugger.stores import store_after
+from stele.debugger.source import code_line
+from stele.debugger.stores import store_into_member, store_into_variable
 from stele.debugger.traces import Traces
 from stele.debugger.typed import Names, plain
 from stele.leak_counts import KMALLOC, KMALLOC_FAMILY, family
@@ -36,6 +37,7 @@ class _Keeper:
     place: str = ""  # where the variable is declared
     in_list: bool = False
     variable: tuple = None  # the addresses from and to which it extends, if it is a variable
+    member: tuple = None  # for a member of an object: its name, and the offsets from and to which it extends
     holders: set = field(default_factory=set)  # addresses of the objects that have the pointers; empty for variables
     objects: set = field(default_factory=set)  # the kept objects of the group
     entries: set = field(default_factory=set)  # objects to which the keeper's pointers and those of other entries lead
@@ -55,6 +57,27 @@ def keepers(kernel, request):
 def _group_name(name):
     """Returns the name of a group's cache; the same name for all of kmalloc's, since memory that is reallocated goes through several."""
     return KMALLOC_FAMILY if KMALLOC.fullmatch(name) else family(name)
+
+
+def _member(shape, offset):
+    """Returns (name, first offset, offset behind it) of the member at an offset of a Shape; None if it has no name."""
+    if shape.is_array:
+        return None
+    for member in shape.type.fields():
+        if hasattr(member, "bitpos") and member.name and not member.is_base_class:
+            start = member.bitpos // 8
+            if start <= offset < start + member.type.strip_typedefs().sizeof:
+                return member.name, start, start + member.type.strip_typedefs().sizeof
+    return None
+
+
+def _source_line(kernel, address):
+    """Returns the source line of an instruction, in the function that is not inlined; "" if it is not there."""
+    file, _, line = code_line(kernel, address).rpartition(" ")[2].rpartition(":")
+    try:
+        return (ROOT / file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+    except (OSError, ValueError, IndexError, UnicodeDecodeError):
+        return ""
 
 
 class _Search:
@@ -301,18 +324,19 @@ class _Search:
             full = re.sub(r"\[\d+\]", "[]", full)
             return full, _Keeper(full, self._declared(symbol) if symbol else "")
         full = re.sub(r"\[\d+\]", "[]", full)
-        return (full, None if shape else place.item), _Keeper(full, in_list=in_list)
+        return (full, None if shape else place.item), _Keeper(full, in_list=in_list, member=_member(shape, place.address - place.item) if shape else None)
 
     @staticmethod
     def _declared(symbol):
         return f"{shorten(symbol.symtab.filename, ROOT)}:{symbol.line}" if symbol and symbol.symtab else ""
 
     def _stored_at(self, keeper, stack):
-        """Returns the address of the instruction that stores into the keeper, in a function that calls the allocation of its entries; 0 if none is seen.
-        Only a variable's address can be seen in the code."""
-        if not keeper.variable:
+        """Returns the address of the instruction that stores into the keeper, in a function that calls the allocation of its entries; 0 if none is seen."""
+        if not keeper.variable and not keeper.member:
             return 0
-        return next((found for frame in stack[:_CALLERS] if (found := store_after(self.kernel, frame, range(*keeper.variable)))), 0)
+        store = (lambda frame: store_into_variable(frame, range(*keeper.variable))) if keeper.variable else \
+            (lambda frame: store_into_member(frame, *keeper.member, lambda address: _source_line(self.kernel, address)))
+        return next((found for frame in stack[:_CALLERS] if (found := store(frame))), 0)
 
     def _as_data(self, keeper):
         records = [self.records[item] for item in keeper.objects if item in self.records]
