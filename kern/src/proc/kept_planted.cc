@@ -135,6 +135,22 @@ void guests_make() REQUIRES(kept_mutex) {
   }
 }
 
+// --- kept_words.
+
+constexpr size_t kWords = 200;
+constinit void* shelf GUARDED_BY(kept_mutex) = nullptr;
+
+[[gnu::noinline]] void shelf_add() REQUIRES(kept_mutex) {
+  if (!shelf) shelf = kmalloc(kWords * sizeof(uint64_t), KM_SLEEP | KM_ZERO);
+  if (!shelf) return;
+  auto* const words = static_cast<uint64_t*>(shelf);
+  for (size_t i = 0; i < kWords; i++) {
+    if (words[i] != 0) continue;
+    words[i] = reinterpret_cast<uint64_t>(make<Letter>());
+    return;
+  }
+}
+
 // --- kept_vector.
 
 constinit uint64_t* numbers GUARDED_BY(kept_mutex) = nullptr;
@@ -164,6 +180,7 @@ void planted_keep() {
   if (planted(Planted::kKeptTree)) leaves_add();
   if (planted(Planted::kKeptChain)) undos_add();
   if (planted(Planted::kKeptField)) badges_add();
+  if (planted(Planted::kKeptWords)) shelf_add();
   if (planted(Planted::kKeptVector)) numbers_add();
 }
 #endif

@@ -100,7 +100,7 @@ class Names:
         if owner.name in _OWN:
             return type_of(_OWN[owner.name])
         for address in self._words_that_are(owner.address):
-            symbol = self._variable_at(address)[0]
+            symbol = self.static(address)[0]
             name = plain(str(symbol.type.strip_typedefs().name)) if symbol else ""
             if name.startswith("ObjectCache<"):
                 return symbol.type.strip_typedefs().template_argument(0)
@@ -148,11 +148,11 @@ class Names:
 
     def variable(self, address):
         """Returns the name of a word of static data: "processes.head"."""
-        symbol, name, offset = self._variable_at(address)
+        symbol, name, offset = self.static(address)
         field = field_at(symbol.type, offset) if symbol else None
         return name + (f"+{offset:#x}" if field is None and offset else field or "")
 
-    def _variable_at(self, address):
+    def static(self, address):
         """Returns (gdb.Symbol of the variable or None, name of the variable, offset in it) for an address of static data."""
         if address not in self._variables:
             self._variables[address] = self._look_up(address)
