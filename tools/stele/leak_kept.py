@@ -2,8 +2,8 @@
 
 The command runs in a guest of its own, traced, first k times and then k times again. After each half, the guest's memory is written to a file
 (scripts/guest --cores). In both memories, debugger/kept.py finds what keeps the objects of the accused stacks. A keeper that has gained entries in both
-halves is the finding. A keeper that has one object in both memories, but a larger one in the second, grows by reallocation. All others are left out:
-entries that come and go, and those that came once.
+halves is the finding. A keeper that has as many objects in both memories, but larger ones in the second, grows by reallocation. If there is neither, the
+keepers of entries that come and go are shown, with these words. What came only once is left out.
 """
 import json
 import math
@@ -35,8 +35,9 @@ class Kept:
     kind: str  # List, array, array of chains, array of trees, tree, chain, pointer
     holders: int  # number of objects that have the field; 0 for a variable
     runs: int  # between the two memories
-    entries: int  # gained in these runs; 0 for a reallocation
-    sizes: tuple  # bytes of the largest object in the first and in the second memory
+    counts: tuple  # numbers of entries in the first and in the second memory
+    sizes: tuple  # bytes of the largest object in both memories
+    is_moved: bool  # the object grows by reallocation
     entry: str  # name of the type of an entry, or of its cache
     entry_size: int
     stored: list  # where an entry is stored into the variable: [(function, "file:line"), …], inlined functions first; [] if it is not known
@@ -48,8 +49,15 @@ class Kept:
         return f"{self.name}{f' ({self.place})' if self.place else ''}, {kind}: {self.growth}"
 
     @property
+    def entries(self):
+        """The number of entries that were gained."""
+        return self.counts[1] - self.counts[0]
+
+    @property
     def growth(self):
-        if not self.entries:
+        if self.entries <= 0 and not self.is_moved:
+            return f"entries come and go: {self.counts[0]} after {self.runs} runs, {self.counts[1]} after {2 * self.runs}"
+        if self.is_moved:
             return f"the object is reallocated, {self.sizes[0]} bytes after {self.runs} runs, {self.sizes[1]} after {2 * self.runs}"
         count = (f"+{self.entries // self.runs} {'entry' if self.entries == self.runs else 'entries'} a run" if self.entries % self.runs == 0
                  else f"+{self.entries} {'entry' if self.entries == 1 else 'entries'} in {self.runs} runs")
@@ -120,12 +128,13 @@ def compared(before, after, runs, may_move=False):
         old = first.get((keeper["name"], keeper["place"]))
         if not old:
             continue
-        gained = keeper["entries"] - old["entries"]
-        grown = may_move and gained == 0 and keeper["objects"] == old["objects"] and keeper["bytes"] > old["bytes"]
-        if gained > 0 or grown:
-            found.append((Kept(keeper["name"], keeper["place"], keeper["kind"], keeper["holders"], runs, gained, (old["largest"], keeper["largest"]),
-                               keeper["entry"], keeper["entry_size"], keeper["stored"], [], keeper["path"]), keeper["stack"]))
-    return sorted(found, key=lambda one: -one[0].entries)
+        is_moved = may_move and keeper["entries"] == old["entries"] and keeper["objects"] == old["objects"] and keeper["bytes"] > old["bytes"]
+        found.append((Kept(keeper["name"], keeper["place"], keeper["kind"], keeper["holders"], runs, (old["entries"], keeper["entries"]),
+                           (old["largest"], keeper["largest"]), is_moved, keeper["entry"], keeper["entry_size"], keeper["stored"], [], keeper["path"]),
+                      keeper["stack"]))
+    growing = [one for one in found if one[0].entries > 0 or one[0].is_moved]
+    swinging = [one for one in found if one[0].counts[0] > 1]
+    return sorted(growing or swinging, key=lambda one: -one[0].entries)
 
 
 def lines_of(group):
@@ -138,7 +147,7 @@ def lines_of(group):
             lines.append(f"{space}its entries are allocated at {function}  {place}".rstrip())
         if kept.stored:
             function, place = kept.stored[-1]
-            lines.append(f"{space}appended at {function}  {place}".rstrip())
+            lines.append(f"{space}{'appended' if kept.entries > 0 else 'stored'} at {function}  {place}".rstrip())
         lines.append(f"{space}shortest path: {' → '.join(kept.path)}")
     if len(group.kept) > SHOWN:
         lines.append(f"{space}… and by {len(group.kept) - SHOWN} more")
@@ -147,7 +156,7 @@ def lines_of(group):
 
 def facts(group):
     """Returns the same as data for the JSON report."""
-    return [{"field": kept.name, "place": kept.place, "kind": kept.kind, "holders": kept.holders, "runs": kept.runs, "entries": kept.entries,
+    return [{"field": kept.name, "place": kept.place, "kind": kept.kind, "holders": kept.holders, "runs": kept.runs, "counts": list(kept.counts), "moved": kept.is_moved,
              "sizes": list(kept.sizes), "entry": kept.entry, "stored": kept.stored[-1] if kept.stored else None, "path": kept.path, "text": str(kept),
              "stack": [function.partition("+0x")[0] for frame in kept.frames for function, _ in frame], "lines": [place for frame in kept.frames for _, place in frame]}
             for kept in group.kept]

@@ -66,6 +66,7 @@
   X(kKeptChain, "kept_chain")                                                                      \
   X(kKeptField, "kept_field")                                                                      \
   X(kKeptWords, "kept_words")                                                                      \
+  X(kKeptRing, "kept_ring")                                                                        \
   X(kKeptVector, "kept_vector")                                                                    \
   /* References that an error path loses. */                                                       \
   X(kBindKind, "bind_kind")           /* a bind of a file to a directory keeps the file */         \

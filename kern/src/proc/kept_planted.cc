@@ -3,6 +3,7 @@
 #ifdef CONFIG_PLANTED_BUGS
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "core/planted.h"
 #include "kmalloc.h"
@@ -64,7 +65,7 @@ constinit Mailbox* mailbox GUARDED_BY(kept_mutex) = nullptr;
 
 [[gnu::noinline]] void letters_add() REQUIRES(kept_mutex) {
   if (!mailbox) mailbox = make<Mailbox>();
-  if (!mailbox || mailbox->count == sizeof(mailbox->letters) / sizeof(Letter*)) return;
+  if (!mailbox || mailbox->count == std::size(mailbox->letters)) return;
   if (Letter* const letter = make<Letter>()) mailbox->letters[mailbox->count++] = letter;
 }
 
@@ -151,6 +152,17 @@ constinit void* shelf GUARDED_BY(kept_mutex) = nullptr;
   }
 }
 
+// --- kept_ring.
+
+constinit Letter* recent[3] GUARDED_BY(kept_mutex) = {};
+constinit size_t next_recent GUARDED_BY(kept_mutex) = 0;
+
+[[gnu::noinline]] void recent_add() REQUIRES(kept_mutex) {
+  Letter*& oldest = recent[next_recent++ % std::size(recent)];
+  kfree(oldest);
+  oldest = make<Letter>();
+}
+
 // --- kept_vector.
 
 constinit uint64_t* numbers GUARDED_BY(kept_mutex) = nullptr;
@@ -181,6 +193,7 @@ void planted_keep() {
   if (planted(Planted::kKeptChain)) undos_add();
   if (planted(Planted::kKeptField)) badges_add();
   if (planted(Planted::kKeptWords)) shelf_add();
+  if (planted(Planted::kKeptRing)) recent_add();
   if (planted(Planted::kKeptVector)) numbers_add();
 }
 #endif

@@ -11,6 +11,7 @@
 // - kept_chain: a chain of single links that begins in an object that stays;
 // - kept_field: a pointer in each of many objects that stay; each call sets one of these pointers;
 // - kept_words: an array of words in memory without a type;
+// - kept_ring: the last three entries, so that this is no leak;
 // - kept_vector: an array that is replaced by one of twice the size when it is full.
 void planted_keep();
 #else

@@ -16,12 +16,23 @@ def profile_of(command, verdict, dump, lookup, places):
     accused = {record for group in verdict.accused for record in group.records}
     kernel = lookup.kernel(dump.build_id)
     profile = from_dump.profile_of(dump, lookup, title_of(command), accused, with_names(places, kernel.elf) if places and kernel else places)
+    add_keepers(profile, verdict, dump, lookup)
     shown = {key.source for key in profile.amounts}
     profile.sources = {name: source for name, source in profile.sources.items() if name in shown}
     profile.lost = verdict.doubts + [f"{one.growth}: no stack is known" for one in verdict.by_counts if not one.groups]
     profile.lost += [f"{one.growth()} that nobody can reach: no stack is known" for one in verdict.unreachable
                      if not one.group and one.name not in shown]
     return profile
+
+
+def add_keepers(profile, verdict, dump, lookup):
+    """Adds to profile.holders, once for each accused stack, what keeps its objects."""
+    groups = {(group.name, dump.stacks[group.stack].frames): group for group in verdict.accused if group.kept}
+    frames = lookup.kernel_frames(dump.build_id, {stack for _, stack in groups})
+    by_key = {(name, tuple(frames[stack])): group for (name, stack), group in groups.items()}
+    for key in profile.amounts:
+        if group := by_key.pop((key.source, tuple(key.frames)), None):
+            profile.holders[key][:0] = [f"{kept}; shortest path: {' → '.join(kept.path)}" for kept in group.kept]
 
 
 def title_of(command):
