@@ -80,10 +80,11 @@ class FakeGuests:
 def leak_test(script, monkeypatch):
     """Returns a function that makes a LeakTest with fake guests."""
     monkeypatch.setattr(script, "groups_of", lambda dump, kernel, lying: list(dump.left))
+    monkeypatch.setattr(script, "find_keepers", lambda *_: None)
 
     def make(untraced, *traced, quick=False):
         test = script.LeakTest.__new__(script.LeakTest)
-        test.repeat, test.runs, test.quick, test.expected = 5, 128, quick, []
+        test.repeat, test.runs, test.quick, test.expected, test.names_keepers = 5, 128, quick, [], True
         test.guests = FakeGuests(untraced, traced)
         test.kernel, test.program_files, test.elf = SimpleNamespace(build_id="0a1b", elf="stele.elf"), [], None
         test.suppressions, test.baseline = (), script.Baseline()
@@ -94,6 +95,26 @@ def leak_test(script, monkeypatch):
 def test_nothing_grows_and_nothing_stays(leak_test):
     result = leak_test(STILL, boot(traced_pass())).test_safely("true")
     assert (result.status, result.text.startswith("CLEAN\nleak test of: true\nruns: ")) == (CLEAN, True)
+
+
+def test_what_keeps_objects_is_asked_only_of_a_leak(leak_test, script, monkeypatch):
+    asked = []
+    monkeypatch.setattr(script, "find_keepers", lambda verdict, dump, kernel, guests, command, half: asked.append((command, half)))
+    assert leak_test(STILL, boot(traced_pass())).test_safely("true").status == CLEAN
+    assert leak_test(STILL, boot(traced_pass(left=[group([0, 1])]))).test_safely("ls").status == LEAKED
+    quiet = leak_test(STILL, boot(traced_pass(left=[group([0, 1])])))
+    quiet.names_keepers = False
+    assert quiet.test_safely("ls").status == LEAKED
+    assert asked == [("ls", 5)]
+
+
+def test_an_error_there_does_not_change_the_verdict(leak_test, script, monkeypatch, capsys):
+    def fails(*_):
+        raise Failure("the guest ended with status 124")
+    monkeypatch.setattr(script, "find_keepers", fails)
+    result = leak_test(STILL, boot(traced_pass(left=[group([0, 1])]))).test_safely("true")
+    assert (result.status, "LEAKED: 128 bytes from 1 stacks" in result.text) == (LEAKED, True)
+    assert capsys.readouterr().err.startswith("leaktest: the guest ended with status 124\n")
 
 
 def test_half_of_memory_in_too_few_looks_cannot_be_judged(leak_test):

@@ -144,6 +144,22 @@ def test_the_shortest_path_and_holders(memory, tmp_path):
     assert free[0][1:4] == ["2", "2", "0"] and len(free) == 3
 
 
+def test_what_keeps_objects(memory, tmp_path):
+    """The question `keepers` gives a shortest path to each object, from a stack only if no other root leads to the object, and all pointers to the targets."""
+    memory.put(item(0) + 40, item(2), item(3))
+    core = memory.core(tmp_path / "core")
+    lines = ask(core, DESCRIPTION + f"target {item(1):x} {item(3):x}\n", "keepers")
+    links = {int(words[1], 16): (words[0], int(words[2], 16), int(words[3], 16)) for words in lines if words[0] != "to"}
+    assert links[item(0)] == ("root", IMAGE + STATIC * PAGE, 0)
+    assert links[item(1)] == ("word", item(0) + 8, item(0))
+    assert links[item(2)] == ("word", item(0) + 40, item(0)) and links[item(3)] == ("word", item(0) + 48, item(0))  # not a register, not the stack
+    assert links[DIRECT + BY_PHYSICAL * PAGE] == ("root", STACK + 16, 0)
+    assert links[DIRECT + USER * PAGE] == ("walker", DIRECT + SPACES * PAGE, DIRECT + SPACES * PAGE)
+    assert item(4) not in links and item(7) not in links
+    pointers = {tuple(int(word, 16) for word in words[1:5]) for words in lines if words[0] == "to"}
+    assert pointers == {(item(1), 0, item(0) + 8, item(0)), (item(3), 0, item(0) + 48, item(0)), (item(3), 2, STACK + 8, 0)}
+
+
 def test_where_references_lie(memory, tmp_path):
     """A reference consists of two words: the address of an object, and the reference's number. There
     are references in an object, in static data, in a lost object, and on a stack. On a stack, other

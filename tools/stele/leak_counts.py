@@ -80,8 +80,12 @@ class Growth:
     def has(self, name):
         """True if the leaked objects may be in the cache or arena `name`. An object that grows by reallocation may be in any of kmalloc's caches, or
         in the page arena."""
-        moves = self.name == KMALLOC_FAMILY or (self.objects <= 0 and KMALLOC.fullmatch(self.name))
-        return bool(KMALLOC.fullmatch(name)) if moves else name == self.name
+        return bool(KMALLOC.fullmatch(name)) if self.moves else name == self.name
+
+    @property
+    def moves(self):
+        """True if an object may have grown by reallocation."""
+        return self.name == KMALLOC_FAMILY or bool(self.objects <= 0 and KMALLOC.fullmatch(self.name))
 
 
 def family(name):
@@ -192,7 +196,7 @@ def runs_that_name(accused, repeat):
     leave two objects in the trace, or one object that is reallocated. The limit is MOST_RUNS, or `repeat` if that is more."""
     slowest = max((growth.runs / growth.objects for growth in accused if growth.can_be_traced and growth.objects > 0), default=1)
     # An object that is reallocated larger may leave a record only after as many runs.
-    moving = max((growth.runs for growth in accused if growth.can_be_traced and growth.objects <= 0), default=0)
+    moving = max((growth.runs for growth in accused if growth.can_be_traced and growth.moves), default=0)
     return max(repeat, min(MOST_RUNS, max(round(2 * RUNS_FOR_AN_OBJECT * slowest), moving)) if accused else 0)
 
 
