@@ -93,7 +93,7 @@ def test_a_channel_that_a_list_holds():
 def test_what_a_table_of_references_holds():
     """Address spaces, their regions, and their pages, to which only page tables lead."""
     result = leaktest("cat /proc/self/cmdline", "--quick", "--variant", "debug", "--cmdline", "break=ref_static", kept_by=True)
-    for path in (r"AddressSpace", r"AddressSpace \.regions_\.head_\.\w+ → VmRegion", r"AddressSpace, by its walker → page"):
+    for path in (r"AddressSpace", r"AddressSpace \.regions_\.head_\.\w+ → VmRegion", r"AddressSpace, by its walker → pages"):
         assert re.search(rf"^    kept by   spaces_read\[\]\.object \({REF_PLANTED}:\d+\), an array: \+1 entry a run, of AddressSpace \(216 bytes\)\n"
                          rf"(.*\n)? +shortest path: spaces_read\[\d+\]\.object → {path}\n", result.stdout, re.M), result
 

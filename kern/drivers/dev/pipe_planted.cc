@@ -12,7 +12,7 @@
 namespace {
 
 constexpr size_t kLost = 96;
-constexpr size_t kFirstTable = 2048, kLastTable = 32768, kTableStep = 224;
+constexpr size_t kFirstTable = 2048, kLastTable = 262144, kTableStep = 224;
 constexpr unsigned kBatch = 256;
 
 constinit Mutex mutex{LockRank::kDeviceMutex};

@@ -7,7 +7,7 @@
 // - `five_stacks` loses an object in each call, through five callers in turn;
 // - `one_in_two`, `one_in_four` and `one_in_ten` lose an object in every second, fourth or tenth
 //   call;
-// - `reallocation` has one table, which each call enlarges, from 2 KiB up to 32 KiB.
+// - `reallocation` has one table, which each call enlarges, from 2 KiB up to 256 KiB.
 // May sleep.
 void planted_pipe_ended();
 // Called for each write to a pipe. Contains the bug `batch`: each write uses up one entry for ever.
