@@ -145,11 +145,14 @@ def test_the_shortest_path_and_holders(memory, tmp_path):
 
 
 def test_what_keeps_objects(memory, tmp_path):
-    """The question `keepers` gives a shortest path to each object, from a stack only if no other root leads to the object, and all pointers to the targets."""
+    """The question `keepers` gives a shortest path to each object, from a stack only if no other root leads to the object, all pointers to the targets,
+    and all pointers from elsewhere to the part of a stack that is in use."""
     memory.put(item(0) + 40, item(2), item(3))
+    memory.put(item(2), STACK + 24, STACK, REGISTERS + 8)
+    memory.put(DIRECT + STACK_MEMORY * PAGE + 32, STACK + 24)
     core = memory.core(tmp_path / "core")
     lines = ask(core, DESCRIPTION + f"target {item(1):x} {item(3):x}\n", "keepers")
-    links = {int(words[1], 16): (words[0], int(words[2], 16), int(words[3], 16)) for words in lines if words[0] != "to"}
+    links = {int(words[1], 16): (words[0], int(words[2], 16), int(words[3], 16)) for words in lines if words[0] not in ("to", "onto")}
     assert links[item(0)] == ("root", IMAGE + STATIC * PAGE, 0)
     assert links[item(1)] == ("word", item(0) + 8, item(0))
     assert links[item(2)] == ("word", item(0) + 40, item(0)) and links[item(3)] == ("word", item(0) + 48, item(0))  # not a register, not the stack
@@ -158,6 +161,7 @@ def test_what_keeps_objects(memory, tmp_path):
     assert item(4) not in links and item(7) not in links
     pointers = {tuple(int(word, 16) for word in words[1:5]) for words in lines if words[0] == "to"}
     assert pointers == {(item(1), 0, item(0) + 8, item(0)), (item(3), 0, item(0) + 48, item(0)), (item(3), 2, STACK + 8, 0)}
+    assert [[int(word, 16) for word in words[1:5]] for words in lines if words[0] == "onto"] == [[STACK + 24, 0, item(2), item(2)]]
 
 
 def test_where_references_lie(memory, tmp_path):

@@ -32,6 +32,8 @@
 //     to TARGET WHERE ADDRESS HOLDER SOURCE
 //                                 for each pointer to a target: from an object, from static memory,
 //                                 or from a stack. WHERE is a value of RangeOwner::Kind
+//     onto VALUE WHERE ADDRESS HOLDER SOURCE
+//                                 for each pointer to VALUE, which is on a stack, from elsewhere
 //
 // HOLDER is the start of the object that contains ADDRESS. SOURCE is the number of this object's
 // cache or arena, which the description calls a source. If no object contains ADDRESS, HOLDER and
@@ -205,14 +207,19 @@ void keepers(World& world) {
     for (const World::Root& root : world.roots()) show(root.place, root.from, root.to);
   };
   const Index& index = world.index();
+  const auto print = [&](const char* word, uint64_t to, const RangeOwner& place, uint64_t address) {
+    printf("%s %" PRIx64 " %x ", word, to, static_cast<unsigned>(place.kind));
+    print_place(world, address);
+  };
   for_each_range(index, world, show_roots,
                  [&](const RangeOwner& place, uint64_t address, std::span<const uint64_t> words) {
-                   for (size_t i = 0; i < words.size(); i++) {
-                     const Object object = index.find(words[i]);
-                     if (!object || !world.is_target(object.address())) continue;
-                     printf("to %" PRIx64 " %x ", object.address(),
-                            static_cast<unsigned>(place.kind));
-                     print_place(world, address + i * sizeof(uint64_t));
+                   for (const uint64_t& word : words) {
+                     const Object object = index.find(word);
+                     if (object && world.is_target(object.address()))
+                       print("to", object.address(), place, address);
+                     if (place.kind != RangeOwner::Kind::kStack && world.is_on_stack(word))
+                       print("onto", word, place, address);
+                     address += sizeof(word);
                    }
                  });
 }

@@ -211,6 +211,13 @@ const uint64_t* World::at(uint64_t address) const {
   return memory_->at(memory_->direct(address));
 }
 
+bool World::is_on_stack(uint64_t address) const {
+  return std::ranges::any_of(roots_, [&](const Root& root) {
+    return root.place.kind == RangeOwner::Kind::kStack && root.from != registers_at_ &&
+           address >= root.from && address < root.to;
+  });
+}
+
 const World::Reference* World::reference(uint64_t number) const {
   const auto found = std::ranges::lower_bound(references_, number, {}, &Reference::number);
   return number != 0 && found != references_.end() && found->number == number ? &*found : nullptr;

@@ -93,6 +93,9 @@ class World {
   // True if an object of the description's lines `target` begins at the address.
   bool is_target(uint64_t address) const { return targets_.contains(address); }
 
+  // True if the address is in a root that is a stack, but not a register.
+  bool is_on_stack(uint64_t address) const;
+
   // The functions that mark.h requires of a Space. `address` is in a root or in an object.
   const uint64_t* at(uint64_t address) const;
   template <typename Marker>

@@ -21,6 +21,7 @@ from stele.leak_counts import KMALLOC, KMALLOC_FAMILY, family
 from stele.source_lines import shorten
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+_MOST_WALKED = 1 << 14  # pointers from an object to its keeper
 _CALLERS = 3  # functions of a stack that are searched for the store into the keeper
 _SHOWN_FIRST, _SHOWN_LAST = 3, 3  # texts of a path that are shown at its ends
 
@@ -133,9 +134,14 @@ class _Search:
         if place.owner and place.item not in self.tree.links:
             return  # in an object that cannot be reached
         walked, at, child = [(place, target)], place, target
-        while at.owner and (self._grows(at.item) or self._alike(at.item, child)):
-            child = at.item
-            at = self.tree.links[child][1]
+        while True:
+            if at.owner and (self._grows(at.item) or self._alike(at.item, child)):
+                child = at.item
+                at = self.tree.links[child][1]
+            elif (outer := self.tree.to_structure_on_stack(at)) and len(walked) < _MOST_WALKED:
+                at, child = outer, 0
+            else:
+                break
             walked.append((at, child))
         keeper = self._keeper(at)
         keeper = found.setdefault(keeper.name, keeper)
@@ -225,7 +231,8 @@ class _Search:
         items = [*(self.tree.path(place.item) if place.owner else []), target]
         links = [*(self.tree.links[item] for item in items[:-1]),
                  ("root" if not place.owner else "walker" if self.tree.links.get(target, ("",))[0] == "walker" else "word", place)]
-        texts = [*(self.tree.word_name(*link) for link in links), self.tree.object_name(target)]
+        outer = self.tree.to_structure_on_stack(links[0][1])
+        texts = [*([self.tree.word_name("root", outer)] if outer else []), *(self.tree.word_name(*link) for link in links), self.tree.object_name(target)]
         if len(texts) > _SHOWN_FIRST + _SHOWN_LAST + 1:
             texts[_SHOWN_FIRST:-_SHOWN_LAST] = [f"… {len(texts) - _SHOWN_FIRST - _SHOWN_LAST} more"]
         return texts

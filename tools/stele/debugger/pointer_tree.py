@@ -12,6 +12,7 @@ from stele.debugger.typed import Names
 
 STACK = 2  # RangeOwner::Kind (kern/src/reach/ranges.h)
 _MOST_STEPS = 1 << 16  # of a path
+_STRUCTURE = 64  # most bytes from the place in a structure to which pointers lead to its last pointer
 
 
 class PointerTree:
@@ -21,10 +22,12 @@ class PointerTree:
     def __init__(self, kernel, targets, sizes):
         self.kernel, self.names, self.sizes = kernel, kernel.once(Names), sizes
         answer = ask(kernel, "keepers", more="".join(f"target {address:x}\n" for address in targets))
-        self.links, self.pointers, self._shapes = {}, defaultdict(list), {}
+        self.links, self.pointers, self._shapes, self._onto = {}, defaultdict(list), {}, []
         for word, item, *numbers in answer.lines:
             if word == "to":
                 self.pointers[item].append((numbers[0], answer.place(*numbers[1:])))
+            elif word == "onto":
+                self._onto.append((item, answer.place(*numbers[1:])))
             else:
                 self.links[item] = word, answer.place(*numbers)
 
@@ -40,6 +43,14 @@ class PointerTree:
             items.append(item)
             item = self.parent(item)
         return items[::-1]
+
+    def to_structure_on_stack(self, place):
+        """Returns the Location of a pointer to the structure, such as a timer, that has the word at `place`, which is on a stack; None if no pointer leads
+        to it from elsewhere."""
+        if place.owner or place.register or self.names.is_static(place.address):
+            return None
+        found = [(value, at) for value, at in self._onto if 0 <= place.address - value < _STRUCTURE]
+        return max(found, key=lambda one: one[0])[1] if found else None
 
     # --- Types.
 
