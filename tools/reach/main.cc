@@ -28,7 +28,8 @@
 //     KIND OBJECT ADDRESS HOLDER SOURCE
 //                                 for each object that can be reached: the last pointer of a
 //                                 shortest path to the object at OBJECT; KIND as for `holders`. A
-//                                 path from a stack counts only if there is no other
+//                                 path from a stack counts only if there is no other, but a
+//                                 structure on a stack to which a pointer leads is like an object
 //     to TARGET WHERE ADDRESS HOLDER SOURCE
 //                                 for each pointer to a target: from an object, from static memory,
 //                                 or from a stack. WHERE is a value of RangeOwner::Kind
@@ -48,6 +49,7 @@
 #include <iostream>
 #include <iterator>
 #include <optional>
+#include <unordered_set>
 
 #include "reach/heads.h"
 #include "reach/holders.h"
@@ -121,14 +123,20 @@ void find_references(const World& world, const RangeOwner& place, uint64_t addre
   }
 }
 
-void references(World& world) {
+// Calls visit() for all roots and for the contents of all objects (ranges.h).
+template <typename Visit>
+void for_each_range_of(World& world, Visit visit) {
   const auto show_roots = [&](const auto& show) {
     for (const World::Root& root : world.roots()) show(root.place, root.from, root.to);
   };
-  for_each_range(world.index(), world, show_roots,
-                 [&](const RangeOwner& place, uint64_t address, std::span<const uint64_t> words) {
-                   find_references(world, place, address, words);
-                 });
+  for_each_range(world.index(), world, show_roots, visit);
+}
+
+void references(World& world) {
+  for_each_range_of(
+      world, [&](const RangeOwner& place, uint64_t address, std::span<const uint64_t> words) {
+        find_references(world, place, address, words);
+      });
 }
 
 constexpr const char* kKinds[] = {"none", "root", "owner", "word", "walker"};  // Link::Kind
@@ -183,18 +191,55 @@ class Search {
   std::optional<Paths<World>> paths_;
 };
 
-// Links of a shortest path to each object. Static roots come first, so that a path begins on a
-// stack only if the object is not reached otherwise.
+// A search for shortest paths in which stacks come last. A structure on a stack, such as a timer,
+// to which a reached pointer leads from elsewhere, counts like an object.
+class LateStacks {
+ public:
+  explicit LateStacks(World& world)
+      : world_(world),
+        links_(Paths<World>::memory_for(world.index())),
+        paths_(world.index(), world, links_) {
+    world.index().forget_walks();
+    world.show_roots(paths_, World::Roots::kAllButStacks);
+    paths_.finish();
+    while (show_structures()) paths_.finish();
+    world.show_roots(paths_, World::Roots::kStacks);
+    paths_.finish();
+  }
+  const Link& link(const Object& object) const { return links_[world_.index().number_of(object)]; }
+
+ private:
+  static constexpr uint64_t kStructure = 64;  // bytes of a structure that are followed
+
+  // Shows the structures that are newly reached. False if there are none.
+  bool show_structures() {
+    std::vector<uint64_t> found;
+    for_each_range_of(
+        world_, [&](const RangeOwner& place, uint64_t, std::span<const uint64_t> words) {
+          const bool is_object = place.kind == RangeOwner::Kind::kObject;
+          if (place.kind == RangeOwner::Kind::kStack || (is_object && !link(place.object))) return;
+          for (const uint64_t word : words) {
+            if (word % sizeof(word) == 0 && world_.is_on_stack(word) && shown_.insert(word).second)
+              found.push_back(word);
+          }
+        });
+    for (const uint64_t start : found) {
+      for (uint64_t at = start; at < start + kStructure && world_.is_on_stack(at); at += 8)
+        paths_.word_at(at, *world_.at(at));
+    }
+    return !found.empty();
+  }
+
+  World& world_;
+  std::vector<Link> links_;
+  Paths<World> paths_;
+  std::unordered_set<uint64_t> shown_;
+};
+
 void links(World& world) {
-  world.index().forget_walks();
-  std::vector<Link> memory(Paths<World>::memory_for(world.index()));
-  Paths<World> paths(world.index(), world, memory);
-  world.show_roots(paths, World::Roots::kAllButStacks);
-  paths.finish();
-  world.show_roots(paths, World::Roots::kStacks);
-  paths.finish();
+  const LateStacks search(world);
   world.index().for_each(kLive, kLive, [&](const Object& object) {
-    const Link link = memory[world.index().number_of(object)];
+    const Link link = search.link(object);
     if (!link) return;
     printf("%s %" PRIx64 " ", kKinds[link.kind()], object.address());
     print_place(world, link.address());
@@ -203,25 +248,22 @@ void links(World& world) {
 
 void keepers(World& world) {
   links(world);
-  const auto show_roots = [&](const auto& show) {
-    for (const World::Root& root : world.roots()) show(root.place, root.from, root.to);
-  };
   const Index& index = world.index();
   const auto print = [&](const char* word, uint64_t to, const RangeOwner& place, uint64_t address) {
     printf("%s %" PRIx64 " %x ", word, to, static_cast<unsigned>(place.kind));
     print_place(world, address);
   };
-  for_each_range(index, world, show_roots,
-                 [&](const RangeOwner& place, uint64_t address, std::span<const uint64_t> words) {
-                   for (const uint64_t& word : words) {
-                     const Object object = index.find(word);
-                     if (object && world.is_target(object.address()))
-                       print("to", object.address(), place, address);
-                     if (place.kind != RangeOwner::Kind::kStack && world.is_on_stack(word))
-                       print("onto", word, place, address);
-                     address += sizeof(word);
-                   }
-                 });
+  for_each_range_of(
+      world, [&](const RangeOwner& place, uint64_t address, std::span<const uint64_t> words) {
+        for (const uint64_t& word : words) {
+          const Object object = index.find(word);
+          if (object && world.is_target(object.address()))
+            print("to", object.address(), place, address);
+          if (place.kind != RangeOwner::Kind::kStack && world.is_on_stack(word))
+            print("onto", word, place, address);
+          address += sizeof(word);
+        }
+      });
 }
 
 uint64_t address_in(const char* text) {

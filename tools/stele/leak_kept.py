@@ -18,6 +18,7 @@ from stele.leaks import without_allocator
 
 MOST_SECONDS = 4  # for the runs of this guest, as far as two runs in each half allow
 LEAST_HALF = 2  # runs in a half
+SLOWEST = 10  # seconds of a run: what keeps the objects of a slower command is not looked for
 SHOWN = 3  # keepers of a group
 _SPACE = 10  # columns of the words at the beginning of a line
 
@@ -65,8 +66,11 @@ class Kept:
 
 
 def half_of(ends, runs):
-    """Returns the number of runs in a half. `ends`: leak_command.Run of each traced run; `runs`: the number of traced runs that named the leak."""
+    """Returns the number of runs in a half. `ends`: leak_command.Run of each traced run; `runs`: the number of traced runs that named the leak. Raises
+    NotKnown."""
     seconds = sum(end.seconds for end in ends) / max(len(ends), 1)
+    if seconds > SLOWEST:
+        raise NotKnown(f"what keeps the objects was not looked for, because a run takes {seconds:.0f} s")
     most = int(MOST_SECONDS / max(2 * seconds, 0.001))
     return max(LEAST_HALF, min(max(5, math.ceil(runs / 2)), most))
 
@@ -133,7 +137,9 @@ def compared(before, after, runs, may_move=False):
                            (old["largest"], keeper["largest"]), is_moved, keeper["entry"], keeper["entry_size"], keeper["stored"], [], keeper["path"]),
                       keeper["stack"]))
     growing = [one for one in found if one[0].entries > 0 or one[0].is_moved]
-    swinging = [one for one in found if one[0].counts[0] > 1]
+    # If there are more objects, but no keeper has gained entries, the entries have gone from one keeper to another.
+    is_more = sum(keeper["objects"] for keeper in after) > sum(keeper["objects"] for keeper in before)
+    swinging = [one for one in found if one[0].counts[0] > 1 and not is_more]
     return sorted(growing or swinging, key=lambda one: -one[0].entries)
 
 

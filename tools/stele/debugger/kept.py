@@ -21,7 +21,6 @@ from stele.leak_counts import KMALLOC, KMALLOC_FAMILY, family
 from stele.source_lines import shorten
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
-_MOST_WALKED = 1 << 14  # pointers from an object to its keeper
 _CALLERS = 3  # functions of a stack that are searched for the store into the keeper
 _SHOWN_FIRST, _SHOWN_LAST = 3, 3  # texts of a path that are shown at its ends
 
@@ -40,7 +39,7 @@ class _Keeper:
     objects: set = field(default_factory=set)  # the kept objects of the group
     entries: set = field(default_factory=set)  # the objects to which the pointers lead, and those of the same stack to which these lead
     links: set = field(default_factory=set)  # offsets in an entry of pointers to another entry
-    shortest: tuple = None  # (number of steps, Location of the last pointer, object)
+    shortest: tuple = None  # (number of steps, Location of the last pointer, object, Location of the keeper's pointer)
 
 
 def keepers(kernel, request):
@@ -133,16 +132,8 @@ class _Search:
         """Adds the keeper of `target` by way of the pointer at `place` to `found`, {name: _Keeper}. `counted`: counts instead of the object."""
         if place.owner and place.item not in self.tree.links:
             return  # in an object that cannot be reached
-        walked, at, child = [(place, target)], place, target
-        while True:
-            if at.owner and (self._grows(at.item) or self._alike(at.item, child)):
-                child = at.item
-                at = self.tree.links[child][1]
-            elif (outer := self.tree.to_structure_on_stack(at)) and len(walked) < _MOST_WALKED:
-                at, child = outer, 0
-            else:
-                break
-            walked.append((at, child))
+        walked = self._climb([(place, target)], set())
+        at, _ = walked[-1]
         keeper = self._keeper(at)
         keeper = found.setdefault(keeper.name, keeper)
         counted = counted or target
@@ -153,7 +144,23 @@ class _Search:
         keeper.holders.update([at.item] if at.owner else [])
         self._note_entries(keeper, walked[::-1], counted)
         if keeper.shortest is None or len(walked) < keeper.shortest[0]:
-            keeper.shortest = len(walked), place, target
+            keeper.shortest = len(walked), place, target, at
+
+    def _climb(self, walked, seen):
+        """Goes on from the last pointer of `walked` to the keeper's. `walked`: [(Location of a pointer, the object to which it leads)]; `seen`: the
+        addresses of pointers to structures on stacks. Returns `walked` with the pointers that were added; there, a structure on a stack is 0."""
+        at, child = walked[-1]
+        while at.owner and (self._grows(at.item) or self._alike(at.item, child)):
+            child = at.item
+            at = self.tree.links[child][1]
+            walked.append((at, child))
+        for outer in self.tree.to_structure_on_stack(at):
+            if outer.address not in seen:
+                seen.add(outer.address)
+                further = self._climb([*walked, (outer, 0)], seen)
+                if not self.tree.is_on_stack(further[-1][0]):
+                    return further
+        return walked
 
     def _note_entries(self, keeper, walked, counted):
         """Adds the entries on a path to the keeper. `walked`: (Location of a pointer, the object to which it leads), from the keeper on."""
@@ -227,12 +234,12 @@ class _Search:
             return 0
         return next(filter(None, found), 0)
 
-    def _path_text(self, place, target):
+    def _path_text(self, place, target, keeper):
         items = [*(self.tree.path(place.item) if place.owner else []), target]
         links = [*(self.tree.links[item] for item in items[:-1]),
                  ("root" if not place.owner else "walker" if self.tree.links.get(target, ("",))[0] == "walker" else "word", place)]
-        outer = self.tree.to_structure_on_stack(links[0][1])
-        texts = [*([self.tree.word_name("root", outer)] if outer else []), *(self.tree.word_name(*link) for link in links), self.tree.object_name(target)]
+        is_over_stack = self.tree.is_on_stack(links[0][1]) and not self.tree.is_on_stack(keeper)
+        texts = [*([self.tree.word_name("root", keeper)] if is_over_stack else []), *(self.tree.word_name(*link) for link in links), self.tree.object_name(target)]
         if len(texts) > _SHOWN_FIRST + _SHOWN_LAST + 1:
             texts[_SHOWN_FIRST:-_SHOWN_LAST] = [f"… {len(texts) - _SHOWN_FIRST - _SHOWN_LAST} more"]
         return texts

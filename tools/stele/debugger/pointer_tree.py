@@ -45,12 +45,15 @@ class PointerTree:
         return items[::-1]
 
     def to_structure_on_stack(self, place):
-        """Returns the Location of a pointer to the structure, such as a timer, that has the word at `place`, which is on a stack; None if no pointer leads
-        to it from elsewhere."""
-        if place.owner or place.register or self.names.is_static(place.address):
-            return None
-        found = [(value, at) for value, at in self._onto if 0 <= place.address - value < _STRUCTURE]
-        return max(found, key=lambda one: one[0])[1] if found else None
+        """Returns the Locations of the pointers to the structure, such as a timer, that has the word at `place`, if it is on a stack: those in variables
+        first. Pointers from a stack are not among them."""
+        if not self.is_on_stack(place):
+            return []
+        found = [at for value, at in self._onto if 0 <= place.address - value < _STRUCTURE]
+        return sorted(found, key=lambda at: at.owner is not None)
+
+    def is_on_stack(self, place):
+        return not place.owner and not place.register and not self.names.is_static(place.address)
 
     # --- Types.
 
@@ -103,8 +106,7 @@ class PointerTree:
         if kind == "owner":
             return "a root that its owner reports"
         if not place.owner:
-            is_on_stack = not place.register and not self.names.is_static(place.address)
-            return self._stack_name(place) if is_on_stack else self.names.root(place)
+            return self._stack_name(place) if self.is_on_stack(place) else self.names.root(place)
         shape, name, offset = self.shape(place.item), self.object_name(place.item), place.address - place.item
         if kind == "walker":
             return f"{name}, by its walker"
