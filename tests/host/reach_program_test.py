@@ -164,6 +164,19 @@ def test_what_keeps_objects(memory, tmp_path):
     assert [[int(word, 16) for word in words[1:5]] for words in lines if words[0] == "onto"] == [[STACK + 24, 0, item(2), item(2)]]
 
 
+def test_structures_on_stacks_come_before_other_words_there(memory, tmp_path):
+    """Object 7 is known to a stack, and to a structure on the stack to which an object points. The shortest path leads through the structure. So does
+    the path to object 8, which is only known to object 7, through a second structure."""
+    stack = DIRECT + STACK_MEMORY * PAGE
+    memory.put(item(0) + 40, STACK + 64)
+    memory.put(stack + 40, item(7), item(8))
+    memory.put(stack + 64, 0, item(7))
+    memory.put(item(7), STACK + 256)
+    memory.put(stack + 256, item(8))
+    links = {int(words[1], 16): (words[0], int(words[2], 16)) for words in ask(memory.core(tmp_path / "core"), DESCRIPTION, "keepers")}
+    assert (links[item(7)], links[item(8)]) == (("root", STACK + 72), ("root", STACK + 256))
+
+
 def test_where_references_lie(memory, tmp_path):
     """A reference consists of two words: the address of an object, and the reference's number. There
     are references in an object, in static data, in a lost object, and on a stack. On a stack, other
