@@ -42,6 +42,17 @@ class _Keeper:
     shortest: tuple = None  # (number of steps, Location of the last pointer, object, Location of the keeper's pointer)
 
 
+@dataclass
+class _Way:
+    """The way from an object to its keeper. `steps`: pointers on it. `at`: Location of the keeper's pointer. `entry`: the class of the entries, which is
+    that of the first object behind the keeper that grows in number; None if there is none."""
+
+    keeper: _Keeper
+    steps: int
+    at: object
+    entry: tuple
+
+
 def keepers(kernel, request):
     """Returns a list with a list of dictionaries for each group of `request`, the name of a file in JSON: [{"name": name of a cache, an arena or a class
     of references, without numbers (family()); "frames": return addresses}]. Each dictionary is about one keeper. Raises Unreadable."""
@@ -98,7 +109,7 @@ class _Search:
     # --- From an object to its keepers.
 
     def _of_group(self, targets, references):
-        found = {}
+        found, self.ways = {}, {}
         for target in targets:
             for place in self._pointers(target):
                 self._add(found, target, place)
@@ -132,47 +143,60 @@ class _Search:
         """Adds the keeper of `target` by way of the pointer at `place` to `found`, {name: _Keeper}. `counted`: counts instead of the object."""
         if place.owner and place.item not in self.tree.links:
             return  # in an object that cannot be reached
-        walked = self._climb([(place, target)], set())
-        at, _ = walked[-1]
-        keeper = self._keeper(at)
-        keeper = found.setdefault(keeper.name, keeper)
-        counted = counted or target
+        walked, way = self._climb([(place, target)], set())
+        if not way:
+            at = walked[-1][0]
+            keeper = self._keeper(at)
+            keeper = found.setdefault(keeper.name, keeper)
+            keeper.words.add(at.address)
+            keeper.holders.update([at.item] if at.owner else [])
+            way = _Way(keeper, 0, at, next((self.classes[item] for _, item in reversed(walked) if self._grows(item)), None))
+        self._note_ways(walked, way)
+        keeper, counted = way.keeper, counted or target
         if counted in keeper.objects:
             return  # its shortest path was first
         keeper.objects.add(counted)
-        keeper.words.add(at.address)
-        keeper.holders.update([at.item] if at.owner else [])
-        self._note_entries(keeper, walked[::-1], counted)
-        if keeper.shortest is None or len(walked) < keeper.shortest[0]:
-            keeper.shortest = len(walked), place, target, at
+        self._note_entries(way, walked[::-1], counted)
+        if keeper.shortest is None or way.steps + len(walked) < keeper.shortest[0]:
+            keeper.shortest = way.steps + len(walked), place, target, way.at
 
     def _climb(self, walked, seen):
-        """Goes on from the last pointer of `walked` to the keeper's. `walked`: [(Location of a pointer, the object to which it leads)]; `seen`: the
-        addresses of pointers to structures on stacks. Returns `walked` with the pointers that were added; there, a structure on a stack is 0."""
+        """Goes on from the last pointer of `walked` to the keeper's, or to an object whose way is known. `walked`: [(Location of a pointer, the object to
+        which it leads)]; `seen`: the addresses of pointers to structures on stacks. Returns (`walked` with the pointers that were added; the _Way from the
+        holder of the last pointer, or None if this pointer is the keeper's). A structure on a stack is the object 0."""
         at, child = walked[-1]
         while at.owner and (self._grows(at.item) or self._alike(at.item, child)):
+            if at.item in self.ways:
+                return walked, self.ways[at.item]
             child = at.item
             at = self.tree.links[child][1]
             walked.append((at, child))
         for outer in self.tree.to_structure_on_stack(at):
             if outer.address not in seen:
                 seen.add(outer.address)
-                further = self._climb([*walked, (outer, 0)], seen)
-                if not self.tree.is_on_stack(further[-1][0]):
-                    return further
-        return walked
+                further, way = self._climb([*walked, (outer, 0)], seen)
+                if way or not self.tree.is_on_stack(further[-1][0]):
+                    return further, way
+        return walked, None
 
-    def _note_entries(self, keeper, walked, counted):
-        """Adds the entries on a path to the keeper. `walked`: (Location of a pointer, the object to which it leads), from the keeper on."""
-        of = next((self.classes[item] for _, item in walked if self._grows(item)), None)
-        before = None
+    def _note_ways(self, walked, way):
+        """Notes the _Way of each object on a path, so that it is walked only once. That of the first one only if the path begins with its own link."""
+        for steps, (place, item) in enumerate(reversed(walked), 1):
+            if item and self.tree.links.get(item, ("", None))[1] == place:
+                self.ways.setdefault(item, _Way(way.keeper, way.steps + steps, way.at, way.entry))
+
+    def _note_entries(self, way, walked, counted):
+        """Adds the entries on a path to the keeper. `walked`: (Location of a pointer, the object to which it leads), from the keeper on, or from an object
+        whose entries have been added already."""
+        keeper, first = way.keeper, walked[0][0].item
+        before = first if way.entry and self.classes.get(first) == way.entry else None
         for place, item in walked:
-            if of and self.classes.get(item) == of:
+            if way.entry and self.classes.get(item) == way.entry:
                 keeper.entries.add(item)
-                if before == place.item:
+                if before and before == place.item:
                     keeper.links.add(place.address - before)
                 before = item
-        if not of or isinstance(counted, tuple) and len(walked) == 1:
+        if not way.entry or isinstance(counted, tuple) and way.steps + len(walked) == 1:
             keeper.entries.add(counted)
 
     # --- The keeper.
