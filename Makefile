@@ -96,8 +96,8 @@ guest: all # for scripts/guest
 run: all $(PORTS:%=port-%) $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M SHARE=DIR CMDLINE=trace=all PORTS='lua jq', or BOOT=iso FIRMWARE=uefi SCREEN=gtk); ctrl-a x ends
 	@scripts/run --smp $(SMP) --mem $(MEM) $(PORTS:%=--port $(BASE)/ports/%.cpio) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso --firmware $(FIRMWARE) $(if $(SCREEN),--screen '$(SCREEN)'),--kernel $(KERNEL) --initrd $(INITRD) --cmdline '$(CMDLINE)') $(if $(SHARE),--share '$(SHARE)')
 
-gdb: all ## boot under gdb, up to kernel_main (SMP=4 MEM=512M VARIANT=); `type TEXT` types at the guest's console (docs/debugging.md)
-	@scripts/gdb --boot --smp $(SMP) --mem $(MEM) --kernel $(KERNEL)
+gdb: all ## boot under gdb, up to kernel_main (SMP=4 MEM=512M VARIANT=); REPLAY=FOLDER [AT=N]: a recorded run, back and forth (docs/debugging.md)
+	@scripts/gdb $(if $(REPLAY),--replay '$(REPLAY)' $(AT:%=--at %),--boot --smp $(SMP) --mem $(MEM) --kernel $(KERNEL))
 
 iso: $(BUILD)/stele.iso ## the image build/stele.iso, which a PC boots from CD or USB stick, by BIOS or UEFI (CMDLINE=)
 $(BUILD)/stele.iso: $(KERNEL) $(INITRD) scripts/mkiso $(BUILD)/stele.iso.words

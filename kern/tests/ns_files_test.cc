@@ -53,6 +53,30 @@ KTEST(ns_tmp_holes_truncate_and_append) {
   EXPECT(Bytes(chan, far + 3).are("more"));
 }
 
+// Would find a file that shows bytes of a file that was removed before.
+KTEST(ns_tmp_new_page_is_clear) {
+  TestNamespace ns;
+  const PathContext context = ns.context();
+  constexpr uint64_t kPlace = 128;
+  static char page[kPageSize];
+  std::ranges::fill(page, 'x');
+  EXPECT(write_file(context, "#tmp/old", {page, sizeof page}));
+  EXPECT(path_remove(context, "#tmp/old", false));
+  Result<Ref<Chan>> opened = path_open(context, "#tmp/new", ABI_O_RDWR | ABI_O_CREAT, 0644);
+  EXPECT(opened);
+  if (!opened) return;
+  Chan& chan = **opened;
+  Result<size_t> written = chan.device->write(chan, "new", 3, kPlace);
+  EXPECT(written && *written == 3);
+  EXPECT(chan.device->truncate(chan, kPageSize, {}));
+  Result<size_t> got = chan.device->read(chan, page, sizeof page, 0);
+  EXPECT(got && *got == kPageSize);
+  EXPECT(std::string_view(page + kPlace, 3) == "new");
+  std::ranges::fill(page + kPlace, page + kPlace + 3, 0);
+  EXPECT(std::ranges::all_of(page, [](char byte) { return byte == 0; }));
+  EXPECT(path_remove(context, "#tmp/new", false));
+}
+
 KTEST(ns_tmp_rename) {
   LiveCounts live;
   TestNamespace ns;

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from debugged import gdb_on
 from guest import BUILD, ROOT, leaktest
 
 pytestmark = pytest.mark.cpus(1)
@@ -38,6 +39,8 @@ def test_leak_is_found_and_named(tmp_path):
                      r"    Chan::destroy\+0x[0-9a-f]+  kern/src/ns/chan\.cc:\d+\n"
                      r"        chan_cache\.destroy\(chan\);\n(    .*\n)*?"
                      r"    the last pointer was in Chan 0x[0-9a-f]{16} \.state\n", result.stdout, re.M), result
+    run, moment = re.search(r"^    in gdb: make gdb REPLAY=(\S+) AT=(\d+)$", result.stdout, re.M).groups()
+    assert "Chan::destroy" in gdb_on(("--replay", run, "--at", moment), "backtrace 3")["backtrace 3"]
     assert re.search(r"^LEAKED \(by counts\): \d+ objects, \d+ bytes of leaky in \d+ untraced runs \(7 looks\)\n    from stacks above$", result.stdout, re.M), result
     assert re.search(r"\d+ bytes in \d+ allocations of leaky from stack\n(.*\n)*?"
                                     r" +leaky_open\+0x[0-9a-f]+  kern/drivers/dev/debug\.cc:\d+\n", result.stdout)

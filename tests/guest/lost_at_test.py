@@ -44,7 +44,7 @@ def test_a_recorded_run_repeats(tmp_path):
 
 @pytest.mark.parametrize("options, said", (
     (["--record", "a", "--replay", "b"], "exclude each other"), (["--replay", "a", "--share", "/"], "exclude each other"),
-    (["--until", "5"], "--until needs --replay and --core"), (["--replay", "a", "--until", "5"], "--until needs --replay and --core")))
+    (["--until", "5"], "--until needs --replay, and --core or --debug"), (["--replay", "a", "--until", "5"], "--until needs --replay, and --core or --debug")))
 def test_options_that_do_not_fit(options, said):
     result = tool("guest", *options, "-c", "true")
     assert (result.status, result.stdout) == (125, "") and said in result.stderr and result.stderr.count("\n") == 1

@@ -41,7 +41,7 @@ def test_go_tool_pprof(profile, tmp_path):
     file = tmp_path / "profile.pb.gz"
     pprof.write(profile, file)
     report, total = go_pprof(file), profile.total()
-    assert f"Build ID: {profiles.BUILD}" in report and "lost: kmalloc_32: 10 allocations were not recorded" in report
+    assert f"Build ID: {profiles.BUILD}" in report and "incomplete: kmalloc_32: 10 allocations were not recorded" in report
     assert "Type: inuse_space" in report  # the default sample type
     assert flat(report) == {"Name::copy": 352, "sys_open": 4096, pprof.NO_STACK: 8192}
     for kind, value in (("inuse_space", total.bytes), ("inuse_objects", total.objects), ("alloc_space", total.all_bytes),

@@ -20,7 +20,7 @@ def profile():
     made.holders[LEAK] = ["reference to 0xffff800000004000 taken by Tmp::walk kern/tmp.cc:9: planted+0x0", "another"]
     made.sources["kmalloc_32"] = Source("kmalloc_32", "cache", "stopped", 32, {"depth": 32, "sample": 4096}, {"seen": 510, "recorded": 500})
     made.sources["inode"] = Source("inode", "references", "running")
-    made.lost += ["kmalloc_32: 10 allocations were not recorded", "two\nlines"]
+    made.incomplete += ["kmalloc_32: 10 allocations were not recorded", "two\nlines"]
     return made
 
 
@@ -36,5 +36,5 @@ def guest(number, stacks=20, common=None, build=BUILD):
     if common:
         made.add(Key(LEAK.source, LEAK.frames, LEAK.user_frames, f"pid {100 + number} leakdemo", number % 7, AGES[4]), common)
     made.sources["inode"] = Source("inode", "cache", "running", 64, {"depth": 32}, {"recorded": stacks})
-    made.lost.append(f"inode: {number + 1} stacks were not recorded")
+    made.incomplete.append(f"inode: {number + 1} stacks were not recorded")
     return made

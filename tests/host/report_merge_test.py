@@ -59,7 +59,7 @@ def test_little_of_each_comes_on_top(guests, tmp_path, count):
     assert by_stack(merged) == expected.amounts
     assert merged.build_id == profiles.BUILD and merged.title == f"{count} profiles" and merged.seconds == 10 + count - 1
     assert merged.sources["inode"].counters == {"recorded": 20 * count}
-    assert merged.lost == [f"in {count} of {count} profiles: inode: N stacks were not recorded"]
+    assert merged.incomplete == [f"in {count} of {count} profiles: inode: N stacks were not recorded"]
 
 
 def test_merged_ones_can_be_merged(guests, tmp_path):
@@ -88,7 +88,7 @@ def test_different_builds(guests, tmp_path, capfd, count):
     assert "of build" in failed(capfd, "-o", out, tmp_path / "other.pb.gz", *paths)
     assert command.main(["merge", "--any-build", "-o", str(out), *paths, str(tmp_path / "other.pb.gz")]) == 0
     merged = pprof.read(out)
-    assert merged.build_id == "" and "2 builds" in merged.lost[0]
+    assert merged.build_id == "" and "2 builds" in merged.incomplete[0]
     assert merged.total().bytes == 100 * count + 20 * 50_000 * (count + 1)
 
 
@@ -110,10 +110,10 @@ def test_many_different_losses(tmp_path):
     paths = [tmp_path / f"{number}.pb.gz" for number in range(2)]
     for path in paths:
         guest = profiles.guest(0)
-        guest.lost = [f"{letter}: lost" for letter in "abcdefghijklmnopqrstuvwxyz"]
+        guest.incomplete = [f"{letter}: missing" for letter in "abcdefghijklmnopqrstuvwxyz"]
         pprof.write(guest, path)
-    lost = merge.merge([str(path) for path in paths]).lost
-    assert lost == [f"in 2 of 2 profiles: {letter}: lost" for letter in "abcdefghijklmnopqrst"] + ["something else was lost"]
+    incomplete = merge.merge([str(path) for path in paths]).incomplete
+    assert incomplete == [f"in 2 of 2 profiles: {letter}: missing" for letter in "abcdefghijklmnopqrst"] + ["there is more"]
 
 
 def test_sum_that_is_too_large(guests, tmp_path, capfd):

@@ -178,16 +178,16 @@ def test_growth_over_marks(show):
 
 def test_what_is_missing_comes_first(show):
     profile = a_profile()
-    assert text(show(profile), "#lost") == "This report is complete."
-    profile.lost = [f"loss {i}" for i in range(7)]
+    assert text(show(profile), "#incomplete") == "This report is complete."
+    profile.incomplete = [f"loss {i}" for i in range(7)]
     browser = show(profile)
-    assert browser.js("document.querySelector('main').firstElementChild.id") == "lost"
-    assert browser.js("document.querySelector('#lost').innerText").split("\n")[-5:] == ["loss 0", "loss 1", "loss 2", "loss 3", "and 3 more"]
+    assert browser.js("document.querySelector('main').firstElementChild.id") == "incomplete"
+    assert browser.js("document.querySelector('#incomplete').innerText").split("\n")[-5:] == ["loss 0", "loss 1", "loss 2", "loss 3", "and 3 more"]
 
 
 def test_names_are_never_markup(show):
     hostile = tuple(Frame(MARKUP, MARKUP, 1, module=MARKUP) for _ in range(2))
-    profile = Profile(MARKUP, MARKUP, 1, lost=[MARKUP])
+    profile = Profile(MARKUP, MARKUP, 1, incomplete=[MARKUP])
     key = Key(MARKUP, hostile, hostile, f"pid 1 {MARKUP}\udc80", 1, AGES[0])
     profile.add(key, Amount(1, 64))
     profile.holders[key] = [MARKUP]
@@ -241,7 +241,7 @@ def test_more_stacks_than_a_page_takes(show):
         frames = tuple(Frame(f"f{i // 8 ** level % 8}_{level}", "kern/a.cc", level + 1) for level in range(16))
         profile.add(Key("kmalloc_64", (Frame(f"leaf{i}"), *frames), (), "", i % 300), Amount(1, 64 if i >= 10 else 1))
     browser = show(profile)
-    assert "Left out of this page: the 10 smallest stacks, 10 bytes in 10 objects." in text(browser, "#lost")
+    assert "Left out of this page: the 10 smallest stacks, 10 bytes in 10 objects." in text(browser, "#incomplete")
     assert text(browser, "#count") == "20,000 stacks, the first 200 shown" and len(browser.js(ROWS)) == 200
     assert browser.js(frame("all") + ".getAttribute('aria-label')").startswith("all: 1,280,000 bytes in 20,000 objects")
     assert 'The 15,000 smallest stacks together are one frame, "(smaller stacks)"' in text(browser, "#legend")

@@ -43,7 +43,7 @@ def test_a_dump(read):
     assert (key.source, key.process, key.mark) == ("pipe", "pid 12 sh", 0)
     assert [frame.function for frame in key.frames] == ["0xffffffff80001234", "0xffffffff80005678"]
     assert [(frame.function, frame.module, frame.build_id) for frame in key.user_frames] == [("0x401000", "/bin/sh", "abcd")]
-    assert profile.lost == ["no kernel with the build id 010203 is here: its functions have no names (--kernel)"]
+    assert profile.incomplete == ["no kernel with the build id 010203 is here: its functions have no names (--kernel)"]
     assert (profile.seconds, profile.sources["pipe"].counters["live"]) == (3.5, 5)
 
 
@@ -63,9 +63,9 @@ def test_estimates_are_right_in_sum(read):
     assert len(read(dump(traced)).amounts) == 100
 
 
-def test_what_was_lost_is_told(read):
-    lost = read(dump(source("pipe", records(1), seen=6, dropped=2, filtered=3, pid=12, stacks_lost=1))).lost
-    assert lost[:3] == ["pipe: 2 allocations were not recorded for lack of memory", "pipe: 1 stacks were not recorded for lack of memory",
+def test_what_is_missing_is_told(read):
+    incomplete = read(dump(source("pipe", records(1), seen=6, dropped=2, filtered=3, pid=12, stacks_lost=1))).incomplete
+    assert incomplete[:3] == ["pipe: 2 allocations were not recorded for lack of memory", "pipe: 1 stacks were not recorded for lack of memory",
                         "pipe: 3 allocations were filtered out (pid=12)"]
 
 
@@ -114,7 +114,7 @@ def test_the_text_of_a_trace(read):
     found = {(key.process, key.mark, key.age, len(key.frames), len(key.user_frames)): amount for key, amount in profile.amounts.items()}
     assert found == {("", 2, "below 1 s", 2, 1): Amount(3, 192), ("", 2, "below 1 s", 2, 0): Amount(1, 64),
                      ("irq timer", 1, "1 to 10 s", 0, 0): Amount(1, 64)}
-    assert profile.lost == ["debug_64: 1 stacks are cut off at the depth of the trace"]
+    assert profile.incomplete == ["debug_64: 1 stacks are cut off at the depth of the trace"]
 
 
 def test_the_text_of_references(read):
@@ -140,7 +140,7 @@ def test_a_report_of_the_leak_test(read):
     key, amount = only_key(profile)
     assert amount == Amount(30, 5760)
     assert (key.frames[0].function, key.frames[0].file, key.frames[0].line) == ("leaky_open", "kern/drivers/dev/debug.cc", 68)
-    assert profile.lost == ["leakdemo leak 3: a doubt"] * 2
+    assert profile.incomplete == ["leakdemo leak 3: a doubt"] * 2
 
 
 @pytest.mark.parametrize("wrong", ('{"commands": 7}', '{"commands": [{}]}', '{"commands": [7]}', '{"commands": [{"command": "x", "leaks": [{"name": 1}]}]}',
@@ -172,7 +172,7 @@ def test_memleak(read):
     profile = read(MEMLEAK.format(what="outstanding"))
     found = {tuple(frame.function for frame in (*key.frames, *key.user_frames)): amount for key, amount in profile.amounts.items()}
     assert found == {("main",): Amount(1, 20), ("leaky_open", "main"): Amount(-3, -576)}
-    assert profile.lost == ["2 dropped", "3 further stacks, 96 B in 2, which memleak did not print (-T)"]
+    assert profile.incomplete == ["2 dropped", "3 further stacks, 96 B in 2, which memleak did not print (-T)"]
     assert read(MEMLEAK.format(what="changed outstanding")).total() == Amount(7, 443)
 
 
@@ -203,7 +203,7 @@ def test_stackcount(read):
     found = [([frame.function for frame in key.frames], [frame.function for frame in key.user_frames], key.process, amount.objects)
              for key, amount in profile.amounts.items()]
     assert found == [(["pipe_create", "system_call_entry"], ["pipe"], "pid 2 sh", 1), (["pipe_create"], ["main"], "pid 2 sh", 4)]
-    assert profile.lost == ["3 calls not counted"]
+    assert profile.incomplete == ["3 calls not counted"]
 
 
 def test_folded_stacks(read):

@@ -18,10 +18,10 @@ def lines(*arguments, **options):
     return list(text.lines_of(*arguments, **options))
 
 
-def test_the_total_comes_first_then_what_was_lost():
-    shown = lines(profile({key(): (2, 384), key("chan", "Chan::create"): (1, 136)}, lost=["this", "that"]))
-    assert shown[:4] == ["a dump", "520 bytes in 3 objects from 2 stacks of 2 sources", "lost: this", "      that"]
-    assert lines(profile({}))[1:3] == ["0 objects from 0 stacks of 0 sources", "lost: nothing"]
+def test_the_total_comes_first_then_what_is_missing():
+    shown = lines(profile({key(): (2, 384), key("chan", "Chan::create"): (1, 136)}, incomplete=["this", "that"]))
+    assert shown[:4] == ["a dump", "520 bytes in 3 objects from 2 stacks of 2 sources", "incomplete: this", "            that"]
+    assert lines(profile({}))[1:3] == ["0 objects from 0 stacks of 0 sources", "complete"]
 
 
 def test_by_stack_most_bytes_first_with_all_who_allocated():
@@ -46,7 +46,7 @@ def test_the_line_of_the_source_stands_under_the_frame(tmp_path):
 def test_names_cannot_break_lines_or_colour_terminals():
     nasty = Key("ca\nche\x1b[31m", (Frame("f\r\n9 bytes", "a\nb", 3),), (), "pid 1 \x1b[2J")
     for by in text.BY:
-        shown = lines(profile({nasty: (1, 8)}, "ti\ntle", lost=["lo\nst"]), by=by)
+        shown = lines(profile({nasty: (1, 8)}, "ti\ntle", incomplete=["lo\nst"]), by=by)
         assert not any(re.search(r"[\x00-\x1f]", line) for line in shown)
 
 
@@ -99,7 +99,7 @@ def test_a_difference_is_what_came():
     later = profile({key(address=1, age="1 to 10 s"): (3, 576), key(process="pid 9 leakdemo", mark=3, address=2): (10, 1920), key("chan", "Chan::create"): (1, 136)},
                     holders={key(process="pid 9 leakdemo", mark=3, address=2): ["a reference"]})
     result = difference(later, base)
-    assert list(result.amounts.values()) == [Amount(10, 1920)] and result.lost == []
+    assert list(result.amounts.values()) == [Amount(10, 1920)] and result.incomplete == []
     shown = lines(result, base="before")
     assert shown[:2] == ["a dump, what has changed since before", "+1920 bytes in +10 objects from 1 stacks of 1 sources"]
     assert "+1920 bytes in +10 objects of leaky from stack" in shown and "    held by a reference" in shown
@@ -107,12 +107,12 @@ def test_a_difference_is_what_came():
 
 
 def test_the_same_from_other_callers_is_told_only():
-    base = profile({key(user=("evaltree", "main")): (3, 576), key("", "", user=("a",)): (1, 1)}, lost=["something"])
+    base = profile({key(user=("evaltree", "main")): (3, 576), key("", "", user=("a",)): (1, 1)}, incomplete=["something"])
     later = profile({key(user=("evaltree", "evaltree", "main")): (3, 576), key("", "", user=("a",)): (1, 1)}, build_id="01")
     base.build_id = "02"
     result = difference(later, base)
     assert not result.amounts
-    assert [line.partition(":")[0].partition(",")[0] for line in result.lost] == [
+    assert [line.partition(":")[0].partition(",")[0] for line in result.incomplete] == [
         "of the base", "1 stacks of the kernel have as many bytes as in the base", "the base is of another kernel"]
 
 
@@ -140,7 +140,7 @@ class Lookup:
 
 def test_a_leak_test_leaves_what_it_accuses(tmp_path):
     """The profile and the files of a leak test have the stack that leaked in all three runs, but
-    not the stack that leaked in one run. The verdict's doubts become the profile's `lost`."""
+    not the stack that leaked in one run. The verdict's doubts become the profile's `incomplete`."""
     leak, once = leak_fakes.group([0, 1, 2], offset=1), leak_fakes.group([1], name="page", function="g", offset=2, size=4096)
     dump = dump_of([leak, once])
     for source, group in zip(dump.sources, (leak, once)):
@@ -148,7 +148,7 @@ def test_a_leak_test_leaves_what_it_accuses(tmp_path):
     verdict = judge([leak, once], 3, ["a doubt"])
     made = leak_files.profile_of("leakdemo leak 1", verdict, dump, Lookup(), {})
     assert made.total() == Amount(3, 192) and set(made.sources) == {"debug_64"}
-    assert (made.title, made.lost) == ("make leaktest CMD='leakdemo leak 1'", ["a doubt"])
+    assert (made.title, made.incomplete) == ("make leaktest CMD='leakdemo leak 1'", ["a doubt"])
     report = tmp_path / "report.txt"
     for old in ("report.html", "report.tracedump"):
         (tmp_path / old).write_text("of an earlier run")
@@ -166,9 +166,9 @@ def test_a_leak_test_leaves_what_it_accuses(tmp_path):
 
 
 def test_of_several_commands_all_are_together():
-    results = [SimpleNamespace(profile=profile({key(): (n, 192 * n)}, f"test {n}", lost=["a doubt"])) for n in (1, 2)] + [SimpleNamespace(profile=None)]
+    results = [SimpleNamespace(profile=profile({key(): (n, 192 * n)}, f"test {n}", incomplete=["a doubt"])) for n in (1, 2)] + [SimpleNamespace(profile=None)]
     whole = leak_files.together(results)
-    assert whole.total() == Amount(3, 576) and whole.lost == ["test 1: a doubt", "test 2: a doubt"]
+    assert whole.total() == Amount(3, 576) and whole.incomplete == ["test 1: a doubt", "test 2: a doubt"]
 
 
 def test_words_that_are_commands_of_their_own(monkeypatch):

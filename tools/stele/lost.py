@@ -131,21 +131,24 @@ class LostRun:
 
 # --- The report.
 
-def reports(run, groups, shown, most=STACKS):
-    """Yields a text about each of the `groups`. Only the first `most` ones are looked for in the `run`. `shown`: a Progress."""
+def reports(run, groups, shown, keep, most=STACKS):
+    """Yields a text about each of the `groups`. Only the first `most` ones are looked for in the `run`. `shown`: a Progress. `keep`: the folder that gets
+    the recording, for gdb."""
+    if groups:
+        run.recording.keep(keep)
     for number, group in enumerate(groups):
         shown.phase(f"stack {number + 1} of {len(groups)}: moments looked at")
-        yield "\n".join(_about(run, group, shown.step if number < most else None)) + "\n"
+        yield "\n".join(_about(run, group, shown.step if number < most else None, os.path.relpath(keep))) + "\n"
 
 
-def _about(run, group, step):
-    """Returns lines about a group. Without a `step`, which counts the moments, the group is only named."""
+def _about(run, group, step, kept):
+    """Returns lines about a group. Without a `step`, which counts the moments, the group is only named. `kept`: the folder of the recording."""
     if not group.record:
         return [f"LOST: {_amount(group)}, {group.address:#x}: it was allocated untraced"]
     if not step:
         return [f"LOST: {_amount(group)}, {group.address:#x}: make lost-at MOST=… looks for the instruction"]
     try:
-        return list(_report(run.find(group, step)))
+        return list(_report(run.find(group, step), kept))
     except lost_search.NotFound as error:
         return [f"LOST: {_amount(group)}, {group.address:#x}: the instruction was not found: {error}"]
 
@@ -154,13 +157,14 @@ def _amount(group):
     return f"{group.bytes} bytes in {group.objects} object{'s' if group.objects > 1 else ''} of {group.name}"
 
 
-def _report(finding):
+def _report(finding, kept):
     """Yields lines."""
     group, lost, held = finding.group, finding.lost, finding.held
     leading, what = held or lost, "reference" if finding.reference else "pointer"
     yield f"LOST: {_amount(group)}" + (f"; about the newest, {group.address:#x}:" if group.objects > 1 else f", {group.address:#x}:")
     yield f"  {'a reference to it was not put, and was ' if finding.reference else ''}lost at {_when(leading)}"
     yield from _place(leading.before)
+    yield f"    in gdb: make gdb REPLAY={kept} AT={leading.low}"
     *before, last = leading.before["path"] or ["?"]
     yield f"    the last {what} was in {last}"
     if before:

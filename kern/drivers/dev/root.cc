@@ -6,10 +6,11 @@
 // one array. The second pass also adds directories that have no entry. A later entry replaces an
 // earlier one of the same name. Hard links are entries of one archive with the same inode number.
 // Only the last of these entries has the file's bytes. All links of a file get the qid of the node
-// with the bytes, so that programs see one file. The index does not change after boot, so there is
-// no lock.
+// with the bytes, so that programs see one file. A hash table finds the nodes by directory and
+// name. The index does not change after boot, so there is no lock.
 
 #include <algorithm>
+#include <bit>
 
 #include "core/boot.h"
 #include "core/errstr.h"
@@ -17,6 +18,7 @@
 #include "drivers/dev/devices.h"
 #include "kmalloc.h"
 #include "lib/format.h"
+#include "lib/hash.h"
 #include "lib/string.h"
 #include "ns/device.h"
 #include "ns/namespace.h"
@@ -29,6 +31,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 struct Node {
   std::string_view name;  // the last component of the path; points into the archive
   uint32_t parent = 0, first_child = kNone, last_child = kNone, sibling = kNone;
+  uint32_t next_in_bucket = kNone;
   uint32_t content = 0;  // index of the node with the bytes; may be another node for a hard link
   uint32_t mode = 0, uid = 0, gid = 0, links = 1, mtime = 0;
   uint32_t archive = 0, inode = 0;  // number of the cpio archive, and inode number in that archive
@@ -160,6 +163,9 @@ class RootDevice final : public Device, public PageSource {
  private:
   static Errno read_only() { return fail(Errno::EROFS, "#root is the initial archive: read-only"); }
   const Node& node_of(const Chan& chan) const { return nodes_[chan.qid.path]; }
+  uint32_t& bucket_of(uint32_t directory, std::string_view name) const {
+    return buckets_[hash_of(name, directory) & (bucket_count_ - 1)];
+  }
   uint32_t find(uint32_t directory, std::string_view name) const;
   uint32_t add(uint32_t directory, std::string_view name);
   void enter(const Entry& entry, uint32_t archive);
@@ -170,14 +176,17 @@ class RootDevice final : public Device, public PageSource {
   // Written at boot only.
   Node* nodes_ = nullptr;
   uint32_t count_ = 0, capacity_ = 0;
+  uint32_t* buckets_ = nullptr;  // of each bucket, the first node
+  uint32_t bucket_count_ = 0;    // a power of two
 };
 
 constinit RootDevice device;
 
 uint32_t RootDevice::find(uint32_t directory, std::string_view name) const {
-  for (uint32_t i = nodes_[directory].first_child; i != kNone; i = nodes_[i].sibling)
-    if (nodes_[i].name == name) return i;
-  return kNone;
+  uint32_t i = bucket_of(directory, name);
+  while (i != kNone && (nodes_[i].parent != directory || nodes_[i].name != name))
+    i = nodes_[i].next_in_bucket;
+  return i;
 }
 
 uint32_t RootDevice::add(uint32_t directory, std::string_view name) {
@@ -192,6 +201,7 @@ uint32_t RootDevice::add(uint32_t directory, std::string_view name) {
   if (index == directory) return index;  // the root has no parent
   (parent.first_child == kNone ? parent.first_child : nodes_[parent.last_child].sibling) = index;
   parent.last_child = index;
+  node.next_in_bucket = std::exchange(bucket_of(directory, name), index);
   return index;
 }
 
@@ -276,7 +286,10 @@ void RootDevice::init() {
   for (Reader reader(archive); reader.next(entry);)
     capacity_ += 1 + static_cast<uint32_t>(std::count(entry.name.begin(), entry.name.end(), '/'));
   nodes_ = static_cast<Node*>(kmalloc(capacity_ * sizeof(Node), KM_SLEEP));
-  if (!nodes_) panic("#root: no memory for an index of %u names", capacity_);
+  bucket_count_ = std::bit_ceil(capacity_);
+  buckets_ = static_cast<uint32_t*>(kmalloc(bucket_count_ * sizeof(uint32_t), KM_SLEEP));
+  if (!nodes_ || !buckets_) panic("#root: no memory for an index of %u names", capacity_);
+  std::fill_n(buckets_, bucket_count_, kNone);
   add(0, "");
   Reader reader(archive);
   while (reader.next(entry)) enter(entry, reader.archive());

@@ -10,6 +10,7 @@
 #include "core/planted.h"
 #include "core/random.h"
 #include "kmalloc.h"
+#include "lib/hash.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "proc/address_space.h"
@@ -33,12 +34,8 @@ constexpr size_t kBuckets = 4096;
 NOT_ROOTS constinit List<Entry, &Entry::in_bucket> buckets[kBuckets];
 constinit uint64_t secret = 0;
 
-// FNV-1a, mixed at the end by a multiplication (Knuth, 6.4).
 List<Entry, &Entry::in_bucket>& bucket_of(const Node& directory, std::string_view name) {
-  constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
-  uint64_t hash = secret ^ directory.number * kMultiplier;
-  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return buckets[hash * kMultiplier >> (64 - std::bit_width(kBuckets - 1))];
+  return buckets[hash_of(name, secret ^ directory.number) % kBuckets];
 }
 
 // Adds `bytes` to bytes_held. ENOSPC if all files together would exceed their limit. The last
@@ -278,7 +275,8 @@ Result<size_t> write_pages(Node& node, const char* buffer, size_t size, uint64_t
       if (!made) break;
       page = *made;
       ++node.page_count;
-      if (length < kPageSize) memset(page, 0, kPageSize);
+      memset(page, 0, in_page);
+      memset(page + in_page + length, 0, kPageSize - in_page - length);
     }
     memcpy(page + in_page, buffer + done, length);
     done += length;

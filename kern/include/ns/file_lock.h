@@ -61,9 +61,9 @@ FoundLock record_lock_find(const Chan& chan, const LockOwner& owner, LockKind ki
 // only removes the present locks. EAGAIN if another owner has a conflicting lock. With
 // LockWait::kYes, waits for the other owner instead of returning EAGAIN. The wait may end with
 // EINTR. EDEADLK if the other owner waits, directly or through further owners, for a lock of
-// `owner`. ENOLCK when out of memory. With `descriptor`, EBADF if it does not refer to `chan` any
-// more at the moment when the lock would be set: the close of the descriptor has already dropped
-// the locks of the owner.
+// `owner`. ENOLCK when out of memory. With `descriptor`, which a caller gives if other threads may
+// close it, EBADF if it does not refer to `chan` any more at the moment when the lock would be set:
+// the close of the descriptor has already dropped the locks of the owner.
 Result<void> record_lock_set(const Chan& chan, const LockOwner& owner, LockKind kind,
                              ByteRange range, LockWait wait,
                              const LockDescriptor* descriptor = nullptr);

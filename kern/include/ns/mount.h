@@ -53,12 +53,14 @@ class Namespace : public RefCounted<Namespace> {
   Result<void> unmount(Chan& target);
 
  private:
+  // False if nothing is mounted on the file. True: something may be.
+  bool may_cover(const Device* device, uint64_t path) const;
   MountHead* find(const Device* device, uint64_t path) REQUIRES(lock_);
 
   const Ref<Chan> root_;
-  // Number of mount points. member() first reads this number without the lock, and returns if the
-  // number is 0.
-  std::atomic<size_t> head_count_{0};
+  // For each mount point, the bit of its file's hash. Read without the lock, because nothing is
+  // mounted on most files of a walk. Written under `lock_`.
+  std::atomic<uint64_t> covered_{0};
   Spinlock lock_{LockRank::kNamespace};
   // Under `lock_`.
   List<MountHead, &MountHead::link> heads_ GUARDED_BY(lock_);

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "lib/result.h"
+#include "slab.h"
 
 inline constexpr size_t kMaxPath = 1024;
 inline constexpr size_t kMaxName = 255;
@@ -17,11 +18,18 @@ class PathBuffer {
   PathBuffer(const PathBuffer&) = delete;
   PathBuffer& operator=(const PathBuffer&) = delete;
   ~PathBuffer() {
-    if (memory_) give_back(memory_);
+    if (!memory_) return;
+    if (is_of_reserve(memory_)) [[unlikely]]
+      give_back();
+    else
+      kmem_cache_free(cache, memory_);
   }
   // Allocates the memory, unless the buffer has it. The contents are not set. ENOMEM: the reserve
   // is used, too. May sleep.
-  Result<void> fill();
+  Result<void> fill() {
+    if (!memory_) memory_ = static_cast<Memory*>(kmem_cache_alloc(cache, KM_SLEEP));
+    return memory_ ? Result<void>() : take_of_reserve();
+  }
 
   // Only after fill().
   char (&path() const)[kMaxPath] { return memory_->path; }
@@ -32,8 +40,14 @@ class PathBuffer {
     char path[kMaxPath];
     char name[kMaxName + 1];
   };
-  static Memory reserve[];
-  static void give_back(Memory* memory);
+  static constexpr size_t kReserve = 16;  // a call holds at most a few buffers
+  static Memory reserve[kReserve];
+  static kmem_cache* cache;
+  static bool is_of_reserve(const Memory* memory) {
+    return memory >= reserve && memory < reserve + kReserve;
+  }
+  Result<void> take_of_reserve();
+  void give_back();
   Memory* memory_ = nullptr;
   friend void path_buffers_init();
 };

@@ -78,7 +78,9 @@ class Charge {
     std::swap(number_, other.number_);
     return *this;
   }
-  ~Charge();
+  ~Charge() {
+    if (account_) end();
+  }
 
   // Charges `number` objects to the account, if the account then has no more than `most` of this
   // kind. The errors are those of charge_current(). Any context but NMI.
@@ -88,6 +90,7 @@ class Charge {
   void move_to(UserAccount& account);
 
  private:
+  void end();
   Charge(UserAccount* account, Charged what, uint32_t number)
       : account_(account), what_(what), number_(number) {}
 

@@ -11,8 +11,9 @@
 // root of a device appears at #device and wherever that root is bound.
 //
 // The table has about ten entries and rarely changes after boot, so a list under a spinlock
-// suffices. Channels are removed from the table under the lock. They are released when the lock is
-// no longer held, because closing a channel may sleep.
+// suffices. A set of 64 bits tells without the lock that nothing is mounted on a file. Channels are
+// removed from the table under the lock. They are released when the lock is no longer held, because
+// closing a channel may sleep.
 
 #include "ns/mount.h"
 
@@ -34,6 +35,12 @@ void free_members(MountHead& head) {
 void free_head(MountHead* head) {
   free_members(*head);
   head_cache.destroy(head);
+}
+
+// The file's bit in Namespace::covered_.
+uint64_t bit_of(const Device* device, uint64_t path) {
+  constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15;  // Fibonacci hashing (Knuth, volume 3, 6.4)
+  return uint64_t{1} << ((path ^ uint64_t{device->id()} << 32) * kMultiplier >> 58);
 }
 
 struct HeadDeleter {
@@ -66,6 +73,10 @@ Namespace::~Namespace() {
   while (MountHead* head = heads_.pop_front()) free_head(head);
 }
 
+bool Namespace::may_cover(const Device* device, uint64_t path) const {
+  return covered_.load(std::memory_order_acquire) & bit_of(device, path);
+}
+
 MountHead* Namespace::find(const Device* device, uint64_t path) {
   for (MountHead& head : heads_)
     if (head.covers(device, path)) return &head;
@@ -73,7 +84,7 @@ MountHead* Namespace::find(const Device* device, uint64_t path) {
 }
 
 Ref<Chan> Namespace::member(const Device* device, uint64_t path, size_t index, bool* create) {
-  if (head_count_.load(std::memory_order_acquire) == 0) return {};
+  if (!may_cover(device, path)) return {};
   Guard guard(lock_);
   MountHead* const head = find(device, path);
   if (!head) return {};
@@ -97,6 +108,7 @@ Ref<Chan> Namespace::bound_at(const Chan& chan) {
 }
 
 size_t Namespace::member_count(const Device* device, uint64_t path) {
+  if (!may_cover(device, path)) return 0;
   Guard guard(lock_);
   MountHead* const head = find(device, path);
   if (!head) return 0;
@@ -134,7 +146,7 @@ Result<void> Namespace::bind(Ref<Chan> source, const Ref<Chan>& target, uint32_t
       spare.head->members.push_front(*covered);
     }
     heads_.push_back(*std::exchange(spare.head, nullptr));
-    head_count_.fetch_add(1, std::memory_order_release);
+    covered_.fetch_or(bit_of(target->device, target->qid.path), std::memory_order_release);
     return {};
   }
   if (!make_union) {
@@ -158,6 +170,8 @@ Result<void> Namespace::unmount(Chan& target) {
   if (!head) return fail(Errno::EINVAL, "nothing is bound there");
   head->link.unlink();
   removed.head = head;
-  head_count_.fetch_sub(1, std::memory_order_release);
+  uint64_t covered = 0;
+  for (MountHead& other : heads_) covered |= bit_of(other.target->device, other.target->qid.path);
+  covered_.store(covered, std::memory_order_release);
   return {};
 }

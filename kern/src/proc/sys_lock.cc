@@ -62,6 +62,9 @@ abi_flock found_to_user(const FoundLock& found, const abi_flock& asked) {
 }  // namespace
 
 Result<int64_t> record_lock_command(const SystemCall& call) {
+  // Whether another thread may close the descriptor. Asked before the descriptor is looked up,
+  // because such a thread may close it and end.
+  const bool has_others = call.process.thread_count > 1;
   const Ref<Chan> chan = TRY(lockable(call));
   abi_flock lock;
   TRY(get_user(call.arguments[2], lock));
@@ -85,7 +88,7 @@ Result<int64_t> record_lock_command(const SystemCall& call) {
   const LockDescriptor descriptor = {fds, call.integer(0)};
   TRY(record_lock_set(*chan, owner, kind, range,
                       call.integer(1) == ABI_F_SETLKW ? LockWait::kYes : LockWait::kNo,
-                      &descriptor));
+                      has_others ? &descriptor : nullptr));
   return 0;
 }
 

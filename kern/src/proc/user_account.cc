@@ -132,8 +132,8 @@ Result<AccountRef> user_account(uint32_t uid) {
   return found;
 }
 
-Charge::~Charge() {
-  if (account_) add(*account_, what_, -int64_t{number_}, -1);
+void Charge::end() {
+  add(*account_, what_, -int64_t{number_}, -1);
 }
 
 Result<Charge> Charge::make(UserAccount& account, Charged what, uint64_t most, size_t number) {

@@ -30,13 +30,13 @@ function heading() {
   byId("totals").append(...facts.map(([value, name, exact]) => element("div", "", exact ? { title: exact } : {}, element("dt", name), element("dd", value))));
 }
 
-function lost() {
-  const section = byId("lost");
-  section.className = profile.lost.length ? "warning" : "fine";
+function incomplete() {
+  const section = byId("incomplete");
+  section.className = profile.incomplete.length ? "warning" : "fine";
   const list = (lines) => element("ul", "", {}, ...lines.map((line) => element("li", line)));
-  if (profile.lost.length) {
-    section.append(element("h2", "This report is incomplete"), list(profile.lost.slice(0, LOSSES)));
-    const others = profile.lost.slice(LOSSES);
+  if (profile.incomplete.length) {
+    section.append(element("h2", "This report is incomplete"), list(profile.incomplete.slice(0, LOSSES)));
+    const others = profile.incomplete.slice(LOSSES);
     if (others.length) section.append(element("details", "", {}, element("summary", `and ${others.length} more`), list(others)));
   } else {
     section.append(element("p", "This report is complete."));
@@ -126,7 +126,7 @@ function listen() {
 }
 
 heading();
-lost();
+incomplete();
 traces();
 listen();
 byId("controls").elements.measure.value = shown.measure;

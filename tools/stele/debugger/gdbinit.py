@@ -10,18 +10,20 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
 
-from stele.debugger import commands  # noqa: E402
+from stele.debugger import commands, replay  # noqa: E402
 
 
 def open_target():
-    core, sockets = os.environ.get("STELE_CORE"), os.environ.get("STELE_GDB_SOCKET")
+    core, sockets, run = (os.environ.get(name) for name in ("STELE_CORE", "STELE_GDB_SOCKET", "STELE_REPLAY"))
     try:
-        if core:
+        if run:
+            replay.open_run(run, os.environ.get("STELE_MOMENT"))
+        elif core:
             gdb.execute(f"core-file {core}", to_string=True)
         elif sockets:
             gdb.execute(f"target remote {sockets}", to_string=True)
-    except gdb.error as error:
-        print(f"gdb: {core or sockets}: {error}", file=sys.stderr)
+    except (gdb.error, gdb.GdbError) as error:
+        print(f"gdb: {run or core or sockets}: {error}", file=sys.stderr)
         gdb.execute("quit 2")
     gdb.execute("set suppress-cli-notifications off")
 

@@ -23,9 +23,9 @@ def difference(profile, base):
     for key, lines in profile.holders.items():
         if comparable(key) in result.amounts:
             result.holders[comparable(key)] += lines
-    result.lost = profile.lost + [f"of the base: {line}" for line in base.lost]
+    result.incomplete = profile.incomplete + [f"of the base: {line}" for line in base.incomplete]
     if moved:
-        result.lost.append(f"{len(moved)} stacks of the kernel have as many bytes as in the base, but from other callers in programs: not shown")
+        result.incomplete.append(f"{len(moved)} stacks of the kernel have as many bytes as in the base, but from other callers in programs: not shown")
     if profile.build_id and base.build_id and profile.build_id != base.build_id:
-        result.lost.append(f"the base is of another kernel, {base.build_id}, not {profile.build_id}: the same code counts as other stacks")
+        result.incomplete.append(f"the base is of another kernel, {base.build_id}, not {profile.build_id}: the same code counts as other stacks")
     return result

@@ -34,7 +34,7 @@ def read(path, lookup):
     if not dump.sources:
         raise ReportError(f"{path}: nothing was traced in it: echo start > #mem/kmemtrace/ctl")
     profile = from_dump.profile_of(dump, lookup, str(path))
-    profile.lost += [f"{source.name}: does not hold: {identity}" for source in dump.sources for identity in source.broken_identities()]
+    profile.incomplete += [f"{source.name}: does not hold: {identity}" for source in dump.sources for identity in source.broken_identities()]
     return profile
 
 

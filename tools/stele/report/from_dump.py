@@ -33,11 +33,11 @@ def read(path, lookup):
 def profile_of(dump, lookup, title, only=None, lying=None):
     """Returns the Profile of a TraceDump. `only`: the set of Records to use, None for all; `lying`: locations of references, from
     references.with_names()."""
-    profile = Profile(title, dump.build_id, dump.time / 1e9, lost=losses_of(dump))
+    profile = Profile(title, dump.build_id, dump.time / 1e9, incomplete=losses_of(dump))
     records = {id(source): source.records if only is None else [record for record in source.records if record in only] for source in dump.sources}
     kernel, user = frames_of(dump, lookup, records)
     if kernel and dump.build_id and not lookup.kernel(dump.build_id):
-        profile.lost.append(f"no kernel with the build id {dump.build_id} is here: its functions have no names (--kernel)")
+        profile.incomplete.append(f"no kernel with the build id {dump.build_id} is here: its functions have no names (--kernel)")
     keys_of_objects = {}
     for source in dump.sources:
         name = family(source.name)
@@ -62,16 +62,16 @@ def profile_of(dump, lookup, title, only=None, lying=None):
 
 
 def losses_of(dump):
-    lost = []
+    incomplete = []
     for source in dump.sources:
         filters = " ".join(f"{key}={source.options[key]}" for key in FILTERS if key in source.options and key != "sample")
         for counter, what in LOSSES.items():
             if source.counters.get(counter):
                 by = f" ({filters})" if counter == "filtered" and filters else ""
-                lost.append(f"{source.name}: {source.counters[counter]} {what}{by}")
-    lost += [f"the {what} of {count} records could not be named for lack of memory"
+                incomplete.append(f"{source.name}: {source.counters[counter]} {what}{by}")
+    incomplete += [f"the {what} of {count} records could not be named for lack of memory"
              for what, count in (("stacks", dump.stacks_unnamed), ("contexts", dump.contexts_unnamed)) if count]
-    return lost
+    return incomplete
 
 
 def frames_of(dump, lookup, records):

@@ -25,18 +25,18 @@ def read(path, text):
 def add(profile, result):
     command = str(result["command"])
     if "why" in result:
-        profile.lost.append(f"{command}: {result['why']}")
-    profile.lost += [f"{command}: {doubt}" for doubt in result.get("doubts", ())]
+        profile.incomplete.append(f"{command}: {result['why']}")
+    profile.incomplete += [f"{command}: {doubt}" for doubt in result.get("doubts", ())]
     shown, keys = set(), set()
     for leak in (*result.get("leaks", ()), *(group for growth in result.get("growths", ()) for group in growth["alive"])):
         shown.add(str(leak["name"]))
         add_leak(profile, leak, keys)
     for lost in result.get("unreachable", ()):
         if not lost["stack"] and lost["name"] not in shown:
-            profile.lost.append(f"{command}: nobody can reach {number(lost['objects'])} objects of {lost['name']}: no stack is known")
+            profile.incomplete.append(f"{command}: nobody can reach {number(lost['objects'])} objects of {lost['name']}: no stack is known")
         elif lost["stack"]:
             add_leak(profile, lost, keys)
-    profile.lost += [f"{command}: {growth['name']} grew by {number(growth['objects'])} objects: no stack is known"
+    profile.incomplete += [f"{command}: {growth['name']} grew by {number(growth['objects'])} objects: no stack is known"
                      for growth in result.get("growths", ()) if not growth["alive"]]
 
 

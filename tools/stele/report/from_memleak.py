@@ -9,7 +9,7 @@ HEADING = re.compile(r"^(?:\S+ )?\[\d\d:\d\d:\d\d\] Top (\d+) stacks with (outst
 STACK = re.compile(r"\t([+-]?\d{1,19}) bytes in ([+-]?\d{1,19}) allocations from stack")
 FRAME = re.compile(r"\t\t(?P<function>.+?)(?:\+0x[0-9a-f]+)?(?: \[(?P<module>[^\]]*)\])?")
 LEFT_OUT = re.compile(r"Left out: (?P<counts>.*?)(?:; (?P<rest>.*))?")
-# Counters of lost data. The other counters of `Left out:` count allocations that memleak leaves out
+# Counters of what is missing. The other counters of `Left out:` count allocations that memleak leaves out
 # because of its options.
 LOSES = ("dropped", "stacks_lost", "contexts_lost", "truncated")
 
@@ -26,7 +26,7 @@ def read(path, text):
         add(profile, path, int(heading[1]), body)
     if not text.endswith("\n"):
         raise ReportError(f"{path}: cut off: the last line does not end")
-    profile.lost = list(dict.fromkeys(profile.lost))
+    profile.incomplete = list(dict.fromkeys(profile.incomplete))
     return profile
 
 
@@ -45,7 +45,7 @@ def add(profile, path, wanted, body):
             raise ReportError(f"{path}: not what memleak prints: {line[:60]!r}")
     if not left or len(groups) != wanted:
         raise ReportError(f"{path}: cut off: a report of memleak with {len(groups)} of {wanted} stacks" + ("" if left else ", without its end"))
-    profile.lost += lost(left)
+    profile.incomplete += missing(left)
     for amount, lines in groups:
         frames = [frame(line) for line in lines] if lines != ["\t\tstack information lost"] else []
         profile.add(Key(NAME, tuple(f for f in frames if f.module == "kernel"), tuple(f for f in frames if f.module != "kernel")), amount)
@@ -56,8 +56,8 @@ def frame(line):
     return Frame(match["function"], module=match["module"] or "program") if match else Frame("?", module="program")
 
 
-def lost(left):
-    """Returns lines about lost data, from a match of the line `Left out: dropped 0, filtered 0, …, further_stacks 3 (96 B in 2); …`."""
+def missing(left):
+    """Returns lines about what is missing, from a match of the line `Left out: dropped 0, filtered 0, …, further_stacks 3 (96 B in 2); …`."""
     counts = dict(re.findall(r"(\w+) (\d+)", re.sub(r"\([^)]*\)", "", left["counts"])))
     lines = [f"{counts[word]} {word.replace('_', ' ')}" for word in LOSES if int(counts.get(word, 0))]
     further = re.search(r"further_stacks ([1-9]\d*) \(([^)]*)\)", left["counts"])

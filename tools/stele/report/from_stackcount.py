@@ -30,9 +30,9 @@ def read(path, text):
         elif line.startswith("  "):
             lines.append(line)
         elif line.startswith("Lost: "):
-            profile.lost += line.removeprefix("Lost: ").split(", ")
+            profile.incomplete += line.removeprefix("Lost: ").split(", ")
         elif line.startswith("Left out: "):
-            profile.lost.append(line.removeprefix("Left out: "))
+            profile.incomplete.append(line.removeprefix("Left out: "))
         elif not re.fullmatch(r"(\^C|\d\d:\d\d:\d\d)?", line):
             raise ReportError(f"{path}: not what stackcount prints: {line[:60]!r}")
     raise ReportError(f"{path}: cut off: stackcount ends with Detaching...")

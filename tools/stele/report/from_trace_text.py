@@ -69,7 +69,7 @@ def add(profile, dump, names, lookup):
     header = {key: int(value) for key, value in dump.header.items() if key not in ("state", "objsize", "mark")}
     kind = "references" if dump.name.startswith("ref.") else ""
     profile.sources[dump.name] = Source(dump.name, kind, dump.header["state"], int(dump.header.get("objsize", 0)), header, dict(dump.counters))
-    profile.lost += [f"{dump.name}: {dump.counters[counter]} {what}" for counter, what in LOSSES.items() if dump.counters.get(counter)]
+    profile.incomplete += [f"{dump.name}: {dump.counters[counter]} {what}" for counter, what in LOSSES.items() if dump.counters.get(counter)]
     for group in dump.groups:
         frames = kernel_frames(group.frames, names)
         facts = AGE.fullmatch(group.summary)

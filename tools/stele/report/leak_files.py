@@ -19,8 +19,8 @@ def profile_of(command, verdict, dump, lookup, places):
     add_keepers(profile, verdict, dump, lookup)
     shown = {key.source for key in profile.amounts}
     profile.sources = {name: source for name, source in profile.sources.items() if name in shown}
-    profile.lost = verdict.doubts + [f"{one.growth}: no stack is known" for one in verdict.by_counts if not one.groups]
-    profile.lost += [f"{one.growth()} that nobody can reach: no stack is known" for one in verdict.unreachable
+    profile.incomplete = verdict.doubts + [f"{one.growth}: no stack is known" for one in verdict.by_counts if not one.groups]
+    profile.incomplete += [f"{one.growth()} that nobody can reach: no stack is known" for one in verdict.unreachable
                      if not one.group and one.name not in shown]
     return profile
 
@@ -52,7 +52,7 @@ def together(results):
             whole.holders[key] += lines
         for name, source in profile.sources.items():
             whole.sources.setdefault(name, Source(name, source.kind, source.state, source.object_size))
-        whole.lost += [f"{profile.title}: {line}" for line in profile.lost]
+        whole.incomplete += [f"{profile.title}: {line}" for line in profile.incomplete]
     return whole
 
 

@@ -24,10 +24,10 @@ from stele.report import pprof
 from stele.report.profile import Amount, Key, Profile, ReportError
 
 MOST_STACKS = 1 << 17
-MOST_LOST = 20  # largest number of different lines about losses; OTHER represents further lines
+MOST_REASONS = 20  # largest number of different lines about losses; OTHER represents further lines
 FILES_OF_ONE = 50  # fewer files are not worth the start of a process for each CPU
 PID = re.compile(r"^pid \d+ (?:thread \d+ )?")
-OTHER = "something else was lost"
+OTHER = "there is more"
 NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
 
 
@@ -39,7 +39,7 @@ class Merger:
         # {location, a value of Decoder.places: its number in this Merger}. If the location's functions are known, its address is set to 0.
         self.places = {}
         self.stacks = {}  # {(numbers of locations, (source, process, age, value of the label kernel_locations)): [values of a sample]}
-        self.sources, self.lost, self.lost_more = {}, Counter(), False
+        self.sources, self.incomplete, self.more_incomplete = {}, Counter(), False
 
     def add(self, path):
         """Adds the profile in the file `path`. Raises ReportError."""
@@ -60,7 +60,7 @@ class Merger:
         self._check_size()
         about = Profile()
         decoder.comments(about)
-        self._add_lost({NUMBER.sub("N", line): 1 for line in about.lost})
+        self._add_incomplete({NUMBER.sub("N", line): 1 for line in about.incomplete})
         self.seconds = max(self.seconds, decoder.message.duration_nanos / 1e9)
         self.files += 1
 
@@ -72,8 +72,8 @@ class Merger:
         self._check_size()
         for name, source in other.sources.items():
             self._add_source(name, source)
-        self._add_lost(other.lost)
-        self.lost_more |= other.lost_more
+        self._add_incomplete(other.incomplete)
+        self.more_incomplete |= other.more_incomplete
         self.builds |= other.builds
         self.seconds, self.files = max(self.seconds, other.seconds), self.files + other.files
 
@@ -87,12 +87,12 @@ class Merger:
             known[2] += values[2]
             known[3] += values[3]
 
-    def _add_lost(self, lines):
+    def _add_incomplete(self, lines):
         for line, files in lines.items():
-            if line in self.lost or len(self.lost) < MOST_LOST:
-                self.lost[line] += files
+            if line in self.incomplete or len(self.incomplete) < MOST_REASONS:
+                self.incomplete[line] += files
             else:
-                self.lost_more = True
+                self.more_incomplete = True
 
     def _check_size(self):
         if len(self.stacks) > MOST_STACKS:
@@ -123,10 +123,10 @@ class Merger:
             key = Key(source, *pprof.stacks_of([frames[number] for number in numbers], kernel), process, 0, age)
             profile.add(key, Amount(*values))
         if len(self.builds) > 1:
-            profile.lost.append(f"profiles of {len(self.builds)} builds: stacks of different builds are not added up")
-        profile.lost += [f"in {files} of {self.files} profiles: {line}" for line, files in self.lost.most_common()]
-        if self.lost_more:
-            profile.lost.append(OTHER)
+            profile.incomplete.append(f"profiles of {len(self.builds)} builds: stacks of different builds are not added up")
+        profile.incomplete += [f"in {files} of {self.files} profiles: {line}" for line, files in self.incomplete.most_common()]
+        if self.more_incomplete:
+            profile.incomplete.append(OTHER)
         return profile
 
 

@@ -62,7 +62,7 @@ def contents(profile, base, root):
     return {
         "title": profile.title, "base": str(base) if base else None, "buildId": profile.build_id, "seconds": profile.seconds,
         "difference": bool(base) or any(amount.bytes < 0 or amount.objects < 0 for amount in profile.amounts.values()),
-        "total": pair(profile.total()), "lost": profile.lost, "ages": AGES, "markWidth": width,
+        "total": pair(profile.total()), "incomplete": profile.incomplete, "ages": AGES, "markWidth": width,
         "leftOut": {"stacks": len(ordered) - MOST_STACKS, "amount": pair(rest)} if len(ordered) > MOST_STACKS else None,
         "stacks": kept, "frames": frames.contents(),
         "sources": [{"name": source.name, "kind": source.kind, "state": source.state, "objectSize": source.object_size,

@@ -13,7 +13,8 @@ The parts of a Profile become:
                     locations of a sample are the kernel's (folded stacks have no modules), the sample has the numeric label
                     `kernel_locations`: the number of the kernel's locations
     seconds         duration_nanos
-    title, lost     comments "title: …", "lost: …", which `go tool pprof` prints first
+    title, incomplete
+                    comments "title: …", "incomplete: …", which `go tool pprof` prints first
     sources         a sample for each source, without locations, with four zeros, and with the labels `cache` and `trace` (JSON)
 
 So reading a written file gives the same Profile, with three exceptions: estimates are rounded, time is
@@ -182,7 +183,7 @@ def encode(profile):
         for name, source in profile.sources.items():
             encoder.sample(Key(name), Amount(), [("trace", json.dumps(asdict(source)))], stack=False)
         comments = [f"title: {profile.title}"] if profile.title else []
-        comments += [f"lost: {line}" for line in profile.lost]
+        comments += [f"incomplete: {line}" for line in profile.incomplete]
         message.comment.extend(encoder.string(comment) for comment in comments)
         return message.SerializeToString()
     except (ValueError, OverflowError) as error:
@@ -348,8 +349,8 @@ class Decoder:
             name, _, text = self.string(number).partition(": ")
             if name == "title":
                 profile.title = text
-            elif name == "lost":
-                profile.lost.append(text)
+            elif name == "incomplete":
+                profile.incomplete.append(text)
 
     def _source(self, text):
         try:

@@ -78,7 +78,7 @@ class Profile:
     seconds: float = 0  # since boot
     amounts: dict = field(default_factory=lambda: defaultdict(Amount))  # {Key: Amount}
     sources: dict = field(default_factory=dict)  # {name: Source}
-    lost: list = field(default_factory=list)  # reasons why the profile is incomplete, one line each; empty: it is complete
+    incomplete: list = field(default_factory=list)  # reasons why the profile is incomplete, one line each; empty: it is complete
     holders: dict = field(default_factory=lambda: defaultdict(list))  # {Key: ["reference to 0x… taken by …", …]}: references that were not put
 
     def add(self, key, amount):

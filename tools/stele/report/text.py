@@ -32,11 +32,11 @@ def heading(profile, base):
     nouns = {noun_of(profile, name) for name in sources}
     noun = nouns.pop() if len(nouns) == 1 else "objects"
     yield f"{amount_of(profile.total(), bool(base), noun)} from {stacks_count} stacks of {len(sources)} sources"
-    if profile.lost:
-        yield "lost: " + printable(profile.lost[0])
-        yield from (f"      {printable(line)}" for line in profile.lost[1:])
+    if profile.incomplete:
+        yield "incomplete: " + printable(profile.incomplete[0])
+        yield from (f"            {printable(line)}" for line in profile.incomplete[1:])
     else:
-        yield "lost: nothing"
+        yield "complete"
     # The report of a difference has no lines about the sources, because the options and counters of the older profile's sources are not known.
     for name in sorted(sources & set(profile.sources)) if not base else ():
         yield from source_line(profile.sources[name])
