@@ -23,8 +23,8 @@
 #include "pages.h"
 #include "slab_trace.h"
 #include "store/current_context.h"
+#include "store/recent_stacks.h"
 #include "store/shared_tables.h"
-#include "store/stack_hints.h"
 #include "store/trace_memory.h"
 #include "trace/control.h"
 
@@ -61,7 +61,7 @@ void world_start(uint64_t bytes) {
   world_become_cpu(0);
   trace_memory_init(bytes / 16);
   trace_memory_begin(SLAB_OS_MAX_CPUS);
-  stack_hints_open(SLAB_OS_MAX_CPUS);
+  recent_stacks_open(SLAB_OS_MAX_CPUS);
   if (!trace_stacks.open()) panic("no memory for the stack table");
 }
 
@@ -79,7 +79,8 @@ void world_become_cpu(unsigned id) {
   pthread_attr_destroy(&attributes);
   stack_low = reinterpret_cast<uint64_t>(low);
   stack_high = stack_low + size;
-  // The tracer walks the frames of a stack of the size of a kernel task's.
+  // The top of the stack is aligned as in a kernel task, because RecentStack accepts only such
+  // tops.
   this_thread.kernel_stack =
       reinterpret_cast<uint64_t>(__builtin_frame_address(0)) / kKernelStackSize * kKernelStackSize +
       kKernelStackSize;
@@ -118,9 +119,10 @@ CurrentContext trace_find_context() {
 }
 // Threads of the host make no system calls to this kernel, so the tracer never asks for the caller
 // of a system call.
-void trace_find_caller(TaskHead&) {
+TraceCaller trace_walk_caller(TaskHead&, const Cpu&) {
   panic("a thread has no caller");
 }
+asm(".globl find_recent_caller\nfind_recent_caller: xorl %eax, %eax\nret");
 uint32_t trace_current_pid() {
   return 0;
 }

@@ -3,10 +3,10 @@
 
 # Caches, arenas, pages.
 MEMORY_CORE_SRC := $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc
-# The table of stacks, the hints which stack is the present one, and the tracer's own memory.
-TRACE_STORE_SRC := $(addprefix kern/src/store/,intern_table.cc stack_hints.cc stack_table.cc trace_memory.cc)
+# The table of stacks, the caches of recent stacks, and the tracer's own memory.
+TRACE_STORE_SRC := $(addprefix kern/src/store/,intern_table.cc recent_stacks.S recent_stacks.cc stack_table.cc trace_memory.cc)
 # The contexts in which allocations are made: task, program, interrupt.
-TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc) kern/arch/x86_64/user_copy.S
+TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
 # Tables of records, snapshots of them, and sampling.
 TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_counters.cc trace_table.cc)
 # The hooks that the allocator calls for each traced allocation.

@@ -8,7 +8,8 @@
 #include "core/probe_guard.h"
 #include "slab_os.h"
 #include "store/dump_reserve.h"
-#include "store/stack_hints.h"
+#include "store/recent_callers.h"
+#include "store/recent_stacks.h"
 #include "store/trace_memory.h"
 
 constinit StackTable trace_stacks;
@@ -31,7 +32,8 @@ Result<void> open_tables() {
     if (!opened) trace_stacks.clear();
   }
   if (opened) {
-    stack_hints_open(cpus);
+    recent_stacks_open(cpus);
+    recent_callers_open(cpus);
   } else {
     trace_memory_end();
   }
@@ -39,7 +41,8 @@ Result<void> open_tables() {
 }
 
 void close_tables() {
-  stack_hints_close();
+  recent_callers_close();
+  recent_stacks_close();
   trace_contexts.clear();
   trace_stacks.clear();
   trace_memory_end();
@@ -191,7 +194,8 @@ void trace_users_forget_recent() {
       [](void*) {
         lock.known_held();  // the CPU that sent this interrupt holds the lock
         const ProbesOffHere no_hit;
-        stack_hints_clear();
+        recent_stacks_forget();
+        recent_callers_forget();
         holders.forget_recent();
       },
       nullptr);

@@ -22,6 +22,7 @@
 #include "store/page_buffer.h"
 #include "store/stack_table.h"
 #include "trace/dump/dump_set.h"
+#include "trace/dump/last_pair.h"
 #include "trace/dump/trace_text.h"
 #include "trace/snapshot.h"
 
@@ -140,8 +141,7 @@ class TraceBinary {
 
   void clear();
   void collect(uint32_t source);
-  bool add_stack(StackId id, uint32_t source);
-  bool add_user_stack(StackId id);
+  bool add_stack(const StackTable::Pair& pair, uint32_t source);
   bool add_context(ContextId id);
   void lay_out();
   void add_section(uint32_t tag, uint32_t item_size, uint64_t count);
@@ -165,6 +165,7 @@ class TraceBinary {
 
   const StackTable& stack_table_;
   const ContextTable& context_table_;
+  LastPair pairs_{stack_table_};
   abi_tracedump_header header_ = {};
   Source* sources_;
   uint32_t source_room_;
