@@ -19,7 +19,7 @@ KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kern
 KERN_FLAGS += $(if $(CONFIG_UBSAN),-fsanitize=undefined -fno-sanitize=vptr) $(if $(CONFIG_UBSAN)$(CONFIG_KASAN),-O1)
 KERN_KASAN := $(if $(CONFIG_KASAN),-fsanitize=kernel-address -fno-sanitize-address-use-after-scope --param asan-stack=0 \
   --param asan-globals=0 --param asan-instrumentation-with-call-threshold=0)
-KASAN_EXEMPT := kern/src/slab% kern/src/arena% kern/src/reach/% kern/src/kasan.cc kern/arch/x86_64/frames.cc kern/src/core/panic.cc \
+KASAN_EXEMPT := kern/src/slab% kern/src/arena% kern/src/reach/% kern/src/kasan.cc kern/arch/x86_64/frames.cc kern/core/panic.cc \
   kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
 KERN_KASAN_OF = $(if $(filter $(KASAN_EXEMPT),$(1)),,$(KERN_KASAN))
 KASAN_EXEMPT_CALLS := $(foreach name,memcpy memmove memset,--redefine-sym $(name)=$(name)_exempt)
@@ -35,15 +35,17 @@ KERN_LDFLAGS  := -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4
 # Sources that only serve an option are left out if this option is off. $(1): the option's value
 without_option = $(if $(strip $(1)),,$(2))
 KERN_LEFT_OUT := $(call without_option,$(CONFIG_COVERAGE),kern/src/sched/coverage.cc kern/drivers/dev/coverage.cc kern/tests/coverage_test.cc) \
-  $(call without_option,$(CONFIG_IRQ_OFF_TRACE),kern/src/core/irq_off.cc kern/drivers/dev/mem_irq_off.cc kern/tests/irq_off_test.cc) \
-  $(call without_option,$(CONFIG_PLANTED_BUGS),kern/src/core/planted.cc kern/src/proc/ref_planted.cc kern/src/proc/kept_planted.cc kern/drivers/dev/pipe_planted.cc) \
+  $(call without_option,$(CONFIG_IRQ_OFF_TRACE),kern/core/irq_off.cc kern/drivers/dev/mem_irq_off.cc kern/tests/irq_off_test.cc) \
+  $(call without_option,$(CONFIG_PLANTED_BUGS),kern/core/planted.cc kern/src/proc/ref_planted.cc kern/src/proc/kept_planted.cc kern/drivers/dev/pipe_planted.cc) \
   $(call without_option,$(CONFIG_TLB_CHECK),kern/arch/x86_64/tlb_check.cc) \
-  $(call without_option,$(CONFIG_UBSAN)$(CONFIG_KASAN),kern/src/core/sanitizer.cc) \
-  $(call without_option,$(CONFIG_UBSAN),kern/src/core/ubsan.cc) \
+  $(call without_option,$(CONFIG_UBSAN)$(CONFIG_KASAN),kern/core/sanitizer.cc) \
+  $(call without_option,$(CONFIG_UBSAN),kern/core/ubsan.cc) \
   $(call without_option,$(CONFIG_KASAN),kern/src/kasan.cc) \
   $(call without_option,$(CONFIG_DEBUG_DEVICE),kern/drivers/dev/debug% kern/tests/failnext_test.cc)
+KERN_ROOMS := core intern trace trace/record trace/control trace/dump reach probe sched proc ns
 KERN_SRC := $(sort $(filter-out $(KERN_LEFT_OUT),$(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_64/*.S kern/src/*.c kern/src/*.cc \
-  kern/src/*/*.cc kern/src/*/*/*.cc kern/src/*/*.S kern/drivers/*/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc) \
+  kern/src/*/*.cc kern/src/*/*/*.cc kern/src/*/*.S \
+  $(foreach room,$(KERN_ROOMS),$(wildcard kern/$(room)/*.cc kern/$(room)/*.S)) kern/drivers/*/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc) \
   $(if $(CONFIG_KERNEL_BENCH),kern/bench/*.c kern/bench/*.cc))))
 # The screen's font, from Debian's package psf-unifont.
 KERN_FONT := /usr/share/consolefonts/Unifont-APL8x16.psf.gz

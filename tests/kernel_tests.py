@@ -24,7 +24,7 @@ OF_DEBUG = ("irq_off_test.cc", "coverage_test.cc")  # tests that need CONFIG_IRQ
 KTEST = re.compile(r"^KTEST\((\w+)\)", re.M)
 # A test's result on the console. Other output never interrupts this line.
 RESULT = re.compile(r"^(ok|not ok) \d+ - (\w+) # (\d+) ms\r?$")
-COMMAND_LINE = 400  # maximum bytes of test names on the kernel's command line (kern/include/core/boot.h)
+COMMAND_LINE = 400  # maximum bytes of test names on the kernel's command line (kern/core/boot.h)
 TAIL = 60  # number of last console lines to show if the kernel did not end
 SECONDS = {USUAL: 600, SANITIZE: 2400}
 

@@ -126,7 +126,7 @@ def test_backtraces(panicked, said):
     running = functions(said["bt sh"])
     shown = re.findall(r"^    [0-9a-f]{16} (\S+)\+", panicked[0].stderr, re.M)
     assert running[running.index("panic") + 1:][-len(shown) + 1:] == shown[1:]
-    assert "kern/src/core/panic.cc:" in said["bt sh"] and "--- from user mode, rip " in said["bt sh"]
+    assert "kern/core/panic.cc:" in said["bt sh"] and "--- from user mode, rip " in said["bt sh"]
     assert "WaitQueue::sleep" in functions(said["bt sleep"]) and "sys_nanosleep" in functions(said["bt sleep"])
     assert functions(said["bt reaper"])[-2:] == ["task_begin", "context_start"]
 

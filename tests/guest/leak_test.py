@@ -254,7 +254,7 @@ def test_make_gives_the_command_as_it_was_typed(tmp_path):
     ("exit_files", "true", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
 ], ids=["pipe_close", "walk_error", "exit_files"])
 def test_a_planted_bug_is_found_and_named(bug, command, cache, place):
-    """The bugs are from kern/include/core/planted.h. Five traced runs are enough to find each of them by the stacks of the leaked objects."""
+    """The bugs are from kern/core/planted.h. Five traced runs are enough to find each of them by the stacks of the leaked objects."""
     result = quick(command, "--variant", "debug", "--cmdline", f"break={bug}")
     assert result.status == 1, result
     assert re.search(rf"of {cache} from stack\n(.*\n)*? +{place}:\d+\n", result.stdout), result

@@ -1,4 +1,4 @@
-"""Five defects that random searches did not find when they existed. Options of the debug kernel bring them back (kern/include/core/planted.h), so
+"""Five defects that random searches did not find when they existed. Options of the debug kernel bring them back (kern/core/planted.h), so
 that leakfuzz and stress can show what they find. Here each defect shows itself at once with its option, and not without it."""
 import re
 

@@ -90,7 +90,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("bug", [pytest.param(bug, marks=[pytest.mark.long] * (bug != "fault_error")) for bug in PLANTED])
 def test_a_broken_error_path_is_found_and_named(bug):
-    """Finds the bugs of kern/include/core/planted.h that leak only if an allocation fails."""
+    """Finds the bugs of kern/core/planted.h that leak only if an allocation fails."""
     command, function, name, place = PLANTED[bug]
     result = leaksweep(command, "--variant", "debug", "--cmdline", f"break={bug}")
     assert result.status == 1, result

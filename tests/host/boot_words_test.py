@@ -12,5 +12,5 @@ def test_the_kernel_knows_each_word_that_it_reads():
     although it has no effect."""
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "kern").rglob("*.cc")]
     read = {name for text in sources for name in re.findall(r'\b(?:boot_)?option\("([\w-]+)"', text)} - NOT_THERE | OTHERS
-    listed = re.search(r"kNames\[\] = \{(.*?)\};", (ROOT / "kern/src/core/boot_words.cc").read_text(encoding="utf-8"), re.DOTALL).group(1)
+    listed = re.search(r"kNames\[\] = \{(.*?)\};", (ROOT / "kern/core/boot_words.cc").read_text(encoding="utf-8"), re.DOTALL).group(1)
     assert set(re.findall(r'"([\w-]+)"', listed)) == read

@@ -1,5 +1,5 @@
 // The set of physical addresses that boot makes of the loader's memory map.
-#include "core/memory_map.h"
+#include "core/memory_map_impl.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Tests core/screen_text.h, which interprets the bytes of a terminal's output.
-#include "core/screen_text.h"
+// Tests core/screen_text_impl.h, which interprets the bytes of a terminal's output.
+#include "core/screen_text_impl.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@ TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_stor
 # The hooks that the allocator calls for each traced allocation.
 TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
 # The commands that users write to the tracer's files, and the dumps that users read from these files.
-TRACE_FILES_SRC := kern/src/trace/command.cc kern/src/trace/later.cc kern/src/trace/trace_options.cc \
+TRACE_FILES_SRC := $(addprefix kern/src/trace/,command.cc later.cc trace_options.cc) \
   $(addprefix kern/src/trace/dump/,ref_places.cc summary.cc trace_binary.cc trace_details.cc trace_groups.cc trace_text.cc)
 PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_pairs.cc stack_counts.cc)
 
@@ -20,10 +20,10 @@ PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_
 P9_SRC := kern/drivers/dev/p9_client.cc
 
 # The measurement of the time stamp counter, and the memory map.
-MACHINE_SRC := kern/arch/x86_64/clock_rate.cc kern/arch/x86_64/tsc_sync.cc kern/src/core/memory_map.cc
+MACHINE_SRC := kern/arch/x86_64/clock_rate.cc kern/arch/x86_64/tsc_sync.cc kern/core/memory_map.cc
 
 # The text on the screen, and the keys of the keyboard.
-CONSOLE_SRC := kern/src/core/screen_text.cc kern/drivers/dev/keyboard_keys.cc
+CONSOLE_SRC := kern/core/screen_text.cc kern/drivers/dev/keyboard_keys.cc
 
 # The parts of the program stackcount that do not depend on Stele.
 STACKCOUNT_SRC := $(addprefix user/bin/stackcount/,counts.cc pattern.cc report.cc) \

@@ -13,7 +13,7 @@ import socket
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # Options of QEMU: the guest stops when the kernel reports a panic on pvpanic's port
-# (kern/src/core/power.cc). A debugger can let the guest continue.
+# (kern/core/power.cc). A debugger can let the guest continue.
 STOP_IN_PANIC = ["-device", "pvpanic", "-action", "panic=pause"]
 # The guest also stops when the machine resets: at a triple fault, for example.
 STOP_AT_RESET = ["-action", "shutdown=pause"]

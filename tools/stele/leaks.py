@@ -30,7 +30,7 @@ from stele.references import with_names
 CLEAN, LEAKED, UNKNOWN = 0, 1, 2
 COUNTERS_THAT_LOSE = ("dropped", "filtered", "cleared", "stacks_lost", "contexts_lost")
 FILTERS = ("min", "max", "pid", "sample")
-ALLOCATOR_HEADERS = ("kern/include/kmalloc.h", "kern/include/slab.h", "kern/include/arena.h", "kern/include/pages.h", "kern/include/core/ref.h")
+ALLOCATOR_HEADERS = ("kern/include/kmalloc.h", "kern/include/slab.h", "kern/include/arena.h", "kern/include/pages.h", "kern/core/ref.h")
 
 
 @dataclass

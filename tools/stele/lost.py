@@ -25,7 +25,7 @@ STACKS = 3  # that are looked at, if nothing else is wanted
 END = 1000  # instructions from the moment at which memory is searched to the power-off
 FRAMES = 12  # most frames of a stack that are shown
 # Inlined functions of libraries, of references and of the allocator say nothing.
-_HELPER = re.compile(r" inlined .* (/|kern/lib/|kern/include/core/ref\.h:|kern/include/[^/]+:)\S*$")
+_HELPER = re.compile(r" inlined .* (/|kern/lib/|kern/core/ref\.h:|kern/include/[^/]+:)\S*$")
 _PLACE = re.compile(r" (?P<file>[^ :]+):(?P<line>\d+)$")
 _FRAME = re.compile(r" *(?:(?P<inlined>inlined)|[0-9a-f]{16}) (?P<function>.*) (?P<place>\S+)$")
 # Sources of the allocator and the tracer, and of what the compiler calls in the variant `debug`.

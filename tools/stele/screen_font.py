@@ -1,4 +1,4 @@
-"""Makes the assembler source of the screen's font (kern/src/core/screen_font.h) from a console font.
+"""Makes the assembler source of the screen's font (kern/core/screen_font_impl.h) from a console font.
 
     python3 tools/stele/screen_font.py [FONT.psf.gz] > font.S
 

@@ -38,7 +38,7 @@ def lost_objects(kernel):
 
 def _lines(kernel, stack):
     frames = kernel.once(Traces).stacks[stack].frames if stack else ()
-    return [line for line in backtrace_lines(kernel, [Frame(frame) for frame in frames]) if " kern/include/core/ref.h:" not in line]
+    return [line for line in backtrace_lines(kernel, [Frame(frame) for frame in frames]) if " kern/core/ref.h:" not in line]
 
 
 def _references(kernel):

@@ -1,4 +1,4 @@
-"""Traceable classes of references: kern/include/core/ref.h."""
+"""Traceable classes of references: kern/core/ref.h."""
 from stele.debugger.tasks import cpus
 
 

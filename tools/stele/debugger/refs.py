@@ -1,7 +1,7 @@
 """Lists the references of a class that were taken while the class was traced, and have not been put: the object, the stack that took the
 reference, and where the reference is now.
 
-A reference is two neighbouring words: the address of the object and the number of the reference's record (kern/include/core/ref.h). To find
+A reference is two neighbouring words: the address of the object and the number of the reference's record (kern/core/ref.h). To find
 a reference, even one that was moved, the command searches memory for these two words.
 """
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def references(kernel, name):
         yield f"{len(group)} references from stack"
         frames = traces.stacks[stack].frames if stack else ()
         for line in backtrace_lines(kernel, [Frame(frame) for frame in frames]):
-            if " kern/include/core/ref.h:" not in line:
+            if " kern/core/ref.h:" not in line:
                 yield line
         if not frames:
             yield "    the stack was not recorded"

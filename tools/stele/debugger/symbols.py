@@ -1,4 +1,4 @@
-"""Looks up kernel functions in the symbol table that the kernel itself uses (kern/src/core/symbols.cc), so that gdb prints the same names as the
+"""Looks up kernel functions in the symbol table that the kernel itself uses (kern/core/symbols.cc), so that gdb prints the same names as the
 kernel."""
 import bisect
 import struct

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/memory_map.h"
+#include "core/memory_map_impl.h"
 #include "lib/units.h"
 
 // The screen that the boot loader has set up.

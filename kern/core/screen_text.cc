@@ -1,4 +1,4 @@
-#include "core/screen_text.h"
+#include "core/screen_text_impl.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// Reports of the sanitizers' handlers (src/core/ubsan.cc, src/kasan.cc), for kernels with
+// Reports of the sanitizers' handlers (core/ubsan.cc, src/kasan.cc), for kernels with
 // CONFIG_UBSAN or CONFIG_KASAN.
 #pragma once
 

@@ -19,8 +19,8 @@
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/panic.h"
-#include "core/screen_font.h"
-#include "core/screen_text.h"
+#include "core/screen_font_impl.h"
+#include "core/screen_text_impl.h"
 #include "core/spinlock.h"
 
 namespace {

@@ -19,7 +19,7 @@ ScreenSize screen_size();
 // the cursor (ESC [ ? 1 h). Any context.
 bool screen_cursor_keys_send_o();
 
-// Shows the bytes, as a terminal does (screen_text.h). Any context. In an NMI does not wait for a
-// lock. In a panic takes no lock, and shows only as many lines as fit on the screen. Does nothing
-// before screen_init() and without a screen.
+// Shows the bytes, as a terminal does (screen_text_impl.h). Any context. In an NMI does not wait
+// for a lock. In a panic takes no lock, and shows only as many lines as fit on the screen. Does
+// nothing before screen_init() and without a screen.
 void screen_write(const char* data, size_t size);

@@ -1,4 +1,4 @@
-#include "core/memory_map.h"
+#include "core/memory_map_impl.h"
 
 #include <algorithm>
 
