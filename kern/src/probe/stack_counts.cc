@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "linear_split.h"
+#include "lib/linear_split.h"
 #include "store/trace_memory.h"
 
 [[gnu::noinline]] bool StackCounts::CpuTable::add_key(uint64_t key, uint32_t hash) {

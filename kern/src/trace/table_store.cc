@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-#include "linear_split.h"
+#include "lib/linear_split.h"
 #include "store/trace_memory.h"
 #include "trace/trace_table.h"
 
