@@ -32,7 +32,7 @@ ROUNDS = 300
 # run, so the tracer stores fewer contexts and searches a smaller table.
 SHORT_ROUNDS = {"pipeline": 60, "file": 60}
 SHORT_STATES = ("on", "stopped", "sampled")
-# A load for the sweeper (kern/src/store/sweeper.h): many short processes with all traces on, while
+# A load for the sweeper (kern/intern/sweeper.h): many short processes with all traces on, while
 # only SWEEP_BYTES of trace memory are free, so that new contexts soon make a sweep due. A sweep
 # visits all records. The load runs beside SWEEP_RECORDS records of held objects, and without them;
 # the row is the ratio of the two numbers of instructions.

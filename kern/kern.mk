@@ -14,13 +14,13 @@ KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kern
   -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src
 # The sanitizers (docs/testing.md). Without RTTI there is no `vptr` check. The sources in KASAN_EXEMPT are not instrumented, and their
 # memcpy, memmove and memset are not checked. Some of these sources access memory that is forbidden for all others. Other sources keep
-# values in registers from one statement to the next (store/recent_stacks.h), and the call of a check would change these registers. -O1
+# values in registers from one statement to the next (intern/recent_stacks_impl.h), and the call of a check would change these registers. -O1
 # saves a third of the compiler's time, about as much as the checks add.
 KERN_FLAGS += $(if $(CONFIG_UBSAN),-fsanitize=undefined -fno-sanitize=vptr) $(if $(CONFIG_UBSAN)$(CONFIG_KASAN),-O1)
 KERN_KASAN := $(if $(CONFIG_KASAN),-fsanitize=kernel-address -fno-sanitize-address-use-after-scope --param asan-stack=0 \
   --param asan-globals=0 --param asan-instrumentation-with-call-threshold=0)
 KASAN_EXEMPT := kern/src/slab% kern/src/arena% kern/src/reach/% kern/src/kasan.cc kern/arch/x86_64/frames.cc kern/core/panic.cc \
-  kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
+  kern/src/trace/hooks.cc kern/intern/kernel_stacks.cc
 KERN_KASAN_OF = $(if $(filter $(KASAN_EXEMPT),$(1)),,$(KERN_KASAN))
 KASAN_EXEMPT_CALLS := $(foreach name,memcpy memmove memset,--redefine-sym $(name)=$(name)_exempt)
 define KASAN_EXEMPT_OBJECT

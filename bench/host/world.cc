@@ -20,12 +20,12 @@
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/sleep.h"
+#include "intern/current_context.h"
+#include "intern/recent_stacks_impl.h"
+#include "intern/shared_tables.h"
+#include "intern/trace_memory.h"
 #include "pages.h"
 #include "slab_trace.h"
-#include "store/current_context.h"
-#include "store/recent_stacks.h"
-#include "store/shared_tables.h"
-#include "store/trace_memory.h"
 #include "trace/control.h"
 
 __thread struct host_cpu host_cpu = {};

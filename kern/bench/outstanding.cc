@@ -6,7 +6,7 @@
 
 #include "arch/x86_64/interrupts.h"
 #include "bench/bench.h"
-#include "store/trace_memory.h"
+#include "intern/trace_memory.h"
 #include "trace/trace.h"
 
 namespace {

@@ -3,8 +3,8 @@
 #include <new>
 
 #include "bench/bench.h"
+#include "intern/trace_memory.h"
 #include "reach/look.h"
-#include "store/trace_memory.h"
 
 namespace {
 

@@ -9,13 +9,13 @@
 #include "core/cpu.h"
 #include "core/errstr.h"
 #include "core/probe_guard.h"
+#include "intern/context.h"
+#include "intern/current_context.h"
+#include "intern/shared_tables.h"
+#include "intern/sweeper.h"
+#include "intern/trace_memory.h"
 #include "lib/format.h"
 #include "lib/words.h"
-#include "store/context.h"
-#include "store/current_context.h"
-#include "store/shared_tables.h"
-#include "store/sweeper.h"
-#include "store/trace_memory.h"
 #include "trace/control.h"
 
 namespace {

@@ -8,7 +8,7 @@
 struct Process;
 
 // The caller of a system call or fault, that is, its user stack. Any other value is kUnknown with
-// the stack's number and perhaps kStackTruncated (store/stack_table.h).
+// the stack's number and perhaps kStackTruncated (intern/stack_table.h).
 enum class TraceCaller : uint64_t {
   kNone = 0,                                     // not in user mode yet, or not since exec
   kUnknown = uint64_t{1} << 63,                  // the user stack has not been looked up
@@ -21,7 +21,7 @@ struct TaskHead {
   uint32_t pid;      // PID of the process; 0 for a kernel task
   Process* process;  // nullptr for a kernel task
 
-  // The tracer caches two values in each task (src/store/current_context.cc). Both are 0 in a new
+  // The tracer caches two values in each task (intern/current_context.cc). Both are 0 in a new
   // task. Only the task itself writes these two fields, with interrupts off.
   uint64_t trace_context;  // the task's context, valid until exec; from ContextTable::remember()
   // The caller of the system call or fault under way. Each return to user mode stores kUnknown.

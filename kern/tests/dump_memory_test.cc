@@ -1,5 +1,5 @@
 // Tests dumps while all memory is in use. The dumps have many objects, from more stacks than the
-// reserve for dumps (store/dump_reserve.h) has room for, and other CPUs allocate and free
+// reserve for dumps (intern/dump_reserve.h) has room for, and other CPUs allocate and free
 // meanwhile.
 //
 // `dump_records=N` on the kernel command line sets the number of objects; the default is small.
@@ -14,14 +14,14 @@
 #include "core/ktest.h"
 #include "core/log.h"
 #include "core/not_roots.h"
+#include "intern/dump_reserve.h"
+#include "intern/page_buffer.h"
+#include "intern/trace_memory.h"
 #include "lib/optimizer.h"
 #include "lib/string.h"
 #include "lib/units.h"
 #include "lib/words.h"
 #include "slab.h"
-#include "store/dump_reserve.h"
-#include "store/page_buffer.h"
-#include "store/trace_memory.h"
 #include "tests/dump_text.h"
 #include "tests/team.h"
 #include "trace/trace.h"

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "core/ktest.h"
+#include "intern/trace_memory.h"
 #include "lib/string.h"
-#include "store/trace_memory.h"
 #include "trace/trace.h"
 
 // Reads a dump of any length to its end, and calls line(text) for each line. A line must be shorter

@@ -7,10 +7,10 @@
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/symbols.h"
+#include "intern/shared_tables.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "sched/task.h"
-#include "store/shared_tables.h"
 #include "trace/snapshot.h"
 
 namespace proof {

@@ -25,7 +25,7 @@
 #include <string_view>
 
 #include "arena.h"
-#include "store/page_buffer.h"
+#include "intern/page_buffer.h"
 #include "tests/proof_stacks.h"
 #include "trace/control.h"
 

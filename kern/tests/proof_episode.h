@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "intern/trace_memory.h"
 #include "lib/result.h"
-#include "store/trace_memory.h"
 #include "tests/proof_account.h"
 #include "tests/proof_workload.h"
 #include "tests/team.h"

@@ -6,10 +6,10 @@
 #include "arch/x86_64/frames.h"
 #include "arena.h"
 #include "core/probe_guard.h"
+#include "intern/current_context.h"
+#include "intern/trace_memory.h"
 #include "lib/optimizer.h"
 #include "sched/task.h"
-#include "store/current_context.h"
-#include "store/trace_memory.h"
 
 namespace proof {
 

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "intern/shared_tables.h"
 #include "slab.h"
-#include "store/shared_tables.h"
 
 struct arena;
 

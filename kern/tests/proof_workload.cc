@@ -7,7 +7,7 @@
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/time.h"
 #include "core/log.h"
-#include "store/sweeper.h"
+#include "intern/sweeper.h"
 #include "trace/control.h"
 #include "trace/snapshot.h"
 

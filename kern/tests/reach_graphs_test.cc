@@ -9,10 +9,10 @@
 #include "arch/x86_64/paging.h"
 #include "core/ktest.h"
 #include "core/log.h"
+#include "intern/trace_memory.h"
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "reach/whatis.h"
-#include "store/trace_memory.h"
 #include "tests/reach_looks.h"
 
 extern "C" const char data_start[], not_roots_start[], not_roots_end[], boot_stacks[];

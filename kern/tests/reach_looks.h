@@ -10,8 +10,8 @@
 #include <span>
 
 #include "core/ktest.h"
+#include "intern/trace_memory.h"
 #include "reach/look.h"
-#include "store/trace_memory.h"
 #include "tests/team.h"
 
 // An address in a form that the search does not recognise.

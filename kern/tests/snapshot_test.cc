@@ -6,8 +6,8 @@
 
 #include "core/cpu.h"
 #include "core/ktest.h"
+#include "intern/trace_memory.h"
 #include "slab_os.h"
-#include "store/trace_memory.h"
 #include "tests/team.h"
 
 namespace {

@@ -6,10 +6,10 @@
 #include "core/cpu.h"
 #include "core/ktest.h"
 #include "core/not_roots.h"
+#include "intern/trace_memory.h"
 #include "lib/optimizer.h"
 #include "lib/string.h"
 #include "sched/task.h"
-#include "store/trace_memory.h"
 #include "trace/control.h"
 #include "trace/trace.h"
 

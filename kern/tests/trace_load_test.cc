@@ -6,8 +6,8 @@
 #include "core/boot.h"
 #include "core/cpu.h"
 #include "core/ktest.h"
+#include "intern/trace_memory.h"
 #include "kmalloc.h"
-#include "store/trace_memory.h"
 #include "tests/team.h"
 #include "trace/trace.h"
 

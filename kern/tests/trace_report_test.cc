@@ -4,10 +4,10 @@
 #include <string_view>
 
 #include "core/ktest.h"
+#include "intern/trace_memory.h"
 #include "lib/optimizer.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
-#include "store/trace_memory.h"
 #include "trace/control.h"
 #include "trace/dump/report.h"
 #include "trace/trace.h"

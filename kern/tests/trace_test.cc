@@ -7,11 +7,11 @@
 #include "core/cpu.h"
 #include "core/errstr.h"
 #include "core/ktest.h"
+#include "intern/trace_memory.h"
 #include "kmalloc.h"
 #include "lib/optimizer.h"
 #include "lib/string.h"
 #include "sched/task.h"
-#include "store/trace_memory.h"
 #include "tests/dump_text.h"
 #include "trace/trace.h"
 

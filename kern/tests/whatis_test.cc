@@ -12,12 +12,12 @@
 #include "core/errstr.h"
 #include "core/ktest.h"
 #include "drivers/dev/mem_whatis.h"
+#include "intern/trace_memory.h"
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "pages.h"
 #include "reach/whatis.h"
 #include "slab_walk.h"
-#include "store/trace_memory.h"
 #include "tests/reach_looks.h"
 #include "tests/team.h"
 

@@ -36,4 +36,4 @@ def test_what_is_forgotten_too_soon_is_found(bug):
                           "--ktest=trace_proof", "--cmdline", f"rounds=1000 break={bug}"], capture_output=True, check=False)
     text = run.stderr.decode("utf-8", "replace")
     assert run.returncode != 0 and f"broken on purpose: {bug}" in text, text
-    assert "DIFFERENCES" in text or re.search(r"kernel panic: \S+intern_table.cc:\d+: alive", text), text
+    assert "DIFFERENCES" in text or re.search(r"kernel panic: \S+intern/table.cc:\d+: alive", text), text

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "store/context_table.h"
+#include "intern/context_table.h"
 #include "trace_world.h"
 
 namespace {

@@ -27,9 +27,9 @@
 #include <thread>
 #include <vector>
 
-#include "store/context_table.h"
-#include "store/stack_table.h"
-#include "store/trace_memory.h"
+#include "intern/context_table.h"
+#include "intern/stack_table.h"
+#include "intern/trace_memory.h"
 
 class ForgetWorkload {
  public:

@@ -1,6 +1,6 @@
-// Tests the cache of recent stacks (store/recent_stacks.h) on stacks that the tests make. After a
-// stack has changed, a cache entry may match the stack only if a walk of the stack finds the same
-// frames as before. After an update, the entry must have the frames that a walk finds.
+// Tests the cache of recent stacks (intern/recent_stacks_impl.h) on stacks that the tests make.
+// After a stack has changed, a cache entry may match the stack only if a walk of the stack finds
+// the same frames as before. After an update, the entry must have the frames that a walk finds.
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "arch/x86_64/context.h"
-#include "store/recent_stacks.h"
-#include "store/trace_memory.h"
+#include "intern/recent_stacks_impl.h"
+#include "intern/trace_memory.h"
 #include "trace_arena.h"
 
 namespace {

@@ -4,13 +4,13 @@
 # Caches, arenas, pages.
 MEMORY_CORE_SRC := $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc
 # The table of stacks, the caches of recent stacks, and the tracer's own memory.
-TRACE_STORE_SRC := $(addprefix kern/src/store/,intern_table.cc recent_stacks.S recent_stacks.cc stack_table.cc trace_memory.cc)
+TRACE_STORE_SRC := $(addprefix kern/intern/,table.cc recent_stacks.S recent_stacks.cc stack_table.cc trace_memory.cc)
 # The contexts in which allocations are made: task, program, interrupt.
-TRACE_CONTEXT_SRC := $(addprefix kern/src/store/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
+TRACE_CONTEXT_SRC := $(addprefix kern/intern/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
 # Tables of records, snapshots of them, and sampling.
 TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_counters.cc trace_table.cc)
 # The hooks that the allocator calls for each traced allocation.
-TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/src/store/kernel_stacks.cc
+TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/intern/kernel_stacks.cc
 # The commands that users write to the tracer's files, and the dumps that users read from these files.
 TRACE_FILES_SRC := $(addprefix kern/src/trace/,command.cc later.cc trace_options.cc) \
   $(addprefix kern/src/trace/dump/,ref_places.cc summary.cc trace_binary.cc trace_details.cc trace_groups.cc trace_text.cc)

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "store/stack_table.h"
+#include "intern/stack_table.h"
 #include "trace_world.h"
 
 namespace {

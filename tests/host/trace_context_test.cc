@@ -9,10 +9,10 @@
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/trap.h"
 #include "core/log.h"
-#include "store/context.h"
-#include "store/current_context.h"
-#include "store/recent_callers.h"
-#include "store/shared_tables.h"
+#include "intern/context.h"
+#include "intern/current_context.h"
+#include "intern/recent_callers.h"
+#include "intern/shared_tables.h"
 
 StackTable trace_stacks;
 ContextTable trace_contexts;

@@ -1,13 +1,13 @@
-// Tests the pool from which hooks take pages of trace memory (store/trace_memory.h). The tests take
-// pages through the tables of stacks and records. The pool gets its pages from an arena, and the
-// tests make allocations from this arena fail.
+// Tests the pool from which hooks take pages of trace memory (intern/trace_memory.h). The tests
+// take pages through the tables of stacks and records. The pool gets its pages from an arena, and
+// the tests make allocations from this arena fail.
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "store/stack_table.h"
-#include "store/trace_memory.h"
+#include "intern/stack_table.h"
+#include "intern/trace_memory.h"
 #include "trace/trace_table.h"
 #include "trace_arena.h"
 

@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include "store/context_table.h"
-#include "store/page_pool.h"
-#include "store/stack_table.h"
-#include "store/trace_memory.h"
+#include "intern/context_table.h"
+#include "intern/page_pool_impl.h"
+#include "intern/stack_table.h"
+#include "intern/trace_memory.h"
 #include "table_copy.h"
 #include "trace/trace_table.h"
 #include "trace_arena.h"

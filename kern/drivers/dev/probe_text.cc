@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <new>
 
+#include "intern/trace_memory.h"
 #include "lib/digits.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "store/trace_memory.h"
 
 void probe_print_functions(Text& text) {
   const uint32_t count = kernel_function_count();

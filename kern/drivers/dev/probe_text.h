@@ -1,9 +1,9 @@
 // The texts of the files of #probe.
 #pragma once
 
+#include "intern/shared_tables.h"
 #include "ns/device.h"
 #include "probe/probe_session.h"
-#include "store/shared_tables.h"
 
 // Prints the functions that can be probed.
 void probe_print_functions(Text& text);

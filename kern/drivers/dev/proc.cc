@@ -17,6 +17,7 @@
 #include "core/cpu.h"
 #include "core/errstr.h"
 #include "drivers/dev/devices.h"
+#include "intern/context.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "ns/device.h"
@@ -24,7 +25,6 @@
 #include "pages.h"
 #include "proc/process.h"
 #include "scratch.h"
-#include "store/context.h"
 
 namespace {
 

@@ -47,9 +47,9 @@
 #include "core/log.h"
 #include "core/sleep.h"
 #include "core/symbols.h"
+#include "intern/trace_memory.h"
 #include "probe/probe.h"
 #include "probe/probe_places.h"
-#include "store/trace_memory.h"
 
 // One consumer's probe of one place.
 struct ProbeItem {

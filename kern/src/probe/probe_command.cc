@@ -2,9 +2,9 @@
 
 #include "core/cpu.h"
 #include "core/errstr.h"
+#include "intern/context.h"
 #include "lib/quoted.h"
 #include "lib/words.h"
-#include "store/context.h"
 #include "trace/sampler.h"
 
 namespace {

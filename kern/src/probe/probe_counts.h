@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
+#include "intern/context_table.h"
+#include "intern/page_array.h"
+#include "intern/shared_tables.h"
+#include "intern/stack_table.h"
 #include "probe/probe_options.h"
 #include "probe/stack_counts.h"
-#include "store/context_table.h"
-#include "store/page_array.h"
-#include "store/shared_tables.h"
-#include "store/stack_table.h"
 
 class ProbeCounts {
  public:

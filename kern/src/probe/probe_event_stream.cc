@@ -5,8 +5,8 @@
 
 #include "arch/x86_64/time.h"
 #include "core/errstr.h"
-#include "store/current_context.h"
-#include "store/trace_memory.h"
+#include "intern/current_context.h"
+#include "intern/trace_memory.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 
 #include "core/cpu.h"
 #include "core/sleep.h"
+#include "intern/shared_tables.h"
 #include "probe/probe_events.h"
-#include "store/shared_tables.h"
 
 class ProbeEventStream {
  public:
@@ -33,7 +33,7 @@ class ProbeEventStream {
   Result<void> open();
   // Forgets all events.
   void clear();
-  // For the sweeper (store/sweeper.h), at any time: marks the contexts of the events in the ring.
+  // For the sweeper (intern/sweeper.h), at any time: marks the contexts of the events in the ring.
   void mark(StoreMark& mark);
 
   // --- Hits. Interrupts and probes off, any lock may be held.

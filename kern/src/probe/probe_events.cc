@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "store/trace_memory.h"
+#include "intern/trace_memory.h"
 
 ProbeEvents* ProbeEvents::create(size_t pages, uint32_t values) {
   void* memory = trace_copy_alloc(sizeof(ProbeEvents));

@@ -20,8 +20,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "intern/ids.h"
 #include "lib/units.h"
-#include "store/ids.h"
 
 struct ProbeEvent {
   enum class Kind : uint8_t { kCall, kReturn, kAlloc, kFree };

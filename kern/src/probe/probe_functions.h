@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <span>
 
+#include "intern/page_buffer.h"
 #include "probe/probe.h"
 #include "probe/probe_command.h"
 #include "probe/probe_rule.h"
-#include "store/page_buffer.h"
 
 class ProbeCaller;
 

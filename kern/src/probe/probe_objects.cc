@@ -11,11 +11,11 @@
 #include "core/log.h"
 #include "core/probe_guard.h"
 #include "core/user_memory.h"
+#include "intern/current_context.h"
+#include "intern/trace_memory.h"
 #include "lib/format.h"
 #include "probe/probe_user_stacks.h"
 #include "slab_os.h"
-#include "store/current_context.h"
-#include "store/trace_memory.h"
 #include "trace/dump/trace_binary.h"
 #include "trace/trace_table.h"
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "core/cpu.h"
+#include "intern/shared_tables.h"
 #include "lib/result.h"
 #include "probe/probe.h"
 #include "probe/probe_event_stream.h"
@@ -22,7 +23,6 @@
 #include "probe/probe_pairs.h"
 #include "probe/probe_per_cpu.h"
 #include "probe/probe_rule.h"
-#include "store/shared_tables.h"
 
 class TraceBinary;
 class TraceTable;
@@ -47,7 +47,7 @@ class ProbeObjects {
   uint64_t abandoned() const;
   // Forgets all objects.
   void clear();
-  // For the sweeper (store/sweeper.h), at any time: marks the stacks of running calls. The tables
+  // For the sweeper (intern/sweeper.h), at any time: marks the stacks of running calls. The tables
   // are marked separately.
   void mark_calls(StoreMark& mark);
   // Makes the tables the sources of `dump`, with the names probe/N and probe/N/mmap. N is

@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "intern/recent_user_stacks.h"
 #include "probe/stack_counts.h"
-#include "store/recent_user_stacks.h"
 #include "trace/sampler.h"
 
 // Outcomes of hits; hits = counted + filtered + lost.

@@ -6,10 +6,10 @@
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "core/probe_guard.h"
+#include "intern/current_context.h"
+#include "intern/kernel_stacks.h"
+#include "intern/trace_memory.h"
 #include "probe/probe_user_stacks.h"
-#include "store/current_context.h"
-#include "store/kernel_stacks.h"
-#include "store/trace_memory.h"
 
 namespace {
 

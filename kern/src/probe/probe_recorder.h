@@ -53,8 +53,8 @@ class ProbeRecorder final : public ProbeConsumer {
   void set_recording(bool recording) { recording_.store(recording, std::memory_order_release); }
   // Forgets counts, events and objects.
   void clear();
-  // For the sweeper (store/sweeper.h), at any time from init() on: marks the stacks and contexts of
-  // counts, events and running calls.
+  // For the sweeper (intern/sweeper.h), at any time from init() on: marks the stacks and contexts
+  // of counts, events and running calls.
   void mark(StoreMark& mark);
   // Forgets this CPU's recent stacks. Interrupts off.
   void forget_recent();

@@ -8,8 +8,8 @@
 #include "core/errstr.h"
 #include "core/planted.h"
 #include "core/symbols.h"
-#include "store/shared_tables.h"
-#include "store/trace_memory.h"
+#include "intern/shared_tables.h"
+#include "intern/trace_memory.h"
 #include "trace/dump/binary_dump.h"
 
 Result<ProbeSession*> ProbeSession::create() {

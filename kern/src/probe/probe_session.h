@@ -19,13 +19,13 @@
 
 #include "core/ref.h"
 #include "core/sleep.h"
+#include "intern/shared_tables.h"
 #include "lib/result.h"
 #include "probe/probe_counts.h"
 #include "probe/probe_events.h"
 #include "probe/probe_functions.h"
 #include "probe/probe_options.h"
 #include "probe/probe_recorder.h"
-#include "store/shared_tables.h"
 #include "trace/trace_options.h"
 
 class Chan;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "arch/x86_64/frames.h"
+#include "intern/shared_tables.h"
 #include "probe/probe_options.h"
-#include "store/shared_tables.h"
 
 // stack: a frame of up to 640 bytes, because the frames of a whole stack are on it. This code runs
 // with interrupts off, where a probe was hit.

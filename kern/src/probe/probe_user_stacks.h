@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "store/kernel_stacks.h"
-#include "store/recent_user_stacks.h"
+#include "intern/kernel_stacks.h"
+#include "intern/recent_user_stacks.h"
 
 // Both functions record at most `depth` frames, innermost first. The caller has interrupts and
 // probes off, and the current task belongs to a process. The caller is a user of the shared tables

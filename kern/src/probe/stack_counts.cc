@@ -4,8 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "intern/trace_memory.h"
 #include "lib/linear_split.h"
-#include "store/trace_memory.h"
 
 [[gnu::noinline]] bool StackCounts::CpuTable::add_key(uint64_t key, uint32_t hash) {
   Page* page = pages_.load(std::memory_order_relaxed);

@@ -11,15 +11,15 @@
 //
 // A key consists of two numbers: that of a stack or of a pair of stacks, and that of a context (0:
 // no context). These are numbers in the tables of stacks and contexts that all traces share
-// (store/shared_tables.h). Cost for each key on each CPU: 32 bytes.
+// (intern/shared_tables.h). Cost for each key on each CPU: 32 bytes.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "intern/ids.h"
 #include "lib/units.h"
-#include "store/ids.h"
 
 class StackCounts {
  public:

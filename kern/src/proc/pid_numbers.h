@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "intern/context.h"
 #include "lib/result.h"
-#include "store/context.h"
 
 // Says which numbers from 1 to kMaxPid are in use. A number is in use as long as it has a user: the
 // process whose PID it is, and each process whose group or session it names. The caller has a lock

@@ -35,6 +35,7 @@
 #include "core/errstr.h"
 #include "core/log.h"
 #include "core/planted.h"
+#include "intern/context.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "ns/page_cache.h"
@@ -46,7 +47,6 @@
 #include "proc/system_call.h"
 #include "proc/user_probes.h"
 #include "scratch.h"
-#include "store/context.h"
 
 constinit Spinlock process_lock{LockRank::kProcessTable};
 constinit AllProcesses all_processes;

@@ -10,6 +10,7 @@
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/trap.h"
 #include "arch/x86_64/user_registers.h"
+#include "intern/context.h"
 #include "kmalloc.h"
 #include "lib/list.h"
 #include "proc/address_space.h"
@@ -19,7 +20,6 @@
 #include "proc/timers.h"
 #include "proc/user_account.h"
 #include "sched/task.h"
-#include "store/context.h"
 
 inline constexpr uint32_t kInitPid = 1;
 

@@ -1,11 +1,11 @@
 // System calls on processes: fork, exec, wait, exit, groups and sessions.
 #include "arch/x86_64/interrupts.h"
 #include "core/planted.h"
+#include "intern/context.h"
 #include "proc/system_call.h"
 #include "proc/user_probes.h"
 #include "proc/wait.h"
 #include "scratch.h"
-#include "store/context.h"
 
 namespace {
 

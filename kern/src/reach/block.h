@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "store/trace_memory.h"
+#include "intern/trace_memory.h"
 
 namespace reach {
 

@@ -1,7 +1,7 @@
 #include "reach/groups.h"
 
+#include "intern/shared_tables.h"
 #include "lib/format.h"
-#include "store/shared_tables.h"
 #include "trace/control.h"
 
 namespace reach {

@@ -15,9 +15,9 @@
 #include <cstdint>
 #include <span>
 
+#include "intern/ids.h"
 #include "reach/index.h"
 #include "reach/objects.h"
-#include "store/ids.h"
 #include "trace/trace.h"
 
 namespace reach {

@@ -63,13 +63,13 @@
 #include "core/errstr.h"
 #include "core/sleep.h"
 #include "core/symbols.h"
+#include "intern/stack_table.h"
+#include "intern/trace_memory.h"
 #include "kmalloc.h"
 #include "reach/deadlock.h"
 #include "reach/look.h"
 #include "reach/reach.h"
 #include "reach/writer.h"
-#include "store/stack_table.h"
-#include "store/trace_memory.h"
 
 using reach::Deadlocks, reach::Findings, reach::Group, reach::Groups, reach::Tally, reach::Writer;
 

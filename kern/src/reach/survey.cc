@@ -7,12 +7,12 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/time.h"
 #include "core/errstr.h"
+#include "intern/trace_memory.h"
 #include "lib/string.h"
 #include "reach/block.h"
 #include "reach/roots.h"
 #include "reach/stop.h"
 #include "reach/visitor.h"
-#include "store/trace_memory.h"
 
 namespace reach {
 namespace {

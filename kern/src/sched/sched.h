@@ -1,8 +1,8 @@
 // Shared by the files of the scheduler.
 #pragma once
 
+#include "intern/current_context.h"
 #include "sched/task.h"
-#include "store/current_context.h"
 
 // The state in which the current task leaves the CPU.
 enum class Leave : uint8_t { kRunnable, kAsleep, kDead };
@@ -41,11 +41,11 @@ void memory_task_init();
 inline constexpr Nanoseconds kMemoryLook{1'000'000'000};
 void memory_task_set_look(Nanoseconds look);
 
-// Starts the task that runs the sweeper of stacks and contexts (store/sweeper.h).
+// Starts the task that runs the sweeper of stacks and contexts (intern/sweeper.h).
 void sweep_task_init();
 // Wakes the sweeper's task if a sweep is wanted. Runs in each tick on each CPU, interrupts off.
 void sweep_task_tick();
-// Stores the trace numbers (store/current_context.h) of up to kRememberedAtOnce tasks. Begins with
+// Stores the trace numbers (intern/current_context.h) of up to kRememberedAtOnce tasks. Begins with
 // the first task of the task list if `first` is true, otherwise after the last task of the previous
 // call. Returns the number of tasks; 0 at the end of the list. Idle tasks are not in the list. One
 // caller at a time; takes the list's lock.

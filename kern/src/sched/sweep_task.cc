@@ -1,4 +1,4 @@
-// Runs the sweeper of stacks and contexts (store/sweeper.h) in a task, and marks the stack and
+// Runs the sweeper of stacks and contexts (intern/sweeper.h) in a task, and marks the stack and
 // context numbers that tasks remember, so that the sweeper does not free them.
 //
 // Allocator hooks may run with any lock of the scheduler held, so they do not wake the sweeper's
@@ -9,8 +9,8 @@
 
 #include "arch/x86_64/dead_frames.h"
 #include "core/log.h"
+#include "intern/sweeper.h"
 #include "sched/sched.h"
-#include "store/sweeper.h"
 
 namespace {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "core/errstr.h"
+#include "intern/context.h"
+#include "intern/stack_table.h"
 #include "lib/quoted.h"
 #include "lib/words.h"
-#include "store/context.h"
-#include "store/stack_table.h"
 #include "trace/sampler.h"
 #include "trace/trace_table.h"
 

@@ -21,8 +21,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "intern/page_buffer.h"
 #include "lib/result.h"
-#include "store/page_buffer.h"
 #include "trace/trace_options.h"
 
 enum class TraceWord : uint8_t {

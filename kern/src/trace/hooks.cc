@@ -29,13 +29,13 @@
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/probe_guard.h"
+#include "intern/current_context.h"
+#include "intern/kernel_stacks.h"
+#include "intern/recent_callers.h"
+#include "intern/trace_memory.h"
 #include "lib/optimizer.h"
 #include "slab_os.h"
 #include "slab_trace.h"
-#include "store/current_context.h"
-#include "store/kernel_stacks.h"
-#include "store/recent_callers.h"
-#include "store/trace_memory.h"
 #include "trace/trace_table.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/log.h"
-#include "store/trace_memory.h"
+#include "intern/trace_memory.h"
 
 void TraceSnapshot::choose(TraceTable& table) {
   {

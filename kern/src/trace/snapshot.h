@@ -25,8 +25,8 @@
 #include <span>
 #include <type_traits>
 
+#include "intern/shared_tables.h"
 #include "lib/result.h"
-#include "store/shared_tables.h"
 #include "trace/trace_table.h"
 
 class TraceSnapshot final : public StoreHolder {

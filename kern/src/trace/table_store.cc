@@ -4,8 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "intern/trace_memory.h"
 #include "lib/linear_split.h"
-#include "store/trace_memory.h"
 #include "trace/trace_table.h"
 
 // The header of a directory of segments. When the directory is half full, a larger one is

@@ -22,9 +22,9 @@
 #include <cstdint>
 
 #include "core/cpu.h"
+#include "intern/ids.h"
 #include "lib/optimizer.h"
 #include "lib/units.h"
-#include "store/ids.h"
 #include "trace/trace_record.h"
 
 struct TableStore {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <utility>
 
-#include "store/trace_memory.h"
+#include "intern/trace_memory.h"
 #include "trace/trace_table.h"
 
 void TraceTable::leave(TraceOwner owner, Leave how) {

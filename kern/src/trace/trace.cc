@@ -60,8 +60,8 @@
 #include "trace/trace.h"
 
 #include "core/boot.h"
+#include "intern/trace_memory.h"
 #include "pages.h"
-#include "store/trace_memory.h"
 #include "trace/control.h"
 
 void trace_init() {

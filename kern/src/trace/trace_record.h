@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/cpu.h"
-#include "store/ids.h"
+#include "intern/ids.h"
 
 // A record has a mark: how many `mark` commands the trace had before the allocation. The records of
 // probes on programs have an owner instead of a mark, since their objects are identified by address

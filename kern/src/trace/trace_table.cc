@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/planted.h"
-#include "store/trace_memory.h"
+#include "intern/trace_memory.h"
 
 TraceTable::TraceTable(unsigned shards) : shard_count_(shards) {
   for (unsigned i = 0; i < shards; i++) {

@@ -2,7 +2,7 @@
 // StoreHolder::is_user_. In tests with these fakes, no sweep removes unused stacks and contexts.
 #pragma once
 
-#include "store/shared_tables.h"
+#include "intern/shared_tables.h"
 
 // Makes the next trace_users_drop() call the function, after the holder has ceased to be a user.
 // The function can do what another CPU might do at that moment.

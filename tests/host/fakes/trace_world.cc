@@ -7,7 +7,7 @@
 #include "core/errstr.h"
 #include "core/log.h"
 #include "core/symbols.h"
-#include "store/trace_memory.h"
+#include "intern/trace_memory.h"
 #include "trace_world.h"
 
 namespace {

@@ -1,5 +1,5 @@
 """Reads traces from the memory of a stopped kernel: records (kern/src/trace/trace_table.h), stacks and
-contexts (kern/src/store/). Returns them in the classes of stele.tracedump, which also represent a dump.
+contexts (kern/intern/). Returns them in the classes of stele.tracedump, which also represent a dump.
 
 The kernel may have been stopped in the middle of a tracer's hook. In this case, the record that the
 hook was writing may be missing, or may still have the stack, size and context of its previous use. If

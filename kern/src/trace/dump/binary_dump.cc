@@ -3,8 +3,8 @@
 #include <new>
 
 #include "core/planted.h"
-#include "store/dump_reserve.h"
-#include "store/shared_tables.h"
+#include "intern/dump_reserve.h"
+#include "intern/shared_tables.h"
 
 TraceBinaryDump::TraceBinaryDump(std::span<std::byte> workspace)
     : binary(workspace.last(TraceBinary::kRoom), trace_stacks, trace_contexts),

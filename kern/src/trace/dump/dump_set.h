@@ -13,7 +13,7 @@
 #include <span>
 #include <utility>
 
-#include "store/page_buffer.h"
+#include "intern/page_buffer.h"
 
 // An Item has a type Key and a constructor from a Key. item.key() returns the item's key.
 // item.is(key) is true if `key` is the item's key. The static function hash(key) returns a hash, of

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "store/stack_table.h"
+#include "intern/stack_table.h"
 
 class LastPair {
  public:

@@ -13,9 +13,9 @@
 
 #include "arena.h"
 #include "core/ref.h"
+#include "intern/ids.h"
+#include "intern/page_buffer.h"
 #include "lib/result.h"
-#include "store/ids.h"
-#include "store/page_buffer.h"
 
 class RefPlaces {
  public:

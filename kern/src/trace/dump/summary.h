@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "store/stack_table.h"
+#include "intern/stack_table.h"
 #include "trace/sampler.h"
 #include "trace/trace_table.h"
 

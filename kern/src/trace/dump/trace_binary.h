@@ -18,9 +18,9 @@
 #include <span>
 
 #include "abi/tracedump.h"
-#include "store/context_table.h"
-#include "store/page_buffer.h"
-#include "store/stack_table.h"
+#include "intern/context_table.h"
+#include "intern/page_buffer.h"
+#include "intern/stack_table.h"
 #include "trace/dump/dump_set.h"
 #include "trace/dump/last_pair.h"
 #include "trace/dump/trace_text.h"

@@ -9,7 +9,7 @@
 // does not depend on the number of records. When there is no memory for a cell, the records that
 // need this cell are only counted.
 //
-// Collected details do not change until the next collection. So the sweeper (store/sweeper.h) may
+// Collected details do not change until the next collection. So the sweeper (intern/sweeper.h) may
 // call mark() while a reader uses the details. mark() is the "mark" of mark and sweep, and has
 // nothing to do with the marks of records.
 #pragma once
@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <span>
 
-#include "store/context_table.h"
+#include "intern/context_table.h"
 #include "trace/dump/dump_set.h"
 #include "trace/dump/trace_groups.h"
 #include "trace/snapshot.h"

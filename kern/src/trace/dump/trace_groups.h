@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "store/stack_table.h"
+#include "intern/stack_table.h"
 #include "trace/dump/dump_set.h"
 #include "trace/sampler.h"
 #include "trace/snapshot.h"

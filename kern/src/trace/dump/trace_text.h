@@ -16,8 +16,8 @@
 #include <span>
 #include <string_view>
 
-#include "store/context_table.h"
-#include "store/stack_table.h"
+#include "intern/context_table.h"
+#include "intern/stack_table.h"
 #include "trace/dump/ref_places.h"
 #include "trace/dump/trace_details.h"
 #include "trace/dump/trace_groups.h"

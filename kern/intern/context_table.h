@@ -1,5 +1,5 @@
 // Contexts: the tasks, processes and interrupts that allocate, each stored once under a 32-bit
-// number (intern_table.h).
+// number (intern/table_impl.h).
 //
 // A context is a process with the program that it runs, a kernel task, or an interrupt. The first
 // thread of a process has the context of the process, so a process with a single thread needs only
@@ -21,9 +21,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "store/context.h"
-#include "store/ids.h"
-#include "store/intern_table.h"
+#include "intern/context.h"
+#include "intern/ids.h"
+#include "intern/table_impl.h"
 
 class ContextTable : public InternTable {
  public:

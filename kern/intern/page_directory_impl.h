@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <new>
 
+#include "intern/trace_memory.h"
 #include "lib/units.h"
-#include "store/trace_memory.h"
 
 class PageDirectory {
  public:

@@ -9,7 +9,7 @@
 // for such a context number. The cached user stack needs no such test: a task's user stack is
 // looked up only after a valid context was found, and is forgotten together with the context. So
 // the user stack is valid if the cached context is valid.
-#include "store/current_context.h"
+#include "intern/current_context.h"
 
 #include <algorithm>
 #include <atomic>
@@ -18,9 +18,9 @@
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/trap.h"
 #include "core/cpu.h"
+#include "intern/recent_callers.h"
+#include "intern/trace_memory.h"
 #include "lib/string.h"
-#include "store/recent_callers.h"
-#include "store/trace_memory.h"
 
 namespace {
 

@@ -47,8 +47,8 @@
 #include <cstdint>
 
 #include "core/hook_lock.h"
+#include "intern/page_directory_impl.h"
 #include "lib/result.h"
-#include "store/page_directory.h"
 
 class InternTable {
  public:

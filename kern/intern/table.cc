@@ -1,4 +1,4 @@
-#include "store/intern_table.h"
+#include "intern/table_impl.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 #include "core/log.h"
 #include "core/planted.h"
 #include "core/probe_guard.h"
-#include "store/trace_memory.h"
+#include "intern/trace_memory.h"
 
 // The only entry of the chain `unsplit`. Its kind does not exist, so no look-up matches it.
 constinit InternTable::Entry InternTable::unsplit = {

@@ -1,5 +1,5 @@
 // A context is the process, kernel task or interrupt on whose behalf code allocates memory or calls
-// a probed function. The table of contexts is src/store/context_table.h.
+// a probed function. The table of contexts is intern/context_table.h.
 //
 // A context has a 32-bit id; 0 means "not recorded". An id is made on first use and cached in the
 // task. Contexts exist only while something is traced, so that an untraced system does not collect

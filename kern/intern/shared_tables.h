@@ -26,10 +26,10 @@
 #include <cstdint>
 
 #include "core/sleep.h"
+#include "intern/context_table.h"
+#include "intern/stack_table.h"
 #include "lib/list.h"
 #include "lib/result.h"
-#include "store/context_table.h"
-#include "store/stack_table.h"
 
 extern StackTable trace_stacks;
 extern ContextTable trace_contexts;

@@ -1,4 +1,4 @@
-// Compares a stack with an entry of the table, frame by frame (recent_stacks.h). Calls no function
+// Compares a stack with an entry of the table, frame by frame (recent_stacks_impl.h). Calls no function
 // and changes few registers, so that a hook saves no registers for the call. Cannot be probed.
 
 // Compares a frame before the last one and continues with the next.

@@ -7,7 +7,7 @@
 // of them, it cannot take a page from the arena, which has a lock, too. Therefore hooks take pages
 // from a pool. Before its first lock, each hook calls trace_memory_prepare(), which tops up the
 // pool from the arena. Later the hook takes pages from the pool with trace_page_take(), without a
-// lock (page_pool.h).
+// lock (page_pool_impl.h).
 //
 // The pool cannot run dry while there is memory. A hook takes at most kPagesPerHook pages, and on
 // each CPU at most one hook is under way, because interrupts are off. Before a hook begins, it tops
@@ -25,7 +25,7 @@
 #include <cstdint>
 
 #include "core/cpu.h"
-#include "store/page_pool.h"
+#include "intern/page_pool_impl.h"
 
 // The most pages that one hook takes. Each entry that a hook adds to the table of stacks or
 // contexts takes a page, for the entry or for heads: two for a program and a context, three for two

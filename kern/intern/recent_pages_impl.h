@@ -6,8 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "intern/trace_memory.h"
 #include "lib/units.h"
-#include "store/trace_memory.h"
 
 template <typename Entry>
 class RecentPages {

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "store/ids.h"
+#include "intern/ids.h"
 
 class RecentUserStacks {
  public:

@@ -1,11 +1,11 @@
-#include "store/dump_reserve.h"
+#include "intern/dump_reserve.h"
 
 #include <cstdint>
 #include <utility>
 
 #include "core/sleep.h"
 #include "core/spinlock.h"
-#include "store/trace_memory.h"
+#include "intern/trace_memory.h"
 
 namespace {
 

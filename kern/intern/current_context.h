@@ -3,8 +3,8 @@
 
 #include "core/cpu.h"
 #include "core/task_head.h"
-#include "store/context.h"
-#include "store/shared_tables.h"
+#include "intern/context.h"
+#include "intern/shared_tables.h"
 
 // The largest number of frames that are recorded of a user stack.
 inline constexpr size_t kUserStackDepth = 16;

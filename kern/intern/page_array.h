@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <iterator>
 
-#include "store/page_buffer.h"
+#include "intern/page_buffer.h"
 
 template <typename T>
 class PageArray {

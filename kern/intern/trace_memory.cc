@@ -1,4 +1,4 @@
-#include "store/trace_memory.h"
+#include "intern/trace_memory.h"
 
 #include "arena.h"
 #include "core/log.h"

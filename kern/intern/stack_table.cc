@@ -1,4 +1,4 @@
-#include "store/stack_table.h"
+#include "intern/stack_table.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "store/sweeper.h"
+#include "intern/sweeper.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,8 +8,8 @@
 #include "arch/x86_64/time.h"
 #include "core/log.h"
 #include "core/planted.h"
-#include "store/current_context.h"
-#include "store/trace_memory.h"
+#include "intern/current_context.h"
+#include "intern/trace_memory.h"
 
 namespace {
 

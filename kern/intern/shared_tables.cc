@@ -1,4 +1,4 @@
-#include "store/shared_tables.h"
+#include "intern/shared_tables.h"
 
 #include <atomic>
 
@@ -6,11 +6,11 @@
 #include "arch/x86_64/time.h"
 #include "core/log.h"
 #include "core/probe_guard.h"
+#include "intern/dump_reserve.h"
+#include "intern/recent_callers.h"
+#include "intern/recent_stacks_impl.h"
+#include "intern/trace_memory.h"
 #include "slab_os.h"
-#include "store/dump_reserve.h"
-#include "store/recent_callers.h"
-#include "store/recent_stacks.h"
-#include "store/trace_memory.h"
 
 constinit StackTable trace_stacks;
 constinit ContextTable trace_contexts;

@@ -1,10 +1,10 @@
-#include "store/recent_stacks.h"
+#include "intern/recent_stacks_impl.h"
 
 #include <new>
 #include <utility>
 
-#include "store/recent_pages.h"
-#include "store/trace_memory.h"
+#include "intern/recent_pages_impl.h"
+#include "intern/trace_memory.h"
 
 constinit RecentStack no_recent_stack;
 

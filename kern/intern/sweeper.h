@@ -3,8 +3,8 @@
 // ended.
 //
 // The sweeper uses mark and sweep, so that hooks need not count references. Each sweep begins a new
-// epoch of the tables (intern_table.h). Each look-up and each mark stamps the entry with the epoch.
-// Then the sweep forgets the entries that do not have this epoch's stamp.
+// epoch of the tables (intern/table_impl.h). Each look-up and each mark stamps the entry with the
+// epoch. Then the sweep forgets the entries that do not have this epoch's stamp.
 //
 //   1. The epoch begins. A round follows, which is an interrupt on every CPU: each CPU clears the
 //      numbers that hooks use without a look-up. These are its recent stacks and callers, and the
@@ -41,7 +41,7 @@
 
 #include <cstdint>
 
-#include "store/shared_tables.h"
+#include "intern/shared_tables.h"
 
 // Sweeps now, if the tables have users. May sleep: waits until dumps that are being opened have
 // copied their numbers. The caller holds neither trace_control nor a lock of a lower rank, and is

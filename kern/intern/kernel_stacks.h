@@ -1,8 +1,8 @@
 // Finds the numbers of kernel stacks, and of pairs of a kernel stack and a user stack.
 #pragma once
 
-#include "store/current_context.h"
-#include "store/recent_stacks.h"
+#include "intern/current_context.h"
+#include "intern/recent_stacks_impl.h"
 
 // The number of a recorded stack or pair, with flags.
 class RecordedStack {

@@ -46,8 +46,8 @@
 
 #include "arch/x86_64/context.h"
 #include "core/cpu.h"
-#include "store/stack_scope.h"
-#include "store/stack_table.h"
+#include "intern/stack_scope.h"
+#include "intern/stack_table.h"
 
 // [n] is the entry point of recent_stacks.S that compares n frames before the last frame.
 extern "C" const void* const recent_stack_compare[64];

@@ -1,12 +1,12 @@
-#include "store/recent_callers.h"
+#include "intern/recent_callers.h"
 
 #include <algorithm>
 #include <new>
 #include <utility>
 
 #include "arch/x86_64/trap.h"
-#include "store/recent_pages.h"
-#include "store/trace_memory.h"
+#include "intern/recent_pages_impl.h"
+#include "intern/trace_memory.h"
 
 namespace {
 

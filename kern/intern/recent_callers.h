@@ -28,8 +28,8 @@
 
 #include "core/cpu.h"
 #include "core/task_head.h"
+#include "intern/ids.h"
 #include "lib/units.h"
-#include "store/ids.h"
 
 // [n] is the entry point of recent_callers.S that compares n + 1 frames.
 extern "C" const void* const recent_caller_compare[16];

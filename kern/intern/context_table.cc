@@ -1,4 +1,4 @@
-#include "store/context_table.h"
+#include "intern/context_table.h"
 
 #include <algorithm>
 

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "intern/trace_memory.h"
 #include "lib/result.h"
 #include "lib/string.h"
 #include "lib/units.h"
-#include "store/trace_memory.h"
 
 template <typename T>
 class PageBuffer {

@@ -1,4 +1,4 @@
-// A table that stores each stack once, and names it by a 32-bit number (intern_table.h).
+// A table that stores each stack once, and names it by a 32-bit number (intern/table_impl.h).
 //
 // A kernel frame is stored in one 32-bit word, the lower half of its address. A user frame is
 // stored in two words.
@@ -15,9 +15,9 @@
 #include <span>
 
 #include "core/task_head.h"
+#include "intern/ids.h"
+#include "intern/table_impl.h"
 #include "lib/result.h"
-#include "store/ids.h"
-#include "store/intern_table.h"
 
 // A flag in a 64-bit word whose lower half is the number of a stack or pair. The flag says that the
 // stack has more frames than are recorded.

@@ -1,15 +1,15 @@
-#include "store/kernel_stacks.h"
+#include "intern/kernel_stacks.h"
 
 #include <algorithm>
 
 #include "arch/x86_64/frames.h"
+#include "intern/shared_tables.h"
 #include "slab_trace.h"
-#include "store/shared_tables.h"
 
 namespace {
 
 // Walks and interns a stack that cannot be held in an entry of the CPU's recent stacks
-// (recent_stacks.h).
+// (recent_stacks_impl.h).
 // stack: a frame of up to 640 bytes, because the frames of a whole stack are on it. This code runs
 // with interrupts off, in hooks, where no memory can be allocated.
 [[gnu::noinline, gnu::cold]] RecordedStack walk_stack(uint64_t frame_pointer, StackScope scope) {
