@@ -20,7 +20,7 @@ KERN_FLAGS += $(if $(CONFIG_UBSAN),-fsanitize=undefined -fno-sanitize=vptr) $(if
 KERN_KASAN := $(if $(CONFIG_KASAN),-fsanitize=kernel-address -fno-sanitize-address-use-after-scope --param asan-stack=0 \
   --param asan-globals=0 --param asan-instrumentation-with-call-threshold=0)
 KASAN_EXEMPT := kern/src/slab% kern/src/arena% kern/src/reach/% kern/src/kasan.cc kern/arch/x86_64/frames.cc kern/core/panic.cc \
-  kern/src/trace/hooks.cc kern/intern/kernel_stacks.cc
+  kern/trace/record/hooks.cc kern/intern/kernel_stacks.cc
 KERN_KASAN_OF = $(if $(filter $(KASAN_EXEMPT),$(1)),,$(KERN_KASAN))
 KASAN_EXEMPT_CALLS := $(foreach name,memcpy memmove memset,--redefine-sym $(name)=$(name)_exempt)
 define KASAN_EXEMPT_OBJECT
@@ -54,13 +54,13 @@ KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC)) $(BUILD)/screen_font.o
 # The sources to compile for coverage (sched/coverage.h): the implementation of system calls, but no code that runs in exceptions or when a
 # probe is hit.
 KERN_COVERED := $(filter-out kern/src/proc/user_probe_hit.cc,$(filter kern/src/proc/% kern/src/ns/% kern/drivers/dev/% \
-  kern/src/trace/command.cc kern/src/trace/control.cc kern/src/trace/dump/% kern/src/probe/probe_command.cc \
+  kern/trace/control/command.cc kern/trace/control/control.cc kern/trace/dump/% kern/src/probe/probe_command.cc \
   kern/src/probe/probe_session.cc kern/src/probe/probe_functions.cc,$(KERN_SRC)))
 kern_coverage = $(if $(CONFIG_COVERAGE),$(if $(filter $<,$(KERN_COVERED)),-fsanitize-coverage=trace-pc))
 
 # With these flags the fast path of a tracer's hook has no stack frame, because it calls nothing and jumps to the slow paths. So the
 # recorded stack begins with the frame of the hook's caller.
-kern_frames = $(if $(filter $<,kern/src/trace/hooks.cc),-foptimize-sibling-calls -momit-leaf-frame-pointer)
+kern_frames = $(if $(filter $<,kern/trace/record/hooks.cc),-foptimize-sibling-calls -momit-leaf-frame-pointer)
 
 # Sources are compiled again when flags change; the kernel is linked again when a source is added or removed.
 KERN_STAMP   := $(BUILD)/kern/flags

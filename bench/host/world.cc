@@ -26,7 +26,7 @@
 #include "intern/trace_memory.h"
 #include "pages.h"
 #include "slab_trace.h"
-#include "trace/control.h"
+#include "trace/control/control.h"
 
 __thread struct host_cpu host_cpu = {};
 StackTable trace_stacks;

@@ -16,7 +16,7 @@
 #include "intern/trace_memory.h"
 #include "lib/format.h"
 #include "lib/words.h"
-#include "trace/control.h"
+#include "trace/control/control.h"
 
 namespace {
 

@@ -42,8 +42,8 @@ void slab_trace_free(struct kmem_cache* cache, void* object, uint64_t saved);
 void slab_trace_report_live(struct kmem_cache* cache, uint64_t live);
 /* KMC_TRACED and KMC_EVER_TRACED. These hooks do for an arena what slab_trace_alloc() and
  * slab_trace_free() do for a cache. They record the allocations of callers that use the arena
- * directly, not through a cache. `trace` is the arena's trace table. src/trace/ref_hooks.cc calls
- * these hooks, too, to record references. */
+ * directly, not through a cache. `trace` is the arena's trace table. trace/record/ref_hooks.cc
+ * calls these hooks, too, to record references. */
 void* arena_trace_alloc(struct trace_table* trace, void* address, size_t requested,
                         const void* frame_pointer, uint64_t saved);
 void arena_trace_free(struct trace_table* trace, void* address, uint64_t saved);

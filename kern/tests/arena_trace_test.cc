@@ -21,8 +21,8 @@
 #include "pages.h"
 #include "tests/dump_text.h"
 #include "tests/team.h"
-#include "trace/control.h"
-#include "trace/snapshot.h"
+#include "trace/control/control.h"
+#include "trace/record/snapshot.h"
 #include "trace/trace.h"
 
 namespace {

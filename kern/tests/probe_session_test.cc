@@ -12,7 +12,7 @@
 #include "slab.h"
 #include "tests/team.h"
 #include "tests/test_program.h"
-#include "trace/dump/binary_dump.h"
+#include "trace/dump/open_binary.h"
 
 namespace {
 

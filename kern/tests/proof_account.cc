@@ -11,7 +11,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "sched/task.h"
-#include "trace/snapshot.h"
+#include "trace/record/snapshot.h"
 
 namespace proof {
 

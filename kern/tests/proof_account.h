@@ -27,7 +27,7 @@
 #include "arena.h"
 #include "intern/page_buffer.h"
 #include "tests/proof_stacks.h"
-#include "trace/control.h"
+#include "trace/control/control.h"
 
 namespace proof {
 

@@ -12,7 +12,7 @@
 #include "tests/proof_account.h"
 #include "tests/proof_workload.h"
 #include "tests/team.h"
-#include "trace/command.h"
+#include "trace/control/command_impl.h"
 
 namespace proof {
 

@@ -8,8 +8,8 @@
 #include "arch/x86_64/time.h"
 #include "core/log.h"
 #include "intern/sweeper.h"
-#include "trace/control.h"
-#include "trace/snapshot.h"
+#include "trace/control/control.h"
+#include "trace/record/snapshot.h"
 
 namespace proof {
 

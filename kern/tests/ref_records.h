@@ -4,8 +4,8 @@
 #include "core/ktest.h"
 #include "core/ref.h"
 #include "core/sleep.h"
-#include "trace/control.h"
-#include "trace/snapshot.h"
+#include "trace/control/control.h"
+#include "trace/record/snapshot.h"
 #include "trace/trace.h"
 
 inline TraceCounters counters_of(TraceSource source) {

@@ -1,6 +1,6 @@
 // Tests snapshots in the kernel: CPUs record and free while a snapshot is read, and a reader that
 // waits for another reader's snapshot can be interrupted.
-#include "trace/snapshot.h"
+#include "trace/record/snapshot.h"
 
 #include <atomic>
 

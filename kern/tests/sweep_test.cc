@@ -17,8 +17,8 @@
 #include "tests/dump_text.h"
 #include "tests/proof_stacks.h"
 #include "tests/team.h"
-#include "trace/control.h"
-#include "trace/snapshot.h"
+#include "trace/control/control.h"
+#include "trace/record/snapshot.h"
 
 namespace {
 

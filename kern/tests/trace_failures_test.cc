@@ -10,7 +10,7 @@
 #include "lib/optimizer.h"
 #include "lib/string.h"
 #include "sched/task.h"
-#include "trace/control.h"
+#include "trace/control/control.h"
 #include "trace/trace.h"
 
 namespace {

@@ -13,7 +13,7 @@
 #include "slab.h"
 #include "tests/dump_text.h"
 #include "tests/team.h"
-#include "trace/control.h"
+#include "trace/control/control.h"
 #include "trace/trace.h"
 
 namespace {

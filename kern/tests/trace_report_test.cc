@@ -8,8 +8,8 @@
 #include "lib/optimizer.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
-#include "trace/control.h"
-#include "trace/dump/report.h"
+#include "trace/control/control.h"
+#include "trace/dump/report_impl.h"
 #include "trace/trace.h"
 
 namespace {

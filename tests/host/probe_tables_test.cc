@@ -10,7 +10,7 @@
 #include "probe/probe_pairs.h"
 #include "probe/stack_counts.h"
 #include "table_copy.h"
-#include "trace/trace_table.h"
+#include "trace/record/table.h"
 #include "trace_world.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "trace/sampler.h"
+#include "trace/record/sampler.h"
 
 namespace {
 

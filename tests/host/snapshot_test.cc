@@ -1,5 +1,5 @@
 // Snapshots of a trace table, compared with a model of the table's records (SnapshotTest::live_).
-#include "trace/snapshot.h"
+#include "trace/record/snapshot.h"
 
 #include <gtest/gtest.h>
 

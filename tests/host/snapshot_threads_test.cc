@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trace/snapshot.h"
+#include "trace/record/snapshot.h"
 #include "trace_world.h"
 
 namespace {

@@ -8,12 +8,12 @@ TRACE_STORE_SRC := $(addprefix kern/intern/,table.cc recent_stacks.S recent_stac
 # The contexts in which allocations are made: task, program, interrupt.
 TRACE_CONTEXT_SRC := $(addprefix kern/intern/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
 # Tables of records, snapshots of them, and sampling.
-TRACE_TABLE_SRC := $(addprefix kern/src/trace/,sampler.cc snapshot.cc table_store.cc table_walks.cc trace_counters.cc trace_table.cc)
+TRACE_TABLE_SRC := $(addprefix kern/trace/record/,sampler.cc snapshot.cc table_store.cc table_walks.cc counters.cc table.cc)
 # The hooks that the allocator calls for each traced allocation.
-TRACE_HOOKS_SRC := kern/src/trace/hooks.cc kern/intern/kernel_stacks.cc
+TRACE_HOOKS_SRC := kern/trace/record/hooks.cc kern/intern/kernel_stacks.cc
 # The commands that users write to the tracer's files, and the dumps that users read from these files.
-TRACE_FILES_SRC := $(addprefix kern/src/trace/,command.cc later.cc trace_options.cc) \
-  $(addprefix kern/src/trace/dump/,ref_places.cc summary.cc trace_binary.cc trace_details.cc trace_groups.cc trace_text.cc)
+TRACE_FILES_SRC := kern/trace/control/command.cc kern/trace/control/later.cc kern/trace/record/options.cc \
+  $(addprefix kern/trace/dump/,ref_places.cc summary.cc binary.cc details.cc groups.cc text.cc)
 PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_pairs.cc stack_counts.cc)
 
 # The part of the device #p9 that makes the requests to a server and parses the answers.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/dump/trace_binary.h"
+#include "trace/dump/binary.h"
 #include "trace_world.h"
 
 namespace {

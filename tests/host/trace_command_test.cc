@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "trace/command.h"
-#include "trace/trace_table.h"
+#include "trace/control/command_impl.h"
+#include "trace/record/table.h"
 #include "trace_world.h"
 
 namespace {
@@ -237,7 +237,7 @@ TEST(TraceCommand, GarbageIsShownHarmlessly) {
   }
 }
 
-// Tests each cell of the table of phases and commands in command.h.
+// Tests each cell of the table of phases and commands in command_impl.h.
 TEST(TraceCommand, States) {
   const auto after = [](TracePhase phase, const char* text) {
     TraceState state{.phase = phase, .options = {}, .mark = 3};

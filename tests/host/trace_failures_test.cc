@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "table_copy.h"
-#include "trace/dump/trace_binary.h"
-#include "trace/dump/trace_text.h"
+#include "trace/dump/binary.h"
+#include "trace/dump/text_impl.h"
 #include "trace_world.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "table_copy.h"
-#include "trace/trace_table.h"
+#include "trace/record/table.h"
 #include "trace_world.h"
 
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "trace/later.h"
-#include "trace/trace_table.h"
+#include "trace/control/later_impl.h"
+#include "trace/record/table.h"
 #include "trace_world.h"
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include "intern/stack_table.h"
 #include "intern/trace_memory.h"
-#include "trace/trace_table.h"
+#include "trace/record/table.h"
 #include "trace_arena.h"
 
 namespace {

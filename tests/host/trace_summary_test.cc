@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/dump/summary.h"
+#include "trace/dump/summary_impl.h"
 #include "trace_world.h"
 
 namespace {

@@ -1,5 +1,5 @@
-// The fixture of the tests of trace_text.h. It has a trace table for a cache `pipe`, functions that
-// make records in the table, and functions that make a dump of the table as text.
+// The fixture of the tests of trace/dump/text_impl.h. It has a trace table for a cache `pipe`,
+// functions that make records in the table, and functions that make a dump of the table as text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/dump/trace_text.h"
+#include "trace/dump/text_impl.h"
 #include "trace_world.h"
 
 class TraceTextTest : public testing::Test {

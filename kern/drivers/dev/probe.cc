@@ -24,7 +24,7 @@
 #include "ns/namespace.h"
 #include "proc/process_impl.h"
 #include "sched/task.h"
-#include "trace/dump/binary_dump.h"
+#include "trace/dump/open_binary.h"
 
 namespace {
 

@@ -152,6 +152,6 @@ void task_for_each(void (*visit)(Task& task, void* argument), void* argument);
 // number. The task must not be running. The caller must keep the task from being freed: it runs
 // inside task_for_each(), or all CPUs are stopped.
 size_t task_walk_stack(const Task& task, uint64_t* program_counters, size_t max);
-// Waits until all tasks that have called task_will_exit() are freed. For `settle` (trace/settle.h).
-// May sleep.
+// Waits until all tasks that have called task_will_exit() are freed. For `settle`
+// (trace/control/settle_impl.h). May sleep.
 void task_drain_dead();

@@ -5,7 +5,7 @@
 #include "intern/context.h"
 #include "lib/quoted.h"
 #include "lib/words.h"
-#include "trace/sampler.h"
+#include "trace/record/sampler.h"
 
 namespace {
 

@@ -16,8 +16,8 @@
 #include "lib/format.h"
 #include "probe/probe_user_stacks.h"
 #include "slab_os.h"
-#include "trace/dump/trace_binary.h"
-#include "trace/trace_table.h"
+#include "trace/dump/binary.h"
+#include "trace/record/table.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "lib/units.h"
-#include "trace/trace_options.h"
+#include "trace/record/options.h"
 
 enum class ProbeStacks : uint8_t { kNone = 0, kKernel = 1, kUser = 2, kBoth = 3 };
 constexpr bool has_kernel(ProbeStacks stacks) {

@@ -24,7 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "trace/trace_record.h"
+#include "trace/record/record.h"
 
 struct ProbeCall {
   uint64_t stack_pointer;

@@ -11,7 +11,7 @@
 
 #include "intern/recent_user_stacks.h"
 #include "probe/stack_counts.h"
-#include "trace/sampler.h"
+#include "trace/record/sampler.h"
 
 // Outcomes of hits; hits = counted + filtered + lost.
 struct ProbeTallies {

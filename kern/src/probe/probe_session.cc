@@ -10,7 +10,7 @@
 #include "core/symbols.h"
 #include "intern/shared_tables.h"
 #include "intern/trace_memory.h"
-#include "trace/dump/binary_dump.h"
+#include "trace/dump/open_binary.h"
 
 Result<ProbeSession*> ProbeSession::create() {
   void* memory = trace_copy_alloc(sizeof(ProbeSession));

@@ -26,7 +26,7 @@
 #include "probe/probe_functions.h"
 #include "probe/probe_options.h"
 #include "probe/probe_recorder.h"
-#include "trace/trace_options.h"
+#include "trace/record/options.h"
 
 class Chan;
 class TraceBinaryDump;

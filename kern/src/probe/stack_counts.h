@@ -2,9 +2,9 @@
 //
 // Each CPU has a table, which only this CPU changes, with interrupts off. So no lock is taken, no
 // cache line is shared, and a reader's sums are exact. A table uses linear hashing with chains, as
-// table_store.h does: each new key splits one bucket, so no operation rehashes the whole table.
-// Keys are never removed. A reader on another CPU does not follow the chains. It reads the pages of
-// entries: the first `used` entries of a page are complete.
+// table_store_impl.h does: each new key splits one bucket, so no operation rehashes the whole
+// table. Keys are never removed. A reader on another CPU does not follow the chains. It reads the
+// pages of entries: the first `used` entries of a page are complete.
 //
 // Clearing empties the table of each CPU in an interprocessor interrupt, which cannot land inside
 // add(). The memory is freed afterwards.

@@ -2,7 +2,7 @@
 
 #include "intern/shared_tables.h"
 #include "lib/format.h"
-#include "trace/control.h"
+#include "trace/control/control.h"
 
 namespace reach {
 namespace {

@@ -2,7 +2,7 @@
 #include "arch/x86_64/time.h"
 #include "intern/shared_tables.h"
 #include "reach/describe.h"
-#include "trace/control.h"
+#include "trace/control/control.h"
 
 namespace reach {
 namespace {

@@ -23,8 +23,8 @@
 #include "reach/ranges.h"
 #include "reach/reach.h"
 #include "reach/survey.h"
-#include "trace/control.h"
-#include "trace/trace_table.h"
+#include "trace/control/control.h"
+#include "trace/record/table.h"
 
 namespace reach {
 namespace {

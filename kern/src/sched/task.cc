@@ -3,9 +3,9 @@
 // A kernel stack is four pages of memory, mapped into the kernel's virtual range above an unmapped
 // guard page, so that an overflow faults instead of overwriting other memory. Unmapping interrupts
 // every CPU, so up to kMaxFreeStacks free stacks stay mapped in a list for later tasks. The command
-// `settle` (trace/settle.h) releases these cached stacks. Traces of the arenas show a cached stack
-// as free. When a task reuses the stack, the traces show it as allocated by the creator of that
-// task.
+// `settle` (trace/control/settle_impl.h) releases these cached stacks. Traces of the arenas show a
+// cached stack as free. When a task reuses the stack, the traces show it as allocated by the
+// creator of that task.
 //
 // A dead task cannot free the stack that it runs on: the next task on the CPU hands the dead task
 // to the reaper, a kernel task. All CPUs together may end tasks faster than the reaper frees them.
@@ -121,7 +121,7 @@ void kernel_stack_free(const KernelStack& stack) {
 
 namespace {
 
-// Called by `settle` (trace/settle.h): frees all dead tasks and all cached stacks.
+// Called by `settle` (trace/control/settle_impl.h): frees all dead tasks and all cached stacks.
 void settle() {
   task_drain_dead();
   KernelStack stack;

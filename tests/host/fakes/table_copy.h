@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "trace/snapshot.h"
+#include "trace/record/snapshot.h"
 
 inline std::vector<TraceRecord> copy_of(TraceTable& table, TraceCounters* counters) {
   std::vector<TraceRecord> records;

@@ -1,4 +1,4 @@
-"""The text of a dump, like that of kern/src/trace/dump/trace_text.cc."""
+"""The text of a dump, like that of kern/trace/dump/text.cc."""
 from dataclasses import replace
 from itertools import groupby
 

@@ -1,4 +1,4 @@
-"""Computes estimates from the records of a sampled trace. Uses the fixed-point arithmetic of kern/src/trace/sampler.cc, so that the sums equal the
+"""Computes estimates from the records of a sampled trace. Uses the fixed-point arithmetic of kern/trace/record/sampler.cc, so that the sums equal the
 kernel's sums in every bit."""
 _MEAN_SHIFT = 58
 _ONE = 1 << _MEAN_SHIFT

@@ -1,4 +1,4 @@
-"""Reads traces from the memory of a stopped kernel: records (kern/src/trace/trace_table.h), stacks and
+"""Reads traces from the memory of a stopped kernel: records (kern/trace/record/table.h), stacks and
 contexts (kern/intern/). Returns them in the classes of stele.tracedump, which also represent a dump.
 
 The kernel may have been stopped in the middle of a tracer's hook. In this case, the record that the
