@@ -19,7 +19,7 @@ KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kern
 KERN_FLAGS += $(if $(CONFIG_UBSAN),-fsanitize=undefined -fno-sanitize=vptr) $(if $(CONFIG_UBSAN)$(CONFIG_KASAN),-O1)
 KERN_KASAN := $(if $(CONFIG_KASAN),-fsanitize=kernel-address -fno-sanitize-address-use-after-scope --param asan-stack=0 \
   --param asan-globals=0 --param asan-instrumentation-with-call-threshold=0)
-KASAN_EXEMPT := kern/src/slab% kern/src/arena% kern/src/reach/% kern/src/kasan.cc kern/arch/x86_64/frames.cc kern/core/panic.cc \
+KASAN_EXEMPT := kern/src/slab% kern/src/arena% kern/reach/% kern/src/kasan.cc kern/arch/x86_64/frames.cc kern/core/panic.cc \
   kern/trace/record/hooks.cc kern/intern/kernel_stacks.cc
 KERN_KASAN_OF = $(if $(filter $(KASAN_EXEMPT),$(1)),,$(KERN_KASAN))
 KASAN_EXEMPT_CALLS := $(foreach name,memcpy memmove memset,--redefine-sym $(name)=$(name)_exempt)

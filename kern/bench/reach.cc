@@ -4,7 +4,7 @@
 
 #include "bench/bench.h"
 #include "intern/trace_memory.h"
-#include "reach/look.h"
+#include "reach/look_impl.h"
 
 namespace {
 

@@ -1,12 +1,12 @@
-// Tests the search for deadlocks (reach/deadlock.h): tasks wait for each other's sleeping locks,
-// but never in a circle, so the search must find none. A kernel that checks the lock order allows
-// no circle; tests/guest/deadlock_test.py tests circles.
+// Tests the search for deadlocks (reach/deadlock_impl.h): tasks wait for each other's sleeping
+// locks, but never in a circle, so the search must find none. A kernel that checks the lock order
+// allows no circle; tests/guest/deadlock_test.py tests circles.
 #include <atomic>
 #include <memory>
 
 #include "core/ktest.h"
 #include "kmalloc.h"
-#include "reach/deadlock.h"
+#include "reach/deadlock_impl.h"
 #include "sched/task.h"
 #include "tests/team.h"
 

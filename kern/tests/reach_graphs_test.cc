@@ -218,7 +218,7 @@ void note_finds(Graph& graph) {
   }
 }
 
-// True if the search has reported the right nodes as heads (src/reach/heads.h). A head is a lost
+// True if the search has reported the right nodes as heads (reach/heads.h). A head is a lost
 // node to which no other lost node leads, or one node of a circle to which no lost node outside of
 // the circle leads. So the heads lead to all other lost nodes, and no head leads to another head.
 bool heads_are_right(const Graph& graph) {

@@ -11,7 +11,7 @@
 
 #include "core/ktest.h"
 #include "intern/trace_memory.h"
-#include "reach/look.h"
+#include "reach/look_impl.h"
 #include "tests/team.h"
 
 // An address in a form that the search does not recognise.

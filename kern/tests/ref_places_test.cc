@@ -8,7 +8,7 @@
 #include "kmalloc.h"
 #include "lib/list.h"
 #include "lib/optimizer.h"
-#include "reach/references.h"
+#include "reach/references_impl.h"
 #include "tests/counted.h"
 #include "tests/dump_text.h"
 #include "tests/reach_looks.h"

@@ -1,4 +1,4 @@
-// find_circles() (kern/src/reach/circles.h): the search for circles of tasks that wait for each
+// find_circles() (kern/reach/circles_impl.h): the search for circles of tasks that wait for each
 // other's locks.
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "reach/circles.h"
+#include "reach/circles_impl.h"
 
 using namespace reach;
 

@@ -1,4 +1,4 @@
-// A fake of the kernel's memory and an index of the objects in it, for the tests of kern/src/reach.
+// A fake of the kernel's memory and an index of the objects in it, for the tests of kern/reach.
 #pragma once
 
 #include <vector>

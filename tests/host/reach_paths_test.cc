@@ -1,6 +1,6 @@
 // Tests two searches in a fake memory (reach_memory.h). The first finds the shortest path from a
-// root to an object (kern/src/reach/paths.h). The second finds all pointers to an object
-// (kern/src/reach/holders.h).
+// root to an object (kern/reach/paths.h). The second finds all pointers to an object
+// (kern/reach/holders.h).
 #include <algorithm>
 #include <random>
 #include <vector>

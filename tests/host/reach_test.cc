@@ -1,4 +1,4 @@
-// Tests the search for unreachable objects (kern/src/reach) in a fake memory (reach_memory.h). The
+// Tests the search for unreachable objects (kern/reach) in a fake memory (reach_memory.h). The
 // search has an index of objects, marks the reachable objects, and finds heads. Heads are
 // unreachable objects from which pointers lead to all other unreachable objects.
 #include <algorithm>

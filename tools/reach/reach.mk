@@ -1,7 +1,7 @@
 # Builds stele-reach. gdb's commands use this program to search all memory of a core. stele-reach
-# has the kernel's code for marking (kern/src/reach).
+# has the kernel's code for marking (kern/reach).
 REACH := $(BASE)/tools/stele-reach
-REACH_FLAGS := -std=c++20 -O2 -Wall -Wextra -Wconversion -Werror -I tools/reach -I kern/src
+REACH_FLAGS := -std=c++20 -O2 -Wall -Wextra -Wconversion -Werror -I tools/reach -I kern
 REACH_OBJ := $(patsubst %.cc,$(BASE)/%.o,$(wildcard tools/reach/*.cc))
 
 $(BASE)/tools/reach/%.o: tools/reach/%.cc tools/reach/reach.mk

@@ -140,7 +140,7 @@ class World {
   std::unordered_set<uint64_t> targets_;
 };
 
-// The visitor for walks over page tables, like MarkingVisitor (kern/src/reach/visitor.h).
+// The visitor for walks over page tables, like MarkingVisitor (kern/reach/visitor_impl.h).
 template <typename Marker>
 class World::Visitor {
  public:

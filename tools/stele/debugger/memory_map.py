@@ -2,7 +2,7 @@
 live objects, and the roots that lead to everything in use.
 
 The description has the same objects and roots as the kernel's own search. In the kernel,
-kern/src/reach/objects.cc finds the objects, with slab_walk.c and arena_walk.cc; kern/src/reach/roots.cc
+kern/reach/objects.cc finds the objects, with slab_walk.c and arena_walk.cc; kern/reach/roots.cc
 and the registered ReachProviders find the roots. An object that contains other objects comes before
 them. If the kernel has a provider or a walker that this module does not know, this module raises
 Unreadable, because the memory that only the provider or the walker finds would seem lost.

@@ -10,7 +10,7 @@ from stele.debugger.reach import ask
 from stele.debugger.symbols import Symbols
 from stele.debugger.typed import Names
 
-STACK = 2  # RangeOwner::Kind (kern/src/reach/ranges.h)
+STACK = 2  # RangeOwner::Kind (kern/reach/ranges.h)
 _MOST_STEPS = 1 << 16  # of a path
 _STRUCTURE = 64  # most bytes from the place in a structure to which pointers lead to its last pointer
 

@@ -1,9 +1,9 @@
-"""Prints unreachable objects in the format of #mem/unreachable (docs/unreachable.md), as kern/src/reach/groups.cc and reach.cc do."""
+"""Prints unreachable objects in the format of #mem/unreachable (docs/unreachable.md), as kern/reach/groups.cc and reach.cc do."""
 from stele.debugger.reach import ask
 from stele.debugger.symbols import Symbols
 from stele.debugger.traces import Traces
 
-# The number of heads shown for each _Group. From the heads, all other unreachable objects can be reached (kern/src/reach/heads.h).
+# The number of heads shown for each _Group. From the heads, all other unreachable objects can be reached (kern/reach/heads.h).
 _SHOWN = 8
 
 

@@ -1,7 +1,7 @@
 // Prints the task and the stack that allocated an object, from the object's trace record.
 #include "arch/x86_64/time.h"
 #include "intern/shared_tables.h"
-#include "reach/describe.h"
+#include "reach/describe_impl.h"
 #include "trace/control/control.h"
 
 namespace reach {

@@ -3,7 +3,7 @@
 // - All static data, including the structures of CPUs and idle tasks. Excluded are the boot stacks
 //   at the end of static data, and variables declared NOT_ROOTS (core/not_roots.h).
 // - The interrupted context of each CPU: its stack from where the CPU stopped, with its registers
-//   (stop.h).
+//   (stop_impl.h).
 // - The stacks of tasks that do not run. The scheduler shows these stacks.
 // - Page tables of the kernel and the first stacks of CPUs, for which the kernel stores physical
 //   addresses.
@@ -12,12 +12,12 @@
 // only its physical address or its page-table entry, and no pointer to the page. So on stacks a
 // physical address and a page-table entry count as pointers, if the page belongs to an object that
 // consists of whole pages.
-#include "reach/roots.h"
+#include "reach/roots_impl.h"
 
 #include "arch/x86_64/table_walk.h"
 #include "core/cpu.h"
 #include "core/log.h"
-#include "reach/stop.h"
+#include "reach/stop_impl.h"
 
 extern "C" const char data_start[], not_roots_start[], not_roots_end[], boot_stacks[];
 

@@ -13,7 +13,7 @@
 // A stale pair may remain where a reference has been: on a stack, or in an object that has released
 // the reference (HeldRef). If a reference is found more than once, a reachable object or static
 // data is preferred to an unreachable object, and an unreachable object to a stack.
-#include "reach/references.h"
+#include "reach/references_impl.h"
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@
 #include "pages.h"
 #include "reach/ranges.h"
 #include "reach/reach.h"
-#include "reach/survey.h"
+#include "reach/survey_impl.h"
 #include "trace/control/control.h"
 #include "trace/record/table.h"
 

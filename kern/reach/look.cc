@@ -1,11 +1,11 @@
-// A look at memory: makes a survey (survey.h), then finds and groups the unreached objects.
-#include "reach/look.h"
+// A look at memory: makes a survey (survey_impl.h), then finds and groups the unreached objects.
+#include "reach/look_impl.h"
 
 #include "arch/x86_64/time.h"
 #include "lib/format.h"
 #include "pages.h"
 #include "reach/heads.h"
-#include "reach/survey.h"
+#include "reach/survey_impl.h"
 #include "slab_walk.h"
 
 namespace reach {

@@ -1,5 +1,5 @@
 // The search for unreachable objects: its interface for the rest of the kernel. The theory is in
-// src/reach/reach.cc; docs/unreachable.md explains it for users.
+// reach/reach.cc; docs/unreachable.md explains it for users.
 #pragma once
 
 #include <cstddef>
@@ -73,7 +73,7 @@ struct ReachTasks {
 };
 void reach_register_tasks(const ReachTasks& tasks);
 
-// Sets up the search for references (src/reach/references.cc): dumps of references then say where
+// Sets up the search for references (reach/references.cc): dumps of references then say where
 // each reference is stored. Called once, after trace_init().
 void reach_init();
 

@@ -43,7 +43,7 @@ struct alignas(64) Run {
   uint8_t* states;  // one state for each object
   uint32_t stride;  // bytes from object to object; 0: there is one object
   uint32_t count;
-  uint16_t source;  // number of the Source of the objects (objects.h)
+  uint16_t source;  // number of the Source of the objects (objects_impl.h)
   bool walks;       // a walker is registered for the objects (reach_register_walker)
   // Bytes at the end of each object that hold no pointers (kmem_cache_set_payload).
   uint64_t payload = 0;

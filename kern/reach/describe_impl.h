@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "reach/writer.h"
+#include "reach/writer_impl.h"
 #include "trace/trace.h"
 
 namespace reach {

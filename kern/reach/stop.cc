@@ -1,4 +1,4 @@
-#include "reach/stop.h"
+#include "reach/stop_impl.h"
 
 #include <atomic>
 

@@ -9,9 +9,9 @@
 #include "lib/units.h"
 #include "reach/index.h"
 #include "reach/mark.h"
-#include "reach/objects.h"
-#include "reach/roots.h"
-#include "reach/visitor.h"
+#include "reach/objects_impl.h"
+#include "reach/roots_impl.h"
+#include "reach/visitor_impl.h"
 
 namespace reach {
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "lib/result.h"
-#include "reach/groups.h"
+#include "reach/groups_impl.h"
 
 namespace reach {
 

@@ -22,12 +22,12 @@
 #include "lib/list.h"
 #include "lib/string.h"
 #include "pages.h"
-#include "reach/block.h"
-#include "reach/describe.h"
+#include "reach/block_impl.h"
+#include "reach/describe_impl.h"
 #include "reach/holders.h"
 #include "reach/paths.h"
-#include "reach/stop.h"
-#include "reach/survey.h"
+#include "reach/stop_impl.h"
+#include "reach/survey_impl.h"
 
 class WhatisAnswer {
  public:

@@ -10,7 +10,7 @@
 // arena; the address then lies in a segment of each of the two. The importing arena knows the owner
 // more exactly. So arenas are searched in the order of their distance from base_arena, counted in
 // imports, the largest first.
-#include "reach/describe.h"
+#include "reach/describe_impl.h"
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@
 #include "arena_walk.h"
 #include "core/symbols.h"
 #include "pages.h"
-#include "reach/roots.h"
+#include "reach/roots_impl.h"
 #include "slab_walk.h"
 
 extern "C" const char image_start[], image_end[], text_start[], text_end[], rodata_start[],

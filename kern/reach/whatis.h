@@ -1,6 +1,6 @@
 // The answer of #mem/whatis describes an address. If the address lies in an object, the answer also
 // lists the words that point to the object, and shows a path by which the object can be reached.
-// The theory is in src/reach/whatis.cc; docs/debugging.md explains the answer for users.
+// The theory is in reach/whatis.cc; docs/debugging.md explains the answer for users.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "reach/groups.h"
+#include "reach/groups_impl.h"
 
 #include "intern/shared_tables.h"
 #include "lib/format.h"

@@ -8,7 +8,7 @@
 #include "reach/index.h"
 #include "reach/ranges.h"
 #include "reach/reach.h"
-#include "reach/roots.h"
+#include "reach/roots_impl.h"
 
 namespace reach {
 

@@ -17,7 +17,7 @@
 
 #include "intern/ids.h"
 #include "reach/index.h"
-#include "reach/objects.h"
+#include "reach/objects_impl.h"
 #include "trace/trace.h"
 
 namespace reach {

@@ -10,13 +10,13 @@
 //   memory from the page arena.
 // - KM_NOTRACE arenas. Their memory is neither scanned nor listed.
 // - Arenas with a quantum smaller than a page.
-#include "reach/objects.h"
+#include "reach/objects_impl.h"
 
 #include "arch/x86_64/paging.h"
 #include "arena_walk.h"
 #include "core/boot.h"
 #include "pages.h"
-#include "reach/roots.h"
+#include "reach/roots_impl.h"
 #include "slab_walk.h"
 
 namespace reach {

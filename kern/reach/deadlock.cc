@@ -6,15 +6,15 @@
 //
 // Memory for the waits is allocated before CPUs stop. If this memory is too small, the search is
 // repeated with more memory.
-#include "reach/deadlock.h"
+#include "reach/deadlock_impl.h"
 
 #include "core/errstr.h"
 #include "core/sleep.h"
 #include "kmalloc.h"
 #include "lib/format.h"
-#include "reach/circles.h"
+#include "reach/circles_impl.h"
 #include "reach/reach.h"
-#include "reach/stop.h"
+#include "reach/stop_impl.h"
 
 namespace {
 

@@ -66,10 +66,10 @@
 #include "intern/stack_table.h"
 #include "intern/trace_memory.h"
 #include "kmalloc.h"
-#include "reach/deadlock.h"
-#include "reach/look.h"
+#include "reach/deadlock_impl.h"
+#include "reach/look_impl.h"
 #include "reach/reach.h"
-#include "reach/writer.h"
+#include "reach/writer_impl.h"
 
 using reach::Deadlocks, reach::Findings, reach::Group, reach::Groups, reach::Tally, reach::Writer;
 

@@ -2,17 +2,17 @@
 //
 // The size of the index is not known before CPUs are stopped. So it is estimated, with a margin. If
 // the estimate was too small, the survey is repeated with more memory.
-#include "reach/survey.h"
+#include "reach/survey_impl.h"
 
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/time.h"
 #include "core/errstr.h"
 #include "intern/trace_memory.h"
 #include "lib/string.h"
-#include "reach/block.h"
-#include "reach/roots.h"
-#include "reach/stop.h"
-#include "reach/visitor.h"
+#include "reach/block_impl.h"
+#include "reach/roots_impl.h"
+#include "reach/stop_impl.h"
+#include "reach/visitor_impl.h"
 
 namespace reach {
 namespace {
