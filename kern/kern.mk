@@ -6,7 +6,7 @@ KSYMS  := tools/stele/ksyms.py
 KERN_CC  ?= gcc
 KERN_CXX ?= g++
 
-# Each function begins with a five-byte nop, which a probe replaces (src/probe/kernel_probes.cc).
+# Each function begins with a five-byte nop, which a probe replaces (probe/kernel_probes.cc).
 KERN_ENTRY_NOP := -pg -mfentry -mnop-mcount
 KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kernel -mno-red-zone -mgeneral-regs-only \
   -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-stack-protector \
@@ -54,8 +54,8 @@ KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC)) $(BUILD)/screen_font.o
 # The sources to compile for coverage (sched/coverage.h): the implementation of system calls, but no code that runs in exceptions or when a
 # probe is hit.
 KERN_COVERED := $(filter-out kern/src/proc/user_probe_hit.cc,$(filter kern/src/proc/% kern/src/ns/% kern/drivers/dev/% \
-  kern/trace/control/command.cc kern/trace/control/control.cc kern/trace/dump/% kern/src/probe/probe_command.cc \
-  kern/src/probe/probe_session.cc kern/src/probe/probe_functions.cc,$(KERN_SRC)))
+  kern/trace/control/command.cc kern/trace/control/control.cc kern/trace/dump/% kern/probe/command.cc \
+  kern/probe/session.cc kern/probe/functions.cc,$(KERN_SRC)))
 kern_coverage = $(if $(CONFIG_COVERAGE),$(if $(filter $<,$(KERN_COVERED)),-fsanitize-coverage=trace-pc))
 
 # With these flags the fast path of a tracer's hook has no stack frame, because it calls nothing and jumps to the slow paths. So the

@@ -4,11 +4,11 @@
 #include "arch/x86_64/frames.h"
 #include "bench/bench.h"
 #include "probe/probe.h"
-#include "probe/probe_session.h"
+#include "probe/session.h"
 
 namespace {
 
-// A look-up in the tables of probe/probe_places.h starts at the first function of a block of 64
+// A look-up in the tables of probe/places_impl.h starts at the first function of a block of 64
 // bytes of code. The alignment makes this function always the first in its block. So the cost of
 // the look-up does not depend on the code before this function.
 [[gnu::noipa, gnu::aligned(64)]] void bench_probed() {}

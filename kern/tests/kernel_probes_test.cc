@@ -14,8 +14,8 @@
 #include "lib/optimizer.h"
 #include "lib/string.h"
 #include "probe/kernel_probes.h"
+#include "probe/places_impl.h"
 #include "probe/probe.h"
-#include "probe/probe_places.h"
 #include "tests/team.h"
 
 namespace {

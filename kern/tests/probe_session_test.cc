@@ -8,7 +8,7 @@
 #include "intern/sweeper.h"
 #include "intern/trace_memory.h"
 #include "lib/format.h"
-#include "probe/probe_session.h"
+#include "probe/session.h"
 #include "slab.h"
 #include "tests/team.h"
 #include "tests/test_program.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "probe/probe_command.h"
+#include "probe/command_impl.h"
 #include "trace_world.h"
 
 namespace {

@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "probe/probe_events.h"
-#include "probe/probe_pairs.h"
-#include "probe/stack_counts.h"
+#include "probe/events_impl.h"
+#include "probe/pairs_impl.h"
+#include "probe/stack_counts_impl.h"
 #include "table_copy.h"
 #include "trace/record/table.h"
 #include "trace_world.h"

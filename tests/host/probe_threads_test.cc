@@ -5,9 +5,9 @@
 #include <thread>
 #include <vector>
 
-#include "probe/probe_events.h"
-#include "probe/probe_pairs.h"
-#include "probe/stack_counts.h"
+#include "probe/events_impl.h"
+#include "probe/pairs_impl.h"
+#include "probe/stack_counts_impl.h"
 #include "trace_world.h"
 
 namespace {

@@ -14,7 +14,7 @@ TRACE_HOOKS_SRC := kern/trace/record/hooks.cc kern/intern/kernel_stacks.cc
 # The commands that users write to the tracer's files, and the dumps that users read from these files.
 TRACE_FILES_SRC := kern/trace/control/command.cc kern/trace/control/later.cc kern/trace/record/options.cc \
   $(addprefix kern/trace/dump/,ref_places.cc summary.cc binary.cc details.cc groups.cc text.cc)
-PROBE_SRC := $(addprefix kern/src/probe/,probe_command.cc probe_events.cc probe_pairs.cc stack_counts.cc)
+PROBE_SRC := $(addprefix kern/probe/,command.cc events.cc pairs.cc stack_counts.cc)
 
 # The part of the device #p9 that makes the requests to a server and parses the answers.
 P9_SRC := kern/drivers/dev/p9_client.cc

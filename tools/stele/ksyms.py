@@ -19,7 +19,7 @@ order of addresses. So each name is unique.
 data, because the data moves when these tables grow. An entry with an empty name marks the beginning of
 data that belongs to no symbol.
 
-The tables of probes (kern/src/probe/probe_places.h) are `probe_places`, the functions that begin with a
+The tables of probes (kern/probe/places_impl.h) are `probe_places`, the functions that begin with a
 five-byte nop, and `probe_returns`, the `ret` instructions of these functions. The tables leave out a
 function, with a warning, if a direct jump or another form of `ret` leaves it: no probe would see it.
 """
@@ -32,7 +32,7 @@ import sys
 
 IMAGE_BASE = 0xFFFFFFFF80000000
 TEXT = IMAGE_BASE + 0x100000  # kProbeText
-HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # functions of src/probe/kernel_probes.cc
+HANDLERS = ("probe_entry", "probe_called", "probe_kept_out", "probe_breakpoint")  # functions of probe/kernel_probes.cc
 SANITIZERS = ("__ubsan_handle_", "kasan_report")  # functions that report a finding, and then panic
 ENTRY = bytes.fromhex("0f1f440000")  # the nop with which functions begin: gcc's -pg -mfentry -mnop-mcount
 BLOCK = 64  # kProbeBlock: probe_place_blocks and probe_return_blocks have one entry for each 64 bytes of code

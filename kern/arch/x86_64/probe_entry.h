@@ -1,4 +1,4 @@
-// The path from a probed function to its consumers (probe_entry.S, src/probe/kernel_probes.cc).
+// The path from a probed function to its consumers (probe_entry.S, probe/kernel_probes.cc).
 #pragma once
 
 #include <cstdint>

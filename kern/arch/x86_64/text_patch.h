@@ -10,7 +10,7 @@
 // An emulator that translates code may miss a byte that is written during the translation, and
 // continue with the old byte (QEMU 7.2 does, with several CPUs). A round ends only when all
 // translations that were under way at its start are finished. So the final first bytes are written
-// a second time, after the last round (src/probe/kernel_probes.cc).
+// a second time, after the last round (probe/kernel_probes.cc).
 //
 // No CPU's program counter may point into the middle of the patched bytes. None does, because the
 // five bytes form one instruction before and after the change: the nop at a function's entry, or

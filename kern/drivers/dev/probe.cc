@@ -265,7 +265,7 @@ class ProbeDevice final : public TableDevice {
   uint16_t poll_file(Chan& chan, PollWaiter* waiter) override {
     if (!is_dynamic(chan) || !chan.state || file_of(chan) != SessionFile::kEvents)
       return ABI_POLLIN | ABI_POLLOUT;
-    if (waiter) waiter->look_again();  // a hit does not wake readers (probe_events.h)
+    if (waiter) waiter->look_again();  // a hit does not wake readers (probe/events_impl.h)
     OpenFile& open = open_of(chan);
     return open.begin != open.end || open.session->events_ready() ? ABI_POLLIN : 0;
   }

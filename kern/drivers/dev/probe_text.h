@@ -3,7 +3,7 @@
 
 #include "intern/shared_tables.h"
 #include "ns/device.h"
-#include "probe/probe_session.h"
+#include "probe/session.h"
 
 // Prints the functions that can be probed.
 void probe_print_functions(Text& text);

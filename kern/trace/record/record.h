@@ -8,7 +8,7 @@
 
 // A record has a mark: how many `mark` commands the trace had before the allocation. The records of
 // probes on programs have an owner instead of a mark, since their objects are identified by address
-// and process. The owner is a PID; probe_objects.cc may set a further bit in it.
+// and process. The owner is a PID; probe/objects.cc may set a further bit in it.
 enum class TraceOwner : uint16_t { kNobody = 0 };
 constexpr TraceOwner trace_owner(uint32_t pid) {
   return static_cast<TraceOwner>(pid);

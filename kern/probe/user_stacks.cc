@@ -1,10 +1,10 @@
-#include "probe/probe_user_stacks.h"
+#include "probe/user_stacks_impl.h"
 
 #include <algorithm>
 
 #include "arch/x86_64/frames.h"
 #include "intern/shared_tables.h"
-#include "probe/probe_options.h"
+#include "probe/options_impl.h"
 
 // stack: a frame of up to 640 bytes, because the frames of a whole stack are on it. This code runs
 // with interrupts off, where a probe was hit.

@@ -1,4 +1,4 @@
-#include "probe/probe_recorder.h"
+#include "probe/recorder_impl.h"
 
 #include <iterator>
 #include <new>
@@ -9,7 +9,7 @@
 #include "intern/current_context.h"
 #include "intern/kernel_stacks.h"
 #include "intern/trace_memory.h"
-#include "probe/probe_user_stacks.h"
+#include "probe/user_stacks_impl.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // Probes. When a probed function of the kernel or of a program is called or returns, the CPU that
 // runs the function calls the probe's consumer.
 //
-// src/probe/kernel_probes.cc puts probes on kernel functions, src/proc/user_probes.cc on functions
-// of programs; src/probe/probe_recorder.cc is the consumer behind #probe. docs/probes.md explains
+// probe/kernel_probes.cc puts probes on kernel functions, src/proc/user_probes.cc on functions
+// of programs; probe/recorder.cc is the consumer behind #probe. docs/probes.md explains
 // probes for users.
 #pragma once
 
@@ -82,7 +82,7 @@ class ProbeConsumer {
   } user_state;
 };
 
-// --- Kernel functions (src/probe/kernel_probes.cc). Each function that can be probed has a
+// --- Kernel functions (probe/kernel_probes.cc). Each function that can be probed has a
 // constant number, from 0 on in the order of addresses.
 
 struct KernelFunction {

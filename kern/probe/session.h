@@ -1,10 +1,10 @@
 // A session of #probe, as its user sees it: commands, and readable results.
 //
 // The states are those of a trace: off (being configured) → running → stopped → running …. While
-// the session is off, commands collect functions (probe_functions.h) and options. The first start
-// makes rules and probes from the functions, prepares the recorder (probe_recorder.h), and arms the
-// probes. The recorder is the consumer of all these probes. After the first start, functions and
-// options cannot be changed.
+// the session is off, commands collect functions (probe/functions_impl.h) and options. The first
+// start makes rules and probes from the functions, prepares the recorder (probe/recorder_impl.h),
+// and arms the probes. The recorder is the consumer of all these probes. After the first start,
+// functions and options cannot be changed.
 //
 // Session and recorder use the tables of stacks and contexts that all traces share. This use begins
 // with the first start or the first open of events, and ends when the session is destroyed.
@@ -21,11 +21,11 @@
 #include "core/sleep.h"
 #include "intern/shared_tables.h"
 #include "lib/result.h"
-#include "probe/probe_counts.h"
-#include "probe/probe_events.h"
-#include "probe/probe_functions.h"
-#include "probe/probe_options.h"
-#include "probe/probe_recorder.h"
+#include "probe/counts_impl.h"
+#include "probe/events_impl.h"
+#include "probe/functions_impl.h"
+#include "probe/options_impl.h"
+#include "probe/recorder_impl.h"
 #include "trace/record/options.h"
 
 class Chan;

@@ -5,7 +5,8 @@
 // other and returns to the instruction after the nop. To probe returns, the function's `ret`
 // instructions become breakpoints: the handler calls the consumers and then does what the `ret`
 // would have done. A call or return that a probe reports to a consumer is a hit. The build creates
-// tables of all nops and `ret`s (probe_places.h). A function without a probe has its original code.
+// tables of all nops and `ret`s (probe/places_impl.h). A function without a probe has its original
+// code.
 //
 // Lists. A place is a function's nop. Each place has a singly linked list of items (ProbeItem).
 // Code that changes lists or kernel text holds probes_mutex. Code that reads lists has interrupts
@@ -48,8 +49,8 @@
 #include "core/sleep.h"
 #include "core/symbols.h"
 #include "intern/trace_memory.h"
+#include "probe/places_impl.h"
 #include "probe/probe.h"
-#include "probe/probe_places.h"
 
 // One consumer's probe of one place.
 struct ProbeItem {

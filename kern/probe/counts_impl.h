@@ -7,8 +7,8 @@
 #include "intern/page_array.h"
 #include "intern/shared_tables.h"
 #include "intern/stack_table.h"
-#include "probe/probe_options.h"
-#include "probe/stack_counts.h"
+#include "probe/options_impl.h"
+#include "probe/stack_counts_impl.h"
 
 class ProbeCounts {
  public:

@@ -24,13 +24,13 @@
 
 #include "core/cpu.h"
 #include "lib/result.h"
+#include "probe/counts_impl.h"
+#include "probe/event_stream_impl.h"
+#include "probe/objects_impl.h"
+#include "probe/options_impl.h"
+#include "probe/per_cpu_impl.h"
 #include "probe/probe.h"
-#include "probe/probe_counts.h"
-#include "probe/probe_event_stream.h"
-#include "probe/probe_objects.h"
-#include "probe/probe_options.h"
-#include "probe/probe_per_cpu.h"
-#include "probe/probe_rule.h"
+#include "probe/rule_impl.h"
 
 class ProbeRecorder final : public ProbeConsumer {
  public:

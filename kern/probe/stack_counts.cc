@@ -1,4 +1,4 @@
-#include "probe/stack_counts.h"
+#include "probe/stack_counts_impl.h"
 
 #include <bit>
 #include <new>

@@ -1,10 +1,10 @@
 // The outstanding objects of a session: allocated by its functions and mmap, and not yet freed.
 //
 // For each thread of a program, each kernel task, and the interrupts of each CPU, the outermost
-// call of an allocation function is kept (probe_pairs.h) until it returns. Nested calls are part of
-// the outermost call. When the kept call returns an object, the object becomes a record of a trace
-// table, with the stack of the call. An object of a program belongs to the process, whose PID is in
-// the record. An object of the kernel has no owner, and any code may free it.
+// call of an allocation function is kept (probe/pairs_impl.h) until it returns. Nested calls are
+// part of the outermost call. When the kept call returns an object, the object becomes a record of
+// a trace table, with the stack of the call. An object of a program belongs to the process, whose
+// PID is in the record. An object of the kernel has no owner, and any code may free it.
 //
 // The kept calls (ProbePairs) and the tables are created, and their options are set, before the
 // first hit. Hits change the kept calls without a lock, and a table under the locks of its shards,
@@ -17,12 +17,12 @@
 #include "core/cpu.h"
 #include "intern/shared_tables.h"
 #include "lib/result.h"
+#include "probe/event_stream_impl.h"
+#include "probe/options_impl.h"
+#include "probe/pairs_impl.h"
+#include "probe/per_cpu_impl.h"
 #include "probe/probe.h"
-#include "probe/probe_event_stream.h"
-#include "probe/probe_options.h"
-#include "probe/probe_pairs.h"
-#include "probe/probe_per_cpu.h"
-#include "probe/probe_rule.h"
+#include "probe/rule_impl.h"
 
 class TraceBinary;
 class TraceTable;
@@ -76,7 +76,7 @@ class ProbeObjects {
   Result<void> make_table(TraceTable** table);
   void release();
   // While a realloc runs, the record of the old object has a temporary owner (waiting() in
-  // probe_objects.cc). put_back() returns a function that restores the record's owner. This
+  // probe/objects.cc). put_back() returns a function that restores the record's owner. This
   // function is called if the realloc fails, does not return or cannot be followed.
   auto put_back() {
     return [this](const ProbeCall& call) { keep_old(call); };

@@ -1,4 +1,4 @@
-#include "probe/probe_events.h"
+#include "probe/events_impl.h"
 
 #include <algorithm>
 #include <new>

@@ -1,4 +1,4 @@
-#include "probe/probe_counts.h"
+#include "probe/counts_impl.h"
 
 #include <algorithm>
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "lib/result.h"
-#include "probe/probe_options.h"
-#include "probe/probe_rule.h"
+#include "probe/options_impl.h"
+#include "probe/rule_impl.h"
 
 enum class ProbeWord : uint8_t {
   kCount,

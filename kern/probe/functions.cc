@@ -1,11 +1,11 @@
-#include "probe/probe_functions.h"
+#include "probe/functions_impl.h"
 
 #include <algorithm>
 
 #include "core/errstr.h"
 #include "lib/quoted.h"
 #include "lib/string.h"
-#include "probe/probe_session.h"
+#include "probe/session.h"
 
 namespace {
 

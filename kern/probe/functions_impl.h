@@ -10,9 +10,9 @@
 #include <span>
 
 #include "intern/page_buffer.h"
+#include "probe/command_impl.h"
 #include "probe/probe.h"
-#include "probe/probe_command.h"
-#include "probe/probe_rule.h"
+#include "probe/rule_impl.h"
 
 class ProbeCaller;
 

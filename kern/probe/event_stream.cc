@@ -1,4 +1,4 @@
-#include "probe/probe_event_stream.h"
+#include "probe/event_stream_impl.h"
 
 #include <algorithm>
 #include <iterator>

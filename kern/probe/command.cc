@@ -1,4 +1,4 @@
-#include "probe/probe_command.h"
+#include "probe/command_impl.h"
 
 #include "core/cpu.h"
 #include "core/errstr.h"

@@ -1,4 +1,4 @@
-#include "probe/probe_objects.h"
+#include "probe/objects_impl.h"
 
 #include <algorithm>
 #include <iterator>
@@ -14,7 +14,7 @@
 #include "intern/current_context.h"
 #include "intern/trace_memory.h"
 #include "lib/format.h"
-#include "probe/probe_user_stacks.h"
+#include "probe/user_stacks_impl.h"
 #include "slab_os.h"
 #include "trace/dump/binary.h"
 #include "trace/record/table.h"

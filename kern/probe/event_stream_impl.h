@@ -1,7 +1,8 @@
 // The events of a session, from hits to their reader.
 //
-// The ring (probe_events.h) is created at the start of a session that has functions with events, or
-// when a reader opens the stream. A larger ring may replace the ring only before the first hit.
+// The ring (probe/events_impl.h) is created at the start of a session that has functions with
+// events, or when a reader opens the stream. A larger ring may replace the ring only before the
+// first hit.
 //
 // put() takes no lock. `reading_`, a leaf among the sleeping locks, serialises readers and clear(),
 // and keeps the ring alive while they use it. The session serialises make() and open().
@@ -14,7 +15,7 @@
 #include "core/cpu.h"
 #include "core/sleep.h"
 #include "intern/shared_tables.h"
-#include "probe/probe_events.h"
+#include "probe/events_impl.h"
 
 class ProbeEventStream {
  public:

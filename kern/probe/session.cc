@@ -1,4 +1,4 @@
-#include "probe/probe_session.h"
+#include "probe/session.h"
 
 #include <algorithm>
 #include <new>

@@ -1,4 +1,4 @@
-#include "probe/probe_pairs.h"
+#include "probe/pairs_impl.h"
 
 ProbePairs::Slot* ProbePairs::find(ProbeRunner runner) {
   for (Slot& slot : bucket_of(runner)) {
