@@ -25,7 +25,7 @@ from stele import dump, entry, source_lines, tracedump  # noqa: E402  pylint: di
 
 PROGRAMS = 0  # the address under which all programs are counted
 # In the table by source file, functions defined in these files count for the file of their caller.
-HELPERS = re.compile(r"kern/lib/|kern/include/|kern/(core|arch/x86_64)/[a-z_]*\.h$|kern/trace/trace\.h$|/c\+\+/|page_(array|directory|buffer)\.h$|linear_hash\.h$")
+HELPERS = re.compile(r"kern/lib/|kern/include/|kern/(core|arch/x86_64)/[a-z_]*\.h$|kern/(trace/trace|sched/task|sched/timer)\.h$|/c\+\+/|page_(array|directory|buffer)\.h$|linear_hash\.h$")
 LEAST = 0.001  # a row with less than this fraction of the load's instructions is not listed
 
 

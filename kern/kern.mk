@@ -34,7 +34,7 @@ KERN_LDFLAGS  := -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4
 
 # Sources that only serve an option are left out if this option is off. $(1): the option's value
 without_option = $(if $(strip $(1)),,$(2))
-KERN_LEFT_OUT := $(call without_option,$(CONFIG_COVERAGE),kern/src/sched/coverage.cc kern/drivers/dev/coverage.cc kern/tests/coverage_test.cc) \
+KERN_LEFT_OUT := $(call without_option,$(CONFIG_COVERAGE),kern/sched/coverage.cc kern/drivers/dev/coverage.cc kern/tests/coverage_test.cc) \
   $(call without_option,$(CONFIG_IRQ_OFF_TRACE),kern/core/irq_off.cc kern/drivers/dev/mem_irq_off.cc kern/tests/irq_off_test.cc) \
   $(call without_option,$(CONFIG_PLANTED_BUGS),kern/core/planted.cc kern/src/proc/ref_planted.cc kern/src/proc/kept_planted.cc kern/drivers/dev/pipe_planted.cc) \
   $(call without_option,$(CONFIG_TLB_CHECK),kern/arch/x86_64/tlb_check.cc) \

@@ -1,5 +1,5 @@
 // Sleeping, wait queues, polling and sleeping locks, for all layers above the spinlocks. The
-// scheduler implements them (src/sched/wait.cc). Before the scheduler runs, nothing waits: each
+// scheduler implements them (sched/wait.cc). Before the scheduler runs, nothing waits: each
 // Mutex is free when code takes it.
 #pragma once
 

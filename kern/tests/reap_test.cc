@@ -11,7 +11,7 @@
 #include "core/ktest.h"
 #include "core/log.h"
 #include "core/not_roots.h"
-#include "sched/sched.h"
+#include "sched/sched_impl.h"
 #include "slab.h"
 #include "tests/team.h"
 

@@ -7,7 +7,7 @@
 #include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "sched/sched.h"
+#include "sched/sched_impl.h"
 #include "sched/task.h"
 #include "sched/timer.h"
 #include "slab.h"

@@ -109,7 +109,7 @@ def test_what_a_task_holds_on_its_stack():
 def test_what_a_tree_of_timers_holds():
     """Nodes of the tree may be on stacks of tasks that sleep, so that the path to an object leads over a stack."""
     result = leaktest("cd /tmp", "--quick", "--variant", "debug", "--cmdline", "break=ref_timer", kept_by=True)
-    assert re.search(r"^    kept by   queues\[\]\.timers\.root_ \(kern/src/sched/timer\.cc:\d+\), an array\b.*: \+1 entry a run, of \w+ \(88 bytes\)\n(.*\n)?"
+    assert re.search(r"^    kept by   queues\[\]\.timers\.root_ \(kern/sched/timer\.cc:\d+\), an array\b.*: \+1 entry a run, of \w+ \(88 bytes\)\n(.*\n)?"
                      r" +shortest path: queues\[\d+\]\.timers\.root_ → (the kernel stack .* → )?(Timer|kmalloc_96).* → Chan\n", result.stdout, re.M), result
 
 

@@ -277,7 +277,7 @@ TAKEN = {
     "fork_space": (FORK_FAILS, "address_space", r"AddressSpace::create\S*  kern/src/proc/address_space\.cc", None),
     "map_room": ("dd if=/dev/zero of=/dev/null bs=200000000000000 count=1", "address_space", r"map\S* .*  kern/src/proc/sys_memory\.cc", None),
     "create_gone": ("mkdir /tmp/d.$$; cd /tmp/d.$$; rmdir ../d.$$; : > x", "tmp_node", r"\S*Node::make\S*  kern/drivers/dev/tmp_node\.cc", None),
-    "coverage_again": ("exec 3<> '#coverage/places'; echo start >&3; echo start >&3", "coverage_map", r"coverage_use\S*  kern/src/sched/coverage\.cc", None),
+    "coverage_again": ("exec 3<> '#coverage/places'; echo start >&3; echo start >&3", "coverage_map", r"coverage_use\S*  kern/sched/coverage\.cc", None),
     "ref_list": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", r"at \+0x10 of kmalloc_32"),
     "ref_timer": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", r"at \+0x48 of kmalloc_96"),
     "ref_task": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", r"on the kernel stack of task directory"),

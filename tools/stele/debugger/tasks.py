@@ -1,4 +1,4 @@
-"""Finds tasks, the CPUs that run them, and the backtraces of tasks. See kern/include/sched/task.h and kern/arch/x86_64/frames.cc."""
+"""Finds tasks, the CPUs that run them, and the backtraces of tasks. See kern/sched/task.h and kern/arch/x86_64/frames.cc."""
 from dataclasses import dataclass
 
 import gdb

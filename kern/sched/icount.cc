@@ -20,7 +20,7 @@
 #include "arch/x86_64/io.h"
 #include "core/boot.h"
 #include "core/cpu.h"
-#include "sched/sched.h"
+#include "sched/sched_impl.h"
 
 namespace {
 

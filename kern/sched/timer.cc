@@ -12,8 +12,8 @@
 #include "core/cpu.h"
 #include "core/planted.h"
 #include "core/spinlock.h"
-#include "sched/sched.h"
-#include "sched/timer_heap.h"
+#include "sched/sched_impl.h"
+#include "sched/timer_heap_impl.h"
 
 namespace {
 

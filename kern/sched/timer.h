@@ -7,7 +7,7 @@
 
 struct Timer;
 
-// The place of a timer in the heap of its CPU (timer_heap.h).
+// The place of a timer in the heap of its CPU (timer_heap_impl.h).
 struct TimerNode {
   Timer *left = nullptr, *right = nullptr, *parent = nullptr;
   uint32_t rank = 0;  // 0: the timer is not armed

@@ -42,7 +42,7 @@
 #include "core/log.h"
 #include "core/planted.h"
 #include "lib/format.h"
-#include "sched/sched.h"
+#include "sched/sched_impl.h"
 #include "trace/trace.h"
 
 namespace {

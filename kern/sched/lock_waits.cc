@@ -2,7 +2,7 @@
 // All CPUs are stopped.
 #include "arch/x86_64/frames.h"
 #include "reach/reach.h"
-#include "sched/sched.h"
+#include "sched/sched_impl.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "core/planted.h"
 #include "kmalloc.h"
 #include "lib/optimizer.h"
-#include "sched/sched.h"
+#include "sched/sched_impl.h"
 #include "slab.h"
 
 namespace {

@@ -24,7 +24,7 @@
 // Lock order: guard lock, queue, run queue.
 #include "arch/x86_64/time.h"
 #include "core/log.h"
-#include "sched/sched.h"
+#include "sched/sched_impl.h"
 #include "sched/timer.h"
 
 namespace {

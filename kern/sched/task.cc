@@ -23,7 +23,7 @@
 #include "lib/string.h"
 #include "reach/reach.h"
 #include "sched/coverage.h"
-#include "sched/sched.h"
+#include "sched/sched_impl.h"
 #include "slab_trace.h"
 #include "trace/trace.h"
 

@@ -10,7 +10,7 @@
 #include "arch/x86_64/dead_frames.h"
 #include "core/log.h"
 #include "intern/sweeper.h"
-#include "sched/sched.h"
+#include "sched/sched_impl.h"
 
 namespace {
 
