@@ -36,7 +36,7 @@ KERN_LDFLAGS  := -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4
 without_option = $(if $(strip $(1)),,$(2))
 KERN_LEFT_OUT := $(call without_option,$(CONFIG_COVERAGE),kern/sched/coverage.cc kern/drivers/dev/coverage.cc kern/tests/coverage_test.cc) \
   $(call without_option,$(CONFIG_IRQ_OFF_TRACE),kern/core/irq_off.cc kern/drivers/dev/mem_irq_off.cc kern/tests/irq_off_test.cc) \
-  $(call without_option,$(CONFIG_PLANTED_BUGS),kern/core/planted.cc kern/src/proc/ref_planted.cc kern/src/proc/kept_planted.cc kern/drivers/dev/pipe_planted.cc) \
+  $(call without_option,$(CONFIG_PLANTED_BUGS),kern/core/planted.cc kern/proc/ref_planted.cc kern/proc/kept_planted.cc kern/drivers/dev/pipe_planted.cc) \
   $(call without_option,$(CONFIG_TLB_CHECK),kern/arch/x86_64/tlb_check.cc) \
   $(call without_option,$(CONFIG_UBSAN)$(CONFIG_KASAN),kern/core/sanitizer.cc) \
   $(call without_option,$(CONFIG_UBSAN),kern/core/ubsan.cc) \
@@ -53,7 +53,7 @@ KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC)) $(BUILD)/screen_font.o
 
 # The sources to compile for coverage (sched/coverage.h): the implementation of system calls, but no code that runs in exceptions or when a
 # probe is hit.
-KERN_COVERED := $(filter-out kern/src/proc/user_probe_hit.cc,$(filter kern/src/proc/% kern/src/ns/% kern/drivers/dev/% \
+KERN_COVERED := $(filter-out kern/proc/user_probe_hit.cc,$(filter kern/proc/% kern/src/ns/% kern/drivers/dev/% \
   kern/trace/control/command.cc kern/trace/control/control.cc kern/trace/dump/% kern/probe/command.cc \
   kern/probe/session.cc kern/probe/functions.cc,$(KERN_SRC)))
 kern_coverage = $(if $(CONFIG_COVERAGE),$(if $(filter $<,$(KERN_COVERED)),-fsanitize-coverage=trace-pc))

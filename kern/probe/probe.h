@@ -1,7 +1,7 @@
 // Probes. When a probed function of the kernel or of a program is called or returns, the CPU that
 // runs the function calls the probe's consumer.
 //
-// probe/kernel_probes.cc puts probes on kernel functions, src/proc/user_probes.cc on functions
+// probe/kernel_probes.cc puts probes on kernel functions, proc/user_probes.cc on functions
 // of programs; probe/recorder.cc is the consumer behind #probe. docs/probes.md explains
 // probes for users.
 #pragma once
@@ -72,7 +72,7 @@ class ProbeConsumer {
   // Number of hits that the guard has suppressed.
   std::atomic<uint64_t> kept_out{0};
 
-  // Only src/proc/user_probes.cc uses this.
+  // Only proc/user_probes.cc uses this.
   struct UserProbeState {
     ListNode link;
     ProbeConsumer* consumer = nullptr;
@@ -106,7 +106,7 @@ Result<void> kernel_probes_arm(ProbeConsumer& consumer, std::span<const KernelPr
 // without a probe have their original code. May sleep.
 void kernel_probes_disarm(ProbeConsumer& consumer);
 
-// --- Functions of programs (src/proc/user_probes.cc). A probe belongs to the file of a program. It
+// --- Functions of programs (proc/user_probes.cc). A probe belongs to the file of a program. It
 // is active in all processes that run this file now or later, under any of the file's names. The
 // consumer filters hits by process.
 

@@ -1,6 +1,6 @@
 // Numbers of processes, and of groups and sessions that outlive the process with their number.
 #include "core/ktest.h"
-#include "proc/pid_numbers.h"
+#include "proc/pid_numbers_impl.h"
 #include "scratch.h"
 
 KTEST(pid_numbers_in_use_are_not_given_again) {

@@ -5,7 +5,7 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "ns/namespace.h"
-#include "proc/elf.h"
+#include "proc/elf_impl.h"
 #include "proc/process_impl.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include "probe/probe.h"
 #include "proc/process.h"
 #include "proc/process_impl.h"
-#include "proc/user_probes.h"
+#include "proc/user_probes_impl.h"
 #include "sched/task.h"
 #include "slab.h"
 #include "tests/team.h"

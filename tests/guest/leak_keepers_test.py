@@ -1,4 +1,4 @@
-"""The leak test names what keeps objects to which pointers still lead. The leaks are planted: kern/src/proc/kept_planted.cc and ref_planted.cc."""
+"""The leak test names what keeps objects to which pointers still lead. The leaks are planted: kern/proc/kept_planted.cc and ref_planted.cc."""
 import json
 import re
 
@@ -8,7 +8,7 @@ from guest import ROOT, Result, guest, leaktest
 from lost_at_test import tool
 
 pytestmark = pytest.mark.cpus(1)
-PLANTED = "kern/src/proc/kept_planted.cc"
+PLANTED = "kern/proc/kept_planted.cc"
 
 
 def line_of(text, file=PLANTED):
@@ -75,7 +75,7 @@ def test_an_object_that_is_reallocated(bug, command, name, file):
     assert sizes and int(sizes[1]) < int(sizes[2]), result
 
 
-REF_PLANTED = "kern/src/proc/ref_planted.cc"
+REF_PLANTED = "kern/proc/ref_planted.cc"
 
 
 @pytest.mark.long

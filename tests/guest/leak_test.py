@@ -272,17 +272,17 @@ IN_A_FILE = "cp /etc/profile /tmp/x.$$; chmod +x /tmp/x.$$; /tmp/x.$$ > /dev/nul
 # (None: the report finds it nowhere).
 TAKEN = {
     "walk_error": ("ls /etc/nothing", "chan", r"Walk::step\S*.*  kern/src/ns/walk\.cc", None),
-    "exec_format": (IN_A_FILE, "chan", r"program_load\S*  kern/src/proc/exec\.cc", None),
+    "exec_format": (IN_A_FILE, "chan", r"program_load\S*  kern/proc/exec\.cc", None),
     "bind_kind": (": > /tmp/f; proctest walk 0 /tmp/f > /dev/null", "chan", r"Chan::create\S*  kern/src/ns/chan\.cc", None),
-    "fork_space": (FORK_FAILS, "address_space", r"AddressSpace::create\S*  kern/src/proc/address_space\.cc", None),
-    "map_room": ("dd if=/dev/zero of=/dev/null bs=200000000000000 count=1", "address_space", r"map\S* .*  kern/src/proc/sys_memory\.cc", None),
+    "fork_space": (FORK_FAILS, "address_space", r"AddressSpace::create\S*  kern/proc/address_space\.cc", None),
+    "map_room": ("dd if=/dev/zero of=/dev/null bs=200000000000000 count=1", "address_space", r"map\S* .*  kern/proc/sys_memory\.cc", None),
     "create_gone": ("mkdir /tmp/d.$$; cd /tmp/d.$$; rmdir ../d.$$; : > x", "tmp_node", r"\S*Node::make\S*  kern/drivers/dev/tmp_node\.cc", None),
     "coverage_again": ("exec 3<> '#coverage/places'; echo start >&3; echo start >&3", "coverage_map", r"coverage_use\S*  kern/sched/coverage\.cc", None),
-    "ref_list": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", r"at \+0x10 of kmalloc_32"),
-    "ref_timer": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", r"at \+0x48 of kmalloc_96"),
-    "ref_task": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", r"on the kernel stack of task directory"),
-    "ref_static": ("cat /proc/self/cmdline", "address_space", r"planted_space_read\S*  kern/src/proc/ref_planted\.cc", r"spaces_read"),
-    "ref_immortal": ("cd /tmp", "namespace", r"planted_directory_changed\S*  kern/src/proc/ref_planted\.cc", None),
+    "ref_list": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/proc/ref_planted\.cc", r"at \+0x10 of kmalloc_32"),
+    "ref_timer": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/proc/ref_planted\.cc", r"at \+0x48 of kmalloc_96"),
+    "ref_task": ("cd /tmp", "chan", r"planted_directory_changed\S*  kern/proc/ref_planted\.cc", r"on the kernel stack of task directory"),
+    "ref_static": ("cat /proc/self/cmdline", "address_space", r"planted_space_read\S*  kern/proc/ref_planted\.cc", r"spaces_read"),
+    "ref_immortal": ("cd /tmp", "namespace", r"planted_directory_changed\S*  kern/proc/ref_planted\.cc", None),
 }
 # For these bugs, the report lists the references alone, not under an object. The reason is either that
 # the object also stays without the bug, or that the object's cache does not have the name of the class.
