@@ -53,7 +53,7 @@ KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC)) $(BUILD)/screen_font.o
 
 # The sources to compile for coverage (sched/coverage.h): the implementation of system calls, but no code that runs in exceptions or when a
 # probe is hit.
-KERN_COVERED := $(filter-out kern/proc/user_probe_hit.cc,$(filter kern/proc/% kern/src/ns/% kern/drivers/dev/% \
+KERN_COVERED := $(filter-out kern/proc/user_probe_hit.cc,$(filter kern/proc/% kern/ns/% kern/drivers/dev/% \
   kern/trace/control/command.cc kern/trace/control/control.cc kern/trace/dump/% kern/probe/command.cc \
   kern/probe/session.cc kern/probe/functions.cc,$(KERN_SRC)))
 kern_coverage = $(if $(CONFIG_COVERAGE),$(if $(filter $<,$(KERN_COVERED)),-fsanitize-coverage=trace-pc))

@@ -6,7 +6,7 @@
 #include "core/ktest.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "ns/chan.h"
+#include "ns/chan_impl.h"
 #include "ns/namespace.h"
 #include "tests/ns_world.h"
 

@@ -83,7 +83,7 @@ def test_who_took_references_and_where_they_lie(looks):
     assert sorted(address for address, _ in lines) == sorted(objects) and len(lines) == live
     known = re.compile(r"\.chans\[\d\] of FdTable 0x[0-9a-f]+ at \+0x[0-9a-f]+|\.file of VmRegion 0x[0-9a-f]+ at \+0x20")
     assert [line for line in lines if not known.fullmatch(line[1])] == []
-    assert re.search(r"^    [0-9a-f]{16} fd_dup2\+0x[0-9a-f]+ kern/src/ns/fd_table\.cc:\d+$", text, re.M) and "core/ref.h" not in text
+    assert re.search(r"^    [0-9a-f]{16} fd_dup2\+0x[0-9a-f]+ kern/ns/fd_table\.cc:\d+$", text, re.M) and "core/ref.h" not in text
     nodes = core["kmem-refs ref.tmp_node"]
     for holder in (r"\.state of Chan", r"\.node of tmp::Entry"):
         assert re.search(rf"^\tto tmp::Node 0x[0-9a-f]+: {holder} 0x[0-9a-f]+ at \+0x[0-9a-f]+; taken by pid \d+ sh ", nodes, re.M), nodes

@@ -36,7 +36,7 @@ def test_leak_is_found_and_named(tmp_path):
     assert re.search(r"^where it was lost, in a recorded run of the command on one CPU:\n\n"
                      r"LOST: 576 bytes in 3 objects of leaky; about the newest, 0x[0-9a-f]{16}:\n"
                      r"  lost at instruction \d+ of the run, by task \d+ leakdemo, pid \d+\n"
-                     r"    Chan::destroy\+0x[0-9a-f]+  kern/src/ns/chan\.cc:\d+\n"
+                     r"    Chan::destroy\+0x[0-9a-f]+  kern/ns/chan\.cc:\d+\n"
                      r"        chan_cache\.destroy\(chan\);\n(    .*\n)*?"
                      r"    the last pointer was in Chan 0x[0-9a-f]{16} \.state\n", result.stdout, re.M), result
     run, moment = re.search(r"^    in gdb: make gdb REPLAY=(\S+) AT=(\d+)$", result.stdout, re.M).groups()
@@ -251,7 +251,7 @@ def test_make_gives_the_command_as_it_was_typed(tmp_path):
 @pytest.mark.parametrize("bug, command, cache, place", [
     ("pipe_close", "ls / | cat", "pipe_buffer", r"\w*pipe\w*\+0x[0-9a-f]+  kern/drivers/dev/pipe\.cc"),
     ("walk_error", "ls /etc/nothing", "chan", r"\w+::walk\+0x[0-9a-f]+  kern/drivers/dev/root\.cc"),
-    ("exit_files", "true", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
+    ("exit_files", "true", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/ns/fd_table\.cc"),
 ], ids=["pipe_close", "walk_error", "exit_files"])
 def test_a_planted_bug_is_found_and_named(bug, command, cache, place):
     """The bugs are from kern/core/planted.h. Five traced runs are enough to find each of them by the stacks of the leaked objects."""
@@ -271,9 +271,9 @@ IN_A_FILE = "cp /etc/profile /tmp/x.$$; chmod +x /tmp/x.$$; /tmp/x.$$ > /dev/nul
 # reference, the beginning of the stack that took the reference, and where the reference is at the end
 # (None: the report finds it nowhere).
 TAKEN = {
-    "walk_error": ("ls /etc/nothing", "chan", r"Walk::step\S*.*  kern/src/ns/walk\.cc", None),
+    "walk_error": ("ls /etc/nothing", "chan", r"Walk::step\S*.*  kern/ns/walk\.cc", None),
     "exec_format": (IN_A_FILE, "chan", r"program_load\S*  kern/proc/exec\.cc", None),
-    "bind_kind": (": > /tmp/f; proctest walk 0 /tmp/f > /dev/null", "chan", r"Chan::create\S*  kern/src/ns/chan\.cc", None),
+    "bind_kind": (": > /tmp/f; proctest walk 0 /tmp/f > /dev/null", "chan", r"Chan::create\S*  kern/ns/chan\.cc", None),
     "fork_space": (FORK_FAILS, "address_space", r"AddressSpace::create\S*  kern/proc/address_space\.cc", None),
     "map_room": ("dd if=/dev/zero of=/dev/null bs=200000000000000 count=1", "address_space", r"map\S* .*  kern/proc/sys_memory\.cc", None),
     "create_gone": ("mkdir /tmp/d.$$; cd /tmp/d.$$; rmdir ../d.$$; : > x", "tmp_node", r"\S*Node::make\S*  kern/drivers/dev/tmp_node\.cc", None),

@@ -77,7 +77,7 @@ def test_an_object_lost_with_its_holder():
     assert result.stdout.startswith("LOST: 384 bytes in 2 objects of leaky; about the newest, 0x"), result
     lost = section(result.stdout, "  lost at instruction")
     assert "by task " in lost[0] and "leakdemo, pid " in lost[0]
-    assert "Chan::destroy+0x" in lost[1] and "kern/src/ns/chan.cc:" in lost[1]
+    assert "Chan::destroy+0x" in lost[1] and "kern/ns/chan.cc:" in lost[1]
     assert lost[2].strip() == "chan_cache.destroy(chan);"
     assert any("the last pointer was in Chan 0x" in line and line.endswith(".state") for line in lost)
     allocated = section(result.stdout, "  allocated at")

@@ -80,7 +80,7 @@ def test_bad_orders(orders):
 # For each planted bug: a command that reaches the bug, the function in which an allocation must fail,
 # the cache or arena that then leaks, and the function that allocated the leaked objects.
 PLANTED = {
-    "fork_error": ("(:); :", "task_create", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/src/ns/fd_table\.cc"),
+    "fork_error": ("(:); :", "task_create", "fd_table", r"fd_table_copy\+0x[0-9a-f]+  kern/ns/fd_table\.cc"),
     "load_error": ("true; :", "AddressSpace::add_region", "address_space", r"AddressSpace::create\+0x[0-9a-f]+  kern/proc/address_space\.cc"),
     "create_error": (": > /tmp/x; rm -f /tmp/x", "tmp::Name::copy", "tmp_node", r"\w*::create\+0x[0-9a-f]+  kern/drivers/dev/tmp\.cc"),
     "bind_error": ("failtest -1 'bind as union'", "Namespace::bind", "chan", r"\w+::walk\+0x[0-9a-f]+  kern/drivers/dev/root\.cc"),

@@ -136,7 +136,7 @@ def test_causes_come_first():
 
 
 def test_the_allocator_s_inlined_functions_are_cut():
-    make, chan, walk = ("ObjectCache::make", "kern/include/kmalloc.h:44"), ("chan_make", "kern/src/ns/chan.cc:3"), ("walk+0x8", "kern/src/ns/path.cc:4")
+    make, chan, walk = ("ObjectCache::make", "kern/include/kmalloc.h:44"), ("chan_make", "kern/ns/chan.cc:3"), ("walk+0x8", "kern/ns/path.cc:4")
     assert without_allocator([[make, chan, walk], [make, walk]]) == [[chan, walk], [make, walk]]
     assert without_allocator([[make]]) == [[make]]
     assert without_allocator([]) == []

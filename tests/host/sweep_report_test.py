@@ -23,7 +23,7 @@ class Kernel:
     """A fake kernel. For each address, look_up() returns path_open and a function of the allocator that is inlined in path_open."""
 
     def look_up(self, frames):
-        return {frame: [("ObjectCache::make", "kern/include/kmalloc.h:44"), (f"path_open+{frame & 0xfff:#x}", "kern/src/ns/path.cc:12")] for frame in frames}
+        return {frame: [("ObjectCache::make", "kern/include/kmalloc.h:44"), (f"path_open+{frame & 0xfff:#x}", "kern/ns/path.cc:12")] for frame in frames}
 
 
 PROGRAMS = SimpleNamespace(look_up=lambda stacks: {})
@@ -68,7 +68,7 @@ def test_a_leak_is_named():
     status, said = told(read(CLEAN_RUNS + FIRST + FIRST.replace(b"leak 1 3", b"leak 2 9") + END))
     assert status == LEAKED
     assert "LEAKED: failing allocation 3 of process 1 (a name), in path_open, leaks 8192 bytes of page and 104 bytes of chan\n" in said
-    assert "the allocation that fails, 100 bytes of kmalloc_128:\n    path_open+0x234  kern/src/ns/path.cc:12\n" in said
+    assert "the allocation that fails, 100 bytes of kmalloc_128:\n    path_open+0x234  kern/ns/path.cc:12\n" in said
     assert said.count("LEAKED:") == 1
     assert "the same: allocation 9 of process 2\n" in said
     assert said.startswith("LEAK\nleak sweep of: true\n")

@@ -1,4 +1,4 @@
-// The page cache: pages of mapped and executed files. The theory is in src/ns/page_cache.cc.
+// The page cache: pages of mapped and executed files. The theory is in ns/page_cache.cc.
 #pragma once
 
 #include <cstddef>

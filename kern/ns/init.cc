@@ -1,7 +1,7 @@
-#include "ns/chan.h"
-#include "ns/fd_table.h"
+#include "ns/chan_impl.h"
+#include "ns/fd_table_impl.h"
 #include "ns/file_lock.h"
-#include "ns/mount.h"
+#include "ns/mount_impl.h"
 #include "ns/page_cache.h"
 #include "ns/path_buffer.h"
 

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "kmalloc.h"
-#include "ns/chan.h"
-#include "ns/mount.h"
+#include "ns/chan_impl.h"
+#include "ns/mount_impl.h"
 
 // Says what a walk does if another channel is mounted on the last file of the path: it moves to the
 // mounted channel (kCross) or stays at the file (kStay).

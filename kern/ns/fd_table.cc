@@ -4,7 +4,7 @@
 // The lock is held for a few loads and stores, or for one pass over the table. A channel's last
 // reference is dropped after the lock is released, because closing may sleep.
 
-#include "ns/fd_table.h"
+#include "ns/fd_table_impl.h"
 
 #include "core/planted.h"
 #include "kmalloc.h"

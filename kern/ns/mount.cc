@@ -15,7 +15,7 @@
 // removed from the table under the lock. They are released when the lock is no longer held, because
 // closing a channel may sleep.
 
-#include "ns/mount.h"
+#include "ns/mount_impl.h"
 
 #include "core/errstr.h"
 #include "core/planted.h"

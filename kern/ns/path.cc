@@ -16,9 +16,9 @@
 #include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "ns/chan.h"
-#include "ns/mount.h"
-#include "ns/walk.h"
+#include "ns/chan_impl.h"
+#include "ns/mount_impl.h"
+#include "ns/walk_impl.h"
 
 namespace {
 

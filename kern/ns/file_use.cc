@@ -22,7 +22,7 @@
 #include "core/log.h"
 #include "core/spinlock.h"
 #include "kmalloc.h"
-#include "ns/chan.h"
+#include "ns/chan_impl.h"
 #include "ns/namespace.h"
 
 struct UsedFile {

@@ -78,7 +78,7 @@ class Chan : public RefCounted<Chan> {
   std::atomic<uint64_t> named_at{0};
 
   // Set if this file is mounted on another file: device and qid path of that other file. The
-  // namespace uses these two fields to find the other members of the union (mount.h).
+  // namespace uses these two fields to find the other members of the union (mount_impl.h).
   Device* mount_device = nullptr;
   uint64_t mount_path = 0;
   Ref<Chan> union_next;  // in an open directory of a union: the next member, also open

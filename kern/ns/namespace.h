@@ -9,7 +9,7 @@
 #include "core/spinlock.h"
 #include "lib/result.h"
 #include "ns/device.h"
-#include "ns/mount.h"
+#include "ns/mount_impl.h"
 #include "ns/path_buffer.h"
 
 // Makes a namespace that contains only `#root`. ENOMEM. All functions of this file may sleep.

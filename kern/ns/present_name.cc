@@ -21,8 +21,8 @@
 // be stale when the caller uses it.
 #include <atomic>
 
-#include "ns/chan.h"
-#include "ns/mount.h"
+#include "ns/chan_impl.h"
+#include "ns/mount_impl.h"
 #include "proc/process.h"
 
 #include "core/planted.h"

@@ -28,7 +28,7 @@
 // shared, and are not copied during the walk. finish() copies such a channel if it is the result,
 // since a result gets its own name.
 
-#include "ns/walk.h"
+#include "ns/walk_impl.h"
 
 #include <algorithm>
 

@@ -16,7 +16,7 @@
 //
 // The list of devices is written at boot only.
 
-#include "ns/chan.h"
+#include "ns/chan_impl.h"
 
 #include <algorithm>
 
