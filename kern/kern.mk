@@ -43,8 +43,7 @@ KERN_LEFT_OUT := $(call without_option,$(CONFIG_COVERAGE),kern/sched/coverage.cc
   $(call without_option,$(CONFIG_KASAN),kern/src/kasan.cc) \
   $(call without_option,$(CONFIG_DEBUG_DEVICE),kern/drivers/dev/debug% kern/tests/failnext_test.cc)
 KERN_ROOMS := core intern trace trace/record trace/control trace/dump reach probe sched proc ns
-KERN_SRC := $(sort $(filter-out $(KERN_LEFT_OUT),$(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_64/*.S kern/src/*.c kern/src/*.cc \
-  kern/src/*/*.cc kern/src/*/*/*.cc kern/src/*/*.S \
+KERN_SRC := $(sort $(filter-out $(KERN_LEFT_OUT),$(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_64/*.S kern/src/*.c kern/src/*.cc kern/main.cc \
   $(foreach room,$(KERN_ROOMS),$(wildcard kern/$(room)/*.cc kern/$(room)/*.S)) kern/drivers/*/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc) \
   $(if $(CONFIG_KERNEL_BENCH),kern/bench/*.c kern/bench/*.cc))))
 # The screen's font, from Debian's package psf-unifont.

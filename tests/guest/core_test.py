@@ -229,7 +229,7 @@ def expected(said, log, kernel):
     wanted[virtual + 0x10] = r"the guard page below the kernel stack of task \d+ sleep, pid \d+, sleeping on CPU \d"
     user = group_of(said["page"], "AddressSpace::fault")[-1]
     wanted[user + 1] = rf"0x1 bytes into the allocation {user:#x} from the arena page, 4096 bytes by way of page_4096: live: a page of programs, which 1 .*"
-    wanted[symbols(kernel)["kernel_main"] + 1] = r"code: kernel_main\+0x1 kern/src/main.cc:\d+"
+    wanted[symbols(kernel)["kernel_main"] + 1] = r"code: kernel_main\+0x1 kern/main.cc:\d+"
     wanted[symbols(kernel)["page_arena"]] = r"data: page_arena in \.bss"
     base = symbols(kernel)["text_start"] - 0xffffffff80000000
     wanted[0xffff800000000000 + base] = r"the direct map of 0xffffffff80[0-9a-f]+, code: .*"

@@ -26,7 +26,7 @@ def test_every_source_has_one_entry():
     assert sorted(listed) == sorted(there)
 
 
-@pytest.mark.parametrize("source", ("kern/src/slab.c", "kern/src/main.cc", "kern/tests/coverage_test.cc", "user/bin/init/init.c",
+@pytest.mark.parametrize("source", ("kern/src/slab.c", "kern/main.cc", "kern/tests/coverage_test.cc", "user/bin/init/init.c",
                                     "user/bin/kmemtop/arguments.cc", "user/libc/auxv.c", "user/ports/dash/signames.c", "tests/guest/threads.cc",
                                     "tests/host/slab_test.cc", "tests/host/slab_threads_test.cc", "bench/host/world.cc", "tools/reach/memory.cc"))
 def test_an_entry_is_a_command_that_compiles(source):

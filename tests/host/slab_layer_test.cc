@@ -11,10 +11,10 @@
 
 #include "arena.h"
 #include "cpus.h"
-#include "linear_hash.h"
 #include "pages.h"
 #include "slab.h"
 #include "slab_os.h"
+#include "src/linear_hash.h"
 
 namespace {
 

@@ -29,7 +29,7 @@ _HELPER = re.compile(r" inlined .* (/|kern/lib/|kern/core/ref\.h:|kern/include/[
 _PLACE = re.compile(r" (?P<file>[^ :]+):(?P<line>\d+)$")
 _FRAME = re.compile(r" *(?:(?P<inlined>inlined)|[0-9a-f]{16}) (?P<function>.*) (?P<place>\S+)$")
 # Sources of the allocator and the tracer, and of what the compiler calls in the variant `debug`.
-_INSIDE = re.compile(r"kern/(src|include)/[^/]+$|kern/trace/((record|control)/)?[^/]+$|kern/intern/[^/]+$|kern/sched/coverage\.cc$")
+_INSIDE = re.compile(r"kern/(src|include)/[^/]+$|kern/trace/((record|control)/)?[^/]+$|kern/main\.cc$|kern/intern/[^/]+$|kern/sched/coverage\.cc$")
 
 
 class Failure(Exception):

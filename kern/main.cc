@@ -15,12 +15,12 @@
 #include "core/screen.h"
 #include "core/uart.h"
 #include "drivers/dev/devices.h"
-#include "kasan.h"
 #include "ns/namespace.h"
 #include "pages.h"
 #include "proc/process.h"
 #include "reach/reach.h"
 #include "sched/task.h"
+#include "src/kasan.h"
 #include "trace/trace.h"
 
 extern "C" [[noreturn]] void kernel_main(uint32_t protocol, uint32_t information);
