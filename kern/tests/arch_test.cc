@@ -8,7 +8,7 @@
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"
-#include "arch/x86_64/reference_clocks.h"
+#include "arch/x86_64/reference_clocks_impl.h"
 #include "arch/x86_64/smp.h"
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"

@@ -1,5 +1,5 @@
 // The measurement of the time stamp counter's rate, on a machine whose processor stops at random.
-#include "arch/x86_64/clock_rate.h"
+#include "arch/x86_64/clock_rate_impl.h"
 
 #include <gtest/gtest.h>
 

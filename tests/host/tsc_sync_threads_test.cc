@@ -1,6 +1,6 @@
 // The comparison of two CPUs' time stamp counters: two threads, whose clocks differ by a known
 // number of ticks.
-#include "arch/x86_64/tsc_sync.h"
+#include "arch/x86_64/tsc_sync_impl.h"
 
 #include <gtest/gtest.h>
 

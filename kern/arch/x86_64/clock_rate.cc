@@ -1,4 +1,4 @@
-#include "arch/x86_64/clock_rate.h"
+#include "arch/x86_64/clock_rate_impl.h"
 
 #include "lib/string.h"
 

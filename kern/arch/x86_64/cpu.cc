@@ -6,7 +6,7 @@
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
 #include "arch/x86_64/io.h"
-#include "arch/x86_64/machine_check.h"
+#include "arch/x86_64/machine_check_impl.h"
 #include "arch/x86_64/user_registers.h"
 #include "lib/string.h"
 

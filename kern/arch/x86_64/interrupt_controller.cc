@@ -7,7 +7,7 @@
 #include "arch/x86_64/interrupt_controller.h"
 
 #include "arch/x86_64/acpi.h"
-#include "arch/x86_64/fixed_devices.h"
+#include "arch/x86_64/fixed_devices_impl.h"
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/paging.h"

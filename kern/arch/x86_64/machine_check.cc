@@ -1,4 +1,4 @@
-#include "arch/x86_64/machine_check.h"
+#include "arch/x86_64/machine_check_impl.h"
 
 #include <cstdint>
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "arch/x86_64/acpi.h"
-#include "arch/x86_64/fixed_devices.h"
+#include "arch/x86_64/fixed_devices_impl.h"
 #include "arch/x86_64/io.h"
 
 namespace {

@@ -28,7 +28,7 @@
 #include "arch/x86_64/acpi.h"
 #include "arch/x86_64/context.h"
 #include "arch/x86_64/cpu_setup.h"
-#include "arch/x86_64/fixed_devices.h"
+#include "arch/x86_64/fixed_devices_impl.h"
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
 #include "arch/x86_64/kernel_tables.h"

@@ -1,4 +1,4 @@
-#include "arch/x86_64/real_time_clock.h"
+#include "arch/x86_64/real_time_clock_impl.h"
 
 #include "arch/x86_64/io.h"
 

@@ -1,9 +1,9 @@
-#include "arch/x86_64/reference_clocks.h"
+#include "arch/x86_64/reference_clocks_impl.h"
 
 #include "arch/x86_64/acpi.h"
-#include "arch/x86_64/fixed_devices.h"
+#include "arch/x86_64/fixed_devices_impl.h"
 #include "arch/x86_64/io.h"
-#include "arch/x86_64/real_time_clock.h"
+#include "arch/x86_64/real_time_clock_impl.h"
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/time.h"
 #include "arch/x86_64/trap.h"
-#include "arch/x86_64/tsc_sync.h"
+#include "arch/x86_64/tsc_sync_impl.h"
 #include "arena.h"
 #include "core/boot.h"
 #include "core/log.h"

@@ -1,20 +1,20 @@
 // Time. The rate of the time stamp counter comes from CPUID, or is measured once against a clock of
-// known rate (reference_clocks.h). The rate of the local APIC's timer, which gives each CPU its
-// periodic tick, is measured against the time stamp counter meanwhile. Under QEMU -icount a tick of
-// the counter is one instruction.
+// known rate (reference_clocks_impl.h). The rate of the local APIC's timer, which gives each CPU
+// its periodic tick, is measured against the time stamp counter meanwhile. Under QEMU -icount a
+// tick of the counter is one instruction.
 //
 // Each CPU has a time stamp counter. When a CPU starts, it compares its counter with the boot CPU's
-// (tsc_sync.h). If the counters differ and cannot be set, monotonic_now() returns no time earlier
-// than one that it has returned before.
+// (tsc_sync_impl.h). If the counters differ and cannot be set, monotonic_now() returns no time
+// earlier than one that it has returned before.
 #include "arch/x86_64/time.h"
 
 #include <atomic>
 
-#include "arch/x86_64/clock_rate.h"
+#include "arch/x86_64/clock_rate_impl.h"
 #include "arch/x86_64/interrupt_controller.h"
 #include "arch/x86_64/io.h"
-#include "arch/x86_64/real_time_clock.h"
-#include "arch/x86_64/reference_clocks.h"
+#include "arch/x86_64/real_time_clock_impl.h"
+#include "arch/x86_64/reference_clocks_impl.h"
 #include "arch/x86_64/trap.h"
 #include "core/cpu.h"
 #include "core/log.h"

@@ -24,7 +24,7 @@
 #include "arch/x86_64/interrupt_controller.h"
 #include "arch/x86_64/interrupts.h"
 #include "arch/x86_64/io.h"
-#include "arch/x86_64/machine_check.h"
+#include "arch/x86_64/machine_check_impl.h"
 #include "arch/x86_64/paging.h"
 #include "core/log.h"
 #include "core/nmi.h"

@@ -1,4 +1,4 @@
-#include "arch/x86_64/tsc_sync.h"
+#include "arch/x86_64/tsc_sync_impl.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "arch/x86_64/clock_rate.h"
+#include "arch/x86_64/clock_rate_impl.h"
 
 // Number of clocks that reference_clock() knows, whether the machine has them or not.
 inline constexpr unsigned kReferenceClocks = 3;
