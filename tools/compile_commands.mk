@@ -23,7 +23,7 @@ host_entries = $(call entries,gcc -std=gnu17 $(HOST_$(1)_FLAGS),g++ -std=c++20 $
 CLANGD_ENTRIES = $(call entries,$(KERN_C_COMMAND),$(KERN_CXX_COMMAND),$(call sources,kern)) \
   $(call user_entries,-fno-builtin -Iuser/libc,$(call sources,user/libc)) \
   $(call user_entries,,$(call sources,user/lib user/ports tests/guest)) \
-  $(foreach program,$(USER_PROGRAMS),$(call user_entries,$(addprefix -isystem ,$(dir $($(program)_LIBRARIES))),$(call sources,user/bin/$(program)))) \
+  $(foreach program,$(USER_PROGRAMS),$(call user_entries,$(addprefix -isystem ,$(dir $($(program)_LIBRARIES))),$(call sources,$(call program_folder,$(program))))) \
   $(call host_entries,thread,$(HOST_THREAD_SOURCES)) $(call host_entries,address,$(filter-out $(HOST_THREAD_SOURCES),$(HOST_SOURCES))) \
   $(call entries,gcc $(BENCH_PLUGIN_FLAGS),g++ -std=c++20 $(BENCH_FLAGS),$(call sources,bench)) \
   $(call entries,,g++ $(REACH_FLAGS),$(call sources,tools))

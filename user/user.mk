@@ -4,7 +4,7 @@
 #
 #   user/libc  the parts of the C library that are not newlib's: headers, crt0.o, libstele.a; installed to $(SYSROOT).
 #              musl.mk in its folder musl lists the files of libstele.a that come from musl's source
-#   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
+#   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc; so is tests/programs/NAME
 #   user/lib   each folder user/lib/NAME is a static library for these programs: #include "NAME/file.h"; C++, except `testing` (C)
 #   user/ports each folder with a `build` is a recipe, which the script user/ports/port executes. It makes programs, or a library for our
 #              own programs or for another recipe
@@ -117,21 +117,23 @@ $(NCURSES): $(call port_sources,ncurses) $(SYSROOT_LIBC)
 kmemtop_LIBRARIES := $(NCURSES)
 TEST_PROGRAMS := clonetest filetest libctest proctest sessiontest sigtest stress threadstress
 $(foreach program,$(TEST_PROGRAMS),$(eval $(program)_LIBRARIES := $(USER_OUT)/lib/libtesting.a))
-USER_PROGRAMS := $(patsubst user/bin/%/,%,$(wildcard user/bin/*/))
+USER_PROGRAM_FOLDERS := $(patsubst %/,%,$(wildcard user/bin/*/ tests/programs/*/))
+USER_PROGRAMS := $(notdir $(USER_PROGRAM_FOLDERS))
+program_folder = $(filter %/$(1),$(USER_PROGRAM_FOLDERS))
 define USER_PROGRAM
-$(USER_OUT)/obj/$(1)/%.c.o: user/bin/$(1)/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
+$(USER_OUT)/obj/$(1)/%.c.o: $(call program_folder,$(1))/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $$(@D)
 	@echo "  UCC   $$<"
 	@$$(USER_CC) $$(USER_CFLAGS) -MD -MP -c -o $$@ $$<
-$(USER_OUT)/obj/$(1)/%.cc.o: user/bin/$(1)/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS) $($(1)_LIBRARIES)
+$(USER_OUT)/obj/$(1)/%.cc.o: $(call program_folder,$(1))/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS) $($(1)_LIBRARIES)
 	@mkdir -p $$(@D)
 	@echo "  UCXX  $$<"
 	@$$(USER_CXX) $$(USER_CXXFLAGS) $(addprefix -isystem ,$(dir $($(1)_LIBRARIES))) -MD -MP -c -o $$@ $$<
-$(USER_OUT)/bin/$(1): $(patsubst user/bin/%,$(USER_OUT)/obj/%.o,$(wildcard user/bin/$(1)/*.c user/bin/$(1)/*.cc)) $(SYSROOT_LIBC) \
-  $(if $(wildcard user/bin/$(1)/*.cc),$(USER_LIBRARIES)) $($(1)_LIBRARIES) tools/stele/returns.py
+$(USER_OUT)/bin/$(1): $(patsubst $(call program_folder,$(1))/%,$(USER_OUT)/obj/$(1)/%.o,$(wildcard $(call program_folder,$(1))/*.c $(call program_folder,$(1))/*.cc)) $(SYSROOT_LIBC) \
+  $(if $(wildcard $(call program_folder,$(1))/*.cc),$(USER_LIBRARIES)) $($(1)_LIBRARIES) tools/stele/returns.py
 	@mkdir -p $$(@D)
 	@echo "  ULINK $$@"
-	@$(if $(wildcard user/bin/$(1)/*.cc),$$(USER_CXX) -Wl$$(comma)--gc-sections,$$(USER_CC)) -o $$@ $$(filter %.o,$$^) \
+	@$(if $(wildcard $(call program_folder,$(1))/*.cc),$$(USER_CXX) -Wl$$(comma)--gc-sections,$$(USER_CC)) -o $$@ $$(filter %.o,$$^) \
 	  -Wl$$(comma)--start-group $$(filter %.a,$$(filter-out $$(SYSROOT_LIBC),$$^)) -Wl$$(comma)--end-group
 	@$$(ADD_RETURNS)
 endef

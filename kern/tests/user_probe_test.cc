@@ -1,4 +1,4 @@
-// Tests probes on functions of programs. The program user/bin/probetest enters and leaves its
+// Tests probes on functions of programs. The program tests/programs/probetest enters and leaves its
 // functions in all possible ways, and the test counts the hits of the probes.
 
 #include <algorithm>

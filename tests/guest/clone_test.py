@@ -1,4 +1,4 @@
-"""Threads of processes: the program clonetest (user/bin/clonetest) passes all its checks, and no tasks are left after its threads have ended."""
+"""Threads of processes: the program clonetest (tests/programs/clonetest) passes all its checks, and no tasks are left after its threads have ended."""
 import pytest
 
 from guest import guest, live_counts

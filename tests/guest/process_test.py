@@ -1,4 +1,4 @@
-"""Tests processes: all checks of the program proctest (user/bin/proctest) pass, and no objects are left when processes have ended."""
+"""Tests processes: all checks of the program proctest (tests/programs/proctest) pass, and no objects are left when processes have ended."""
 import re
 import subprocess
 

@@ -1,4 +1,4 @@
-"""Tests users, terminals and sessions: all checks of the program sessiontest (user/bin/sessiontest) pass, and the console's shell ends correctly."""
+"""Tests users, terminals and sessions: all checks of the program sessiontest (tests/programs/sessiontest) pass, and the console's shell ends correctly."""
 import re
 
 import pytest

@@ -1,4 +1,4 @@
-"""Signals, timers, waiting and limits: the checks of the program sigtest (user/bin/sigtest)."""
+"""Signals, timers, waiting and limits: the checks of the program sigtest (tests/programs/sigtest)."""
 import re
 import subprocess
 

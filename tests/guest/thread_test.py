@@ -1,4 +1,4 @@
-"""Threads of programs: the checks of the program threadtest (user/bin/threadtest), C++ threads, and stress."""
+"""Threads of programs: the checks of the program threadtest (tests/programs/threadtest), C++ threads, and stress."""
 import os
 import pathlib
 import re
