@@ -28,6 +28,9 @@ ifneq ($(words $(CURDIR)) $(words $(BASE)) $(words $(TOOLCHAIN)),1 1 1)
 $(error a path of the source, of BASE or of TOOLCHAIN has a blank, which make cannot handle: $(CURDIR))
 endif
 
+# $(call named,PATHS): PATHS. A path, with % for any text, that names no file ends make. So a file that moves takes its flags along.
+named = $(foreach path,$(1),$(if $(wildcard $(subst %,*,$(path))),$(path),$(error no file is named $(path))))
+
 SMP    ?= 4
 MEM    ?= 512M
 BOOT   ?= direct

@@ -19,8 +19,8 @@ KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kern
 KERN_FLAGS += $(if $(CONFIG_UBSAN),-fsanitize=undefined -fno-sanitize=vptr) $(if $(CONFIG_UBSAN)$(CONFIG_KASAN),-O1)
 KERN_KASAN := $(if $(CONFIG_KASAN),-fsanitize=kernel-address -fno-sanitize-address-use-after-scope --param asan-stack=0 \
   --param asan-globals=0 --param asan-instrumentation-with-call-threshold=0)
-KASAN_EXEMPT := kern/src/slab% kern/src/arena% kern/reach/% kern/src/kasan.cc kern/arch/x86_64/frames.cc kern/core/panic.cc \
-  kern/trace/record/hooks.cc kern/intern/kernel_stacks.cc
+KASAN_EXEMPT := $(call named,kern/src/slab% kern/src/arena% kern/reach/% kern/src/kasan.cc kern/arch/x86_64/frames.cc kern/core/panic.cc \
+  kern/trace/record/hooks.cc kern/intern/kernel_stacks.cc)
 KERN_KASAN_OF = $(if $(filter $(KASAN_EXEMPT),$(1)),,$(KERN_KASAN))
 KASAN_EXEMPT_CALLS := $(foreach name,memcpy memmove memset,--redefine-sym $(name)=$(name)_exempt)
 define KASAN_EXEMPT_OBJECT
@@ -33,7 +33,7 @@ KERN_ASFLAGS  := -g -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I ker
 KERN_LDFLAGS  := -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4096,--build-id=sha1 -T kern/kernel.ld
 
 # Sources that only serve an option are left out if this option is off. $(1): the option's value
-without_option = $(if $(strip $(1)),,$(2))
+without_option = $(if $(strip $(1)),,$(call named,$(2)))
 KERN_LEFT_OUT := $(call without_option,$(CONFIG_COVERAGE),kern/sched/coverage.cc kern/drivers/dev/coverage.cc kern/tests/coverage_test.cc) \
   $(call without_option,$(CONFIG_IRQ_OFF_TRACE),kern/core/irq_off.cc kern/drivers/dev/mem_irq_off.cc kern/tests/irq_off_test.cc) \
   $(call without_option,$(CONFIG_PLANTED_BUGS),kern/core/planted.cc kern/proc/ref_planted.cc kern/proc/kept_planted.cc kern/drivers/dev/pipe_planted.cc) \
@@ -41,25 +41,24 @@ KERN_LEFT_OUT := $(call without_option,$(CONFIG_COVERAGE),kern/sched/coverage.cc
   $(call without_option,$(CONFIG_UBSAN)$(CONFIG_KASAN),kern/core/sanitizer.cc) \
   $(call without_option,$(CONFIG_UBSAN),kern/core/ubsan.cc) \
   $(call without_option,$(CONFIG_KASAN),kern/src/kasan.cc) \
-  $(call without_option,$(CONFIG_DEBUG_DEVICE),kern/drivers/dev/debug% kern/tests/failnext_test.cc)
-KERN_ROOMS := core intern trace trace/record trace/control trace/dump reach probe sched proc ns
-KERN_SRC := $(sort $(filter-out $(KERN_LEFT_OUT),$(wildcard kern/lib/*.cc kern/arch/x86_64/*.cc kern/arch/x86_64/*.S kern/src/*.c kern/src/*.cc kern/main.cc \
-  $(foreach room,$(KERN_ROOMS),$(wildcard kern/$(room)/*.cc kern/$(room)/*.S)) kern/drivers/*/*.cc $(if $(CONFIG_KERNEL_TESTS),kern/tests/*.cc) \
-  $(if $(CONFIG_KERNEL_BENCH),kern/bench/*.c kern/bench/*.cc))))
+  $(call without_option,$(CONFIG_DEBUG_DEVICE),kern/drivers/dev/debug% kern/tests/failnext_test.cc) \
+  $(call without_option,$(CONFIG_KERNEL_TESTS),kern/tests/%) $(call without_option,$(CONFIG_KERNEL_BENCH),kern/bench/%)
+KERN_SRC := $(sort $(filter-out $(KERN_LEFT_OUT),$(wildcard $(foreach ext,c cc S,kern/*.$(ext) kern/*/*.$(ext) kern/*/*/*.$(ext)))))
 # The screen's font, from Debian's package psf-unifont.
 KERN_FONT := /usr/share/consolefonts/Unifont-APL8x16.psf.gz
 KERN_OBJ := $(patsubst %,$(BUILD)/%.o,$(KERN_SRC)) $(BUILD)/screen_font.o
 
 # The sources to compile for coverage (sched/coverage.h): the implementation of system calls, but no code that runs in exceptions or when a
 # probe is hit.
-KERN_COVERED := $(filter-out kern/proc/user_probe_hit.cc,$(filter kern/proc/% kern/ns/% kern/drivers/dev/% \
+KERN_COVERED := $(filter-out $(call named,kern/proc/user_probe_hit.cc),$(filter $(call named,kern/proc/% kern/ns/% kern/drivers/dev/% \
   kern/trace/control/command.cc kern/trace/control/control.cc kern/trace/dump/% kern/probe/command.cc \
-  kern/probe/session.cc kern/probe/functions.cc,$(KERN_SRC)))
+  kern/probe/session.cc kern/probe/functions.cc),$(KERN_SRC)))
 kern_coverage = $(if $(CONFIG_COVERAGE),$(if $(filter $<,$(KERN_COVERED)),-fsanitize-coverage=trace-pc))
 
 # With these flags the fast path of a tracer's hook has no stack frame, because it calls nothing and jumps to the slow paths. So the
 # recorded stack begins with the frame of the hook's caller.
-kern_frames = $(if $(filter $<,kern/trace/record/hooks.cc),-foptimize-sibling-calls -momit-leaf-frame-pointer)
+KERN_FRAMELESS := $(call named,kern/trace/record/hooks.cc)
+kern_frames = $(if $(filter $<,$(KERN_FRAMELESS)),-foptimize-sibling-calls -momit-leaf-frame-pointer)
 
 # Sources are compiled again when flags change; the kernel is linked again when a source is added or removed.
 KERN_STAMP   := $(BUILD)/kern/flags

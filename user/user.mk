@@ -55,7 +55,7 @@ $(SYSROOT_HEADERS): $(USER_TOOLCHAIN_PATH) $(wildcard user/libc/include/*.h user
 	@touch $@
 
 # C++ exceptions pass through pthread_once.
-$(USER_OUT)/libc/once.o: USER_CFLAGS += -fexceptions
+$(patsubst user/libc/%.c,$(USER_OUT)/libc/%.o,$(call named,user/libc/once.c)): USER_CFLAGS += -fexceptions
 LIBC_OBJECTS := $(patsubst user/libc/%.c,$(USER_OUT)/libc/%.o,$(wildcard user/libc/*.c))
 $(LIBC_OBJECTS): $(USER_OUT)/libc/%.o: user/libc/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $(@D)

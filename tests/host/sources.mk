@@ -2,7 +2,7 @@
 # file is the only list of them.
 
 # Caches, arenas, pages.
-MEMORY_CORE_SRC := $(wildcard kern/src/slab*.c kern/src/arena*.cc) kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc
+MEMORY_CORE_SRC := $(wildcard $(subst %,*,$(call named,kern/src/slab%.c kern/src/arena%.cc))) kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc
 # The table of stacks, the caches of recent stacks, and the tracer's own memory.
 TRACE_STORE_SRC := $(addprefix kern/intern/,table.cc recent_stacks.S recent_stacks.cc stack_table.cc trace_memory.cc)
 # The contexts in which allocations are made: task, program, interrupt.
