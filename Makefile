@@ -113,9 +113,10 @@ $(BUILD)/stele.iso.words: FORCE
 format: ## clang-format over every C and C++ source
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i
 
-lint: kernel $(BUILD)/lint/compile_commands.json ## formatting, layers, the depth of stacks, thread-safety analysis, clang-tidy
+lint: kernel $(BUILD)/lint/compile_commands.json ## formatting, layers, paths, the depth of stacks, thread-safety analysis, clang-tidy
 	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format --dry-run -Werror
 	@scripts/check-layers
+	@scripts/check-paths
 	@$(if $(CONFIG_UBSAN)$(CONFIG_KASAN),,scripts/check-stacks $(KERNEL))
 	@scripts/lint $(BUILD)/lint/compile_commands.json
 

@@ -12,8 +12,8 @@ built.
 import argparse
 import bisect
 import collections
+import fnmatch
 import os
-import re
 import sys
 import tempfile
 
@@ -25,7 +25,8 @@ from stele import dump, entry, source_lines, tracedump  # noqa: E402  pylint: di
 
 PROGRAMS = 0  # the address under which all programs are counted
 # In the table by source file, functions defined in these files count for the file of their caller.
-HELPERS = re.compile(r"kern/lib/|kern/include/|kern/(core|arch/x86_64)/[a-z_]*\.h$|kern/(trace/trace|sched/task|sched/timer)\.h$|/c\+\+/|page_(array|directory|buffer)\.h$|linear_hash\.h$")
+HELPERS = ("kern/lib/*", "kern/include/*", "kern/core/*.h", "kern/arch/x86_64/*.h", "kern/trace/trace.h", "kern/sched/task.h", "kern/sched/timer.h",
+           "kern/intern/page_array.h", "kern/intern/page_directory_impl.h", "kern/intern/page_buffer.h", "kern/src/linear_hash.h", "*/c++/*")
 LEAST = 0.001  # a row with less than this fraction of the load's instructions is not listed
 
 
@@ -52,7 +53,7 @@ class Kernel:
         """Returns the source file for which the code at `address` counts: the file of the function there, which may be inlined. An inlined
         function in a file of HELPERS counts for the file of its caller."""
         files = [place.rpartition(":")[0] for _, place in self.places.get(address, [])]
-        return next((file for file in files if not HELPERS.search(file)), files[-1] if files else "?")
+        return next((file for file in files if not any(fnmatch.fnmatchcase(file, helper) for helper in HELPERS)), files[-1] if files else "?")
 
 
 def parse(text):

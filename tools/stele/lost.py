@@ -4,6 +4,7 @@ An object is lost when no pointer leads to it any more from a root: static data,
 pointed to the object, the moment at which the last of these pointers went is the one to look at: the pointer was overwritten, or its holder was freed.
 Otherwise only functions knew the object, in registers and on the stack, and the last of them forgot it.
 """
+import fnmatch
 import os
 import pathlib
 import queue
@@ -25,11 +26,12 @@ STACKS = 3  # that are looked at, if nothing else is wanted
 END = 1000  # instructions from the moment at which memory is searched to the power-off
 FRAMES = 12  # most frames of a stack that are shown
 # Inlined functions of libraries, of references and of the allocator say nothing.
-_HELPER = re.compile(r" inlined .* (/|kern/lib/|kern/core/ref\.h:|kern/include/[^/]+:)\S*$")
+_HELPERS = ("/*", "kern/lib/*", "kern/core/ref.h", "kern/include/*")
 _PLACE = re.compile(r" (?P<file>[^ :]+):(?P<line>\d+)$")
 _FRAME = re.compile(r" *(?:(?P<inlined>inlined)|[0-9a-f]{16}) (?P<function>.*) (?P<place>\S+)$")
 # Sources of the allocator and the tracer, and of what the compiler calls in the variant `debug`.
-_INSIDE = re.compile(r"kern/(src|include)/[^/]+$|kern/trace/((record|control)/)?[^/]+$|kern/main\.cc$|kern/intern/[^/]+$|kern/sched/coverage\.cc$")
+_INSIDE = ("kern/src/*", "kern/include/*", "kern/intern/*", "kern/trace/*.cc", "kern/trace/*.h", "kern/sched/coverage.cc", "kern/main.cc")
+_READS = ("kern/trace/dump/*",)  # the part of the tracer that no allocation calls
 
 
 class Failure(Exception):
@@ -186,11 +188,24 @@ def _when(change):
     return f"{exact} of the run, by {change.before['task'].rpartition(', running')[0]}"
 
 
+def _named(file, patterns):
+    return any(fnmatch.fnmatchcase(file, pattern) for pattern in patterns)
+
+
+def _is_inside(file):
+    return _named(file, _INSIDE) and not _named(file, _READS)
+
+
+def _is_helper(line):
+    place = _PLACE.search(line)
+    return " inlined " in line and place is not None and _named(place["file"], _HELPERS)
+
+
 def _place(answer, most=FRAMES):
     """Yields the stack of the instruction that the CPU is about to execute, without the innermost frames of the allocator."""
     frames = _frames(answer["frames"])
     inside = 0
-    while inside < len(frames) and (place := _PLACE.search(frames[inside][-1])) and _INSIDE.match(place["file"]):
+    while inside < len(frames) and (place := _PLACE.search(frames[inside][-1])) and _is_inside(place["file"]):
         inside += 1
     yield from _stack([line for frame in frames[inside:] or frames for line in frame], most)
 
@@ -208,7 +223,7 @@ def _frames(lines):
 
 def _stack(lines, most):
     """Yields the lines of the first `most` frames of a stack, and the source line of the innermost function."""
-    frames = _frames([line for line in lines if not _HELPER.search(line)])
+    frames = _frames([line for line in lines if not _is_helper(line)])
     for number, line in enumerate(line for frame in frames[:most] for line in frame):
         yield f"    {_in_report(line)}"
         if number == 0 and (source := _source_line(line)):

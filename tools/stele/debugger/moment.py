@@ -14,7 +14,7 @@ from stele.lost_search import HELD, LOST, NONE, PASSING
 
 
 def lost_objects(kernel):
-    """Returns a list with a dictionary for each head of the unreachable objects (tools/reach/heads.h). `record` identifies the allocation; None if it
+    """Returns a list with a dictionary for each head of the unreachable objects (kern/reach/heads.h). `record` identifies the allocation; None if it
     was not traced. `time`: of the allocation, in nanoseconds since boot. `stays`: the kernel has declared that the object stays. `keeps`: bytes of the
     unreachable objects that it leads to. `references`: the references to it that were not put and are nowhere."""
     answer, traces, found = ask(kernel, "unreachable"), kernel.once(Traces), []

@@ -32,7 +32,7 @@ def _after(frame):
 
 
 def code_line(kernel, address):
-    """Returns "FUNCTION+0x12 kern/src/x.cc:34" for a code address; "" if no function contains the address."""
+    """Returns "FUNCTION+0x12 kern/src/pages.cc:34" for a code address; "" if no function contains the address."""
     found = kernel.once(Symbols).look_up(address)
     place = places(gdb.current_progspace().filename, ROOT, [address + 1]).get(address + 1, [("", "")])[-1][1]
     return f"{found[0]}+{found[1]:#x} {place}".rstrip() if found else ""
