@@ -11,7 +11,7 @@ KERN_ENTRY_NOP := -pg -mfentry -mnop-mcount
 KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kernel -mno-red-zone -mgeneral-regs-only \
   -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-stack-protector \
   $(KERN_ENTRY_NOP) -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
-  -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src
+  -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include
 # The sanitizers (docs/testing.md). Without RTTI there is no `vptr` check. The sources in KASAN_EXEMPT are not instrumented, and their
 # memcpy, memmove and memset are not checked. Some of these sources access memory that is forbidden for all others. Other sources keep
 # values in registers from one statement to the next (intern/recent_stacks_impl.h), and the call of a check would change these registers. -O1
@@ -29,7 +29,7 @@ endef
 KERN_CFLAGS   := $(KERN_FLAGS) -include $(AUTOCONF_H) -std=gnu17
 # A virtual call stays a call through the table, without a guess of the method: scripts/check-stacks can follow it with each compiler.
 KERN_CXXFLAGS := $(KERN_FLAGS) -std=c++20 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-devirtualize-speculatively
-KERN_ASFLAGS  := -g -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -I kern/src -include $(AUTOCONF_H) -D__ASSEMBLER__
+KERN_ASFLAGS  := -g -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include -include $(AUTOCONF_H) -D__ASSEMBLER__
 KERN_LDFLAGS  := -nostdlib -static -no-pie -Wl,-z,noexecstack,-z,max-page-size=4096,--build-id=sha1 -T kern/kernel.ld
 
 # Sources that only serve an option are left out if this option is off. $(1): the option's value

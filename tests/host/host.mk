@@ -38,7 +38,7 @@ arena_LINK := -no-pie
 # the kernel with the same path.
 HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_PLANTED_BUGS -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
   -fno-omit-frame-pointer -fno-strict-aliasing -pthread \
-  -I tests/host/cpus -I tests/host/fakes -I tests/host -I kern -I kern/include -I kern/src -I user/lib -I user/bin
+  -I tests/host/cpus -I tests/host/fakes -I tests/host -I kern -I kern/include -I user/lib -I user/bin
 
 # CONFIG_SLAB_CHECK_CALLS is not set under ThreadSanitizer, because it enables checks that take locks,
 # and these locks would hide missing synchronisation.
