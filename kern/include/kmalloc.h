@@ -69,4 +69,32 @@ template <typename T>
 void ObjectCache<T>::panic_no_cache(const char* name) {
   ::panic_no_cache(name);
 }
+
+// Memory for one call of a function: an object of type T, which is too large for a kernel stack.
+// The destructor destroys and frees the object.
+template <typename T>
+class Scratch {
+ public:
+  // Constructs the object. ENOMEM. May sleep.
+  static Result<Scratch> make() {
+    void* const memory = kmalloc(sizeof(T), KM_SLEEP);
+    if (!memory) return Errno::ENOMEM;
+    return Scratch(new (memory) T);
+  }
+  Scratch(Scratch&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    if (!object_) return;
+    object_->~T();
+    kfree(object_);
+  }
+
+  T& operator*() const { return *object_; }
+  T* operator->() const { return object_; }
+
+ private:
+  explicit Scratch(T* object) : object_(object) {}
+  T* object_;
+};
 #endif

@@ -26,9 +26,9 @@
 #include "proc/process.h"
 
 #include "core/planted.h"
+#include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
-#include "scratch.h"
 
 namespace {
 

@@ -13,10 +13,10 @@
 #include "core/errstr.h"
 #include "core/planted.h"
 #include "core/random.h"
+#include "kmalloc.h"
 #include "lib/string.h"
 #include "proc/elf_impl.h"
 #include "proc/process_impl.h"
-#include "scratch.h"
 
 namespace {
 

@@ -36,6 +36,7 @@
 #include "core/log.h"
 #include "core/planted.h"
 #include "intern/context.h"
+#include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "ns/page_cache.h"
@@ -46,7 +47,6 @@
 #include "proc/ref_planted_impl.h"
 #include "proc/system_call_impl.h"
 #include "proc/user_probes_impl.h"
-#include "scratch.h"
 
 constinit Spinlock process_lock{LockRank::kProcessTable};
 constinit AllProcesses all_processes;

@@ -226,7 +226,7 @@ struct LoadedProgram {
   bool secure = false;  // effective and real ids differ
 };
 // Loads the program (or the interpreter of the script) at `path`, and describes it in `program`,
-// which is too large for a kernel stack (scratch.h). Errors of path_walk() and of the
+// which is too large for a kernel stack (kmalloc.h). Errors of path_walk() and of the
 // device; ENOEXEC, E2BIG, ENOMEM; EACCES if a file may not be executed; ETXTBSY if it is open for
 // writing; ELOOP also if a chain of more than four scripts leads to the program.
 Result<void> program_load(const PathContext& context, std::string_view path, Arguments& arguments,

@@ -2,10 +2,10 @@
 #include "arch/x86_64/interrupts.h"
 #include "core/planted.h"
 #include "intern/context.h"
+#include "kmalloc.h"
 #include "proc/system_call_impl.h"
 #include "proc/user_probes_impl.h"
 #include "proc/wait_impl.h"
-#include "scratch.h"
 
 namespace {
 

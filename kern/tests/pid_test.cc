@@ -1,7 +1,7 @@
 // Numbers of processes, and of groups and sessions that outlive the process with their number.
 #include "core/ktest.h"
+#include "kmalloc.h"
 #include "proc/pid_numbers_impl.h"
-#include "scratch.h"
 
 KTEST(pid_numbers_in_use_are_not_given_again) {
   auto made = Scratch<PidNumbers>::make();

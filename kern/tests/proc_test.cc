@@ -5,12 +5,12 @@
 
 #include "abi/start.h"
 #include "core/ktest.h"
+#include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "proc/address_space.h"
 #include "proc/process_impl.h"
-#include "scratch.h"
 #include "slab.h"
 
 namespace {

@@ -18,13 +18,13 @@
 #include "core/errstr.h"
 #include "drivers/dev/devices.h"
 #include "intern/context.h"
+#include "kmalloc.h"
 #include "lib/format.h"
 #include "lib/string.h"
 #include "ns/device.h"
 #include "ns/path_buffer.h"
 #include "pages.h"
 #include "proc/process.h"
-#include "scratch.h"
 
 namespace {
 
