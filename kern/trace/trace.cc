@@ -6,18 +6,20 @@
 // all records share the tables of stacks and contexts. So thousands of objects that were allocated
 // at one place cost one stack.
 //
-// Files
+// Files in record/
 //   hooks          called by the allocator, with interrupts off, in any context but NMI
-//   trace_table    one cache's records, in a shard for each CPU
+//   table          one cache's records, in a shard for each CPU
 //   table_store    the records of a shard, a hash table that grows a bucket at a time
+//   snapshot       keeps the records unchanged while they are read
 //   sampler        chooses the allocations that a sampled trace records, and gives their weight
+// Files in control/
 //   command        the command language and the state machine; control executes the commands
 //   later          requests to trace caches that do not exist yet. They come from the command
 //                  `start` and from the kernel command line
 //   started        the tables in use, for reports
 //   settle         waits until allocation is quiet
-// Files in store/, shared with probes
-//   intern_table   a table that keeps each value once, numbers it, and forgets it by mark and sweep
+// Files in intern/, shared with probes
+//   table          a table that keeps each value once, numbers it, and forgets it by mark and sweep
 //   stack_table    stacks, and pairs of a kernel and a user stack, each once
 //   recent_stacks  each CPU's recent stacks, so that a comparison usually finds the current one
 //   kernel_stacks  finds the number of the current kernel stack in recent_stacks or stack_table
@@ -27,10 +29,10 @@
 //   shared_tables  the tables of stacks and contexts, and the holders of their numbers
 //   sweeper        forgets the stacks and contexts that nobody holds; sched/sweep_task runs it
 //   trace_memory   pages for all these tables, with a limit
-// Files in trace/dump/, which read traces
-//   trace_text     the text of a snapshot: trace_groups adds up its records by stack, trace_details
-//                  collects the details of each stack
-//   trace_binary   the bytes of a binary dump, which has a snapshot of every trace; binary_dump is
+// Files in dump/, which read traces
+//   text           the text of a snapshot: groups adds up its records by stack, details collects
+//                  the details of each stack
+//   binary         the bytes of a binary dump, which has a snapshot of every trace; open_binary is
 //                  such a dump while it is open
 //   dump           the file interface of text and binary dumps
 //   summary        finds the stacks that hold most memory, without allocating; report prints them
