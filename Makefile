@@ -76,7 +76,7 @@ $(INSTALLED): scripts/setup
 endif
 
 # The initial archive is first in the list, because building it takes longest.
-all: initrd kernel tools
+all: initrd kernel tools port-tests
 
 include kern/kconfig.mk
 include kern/kern.mk
@@ -96,7 +96,7 @@ initrd: $(INITRD)
 tools: $(REACH) $(PPROF_MESSAGES)
 guest: all # for scripts/guest
 
-run: all $(PORTS:%=port-%) $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M SHARE=DIR CMDLINE=trace=all PORTS='lua jq', or BOOT=iso FIRMWARE=uefi SCREEN=gtk); ctrl-a x ends
+run: all $(PORTS:%=port-%) $(if $(filter iso,$(BOOT)),iso) ## boot, with a shell on this terminal (SMP=4 MEM=512M SHARE=DIR CMDLINE=trace=all PORTS='lua jq tests', or BOOT=iso FIRMWARE=uefi SCREEN=gtk); ctrl-a x ends
 	@scripts/run --smp $(SMP) --mem $(MEM) $(PORTS:%=--port $(BASE)/ports/%.cpio) $(if $(filter iso,$(BOOT)),--iso $(BUILD)/stele.iso --firmware $(FIRMWARE) $(if $(SCREEN),--screen '$(SCREEN)'),--kernel $(KERNEL) --initrd $(INITRD) --cmdline '$(CMDLINE)') $(if $(SHARE),--share '$(SHARE)')
 
 gdb: all ## boot under gdb, up to kernel_main (SMP=4 MEM=512M VARIANT=); REPLAY=FOLDER [AT=N]: a recorded run, back and forth (docs/debugging.md)

@@ -12,7 +12,7 @@
 
 leaktest: leaktest-run ## does CMD='…' leak? (EXPECT=0 REPEAT=5 RUNS=128 QUICK=1 LOST_AT=no KEPT_BY=no LIST=FILE SHARE=DIR ADD='FILE…' PORTS='NAME…' REPORT=FILE): 0 no, 1 yes, 2 unknown
 lost-at: lost-at-run ## where does CMD='…' lose what it leaks? (MOST=3): the instruction that took the last pointer (the exit status is that of leaktest)
-leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, with that allocation failing (the exit status is that of leaktest)
+leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, with that allocation failing (PORTS='NAME…'; the exit status is that of leaktest)
 leakfuzz: leakfuzz-run ## random system calls (MINUTES=10 SEED=), and what they leave behind (the exit status is that of leaktest)
 load: load-run ## the ports' tests at random, MINUTES=10, untraced, traced and sampled in turn (SEED=, PORTS='NAME…', ICOUNT=1; the exit status is that of leaktest)
 stress: stress-run ## everything at once, at random, MINUTES=10 for each debug build (SEED=, VARIANT=; the exit status is that of leaktest)
@@ -35,7 +35,7 @@ leaktest-run: OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) 
 # The HTML page of the report needs npm and npm's registry. Without them the leak test runs, but makes no page.
 leaktest-run: PREPARE = { command -v npm >/dev/null && MAKEFLAGS= MAKELEVEL= tools/stele/quiet_make.py leaktest $(MAKE) -s report-page BASE=$(BASE) || echo 'leaktest: no page: `make report-page` says why' >&2; } &&
 lost-at-run: OPTIONS = --no-build $(if $(MOST),--most $(MOST)) $(ADD:%=--add '%') $(PORTS:%=--port '%') $(ON_KERNEL) "$$HUNT_CMD"
-leaksweep-run: OPTIONS = --no-build $(if $(EXPECT),--expect '$(EXPECT)') $(if $(REPORT),--report '$(REPORT)') $(ON_KERNEL) "$$HUNT_CMD"
+leaksweep-run: OPTIONS = --no-build $(PORTS:%=--port '%') $(if $(EXPECT),--expect '$(EXPECT)') $(if $(REPORT),--report '$(REPORT)') $(ON_KERNEL) "$$HUNT_CMD"
 leakfuzz-run: KERNELS = debug
 leakfuzz-run: OPTIONS = --no-build --smp $(SMP) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
 load-run: PREPARE = MAKEFLAGS= MAKELEVEL= tools/stele/quiet_make.py load $(MAKE) -s $(or $(PORTS:%=port-%),ports) BASE=$(BASE) TOOLCHAIN=$(TOOLCHAIN) CACHE='$(CACHE)' &&

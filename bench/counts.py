@@ -86,7 +86,7 @@ def measure(build=True):
     untraced_flag_tests comes from the code of the kernel's ELF file."""
     rows = {}
     for cpus, script in GUESTS:
-        command = [str(ROOT / "scripts/guest"), "--icount", "--smp", str(cpus), "--timeout", "300", "-c", script]
+        command = [str(ROOT / "scripts/guest"), "--icount", "--smp", str(cpus), "--timeout", "300", "--port", "tests", "-c", script]
         run = subprocess.run(command + ([] if build else ["--no-build"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if run.returncode != 0:
             raise RuntimeError(f"the guest ended with {run.returncode}: {run.stderr}")

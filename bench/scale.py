@@ -121,7 +121,7 @@ def of_cpus(number):
 def of_irq_off(records):
     """Measures while there are `records` records. Returns {row: value}."""
     memory = f"{(records * IRQ_OFF_BYTES + OTHER_MEMORY >> 20) + 1}M"
-    output, _ = loads.Guest("irqoff", memory=memory, build=False).run(irq_off.script(records, RANGES, LOAD_ROUNDS), SECONDS)
+    output, _ = loads.Guest("irqoff", memory=memory, ports=("tests",), build=False).run(irq_off.script(records, RANGES, LOAD_ROUNDS), SECONDS)
     steps = irq_off.steps_in(output)
     if "end" not in steps:
         raise ValueError("the guest did not come to the end")

@@ -4,7 +4,8 @@
 #
 #   user/libc  the parts of the C library that are not newlib's: headers, crt0.o, libstele.a; installed to $(SYSROOT).
 #              musl.mk in its folder musl lists the files of libstele.a that come from musl's source
-#   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc; so is tests/programs/NAME
+#   user/bin   each folder user/bin/NAME is a program /bin/NAME, from all its *.c or *.cc
+#   tests/programs  so is each folder tests/programs/NAME, but these programs are only in the images of tests (TEST_ARCHIVE)
 #   user/lib   each folder user/lib/NAME is a static library for these programs: #include "NAME/file.h"; C++, except `testing` (C)
 #   user/ports each folder with a `build` is a recipe, which the script user/ports/port executes. It makes programs, or a library for our
 #              own programs or for another recipe
@@ -115,10 +116,11 @@ $(NCURSES): $(call port_sources,ncurses) $(SYSROOT_LIBC)
 # Our own programs. A program with C++ files is linked with USER_LIBRARIES and the C++ library, and its unused sections are discarded.
 # NAME_LIBRARIES are additional libraries for the program NAME.
 kmemtop_LIBRARIES := $(NCURSES)
-TEST_PROGRAMS := clonetest filetest libctest proctest sessiontest sigtest stress threadstress
-$(foreach program,$(TEST_PROGRAMS),$(eval $(program)_LIBRARIES := $(USER_OUT)/lib/libtesting.a))
+TESTING_PROGRAMS := clonetest filetest libctest proctest sessiontest sigtest stress threadstress
+$(foreach program,$(TESTING_PROGRAMS),$(eval $(program)_LIBRARIES := $(USER_OUT)/lib/libtesting.a))
 USER_PROGRAM_FOLDERS := $(patsubst %/,%,$(wildcard user/bin/*/ tests/programs/*/))
 USER_PROGRAMS := $(notdir $(USER_PROGRAM_FOLDERS))
+TEST_PROGRAMS := $(notdir $(filter tests/%,$(USER_PROGRAM_FOLDERS)))
 program_folder = $(filter %/$(1),$(USER_PROGRAM_FOLDERS))
 define USER_PROGRAM
 $(USER_OUT)/obj/$(1)/%.c.o: $(call program_folder,$(1))/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
@@ -157,17 +159,20 @@ $(USER_OUT)/bin/$(1): $(call port_sources,$(1)) $(SYSROOT_LIBC) tools/stele/retu
 endef
 $(foreach port,$(USER_PORTS),$(eval $(call USER_PORT,$(port))))
 
-# The initial archive. Programs in it have no debugging information; busybox is one file with a link for each applet.
-USER_ALL := $(addprefix $(USER_OUT)/bin/,$(USER_PROGRAMS) $(USER_PORTS))
+# $(call stripped,PROGRAMS,FOLDER): copies the programs without their debugging information to the folder.
+stripped = for program in $(1); do $(TOOLCHAIN)/bin/x86_64-stele-elf-strip --strip-debug -o $(2)/$${program\#\#*/} $$program || exit 1; done
+# $(call archive,FOLDER,FILE): packs the files of the folder. All belong to root.
+archive = chmod -R u=rwX,go=rX $(1) && (cd $(1) && find . -mindepth 1 | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0 --reproducible) >$(2).new && mv $(2).new $(2)
+
+# The initial archive. busybox is one file with a link for each applet.
+USER_ALL := $(addprefix $(USER_OUT)/bin/,$(filter-out $(TEST_PROGRAMS),$(USER_PROGRAMS)) $(USER_PORTS))
 INITRD_FOLDERS := bin dev etc home host mem proc tmp usr usr/bin usr/man usr/man/cat1
 USER_MAN := $(wildcard docs/man/*.1)
 $(INITRD): $(USER_ALL) $(TOOLCHAIN_SYSROOT) $(wildcard user/etc/* user/scripts/*) $(USER_MAN) user/user.mk
 	@mkdir -p $(@D)
 	@rm -rf $(USER_OUT)/root
 	@mkdir -p $(addprefix $(USER_OUT)/root/,$(INITRD_FOLDERS))
-	@for program in $(USER_ALL); do \
-	  $(TOOLCHAIN)/bin/x86_64-stele-elf-strip --strip-debug -o $(USER_OUT)/root/bin/$${program##*/} $$program || exit 1; \
-	done
+	@$(call stripped,$(USER_ALL),$(USER_OUT)/root/bin)
 	@mv $(USER_OUT)/root/bin/dash $(USER_OUT)/root/bin/sh
 	@for applet in $$(cat $(USER_OUT)/ports/busybox/out/busybox.applets); do \
 	  ln $(USER_OUT)/root/bin/busybox $(USER_OUT)/root/bin/$$applet || exit 1; \
@@ -179,10 +184,20 @@ $(INITRD): $(USER_ALL) $(TOOLCHAIN_SYSROOT) $(wildcard user/etc/* user/scripts/*
 	  mandoc -W error -T ascii -O width=78 $$page >$(USER_OUT)/page && \
 	    sed 's/.\x08//g' $(USER_OUT)/page >$(USER_OUT)/root/usr/man/cat1/$${page##*/} || exit 1; \
 	done
-	@chmod -R u=rwX,go=rX $(USER_OUT)/root
 	@echo "  CPIO  $@"
-	@cd $(USER_OUT)/root && find . -mindepth 1 | LC_ALL=C sort | \
-	  cpio --quiet -o -H newc -R 0:0 --reproducible >$(abspath $@).new
-	@mv $@.new $@
+	@$(call archive,$(USER_OUT)/root,$@)
+
+# The programs of tests, for guests that ask for them as for a port: `scripts/guest --port tests`, `make run PORTS=tests`.
+TEST_ARCHIVE := $(USER_BASE)/ports/tests.cpio
+TEST_ALL := $(addprefix $(USER_OUT)/bin/,$(TEST_PROGRAMS))
+$(TEST_ARCHIVE): $(TEST_ALL) user/user.mk
+	@mkdir -p $(@D)
+	@rm -rf $(USER_OUT)/tests
+	@mkdir -p $(USER_OUT)/tests/bin
+	@$(call stripped,$(TEST_ALL),$(USER_OUT)/tests/bin)
+	@echo "  CPIO  $@"
+	@$(call archive,$(USER_OUT)/tests,$@)
+.PHONY: port-tests
+port-tests: $(TEST_ARCHIVE) # for scripts/guest
 
 -include $(LIBC_OBJECTS:.o=.d) $(wildcard $(USER_OUT)/obj/*/*.d $(USER_OUT)/obj/lib/*/*.d)

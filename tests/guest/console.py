@@ -22,7 +22,7 @@ class Console:
 
     def __init__(self, *options, share=None):
         self.master, slave = pty.openpty()
-        command = [str(ROOT / "scripts/run"), "--smp", str(guest.cpus), *(options or ("--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio")))]
+        command = [str(ROOT / "scripts/run"), "--smp", str(guest.cpus), *(options or ("--kernel", str(BUILD / "stele.elf"), "--initrd", str(BUILD / "initrd.cpio"), "--port", str(BUILD / "ports/tests.cpio")))]
         self.share = share
         if share:
             command += ["--share", str(share)]

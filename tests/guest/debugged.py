@@ -46,7 +46,7 @@ class Waiting:
 @contextlib.contextmanager
 def waiting(script, tmp_path, *options):
     log = tmp_path / "log"
-    command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", str(guests.cpus), *options, "--debug", "--log", str(log), "-c", script]
+    command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", str(guests.cpus), "--port", "tests", *options, "--debug", "--log", str(log), "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         try:
             lines = []

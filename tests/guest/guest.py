@@ -39,7 +39,7 @@ def guest(script, *options, log=True, lost=()):
     if ask_meanwhile:
         script = unreached.ASK_MEANWHILE + script
     with tempfile.NamedTemporaryFile(prefix="stele-") as fourth_port:
-        command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", str(cpus), "--unreachable", fourth_port.name, *options,
+        command = [str(ROOT / "scripts/guest"), "--no-build", "--smp", str(cpus), "--port", "tests", "--unreachable", fourth_port.name, *options,
                    *(["--smp", str(ask_cpus)] if ask_meanwhile else []), "-c", script]
         if log:
             command[1:1] = ["--log", "/dev/null"]
@@ -55,7 +55,7 @@ def guest(script, *options, log=True, lost=()):
 def leaktest(command, *options, lost_at=False, kept_by=False):
     """Runs scripts/leaktest on `command`. The report is on standard output. Only with `lost_at` it looks for the instructions that lost something, and
     only with `kept_by` for the fields that keep something."""
-    run = subprocess.run([str(ROOT / "scripts/leaktest"), "--no-build", "--smp", str(cpus), "--report", "/dev/null", *["--no-lost-at"] * (not lost_at),
+    run = subprocess.run([str(ROOT / "scripts/leaktest"), "--no-build", "--smp", str(cpus), "--port", "tests", "--report", "/dev/null", *["--no-lost-at"] * (not lost_at),
                           *["--no-kept-by"] * (not kept_by), *options, command],
                          capture_output=True, check=False)
     return Result(run.returncode, text(run.stdout), text(run.stderr))

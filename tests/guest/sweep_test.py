@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.cpus(1), pytest.mark.icount]
 
 
 def leaksweep(command, *options):
-    run = subprocess.run([str(ROOT / "scripts/leaksweep"), "--no-build", "--report", "/dev/null", *options, command], capture_output=True, check=False)
+    run = subprocess.run([str(ROOT / "scripts/leaksweep"), "--no-build", "--port", "tests", "--report", "/dev/null", *options, command], capture_output=True, check=False)
     return Result(run.returncode, text(run.stdout), text(run.stderr))
 
 

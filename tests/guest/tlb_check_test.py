@@ -28,7 +28,7 @@ BUGS = {
 
 
 def run(bugs, cpus, folder, what):
-    result = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "debug", "--smp", str(cpus), "--share", str(folder),
+    result = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "debug", "--smp", str(cpus), "--share", str(folder), "--port", "tests",
                              "--cmdline", f"break={bugs}", *([f"--ktest={what}"] if what.isidentifier() else ["-c", what])],
                             capture_output=True, check=False)
     return result.returncode, text(result.stderr)

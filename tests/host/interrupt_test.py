@@ -56,6 +56,7 @@ def world(tmp_path):
     for folder in ("tree/build", "tree/build/variant/debug"):
         shutil.copy("/bin/true", tmp_path / folder / "stele.elf")
         (tmp_path / folder / "initrd.cpio").write_bytes(b"\0" * 8192)
+    (tmp_path / "tree/build/ports/tests.cpio").write_bytes(b"\0" * 512)
     qemu = tmp_path / "bin/qemu-system-x86_64"
     qemu.write_text(QEMU.format(python=sys.executable))
     qemu.chmod(0o755)
