@@ -58,7 +58,7 @@
   X(kRefTask, "ref_task")         /* reference on the stack of a task that waits for ever */       \
   X(kRefStatic, "ref_static")     /* reference in a table in static memory */                      \
   /* Memory that is never freed, but still reachable; the leak test must name what keeps it.       \
-     proc/kept_planted.h describes these bugs. */                                                  \
+     proc/kept_planted_impl.h describes these bugs. */                                             \
   X(kKeptList, "kept_list")                                                                        \
   X(kKeptHash, "kept_hash")                                                                        \
   X(kKeptSlots, "kept_slots")                                                                      \

@@ -1,4 +1,4 @@
-#include "proc/kept_planted.h"
+#include "proc/kept_planted_impl.h"
 
 #ifdef CONFIG_PLANTED_BUGS
 #include <cstddef>

@@ -3,7 +3,7 @@
 
 #include "core/errstr.h"
 #include "lib/string.h"
-#include "proc/kept_planted.h"
+#include "proc/kept_planted_impl.h"
 #include "proc/ref_planted_impl.h"
 #include "proc/system_call_impl.h"
 

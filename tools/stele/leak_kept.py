@@ -32,7 +32,7 @@ class Kept:
     """What keeps the objects of a group."""
 
     name: str  # the field or the variable: "visits", "Mailbox .letters[]"
-    place: str  # where the variable is declared: "kern/a.cc:12"; "" if it is none
+    place: str  # where the variable is declared: "kern/ns/mount.cc:12"; "" if it is none
     kind: str  # List, array, array of chains, array of trees, tree, chain, pointer
     holders: int  # number of objects that have the field; 0 for a variable
     runs: int  # between the two memories
