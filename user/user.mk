@@ -123,15 +123,15 @@ USER_PROGRAMS := $(notdir $(USER_PROGRAM_FOLDERS))
 TEST_PROGRAMS := $(notdir $(filter tests/%,$(USER_PROGRAM_FOLDERS)))
 program_folder = $(filter %/$(1),$(USER_PROGRAM_FOLDERS))
 define USER_PROGRAM
-$(USER_OUT)/obj/$(1)/%.c.o: $(call program_folder,$(1))/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
+$(USER_OUT)/obj/$(call program_folder,$(1))/%.c.o: $(call program_folder,$(1))/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $$(@D)
 	@echo "  UCC   $$<"
 	@$$(USER_CC) $$(USER_CFLAGS) -MD -MP -c -o $$@ $$<
-$(USER_OUT)/obj/$(1)/%.cc.o: $(call program_folder,$(1))/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS) $($(1)_LIBRARIES)
+$(USER_OUT)/obj/$(call program_folder,$(1))/%.cc.o: $(call program_folder,$(1))/%.cc $(USER_CXX_TOOLCHAIN) $(SYSROOT_HEADERS) $($(1)_LIBRARIES)
 	@mkdir -p $$(@D)
 	@echo "  UCXX  $$<"
 	@$$(USER_CXX) $$(USER_CXXFLAGS) $(addprefix -isystem ,$(dir $($(1)_LIBRARIES))) -MD -MP -c -o $$@ $$<
-$(USER_OUT)/bin/$(1): $(patsubst $(call program_folder,$(1))/%,$(USER_OUT)/obj/$(1)/%.o,$(wildcard $(call program_folder,$(1))/*.c $(call program_folder,$(1))/*.cc)) $(SYSROOT_LIBC) \
+$(USER_OUT)/bin/$(1): $(patsubst $(call program_folder,$(1))/%,$(USER_OUT)/obj/$(call program_folder,$(1))/%.o,$(wildcard $(call program_folder,$(1))/*.c $(call program_folder,$(1))/*.cc)) $(SYSROOT_LIBC) \
   $(if $(wildcard $(call program_folder,$(1))/*.cc),$(USER_LIBRARIES)) $($(1)_LIBRARIES) tools/stele/returns.py
 	@mkdir -p $$(@D)
 	@echo "  ULINK $$@"
@@ -200,4 +200,4 @@ $(TEST_ARCHIVE): $(TEST_ALL) user/user.mk
 .PHONY: port-tests
 port-tests: $(TEST_ARCHIVE) # for scripts/guest
 
--include $(LIBC_OBJECTS:.o=.d) $(wildcard $(USER_OUT)/obj/*/*.d $(USER_OUT)/obj/lib/*/*.d)
+-include $(LIBC_OBJECTS:.o=.d) $(wildcard $(USER_OUT)/obj/*/*/*/*.d $(USER_OUT)/obj/lib/*/*.d)

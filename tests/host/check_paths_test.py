@@ -1,4 +1,5 @@
 """A list that goes by path loses its effect when the files move: make and scripts/check-paths find paths that name nothing."""
+import os
 import pathlib
 import re
 import shutil
@@ -15,7 +16,8 @@ def tracked():
 
 def make_help(tree):
     """Reads all make files, as each goal does. Returns the exit status and standard error."""
-    run = subprocess.run(["make", "-s", "help"], cwd=tree, capture_output=True, text=True, check=False)
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    run = subprocess.run(["make", "-s", "help"], cwd=tree, env=environment, capture_output=True, text=True, check=False)
     return run.returncode, run.stderr
 
 

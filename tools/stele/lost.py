@@ -135,16 +135,16 @@ class LostRun:
 
 def reports(run, groups, shown, keep, most=STACKS):
     """Yields a text about each of the `groups`. Only the first `most` ones are looked for in the `run`. `shown`: a Progress. `keep`: the folder that gets
-    the recording, for gdb."""
-    if groups:
+    the recording, for gdb; None if it is not kept."""
+    if groups and keep:
         run.recording.keep(keep)
     for number, group in enumerate(groups):
         shown.phase(f"stack {number + 1} of {len(groups)}: moments looked at")
-        yield "\n".join(_about(run, group, shown.step if number < most else None, os.path.relpath(keep))) + "\n"
+        yield "\n".join(_about(run, group, shown.step if number < most else None, keep and os.path.relpath(keep))) + "\n"
 
 
 def _about(run, group, step, kept):
-    """Returns lines about a group. Without a `step`, which counts the moments, the group is only named. `kept`: the folder of the recording."""
+    """Returns lines about a group. Without a `step`, which counts the moments, the group is only named. `kept`: the folder of the recording, or None."""
     if not group.record:
         return [f"LOST: {_amount(group)}, {group.address:#x}: it was allocated untraced"]
     if not step:
@@ -166,7 +166,8 @@ def _report(finding, kept):
     yield f"LOST: {_amount(group)}" + (f"; about the newest, {group.address:#x}:" if group.objects > 1 else f", {group.address:#x}:")
     yield f"  {'a reference to it was not put, and was ' if finding.reference else ''}lost at {_when(leading)}"
     yield from _place(leading.before)
-    yield f"    in gdb: make gdb REPLAY={kept} AT={leading.low}"
+    if kept:
+        yield f"    in gdb: make gdb REPLAY={kept} AT={leading.low}"
     *before, last = leading.before["path"] or ["?"]
     yield f"    the last {what} was in {last}"
     if before:
