@@ -36,7 +36,7 @@ def test_gdb_goes_back_to_who_wrote_a_word(run):
     (close,), (store,), (call,), (before,) = (moments(said[command]) for command in ("reverse-continue", "rc", "reverse-finish", "reverse-next"))
     assert "breakpoint 1: leaky_close" in said["reverse-continue"] and "watchpoint 2: chan.state" in said["rc"]
     assert close > store > call > before
-    assert said["backtrace 2"].startswith("#0  leaky_open") or "leaky_open" in said["backtrace 2"].splitlines()[0], said["backtrace 2"]
+    assert "leaky_open" in said["backtrace 2"], said["backtrace 2"]  # a constructor may be inlined there
     assert re.search(r"call\s.*<leaky_open", said["x/i $pc"]) and "debug.cc" in said["reverse-next"]
     assert moments(said["reverse-stepi 2"]) == [before - 1] and moments(said["moment +2"]) == [before + 1]
 
