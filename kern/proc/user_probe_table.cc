@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "arch/x86_64/interrupts.h"
+#include "arch/x86_64/io.h"
 #include "kmalloc.h"
 #include "lib/string.h"
 #include "lib/units.h"
@@ -141,7 +143,13 @@ bool ProbeTable::is_in(uint64_t page) const {
                              [this](const ProbeSite& site) { return is_live(site); });
 }
 
+// A program may be running the page on another CPU. An emulator of several CPUs notices a write to
+// translated code only if the writing CPU's TLB says that there is such code. QEMU 7.2 sometimes
+// loses this mark of an entry: when the other CPU translates code of the page while a write
+// discards the code's last translation. So the entry is flushed first.
 void ProbeTable::patch(uint64_t page, uint8_t* bytes) const {
+  const InterruptsOff off;  // stays on the CPU whose TLB was flushed
+  invalidate_page(reinterpret_cast<uint64_t>(bytes));
   for (const ProbeSite& in_page : sites_in(page)) {
     const ProbeSite* const site = &in_page;
     const size_t at = site->address - page;
