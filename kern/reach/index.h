@@ -47,8 +47,7 @@ struct alignas(64) Run {
   bool walks;       // a walker is registered for the objects (reach_register_walker)
   // Bytes at the end of each object that hold no pointers (kmem_cache_set_payload).
   uint64_t payload = 0;
-
-  uint64_t searched() const { return size - payload; }  // bytes that are searched for pointers
+  uint64_t searched = 0;  // bytes of each object that are searched for pointers: size - payload
 };
 static_assert(sizeof(Run) == 64);
 
@@ -76,7 +75,7 @@ class Index {
 
   // Adds `filled.count` live objects. They lie in the `memory` bytes at `start`, which are whole
   // frames. They stay live unless set_dead() or cover() is called. The caller fills in all fields
-  // of `filled` except `states` and `extent`.
+  // of `filled` except `states`, `extent` and `searched`.
   void add(uint64_t start, uint64_t memory, const Run& filled) {
     cover(start);
     const uint32_t number = run_count_++, first = object_count_;
@@ -85,6 +84,7 @@ class Index {
     Run& run = runs_[number] = filled;
     run.states = &states_[first];
     run.extent = uint64_t{run.count - 1} * run.stride + run.size;
+    run.searched = run.size - run.payload;
     __builtin_memset(run.states, kLive, run.count);
     const uint64_t frame = frame_of(start), end = frame_of(start + memory - 1) + 1;
     for (uint64_t i = frame; i < end && i < frames_.size(); i++) frames_[i] = number;

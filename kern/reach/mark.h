@@ -145,7 +145,7 @@ class Marker {
         top = top_;
       }
       from = space_.at(entry.address);
-      end = from + entry.run->searched() / sizeof(uint64_t);
+      end = from + entry.run->searched / sizeof(uint64_t);
     }
     top_ = top;
   }

@@ -97,7 +97,7 @@ class Paths {
         walking_ = {};
       }
       const uint64_t* const words = space_.at(address);
-      for (uint64_t offset = 0; offset + sizeof(uint64_t) <= object.run->searched();
+      for (uint64_t offset = 0; offset + sizeof(uint64_t) <= object.run->searched;
            offset += sizeof(uint64_t)) {
         if (const Object found = index_.find(words[offset / sizeof(uint64_t)]))
           reach(found, Link(Link::kWord, address + offset));

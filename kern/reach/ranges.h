@@ -41,8 +41,7 @@ void for_each_range(const Index& index, Space& space, Roots roots, Visit visit) 
   };
   roots(show);
   index.for_each(kLive | kOpaque, kLive, [&](const Object& object) {
-    show(RangeOwner::of_object(object), object.address(),
-         object.address() + object.run->searched());
+    show(RangeOwner::of_object(object), object.address(), object.address() + object.run->searched);
   });
 }
 
