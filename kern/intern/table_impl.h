@@ -48,6 +48,7 @@
 
 #include "core/hook_lock.h"
 #include "intern/page_directory_impl.h"
+#include "lib/hash.h"
 #include "lib/result.h"
 
 class InternTable {
@@ -128,11 +129,6 @@ class InternTable {
   }
   static constexpr Kind kind_of(uint64_t key) {
     return static_cast<Kind>(key & ((1u << kKindBits) - 1));
-  }
-  // XORs both halves of a product (Wang Yi's wyhash).
-  static uint64_t mixed(uint64_t word) {
-    const auto product = static_cast<unsigned __int128>(word) * 0x9e3779b97f4a7c15;
-    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   }
   static constexpr size_t words_of(uint64_t key) {
     return (key & ((1u << kShapeBits) - 1)) >> kKindBits;
