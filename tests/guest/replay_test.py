@@ -42,6 +42,15 @@ def test_gdb_goes_back_to_who_wrote_a_word(run):
 
 
 @pytest.mark.long
+def test_stops_back_are_those_of_the_run(run):
+    """The script closes the device twice. Would find a way back that leaves a stop out, or goes to the first one at once."""
+    forward = gdb_on(("--replay", run, "--at", "20000000"), "break leaky_close", "continue", "moment", "python gdb.execute('continue')", "python gdb.execute('moment')")
+    closes = [int(re.search(r"moment (\d+) of", forward[command])[1]) for command in ("moment", "python gdb.execute('moment')")]
+    back = gdb_on(("--replay", run), "break leaky_close", "reverse-continue", "rc")
+    assert closes[0] < closes[1] and [moments(back[command]) for command in ("rc", "reverse-continue")] == [[moment] for moment in closes]
+
+
+@pytest.mark.long
 def test_steps_back_are_those_of_the_lines(run):
     """Would find a step back that leaves a line out, or stops in the middle of one."""
     said = gdb_on(("--replay", run), "break leaky_open", "reverse-continue", "moment", "next", "reverse-step", "rs")

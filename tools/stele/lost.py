@@ -14,14 +14,13 @@ from dataclasses import dataclass
 
 from stele import entry, lost_search
 from stele.debugging import Inspector, ensure_installed
-from stele.recording import Recording
+from stele.recording import MEMORY, Recording
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # What is allocated is traced from boot on (trace=all); references are traced from here on. After the command, waits for what is freed later.
 SCRIPT = """echo refs > '#mem/kmemtrace/ctl'
 ({}
 ) >&2; status=$?; echo settle > '#mem/kmemtrace/ctl' 2> /dev/null; exit $status"""
-MEMORY = "64M"  # of the guest: each look at a moment writes and reads all of it
 STACKS = 3  # that are looked at, if nothing else is wanted
 END = 1000  # instructions from the moment at which memory is searched to the power-off
 FRAMES = 12  # most frames of a stack that are shown

@@ -16,8 +16,28 @@ from stele.debugging import build_folder
 _OFF = re.compile(rb"\[ *(\d+)\.(\d{6})\] power off after (\d+) ticks")
 
 
+MEMORY = "64M"  # of a recorded guest, if nothing else is wanted: each look at a moment writes and reads all of it
+
+
 class RecordingError(Exception):
     """The run could not be recorded or replayed. The message is one line."""
+
+
+def add_options(parser):
+    """Adds the options of scripts that record a run to an argument parser."""
+    parser.add_argument("--variant", default="", metavar="NAME", help="the build with configs/NAME.config")
+    parser.add_argument("--cmdline", default="", metavar="…", help="appended to the kernel command line")
+    parser.add_argument("--mem", default=MEMORY, metavar="M", help=f"memory ({MEMORY})")
+    parser.add_argument("--timeout", type=float, default=120, metavar="S", help="seconds for each run (120)")
+    parser.add_argument("--add", action="append", default=[], metavar="FILE", type=pathlib.Path, help="a program that the guest gets as /bin/NAME")
+    parser.add_argument("--port", action="append", default=[], metavar="NAME", help="a port of user/ports (scripts/guest)")
+    parser.add_argument("--no-build", action="store_true", help="boot the image without a build")
+
+
+def guest_options(options):
+    """Returns these options for scripts/guest, without memory and command line."""
+    return ["--variant", options.variant, "--timeout", str(options.timeout), *(word for file in options.add for word in ("--add", str(file.absolute()))),
+            *(word for port in options.port for word in ("--port", port)), *["--no-build"] * options.no_build]
 
 
 class Recording:

@@ -130,7 +130,7 @@ def _line(pc):
 
 
 def _begin_of_line(steps):
-    """Returns the moment at which the source line of the last step began; None if it began before the first step."""
+    """Returns the moment at which the source line of the last step began; None if it began before the first step, or if there is none."""
     last = len(steps) - 1
     while last > 0 and _line(steps[last - 1][1]) == _line(steps[-1][1]):
         last -= 1
@@ -241,7 +241,7 @@ class ReverseNext(_Command):
 
     def act(self, now, _argument):
         stack = _register("sp")
-        self.back(now, lambda: self.run.last_step(now, lambda steps: _begin_of_line([step for step in steps if 0 <= step[2] - stack < _STACK] or [()])))
+        self.back(now, lambda: self.run.last_step(now, lambda steps: _begin_of_line([step for step in steps if 0 <= step[2] - stack < _STACK])))
 
 
 class ReverseFinish(_Command):
