@@ -39,6 +39,9 @@ def test_leak_is_found_and_named(tmp_path):
                      r"    Chan::destroy\+0x[0-9a-f]+  kern/ns/chan\.cc:\d+\n"
                      r"        chan_cache\.destroy\(chan\);\n(    .*\n)*?"
                      r"    the last pointer was in Chan 0x[0-9a-f]{16} \.state\n", result.stdout, re.M), result
+    [lost] = json.loads(report.with_suffix(".json").read_text())["commands"][0]["lost_at"]
+    assert (lost["name"], lost["objects"], lost["of"], lost["stack"][0], lost["last"].split()[0]) == ("leaky", 3, "pointer", "Chan::destroy", "Chan"), lost
+    assert f"lost at instruction {lost['instructions'][-1]} of" in result.stdout and lost["lines"][0] in result.stdout, lost
     run, moment = re.search(r"^    in gdb: make gdb REPLAY=(\S+) AT=(\d+)$", result.stdout, re.M).groups()
     assert "Chan::destroy" in gdb_on(("--replay", run, "--at", moment), "backtrace")["backtrace"]
     assert re.search(r"^LEAKED \(by counts\): \d+ objects, \d+ bytes of leaky in \d+ untraced runs \(7 looks\)\n    from stacks above$", result.stdout, re.M), result

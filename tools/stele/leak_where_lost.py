@@ -8,8 +8,9 @@ BEGIN = "\nwhere it was lost, in a recorded run of the command on one CPU:\n"
 
 
 def where_lost(result, guest, cmdline, kernel, keep, shown):
-    """Yields texts that continue the report of a leak_report.Result, which accuses unreachable objects. `guest` and `cmdline`: options of scripts/guest,
-    and the kernel's command line. `kernel`: its ELF file. `keep`: the folder that gets the recording. `shown`: a Progress."""
+    """Yields texts that continue the report of a leak_report.Result, which accuses unreachable objects. Adds `lost_at` to its facts. `guest` and
+    `cmdline`: options of scripts/guest, and the kernel's command line. `kernel`: its ELF file. `keep`: the folder that gets the recording.
+    `shown`: a Progress."""
     yield BEGIN
     try:
         shown.phase("a run is recorded, to see where it loses objects")
@@ -19,7 +20,9 @@ def where_lost(result, guest, cmdline, kernel, keep, shown):
             groups = [group for group in run.lost() if group.name in accused]
             if not groups:
                 yield "    it is not known: this run has lost nothing of it\n"
-            for text in reports(run, groups, shown, keep):
+            result.facts["lost_at"] = found = []
+            for text, facts in reports(run, groups, shown, keep):
+                found.append(facts)
                 yield "\n" + text
     except Exception as error:  # the verdict stays
         yield f"    it is not known: {entry.one_line(error)}\n"

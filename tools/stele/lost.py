@@ -133,25 +133,39 @@ class LostRun:
 # --- The report.
 
 def reports(run, groups, shown, keep, most=STACKS):
-    """Yields a text about each of the `groups`. Only the first `most` ones are looked for in the `run`. `shown`: a Progress. `keep`: the folder that gets
-    the recording, for gdb; None if it is not kept."""
+    """Yields (text, facts) about each of the `groups`; the facts are for report.json. Only the first `most` ones are looked for in the `run`. `shown`: a
+    Progress. `keep`: the folder that gets the recording, for gdb; None if it is not kept."""
     if groups and keep:
         run.recording.keep(keep)
     for number, group in enumerate(groups):
         shown.phase(f"stack {number + 1} of {len(groups)}: moments looked at")
-        yield "\n".join(_about(run, group, shown.step if number < most else None, keep and os.path.relpath(keep))) + "\n"
+        yield _about(run, group, shown.step if number < most else None, keep and os.path.relpath(keep))
 
 
 def _about(run, group, step, kept):
-    """Returns lines about a group. Without a `step`, which counts the moments, the group is only named. `kept`: the folder of the recording, or None."""
+    """Returns (text, facts). Without a `step`, which counts the moments, the group is only named. `kept`: the folder of the recording, or None."""
+    facts = {"name": group.name, "objects": group.objects, "bytes": group.bytes, "address": f"{group.address:#x}"}
     if not group.record:
-        return [f"LOST: {_amount(group)}, {group.address:#x}: it was allocated untraced"]
-    if not step:
-        return [f"LOST: {_amount(group)}, {group.address:#x}: make lost-at MOST=… looks for the instruction"]
-    try:
-        return list(_report(run.find(group, step), kept))
-    except lost_search.NotFound as error:
-        return [f"LOST: {_amount(group)}, {group.address:#x}: the instruction was not found: {error}"]
+        why = "it was allocated untraced"
+    elif not step:
+        why = "make lost-at MOST=… looks for the instruction"
+    else:
+        try:
+            finding = run.find(group, step)
+            return "\n".join(_report(finding, kept)) + "\n", facts | _facts(finding)
+        except lost_search.NotFound as error:
+            why = f"the instruction was not found: {error}"
+    return f"LOST: {_amount(group)}, {group.address:#x}: {why}\n", facts | {"why": why}
+
+
+def _facts(finding):
+    """Returns what _report() says as data. "instructions": the first and the last one that may have lost the object."""
+    leading = finding.held or finding.lost
+    *before, last = leading.before["path"] or ["?"]
+    frames = [frame for line in _outside(leading.before) if not _is_helper(line) and (frame := _FRAME.match(line))]
+    return {"of": "reference" if finding.reference else "pointer", "instructions": [leading.low + 1, leading.high], "task": _task(leading),
+            "stack": [frame["function"].partition("+0x")[0] for frame in frames], "lines": [frame["place"] for frame in frames],
+            "last": last, "reached_from": before}
 
 
 def _amount(group):
@@ -185,7 +199,11 @@ def _report(finding, kept):
 
 def _when(change):
     exact = f"instruction {change.high}" if change.high - change.low == 1 else f"one of the instructions {change.low + 1} to {change.high}"
-    return f"{exact} of the run, by {change.before['task'].rpartition(', running')[0]}"
+    return f"{exact} of the run, by {_task(change)}"
+
+
+def _task(change):
+    return change.before["task"].rpartition(", running")[0]
 
 
 def _named(file, patterns):
@@ -201,13 +219,18 @@ def _is_helper(line):
     return " inlined " in line and place is not None and _named(place["file"], _HELPERS)
 
 
-def _place(answer, most=FRAMES):
-    """Yields the stack of the instruction that the CPU is about to execute, without the innermost frames of the allocator."""
+def _outside(answer):
+    """Returns the stack of the instruction that the CPU is about to execute, without the innermost frames of the allocator."""
     frames = _frames(answer["frames"])
     inside = 0
     while inside < len(frames) and (place := _PLACE.search(frames[inside][-1])) and _is_inside(place["file"]):
         inside += 1
-    yield from _stack([line for frame in frames[inside:] or frames for line in frame], most)
+    return [line for frame in frames[inside:] or frames for line in frame]
+
+
+def _place(answer, most=FRAMES):
+    """Yields the lines of that stack for the report."""
+    yield from _stack(_outside(answer), most)
 
 
 def _frames(lines):
