@@ -1,8 +1,11 @@
 #include "probe/functions_impl.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include "core/errstr.h"
+#include "lib/hash.h"
 #include "lib/quoted.h"
 #include "lib/string.h"
 #include "probe/session.h"
@@ -87,29 +90,27 @@ Result<void> ProbeFunctions::add_kernel(std::string_view pattern, const ProbeRul
     }
   } else {
     TRY(make_index());
-    const uint32_t* const end = index_.data() + index_count_;
-    const uint32_t* found = std::lower_bound(
-        index_.data(), const_cast<uint32_t*>(end), pattern, [](uint32_t i, std::string_view name) {
-          return std::string_view(kernel_function(i).name) < name;
-        });
-    for (; found < end && pattern == kernel_function(*found).name; found++) TRY(add(*found));
+    const uint32_t chain = hash_of(pattern, 0) & index_mask_;
+    for (uint32_t i = heads_[chain]; i != 0; i = next_[i - 1]) {
+      if (pattern == kernel_function(i - 1).name) TRY(add(i - 1));
+    }
   }
   if (requests_.size() == before) return no_match(pattern);
   return {};
 }
 
-// Sorts the kernel functions by name, for binary searches: a session may name many functions one by
-// one.
+// A session may name many functions one by one. The kernel functions are hashed, not sorted: each
+// comparison of a sort calls a dozen functions, and other sessions may probe them all.
 Result<void> ProbeFunctions::make_index() {
-  if (index_count_ > 0) return {};
-  const uint32_t count = kernel_function_count();
-  if (!index_.reserve(count)) return no_memory();
-  for (uint32_t i = 0; i < count; i++) index_[i] = i;
-  std::sort(index_.data(), index_.data() + count, [](uint32_t a, uint32_t b) {
-    const int order = strcmp(kernel_function(a).name, kernel_function(b).name);
-    return order != 0 ? order < 0 : a < b;
-  });
-  index_count_ = count;
+  if (index_mask_ > 0) return {};
+  const uint32_t count = kernel_function_count(), chains = std::bit_ceil(std::max(count, 2u));
+  if (!heads_.reserve(chains) || !next_.reserve(count)) return no_memory();
+  memset(heads_.data(), 0, chains * sizeof(uint32_t));
+  index_mask_ = chains - 1;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t& head = heads_[hash_of(kernel_function(i).name, 0) & index_mask_];
+    next_[i] = std::exchange(head, i + 1);
+  }
   return {};
 }
 

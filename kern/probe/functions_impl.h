@@ -41,7 +41,7 @@ class ProbeFunctions {
   }
   void restore(const Checkpoint& checkpoint);
   // Called at the end of a write: frees the index of kernel functions.
-  void forget_index() { index_ = {}, index_count_ = 0; }
+  void forget_index() { heads_ = {}, next_ = {}, index_mask_ = 0; }
   bool empty() const { return requests_.empty(); }
 
   // Makes the rules and the probes; nothing can be added afterwards. EINVAL if a function has
@@ -85,8 +85,9 @@ class ProbeFunctions {
   PageVector<Program> programs_;
   PageVector<char> texts_;
   PageVector<uint64_t> returns_;
-  PageBuffer<uint32_t> index_;  // numbers of the kernel functions, sorted by name
-  uint32_t index_count_ = 0;
+  // A hash table of the kernel functions by name: chains of their numbers, plus 1, which end in 0.
+  PageBuffer<uint32_t> heads_, next_;
+  uint32_t index_mask_ = 0;  // number of chains, less 1; 0 before make_index()
 
   PageBuffer<ProbeRule> rules_;
   uint32_t rule_count_ = 0;
