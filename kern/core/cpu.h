@@ -40,6 +40,7 @@ struct Cpu {
   // Number of the last reference of a traced kind (ref.h). The lowest kStampCpuBits bits are `id`.
   uint64_t last_ref;
   RefCounts refs[kRefKinds];
+  uint64_t next_tick;  // time stamp before which this CPU makes no tick (arch/x86_64/time.cc)
 };
 
 // A stamp has kStampBits bits. The lowest kStampCpuBits bits are a CPU's number. The bits above

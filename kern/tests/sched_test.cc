@@ -320,6 +320,29 @@ KTEST(timers_of_one_tick_are_bounded) {
   for (const Numbered& one : timers) EXPECT(!one.timer.is_armed());
 }
 
+// A tick that takes longer than the timer's period leaves the CPU time for other work.
+KTEST(timers_that_take_long_leave_time) {
+  struct Slow {
+    Timer timer{};
+    uint64_t spent = 0;  // ticks of the time stamp counter
+  };
+  static Slow slow;
+  slow.spent = 0;
+  slow.timer.callback = [](void*) {
+    const uint64_t begin = tsc();
+    while (tsc() - begin < 3 * tsc_per_tick()) cpu_relax();
+    slow.spent += tsc() - begin;
+    timer_arm(slow.timer, monotonic_now());
+  };
+  const PreemptOff here;  // the timer is on this CPU's queue
+  const uint64_t begin = tsc();
+  timer_arm(slow.timer, monotonic_now());
+  while (tsc() - begin < 100 * tsc_per_tick()) cpu_relax();
+  const uint64_t all = tsc() - begin, spent = slow.spent;
+  timer_cancel(slow.timer);
+  EXPECT(spent > 0 && spent < all / 2);
+}
+
 KTEST(timer_cancel_is_final) {
   static std::atomic<uint64_t> calls;
   for (int i = 0; i < 200; i++) {
