@@ -37,16 +37,16 @@ ROWS = [
     ("untraced_bufctl", "… from a cache with bufctls", "instructions", None, "144", ""),
     ("untraced_freed_by_another", "… freed by another CPU", "instructions", None, "", ""),
     ("untraced_kmalloc", "… by kmalloc and kfree", "instructions", None, "", ""),
-    ("traced", "… traced, 10 frames, nothing else outstanding", "instructions", 250, "1,073", "4,688 kmemleak"),
+    ("traced", "… traced, 10 frames, nothing else outstanding", "instructions", 330, "1,073", "4,688 kmemleak"),
     ("traced_bufctl", "… from a cache with bufctls", "instructions", None, "", ""),
     ("traced_kmalloc", "… by kmalloc and kfree", "instructions", None, "", ""),
     ("traced_freed_by_another", "… freed by another CPU", "instructions", 400, "", ""),
     ("traced_process", "… in process context", "instructions", 320, "~2,000", ""),
-    ("traced_process_first_of_call", "… the first in a system call, 6 known user frames", "instructions", 380, "", ""),
+    ("traced_process_first_of_call", "… the first in a system call, 6 known user frames", "instructions", 450, "", ""),
     ("traced_process_first_new", "… the same, 6 unknown user frames", "instructions", 1000, "", ""),
     ("traced_process_no_user_stack", "… and no user stack", "instructions", None, "", ""),
     *((f"traced_{order}_of_{number}", f"… traced, {number:,} outstanding, {order} freed", "instructions",
-       265 if number == 100000 and order != "newest" else None, akaros.get(number, ""), "~4,800" if number == 100000 else "")
+       345 if number == 100000 and order != "newest" else None, akaros.get(number, ""), "~4,800" if number == 100000 else "")
       for order, akaros in (("newest", {}), ("oldest", {1000: "3,032", 10000: "21,032", 100000: "201,032"}),
                             ("random", {1000: "2,077", 10000: "10,906", 100000: "99,868"}))
       for number in (1000, 10000, 100000)),
@@ -76,7 +76,7 @@ ROWS = [
           ("file", "write and read a file of #tmp", "13.5", "40.5 kmemleak, 21.0 page_owner, 90.3 U"))
       for state, what, unit, target, linux in (
           ("", f"{loads.ROUNDS} × {called}, millions", "million instructions", None, untraced),
-          ("_on", "… % more with all traces on", "%", 10, on),
+          ("_on", "… % more with all traces on", "%", 8, on),
           ("_stopped", "… % more with all stopped, records kept", "%", 1, ""),
           ("_sampled", "… % more with all sampled, by 512K", "%", 1.5, ""),
           ("_flag_tests", "… % more, never traced, than without flag tests", "%", 0.5, ""))),

@@ -13,8 +13,7 @@ KERN_FLAGS := -O2 -g -Wall -Wextra -ffreestanding -fno-pic -no-pie -mcmodel=kern
   $(KERN_ENTRY_NOP) -fcf-protection=none -fno-asynchronous-unwind-tables -fno-strict-aliasing -fno-common \
   -ffile-prefix-map=$(CURDIR)/= -I kern -I kern/include
 # The sanitizers (docs/testing.md). Without RTTI there is no `vptr` check. The sources in KASAN_EXEMPT are not instrumented, and their
-# memcpy, memmove and memset are not checked. Some of these sources access memory that is forbidden for all others. Other sources keep
-# values in registers from one statement to the next (intern/recent_stacks_impl.h), and the call of a check would change these registers. -O1
+# memcpy, memmove and memset are not checked. These sources access memory that is forbidden for all others, or run in each hook. -O1
 # saves a third of the compiler's time, about as much as the checks add.
 KERN_FLAGS += $(if $(CONFIG_UBSAN),-fsanitize=undefined -fno-sanitize=vptr) $(if $(CONFIG_UBSAN)$(CONFIG_KASAN),-O1)
 KERN_KASAN := $(if $(CONFIG_KASAN),-fsanitize=kernel-address -fno-sanitize-address-use-after-scope --param asan-stack=0 \

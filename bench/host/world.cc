@@ -21,8 +21,8 @@
 #include "core/log.h"
 #include "core/sleep.h"
 #include "intern/current_context.h"
-#include "intern/recent_stacks_impl.h"
 #include "intern/shared_tables.h"
+#include "intern/stack_hints_impl.h"
 #include "intern/trace_memory.h"
 #include "pages.h"
 #include "slab_trace.h"
@@ -61,7 +61,7 @@ void world_start(uint64_t bytes) {
   world_become_cpu(0);
   trace_memory_init(bytes / 16);
   trace_memory_begin(SLAB_OS_MAX_CPUS);
-  recent_stacks_open(SLAB_OS_MAX_CPUS);
+  stack_hints_open(SLAB_OS_MAX_CPUS);
   if (!trace_stacks.open()) panic("no memory for the stack table");
 }
 
@@ -79,8 +79,7 @@ void world_become_cpu(unsigned id) {
   pthread_attr_destroy(&attributes);
   stack_low = reinterpret_cast<uint64_t>(low);
   stack_high = stack_low + size;
-  // The top of the stack is aligned as in a kernel task, because RecentStack accepts only such
-  // tops.
+  // The tracer walks the frames of a stack of the size of a kernel task's.
   this_thread.kernel_stack =
       reinterpret_cast<uint64_t>(__builtin_frame_address(0)) / kKernelStackSize * kKernelStackSize +
       kKernelStackSize;
@@ -119,10 +118,9 @@ CurrentContext trace_find_context() {
 }
 // Threads of the host make no system calls to this kernel, so the tracer never asks for the caller
 // of a system call.
-TraceCaller trace_walk_caller(TaskHead&, const Cpu&) {
+void trace_find_caller(TaskHead&) {
   panic("a thread has no caller");
 }
-asm(".globl find_recent_caller\nfind_recent_caller: xorl %eax, %eax\nret");
 uint32_t trace_current_pid() {
   return 0;
 }

@@ -44,12 +44,12 @@ struct Cpu {
 };
 
 // A stamp has kStampBits bits. The lowest kStampCpuBits bits are a CPU's number. The bits above
-// them are an epoch: bits 31 and up of a time since boot in milliseconds. The epoch changes every
-// 25 days and wraps after 34 years. A trace record stores a stamp and the lower 32 bits of a time;
-// together they give the whole time (table_store_impl.h). A CPU updates its stamp only in a tick,
-// so right after a change of the epoch the stamp still has the previous epoch. In a record with
-// such a stamp, the lowest bit of the epoch differs from bit 31 of the time.
-inline constexpr unsigned kStampCpuBits = 6, kStampBits = 15, kEpochShift = 31;
+// them are an epoch: bits 23 and up of a time since boot in milliseconds. The epoch changes every
+// two hours and wraps after two years. A trace record stores a stamp and the lower 24 bits of a
+// time; together they give the whole time (table_store_impl.h). A CPU updates its stamp only in a
+// tick, so right after a change of the epoch the stamp still has the previous epoch. In a record
+// with such a stamp, the lowest bit of the epoch differs from bit 23 of the time.
+inline constexpr unsigned kStampCpuBits = 6, kStampBits = 19, kEpochShift = 23;
 static_assert(kMaxCpus <= 1u << kStampCpuBits);
 constexpr uint32_t cpu_stamp(CpuId id, Milliseconds time) {
   const uint32_t epoch = time.value >> kEpochShift & ((1u << (kStampBits - kStampCpuBits)) - 1);

@@ -7,12 +7,12 @@
 
 struct Process;
 
-// The caller of a system call or fault, that is, its user stack. Any other value is kUnknown with
-// the stack's number and perhaps kStackTruncated (intern/stack_table.h).
+// The caller of a system call or fault, that is, its user stack. Any other value has the stack's
+// number and perhaps kStackTruncated (intern/stack_table.h).
 enum class TraceCaller : uint64_t {
   kNone = 0,                                     // not in user mode yet, or not since exec
   kUnknown = uint64_t{1} << 63,                  // the user stack has not been looked up
-  kLost = uint64_t{1} << 63 | uint64_t{1} << 33  // the user stack could not be stored
+  kLost = uint64_t{1} << 63 | uint64_t{1} << 62  // the user stack could not be stored
 };
 
 struct TaskHead {

@@ -3,7 +3,7 @@
 // A task caches two numbers. The number of its context is valid until exec. The number of the user
 // stack of its present system call or fault is valid until the task returns to user mode; trap.cc
 // then stores TraceCaller::kUnknown. So the user stack is looked up once for each system call that
-// records anything. Usually the CPU finds the stack among its recent stacks (recent_callers.h).
+// records anything. Usually the CPU has a hint which stored stack it is (stack_hints_impl.h).
 //
 // A cached number may be from before the tables were emptied. ContextTable::remembers() is false
 // for such a context number. The cached user stack needs no such test: a task's user stack is
@@ -14,11 +14,14 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <span>
+#include <utility>
 
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/trap.h"
 #include "core/cpu.h"
-#include "intern/recent_callers.h"
+#include "core/probe_guard.h"
+#include "intern/stack_hints_impl.h"
 #include "intern/trace_memory.h"
 #include "lib/string.h"
 
@@ -73,20 +76,51 @@ void trace_program_changed(TaskHead& task) {
   task.trace_call = TraceCaller::kNone;
 }
 
-TraceCaller trace_walk_caller(TaskHead& task, const Cpu& cpu) {
-  if (!task.process) return task.trace_call = TraceCaller::kNone;
-  uint64_t frames[kUserStackDepth + 1], frame_pointers[kUserStackDepth + 1];
-  const size_t count = walk_user_stack(frames, frame_pointers, std::size(frames));
-  const bool cut = count > kUserStackDepth;
-  bool known;
-  const StackId stack =
-      trace_stacks.intern(StackKind::kUser, frames, std::min(count, kUserStackDepth), &known);
-  if (stack == StackId::kNone) return task.trace_call = TraceCaller::kLost;
-  const TraceCaller caller = caller_with(stack, cut);
-  // A stack that the stack table did not have before is not kept as a recent caller: most places in
-  // programs that cause one allocation do not cause another.
-  if (known) keep_recent_caller(caller, frames, frame_pointers, count, cut, cpu);
-  return task.trace_call = caller;
+namespace {
+
+// Returns the caller if its user stack is `stack`; otherwise kUnknown.
+[[gnu::always_inline]] inline TraceCaller hinted_caller(const TrapFrame& entry,
+                                                        StackTable::View stack) {
+  const UserStackIs is = compare_user_stack(entry, stack.addresses());
+  if (is == UserStackIs::kSame) [[likely]]
+    return caller_with(stack.id());
+  const bool cut = is == UserStackIs::kDeeper && stack.size() == kUserStackDepth;
+  return cut ? caller_with(stack.id(), true) : TraceCaller::kUnknown;
+}
+
+// Searches the other hints of the set and makes the caller's the first. If none is, walks the user
+// stack and finds or adds it.
+[[gnu::noinline]] TraceCaller learn_caller(const TrapFrame& entry, UserHintSet& set) {
+  for (StackTable::View& hint : std::span(set).subspan(1)) {
+    const TraceCaller caller = hinted_caller(entry, hint);
+    if (caller == TraceCaller::kUnknown) continue;
+    std::swap(hint, set.front());
+    return caller;
+  }
+  if (trace_memory_low()) [[unlikely]]
+    trace_memory_prepare();
+  uint64_t frames[kUserStackDepth + 1];
+  const size_t count = walk_user_stack(frames, std::size(frames));
+  const StackTable::View stack = trace_stacks.view(
+      trace_stacks.intern(StackKind::kUser, frames, std::min(count, kUserStackDepth)));
+  if (!stack) return TraceCaller::kLost;
+  add_stack_hint(set, stack);
+  return caller_with(stack.id(), count > kUserStackDepth);
+}
+
+}  // namespace
+
+NOT_PROBED void trace_find_caller(TaskHead& task) {
+  TraceCaller caller = TraceCaller::kNone;
+  if (task.process) [[likely]] {
+    const TrapFrame& entry = entered_from_user();
+    UserHints& hints = *these_stack_hints().user;
+    UserHintSet& set = hints[(entry.rip ^ entry.rsp >> 4) % hints.size()];
+    caller = hinted_caller(entry, set.front());
+    if (caller == TraceCaller::kUnknown) [[unlikely]]
+      caller = learn_caller(entry, set);
+  }
+  task.trace_call = caller;
 }
 
 CurrentContext trace_find_context() {
@@ -97,10 +131,8 @@ CurrentContext trace_find_context() {
     return {trace_contexts.intern(ContextKind::kKernelTask, 0, "boot"), TraceCaller::kNone};
   const ContextId context = context_of(*task);
   if (context == ContextId::kNone) return {context, TraceCaller::kNone};
-  if (task->trace_call != TraceCaller::kUnknown) return {context, task->trace_call};
-  RecentCaller* met;
-  const TraceCaller recent = recent_caller(&met);
-  return {context, recent != TraceCaller::kNone ? recent : trace_walk_caller(*task, cpu)};
+  if (task->trace_call == TraceCaller::kUnknown) trace_find_caller(*task);
+  return {context, task->trace_call};
 }
 
 ContextId trace_find_base() {

@@ -18,20 +18,24 @@ CurrentContext trace_find_context();
 // Finds only the present context, not the caller. Call after trace_memory_prepare(), with
 // interrupts off.
 ContextId trace_find_base();
-// Walks the user stack of the current system call or fault, caches the caller in the task and
-// returns it. Call this only if the task's trace_call is kUnknown, its context is valid and
-// recent_caller() has not found the caller; after trace_memory_prepare(), with interrupts off.
-TraceCaller trace_walk_caller(TaskHead& task, const Cpu& cpu);
+// Finds the user stack of the current system call or fault and caches the caller in the task. Call
+// this only if the task's trace_call is kUnknown and its context is valid; with interrupts and
+// probes off, and no lock of a rank below kArenaTags held.
+void trace_find_caller(TaskHead& task);
 
 // True while the CPU handles an interrupt, with or without a current task.
 bool trace_in_interrupt(const Cpu& cpu);
 
-// True if the CPU is not in an interrupt and the current task's cached context
-// (TaskHead::trace_context) is valid. The CPU must have a current task. If the task's caller has
-// been looked up already, the cached caller is valid, too.
-[[gnu::always_inline]] inline bool trace_context_remembered(const Cpu& cpu) {
-  return (cpu.interrupt_depth == 0 || !trace_in_interrupt(cpu)) &&
-         trace_contexts.remembers(cpu.current->trace_context);
+// True if the CPU is in no interrupt and the task, the current one, has a valid context. If it also
+// has a caller, this is valid, too.
+[[gnu::always_inline]] inline bool trace_context_remembered(const TaskHead& task) {
+  return !in_interrupt() && trace_contexts.remembers(task.trace_context);
+}
+// The numbers of the task's context and of its caller in one word, the context lowest. Above them
+// may be kStackTruncated.
+inline uint64_t context_and_caller(const TaskHead& task) {
+  return number_of(ContextTable::number_in(task.trace_context)) |
+         static_cast<uint64_t>(task.trace_call);
 }
 
 // Returns the pid of the allocating process; 0 for a kernel task and in an interrupt. Interrupts

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 
+// All numbers have at most this many bits, so that a record has room for three.
+inline constexpr unsigned kNumberBits = 24;
+
 // Names a stack in StackTable, or a pair of a kernel stack and a user stack.
 enum class StackId : uint32_t { kNone = 0 };
 // Names a context in ContextTable.

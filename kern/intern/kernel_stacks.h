@@ -1,41 +1,98 @@
-// Finds the numbers of kernel stacks, and of pairs of a kernel stack and a user stack.
+// Finds the number of the current kernel stack.
+//
+// Usually the CPU's hint (stack_hints_impl.h) names the stack: the return addresses are compared
+// with those of the stored stack while the frames are followed. Otherwise the frames are packed and
+// hashed, and the stack is looked up in the stack table, or added.
 #pragma once
 
-#include "intern/current_context.h"
-#include "intern/recent_stacks_impl.h"
+#include <array>
+#include <cstdint>
 
-// The number of a recorded stack or pair, with flags.
-class RecordedStack {
+#include "arch/x86_64/context.h"
+#include "core/cpu.h"
+#include "intern/shared_tables.h"
+#include "intern/stack_hints_impl.h"
+#include "lib/optimizer.h"
+#include "slab_trace.h"
+
+// Where a recorded stack begins: kFrame, at the given frame; kCallers, at the first frame after it
+// that is not the allocator's.
+enum class StackFrom : uint8_t { kFrame, kCallers };
+
+// The current task's stack, from a frame on.
+//
+// A frame has two words: the address of the next frame, and the return address. A frame's position
+// is counted from the highest address that a frame may have, so it is negative. So one unsigned
+// comparison says whether the next frame lies above this one and below the end of the stack.
+class TaskStack {
  public:
-  // The word has the number; kStackTruncated if the stack has more frames than are recorded; and
-  // kUserStackLost if the user stack, or the pair, could not be stored.
-  static constexpr uint64_t kUserStackLost =
-      static_cast<uint64_t>(TraceCaller::kLost) ^ static_cast<uint64_t>(TraceCaller::kUnknown);
-  explicit RecordedStack(uint64_t word) : word_(word) {}
-  explicit RecordedStack(TraceCaller caller)
-      : word_(static_cast<uint64_t>(caller) & ~static_cast<uint64_t>(TraceCaller::kUnknown)) {}
-  RecordedStack(StackId id, bool truncated)
-      : word_(number_of(id) | (truncated ? kStackTruncated : 0)) {}
+  [[gnu::always_inline]] explicit TaskStack(uint64_t frame_pointer)
+      : last_(kernel_stack_top() - 16), at_(frame_pointer - last_) {}
 
-  // kNone: the stack could not be stored.
-  StackId id() const { return stack_in(word_); }
-  // True if the stack has more frames than are recorded.
-  bool truncated() const { return (word_ & kStackTruncated) != 0; }
-  bool user_stack_lost() const { return (word_ & kUserStackLost) != 0; }
-  uint64_t word() const { return word_; }
+  // Skips the frames that are not to be recorded. False if the first frame is not on the task's
+  // stack, or no frame is left.
+  [[gnu::always_inline]] bool begin(StackFrom from) {
+    if (at_ < 16 - kKernelStackSize) [[unlikely]]
+      return false;
+    while (from == StackFrom::kCallers && packed_in_allocator(frame())) [[unlikely]] {
+        if (!up()) [[unlikely]]
+          return false;
+      }
+    return true;
+  }
+  // The CPU's hint for this stack; the same as for other tasks' stacks at the same place in the
+  // code.
+  [[gnu::always_inline]] StackTable::View& hint() const {
+    return (*these_stack_hints().kernel)[((at_ >> 4) + frame()) % std::tuple_size_v<KernelHints>];
+  }
+  // The return address in the present frame, packed.
+  [[gnu::always_inline]] uint32_t frame() const { return word<uint32_t>(last_ + 8); }
+  // Goes to the next frame; false if there is none.
+  [[gnu::always_inline]] bool up() {
+    uint64_t next = word<uint64_t>(last_) - last_;
+    hide_value(next);  // for traced: otherwise the compiler keeps the frame's address, too
+    if (next <= at_) return false;
+    at_ = next;
+    return true;
+  }
 
  private:
-  uint64_t word_;
+  template <typename Word>
+  [[gnu::always_inline]] Word word(uint64_t base) const {
+    return *reinterpret_cast<const Word*>(base + at_);
+  }
+  uint64_t last_;  // the highest address of a frame
+  uint64_t at_;    // position of the present frame
 };
 
-// Records the kernel stack from the frame at `frame_pointer` on; this frame is on the current
-// stack. Interrupts off, any context but NMI. Call after trace_memory_prepare(), between
-// trace_users_add() and trace_users_drop(). Cheap if the stack differs little from a recent stack
-// of this CPU. Bound: three walks of the recorded frames and one chain of the stack table.
-RecordedStack record_kernel_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu);
-// Records the kernel stack as record_kernel_stack() does, together with the user stack of `caller`
-// (CurrentContext::caller). Returns the number of the pair, or of the kernel stack if there is no
-// user stack. Context as for record_kernel_stack(). Bound: one chain more than
-// record_kernel_stack().
-RecordedStack record_stack(uint64_t frame_pointer, StackScope scope, const Cpu& cpu,
-                           TraceCaller caller);
+// Returns the number of the stored stack, perhaps with kStackTruncated, if the present stack has
+// the same frames, up to `depth`; otherwise 0.
+[[gnu::always_inline]] inline uint64_t same(TaskStack stack, StackTable::View stored,
+                                            const StackDepth& depth) {
+  for (const uint32_t* word = stored.packed();; word += 8) {
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < 8; i++) {
+      if (stack.frame() != word[i]) [[unlikely]]
+        return word[i] == 0 && stored.has(depth) ? number_of(stored.id()) | kStackTruncated : 0;
+      if (!stack.up()) [[unlikely]]
+        return word[i + 1] == 0 && stored.fits(depth) ? number_of(stored.id()) : 0;
+    }
+  }
+}
+
+// Finds or adds the stack that begins at the frame at `frame_pointer`, and makes it the CPU's hint.
+// At most `depth` frames are recorded. Returns the stack's number, with kStackTruncated if it has
+// more frames; 0 if it cannot be stored. Interrupts and probes off, any context but NMI; after
+// trace_memory_prepare(), between trace_users_add() and trace_users_drop(). Takes kInternTable.
+// Bound: one walk of the recorded frames and two passes over one chain of the stack table.
+uint64_t learn_kernel_stack(StackFrom from, uint64_t frame_pointer, StackDepth depth);
+
+// Returns the result of learn_kernel_stack() if the CPU's hint names the stack; otherwise 0. Calls
+// nothing.
+[[gnu::always_inline]] inline uint64_t hinted_kernel_stack(StackFrom from, uint64_t frame_pointer,
+                                                           const StackDepth& depth) {
+  TaskStack stack(frame_pointer);
+  if (!stack.begin(from)) [[unlikely]]
+    return 0;
+  return same(stack, stack.hint(), depth);
+}

@@ -7,8 +7,7 @@
 #include "core/log.h"
 #include "core/probe_guard.h"
 #include "intern/dump_reserve.h"
-#include "intern/recent_callers.h"
-#include "intern/recent_stacks_impl.h"
+#include "intern/stack_hints_impl.h"
 #include "intern/trace_memory.h"
 #include "slab_os.h"
 
@@ -32,8 +31,7 @@ Result<void> open_tables() {
     if (!opened) trace_stacks.clear();
   }
   if (opened) {
-    recent_stacks_open(cpus);
-    recent_callers_open(cpus);
+    stack_hints_open(cpus);
   } else {
     trace_memory_end();
   }
@@ -41,8 +39,7 @@ Result<void> open_tables() {
 }
 
 void close_tables() {
-  recent_callers_close();
-  recent_stacks_close();
+  stack_hints_close();
   trace_contexts.clear();
   trace_stacks.clear();
   trace_memory_end();
@@ -194,8 +191,7 @@ void trace_users_forget_recent() {
       [](void*) {
         lock.known_held();  // the CPU that sent this interrupt holds the lock
         const ProbesOffHere no_hit;
-        recent_stacks_forget();
-        recent_callers_forget();
+        stack_hints_clear();
         holders.forget_recent();
       },
       nullptr);

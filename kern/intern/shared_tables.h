@@ -2,11 +2,12 @@
 // each stack or context once, and names it by a number. An object that stores such numbers is a
 // holder.
 //
-// Holders are trace tables, probe sessions and open dumps. Their numbers name stacks, contexts, or
-// pairs of a kernel and a user stack (stack_table.h). While there is a holder, the pool of trace
-// memory is filled and a workspace for dumps is in reserve; when there is none, all memory is given
-// back. The sweeper (sweeper.h) marks the numbers that holders, tasks and interrupts hold, and
-// forgets the entries that are not marked. A number stays valid if all code obeys these rules:
+// Holders are trace tables, probe sessions and open dumps. Their numbers name stacks and contexts;
+// those of probe sessions also pairs of a kernel and a user stack (stack_table.h). While there is a
+// holder, the pool of trace memory is filled and a workspace for dumps is in reserve; when there is
+// none, all memory is given back. The sweeper (sweeper.h) marks the numbers that holders, tasks and
+// interrupts hold, and forgets the entries that are not marked. A number stays valid if all code
+// obeys these rules:
 //
 //   - A hook runs with interrupts off. It may use any number that it has looked up, or that it has
 //     taken from a holder, from the current task or from the CPU's caches.
@@ -131,7 +132,7 @@ bool trace_users_any();
 // Calls mark() of each holder of originals, or of each holder of copies, once in a sweep. `sweep`
 // is the number of the sweep. Holders that are added during the sweep may be skipped.
 void trace_users_mark(StoreHolder::Holds holds, uint32_t sweep, StoreMark& mark);
-// On each CPU, clears the recent stacks and callers and calls forget_recent() of all holders.
+// On each CPU, clears the hints and calls forget_recent() of all holders.
 void trace_users_forget_recent();
 // While this lock is held, the last user does not empty the tables.
 extern Mutex trace_sweep_lock;

@@ -2,44 +2,38 @@
 
 #include <algorithm>
 
-size_t StackTable::View::size() const {
-  return kind() == StackKind::kKernel ? entry_->words() : entry_->words() / 2;
-}
-
 uint64_t StackTable::View::operator[](size_t index) const {
   if (kind() == StackKind::kKernel) return unpacked(entry_->data[index]);
   return entry_->data[2 * index] | uint64_t{entry_->data[2 * index + 1]} << 32;
 }
 
-StackId StackTable::intern(StackKind kind, const uint64_t* frames, size_t count) {
-  bool known;
-  return intern(kind, frames, count, &known);
-}
-
 // User frames are stored unpacked, kernel frames packed.
-StackId StackTable::intern(StackKind kind, const uint64_t* frames, size_t count, bool* known) {
+StackId StackTable::intern(StackKind kind, const uint64_t* frames, size_t count) {
   count = std::min(count, kMaxFrames);
-  uint64_t sum = 0;
-  Interned interned;
-  if (kind == StackKind::kUser) {
-    for (size_t i = 0; i < count; i++) sum += weight(frames[i], i);
-    interned = find_or_add(key_of(Kind::kUserStack, 2 * count, mixed(sum)),
-                           reinterpret_cast<const uint32_t*>(frames));
-  } else {
-    uint32_t packed[kMaxFrames];
-    for (size_t i = 0; i < count; i++) {
-      packed[i] = packs(frames[i]) ? static_cast<uint32_t>(frames[i]) : UINT32_MAX;
-      sum += weight(unpacked(packed[i]), i);
-    }
-    interned = find_or_add(key_of(Kind::kKernelStack, count, mixed(sum)), packed);
-  }
-  *known = interned.known;
-  return StackId{interned.id};
+  return kind == StackKind::kUser ? intern_user(frames, count) : intern_kernel(frames, count);
 }
 
-StackId StackTable::intern_packed(std::span<const uint32_t> frames, uint64_t sum) {
-  return StackId{
-      find_or_add(key_of(Kind::kKernelStack, frames.size(), mixed(sum)), frames.data()).id};
+// stack: a frame of up to 640 bytes, because the frames of a whole stack are on it. This code runs
+// with interrupts off, in hooks, where no memory can be allocated.
+StackId StackTable::intern_user(const uint64_t* frames, size_t count) {
+  uint64_t words[kMaxFrames + 1];
+  uint64_t hash = 0;
+  for (size_t i = 0; i < count; i++) hash = hash_with(hash, words[i] = frames[i]);
+  words[count] = 0;
+  const uint64_t key = key_of(Kind::kUserStack, 2 * (count + 1), hash ^ hash >> 32);
+  return StackId{find_or_add(key, reinterpret_cast<const uint32_t*>(words)).id};
+}
+
+StackId StackTable::intern_kernel(const uint64_t* frames, size_t count) {
+  uint32_t packed[kMaxFrames + 2];
+  uint64_t hash = 0;
+  for (size_t i = 0; i < count; i++) {
+    packed[i] = packs(frames[i]) ? static_cast<uint32_t>(frames[i]) : UINT32_MAX;
+    hash = hash_with(hash, packed[i]);
+  }
+  packed[count] = packed[count + 1] = 0;
+  const View stored = intern_packed({packed, static_cast<uint32_t>(count), hash});
+  return stored ? stored.id() : StackId::kNone;
 }
 
 StackId StackTable::intern_pair(Pair pair) {

@@ -7,7 +7,7 @@
 // epoch. Then the sweep forgets the entries that do not have this epoch's stamp.
 //
 //   1. The epoch begins. A round follows, which is an interrupt on every CPU: each CPU clears the
-//      numbers that hooks use without a look-up. These are its recent stacks and callers, and the
+//      numbers that hooks use without a look-up. These are its hints (stack_hints_impl.h), and the
 //      recent stacks of probe sessions. Hooks run with interrupts off. So after the round each
 //      number in use was looked up in this epoch, or has a holder.
 //   2. Holders mark their numbers, in the order in which numbers move: first tasks and interrupts,
@@ -18,15 +18,13 @@
 //      waits until all copies that are being made are complete (StoreReading).
 //   3. Pairs and contexts without the stamp die. The sweep marks the stacks and programs of all
 //      other pairs and contexts.
-//   4. Another round. After this round, each hook that is making a pair has looked up both stacks
+//   4. Another round. After this round, each hit that is making a pair has looked up both stacks
 //      in this epoch, so that step 5 keeps them.
 //   5. Stacks and programs without the stamp die.
 //   6. A last round. After this round, no hook is reading a chain in which it has met a dead entry.
 //      So the memory of dead entries can now be reused.
 //
-// A sweep also gives back memory: a CPU that clears its recent stacks and callers frees some of the
-// pages that it has not needed since the last sweep, and a trace frees the memory of its empty
-// shards before it marks.
+// A sweep also gives back memory: a trace frees the memory of its empty shards before it marks.
 //
 // Interrupts are off for slices of about 2,000 instructions. A sweep costs about 30 instructions
 // for each entry, and three interrupts on every CPU. A record costs about 15 instructions, and 40

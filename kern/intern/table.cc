@@ -14,6 +14,9 @@
 constinit InternTable::Entry InternTable::unsplit = {
     .next = nullptr, .key = (1u << kKindBits) - 1, .id = 0, .stamp = kDead};
 
+constinit const InternTable::Entry InternTable::no_entry = {
+    .next = nullptr, .key = 0, .id = 0, .stamp = kDead, .data = {0, 0, 0, 0}};
+
 namespace {
 
 constexpr uint32_t kLoad = 2;    // entries per head above which the number of heads doubles
@@ -24,7 +27,7 @@ constexpr uint32_t kSlice = 64;  // entries, or empty chains, that one call of t
     __builtin_memcpy(to, from, 4 * sizeof(uint32_t));
   for (; words >= 2; words -= 2, to += 2, from += 2)
     __builtin_memcpy(to, from, 2 * sizeof(uint32_t));
-  if (words > 0) *to = *from;
+  if (words > 0) __builtin_memcpy(to, from, 2 * sizeof(uint32_t));
 }
 
 }  // namespace
@@ -241,7 +244,7 @@ class SCOPED_CAPABILITY HookGuard {
                                                                             const uint32_t* data,
                                                                             uint32_t missing) {
   for (;;) {
-    const bool larger = pages_.obtain(missing) == nullptr;
+    const bool larger = missing >= kMaxPages || pages_.obtain(missing) == nullptr;
     const Interned added = add_locked(key, data, larger, &missing);
     if (added.id != 0) return added;
     if (larger) {

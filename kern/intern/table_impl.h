@@ -47,6 +47,7 @@
 #include <cstdint>
 
 #include "core/hook_lock.h"
+#include "intern/ids.h"
 #include "intern/page_directory_impl.h"
 #include "lib/hash.h"
 #include "lib/result.h"
@@ -72,8 +73,8 @@ class InternTable {
 
   // The steps of a sweep. One task at a time sweeps; it may sleep between the steps. A round is an
   // interrupt on every CPU. Hooks have interrupts off, so after a round all earlier hooks are over.
-  // The first round of a sweep also clears the numbers that hooks use without a look-up (recent
-  // stacks and callers).
+  // The first round of a sweep also clears the numbers that hooks use without a look-up
+  // (stack_hints_impl.h).
   //   1. begin_epoch(), then a round.
   //   2. mark() of each number that a holder has. Numbers returned after the round need no mark.
   //   3. sweep(kReferring) until it is false, then a round.
@@ -99,7 +100,7 @@ class InternTable {
   // Bit 1 is set in kinds whose entries refer to other entries.
   enum class Kind : uint8_t { kKernelStack, kUserStack, kPair, kContext, kProgram };
   static constexpr unsigned kKindBits = 3;
-  static constexpr size_t kMaxWords = 128;
+  static constexpr size_t kMaxWords = 130;
   static constexpr unsigned kShapeBits = 16;
   static_assert(kMaxWords << kKindBits < 1u << kShapeBits);
 
@@ -130,8 +131,15 @@ class InternTable {
   static constexpr Kind kind_of(uint64_t key) {
     return static_cast<Kind>(key & ((1u << kKindBits) - 1));
   }
-  static constexpr size_t words_of(uint64_t key) {
-    return (key & ((1u << kShapeBits) - 1)) >> kKindBits;
+  // The number of words and the kind.
+  static constexpr uint16_t shape_of(uint64_t key) { return static_cast<uint16_t>(key); }
+  static constexpr size_t words_of(uint64_t key) { return shape_of(key) >> kKindBits; }
+
+  // Returns the number of an entry. Tells the compiler that the number is never 0, which saves a
+  // test in the callers.
+  [[gnu::always_inline]] static uint32_t id_of(const Entry& entry) {
+    if (entry.id == 0) __builtin_unreachable();
+    return entry.id;
   }
 
   // Returns the words of the program that a context refers to. A context's first words are the
@@ -142,20 +150,27 @@ class InternTable {
     return referred;
   }
 
-  // Returns the number of the entry with these words if a look-up without a lock finds it,
-  // otherwise 0.
-  [[gnu::always_inline]] uint32_t find(uint64_t key, const uint32_t* data) const {
+  // Returns the entry with these words if a look-up without a lock finds it, otherwise nullptr.
+  [[gnu::always_inline]] const Entry* find_entry(uint64_t key, const uint32_t* data) const {
     const Entry* entry = head(key).load(std::memory_order_acquire);
     for (; entry; entry = entry->next.load(std::memory_order_acquire)) {
       if (entry->key == key && equal(entry->data, data, words_of(key))) {
         const uint32_t epoch = epoch_.load(std::memory_order_relaxed);
         if (entry->stamp.load(std::memory_order_relaxed) == epoch) [[likely]]
-          return id_of(*entry);
-        return stamp(const_cast<Entry&>(*entry)) ? id_of(*entry) : 0;
+          return entry;
+        return stamp(const_cast<Entry&>(*entry)) ? entry : nullptr;
       }
     }
-    return 0;
+    return nullptr;
   }
+  // Returns the number of the entry with these words if a look-up without a lock finds it,
+  // otherwise 0.
+  [[gnu::always_inline]] uint32_t find(uint64_t key, const uint32_t* data) const {
+    const Entry* const entry = find_entry(key, data);
+    return entry ? id_of(*entry) : 0;
+  }
+  // An entry whose words are all 0; it is in no table.
+  static const Entry no_entry;
   struct Interned {
     uint32_t id;
     bool known;  // the table had the entry before
@@ -166,6 +181,9 @@ class InternTable {
     if (const uint32_t id = find(key, data)) return {id, true};
     return add(key, data);
   }
+
+  // find_or_add() after find() has failed.
+  Interned add(uint64_t key, const uint32_t* data);
 
   const Entry& at(uint32_t id) const {
     const auto* page = static_cast<const char*>(pages_[id / kPlacesPerPage]);
@@ -195,7 +213,9 @@ class InternTable {
   // While an entry is in a chain, its stamp is an epoch. While it is in a list of free or swept
   // entries, its stamp is kDead plus the number of the next entry in the list.
   static constexpr uint32_t kDead = uint32_t{1} << 31;
-  static_assert(uint64_t{PageDirectory::kMaxPages} * kPlacesPerPage <= kDead);
+  // Numbers end here (ids.h), so a table has at most 128 MiB of entries.
+  static constexpr uint32_t kMaxPages = (1u << kNumberBits) / kPlacesPerPage;
+  static_assert(kMaxPages <= PageDirectory::kMaxPages && 1u << kNumberBits <= kDead);
 
   using Head = std::atomic<Entry*>;
   static constexpr uint32_t kHeadsPerPage = kPageSize / sizeof(Head);
@@ -220,13 +240,6 @@ class InternTable {
 
   static constexpr Pass pass_of(uint64_t key) {
     return (key & 2) != 0 ? Pass::kReferring : Pass::kReferred;
-  }
-
-  // Returns the number of an entry. Tells the compiler that the number is never 0, which saves a
-  // test in the callers.
-  [[gnu::always_inline]] static uint32_t id_of(const Entry& entry) {
-    if (entry.id == 0) __builtin_unreachable();
-    return entry.id;
   }
 
   // --- Chains.
@@ -263,7 +276,6 @@ class InternTable {
   uint32_t take_larger(uint32_t granules);
   Interned add_locked(uint64_t key, const uint32_t* data, bool larger, uint32_t* missing);
   Interned add_in_page(uint64_t key, const uint32_t* data, uint32_t missing);
-  Interned add(uint64_t key, const uint32_t* data);
   std::atomic<uint32_t>& count_of(uint64_t key) {
     return counts_[static_cast<size_t>(pass_of(key))];
   }
@@ -277,11 +289,10 @@ class InternTable {
       __builtin_memcpy(&two, at, sizeof(two));
       return two;
     };
-    size_t i = 0;
-    for (; i + 2 <= words; i += 2) {
-      if (pair(a + i) != pair(b + i)) return false;
+    for (size_t left = (words + 1) / 2 * 2; left != 0; left -= 2) {
+      if (pair(a + left - 2) != pair(b + left - 2)) return false;
     }
-    return i == words || a[i] == b[i];
+    return true;
   }
 
   std::array<std::atomic<HeadPage*>, kMaxHeadPages> heads_ = {};

@@ -29,10 +29,9 @@
 
 // The most pages that one hook takes. Each entry that a hook adds to the table of stacks or
 // contexts takes a page, for the entry or for heads: two for a program and a context, three for two
-// stacks and their pair. Each of the two tables may take a directory page. A record takes a page of
-// records, a segment of buckets and a directory. A recent kernel stack takes one page, a recent
-// user stack two.
-inline constexpr uint32_t kPagesPerHook = 13;
+// stacks and (in a probe's hit) their pair. Each of the two tables may take a directory page. A
+// record takes a page of records, a segment of buckets and a directory.
+inline constexpr uint32_t kPagesPerHook = 10;
 // The number of spare pages in the pool. It is also the most pages that a hook takes if its stack
 // and context are in the tables already: the pages for a record.
 inline constexpr uint32_t kSparePages = 3;

@@ -171,11 +171,11 @@ bool ProbeObjects::allocation_called(const ProbeHit& hit, const ProbeRule& rule,
                 wants(*objects_, call.size, per_cpu);
   if (call.wanted) {
     const uint32_t depth = options_.trace.depth;
-    const RecordedStack stack =
-        hit.user ? record_user_stack_of_call(false, depth, per_cpu.user_stacks)
-                 : record_kernel_stack(hit.frame_pointer, StackScope::innermost(depth), cpu);
-    call.stack = stack.id();
-    call.truncated = stack.truncated();
+    const RecordedStack stack = hit.user
+                                    ? record_user_stack_of_call(false, depth, per_cpu.user_stacks)
+                                    : record_kernel_stack(hit.frame_pointer, StackDepth(depth));
+    call.stack = stack.id;
+    call.truncated = stack.truncated;
   }
   if (hit.user) load_user_word(hit.stack_pointer, &call.return_address);
   call.has_old = call.old != 0 && objects_->reown(call.owner, call.old, waiting(call.owner));
@@ -286,11 +286,11 @@ void ProbeObjects::memory_mapped(uint64_t address, uint64_t size, const Cpu& cpu
   const RecordedStack stack = record_user_stack(options_.trace.depth);
   memory_->record({.object = address,
                    .size = size,
-                   .stack = stack.id(),
+                   .stack = stack.id,
                    .context = trace_find_base(),
                    .time = coarse_milliseconds(),
                    .cpu = cpu.id,
-                   .truncated = stack.truncated()},
+                   .truncated = stack.truncated},
                   trace_owner(cpu.current->pid));
   if (!events_.wants_objects()) return;
   const uint64_t values[] = {address, size};

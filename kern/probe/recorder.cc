@@ -140,23 +140,21 @@ void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu&
   if ((of_caller || of_process || of_program) && context.id == ContextId::kNone)
     per_cpu.contexts_lost.increment();
 
-  RecordedStack stack(context.caller);
+  RecordedStack stack;
   if (of_program) {
     stack = record_user_stack_of_call(hit.returned, options_.trace.depth, per_cpu.user_stacks);
-  } else if (of_kernel) {
-    const StackScope scope = StackScope::innermost(options_.trace.depth);
-    const RecentStack* const recent = recent_place(hit.frame_pointer, cpu);
-    stack = of_caller ? record_stack(hit.frame_pointer, scope, cpu, context.caller)
-            : recent->matches(hit.frame_pointer, scope, cpu.kernel_stack)
-                ? RecordedStack(recent->stack())
-                : record_kernel_stack(hit.frame_pointer, scope, cpu);
+  } else {
+    if (of_kernel) stack = record_kernel_stack(hit.frame_pointer, StackDepth(options_.trace.depth));
+    if (of_kernel && stack.id == StackId::kNone) [[unlikely]]
+      per_cpu.stacks_lost.increment();
+    if (of_caller) stack = with_caller(stack, context.caller);
   }
-  if ((of_kernel || of_program) && stack.id() == StackId::kNone) [[unlikely]]
+  if (of_program && stack.id == StackId::kNone) [[unlikely]]
     per_cpu.stacks_lost.increment();
-  if (stack.user_stack_lost()) [[unlikely]]
+  if (stack.user_stack_lost) [[unlikely]]
     per_cpu.stacks_lost.increment();
-  if (stack.truncated()) per_cpu.truncated.increment();
-  if (!per_cpu.counts.add(stack.id(), context.id)) per_cpu.lost.increment();
+  if (stack.truncated) per_cpu.truncated.increment();
+  if (!per_cpu.counts.add(stack.id, context.id)) per_cpu.lost.increment();
 }
 
 bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {
@@ -204,22 +202,19 @@ bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const 
   }
 }
 
-// The fast path applies if only kernel stacks are distinguished, the CPU's cache of recent stacks
-// has the stack, and the stack has a count already. The fast path calls nothing, so it saves no
-// registers. Anything else restarts on the general path.
+// The fast path applies if only kernel stacks are distinguished, the CPU's hint names the stack,
+// and the stack has a count already. The fast path calls nothing, so it saves no registers.
+// Anything else restarts on the general path.
 void ProbeRecorder::hit(const ProbeHit& hit) {
   const Cpu& cpu = this_cpu();
   if (rules_[hit.tag].actions == kProbeCountsPlainly) [[likely]] {
     ProbePerCpu& per_cpu = per_cpu_[number_of(cpu.id)];
-    const RecentStack* const recent = recent_place(hit.frame_pointer, cpu);
-    if (recent->matches(hit.frame_pointer, StackScope::innermost(options_.trace.depth),
-                        cpu.kernel_stack)) [[likely]] {
-      const RecordedStack stack(recent->stack());
-      if (per_cpu.counts.add_known(stack.id())) [[likely]] {
-        if (stack.truncated()) [[unlikely]]
-          per_cpu.truncated.increment();
-        return;
-      }
+    const uint64_t stack =
+        hinted_kernel_stack(StackFrom::kFrame, hit.frame_pointer, StackDepth(options_.trace.depth));
+    if (stack != 0 && per_cpu.counts.add_known(stack_in(stack))) [[likely]] {
+      if ((stack & kStackTruncated) != 0) [[unlikely]]
+        per_cpu.truncated.increment();
+      return;
     }
   }
   hit_slowly(hit);

@@ -56,7 +56,7 @@ class ProbeRecorder final : public ProbeConsumer {
   // For the sweeper (intern/sweeper.h), at any time from init() on: marks the stacks and contexts
   // of counts, events and running calls.
   void mark(StoreMark& mark);
-  // Forgets this CPU's recent stacks. Interrupts off.
+  // Forgets this CPU's recent user stacks. Interrupts off.
   void forget_recent();
   // Adds the counts of all CPUs, which may change meanwhile, to `counts`, and calls
   // counts.finish(). Returns the sum of the tallies. ENOMEM.

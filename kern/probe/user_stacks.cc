@@ -6,6 +6,18 @@
 #include "intern/shared_tables.h"
 #include "probe/options_impl.h"
 
+RecordedStack with_caller(RecordedStack kernel, TraceCaller caller) {
+  const StackId user = stack_in(caller);
+  kernel.user_stack_lost = caller == TraceCaller::kLost;
+  if (user == StackId::kNone) return kernel;
+  RecordedStack both = {user, kernel.truncated || is_truncated(caller)};
+  if (kernel.id == StackId::kNone) return both;
+  both.id = trace_stacks.intern_pair({kernel.id, user});
+  if (both.id != StackId::kNone) return both;
+  kernel.user_stack_lost = true;
+  return kernel;
+}
+
 // stack: a frame of up to 640 bytes, because the frames of a whole stack are on it. This code runs
 // with interrupts off, where a probe was hit.
 RecordedStack record_user_stack_of_call(bool returning, uint32_t depth, RecentUserStacks& recent) {
@@ -20,7 +32,7 @@ RecordedStack record_user_stack_of_call(bool returning, uint32_t depth, RecentUs
 // stack: a frame of up to 640 bytes, because the frames of a whole stack are on it.
 RecordedStack record_user_stack(uint32_t depth) {
   uint64_t frames[kProbeMaxDepth + 1];
-  const size_t count = walk_user_stack(frames, frames, depth + 1);
+  const size_t count = walk_user_stack(frames, depth + 1);
   return {trace_stacks.intern(StackKind::kUser, frames, std::min<size_t>(count, depth)),
           count > depth};
 }

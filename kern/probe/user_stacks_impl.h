@@ -1,4 +1,4 @@
-// Records stacks of programs, for hits.
+// Records stacks for hits.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,28 @@
 #include "intern/kernel_stacks.h"
 #include "intern/recent_user_stacks.h"
 
-// Both functions record at most `depth` frames, innermost first. The caller has interrupts and
-// probes off, and the current task belongs to a process. The caller is a user of the shared tables
-// (trace_users_add). Bound: a walk of the frames, and one chain of the stack table.
+// A recorded stack, or a pair of a kernel stack and a user stack.
+struct RecordedStack {
+  StackId id = StackId::kNone;   // kNone: the stack could not be stored
+  bool truncated = false;        // the stack, or one of the pair, has more frames than are recorded
+  bool user_stack_lost = false;  // the user stack, or the pair, could not be stored
+};
+
+// Records the kernel stack of a hit, from the frame at `frame_pointer` on.
+[[gnu::always_inline]] inline RecordedStack record_kernel_stack(uint64_t frame_pointer,
+                                                                StackDepth depth) {
+  uint64_t stack = hinted_kernel_stack(StackFrom::kFrame, frame_pointer, depth);
+  if (stack == 0) [[unlikely]]
+    stack = learn_kernel_stack(StackFrom::kFrame, frame_pointer, depth);
+  return {stack_in(stack), (stack & kStackTruncated) != 0};
+}
+// Adds the user stack of `caller` (CurrentContext::caller) to a recorded kernel stack, if there is
+// one. `kernel.id` may be kNone.
+RecordedStack with_caller(RecordedStack kernel, TraceCaller caller);
+
+// The next two functions record at most `depth` frames, innermost first. The caller has interrupts
+// and probes off, and the current task belongs to a process. The caller is a user of the shared
+// tables (trace_users_add). Bound: a walk of the frames, and one chain of the stack table.
 
 // Records the current process's stack when one of its functions is called or (`returning`) returns.
 // `recent` belongs to the current CPU.

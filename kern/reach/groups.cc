@@ -21,7 +21,7 @@ Recorded recorded(TraceSource source, uint64_t address) {
   TraceTable* const table = trace_table_of(source);
   TraceRecord record;
   if (!table || !table->find(address, record)) return {};
-  return {trace_stacks.split(record.stack).stack, record.not_leak()};
+  return {record.stack, record.not_leak()};
 }
 
 }  // namespace

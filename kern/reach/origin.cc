@@ -14,11 +14,10 @@ void print_record(Writer& to, const TraceRecord& record) {
   to.print("  allocated by %s %lu ms ago on CPU %u, %lu bytes, mark %u%s\n", who,
            (coarse_milliseconds() - record.time()).value, number_of(record.cpu()), record.size(),
            record.mark(), record.not_leak() ? ", not a leak" : "");
-  const StackTable::Pair stacks = trace_stacks.split(record.stack);
-  if (const StackTable::View stack = trace_stacks.view(stacks.stack)) {
+  if (const StackTable::View stack = trace_stacks.view(record.stack)) {
     for (size_t i = 0; i < stack.size(); i++) describe_frame(to, stack[i]);
   }
-  if (const StackTable::View stack = trace_stacks.view(stacks.user_stack)) {
+  if (const StackTable::View stack = trace_stacks.view(record.user_stack)) {
     for (size_t i = 0; i < stack.size(); i++)
       to.print("    %016lx [%s]\n", stack[i], context ? context->program->path : "?");
   }

@@ -73,7 +73,7 @@ class Search final : public SurveyWork {
       TraceTable* const table = trace_table_of(&one);
       if (!table) return;
       table->visit_references([&](uint64_t number, uint64_t object, StackId stack) {
-        places_.add(number, object, trace_stacks.split(stack).stack, kind);
+        places_.add(number, object, stack, kind);
       });
     });
     places_.sort_by_number();

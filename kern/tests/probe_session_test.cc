@@ -99,14 +99,14 @@ KTEST(probe_session_counts_all_cpus) {
   EXPECT(trace_memory_used() == 0);
 }
 
-// No hit may come while a sweep clears a CPU's recent stacks and callers, because a hit uses them.
+// No hit may come while a sweep clears a CPU's hints, because a hit uses them.
 KTEST(probe_session_is_kept_out_of_a_sweep) {
   Session session;
-  EXPECT(session.does("count recent_stacks_forget\ncount recent_callers_forget\nstart"));
+  EXPECT(session.does("count stack_hints_clear\nstart"));
   trace_sweep();
   ProbeCounts counts = no_counts();
   const ProbeSession::State state = session.counts(counts);
-  EXPECT(counts.total() == 0 && state.kept_out == 2 * cpu_count());
+  EXPECT(counts.total() == 0 && state.kept_out == cpu_count());
 }
 
 // The stacks that a session's counts name stay valid, while the stacks of another session are

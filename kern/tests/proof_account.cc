@@ -302,12 +302,10 @@ void Account::describe(const Slot& slot) {
 
 void Account::describe(const TraceRecord& record) {
   if (!says()) return;
-  const StackTable::Pair pair = trace_stacks.split(record.stack);
-  klog("proof:   record: 0x%lx size %lu mark %u cpu %u time %lu context %u stack %u of %u and %u",
+  klog("proof:   record: 0x%lx size %lu mark %u cpu %u time %lu context %u stack %u and %u",
        record.object(), record.size(), record.mark(), number_of(record.cpu()), record.time().value,
-       number_of(record.context), number_of(record.stack), number_of(pair.stack),
-       number_of(pair.user_stack));
-  const StackTable::View stack = trace_stacks.view(pair.stack);
+       number_of(record.context), number_of(record.stack), number_of(record.user_stack));
+  const StackTable::View stack = trace_stacks.view(record.stack);
   for (size_t i = 0; stack && i < stack.size(); i++) {
     char frame[100];
     symbol_format(frame, sizeof(frame), stack[i]);
@@ -472,8 +470,7 @@ void Account::compare_record(const Slot& slot, const TraceRecord& record) {
 }
 
 void Account::compare_stack(const Slot& slot, const TraceRecord& record) {
-  const StackTable::Pair pair = trace_stacks.split(record.stack);
-  const StackTable::View stack = trace_stacks.view(pair.stack);
+  const StackTable::View stack = trace_stacks.view(record.stack);
   if (!stack) return;  // the stack was lost: compare_counters() checks whether this may happen
   bool right = stack.kind() == StackKind::kKernel && stack.size() > 0 && stack.size() <= slot.depth;
   for (unsigned i = 0; right && i < stack.size() && i < slot.path.frames; i++) {
@@ -486,9 +483,9 @@ void Account::compare_stack(const Slot& slot, const TraceRecord& record) {
     right = trail.frames == slot.trail.frames && trail.hash == slot.trail.hash;
   }
   // A user stack may be lost, too.
-  if (right && pair.user_stack != StackId::kNone)
+  if (right && record.user_stack != StackId::kNone)
     right = slot.user_call != 0 &&
-            UserCall::matches(slot.user_call, trace_stacks.view(pair.user_stack));
+            UserCall::matches(slot.user_call, trace_stacks.view(record.user_stack));
   if (right) return;
   difference("the record has another stack");
   describe(slot);

@@ -61,7 +61,7 @@ bool sum_stacks(TraceSnapshot& snapshot, uint64_t* sum) {
   TraceSnapshot::Slice slice;
   return snapshot.visit(slice, [sum](const TraceRecord& record) {
     if (record.stack == StackId::kNone) return true;
-    const StackTable::View stack = trace_stacks.view(trace_stacks.split(record.stack).stack);
+    const StackTable::View stack = trace_stacks.view(record.stack);
     if (stack) *sum += record.object() * (trail_of(stack).hash | 1);
     return static_cast<bool>(stack);
   });

@@ -123,7 +123,7 @@ class Records {
 
 bool has_trail(const TraceRecord* record, const Trail& trail) {
   if (!record) return false;
-  const StackTable::View stack = trace_stacks.view(trace_stacks.split(record->stack).stack);
+  const StackTable::View stack = trace_stacks.view(record->stack);
   if (!stack || stack.kind() != StackKind::kKernel) return false;
   const Trail recorded = trail_of(stack);
   return recorded.frames == trail.frames && recorded.hash == trail.hash;
@@ -189,8 +189,7 @@ KTEST(sweep_keeps_what_a_task_remembers) {
     const Records records(traced.cache());
     const TraceRecord* const record = records.of(object);
     EXPECT(has_trail(record, trail));
-    EXPECT(
-        UserCall::matches(kSeed, trace_stacks.view(trace_stacks.split(record->stack).user_stack)));
+    EXPECT(UserCall::matches(kSeed, trace_stacks.view(record->user_stack)));
     EXPECT(trace_contexts.get(record->context)->pid == 19'999);
   }
   call.leave();

@@ -20,10 +20,9 @@
 //   settle         waits until allocation is quiet
 // Files in intern/, shared with probes
 //   table          a table that keeps each value once, numbers it, and forgets it by mark and sweep
-//   stack_table    stacks, and pairs of a kernel and a user stack, each once
-//   recent_stacks  each CPU's recent stacks, so that a comparison usually finds the current one
-//   kernel_stacks  finds the number of the current kernel stack in recent_stacks or stack_table
-//   recent_callers each CPU's recent user stacks; a comparison usually finds the current one
+//   stack_table    kernel stacks and user stacks, each once; for probes, pairs of the two
+//   stack_hints    for each CPU, which stored stacks the current ones may be
+//   kernel_stacks  finds the number of the current kernel stack, by a hint or in stack_table
 //   context_table  contexts (process with program, kernel task, interrupt), each once;
 //                  current_context finds the current one
 //   shared_tables  the tables of stacks and contexts, and the holders of their numbers

@@ -198,9 +198,9 @@ TEST_F(ForgetTest, WithoutMemoryLargerPlacesAreDivided) {
   EXPECT_GT(free, 500u * 60 * 4);
   uint32_t added = 0;
   while (kernel(10'000 + added, 2) != StackId::kNone) added++;
-  // An entry of 60 frames had a slot of 33 * 8 bytes, an entry of two frames needs 4 * 8 bytes. So
-  // a free slot is divided into seven slots for new entries, and a rest of 5 * 8 bytes.
-  EXPECT_GT(added, free / 32 * 8 / 10);
+  // An entry of 60 frames had a slot of 34 * 8 bytes, an entry of two frames needs 5 * 8 bytes. So
+  // a free slot is divided into six slots for new entries, and a rest of 4 * 8 bytes.
+  EXPECT_GT(added, free / 40 * 8 / 10);
   EXPECT_LT(stacks_.fill().bytes_free, free / 5);
   for (uint32_t i = 0; i < added; i++) ASSERT_NE(kernel(10'000 + i, 2), StackId::kNone);
   EXPECT_EQ(kernel(1000, 2), kept);

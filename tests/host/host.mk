@@ -23,16 +23,17 @@ $(call host_world,slab,cpus/cpus.cc slab_world.cc,kmalloc slab slab_parallel)
 $(call host_world,check,cpus/cpus.cc slab_check_world.cc,slab_check slab_check_switch)
 $(call host_world,sections,cpus/cpus.cc cpus/sections.cc,slab_threads)
 $(call host_world,locks,fakes/spinlock.cc,p9_client trace_context)
-$(call host_world,arena,fakes/spinlock.cc fakes/trace_arena.cc fakes/trace_users.cc,recent_stacks trace_memory trace_threads)
+$(call host_world,arena,fakes/spinlock.cc fakes/trace_arena.cc fakes/trace_users.cc,trace_memory trace_threads)
 $(call host_world,trace,fakes/spinlock.cc fakes/trace_users.cc fakes/trace_world.cc,\
-  context_table forget forget_threads probe_command probe_tables probe_threads snapshot snapshot_threads stack_table trace_binary \
+  context_table forget forget_threads kernel_stacks probe_command probe_tables probe_threads snapshot snapshot_threads stack_table trace_binary \
   trace_command trace_failures trace_large trace_later trace_summary trace_table trace_text trace_text_memory)
 # All other tests need no world.
 $(call host_world,none,,$(patsubst %_test,%,$(filter-out $(foreach world,$(HOST_WORLDS),$($(world)_TESTS)),$(HOST_TESTS))))
 
-# The kernel's assembly in these programs has 32-bit absolute addresses.
+# The kernel's assembly in `locks` has absolute addresses in sections that are only read. In `trace`
+# the symbols at the ends of the allocator's code have values that a test uses.
 locks_LINK := -no-pie
-arena_LINK := -no-pie
+trace_LINK := -no-pie -Wl,--defsym=allocator_text_start=0x1000,--defsym=allocator_text_end=0x1fff
 
 # -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of
 # the kernel with the same path.
@@ -43,7 +44,7 @@ HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_PLANTED_BUGS -DCONFIG_
 # CONFIG_SLAB_CHECK_CALLS is not set under ThreadSanitizer, because it enables checks that take locks,
 # and these locks would hide missing synchronisation.
 HOST_address_SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -DCONFIG_SLAB_CHECK_CALLS
-HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) $(TRACE_TABLE_SRC) \
+HOST_address_SRC := $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_CONTEXT_SRC) kern/intern/kernel_stacks.cc $(TRACE_TABLE_SRC) \
   $(TRACE_FILES_SRC) $(PROBE_SRC) $(P9_SRC) $(MACHINE_SRC) $(CONSOLE_SRC) $(STACKCOUNT_SRC) $(KMEMWATCH_SRC) $(KMEMTOP_SRC) tests/host/fakes/planted.cc
 HOST_address_TESTS := $(filter-out %_threads_test,$(HOST_TESTS))
 HOST_thread_SANITIZERS := -fsanitize=thread

@@ -108,7 +108,7 @@ class SnapshotTest : public testing::Test {
               TraceOwner owner = TraceOwner::kNobody) {
     const uint64_t before = table_->counters().dropped;
     const uint32_t stack = random_() % 20 + 1, context = random_() % 5 + 1;
-    coarse_time = random_() >> 24;
+    coarse_time = random_() >> 28;
     const uint32_t stamp = cpu_stamp(CpuId{cpu}, {coarse_time});
     if (size >= TraceTable::kLargeSize ||
         !table_->record_at_once(object, size, stack, ContextId{context}, stamp,

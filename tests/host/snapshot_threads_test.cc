@@ -20,8 +20,8 @@ constexpr unsigned kWriters = 4, kReaders = 2;
 TraceEvent event_of(uint64_t object, unsigned cpu) {
   return {.object = object,
           .size = object % 1000003 + (object % (64 * 512) == 0 ? TraceTable::kLargeSize : 0),
-          .stack = StackId{static_cast<uint32_t>(object >> 6)},
-          .context = ContextId{static_cast<uint32_t>(object >> 7) | 1},
+          .stack = StackId{static_cast<uint32_t>(object >> 6) % (1u << kNumberBits)},
+          .context = ContextId{(static_cast<uint32_t>(object >> 7) | 1) % (1u << kNumberBits)},
           .time = {5},
           .cpu = CpuId{static_cast<uint32_t>(cpu)},
           .truncated = false};

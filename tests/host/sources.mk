@@ -3,10 +3,10 @@
 
 # Caches, arenas, pages.
 MEMORY_CORE_SRC := $(wildcard $(subst %,*,$(call named,kern/src/slab%.c kern/src/arena%.cc))) kern/src/pages.cc kern/src/kmalloc.cc kern/lib/format.cc
-# The table of stacks, the caches of recent stacks, and the tracer's own memory.
-TRACE_STORE_SRC := $(addprefix kern/intern/,table.cc recent_stacks.S recent_stacks.cc stack_table.cc trace_memory.cc)
+# The table of stacks, the hints which stack is the present one, and the tracer's own memory.
+TRACE_STORE_SRC := $(addprefix kern/intern/,table.cc stack_hints.cc stack_table.cc trace_memory.cc)
 # The contexts in which allocations are made: task, program, interrupt.
-TRACE_CONTEXT_SRC := $(addprefix kern/intern/,context_table.cc current_context.cc recent_callers.S recent_callers.cc)
+TRACE_CONTEXT_SRC := $(addprefix kern/intern/,context_table.cc current_context.cc) kern/arch/x86_64/user_copy.S
 # Tables of records, snapshots of them, and sampling.
 TRACE_TABLE_SRC := $(addprefix kern/trace/record/,sampler.cc snapshot.cc table_store.cc table_walks.cc counters.cc table.cc)
 # The hooks that the allocator calls for each traced allocation.

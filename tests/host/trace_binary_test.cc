@@ -126,10 +126,11 @@ class TraceBinaryTest : public testing::Test {
     return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
   }
   void record(int table, uint64_t object, uint32_t size, StackId stack, ContextId context,
-              uint64_t time) {
+              uint64_t time, StackId user_stack = StackId::kNone) {
     tables_[table]->record({.object = 0xffff800000000000 + object,
                             .size = size,
                             .stack = stack,
+                            .user_stack = user_stack,
                             .context = context,
                             .time = time,
                             .cpu = CpuId{3},
@@ -281,10 +282,10 @@ TEST_F(TraceBinaryTest, ContextsHaveProgramsAndRecordsUserStacks) {
   contexts_.intern(ContextKind::kProcess, 13, "cat", {.path = "/bin/cat", .build_id = {}});
   const ContextId child = contexts_.intern(ContextKind::kProcess, 14, "sh", program);
   const StackId kernel = stack({0x10});
-  stacks_.intern_pair({stack({0x20}), user});  // no record holds this pair
+  stack({0x20});  // no record has this stack
   record(1, 0x3000, 10, kernel, child, 3);
-  record(1, 0x1000, 10, stacks_.intern_pair({kernel, user}), shell, 1);
-  record(1, 0x2000, 10, stacks_.intern_pair({kernel, user}), child, 2);
+  record(1, 0x1000, 10, kernel, shell, 1, user);
+  record(1, 0x2000, 10, kernel, child, 2, user);
   ASSERT_TRUE(take().ok());
   const Reader dump(read());
   ASSERT_EQ(dump.contexts.size(), 2u) << "those that are named";
@@ -387,8 +388,8 @@ TEST_F(TraceBinaryTest, WithoutMemoryItNamesWhatFits) {
     snprintf(name, sizeof(name), "p%u", i % 1000);
     const uint64_t frame = 0x400000 + i % 3000;
     const StackId user = stacks_.intern(StackKind::kUser, &frame, 1);
-    record(i % 2, 0x1000 + i * 64, 1, stacks_.intern_pair({stack({i % 5000}), user}),
-           contexts_.intern(ContextKind::kProcess, i % 4000 + 1, name), i);
+    record(i % 2, 0x1000 + i * 64, 1, stack({i % 5000}),
+           contexts_.intern(ContextKind::kProcess, i % 4000 + 1, name), i, user);
   }
   ASSERT_TRUE(take(2, 0, [] { TraceWorld::fail_blocks(100); }).ok());
   const Reader dump(read());

@@ -103,23 +103,18 @@ class Life {
     std::array<uint64_t, 20> frames;
     const uint64_t which = random_() % 400;
     for (size_t i = 0; i < frames.size(); i++) frames[i] = StackTable::kKernelBase + which * 64 + i;
-    StackId stack = stacks_.intern(StackKind::kKernel, frames.data(), 4 + which % 16);
+    const StackId stack = stacks_.intern(StackKind::kKernel, frames.data(), 4 + which % 16);
 
     const auto pid = static_cast<uint32_t>(1 + random_() % 2000);
     const std::string name = "program" + std::to_string(pid % 90);
     const ContextId context = contexts_.intern(ContextKind::kProcess, pid, name,
                                                {.path = "/bin/program", .build_id = {}});
     bool user_stack_lost = false;
+    StackId user_stack = StackId::kNone;
     if (context != ContextId::kNone && random_() % 2 == 0) {
       const uint64_t user_frames[] = {0x400000 + which * 8, 0x500000};
-      const StackId user_stack = stacks_.intern(StackKind::kUser, user_frames, 2);
-      const StackId pair = stack == StackId::kNone || user_stack == StackId::kNone
-                               ? StackId::kNone
-                               : stacks_.intern_pair({stack, user_stack});
-      user_stack_lost =
-          user_stack == StackId::kNone || (stack != StackId::kNone && pair == StackId::kNone);
-      // Without the pair, the record has only the kernel stack.
-      if (pair != StackId::kNone) stack = pair;
+      user_stack = stacks_.intern(StackKind::kUser, user_frames, 2);
+      user_stack_lost = user_stack == StackId::kNone;
     }
 
     const auto size = static_cast<uint32_t>(1 + random_() % 64);
@@ -127,6 +122,7 @@ class Life {
     tables_[table]->record({.object = object,
                             .size = size,
                             .stack = stack,
+                            .user_stack = user_stack,
                             .context = context,
                             .time = {500},
                             .cpu = CpuId{static_cast<uint32_t>(which % 8)},

@@ -58,8 +58,8 @@ TEST_F(TraceSummaryTest, MostBytesFirst) {
   record(1, 10, b);
   record(1, 20, c);
   record(1, 5, StackId::kNone);
-  summary_.add("pipe", *tables_[0], stacks_);
-  summary_.add("chan", *tables_[1], stacks_);
+  summary_.add("pipe", *tables_[0]);
+  summary_.add("chan", *tables_[1]);
   EXPECT_EQ(summary_.total().objects, 7u);
   EXPECT_EQ(summary_.total().bytes, 1335u);
   EXPECT_EQ(summary_.tables(), 2u);
@@ -86,8 +86,8 @@ TEST_F(TraceSummaryTest, SampledTracesCountAsTheyAreEstimated) {
   tables_[1]->set_options(options);
   record(0, 500, stack({0x10}));
   for (int i = 0; i < 2; i++) record(1, 64, stack({0x20}));
-  summary_.add("pipe", *tables_[0], stacks_);
-  summary_.add("chan", *tables_[1], stacks_);
+  summary_.add("pipe", *tables_[0]);
+  summary_.add("chan", *tables_[1]);
   EXPECT_EQ(
       print(2),
       (std::vector<std::string>{
@@ -103,13 +103,13 @@ TEST_F(TraceSummaryTest, WhatIsLockedIsSaidToBe) {
     if (nested) return;
     nested = true;
     EXPECT_FALSE(tables_[0]->try_visit(3, [](const TraceRecord&) { ADD_FAILURE(); }));
-    summary_.add("pipe", *tables_[0], stacks_);
+    summary_.add("pipe", *tables_[0]);
   }));
   EXPECT_EQ(summary_.locked_shards(), 1u);
   EXPECT_LT(summary_.total().objects, 1000u);
   EXPECT_EQ(print(1).back(), "  not known: 1 of 64 parts of the traces were locked");
   summary_.clear();
-  summary_.add("pipe", *tables_[0], stacks_);
+  summary_.add("pipe", *tables_[0]);
   EXPECT_EQ(summary_.total().objects, 1000u);
 }
 
@@ -119,7 +119,7 @@ TEST_F(TraceSummaryTest, WhatIsLockedIsReadWhereEverybodyStandsStill) {
   EXPECT_TRUE(tables_[0]->try_visit(3, [&](const TraceRecord&) {
     if (nested) return;
     nested = true;
-    summary_.add("pipe", *tables_[0], stacks_, TraceSummary::Others::kStandStill);
+    summary_.add("pipe", *tables_[0], TraceSummary::Others::kStandStill);
   }));
   EXPECT_EQ(summary_.locked_shards(), 0u);
   EXPECT_EQ(summary_.standing_shards(), 1u);
@@ -143,7 +143,7 @@ TEST_F(TraceSummaryTest, ManyStacks) {
     record(0, size, which);
     truth[which] += {.objects = 1, .bytes = size};
   }
-  summary_.add("pipe", *tables_[0], stacks_);
+  summary_.add("pipe", *tables_[0]);
   const std::vector<std::string> said = print(3);
   TraceSummary::Sum sum = {};
   unsigned found = 0;
@@ -174,7 +174,7 @@ TEST_F(TraceSummaryTest, DeepStacksAreCut) {
   std::vector<uint64_t> frames(40);
   for (size_t i = 0; i < frames.size(); i++) frames[i] = i;
   record(0, 1, stack(frames));
-  summary_.add("pipe", *tables_[0], stacks_);
+  summary_.add("pipe", *tables_[0]);
   const std::vector<std::string> said = print(1);
   EXPECT_EQ(said.size(), 1 + TraceSummary::kFramesShown + 1);
   EXPECT_EQ(said.back(), "    ... 16 more");

@@ -178,7 +178,7 @@ class TraceTableTest : public testing::Test {
                        .size = random() % 50 == 0 ? large_size(random) : random() % 5000,
                        .stack = StackId{static_cast<uint32_t>(random() % 20)},
                        .context = ContextId{static_cast<uint32_t>(random() % 5)},
-                       .time = random() >> 24,  // milliseconds: up to 34 years
+                       .time = random() >> 28,  // milliseconds: up to two years
                        .cpu = CpuId{static_cast<uint32_t>(random() % 64)},
                        .truncated = random() % 8 == 0});
         objects.push_back(object);

@@ -149,7 +149,7 @@ TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
     const StackId place = stack({i % 100 * 16});
     const StackId caller = stacks_.intern(StackKind::kUser, &frame, 1);
     const ContextId context = contexts_.intern(ContextKind::kProcess, i % 20 + 1, "sh");
-    record(0x10000 + i * 64, 1, stacks_.intern_pair({place, caller}), context, i);
+    record(0x10000 + i * 64, 1, place, context, i, caller);
     kernel.insert(place);
     user.insert(caller);
     contexts.insert(context);
@@ -168,18 +168,14 @@ TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
       TraceSnapshot::Slice slice;
       text_->snapshot().visit(slice, [&marks](const TraceRecord& record) {
         marks.stack(record.stack);
+        marks.stack(record.user_stack);
         marks.context(record.context);
       });
     }
     EXPECT_EQ(marks.contexts, contexts);
-    std::set<StackId> named;
-    for (const StackId id : marks.stacks) {
-      const StackTable::Pair pair = stacks_.split(id);
-      named.insert(pair.stack);
-      if (pair.user_stack != StackId::kNone) named.insert(pair.user_stack);
-    }
     for (const auto& needed : {kernel, user}) {
-      EXPECT_TRUE(std::includes(named.begin(), named.end(), needed.begin(), needed.end()))
+      EXPECT_TRUE(
+          std::includes(marks.stacks.begin(), marks.stacks.end(), needed.begin(), needed.end()))
           << memory;
     }
   }

@@ -36,10 +36,12 @@ class TraceTextTest : public testing::Test {
     for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
     return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
   }
-  void record(uint64_t object, uint64_t size, StackId stack, ContextId context, uint64_t time) {
+  void record(uint64_t object, uint64_t size, StackId stack, ContextId context, uint64_t time,
+              StackId user_stack = StackId::kNone) {
     table_->record({.object = 0xffff800000000000 + object,
                     .size = size,
                     .stack = stack,
+                    .user_stack = user_stack,
                     .context = context,
                     .time = {time},
                     .cpu = CpuId{1},

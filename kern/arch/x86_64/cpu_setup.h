@@ -42,7 +42,7 @@ void cpu_setup(CpuId id, uint32_t apic_id, uint64_t stack_top, const uint64_t* i
 uint32_t initial_apic_id();
 // Sets up GS, so that locks work. Called before anything else on the boot CPU.
 void cpu_early_setup();
-// Finds the processors' features, and patches stac and clac (smap.h) into the code if the
+// Finds the processors' features, and patches stac and clac (smap_impl.h) into the code if the
 // processors have SMAP. Called once, while the boot page tables are active, because the final ones
 // map the code read-only.
 void cpu_find_features();

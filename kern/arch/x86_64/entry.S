@@ -7,7 +7,7 @@
 // check or double fault may arrive inside an entry, before its swapgs. So the entry of these three
 // (trap_entry_paranoid) tests the value of GS base.
 
-#include "arch/x86_64/smap.h"
+#include "arch/x86_64/smap_impl.h"
 
 #define IN_NMI %gs:54                   // Cpu::in_nmi
 

@@ -11,7 +11,9 @@
 
 extern "C" const char trap_entries_start[], trap_entries_end[];
 extern "C" size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high,
-                              uint64_t* return_addresses, size_t max, uint64_t* frame_pointers);
+                              uint64_t* return_addresses, size_t max);
+
+static_assert(kUserEnd == 0x7ffffffff000, "USER_END in user_copy.S");
 
 namespace {
 
@@ -81,18 +83,17 @@ size_t walk_saved_stack(const Context& context, uint64_t stack_base, uint64_t st
   return 1 + walk({pointer, stack_top}, saved[kSavedFramePointer], program_counters + 1, max - 1);
 }
 
-size_t walk_user_stack(uint64_t* program_counters, uint64_t* frame_pointers, size_t max) {
-  const TrapFrame& entry = *(reinterpret_cast<const TrapFrame*>(this_cpu().kernel_stack) - 1);
+size_t walk_user_stack(uint64_t* program_counters, size_t max) {
+  const TrapFrame& entry = entered_from_user();
   if (max == 0) return 0;
-  program_counters[0] = entry.vector == kVectorSystemCall ? entry.rip : entry.rip + 1;
+  program_counters[0] = entry_address(entry);
   // Interrupts are off, so trap.cc does not resolve a page fault: user_frames() ends at the load
   // that faults.
-  return 1 + user_frames(entry.rbp, entry.rsp, kUserEnd, program_counters + 1, max - 1,
-                         frame_pointers + 1);
+  return 1 + user_frames(entry.rbp, entry.rsp, kUserEnd, program_counters + 1, max - 1);
 }
 
 size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_t max) {
-  const TrapFrame& entry = *(reinterpret_cast<const TrapFrame*>(this_cpu().kernel_stack) - 1);
+  const TrapFrame& entry = entered_from_user();
   size_t n = 0;
   if (!returning && n < max) program_counters[n++] = entry.rip;
   if (n == max || entry.rsp % 8 != 0 || !load_user_word(entry.rsp, &program_counters[n])) return n;
@@ -100,8 +101,7 @@ size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_
   n++;
   // The walk begins at the caller's frame, because the function has not made its frame yet, or has
   // left it already.
-  return n + user_frames(entry.rbp, entry.rsp + 8, kUserEnd, program_counters + n, max - n,
-                         program_counters + n);
+  return n + user_frames(entry.rbp, entry.rsp + 8, kUserEnd, program_counters + n, max - n);
 }
 
 bool user_call_stands(uint64_t stack_pointer, uint64_t return_address) {

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "arch/x86_64/trap.h"
+#include "core/cpu.h"
+
 // Writes up to `max` return addresses of the kernel stack, innermost first, beginning with the
 // return address in the frame at `frame_pointer` (__builtin_frame_address(0)). Ends at the end of
 // the stack or, in an interrupt, at the interrupt's entry, so the result never contains the
@@ -27,11 +30,26 @@ size_t walk_saved_stack(const Context& context, uint64_t stack_base, uint64_t st
 // frame that is not mapped at the moment, not aligned, not above the previous frame, or not in user
 // space. The task must have been in user mode. Interrupts off; any context but NMI; never sleeps.
 // Bound: 2 * `max` loads, of which one may fault.
-//
-// frame_pointers[i], from 1 on, is the frame in which program_counters[i] was found. If fewer than
-// `max` addresses were found, the next entry is the frame pointer at which the walk ended. Callers
-// that do not need the frame pointers pass the same array twice.
-size_t walk_user_stack(uint64_t* program_counters, uint64_t* frame_pointers, size_t max);
+size_t walk_user_stack(uint64_t* program_counters, size_t max);
+// The registers with which the current task entered the kernel from user mode.
+inline const TrapFrame& entered_from_user() {
+  return *(reinterpret_cast<const TrapFrame*>(kernel_stack_top()) - 1);
+}
+// The first address that walk_user_stack() writes for these registers.
+inline uint64_t entry_address(const TrapFrame& entry) {
+  return entry.vector == kVectorSystemCall ? entry.rip : entry.rip + 1;
+}
+
+// Compares the addresses that walk_user_stack() would write with those at `addresses`, after which
+// there is a 0. kDeeper: all of `addresses` are equal, but the stack has more. kOther: they differ,
+// or a load faulted. Context as for walk_user_stack(). Bound: two loads for each of `addresses`.
+enum class UserStackIs : int32_t { kSame, kDeeper, kOther };
+extern "C" UserStackIs same_user_frames(uint64_t frame_pointer, uint64_t low,
+                                        const uint64_t* expected);
+inline UserStackIs compare_user_stack(const TrapFrame& entry, const uint64_t* addresses) {
+  if (addresses[0] != entry_address(entry)) return UserStackIs::kOther;
+  return same_user_frames(entry.rbp, entry.rsp, addresses + 1);
+}
 
 // Walks the user stack at a probe's breakpoint: on a function's first instruction, before the
 // function has a frame, or where the function is about to return (`returning`). For a call, the
@@ -46,7 +64,6 @@ size_t walk_user_stack_of_call(bool returning, uint64_t* program_counters, size_
 // only while a probe's breakpoint is being handled. Bound: 65 loads.
 bool user_call_stands(uint64_t stack_pointer, uint64_t return_address);
 
-struct TrapFrame;
 // Does what walk_kernel_stack() does, for a panic. *entered gets the trap frame at which the walk
 // ended, or nullptr.
 size_t walk_kernel_stack_to_trap(uint64_t frame_pointer, uint64_t* program_counters, size_t max,

@@ -1,7 +1,7 @@
 // Access to user memory.
 
-#include "arch/x86_64/may_fault.h"
-#include "arch/x86_64/smap.h"
+#include "arch/x86_64/may_fault_impl.h"
+#include "arch/x86_64/smap_impl.h"
 
         .text
 // int user_copy(void* to, const void* from, size_t size): returns 0, or 1 if an address was bad.
@@ -74,15 +74,10 @@ user_copy_string:
         .size user_copy_string, . - user_copy_string
 
 // size_t user_frames(uint64_t frame_pointer, uint64_t low, uint64_t high, uint64_t*
-// return_addresses, size_t max, uint64_t* frame_pointers): follows frame pointers, stores up to
+// return_addresses, size_t max): follows frame pointers, stores up to
 // `max` return addresses, and returns their number. The walk ends at a bad frame pointer, at a
 // return address of 0, or at a load that faults. A frame pointer is good if it is a multiple of 8,
 // the frame's 16 bytes lie between `low` and `high`, and the frame lies above the previous frame.
-//
-// Return address i is in the frame at frame_pointers[i]. If the walk finds fewer than `max` return
-// addresses, one more entry of frame_pointers says at which frame pointer the walk ended. A caller
-// that does not need the frame pointers may pass one array for both; the return addresses then
-// overwrite the frame pointers.
 //
 // Interrupts must be off: trap.cc then does not resolve a fault, and the load fails at once.
         .globl user_frames
@@ -95,8 +90,7 @@ user_frames:
         subq $16, %rdx
         testq %r8, %r8
         jz 773f
-1:      movq %rdi, (%r9,%rax,8)
-        cmpq %rsi, %rdi
+1:      cmpq %rsi, %rdi
         jb 773f
         cmpq %rdx, %rdi
         ja 773f
@@ -115,5 +109,60 @@ user_frames:
         popq %rbp
         ret
         .size user_frames, . - user_frames
+
+// UserStackIs same_user_frames(uint64_t frame_pointer, uint64_t low, const uint64_t* expected):
+// compares the return addresses that user_frames() would find below kUserEnd with the addresses at
+// `expected`, after which there is a 0. Returns kSame (0); kDeeper (1) if all expected addresses are
+// equal, but there are more; otherwise, or after a fault, kOther (2).
+//
+// A frame is given as its distance from the highest one, which is negative. So one unsigned
+// comparison says whether the next frame lies above this one and below the end. A frame that is not
+// aligned ends a walk, but not this comparison.
+        .set USER_END, 0x7ffffffff000  // frames.cc checks it
+        .macro SAME_FRAME this, next, offset
+        movq \offset(%rdx), %rax
+        MAY_FAULT cmpq %rax, 8(%r8,%\this)
+        jne .Ldiffers_\offset
+        testq %rax, %rax
+        jz .Lsame
+        MAY_FAULT movq (%r8,%\this), %\next
+        subq %r8, %\next
+        cmpq %\this, %\next
+        jbe .Lends_\offset
+        .endm
+        .globl same_user_frames
+        .type same_user_frames, @function
+same_user_frames:
+        movabsq $USER_END - 16, %r8
+        STAC
+        cmpq %rsi, %rdi
+        jb .Lends
+        cmpq %r8, %rdi
+        ja .Lends
+        subq %r8, %rdi
+1:      SAME_FRAME rdi, rsi, 0
+        SAME_FRAME rsi, rdi, 8
+        addq $16, %rdx
+        jmp 1b
+.Lends_8:
+        addq $8, %rdx
+.Lends_0:
+        addq $8, %rdx
+.Lends: cmpq $0, (%rdx)
+        jne 773f
+.Lsame: xorl %eax, %eax
+        jmp 3f
+.Ldiffers_8:
+        addq $8, %rdx
+.Ldiffers_0:
+        cmpq $0, (%rdx)
+        jne 773f
+        movl $1, %eax
+3:      CLAC
+        ret
+773:    CLAC
+        movl $2, %eax
+        ret
+        .size same_user_frames, . - same_user_frames
 
         .section .note.GNU-stack, "", @progbits

@@ -109,13 +109,15 @@ void TraceBinary::collect(uint32_t index) {
   TraceHeader& header = source.header;
   SampleSum estimate(header.state.options.sample);
   // Stack and context of the last record, and whether there was memory for them.
-  StackId stack = StackId::kNone;
+  StackId stack = StackId::kNone, user_stack = StackId::kNone;
   ContextId context = ContextId::kNone;
-  bool has_stack = true, has_context = true;
+  bool has_stack = true, has_user_stack = true, has_context = true;
   source.snapshot.visit(slice_, [&](const TraceRecord& record) {
-    if (record.stack != stack) has_stack = add_stack(pairs_.split(stack = record.stack), index);
+    if (record.stack != stack) has_stack = add_stack(stack = record.stack, index);
+    if (record.user_stack != user_stack)
+      has_user_stack = add_user_stack(user_stack = record.user_stack);
     if (record.context != context) has_context = add_context(context = record.context);
-    header_.stacks_unnamed += !has_stack;
+    header_.stacks_unnamed += !(has_stack && has_user_stack);
     header_.contexts_unnamed += !has_context;
     estimate.add(record.size());
   });
@@ -124,19 +126,20 @@ void TraceBinary::collect(uint32_t index) {
   header.counters.set_estimate(estimate.sum());
 }
 
-// Adds both stacks of a pair. False if there is no memory for one of the two.
-bool TraceBinary::add_stack(const StackTable::Pair& pair, uint32_t source) {
-  bool added = true;
-  if (pair.stack != StackId::kNone) {
-    const uint32_t number = stacks_.find_or_add(pair.stack);
-    added = number != stacks_.kNone;
-    if (added && stacks_[number].source_or_frame != source + 1) {
-      stacks_[number].source_or_frame = source + 1;
-      sources_[source].stacks++;
-    }
+// Adds the stack of a record. False if there is no memory for it.
+bool TraceBinary::add_stack(StackId id, uint32_t source) {
+  if (id == StackId::kNone) return true;
+  const uint32_t number = stacks_.find_or_add(id);
+  if (number == stacks_.kNone) return false;
+  if (stacks_[number].source_or_frame != source + 1) {
+    stacks_[number].source_or_frame = source + 1;
+    sources_[source].stacks++;
   }
-  if (pair.user_stack == StackId::kNone) return added;
-  return stacks_.find_or_add(pair.user_stack) != stacks_.kNone && added;
+  return true;
+}
+
+bool TraceBinary::add_user_stack(StackId id) {
+  return id == StackId::kNone || stacks_.find_or_add(id) != stacks_.kNone;
 }
 
 // Adds a context and its program. False if there is no memory for one of the two.
@@ -354,20 +357,20 @@ abi_tracedump_stack TraceBinary::stack_item(uint32_t index) const {
 }
 
 abi_tracedump_record TraceBinary::record_item(const Source& source, const TraceRecord& record) {
-  StackTable::Pair pair = pairs_.split(record.stack);
+  StackId stack = record.stack, user_stack = record.user_stack;
   ContextId context = record.context;
   if (header_.stacks_unnamed > 0) {
-    if (stacks_.find(pair.stack) == stacks_.kNone) pair.stack = StackId::kNone;
-    if (stacks_.find(pair.user_stack) == stacks_.kNone) pair.user_stack = StackId::kNone;
+    if (stacks_.find(stack) == stacks_.kNone) stack = StackId::kNone;
+    if (stacks_.find(user_stack) == stacks_.kNone) user_stack = StackId::kNone;
   }
   if (header_.contexts_unnamed > 0 && contexts_.find(context) == contexts_.kNone)
     context = ContextId::kNone;
   return {.object = record.object(),
           .size = record.size(),
           .time = record.time().value * kNanosecondsPerMillisecond,
-          .stack = number_of(pair.stack),
+          .stack = number_of(stack),
           .context = number_of(context),
-          .user_stack = number_of(pair.user_stack),
+          .user_stack = number_of(user_stack),
           // The records of probe sessions have an owner in the place of a mark.
           .mark = static_cast<uint16_t>(source.kind == ABI_TRACEDUMP_PROBE ? 0 : record.mark()),
           .cpu = static_cast<uint8_t>(record.cpu()),

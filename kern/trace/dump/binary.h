@@ -21,7 +21,6 @@
 #include "intern/context_table.h"
 #include "intern/page_buffer.h"
 #include "intern/stack_table.h"
-#include "trace/dump/last_pair_impl.h"
 #include "trace/dump/set_impl.h"
 #include "trace/dump/text_impl.h"
 #include "trace/record/snapshot.h"
@@ -141,7 +140,8 @@ class TraceBinary {
 
   void clear();
   void collect(uint32_t source);
-  bool add_stack(const StackTable::Pair& pair, uint32_t source);
+  bool add_stack(StackId id, uint32_t source);
+  bool add_user_stack(StackId id);
   bool add_context(ContextId id);
   void lay_out();
   void add_section(uint32_t tag, uint32_t item_size, uint64_t count);
@@ -165,7 +165,6 @@ class TraceBinary {
 
   const StackTable& stack_table_;
   const ContextTable& context_table_;
-  LastPair pairs_{stack_table_};
   abi_tracedump_header header_ = {};
   Source* sources_;
   uint32_t source_room_;

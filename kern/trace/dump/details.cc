@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "lib/string.h"
-#include "trace/dump/last_pair_impl.h"
 
 namespace {
 
@@ -95,23 +94,21 @@ uint32_t TraceDetails::plan(const TraceGroups& groups, uint32_t first) {
 }
 
 uint32_t TraceDetails::collect(TraceSnapshot& snapshot, TraceSnapshot::Slice& slice,
-                               const TraceGroups& groups, const StackTable& stacks,
-                               const ContextTable& contexts, uint32_t first) {
+                               const TraceGroups& groups, const ContextTable& contexts,
+                               uint32_t first) {
   if (!std::exchange(has_asked_for_room_, true)) want_room(groups);
   const uint32_t count = plan(groups, first);
   cells_.clear();
-  LastPair pairs(stacks);
   StackId last = StackId::kNone;
   uint32_t index = 0;
   bool known = false;
   snapshot.visit(slice, [&](const TraceRecord& record) {
-    const StackTable::Pair& pair = pairs.split(record.stack);
-    if (!known || pair.stack != last) {
-      last = pair.stack;
+    if (!known || record.stack != last) {
+      last = record.stack;
       index = groups.find(last) - first;
       known = true;
     }
-    if (index < count) add(index, record, pair.user_stack);
+    if (index < count) add(index, record);
   });
   for (Detail& detail : details_) {
     TraceRecord* const oldest = records_ + detail.first_record;
@@ -121,10 +118,10 @@ uint32_t TraceDetails::collect(TraceSnapshot& snapshot, TraceSnapshot::Slice& sl
   return count;
 }
 
-void TraceDetails::add(uint32_t index, const TraceRecord& record, StackId user_stack) {
+void TraceDetails::add(uint32_t index, const TraceRecord& record) {
   Detail& detail = details_[index];
   add_oldest(detail, record);
-  add_origin(index, detail, record, user_stack);
+  add_origin(index, detail, record);
   add_mark(index, detail, record);
 }
 
@@ -144,18 +141,17 @@ void TraceDetails::add_oldest(Detail& detail, const TraceRecord& record) {
   std::push_heap(first, first + detail.room, is_older);
 }
 
-void TraceDetails::add_origin(uint32_t index, Detail& detail, const TraceRecord& record,
-                              StackId user_stack) {
+void TraceDetails::add_origin(uint32_t index, Detail& detail, const TraceRecord& record) {
   if (detail.origin == kNone || detail.context != record.context ||
-      detail.user_stack != user_stack) {
+      detail.user_stack != record.user_stack) {
     detail.origin =
-        cells_.find_or_add({2 * index, number_of(record.context), number_of(user_stack)});
+        cells_.find_or_add({2 * index, number_of(record.context), number_of(record.user_stack)});
     if (detail.origin == kNone) {
       detail.without_origin++;
       return;
     }
     detail.context = record.context;
-    detail.user_stack = user_stack;
+    detail.user_stack = record.user_stack;
   }
   Cell& cell = cells_[detail.origin];
   cell.objects++;

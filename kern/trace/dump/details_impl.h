@@ -76,7 +76,7 @@ class TraceDetails {
   // of these groups, at least one. Repeated collections with the same `first` have the same result.
   // May sleep.
   uint32_t collect(TraceSnapshot& snapshot, TraceSnapshot::Slice& slice, const TraceGroups& groups,
-                   const StackTable& stacks, const ContextTable& contexts, uint32_t first);
+                   const ContextTable& contexts, uint32_t first);
 
   // In the following functions `index` is the number of a group among the collected groups.
 
@@ -125,9 +125,9 @@ class TraceDetails {
 
   uint32_t plan(const TraceGroups& groups, uint32_t first);
   void want_room(const TraceGroups& groups);
-  void add(uint32_t index, const TraceRecord& record, StackId user_stack);
+  void add(uint32_t index, const TraceRecord& record);
   void add_oldest(Detail& detail, const TraceRecord& record);
-  void add_origin(uint32_t index, Detail& detail, const TraceRecord& record, StackId user_stack);
+  void add_origin(uint32_t index, Detail& detail, const TraceRecord& record);
   void add_mark(uint32_t index, Detail& detail, const TraceRecord& record);
   void order_cells(const ContextTable& contexts);
   void find_contexts(Detail& detail) const;

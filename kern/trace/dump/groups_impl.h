@@ -43,8 +43,7 @@ class TraceGroups {
   void use(std::span<std::byte> memory) { groups_.use(memory); }
   // Makes one pass over the snapshot; `rate` is the trace's sampling rate. Sorts the groups by
   // bytes (in a sampled trace, estimated bytes), most first. May sleep.
-  void add_up(TraceSnapshot& snapshot, TraceSnapshot::Slice& slice, const StackTable& stacks,
-              uint64_t rate);
+  void add_up(TraceSnapshot& snapshot, TraceSnapshot::Slice& slice, uint64_t rate);
 
   uint32_t size() const { return groups_.size(); }
   const TraceGroup& operator[](uint32_t number) const { return groups_[number]; }

@@ -82,7 +82,7 @@ void add_all(TraceSummary::Others others = TraceSummary::Others::kRun) {
   for (TraceTable* table = trace_started_first(); table;
        table = table->next_started.load(std::memory_order_acquire)) {
     if (table->source.references()) continue;  // references have no memory of their own
-    summary.add(table->source.name(), *table, trace_stacks, others);
+    summary.add(table->source.name(), *table, others);
   }
   char total[128];
   summary.total().format_to(total, sizeof(total));
@@ -104,7 +104,7 @@ void report_standing() {
 }
 
 void report_destroyed(TraceTable& table, uint64_t live) {
-  summary.add(table.source.name(), table, trace_stacks);
+  summary.add(table.source.name(), table);
   const TraceSummary::Sum& total = summary.total();
   const uint64_t untracked = live > total.objects ? live - total.objects : 0;
   print("  recorded: %lu of them, %lu bytes; untracked: %s%lu", total.objects, total.bytes,

@@ -33,14 +33,13 @@ void TraceSummary::clear() {
   tables_ = shards_ = locked_shards_ = standing_shards_ = 0;
 }
 
-void TraceSummary::add(const char* name, TraceTable& table, const StackTable& stacks,
-                       Others others) {
+void TraceSummary::add(const char* name, TraceTable& table, Others others) {
   tables_++;
   SampleSum weights(table.options().sample);
   shards_ += table.shards();
   for (unsigned shard = 0; shard < table.shards(); shard++) {
     const auto add_one = [&](const TraceRecord& record) {
-      add_record(name, stacks.split(record.stack).stack,
+      add_record(name, record.stack,
                  {.objects = 1, .bytes = record.size(), .estimate = weights.add(record.size())});
     };
     if (table.try_visit(shard, add_one)) continue;

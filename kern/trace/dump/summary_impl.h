@@ -46,8 +46,7 @@ class TraceSummary {
   enum class Others : uint8_t { kRun, kStandStill };
   // Adds the live records of a table; `name` must stay valid while the summary is used. Makes one
   // pass over the records, in slices with interrupts off (TraceTable::try_visit). Any context.
-  void add(const char* name, TraceTable& table, const StackTable& stacks,
-           Others others = Others::kRun);
+  void add(const char* name, TraceTable& table, Others others = Others::kRun);
 
   unsigned tables() const { return tables_; }
   unsigned locked_shards() const { return locked_shards_; }

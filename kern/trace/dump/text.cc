@@ -48,7 +48,7 @@ TraceText::TraceText(std::span<std::byte> memory, const StackTable& stacks,
 
 void TraceText::make(Milliseconds now) {
   now_ = now;
-  groups_.add_up(snapshot_, slice_, stacks_, header.state.options.sample);
+  groups_.add_up(snapshot_, slice_, header.state.options.sample);
   header.counters = snapshot_.counters();
   header.counters.set_untracked(header.objects);
   header.counters.set_estimate(groups_.estimate());
@@ -59,7 +59,7 @@ void TraceText::make(Milliseconds now) {
 
 void TraceText::collect(uint32_t group) {
   first_collected_ = group;
-  collected_ = details_.collect(snapshot_, slice_, groups_, stacks_, contexts_, group);
+  collected_ = details_.collect(snapshot_, slice_, groups_, contexts_, group);
 }
 
 size_t TraceText::read(char* buffer, size_t size, uint64_t offset) {

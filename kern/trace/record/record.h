@@ -34,15 +34,14 @@ class TraceRecord {
     return static_cast<uint32_t>((size_cpu_ & kHighTime) >> kStampCpuBits);
   }
 
-  // Kernel stack and user stack; kNone: not recorded. In a record from a table, `stack` may name a
-  // pair of a kernel stack and a user stack, which trace/dump/last_pair_impl.h splits.
+  // Kernel stack and user stack; kNone: not recorded.
   StackId stack, user_stack;
   ContextId context;
 
  private:
   friend class TraceTable;
   friend struct TableStore;
-  static constexpr uint64_t kCpu = (1u << kStampCpuBits) - 1, kNotLeak = 1u << kStampBits,
+  static constexpr uint64_t kCpu = (1u << kStampCpuBits) - 1, kNotLeak = 1u << 15,
                             kHighTime = (kNotLeak - 1) & ~kCpu;
   // An object and its mark or owner in one word: the upper 16 bits of a canonical address, which
   // are all equal, are XORed with the mark.
@@ -69,6 +68,7 @@ struct TraceEvent {
   uint64_t object;  // not 0
   uint64_t size;    // requested bytes
   StackId stack;
+  StackId user_stack = StackId::kNone;
   ContextId context;
   Milliseconds time;
   CpuId cpu;

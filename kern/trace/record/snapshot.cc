@@ -42,6 +42,7 @@ void TraceSnapshot::mark(StoreMark& mark) {
   static constinit Slice slice{};  // sweeps call mark(), one at a time (trace_sweep_lock)
   visit(slice, [&mark](const TraceRecord& record) {
     mark.stack(record.stack);
+    mark.stack(record.user_stack);
     mark.context(record.context);
   });
 }
@@ -114,7 +115,7 @@ bool TraceSnapshot::release_slice(TraceTable::Shard& shard, TraceTable::RecordPa
   TraceTable::Moment& moment = shard.moment;
   for (uint32_t i = 0; moment.held && i < kSlice; i++) {
     TraceTable::Record* const record = moment.held;
-    moment.held = record->next_held();
+    moment.held = record->next();
     shard.give_back(record);
   }
   if (moment.held) return true;

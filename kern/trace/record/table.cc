@@ -48,8 +48,7 @@ void TraceTable::leave(TraceTable* table) {
 
 void TraceTable::set_options(const TraceOptions& options) {
   options_ = options;
-  scope_ = StackScope::callers(options.depth);
-  scope_word_ = scope_.word();
+  depth_ = StackDepth(options.depth);
   sample_step_ = options.sample == 0 ? 0 : sample_step(options.sample);
   filters_ = options.min_size > 0 || options.max_size < TraceOptions::kAnySize || options.pid != 0;
   selects_ = filters_ || sample_step_ != 0;
@@ -125,10 +124,9 @@ TraceTable::Record* TraceTable::changeable(Shard& shard, Record* record) {
     return nullptr;
   }
   const uint64_t word = record->object_mark;
-  copy->stack = record->stack;
+  copy->stack_time = record->stack_time;
   copy->size = record->size;
-  copy->time = record->time;
-  copy->context = record->context;
+  copy->names_time = record->names_time;
   copy->next_stamp = record->next_stamp;
   if (large) {
     copy->set_large(new (large) Large(*record->large()));
@@ -177,15 +175,15 @@ void TraceTable::free_record(Shard& shard, Record* record) {
     homes_[hash % kHomes].fetch_or(shard.bit, std::memory_order_relaxed);
   Record*& head = store.bucket(store.bucket_of(hash));
   record->next_stamp = reinterpret_cast<uint64_t>(head) << 16 | cpu_stamp(event.cpu, event.time);
-  record->stack = event.stack;
+  const uint64_t names =
+      number_of(event.context) | static_cast<uint64_t>(caller_with(event.user_stack));
+  record->set_names(number_of(event.stack), names, event.time.value);
   if (large) [[unlikely]] {
     record->set_large(large);
     std::atomic_signal_fence(std::memory_order_release);
     record->size = Store::kLarge;
   } else {
     record->size = static_cast<uint32_t>(event.size);
-    record->time = static_cast<uint32_t>(event.time.value);
-    record->context = event.context;
   }
   std::atomic_signal_fence(std::memory_order_release);
   record->object_mark = word;
@@ -247,8 +245,9 @@ bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) {
     shard.store.give_back(place);
     return false;
   }
-  auto* const large =
-      new (place) Large{event.size, static_cast<uint32_t>(event.time.value), event.context, 0, 0};
+  auto* const large = new (place)
+      Large{event.size,
+            number_of(event.context) | static_cast<uint64_t>(caller_with(event.user_stack)), 0, 0};
   put_record(shard, record, event, large, word);
   shard.larges++;
   shard.update_lock();
@@ -333,7 +332,7 @@ void TraceTable::note_not_leak(uint64_t object) {
     while (record && !record->is_of(object)) record = record->next();
     if (!record) continue;
     Record* const changed = changeable(shard, record);
-    (changed ? changed : record)->next_stamp |= TraceRecord::kNotLeak;
+    (changed ? changed : record)->next_stamp |= Record::kNotLeak;
     return;
   }
 }

@@ -40,7 +40,6 @@
 #include "core/probe_guard.h"
 #include "core/sleep.h"
 #include "intern/shared_tables.h"
-#include "intern/stack_scope.h"
 #include "lib/optimizer.h"
 #include "lib/units.h"
 #include "trace/record/counters_impl.h"
@@ -112,11 +111,8 @@ class alignas(64) TraceTable {
   // True if a freed object probably has no record: selects() is true, or the trace is stopped and
   // has few records.
   bool has_few() const { return has_few_; }
-  // The frames of each stack that are recorded.
-  StackScope scope() const { return scope_; }
-  // RecentStack::is_at() takes this key: it identifies a stack whose top is `top`, recorded with
-  // the scope of this trace.
-  uint64_t key_of(uint64_t top) const { return top + scope_word_; }
+  // The most frames of a kernel stack that are recorded.
+  const StackDepth& depth() const { return depth_; }
   // The amount that a byte takes from a sampling countdown; 0 if the trace is not sampled.
   uint64_t step() const { return sample_step_; }
   // True if sampling takes an allocation of `size` bytes; always true if the trace is not sampled.
@@ -174,15 +170,15 @@ class alignas(64) TraceTable {
     return record_known(
         object, size, CpuId{static_cast<uint32_t>(stamp & TraceRecord::kCpu)},
         [mark_or_owner](uint64_t word) { return TraceRecord::word_of(word, mark_or_owner()); },
-        [stack] { return stack; }, [context] { return context; },
+        stack, [context] { return uint64_t{number_of(context)}; },
         [stamp](uint64_t link) { return link | stamp; });
   }
   // record_at_once() for hooks, which have few registers. So it takes functions instead of values,
   // and calls each where its result is stored. marked(object) returns the record's object_mark;
-  // stamped(link) returns its next_stamp.
-  template <typename Marked, typename Stack, typename Context, typename Stamped>
+  // names() returns the context and the caller in one word; stamped(link) returns next_stamp.
+  template <typename Marked, typename Numbers, typename Stamped>
   [[gnu::always_inline]] bool record_known(uint64_t object, uint64_t size, CpuId cpu, Marked marked,
-                                           Stack stack, Context context, Stamped stamped);
+                                           uint64_t stack, Numbers names, Stamped stamped);
   // Returns the object_mark of a record of `object` with the current mark.
   uint64_t marked(uint64_t object) const {
     asm volatile("xorq %1, %0" : "+r"(object) : "m"(mark_));
@@ -285,7 +281,7 @@ class alignas(64) TraceTable {
     uint32_t number = 0;          // number of the snapshot; 0: none
     bool owns = false;            // the shard was emptied meanwhile: the snapshot owns `pages`
     RecordPage* pages = nullptr;  // the newest page at the time when the snapshot was opened
-    Record* held = nullptr;       // the records freed since then and held, linked by next_held()
+    Record* held = nullptr;       // the records freed since then and held, linked by next()
   };
 
   // A hook touches only the first two cache lines of a shard.
@@ -419,8 +415,7 @@ class alignas(64) TraceTable {
   int64_t passing_step_ = 0;  // sample_step_, or kAlways if there is a filter
   // 1 if there is a filter, otherwise 0: makes passes_over() leave even size 0 to the filters.
   uint64_t passing_weight_ = 0;
-  StackScope scope_;
-  uint64_t scope_word_ = 0;
+  StackDepth depth_;
   const unsigned shard_count_;
 
   Names names_{*this};

@@ -11,9 +11,9 @@
 
 #include "trace/record/table.h"
 
-template <typename Marked, typename Stack, typename Context, typename Stamped>
+template <typename Marked, typename Numbers, typename Stamped>
 inline bool TraceTable::record_known(uint64_t object, uint64_t size, CpuId cpu, Marked marked,
-                                     Stack stack, Context context, Stamped stamped) {
+                                     uint64_t stack, Numbers names, Stamped stamped) {
   const uint32_t hash = hash_of(object);
   Shard& shard = shard_of(cpu);
   Store& store = shard.store;
@@ -31,13 +31,11 @@ inline bool TraceTable::record_known(uint64_t object, uint64_t size, CpuId cpu, 
   Store::Bucket bucket = store.bucket_in_hook(hash);
   record->next_stamp = stamped(reinterpret_cast<uint64_t>(bucket.head()) << 16);
   bucket.set_head(record);
-  const uint64_t named = stack();
-  record->stack = stack_in(named);
-  if ((named & kStackTruncated) != 0) [[unlikely]]
+  const uint64_t named = names();
+  if (((stack | named) & kStackTruncated) != 0) [[unlikely]]
     shard.tally.truncated++;
   record->size = static_cast<uint32_t>(size);
-  record->time = static_cast<uint32_t>(coarse_milliseconds().value);
-  record->context = context();
+  record->set_names(stack, named, coarse_milliseconds().value);
   shard.lock.unlock_in_hook();
   return true;
 }

@@ -34,9 +34,8 @@ struct TableStore {
   // While a shard has such records, its lock is closed to hooks (HookLock). So each free takes the
   // slow path, which frees the second part, too.
   struct Large {
-    uint64_t size;  // bytes
-    uint32_t time;  // lower half of the time of the allocation, in milliseconds
-    ContextId context;
+    uint64_t size;    // bytes
+    uint64_t names;   // as in Record::names_time, without the time
     uint64_t unused;  // lies where Record::object_mark lies; 0, as in a record that is not in use
     uint64_t next;    // lies where Record::next_stamp lies: the link of a free record
   };
@@ -52,60 +51,82 @@ struct TableStore {
       return (object_mark ^ object) << TraceRecord::kMarkBits == 0;
     }
     CpuId cpu() const { return CpuId{static_cast<uint32_t>(next_stamp & TraceRecord::kCpu)}; }
-    bool not_leak() const { return (next_stamp & TraceRecord::kNotLeak) != 0; }
+    bool not_leak() const { return (next_stamp & kNotLeak) != 0; }
     uint64_t bytes() const { return is_large() ? large()->size : size; }
-    ContextId context_id() const { return is_large() ? large()->context : context; }
+    StackId stack() const { return StackId{stack_time & kNumber}; }
+    // The names of the context and of the user stack: kNumberBits each.
+    uint64_t names() const { return is_large() ? large()->names : names_time & kNames; }
+    static ContextId context_in(uint64_t names) {
+      return ContextId{static_cast<uint32_t>(names) & kNumber};
+    }
+    static StackId user_stack_in(uint64_t names) {
+      return StackId{static_cast<uint32_t>(names >> kNumberBits) & kNumber};
+    }
     // Computes a time in milliseconds from a stamp (cpu_stamp), which has the number of the epoch,
-    // and from `low`, the lower 32 bits of the time. An epoch is 2^31 ms long, so the lowest bit of
-    // its number should equal the highest bit of `low`. If the bits differ, the CPU had not updated
-    // its stamp since the epoch changed, and the time is in the next epoch.
+    // and from `low`, the lower kTimeBits bits of the time. An epoch is half of what these bits
+    // count, so the lowest bit of its number should equal the highest bit of `low`. If the bits
+    // differ, the CPU had not updated its stamp since the epoch changed, and the time is in the
+    // next epoch.
     static Milliseconds time_of(uint64_t stamp, uint32_t low) {
       const uint64_t epoch = (stamp & ((1u << kStampBits) - 1)) >> kStampCpuBits;
       const uint64_t seen = epoch + ((epoch & 1) ^ low >> kEpochShift);
-      return {seen >> 1 << 32 | low};
+      return {seen >> 1 << kTimeBits | low};
     }
     Milliseconds allocated_at() const {
-      return time_of(next_stamp, is_large() ? large()->time : time);
+      return time_of(next_stamp, stack_time >> kNumberBits << 16 |
+                                     static_cast<uint32_t>(names_time >> 2 * kNumberBits));
     }
     Large* large() const {
-      return reinterpret_cast<Large*>(uint64_t{number_of(context)} << 32 | time);
+      return reinterpret_cast<Large*>(static_cast<int64_t>(names_time << 16) >> 16);
     }
-    void set_large(Large* large) {
-      time = static_cast<uint32_t>(reinterpret_cast<uint64_t>(large));
-      context = ContextId{static_cast<uint32_t>(reinterpret_cast<uint64_t>(large) >> 32)};
+    // Stores the numbers and the time. `names` may have other bits above the numbers.
+    [[gnu::always_inline]] void set_names(uint64_t stack, uint64_t names, uint64_t time) {
+      names_time = names;
+      const auto low = static_cast<uint16_t>(time);
+      __builtin_memcpy(reinterpret_cast<char*>(&names_time) + 6, &low, sizeof(low));
+      stack_time = static_cast<uint32_t>(stack);
+      const auto high = static_cast<uint8_t>(time >> 16);
+      __builtin_memcpy(reinterpret_cast<char*>(&stack_time) + 3, &high, sizeof(high));
     }
+    // Changes names() to those of a record whose size is not kLarge, or to the address of a Large.
+    void replace_names(uint64_t names) { names_time = (names & kNames) | (names_time & ~kNames); }
+    void set_large(Large* large) { replace_names(reinterpret_cast<uint64_t>(large)); }
 
     Record* next() const {
-      return reinterpret_cast<Record*>(static_cast<int64_t>(next_stamp) >> 16);
+      return reinterpret_cast<Record*>(static_cast<int64_t>(next_stamp & kLink) >> 16);
     }
     void set_next(Record* next) {
-      next_stamp = reinterpret_cast<uint64_t>(next) << 16 | (next_stamp & 0xffff);
+      next_stamp = reinterpret_cast<uint64_t>(next) << 16 | (next_stamp & ~kLink);
     }
-    // True if the record has left its chain and is held for a snapshot. Records are aligned, so the
-    // lowest bits of a link are 0 in a chain. One of these bits is the flag kHeld.
+    // True if the record has left its chain and is held for a snapshot.
     bool is_held() const { return (next_stamp & kHeld) != 0; }
     void hold(Record* next) {
       set_next(next);
       next_stamp |= kHeld;
     }
-    Record* next_held() const {
-      return reinterpret_cast<Record*>(static_cast<int64_t>(next_stamp & ~kHeld) >> 16);
-    }
-    static constexpr uint64_t kHeld = 1u << 16;
     // The link of a free record. A free record needs no stamp, so the link takes the whole word.
     Record* next_free() const { return reinterpret_cast<Record*>(next_stamp); }
     void set_next_free(Record* next) { next_stamp = reinterpret_cast<uint64_t>(next); }
 
-    StackId stack;
-    uint32_t size;  // requested bytes; kLarge: `time` and `context` hold the address of a Large
-    uint32_t time;  // lower half of the coarse time of the allocation, in milliseconds
-    ContextId context;
-    // Canonical addresses need 48 bits, so each of the next two words has 16 bits for other fields.
+    // The lower 24 bits of the coarse time of the allocation, in milliseconds, are in two fields:
+    // bits 16 to 23 in stack_time, bits 0 to 15 in names_time.
+    uint32_t stack_time;  // the kernel stack; above it a part of the time
+    uint32_t size;        // requested bytes; kLarge: names_time has the address of a Large
+    uint64_t names_time;  // the context; above it the user stack; above it a part of the time
+    // Canonical addresses need 48 bits, so each of the next two words has room for other fields.
     // object_mark: the object, and its mark or owner (TraceRecord::word_of()). next_stamp: the link
-    // to the next record of the chain; below the link the flag kNotLeak (bit 15) and the stamp,
-    // which has the CPU and the upper part of the time (cpu_stamp).
+    // to the next record of the chain, shifted by 16 bits; records are aligned, so the link leaves
+    // kLinkShift bits, for the stamp, which has the CPU and the upper part of the time (cpu_stamp),
+    // and two flags.
     uint64_t object_mark;
     uint64_t next_stamp;
+
+    static constexpr unsigned kTimeBits = 24, kLinkShift = 21;
+    static_assert(kEpochShift == kTimeBits - 1 && kStampBits + 2 == kLinkShift);
+    static constexpr uint32_t kNumber = (1u << kNumberBits) - 1;
+    static constexpr uint64_t kNames = (uint64_t{1} << 2 * kNumberBits) - 1;
+    static constexpr uint64_t kNotLeak = 1u << kStampBits, kHeld = kNotLeak << 1,
+                              kLink = ~uint64_t{0} << kLinkShift;
   };
   static_assert(sizeof(Record) == 32 && sizeof(Large) == 32);
 

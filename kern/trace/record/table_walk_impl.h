@@ -17,24 +17,19 @@ inline uint64_t TraceTable::object_at(uint64_t place) {
 
 inline TraceRecord TraceTable::copy_of(const Record& record) const {
   TraceRecord copy;
-  copy.stack = record.stack;
-  copy.user_stack = StackId::kNone;
-  uint64_t bytes = record.size;
-  copy.time_ = record.time;
-  copy.context = record.context;
-  if (record.is_large()) [[unlikely]] {
-    const Large& large = *record.large();
-    bytes = large.size;
-    copy.time_ = large.time;
-    copy.context = large.context;
-  }
+  const uint64_t names = record.names(), time = record.allocated_at().value;
+  uint64_t bytes = record.bytes();
+  copy.stack = record.stack();
+  copy.user_stack = Record::user_stack_in(names);
+  copy.context = Record::context_in(names);
+  copy.time_ = static_cast<uint32_t>(time);
   copy.object_mark_ = record.object_mark;
   if (source.references()) [[unlikely]] {
     copy.object_mark_ = TraceRecord::word_of(object_at(bytes), record.mark());
     bytes = 0;
   }
-  copy.size_cpu_ = bytes << 16 | (record.next_stamp & (TraceRecord::kNotLeak | TraceRecord::kCpu)) |
-                   Record::time_of(record.next_stamp, copy.time_).value >> 32 << kStampCpuBits;
+  copy.size_cpu_ = bytes << 16 | (record.not_leak() ? TraceRecord::kNotLeak : 0) |
+                   time >> 32 << kStampCpuBits | number_of(record.cpu());
   return copy;
 }
 
@@ -58,7 +53,7 @@ void TraceTable::visit_references(Visit visit) NO_THREAD_SAFETY_ANALYSIS {
       for (uint32_t slot = 0; slot < page->used; slot++) {
         const Record& record = page->records[slot];
         if (record.used() && !record.is_held())
-          visit(record.object(), object_at(record.size), record.stack);
+          visit(record.object(), object_at(record.size), record.stack());
       }
     }
   }

@@ -34,8 +34,7 @@ void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) {
     Large* const large = record->large();
     record->size = static_cast<uint32_t>(size);
     std::atomic_signal_fence(std::memory_order_release);
-    record->time = large->time;
-    record->context = large->context;
+    record->replace_names(large->names);
     shard.store.give_back(reinterpret_cast<Record*>(large));
     shard.larges--;
     shard.update_lock();
@@ -50,8 +49,9 @@ void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from, uint64_
   if (end > to) {
     const TraceEvent behind = {.object = to,
                                .size = end - to,
-                               .stack = record->stack,
-                               .context = record->context_id(),
+                               .stack = record->stack(),
+                               .user_stack = Record::user_stack_in(record->names()),
+                               .context = Record::context_in(record->names()),
                                .time = record->allocated_at(),
                                .cpu = record->cpu(),
                                .truncated = false};
@@ -186,13 +186,13 @@ TraceCounters TraceTable::counters() {
 void TraceTable::Names::mark(StoreMark& mark) {
   struct Numbers {
     StackId stack = StackId::kNone;
-    ContextId context = ContextId::kNone;
+    uint64_t names = 0;
     bool operator==(const Numbers&) const = default;
   };
   table_.trim();
   Numbers taken, marked;
   const auto take = [&taken](const Record& record, Numbers& copy) {
-    const Numbers numbers = {record.stack, record.context_id()};
+    const Numbers numbers = {record.stack(), record.names()};
     if (numbers == taken) return false;
     copy = taken = numbers;
     return true;
@@ -200,7 +200,10 @@ void TraceTable::Names::mark(StoreMark& mark) {
   static constinit Numbers copies[kSlice];  // sweeps run one at a time (trace_sweep_lock)
   table_.visit_copies(copies, take, [&](const Numbers& numbers) {
     if (numbers.stack != marked.stack) mark.stack(numbers.stack);
-    if (numbers.context != marked.context) mark.context(numbers.context);
+    if (numbers.names != marked.names) {
+      mark.stack(Record::user_stack_in(numbers.names));
+      mark.context(Record::context_in(numbers.names));
+    }
     marked = numbers;
   });
 }

@@ -67,7 +67,7 @@ class Traces:
     def __init__(self, kernel):
         self.kernel = kernel
         self._stacks, self._contexts = InternTable(kernel, "trace_stacks"), InternTable(kernel, "trace_contexts")
-        self.stacks, self.contexts, self._pairs, self._records_of = {}, {}, {}, {}
+        self.stacks, self.contexts, self._records_of = {}, {}, {}
         self.now = kernel.variable("coarse_time")  # milliseconds
 
     def sources(self):
@@ -124,49 +124,41 @@ class Traces:
 
     def _records(self, shard):
         large_size = constant("TableStore::kLarge")
-        cpu_mask, not_leak = constant("TraceRecord::kCpu"), constant("TraceRecord::kNotLeak")
+        cpu_mask, not_leak = constant("TraceRecord::kCpu"), constant("TableStore::Record::kNotLeak")
         held = constant("TableStore::Record::kHeld")
         layout, page_layout = Layout.of("TableStore::Record"), Layout.of("TableStore::RecordPage")
-        unpacker = layout.columns("stack", "size", "time", "context", "object_mark", "next_stamp")
+        unpacker = layout.columns("stack_time", "size", "names_time", "object_mark", "next_stamp")
+        number = constant("TableStore::Record::kNumber")
         for page in self.kernel.list_from("TableStore::RecordPage", shard.store.pages):
             start = page.address + page_layout.offset("records")
             data = self.kernel.read(start, page.used * layout.size) if page.used else b""
-            for stack, size, time, context, object_mark, next_stamp in unpacker.iter_unpack(data):
+            for stack_time, size, names_time, object_mark, next_stamp in unpacker.iter_unpack(data):
                 if object_mark == 0 or next_stamp & held:
                     continue
+                time, names = stack_time >> 24 << 16 | names_time >> 48, names_time
                 if size == large_size:
-                    large = self.kernel.at("TableStore::Large", context << 32 | time)
-                    size, time, context = large.size, large.time, large.context
+                    large = self.kernel.at("TableStore::Large", _signed(names_time << 16 & (1 << 64) - 1) >> 16 & (1 << 64) - 1)
+                    size, names = large.size, large.names
                 epoch = (next_stamp & not_leak - 1) >> cpu_mask.bit_length()
-                seen = epoch + (epoch & 1 ^ time >> 31)  # Record::time_of()
-                kernel_stack, user_stack = self._split(stack)
+                seen = epoch + (epoch & 1 ^ time >> 23)  # Record::time_of()
                 address, mark = _object_and_mark(object_mark)
-                yield Record(object=address, size=size, time=(seen >> 1 << 32 | time) * 1_000_000, stack=kernel_stack,
-                             context=self._context(context), user_stack=user_stack, mark=mark, cpu=next_stamp & cpu_mask,
-                             flags=NOT_LEAK if next_stamp & not_leak else 0)
+                yield Record(object=address, size=size, time=(seen >> 1 << 24 | time) * 1_000_000, stack=self._stack(stack_time & number),
+                             context=self._context(names & number), user_stack=self._stack(names >> 24 & number), mark=mark,
+                             cpu=next_stamp & cpu_mask, flags=NOT_LEAK if next_stamp & not_leak else 0)
 
-    def _split(self, number):
-        """Splits a record's stack `number` into (number of the kernel stack, number of the user stack), and adds both stacks to `stacks`. A
-        returned 0 means that the stack was not recorded."""
-        if number not in self._pairs:
-            self._pairs[number] = self._look_up(number)
-        return self._pairs[number]
-
-    def _look_up(self, number):
-        if number == 0:
-            return 0, 0
-        try:
-            kind, words, _ = self._stacks.get(number)
-            if kind == "kPair":
-                return self._split(words[0])[0], self._split(words[1])[0]
-        except Unreadable:
-            return 0, 0
-        if kind == "kKernelStack":
-            frames = tuple(frame | ~0xffffffff & (1 << 64) - 1 if frame >> 31 else frame for frame in words)
-        else:
-            frames = tuple(memoryview(self.kernel.read(self._stacks.get(number)[2], 4 * len(words))).cast("Q"))
-        self.stacks[number] = Stack(number, "kernel" if kind == "kKernelStack" else "user", frames)
-        return number, 0
+    def _stack(self, number):
+        """Adds the stack `number` to `stacks`. Returns the number; 0 if there is no such stack."""
+        if number and number not in self.stacks:
+            try:
+                kind, words, data = self._stacks.get(number)
+            except Unreadable:
+                return 0
+            if kind == "kKernelStack":
+                frames = tuple(frame | ~0xffffffff & (1 << 64) - 1 if frame >> 31 else frame for frame in words[:-1])
+            else:
+                frames = tuple(memoryview(self.kernel.read(data, 4 * len(words))).cast("Q"))[:-1]
+            self.stacks[number] = Stack(number, "kernel" if kind == "kKernelStack" else "user", frames)
+        return number
 
     def _context(self, number):
         """Adds the context `number` to `contexts`. Returns the number; 0 if there is no such context."""
