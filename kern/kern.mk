@@ -56,7 +56,7 @@ kern_coverage = $(if $(CONFIG_COVERAGE),$(if $(filter $<,$(KERN_COVERED)),-fsani
 
 # With these flags the fast path of a tracer's hook has no stack frame, because it calls nothing and jumps to the slow paths. So the
 # recorded stack begins with the frame of the hook's caller.
-KERN_FRAMELESS := $(call named,kern/trace/record/hooks.cc)
+KERN_FRAMELESS := $(call named,kern/trace/record/hooks.cc kern/src/arena_traced.cc)
 kern_frames = $(if $(filter $<,$(KERN_FRAMELESS)),-foptimize-sibling-calls -momit-leaf-frame-pointer)
 
 # Sources are compiled again when flags change; the kernel is linked again when a source is added or removed.

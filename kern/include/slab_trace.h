@@ -69,17 +69,10 @@ void slab_trace_destroy(struct kmem_cache* cache);
 extern const char allocator_text_start[], allocator_text_end[];
 }
 
-// True if the return address is in a function of the allocator.
+// True if the return address is in a function of the allocator. Most callers lie above.
 inline bool in_allocator(uint64_t return_address) {
-  return return_address > reinterpret_cast<uint64_t>(allocator_text_start) &&
-         return_address <= reinterpret_cast<uint64_t>(allocator_text_end);
-}
-// in_allocator() for the lower half of a return address. Most callers lie above the allocator.
-inline bool packed_in_allocator(uint32_t return_address) {
-  const auto low = [](const char* address) {
-    return static_cast<uint32_t>(reinterpret_cast<uint64_t>(address));
-  };
-  return return_address <= low(allocator_text_end) && return_address > low(allocator_text_start);
+  return return_address <= reinterpret_cast<uint64_t>(allocator_text_end) &&
+         return_address > reinterpret_cast<uint64_t>(allocator_text_start);
 }
 // The largest number of allocator frames at the start of a stack: kmem_cache_alloc, called by
 // kmalloc, called by an ObjectCache, and some spare ones.

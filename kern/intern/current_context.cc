@@ -78,21 +78,11 @@ void trace_program_changed(TaskHead& task) {
 
 namespace {
 
-// Returns the caller if its user stack is `stack`; otherwise kUnknown.
-[[gnu::always_inline]] inline TraceCaller hinted_caller(const TrapFrame& entry,
-                                                        StackTable::View stack) {
-  const UserStackIs is = compare_user_stack(entry, stack.addresses());
-  if (is == UserStackIs::kSame) [[likely]]
-    return caller_with(stack.id());
-  const bool cut = is == UserStackIs::kDeeper && stack.size() == kUserStackDepth;
-  return cut ? caller_with(stack.id(), true) : TraceCaller::kUnknown;
-}
-
 // Searches the other hints of the set and makes the caller's the first. If none is, walks the user
 // stack and finds or adds it.
 [[gnu::noinline]] TraceCaller learn_caller(const TrapFrame& entry, UserHintSet& set) {
   for (StackTable::View& hint : std::span(set).subspan(1)) {
-    const TraceCaller caller = hinted_caller(entry, hint);
+    const TraceCaller caller = caller_if(entry, hint);
     if (caller == TraceCaller::kUnknown) continue;
     std::swap(hint, set.front());
     return caller;
@@ -114,9 +104,8 @@ NOT_PROBED void trace_find_caller(TaskHead& task) {
   TraceCaller caller = TraceCaller::kNone;
   if (task.process) [[likely]] {
     const TrapFrame& entry = entered_from_user();
-    UserHints& hints = *these_stack_hints().user;
-    UserHintSet& set = hints[(entry.rip ^ entry.rsp >> 4) % hints.size()];
-    caller = hinted_caller(entry, set.front());
+    UserHintSet& set = these_user_hints(entry);
+    caller = caller_if(entry, set.front());
     if (caller == TraceCaller::kUnknown) [[unlikely]]
       caller = learn_caller(entry, set);
   }

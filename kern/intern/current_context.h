@@ -1,13 +1,15 @@
 // The task, process or interrupt that is allocating, or calling a probed function, on this CPU now.
 #pragma once
 
+#include "arch/x86_64/frames.h"
 #include "core/cpu.h"
 #include "core/task_head.h"
 #include "intern/context.h"
 #include "intern/shared_tables.h"
+#include "intern/stack_hints_impl.h"
 
 // The largest number of frames that are recorded of a user stack.
-inline constexpr size_t kUserStackDepth = 16;
+inline constexpr size_t kUserStackDepth = kMaxStoredUserFrames;
 
 struct CurrentContext {
   ContextId id;        // kNone: the context could not be stored
@@ -22,6 +24,27 @@ ContextId trace_find_base();
 // this only if the task's trace_call is kUnknown and its context is valid; with interrupts and
 // probes off, and no lock of a rank below kArenaTags held.
 void trace_find_caller(TaskHead& task);
+
+// Returns the caller whose user stack is `stack` if that is the stack of the present system call or
+// fault; otherwise kUnknown.
+[[gnu::always_inline]] inline TraceCaller caller_if(const TrapFrame& entry,
+                                                    StackTable::View stack) {
+  const UserStackIs is = compare_user_stack(entry, stack.addresses(), stack.user_size());
+  if (is == UserStackIs::kOther) [[unlikely]]
+    return TraceCaller::kUnknown;
+  return caller_with(stack.id(), is == UserStackIs::kDeeper);
+}
+// trace_find_caller() for the current task, if the CPU's first hint names the stack. Otherwise
+// returns false, with nothing done. Calls nothing. Probes may be on: a hit, in a fault of the
+// comparison, finds the same caller.
+[[gnu::always_inline]] inline bool trace_recall_caller() {
+  const TrapFrame& entry = entered_from_user();
+  const TraceCaller caller = caller_if(entry, these_user_hints(entry).front());
+  if (caller == TraceCaller::kUnknown) [[unlikely]]
+    return false;
+  current_task_head()->trace_call = caller;
+  return true;
+}
 
 // True while the CPU handles an interrupt, with or without a current task.
 bool trace_in_interrupt(const Cpu& cpu);

@@ -59,13 +59,14 @@ using Frames = uint32_t[StackTable::kMaxFrames + kStep + 2];
 }  // namespace
 
 uint64_t learn_kernel_stack(StackFrom from, uint64_t frame_pointer, StackDepth depth) {
-  TaskStack stack(frame_pointer);
-  if (!stack.begin(from)) return walk_stack(from, frame_pointer, depth.frames());
+  TaskStack first(frame_pointer);
+  if (!first.begin(from)) return walk_stack(from, frame_pointer, depth.frames());
   Frames frames;
   bool truncated;
   const StackTable::View stored =
-      trace_stacks.intern_packed(pack(stack, depth.frames(), frames, &truncated));
+      trace_stacks.intern_packed(pack(first, depth.frames(), frames, &truncated));
   if (!stored) return 0;
-  set_stack_hint(stack.hint(), stored);
+  TaskStack second = first;
+  if (second.up()) set_stack_hint(second.hint(first), stored);
   return number_of(stored.id()) | (truncated ? kStackTruncated : 0);
 }

@@ -5,7 +5,6 @@
 // hashed, and the stack is looked up in the stack table, or added.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "arch/x86_64/context.h"
@@ -27,23 +26,27 @@ enum class StackFrom : uint8_t { kFrame, kCallers };
 class TaskStack {
  public:
   [[gnu::always_inline]] explicit TaskStack(uint64_t frame_pointer)
-      : last_(kernel_stack_top() - 16), at_(frame_pointer - last_) {}
+      : last_(kernel_stack_top() - 16) {
+    hide_value(last_);  // for traced: otherwise the compiler keeps last_ + 8, too
+    at_ = frame_pointer - last_;
+  }
 
   // Skips the frames that are not to be recorded. False if the first frame is not on the task's
   // stack, or no frame is left.
   [[gnu::always_inline]] bool begin(StackFrom from) {
     if (at_ < 16 - kKernelStackSize) [[unlikely]]
       return false;
-    while (from == StackFrom::kCallers && packed_in_allocator(frame())) [[unlikely]] {
+    while (from == StackFrom::kCallers && in_allocator(word<uint64_t>(last_ + 8))) [[unlikely]] {
         if (!up()) [[unlikely]]
           return false;
       }
     return true;
   }
-  // The CPU's hint for this stack; the same as for other tasks' stacks at the same place in the
-  // code.
-  [[gnu::always_inline]] StackTable::View& hint() const {
-    return (*these_stack_hints().kernel)[((at_ >> 4) + frame()) % std::tuple_size_v<KernelHints>];
+  // The CPU's hint for a stack whose first frame is `first`, and whose second one is the present
+  // frame; the same as for other tasks' stacks at the same place in the code.
+  [[gnu::always_inline]] StackTable::View& hint(const TaskStack& first) const {
+    KernelHints& hints = these_kernel_hints();
+    return hints[((first.at_ >> 4) + first.frame() + frame()) % hints.size()];
   }
   // The return address in the present frame, packed.
   [[gnu::always_inline]] uint32_t frame() const { return word<uint32_t>(last_ + 8); }
@@ -56,6 +59,8 @@ class TaskStack {
     return true;
   }
 
+  [[gnu::always_inline]] void hide() { hide_value(at_); }
+
  private:
   template <typename Word>
   [[gnu::always_inline]] Word word(uint64_t base) const {
@@ -65,11 +70,14 @@ class TaskStack {
   uint64_t at_;    // position of the present frame
 };
 
-// Returns the number of the stored stack, perhaps with kStackTruncated, if the present stack has
-// the same frames, up to `depth`; otherwise 0.
-[[gnu::always_inline]] inline uint64_t same(TaskStack stack, StackTable::View stored,
-                                            const StackDepth& depth) {
-  for (const uint32_t* word = stored.packed();; word += 8) {
+// Compares the stack, from its second frame on, with a stored one. Returns the stored stack's number,
+// perhaps with kStackTruncated, if the frames are the same, up to `depth`; otherwise 0.
+[[gnu::always_inline]] inline uint64_t same_callers(TaskStack stack, StackTable::View stored,
+                                                    const StackDepth& depth) {
+  for (const uint32_t* word = stored.packed() + 1;; word += 8) {
+    // For traced: otherwise the compiler keeps copies of these values in more registers.
+    stack.hide();
+    hide_value(word);
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < 8; i++) {
       if (stack.frame() != word[i]) [[unlikely]]
@@ -91,8 +99,14 @@ uint64_t learn_kernel_stack(StackFrom from, uint64_t frame_pointer, StackDepth d
 // nothing.
 [[gnu::always_inline]] inline uint64_t hinted_kernel_stack(StackFrom from, uint64_t frame_pointer,
                                                            const StackDepth& depth) {
-  TaskStack stack(frame_pointer);
-  if (!stack.begin(from)) [[unlikely]]
+  TaskStack first(frame_pointer);
+  if (!first.begin(from)) [[unlikely]]
     return 0;
-  return same(stack, stack.hint(), depth);
+  TaskStack second = first;
+  if (!second.up()) [[unlikely]]
+    return 0;
+  const StackTable::View stored = second.hint(first);
+  if (first.frame() != stored.packed()[0]) [[unlikely]]
+    return 0;
+  return same_callers(second, stored, depth);
 }

@@ -22,9 +22,10 @@ constexpr UserHints no_user_hints() {
 constinit KernelHints empty_kernel = no_kernel_hints();
 constinit UserHints empty_user = no_user_hints();
 
-constexpr std::array<StackHints, kMaxCpus> empty_everywhere() {
-  std::array<StackHints, kMaxCpus> all = {};
-  all.fill({&empty_kernel, &empty_user});
+template <typename Page>
+constexpr std::array<Page*, kMaxCpus> everywhere(Page* page) {
+  std::array<Page*, kMaxCpus> all = {};
+  all.fill(page);
   return all;
 }
 
@@ -41,36 +42,35 @@ void close_page(Page*& page, Page& empty) {
 
 }  // namespace
 
-constinit std::array<StackHints, kMaxCpus> stack_hints = empty_everywhere();
+constinit std::array<KernelHints*, kMaxCpus> kernel_hints = everywhere(&empty_kernel);
+constinit std::array<UserHints*, kMaxCpus> user_hints = everywhere(&empty_user);
 
 void stack_hints_open(uint32_t cpus) {
   for (uint32_t cpu = 0; cpu < cpus; cpu++) {
-    open_page(stack_hints[cpu].kernel);
-    open_page(stack_hints[cpu].user);
+    open_page(kernel_hints[cpu]);
+    open_page(user_hints[cpu]);
   }
 }
 
 void stack_hints_close() {
-  for (StackHints& hints : stack_hints) {
-    close_page(hints.kernel, empty_kernel);
-    close_page(hints.user, empty_user);
-  }
+  for (KernelHints*& page : kernel_hints) close_page(page, empty_kernel);
+  for (UserHints*& page : user_hints) close_page(page, empty_user);
 }
 
 void stack_hints_clear() {
-  const StackHints& hints = these_stack_hints();
-  if (hints.kernel != &empty_kernel) *hints.kernel = empty_kernel;
-  if (hints.user != &empty_user) *hints.user = empty_user;
+  const uint32_t cpu = number_of(cpu_id());
+  if (kernel_hints[cpu] != &empty_kernel) *kernel_hints[cpu] = empty_kernel;
+  if (user_hints[cpu] != &empty_user) *user_hints[cpu] = empty_user;
 }
 
 // Before the CPU has its first task no hint is set, because a hook that finds one uses the current
 // task.
 void set_stack_hint(StackTable::View& hint, StackTable::View stack) {
-  if (these_stack_hints().kernel != &empty_kernel && current_task_head()) hint = stack;
+  if (&these_kernel_hints() != &empty_kernel && current_task_head()) hint = stack;
 }
 
 void add_stack_hint(UserHintSet& set, StackTable::View stack) {
-  if (these_stack_hints().user == &empty_user) return;
+  if (user_hints[number_of(cpu_id())] == &empty_user) return;
   std::copy_backward(set.begin(), set.end() - 1, set.end());
   set.front() = stack;
 }

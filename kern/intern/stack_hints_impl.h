@@ -5,7 +5,7 @@
 // what the code was, not in which task or where on the stack.
 //
 // A CPU has a page of hints for kernel stacks, and one for user stacks. A kernel stack's hint is
-// indexed by its first return address and the distance of its first frame from the end of the
+// indexed by its first two return addresses and the distance of its first frame from the end of the
 // stack; a user stack's by the registers with which the program entered the kernel. Several user
 // stacks often have the same registers, so their hints are in sets of four. Only this CPU uses the
 // pages, with interrupts and probes off. Each sweep clears the hints (sweeper.h), so a hint names a
@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 
+#include "arch/x86_64/trap.h"
 #include "core/cpu.h"
 #include "intern/stack_table.h"
 #include "lib/units.h"
@@ -24,15 +25,17 @@ using KernelHints = std::array<StackTable::View, 512>;
 using UserHintSet = std::array<StackTable::View, 4>;  // the last one used is the first
 using UserHints = std::array<UserHintSet, 128>;
 static_assert(sizeof(KernelHints) == kPageSize && sizeof(UserHints) == kPageSize);
-struct StackHints {
-  KernelHints* kernel;
-  UserHints* user;
-};
-extern std::array<StackHints, kMaxCpus> stack_hints;
+// Each CPU's hints. If a CPU could not get a page, its hints are never changed.
+extern std::array<KernelHints*, kMaxCpus> kernel_hints;
+extern std::array<UserHints*, kMaxCpus> user_hints;
 
-// This CPU's hints. If a page could not be taken, its hints are never changed.
-inline StackHints& these_stack_hints() {
-  return stack_hints[number_of(cpu_id_for_index())];
+inline KernelHints& these_kernel_hints() {
+  return *kernel_hints[number_of(cpu_id_for_index())];
+}
+// This CPU's hints for a user stack.
+[[gnu::always_inline]] inline UserHintSet& these_user_hints(const TrapFrame& entry) {
+  UserHints& hints = *user_hints[number_of(cpu_id_for_index())];
+  return hints[(entry.rip ^ entry.rsp >> 4) % hints.size()];
 }
 // Changes one of this CPU's hints, if it has the page.
 void set_stack_hint(StackTable::View& hint, StackTable::View stack);

@@ -437,7 +437,7 @@ ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
   if (SLAB_OS_FLAG_TESTS && kmem_inject_wanted()) [[unlikely]]
     return arena_impl::alloc_anyhow(*arena, size, flags, __builtin_frame_address(0));
   if (has_flag(*arena, KMC_TRACED)) [[unlikely]]
-    return arena_impl::alloc_traced(*arena, size, whole, flags, __builtin_frame_address(0));
+    return arena_impl::alloc_traced(*arena, whole, size, __builtin_frame_address(0), flags);
   void* const address = take(*arena, whole, flags);
   open_memory(*arena, address, size);
   return address;

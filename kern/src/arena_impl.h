@@ -114,7 +114,8 @@ void check_sleep(const struct arena& arena, int flags);
 // ---- Traced arenas (arena_traced.cc). `whole` is `size` rounded up to whole quanta; the recorded
 // stack begins at `frame`.
 
-void* alloc_traced(struct arena& arena, size_t size, size_t whole, int flags, const void* frame);
+// The order of the parameters saves moves: arena_trace_alloc() has `size` and `frame` at the same places.
+void* alloc_traced(struct arena& arena, size_t whole, size_t size, const void* frame, int flags);
 void free_traced(struct arena& arena, void* address, size_t whole);
 // The general paths of arena_alloc() and arena_free(), for traced arenas and fault injection
 // (arena.cc).

@@ -6,6 +6,7 @@
 // interrupts-off regions. The quantum cache itself has the flags KMC_NOTRACE and KMC_QCACHE: it is
 // never traced or checked, and gets no injected failures.
 #include "arena_impl.h"
+#include "core/probe_guard.h"
 #include "slab_impl.h"
 #include "slab_os.h"
 #include "slab_trace.h"
@@ -22,8 +23,8 @@ constexpr bool kAtHand = true;
 
 }  // namespace
 
-ALLOCATOR_TEXT void* arena_impl::alloc_traced(struct arena& arena, size_t size, size_t whole,
-                                              int flags, const void* frame) {
+NOT_PROBED ALLOCATOR_TEXT void* arena_impl::alloc_traced(struct arena& arena, size_t whole, size_t size,
+                                              const void* frame, int flags) {
   if (!kAtHand || !is_cached(arena, whole)) return alloc_anyhow(arena, size, flags, frame);
   if constexpr (SLAB_OS_CHECK_CALLS) check_sleep(arena, flags);
   const uint64_t saved = slab_os_irq_save();
@@ -40,7 +41,7 @@ ALLOCATOR_TEXT void* arena_impl::alloc_traced(struct arena& arena, size_t size, 
 
 // The hook drops the record in the same interrupts-off region in which the address enters the
 // magazine. So nobody can allocate the address before the record is dropped.
-ALLOCATOR_TEXT void arena_impl::free_traced(struct arena& arena, void* address, size_t whole) {
+NOT_PROBED ALLOCATOR_TEXT void arena_impl::free_traced(struct arena& arena, void* address, size_t whole) {
   if (!kAtHand || !is_cached(arena, whole)) return free_anyhow(arena, address, whole);
   const uint64_t saved = slab_os_irq_save();
   kmem_cpu* const cpu = cpu_part(quantum_cache(arena, whole));

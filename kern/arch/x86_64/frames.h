@@ -40,15 +40,24 @@ inline uint64_t entry_address(const TrapFrame& entry) {
   return entry.vector == kVectorSystemCall ? entry.rip : entry.rip + 1;
 }
 
-// Compares the addresses that walk_user_stack() would write with those at `addresses`, after which
-// there is a 0. kDeeper: all of `addresses` are equal, but the stack has more. kOther: they differ,
-// or a load faulted. Context as for walk_user_stack(). Bound: two loads for each of `addresses`.
+// Compares the addresses that walk_user_stack() would write with a stored stack's: `count` ones at
+// `addresses`, at most kMaxStoredUserFrames. kDeeper: all are equal, they are kMaxStoredUserFrames,
+// and the stack has more. kOther: they differ, or a load faulted. Context as for walk_user_stack().
+// Bound: two loads for each of `addresses`. Calls nothing but assembly that changes few registers.
 enum class UserStackIs : int32_t { kSame, kDeeper, kOther };
-extern "C" UserStackIs same_user_frames(uint64_t frame_pointer, uint64_t low,
-                                        const uint64_t* expected);
-inline UserStackIs compare_user_stack(const TrapFrame& entry, const uint64_t* addresses) {
-  if (addresses[0] != entry_address(entry)) return UserStackIs::kOther;
-  return same_user_frames(entry.rbp, entry.rsp, addresses + 1);
+inline constexpr size_t kMaxStoredUserFrames = 16;
+[[gnu::always_inline]] inline UserStackIs compare_user_stack(const TrapFrame& entry,
+                                                             const uint64_t* addresses,
+                                                             size_t count) {
+  if (addresses[0] != entry_address(entry)) [[unlikely]]
+    return UserStackIs::kOther;
+  UserStackIs is;
+  uint64_t frame_pointer = entry.rbp, low = entry.rsp;
+  asm volatile("call same_user_frames"
+               : "=a"(is), "+D"(frame_pointer), "+S"(low), "+d"(addresses)
+               : "c"(count + 1)
+               : "cc", "memory");
+  return is;
 }
 
 // Walks the user stack at a probe's breakpoint: on a function's first instruction, before the

@@ -110,59 +110,80 @@ user_frames:
         ret
         .size user_frames, . - user_frames
 
-// UserStackIs same_user_frames(uint64_t frame_pointer, uint64_t low, const uint64_t* expected):
-// compares the return addresses that user_frames() would find below kUserEnd with the addresses at
-// `expected`, after which there is a 0. Returns kSame (0); kDeeper (1) if all expected addresses are
-// equal, but there are more; otherwise, or after a fault, kOther (2).
+// The code of compare_user_stack() (frames.h): compares the return addresses that user_frames()
+// would find below kUserEnd with those of a stored stack, which has %rcx - 1 addresses at %rdx; the
+// first was compared. %rdi: the frame pointer, %rsi: the lowest good one. Returns %eax: a
+// UserStackIs. Changes %rdi, %rsi and %rdx, no other register.
 //
 // A frame is given as its distance from the highest one, which is negative. So one unsigned
 // comparison says whether the next frame lies above this one and below the end. A frame that is not
-// aligned ends a walk, but not this comparison.
+// aligned ends a walk, but not this comparison. There is a copy of the comparison for each number
+// of addresses that may be left, so that nothing else need tell where the stored stack ends.
         .set USER_END, 0x7ffffffff000  // frames.cc checks it
-        .macro SAME_FRAME this, next, offset
-        movq \offset(%rdx), %rax
+        .macro USER_FRAME left, this, next, ends=773f
+.Lleft_\left:
+        movq -8*\left(%rdx), %rax
         MAY_FAULT cmpq %rax, 8(%r8,%\this)
-        jne .Ldiffers_\offset
-        testq %rax, %rax
-        jz .Lsame
+        jne 773f
         MAY_FAULT movq (%r8,%\this), %\next
         subq %r8, %\next
         cmpq %\this, %\next
-        jbe .Lends_\offset
+        jbe \ends
         .endm
         .globl same_user_frames
         .type same_user_frames, @function
 same_user_frames:
+        pushq %r8
         movabsq $USER_END - 16, %r8
         STAC
         cmpq %rsi, %rdi
-        jb .Lends
+        jb .Lno_frame
         cmpq %r8, %rdi
-        ja .Lends
+        ja .Lno_frame
         subq %r8, %rdi
-1:      SAME_FRAME rdi, rsi, 0
-        SAME_FRAME rsi, rdi, 8
-        addq $16, %rdx
-        jmp 1b
-.Lends_8:
-        addq $8, %rdx
-.Lends_0:
-        addq $8, %rdx
-.Lends: cmpq $0, (%rdx)
-        jne 773f
+        movq %rdi, %rsi
+        leaq -8(%rdx,%rcx,8), %rdx  // the end of the stored addresses
+        jmp *.Lstart(,%rcx,8)
+        USER_FRAME 15, rdi, rsi
+        USER_FRAME 14, rsi, rdi
+        USER_FRAME 13, rdi, rsi
+        USER_FRAME 12, rsi, rdi
+        USER_FRAME 11, rdi, rsi
+        USER_FRAME 10, rsi, rdi
+        USER_FRAME 9, rdi, rsi
+        USER_FRAME 8, rsi, rdi
+        USER_FRAME 7, rdi, rsi
+        USER_FRAME 6, rsi, rdi
+        USER_FRAME 5, rdi, rsi
+        USER_FRAME 4, rsi, rdi
+        USER_FRAME 3, rdi, rsi
+        USER_FRAME 2, rsi, rdi
+        USER_FRAME 1, rdi, rsi, .Lsame
+.Lleft_0:
+        MAY_FAULT cmpq $0, 8(%r8,%rsi)
+        jne .Ldeeper
 .Lsame: xorl %eax, %eax
-        jmp 3f
-.Ldiffers_8:
-        addq $8, %rdx
-.Ldiffers_0:
-        cmpq $0, (%rdx)
-        jne 773f
+1:      CLAC
+        popq %r8
+        ret
+.Lno_frame:
+        cmpl $2, %ecx
+        je .Lsame
+773:    movl $2, %eax
+        jmp 1b
+.Ldeeper:
+        cmpl $17, %ecx
+        jne 773b
         movl $1, %eax
-3:      CLAC
-        ret
-773:    CLAC
-        movl $2, %eax
-        ret
+        jmp 1b
         .size same_user_frames, . - same_user_frames
+
+        .section .rodata
+        .balign 8
+.Lstart:
+        .quad 773b, 773b
+        .irp left, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+        .quad .Lleft_\left
+        .endr
 
         .section .note.GNU-stack, "", @progbits

@@ -132,24 +132,28 @@ NOT_PROBED [[gnu::noinline]] void* find_stacks(TraceTable* table, void* object, 
 }
 
 // Records an allocation if filters and sampling are off. In the common case this function calls
-// nothing: the CPU's hint names the kernel stack, the current task has its context and its caller,
-// and the CPU's shard has a free record. Anything else goes on in another function.
+// nothing: the CPU's hint names the kernel stack, the current task has its context, it has its
+// caller or the CPU's hint names that, and the CPU's shard has a free record. Anything else goes on
+// in another function.
 NOT_PROBED [[gnu::noinline]] void* record_by_hint(TraceTable* table, void* object, size_t requested,
                                                   const void* frame, uint64_t saved) {
   const uint64_t stack =
       hinted_kernel_stack(StackFrom::kCallers, reinterpret_cast<uint64_t>(frame), table->depth());
   const TaskHead* const task = current_task_head();
-  if (stack == 0 || !trace_context_remembered(*task) || !is_known(task->trace_call)) [[unlikely]]
+  if (stack == 0 || !trace_context_remembered(*task)) [[unlikely]]
+    return find_stacks(table, object, requested, frame, saved, stack);
+  if (!is_known(task->trace_call) && !trace_recall_caller()) [[unlikely]]
     return find_stacks(table, object, requested, frame, saved, stack);
   return finish_found(table, object, requested, frame, saved, stack);
 }
 
-// The hook of an allocation. An allocation that sampling skips calls nothing. `fits`: a record can
-// hold the object and its size.
+// The hook of an allocation. An allocation that sampling skips calls nothing. fits() is true if a
+// record can hold the object and its size.
+template <typename Fits>
 [[gnu::always_inline]] inline void* trace_alloc(TraceTable* table, void* object, size_t requested,
-                                                const void* frame, uint64_t saved, bool fits) {
+                                                const void* frame, uint64_t saved, Fits fits) {
   if (!table->selects()) [[likely]] {
-    if (!fits) [[unlikely]]
+    if (!fits()) [[unlikely]]
       return finish_alloc(table, object, requested, frame, saved);
     return record_by_hint(table, object, requested, frame, saved);
   }
@@ -159,9 +163,13 @@ NOT_PROBED [[gnu::noinline]] void* record_by_hint(TraceTable* table, void* objec
   return object;
 }
 
-[[gnu::always_inline]] inline void trace_free(TraceTable* table, void* object, uint64_t saved) {
+// The hook of a free. fits() is true if a record can hold the object. An arena's number that no
+// record can hold has none, but has the low bits of other numbers.
+template <typename Fits>
+[[gnu::always_inline]] inline void trace_free(TraceTable* table, void* object, uint64_t saved,
+                                              Fits fits) {
   auto address = reinterpret_cast<uint64_t>(object);
-  if (table->has_few() && table->has_none(address)) [[unlikely]] {
+  if ((table->has_few() && table->has_none(address)) || !fits()) [[unlikely]] {
     table->count_unmatched(cpu_id_for_index());
     slab_os_irq_restore(saved);
     return;
@@ -183,27 +191,24 @@ NOT_PROBED [[gnu::noinline]] void* record_by_hint(TraceTable* table, void* objec
 NOT_PROBED void* slab_trace_alloc(kmem_cache* cache, void* object, size_t requested,
                                   const void* frame, uint64_t saved) {
   return trace_alloc(reinterpret_cast<TraceTable*>(kmem_cache_trace(cache)), object, requested,
-                     frame, saved, true);
+                     frame, saved, [] { return true; });
 }
 
 NOT_PROBED void slab_trace_free(kmem_cache* cache, void* object, uint64_t saved) {
-  trace_free(reinterpret_cast<TraceTable*>(kmem_cache_trace(cache)), object, saved);
+  trace_free(reinterpret_cast<TraceTable*>(kmem_cache_trace(cache)), object, saved,
+             [] { return true; });
 }
 
+// An arena may hand out numbers, and have sizes, that a record cannot hold.
 NOT_PROBED void* arena_trace_alloc(trace_table* trace, void* address, size_t requested,
                                    const void* frame, uint64_t saved) {
-  // An arena may hand out numbers, and have sizes, that a record cannot hold.
-  const bool fits =
-      TraceTable::holds(reinterpret_cast<uint64_t>(address)) && requested < TraceTable::kLargeSize;
-  return trace_alloc(reinterpret_cast<TraceTable*>(trace), address, requested, frame, saved, fits);
+  return trace_alloc(reinterpret_cast<TraceTable*>(trace), address, requested, frame, saved, [=] {
+    return TraceTable::holds(reinterpret_cast<uint64_t>(address)) &&
+           requested < TraceTable::kLargeSize;
+  });
 }
 
-// An arena's number that no record can hold has no record, but has the low bits of other numbers.
 NOT_PROBED void arena_trace_free(trace_table* trace, void* address, uint64_t saved) {
-  auto* const table = reinterpret_cast<TraceTable*>(trace);
-  if (!TraceTable::holds(reinterpret_cast<uint64_t>(address))) [[unlikely]] {
-    table->count_unmatched(cpu_id_for_index());
-    return slab_os_irq_restore(saved);
-  }
-  trace_free(table, address, saved);
+  trace_free(reinterpret_cast<TraceTable*>(trace), address, saved,
+             [=] { return TraceTable::holds(reinterpret_cast<uint64_t>(address)); });
 }
