@@ -2,8 +2,6 @@
 
 #include <string_view>
 
-namespace {
-
 constinit RefClass ref_classes[kRefKinds] = {
     {.name = "ref.chan", .flags = 0, .trace = nullptr},
     {.name = "ref.namespace", .flags = 0, .trace = nullptr},
@@ -13,12 +11,6 @@ constinit RefClass ref_classes[kRefKinds] = {
     {.name = "ref.pty", .flags = 0, .trace = nullptr},
     {.name = "ref.test", .flags = 0, .trace = nullptr},
 };
-
-}  // namespace
-
-RefClass& ref_class(RefKind kind) {
-  return ref_classes[static_cast<unsigned>(kind)];
-}
 
 RefClass* ref_class_at(unsigned index) {
   return index < kRefKinds ? &ref_classes[index] : nullptr;

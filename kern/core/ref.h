@@ -22,7 +22,10 @@ struct RefClass {
   int flags;         // a set of KMC_TRACED and KMC_EVER_TRACED
   trace_table* trace;
 };
-RefClass& ref_class(RefKind kind);
+extern RefClass ref_classes[kRefKinds];
+inline RefClass& ref_class(RefKind kind) {
+  return ref_classes[static_cast<unsigned>(kind)];
+}
 // Returns the class with this index, from 0 on; nullptr after the last.
 RefClass* ref_class_at(unsigned index);
 RefClass* ref_class_find(const char* name);  // nullptr if there is none

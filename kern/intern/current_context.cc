@@ -94,7 +94,10 @@ namespace {
   const StackTable::View stack = trace_stacks.view(
       trace_stacks.intern(StackKind::kUser, frames, std::min(count, kUserStackDepth)));
   if (!stack) return TraceCaller::kLost;
-  add_stack_hint(set, stack);
+  if (stack_hints_change()) {
+    std::copy_backward(set.begin(), set.end() - 1, set.end());
+    set.front() = stack;
+  }
   return caller_with(stack.id(), count > kUserStackDepth);
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "arch/x86_64/context.h"
 #include "core/cpu.h"
@@ -45,7 +46,7 @@ class TaskStack {
   // The CPU's hint for a stack whose first frame is `first`, and whose second one is the present
   // frame; the same as for other tasks' stacks at the same place in the code.
   [[gnu::always_inline]] StackTable::View& hint(const TaskStack& first) const {
-    KernelHints& hints = these_kernel_hints();
+    auto& hints = these_stack_hints().kernel;
     return hints[((first.at_ >> 4) + first.frame() + frame()) % hints.size()];
   }
   // The return address in the present frame, packed.
@@ -70,8 +71,8 @@ class TaskStack {
   uint64_t at_;    // position of the present frame
 };
 
-// Compares the stack, from its second frame on, with a stored one. Returns the stored stack's number,
-// perhaps with kStackTruncated, if the frames are the same, up to `depth`; otherwise 0.
+// Compares the stack, from its second frame on, with a stored one. Returns the stored stack's
+// number, perhaps with kStackTruncated, if the frames are the same, up to `depth`; otherwise 0.
 [[gnu::always_inline]] inline uint64_t same_callers(TaskStack stack, StackTable::View stored,
                                                     const StackDepth& depth) {
   for (const uint32_t* word = stored.packed() + 1;; word += 8) {
@@ -88,12 +89,60 @@ class TaskStack {
   }
 }
 
+inline constexpr uint32_t kPackStep = 12;  // frames between two looks at the depth
+using PackedFrames = uint32_t[StackTable::kMaxFrames + kPackStep + 2];
+
+// Packs the frames and returns their number and hash. If there are more than `depth`, returns
+// depth + 1 or a larger number, and has packed at least `depth` frames.
+[[gnu::always_inline]] inline std::pair<uint32_t, uint64_t> pack_all(TaskStack stack,
+                                                                     uint32_t depth,
+                                                                     PackedFrames& frames) {
+  uint64_t hash = 0;
+  for (uint32_t* to = frames; to <= frames + depth; to += kPackStep) {
+#pragma GCC unroll 12
+    for (uint32_t i = 0; i < kPackStep; i++) {
+      hash = StackTable::hash_with(hash, to[i] = stack.frame());
+      if (!stack.up()) return {static_cast<uint32_t>(to + i + 1 - frames), hash};
+    }
+  }
+  return {depth + 1, 0};
+}
+
+// Packs and hashes the frames. If there are more than `depth`, sets *truncated.
+[[gnu::always_inline]] inline StackTable::Packed pack(TaskStack stack, uint32_t depth,
+                                                      PackedFrames& frames, bool* truncated) {
+  auto [count, hash] = pack_all(stack, depth, frames);
+  *truncated = count > depth;
+  if (*truncated) [[unlikely]] {
+    count = depth;
+    hash = 0;
+    for (uint32_t i = 0; i < count; i++) hash = StackTable::hash_with(hash, frames[i]);
+  }
+  frames[count] = frames[count + 1] = 0;
+  return {frames, count, hash};
+}
+
+// learn_kernel_stack() for a stack that is not the current task's own; it gets no hint.
+uint64_t intern_walked_stack(StackFrom from, uint64_t frame_pointer, StackDepth depth);
+
 // Finds or adds the stack that begins at the frame at `frame_pointer`, and makes it the CPU's hint.
 // At most `depth` frames are recorded. Returns the stack's number, with kStackTruncated if it has
 // more frames; 0 if it cannot be stored. Interrupts and probes off, any context but NMI; after
 // trace_memory_prepare(), between trace_users_add() and trace_users_drop(). Takes kInternTable.
 // Bound: one walk of the recorded frames and two passes over one chain of the stack table.
-uint64_t learn_kernel_stack(StackFrom from, uint64_t frame_pointer, StackDepth depth);
+[[gnu::always_inline]] inline uint64_t learn_kernel_stack(StackFrom from, uint64_t frame_pointer,
+                                                          StackDepth depth) {
+  TaskStack first(frame_pointer);
+  if (!first.begin(from)) return intern_walked_stack(from, frame_pointer, depth);
+  PackedFrames frames;
+  bool truncated;
+  const StackTable::View stored =
+      trace_stacks.intern_packed(pack(first, depth.frames(), frames, &truncated));
+  if (!stored) return 0;
+  TaskStack second = first;
+  if (stack_hints_change() && second.up()) second.hint(first) = stored;
+  return number_of(stored.id()) | (truncated ? kStackTruncated : 0);
+}
 
 // Returns the result of learn_kernel_stack() if the CPU's hint names the stack; otherwise 0. Calls
 // nothing.

@@ -24,9 +24,9 @@ ALLOCATOR_TEXT uint64_t ref_trace_take(RefKind kind, const void* object) {
     return 0;
   }
   const uint64_t number = this_cpu().last_ref += 1u << kStampCpuBits;
-  arena_trace_alloc(ref_class(kind).trace, reinterpret_cast<void*>(number),
-                    TraceTable::place_of(object), __builtin_frame_address(0), saved);
-  return number;
+  return reinterpret_cast<uint64_t>(
+      arena_trace_alloc(ref_class(kind).trace, reinterpret_cast<void*>(number),
+                        TraceTable::place_of(object), __builtin_frame_address(0), saved));
 }
 
 // Does nothing if the kind is no longer traced: the trace may have ended since the reference was
