@@ -8,7 +8,7 @@ BENCH_HOST_OBJ := $(BENCH_HOST_SRC:%=$(BASE)/bench/objects/%.o)
 # (core/hook_lock.h). Without PIE, return addresses fit into 32 bits, as in the kernel.
 BENCH_FLAGS := -O2 -g -Wall -Wextra -DSTELE_HOST -DSTELE_BENCH -DCONFIG_MAX_CPUS=64 \
   -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
-  -fno-pie -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls -fno-strict-aliasing -pthread \
+  -fno-pie -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -mno-red-zone -fno-optimize-sibling-calls -fno-strict-aliasing -pthread \
   -I bench/host -I tests/host/cpus -I kern -I kern/include
 
 $(BASE)/bench/objects/%.c.o: %.c bench/bench.mk

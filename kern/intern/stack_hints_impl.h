@@ -6,8 +6,8 @@
 //
 // A kernel stack's hint is indexed by its first two return addresses and the distance of its first
 // frame from the end of the stack; a user stack's by the registers with which the program entered
-// the kernel. Several user stacks often have the same registers, so their hints are in sets of four.
-// Only the CPU itself uses its hints, with interrupts and probes off. Each sweep clears them
+// the kernel. Several user stacks often have the same registers, so their hints are in sets of
+// four. Only the CPU itself uses its hints, with interrupts and probes off. Each sweep clears them
 // (sweeper.h), so a hint names a stack that the stack table has.
 #pragma once
 
@@ -36,8 +36,8 @@ inline StackHints& these_stack_hints() {
   StackHints& hints = these_stack_hints();
   return hints.user[(entry.rip ^ entry.rsp >> 4) % hints.user.size()];
 }
-// True if this CPU's hints may be changed. Before the CPU has its first task they are not, because a
-// hook that finds one uses the current task.
+// True if this CPU's hints may be changed. Before the CPU has its first task they are not, because
+// a hook that finds one uses the current task.
 inline bool stack_hints_change() {
   return &these_stack_hints() != &no_stack_hints && current_task_head();
 }

@@ -50,9 +50,9 @@
 #include "slab_trace.h"
 
 using arena_impl::enter_span, arena_impl::has_flag, arena_impl::is_cached,
-    arena_impl::kQuantumCaches, arena_impl::note_cached, arena_impl::quantum_cache,
-    arena_impl::release_segment, arena_impl::Returned, arena_impl::Segment, arena_impl::SegmentKind,
-    arena_impl::Tags, arena_impl::unlink;
+    arena_impl::kQuantumCaches, arena_impl::note_cached, arena_impl::quanta_of,
+    arena_impl::quantum_cache, arena_impl::release_segment, arena_impl::Returned,
+    arena_impl::Segment, arena_impl::SegmentKind, arena_impl::Tags, arena_impl::unlink;
 
 namespace {
 
@@ -174,7 +174,7 @@ bool make_quantum_caches(struct arena& arena, size_t quantum_cache_max) {
     arena.quantum_caches[i] = kmem_qcache_create(name, size, slab_size, &arena);
     if (!arena.quantum_caches[i]) return false;
   }
-  arena.quantum_cache_max = quantum_cache_max;
+  arena.cached_quanta = quantum_cache_max >> arena.quantum_shift;
   return true;
 }
 
@@ -246,33 +246,35 @@ ALLOCATOR_TEXT uintptr_t allocate_segment(struct arena& arena, size_t size, int 
   return address;
 }
 
-// Allocates whole quanta from a quantum cache or from the segments.
-[[gnu::always_inline]] inline void* take(struct arena& arena, size_t size, int flags) {
-  if (!is_cached(arena, size))
+// Allocates from a quantum cache or from the segments.
+[[gnu::always_inline]] inline void* take(struct arena& arena, size_t quanta, int flags) {
+  if (!is_cached(arena, quanta)) {
+    const size_t size = quanta << arena.quantum_shift;
     return reinterpret_cast<void*>(allocate_segment(arena, size, flags & ~KM_ZERO));
-  void* const address = kmem_cache_alloc(quantum_cache(arena, size), flags & ~KM_ZERO);
+  }
+  void* const address = kmem_cache_alloc(quantum_cache(arena, quanta), flags & ~KM_ZERO);
   if constexpr (SLAB_OS_CHECK_CALLS) {
-    if (address) note_cached(arena, address, size, true);
+    if (address) note_cached(arena, address, quanta, true);
   }
   return address;
 }
 
-[[gnu::always_inline]] inline void give(struct arena& arena, void* address, size_t size) {
-  if (!is_cached(arena, size))
-    return free_segment(arena, reinterpret_cast<uintptr_t>(address), size);
-  if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, size, false);
-  kmem_cache_free(quantum_cache(arena, size), address);
+[[gnu::always_inline]] inline void give(struct arena& arena, void* address, size_t quanta) {
+  if (!is_cached(arena, quanta))
+    return free_segment(arena, reinterpret_cast<uintptr_t>(address), quanta << arena.quantum_shift);
+  if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, quanta, false);
+  kmem_cache_free(quantum_cache(arena, quanta), address);
 }
 
 }  // namespace
 
 #if SLAB_OS_CHECK_CALLS
-void arena_impl::note_cached(const struct arena& arena, const void* address, size_t size,
+void arena_impl::note_cached(const struct arena& arena, const void* address, size_t quanta,
                              bool out) {
-  const char* const wrong = kmem_qcache_note(quantum_cache(arena, size), address, out);
+  const char* const wrong = kmem_qcache_note(quantum_cache(arena, quanta), address, out);
   if (wrong)
     panic("arena %s: %p is %s with size %zu: %s", arena.name, address,
-          out ? "handed out" : "given back", size, wrong);
+          out ? "handed out" : "given back", quanta << arena.quantum_shift, wrong);
 }
 #endif
 
@@ -400,8 +402,8 @@ int arena_prepare(struct arena* arena) {
 }
 
 void arena_forward(struct arena* arena) {
-  ASSERT(arena->source && arena->quantum == arena->source->quantum &&
-         arena->quantum_cache_max == 0 && !arena->first);
+  ASSERT(arena->source && arena->quantum == arena->source->quantum && arena->cached_quanta == 0 &&
+         !arena->first);
   arena->forwards = true;
 }
 
@@ -420,35 +422,35 @@ int arena_add(struct arena* arena, uintptr_t base, size_t size, int) {
                                                                            const void* frame) {
   if (SLAB_OS_FLAG_TESTS && kmem_inject_wanted() && injected_failure(arena, size, flags))
     return nullptr;
-  void* const address = take(arena, align_up(size, arena.quantum), flags);
+  void* const address = take(arena, quanta_of(arena, size), flags);
   open_memory(arena, address, size);
   return note_allocation(arena, address, size, frame);
 }
 [[gnu::cold, gnu::noinline]] ALLOCATOR_TEXT void arena_impl::free_anyhow(struct arena& arena,
                                                                          void* address,
-                                                                         size_t whole) {
+                                                                         size_t quanta) {
   note_free(arena, address);
-  give(arena, address, whole);
+  give(arena, address, quanta);
 }
 
 ALLOCATOR_TEXT void* arena_alloc(struct arena* arena, size_t size, int flags) {
   if (size == 0 || size > SIZE_MAX / 2) return nullptr;
-  const size_t whole = align_up(size, arena->quantum);
+  const size_t quanta = quanta_of(*arena, size);
   if (SLAB_OS_FLAG_TESTS && kmem_inject_wanted()) [[unlikely]]
     return arena_impl::alloc_anyhow(*arena, size, flags, __builtin_frame_address(0));
   if (has_flag(*arena, KMC_TRACED)) [[unlikely]]
-    return arena_impl::alloc_traced(*arena, whole, size, __builtin_frame_address(0), flags);
-  void* const address = take(*arena, whole, flags);
+    return arena_impl::alloc_traced(*arena, quanta, size, __builtin_frame_address(0), flags);
+  void* const address = take(*arena, quanta, flags);
   open_memory(*arena, address, size);
   return address;
 }
 
 ALLOCATOR_TEXT void arena_free(struct arena* arena, void* address, size_t size) {
   close_memory(*arena, address, size);
-  const size_t whole = align_up(size, arena->quantum);
+  const size_t quanta = quanta_of(*arena, size);
   if (has_flag(*arena, KMC_EVER_TRACED)) [[unlikely]]
-    return arena_impl::free_traced(*arena, address, whole);
-  give(*arena, address, whole);
+    return arena_impl::free_traced(*arena, address, quanta);
+  give(*arena, address, quanta);
 }
 
 ALLOCATOR_TEXT void arena_set_aside(struct arena* arena, void* address) {
@@ -461,7 +463,7 @@ ALLOCATOR_TEXT void arena_reissue(struct arena* arena, void* address, size_t siz
 
 ALLOCATOR_TEXT void arena_free_set_aside(struct arena* arena, void* address, size_t size) {
   close_memory(*arena, address, size);
-  give(*arena, address, align_up(size, arena->quantum));
+  give(*arena, address, quanta_of(*arena, size));
 }
 
 void arena_impl::count_span(struct arena& arena, size_t size) {
@@ -473,18 +475,16 @@ void arena_impl::count_span(struct arena& arena, size_t size) {
 // page_arena takes spans from base_arena, and base_arena takes the memory of its hash from itself.
 ALLOCATOR_TEXT void* arena_span_alloc(struct arena* arena, size_t size, int flags) {
   if (size == 0 || size > SIZE_MAX / 2) return nullptr;
-  const size_t whole = align_up(size, arena->quantum);
-  void* const address = take(*arena, whole, flags);
-  if (address) arena_impl::count_span(*arena, whole);
+  void* const address = take(*arena, quanta_of(*arena, size), flags);
+  if (address) arena_impl::count_span(*arena, align_up(size, arena->quantum));
   return address;
 }
 
 // stack: recursion up to 3 deep, because arena_span_alloc() has that much.
 ALLOCATOR_TEXT void arena_span_free(struct arena* arena, void* address, size_t size) {
-  const size_t whole = align_up(size, arena->quantum);
   __atomic_fetch_add(&arena->span_frees, 1, __ATOMIC_RELAXED);
-  __atomic_fetch_sub(&arena->span_bytes, whole, __ATOMIC_RELAXED);
-  give(*arena, address, whole);
+  __atomic_fetch_sub(&arena->span_bytes, align_up(size, arena->quantum), __ATOMIC_RELAXED);
+  give(*arena, address, quanta_of(*arena, size));
 }
 
 const char* arena_name(const struct arena* arena) {

@@ -45,8 +45,8 @@ struct arena {
   arena_import import;
   arena_export export_;
   struct arena* source;
-  bool forwards;  // all requests are forwarded to the source (arena_forward)
-  size_t quantum_cache_max;
+  bool forwards;         // all requests are forwarded to the source (arena_forward)
+  size_t cached_quanta;  // the largest allocation that a quantum cache serves
   std::array<kmem_cache*, arena_impl::kQuantumCaches> quantum_caches;  // [n] serves n + 1 quanta
 
   // Accessed atomically.
@@ -83,17 +83,21 @@ struct arena {
 
 namespace arena_impl {
 
-inline bool is_cached(const struct arena& arena, size_t size) {
-  return size <= arena.quantum_cache_max;
+// The number of quanta that an allocation of `size` bytes takes.
+inline size_t quanta_of(const struct arena& arena, size_t size) {
+  return (size + arena.quantum - 1) >> arena.quantum_shift;
 }
-inline kmem_cache* quantum_cache(const struct arena& arena, size_t size) {
-  return arena.quantum_caches[(size >> arena.quantum_shift) - 1];
+inline bool is_cached(const struct arena& arena, size_t quanta) {
+  return quanta <= arena.cached_quanta;
+}
+inline kmem_cache* quantum_cache(const struct arena& arena, size_t quanta) {
+  return arena.quantum_caches[quanta - 1];
 }
 // Notes that an object of a quantum cache is handed out (`out` true) or freed. Panics if the cache
 // has no such object, if the object is handed out twice, or if it is freed while it is free. Called
 // only with CONFIG_SLAB_CHECK_CALLS. Without this option, an invalid free is found later, when the
 // magazine with the object is emptied.
-void note_cached(const struct arena& arena, const void* address, size_t size, bool out);
+void note_cached(const struct arena& arena, const void* address, size_t quanta, bool out);
 // Panics if `flags` has KM_SLEEP and the caller may not sleep.
 void check_sleep(const struct arena& arena, int flags);
 
@@ -111,16 +115,16 @@ void check_sleep(const struct arena& arena, int flags);
   return arena.trace;
 }
 
-// ---- Traced arenas (arena_traced.cc). `whole` is `size` rounded up to whole quanta; the recorded
-// stack begins at `frame`.
+// ---- Traced arenas (arena_traced.cc). `size` bytes take `quanta`; the recorded stack begins at
+// `frame`.
 
-// The order of the parameters saves moves: arena_trace_alloc() has `size` and `frame` at the same places.
-void* alloc_traced(struct arena& arena, size_t whole, size_t size, const void* frame, int flags);
-void free_traced(struct arena& arena, void* address, size_t whole);
+// `size` and `frame` are where arena_trace_alloc() has them, which saves moves.
+void* alloc_traced(struct arena& arena, size_t quanta, size_t size, const void* frame, int flags);
+void free_traced(struct arena& arena, void* address, size_t quanta);
 // The general paths of arena_alloc() and arena_free(), for traced arenas and fault injection
 // (arena.cc).
 void* alloc_anyhow(struct arena& arena, size_t size, int flags, const void* frame);
-void free_anyhow(struct arena& arena, void* address, size_t whole);
+void free_anyhow(struct arena& arena, void* address, size_t quanta);
 
 // ---- Boundary tags (arena_tags.cc).
 

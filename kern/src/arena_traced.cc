@@ -23,33 +23,35 @@ constexpr bool kAtHand = true;
 
 }  // namespace
 
-NOT_PROBED ALLOCATOR_TEXT void* arena_impl::alloc_traced(struct arena& arena, size_t whole, size_t size,
-                                              const void* frame, int flags) {
-  if (!kAtHand || !is_cached(arena, whole)) return alloc_anyhow(arena, size, flags, frame);
+NOT_PROBED ALLOCATOR_TEXT void* arena_impl::alloc_traced(struct arena& arena, size_t quanta,
+                                                         size_t size, const void* frame,
+                                                         int flags) {
+  if (!kAtHand || !is_cached(arena, quanta)) return alloc_anyhow(arena, size, flags, frame);
   if constexpr (SLAB_OS_CHECK_CALLS) check_sleep(arena, flags);
   const uint64_t saved = slab_os_irq_save();
-  kmem_cpu* const cpu = cpu_part(quantum_cache(arena, whole));
+  kmem_cpu* const cpu = cpu_part(quantum_cache(arena, quanta));
   if (cpu->rounds == 0 || !has_flag(arena, KMC_TRACED)) [[unlikely]] {
     slab_os_irq_restore(saved);
     return alloc_anyhow(arena, size, flags, frame);
   }
   void* const address = magazine_pop(cpu);
   slab_os_count(&cpu->allocations, 1);
-  if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, whole, true);
+  if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, quanta, true);
   return arena_trace_alloc(trace_of(arena), address, size, frame, saved);
 }
 
 // The hook drops the record in the same interrupts-off region in which the address enters the
 // magazine. So nobody can allocate the address before the record is dropped.
-NOT_PROBED ALLOCATOR_TEXT void arena_impl::free_traced(struct arena& arena, void* address, size_t whole) {
-  if (!kAtHand || !is_cached(arena, whole)) return free_anyhow(arena, address, whole);
+NOT_PROBED ALLOCATOR_TEXT void arena_impl::free_traced(struct arena& arena, void* address,
+                                                       size_t quanta) {
+  if (!kAtHand || !is_cached(arena, quanta)) return free_anyhow(arena, address, quanta);
   const uint64_t saved = slab_os_irq_save();
-  kmem_cpu* const cpu = cpu_part(quantum_cache(arena, whole));
+  kmem_cpu* const cpu = cpu_part(quantum_cache(arena, quanta));
   if (cpu->rounds == cpu->capacity || !has_flag(arena, KMC_EVER_TRACED)) [[unlikely]] {
     slab_os_irq_restore(saved);
-    return free_anyhow(arena, address, whole);
+    return free_anyhow(arena, address, quanta);
   }
-  if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, whole, false);
+  if constexpr (SLAB_OS_CHECK_CALLS) note_cached(arena, address, quanta, false);
   magazine_push(cpu, address);
   slab_os_count(&cpu->frees, 1);
   arena_trace_free(trace_of(arena), address, saved);

@@ -36,9 +36,9 @@ locks_LINK := -no-pie
 trace_LINK := -no-pie -Wl,--defsym=allocator_text_start=0x1000,--defsym=allocator_text_end=0x1fff
 
 # -g1 is enough for the lines in a sanitizer's report. Headers in tests/host/cpus replace headers of
-# the kernel with the same path.
+# the kernel with the same path. The kernel's code calls assembly from inline assembly (frames.h).
 HOST_FLAGS := -O1 -g1 -Wall -Wextra -DSTELE_HOST -DCONFIG_PLANTED_BUGS -DCONFIG_MAX_CPUS=64 -DCONFIG_MEM_TRACE_LIMIT_DIVISOR=16 \
-  -fno-omit-frame-pointer -fno-strict-aliasing -pthread \
+  -fno-omit-frame-pointer -mno-red-zone -fno-strict-aliasing -pthread \
   -I tests/host/cpus -I tests/host/fakes -I tests/host -I kern -I kern/include -I user/lib -I user/bin
 
 # CONFIG_SLAB_CHECK_CALLS is not set under ThreadSanitizer, because it enables checks that take locks,

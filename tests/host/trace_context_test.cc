@@ -113,6 +113,14 @@ void trace_page_free(void* page) {
 void trace_page_return(void* page) {
   trace_page_free(page);
 }
+void* trace_block_take(size_t size) {
+  if (no_pages) return nullptr;
+  pages_out++;
+  return memset(aligned_alloc(kPageSize, size), 0xa5, size);
+}
+void trace_block_free(void* block, size_t) {
+  trace_page_free(block);
+}
 void panic(const char* pattern, ...) {
   fputs(pattern, stderr);
   abort();

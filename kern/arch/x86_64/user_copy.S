@@ -172,7 +172,7 @@ same_user_frames:
 773:    movl $2, %eax
         jmp 1b
 .Ldeeper:
-        cmpl $17, %ecx
+        cmpl $16 + 1, %ecx  // kMaxStoredUserFrames
         jne 773b
         movl $1, %eax
         jmp 1b
