@@ -1,4 +1,5 @@
-"""Whole loads: the cost of a shell's work without traces, and the cost that traces add.
+"""Whole loads: the cost of the work of a shell or a program without traces, and the cost that traces
+add.
 
 The cost is counted in instructions, under -icount on one CPU. It is the number of instructions of a
 whole guest until power-off, minus the number for a guest that runs the same script without the
@@ -6,6 +7,9 @@ load. So boot, the start of tracing and the start of the shell do not count. A g
 executes the same instructions each time (docs/testing.md). But any change of the image changes a
 count: objects move in memory, so addresses hash differently, and timer ticks interrupt at other
 instructions.
+
+The shell's loads are usual work. A load of the program `loads` (tests/programs/loads) repeats one
+kind of system call, and so shows what the worst programs cost.
 """
 import re
 import subprocess
@@ -14,17 +18,43 @@ from dataclasses import dataclass
 from counts import LOAD_ROWS, ROOT
 
 CTL = "'#mem/kmemtrace/ctl'"
+# The shell's loads: the commands of a round.
 LOADS = {"pipeline": "ls / | cat > /dev/null", "file": "echo something > /tmp/file; read line < /tmp/file"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A load of the program `loads`. `rounds`: how many `make bench` runs; `what`: what a round does; `targets`: for each state in which the load is
+    measured, the most that it may add, in per cent, or None."""
+
+    rounds: int
+    what: str
+    targets: dict
+
+
+PROGRAMS = {
+    "pipes": Program(3000, "open and close a pipe", {"on": 50, "depth_64": 75}),
+    "stacks": Program(3000, "the same from 8 user stacks in turn", {"on": 60}),
+    "paths": Program(5000, "stat of a path of 5 names", {"on": 21}),
+    "ring": Program(1000, "a byte once round a ring of 4 processes", {"on": 27}),
+    "threads": Program(1000, "make and join a thread", {"on": 15}),
+    "forks": Program(300, "fork, exit and wait", {"on": None}),
+    "maps": Program(1000, "map, write to and unmap 8 pages", {"on": None}),
+    "signals": Program(5000, "send itself a signal, and handle it", {"on": None}),
+}
 # For each state of the traces: the commands that set it, before the load. Before these commands the
-# script runs ROUND, one round of each load, so that the shell has allocated its permanent memory.
-# In the state `stopped` the traces contain the records of another ROUND.
+# script of a shell's load runs ROUND, one round of each, so that the shell has allocated its
+# permanent memory. The script of a program's load runs one round of this load. In the state
+# `stopped` the traces contain the records of another ROUND.
 ROUND = "; ".join(LOADS.values())
 STATES = {
     "untraced": "",
     "on": f"echo start > {CTL}",
     "stopped": f"echo start > {CTL}; {ROUND}; echo stop > {CTL}",
     "sampled": f"echo start sample=512K > {CTL}",
+    "depth_64": f"echo start depth=64 > {CTL}",
 }
+SHELL_STATES = ("untraced", "on", "stopped", "sampled")
 NO_FLAG_TESTS = "no_flag_tests"  # the build with configs/no_flag_tests.config
 ROUNDS = 300
 # Rounds of each load in tests/guest/counts_test.py. They are few, so that the test takes ten seconds
@@ -69,11 +99,28 @@ class Guest:
 
 
 def script(load, state, rounds):
-    """Returns the script for the guest. If `load` is None, the script has only the commands that precede a load."""
+    """Returns the script for the guest. If `rounds` is 0, it has everything but the load: the program then only starts and ends."""
+    if load in PROGRAMS:
+        return "\n".join([f"loads {load} 1 || exit", STATES[state], f"loads {load} {rounds}"])
     lines = [ROUND, STATES[state]]
-    if load:
+    if rounds:
         lines += [f"i=0; while [ $i -lt {rounds} ]; do {LOADS[load]}; i=$((i+1)); done"]
     return "\n".join(lines)
+
+
+def ports_of(load):
+    """The ports that the load's guest needs."""
+    return ("tests",) if load in PROGRAMS else ()
+
+
+def rounds_of(load):
+    """How many rounds of the load `make bench` runs."""
+    return PROGRAMS[load].rounds if load in PROGRAMS else ROUNDS
+
+
+def text_of(load):
+    """What a round of the load does, for people."""
+    return PROGRAMS[load].what if load in PROGRAMS else LOADS[load]
 
 
 def sweep_script(records, rounds):
@@ -87,11 +134,13 @@ def sweep_script(records, rounds):
 
 def instructions(guest, states, rounds):
     """Runs each load of `rounds`, {load: number of rounds}, in each state. Returns {(load, state): instructions}."""
-    counted = {}
+    before, counted = {}, {}
     for state in states:
-        before = guest.run(script(None, state, 0))[1]
         for load, number in rounds.items():
-            counted[load, state] = guest.run(script(load, state, number))[1] - before
+            without = script(load, state, 0)
+            if without not in before:
+                before[without] = guest.run(without)[1]
+            counted[load, state] = guest.run(script(load, state, number))[1] - before[without]
     return counted
 
 
@@ -111,23 +160,31 @@ def measure_sweeps(guest):
     return {"load_sweeps": beside / alone}
 
 
+def measure_programs(build=True):
+    """Returns {(load, state): instructions} for the loads of PROGRAMS."""
+    counted = {}
+    for load, program in PROGRAMS.items():
+        counted |= instructions(Guest(ports=ports_of(load), build=build), ["untraced", *program.targets], {load: program.rounds})
+    return counted
+
+
 def measure(build=True):
     """Returns {row: value} for the table of `make bench`: millions of instructions without traces, the per cent that traces and flag tests
     add, and the ratio of measure_sweeps()."""
     rounds = dict.fromkeys(LOADS, ROUNDS)
-    counted = instructions(Guest(build=build), STATES, rounds)
+    counted = instructions(Guest(build=build), SHELL_STATES, rounds) | measure_programs(build)
     bare = instructions(Guest(NO_FLAG_TESTS, build=build), ["untraced"], rounds)
     values = added(counted) | measure_sweeps(Guest(build=build))
-    for load in LOADS:
-        values[f"load_{load}"] = counted[load, "untraced"] / 1e6
-        values[f"load_{load}_flag_tests"] = per_cent(counted[load, "untraced"], bare[load, "untraced"])
+    values |= {f"load_{load}": number / 1e6 for (load, state), number in counted.items() if state == "untraced"}
+    values |= {f"load_{load}_flag_tests": per_cent(counted[load, "untraced"], bare[load, "untraced"]) for load in LOADS}
     return values
 
 
 def rows():
     """The names of the rows of measure()."""
-    traced = [f"_{state}" for state in STATES if state != "untraced"]
-    return [f"load_{load}{what}" for load in LOADS for what in ("", *traced, "_flag_tests")] + ["load_sweeps"]
+    traced = [f"_{state}" for state in SHELL_STATES if state != "untraced"]
+    return [f"load_{load}{what}" for load in LOADS for what in ("", *traced, "_flag_tests")] + ["load_sweeps"] + [
+        f"load_{load}{what}" for load, program in PROGRAMS.items() for what in ("", *(f"_{state}" for state in program.targets))]
 
 
 def measure_short(build=True):

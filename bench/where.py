@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """make bench-where: shows which functions execute the instructions that traces add to a whole load (loads.py).
 
-    bench/where.py [--load NAME] [--state on|stopped|sampled] [--rounds N]
+    bench/where.py [--load NAME] [--state on|stopped|sampled|depth_64] [--rounds N]
 
 A QEMU plugin (instructions.c) counts how often each kernel instruction is executed. Four guests are compared: with the load and without it,
 each traced and untraced. The output has two tables of the instructions that tracing adds to the load, and the counters of
@@ -68,23 +68,23 @@ def less(counted, other):
 
 def profile(plugin, load, state, rounds):
     """Returns {address: number of executions in `rounds` rounds of the load}."""
-    def executed(what):
+    def executed(number):
         with tempfile.NamedTemporaryFile("r", prefix="stele-") as file:
-            loads.Guest(plugin=f"{plugin},out={file.name}", build=False).run(loads.script(what, state, rounds))
+            loads.Guest(plugin=f"{plugin},out={file.name}", ports=loads.ports_of(load), build=False).run(loads.script(load, state, number))
             return parse(file.read())
-    return less(executed(load), executed(None))
+    return less(executed(rounds), executed(0))
 
 
 def traced(load, state, rounds):
     """Returns what the load adds to the figures of #mem/kmemtrace/ctl, as two dictionaries: {name of a figure: number} and
     {trace: records}. The first dictionary has the figures of trace memory. Its figure `seen` is the number of allocations that the traces
     have seen, summed over all traces."""
-    def at_end(what):
-        output, _ = loads.Guest(build=False).run(loads.script(what, state, rounds) + f"\ncat {loads.CTL}")
+    def at_end(number):
+        output, _ = loads.Guest(ports=loads.ports_of(load), build=False).run(loads.script(load, state, number) + f"\ncat {loads.CTL}")
         memory, traces = dump.parse_ctl(output)
         memory["seen"] = sum(trace.counters["seen"] for trace in traces)
         return memory, {trace.name: trace.counters["recorded"] for trace in traces}
-    (memory, records), (memory_before, records_before) = at_end(load), at_end(None)
+    (memory, records), (memory_before, records_before) = at_end(rounds), at_end(0)
     return less(memory, memory_before), less(records, records_before)
 
 
@@ -121,7 +121,7 @@ def report(kernel, load, state, rounds, before, after, memory, records):
     kernel.learn([address for address in added if address != PROGRAMS])
     load_total, total, recorded, seen = sum(before.values()), sum(added.values()), sum(records.values()), memory.get("seen", 0)
     others = [f"{name} {number:+,}" for name, number in sorted(memory.items()) if name != "seen"]
-    lines = [f"{rounds} × {loads.LOADS[load]}; {state}",
+    lines = [f"{rounds} × {loads.text_of(load)}; {state}",
              f"    {load_total:,} instructions untraced, {total:,} added: {100 * total / load_total:+.1f} %",
              "    " + ", ".join([f"{seen:,} allocations seen" + (f", {total / seen:,.0f} instructions each" if seen else ""),
                                  f"{recorded:,} records", *others])]
@@ -135,16 +135,17 @@ def report(kernel, load, state, rounds, before, after, memory, records):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--load", choices=loads.LOADS, action="append", help="both")
+    parser.add_argument("--load", choices=[*loads.LOADS, *loads.PROGRAMS], action="append", help="the loads of the shell")
     parser.add_argument("--state", choices=[state for state in loads.STATES if state != "untraced"], default="on")
-    parser.add_argument("--rounds", type=int, default=loads.ROUNDS)
+    parser.add_argument("--rounds", type=int, help="those of `make bench`")
     options = parser.parse_args()
     folder = counts.build_folder() / "bench"
     kernel = Kernel(counts.build_folder() / "stele.elf")
     lines = []
     for load in options.load or loads.LOADS:
-        before, after = (profile(folder / "instructions.so", load, state, options.rounds) for state in ("untraced", options.state))
-        lines += report(kernel, load, options.state, options.rounds, before, after, *traced(load, options.state, options.rounds)) + [""]
+        rounds = options.rounds or loads.rounds_of(load)
+        before, after = (profile(folder / "instructions.so", load, state, rounds) for state in ("untraced", options.state))
+        lines += report(kernel, load, options.state, rounds, before, after, *traced(load, options.state, rounds)) + [""]
     text = "\n".join(lines)
     (folder / "where.txt").write_text(text)
     print(text + f"written: {os.path.relpath(folder)}/where.txt")

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "arch/x86_64/time.h"
 #include "arena.h"
@@ -140,31 +141,23 @@ template <typename Body>
 }
 
 // Calls body() with a call stack that depends on `stack`. body() must be BENCH_INLINE. on_stack()
-// calls itself `levels` times, and each time `stack` chooses one of four call sites. So there are
-// 4^`levels` different call stacks.
-template <typename Body>
+// calls itself `levels` times, and each time `stack` chooses one of kSites call sites, the first
+// time with its lowest digit. So there are kSites^`levels` different call stacks.
+template <unsigned kSites = 4, typename Body>
 [[gnu::noinline]] void on_stack(unsigned stack, unsigned levels, const Body& body) {
   if (levels == 0) {
     body();
     return;
   }
-  switch (stack % 4) {
-    case 0:
-      on_stack(stack / 4, levels - 1, body);
-      asm volatile("# 0");
-      break;
-    case 1:
-      on_stack(stack / 4, levels - 1, body);
-      asm volatile("# 1");
-      break;
-    case 2:
-      on_stack(stack / 4, levels - 1, body);
-      asm volatile("# 2");
-      break;
-    default:
-      on_stack(stack / 4, levels - 1, body);
-      asm volatile("# 3");
+  const auto call_from = [&]<unsigned kSite>() BENCH_INLINE {
+    if (stack % kSites != kSite) return;
+    on_stack<kSites>(stack / kSites, levels - 1, body);
+    asm volatile("# %0" ::"i"(kSite));  // so that the compiler does not merge the calls
+  };
+  [&]<unsigned... kSite>(std::integer_sequence<unsigned, kSite...>) BENCH_INLINE {
+    (call_from.template operator()<kSite>(), ...);
   }
+  (std::make_integer_sequence<unsigned, kSites>());
 }
 // on_stack() with kStackLevels levels has 4^5 = 1024 possible stacks, which is enough for kStacks.
 inline constexpr unsigned kStacks = 1000, kStackLevels = 5;

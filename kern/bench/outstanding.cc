@@ -174,8 +174,24 @@ KBENCH(free_after_stop, kTask) {
   free_all(cache, objects, kUnrecorded);
 }
 
-// The trace memory in bytes per outstanding object: the largest value while the number of
-// outstanding objects grows from kFirst to kLast.
+// The trace memory in bytes per outstanding object: with a few objects, and the largest value while
+// the number of outstanding objects grows from kFirst to kLast. All memory that the trace takes
+// counts, so with a few objects most of it is for the stacks, the pool of pages and the hints.
+KBENCH(memory_of_few, kTask) {
+  constexpr unsigned kFew = 1000, kMore = 10'000;
+  const BenchCache cache(kSize);
+  const Block<void*> objects(kMore);
+  const uint64_t before = trace_memory_used();
+  const Traced traced(cache);
+  // Only one call here, so that there are only kStacks stacks.
+  for (unsigned count = kFew; count <= kMore; count += kFew) {
+    allocate_on_stacks(cache, objects, count - kFew, count);
+    if (count == kFew || count == kMore)
+      bench_row(cost_of(trace_memory_used() - before, count), "bytes_per_object_of_%u", count);
+  }
+  free_all(cache, objects, kMore);
+}
+
 KBENCH(memory, kTask) {
   constexpr unsigned kFirst = 50'000, kLast = 200'000, kStep = 500;
   const BenchCache cache(kSize);

@@ -1,4 +1,4 @@
-// Bench: objects that one CPU allocates and another frees. Under -icount one thread executes all
+// Benches: objects that one CPU allocates and another frees. Under -icount one thread executes all
 // CPUs, and the time stamp counter counts the instructions of all CPUs. So a task that has nothing
 // to do sleeps, which halts its CPU.
 #include <algorithm>
@@ -85,6 +85,41 @@ Cost remote_pairs(kmem_cache* cache, Freer& freer, const Block<void*>& objects) 
   return cost_of(best, kBatch);
 }
 
+// Objects that several CPUs have allocated, kEach of them each.
+class OfCpus {
+ public:
+  static constexpr unsigned kEach = 1000;
+
+  OfCpus(kmem_cache* cache, unsigned cpus) : cache_(cache), count_(cpus * kEach), objects_(count_) {
+    const unsigned own = number_of(cpu_id());
+    for (next_ = 0; next_ < count_; next_ += kEach) {
+      ASSERT(bench_in_task(allocate, this, CpuId{(own + next_ / kEach) % cpu_count()}).ok());
+    }
+  }
+  // Frees all objects in random order. Returns the mean cost of a free.
+  [[gnu::noinline]] Cost free_all() const {
+    uint32_t seed = 1;
+    for (unsigned i = count_; i > 1; i--) {
+      seed = seed * 1664525 + 1013904223;
+      std::swap(objects_[i - 1], objects_[uint64_t{seed} * i >> 32]);
+    }
+    return mean(count_, [this](unsigned i) BENCH_INLINE { kmem_cache_free(cache_, objects_[i]); });
+  }
+
+ private:
+  static void allocate(void* argument) {
+    const auto& self = *static_cast<OfCpus*>(argument);
+    at_depth(kDepth, [&]() BENCH_INLINE {
+      for (unsigned i = 0; i < kEach; i++) self.objects_[self.next_ + i] = take(self.cache_);
+    });
+  }
+
+  kmem_cache* const cache_;
+  const unsigned count_;
+  const Block<void*> objects_;
+  unsigned next_ = 0;
+};
+
 }  // namespace
 
 Result<void> bench_has_two_cpus() {
@@ -103,4 +138,15 @@ KBENCH(remote, kTaskOfTwo) {
     bench_row(remote_pairs(cache, freer, objects), "traced_freed_by_another");
   }
   freer.end();
+}
+
+// A CPU frees objects of some of the guest's CPUs, among them its own.
+KBENCH(of_cpus, kTaskOfTwo) {
+  const BenchCache cache(64);
+  for (const unsigned cpus : {2u, 8u, 64u}) {
+    if (cpus > cpu_count()) return;
+    bench_row(OfCpus(cache, cpus).free_all(), "untraced_free_of_%u_cpus", cpus);
+    const Traced traced(cache);
+    bench_row(OfCpus(cache, cpus).free_all(), "traced_free_of_%u_cpus", cpus);
+  }
 }

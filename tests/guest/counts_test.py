@@ -35,6 +35,13 @@ def test_sweeps_take_a_small_part_of_the_time_however_many_records_they_visit():
     assert not bench.missed(loads.measure_sweeps(loads.Guest(build=False)))
 
 
+@pytest.mark.cpus(1)
+def test_the_program_has_every_load():
+    """A load that the program does not have, or whose calls fail, would be a cheap one."""
+    result = guest("\n".join([*(f"loads {load} 20 && echo {load}" for load in loads.PROGRAMS), "loads none 1"]))
+    assert (result.status, result.stdout.split()) == (2, list(loads.PROGRAMS)), result
+
+
 @pytest.mark.cpus(4)
 def test_one_reader_at_a_time_has_the_benches_run():
     """While a reader of #bench/rows runs the benches, a second reader gets an error, even if the two readers share an open file. So no reader

@@ -67,10 +67,25 @@ def test_a_load_is_what_it_adds_to_a_guest_without_it(tmp_path, monkeypatch):
     load_program(tmp_path, POWER_OFF)
     monkeypatch.setattr(loads, "ROOT", tmp_path)
     counted = loads.instructions(loads.Guest(build=True), ["untraced", "on"], {"pipeline": 300})
-    length = len(loads.script("pipeline", "untraced", 300)) - len(loads.script(None, "untraced", 0))
+    length = len(loads.script("pipeline", "untraced", 300)) - len(loads.script("pipeline", "untraced", 0))
     assert counted == {("pipeline", "untraced"): length, ("pipeline", "on"): length}
     assert loads.added(counted) == {"load_pipeline_on": 0.0}
     assert loads.added({("file", "untraced"): 200, ("file", "on"): 230}) == {"load_file_on": 15.0}
+
+
+def test_a_load_of_a_program_is_what_its_rounds_add(monkeypatch):
+    """Each state is compared with itself, without rounds."""
+    def run(guest, script):
+        assert guest.ports == ("tests",)
+        start, rounds = script.splitlines()[1:]
+        return "", 1000 + 700 * bool(start) + int(rounds.split()[-1]) * (12 if "depth=64" in start else 11 if start else 10)
+
+    monkeypatch.setattr(loads.Guest, "run", run)
+    counted = loads.measure_programs(build=False)
+    assert counted["pipes", "untraced"] == 3000 * 10 and counted["stacks", "on"] == 3000 * 11
+    assert counted.keys() <= {(load, state) for load in loads.PROGRAMS for state in loads.STATES}
+    values = loads.added(counted)
+    assert values["load_pipes_on"] == values["load_ring_on"] == 10 and values["load_pipes_depth_64"] == 20
 
 
 def test_the_load_of_the_sweeper_is_compared_with_one_without_records(monkeypatch):
