@@ -96,8 +96,8 @@ ROWS = [
       for state, what, unit, target, linux in (
           ("", f"{loads.ROUNDS} × {called}, millions", "million instructions", None, untraced),
           ("_on", TRACES["on"], "%", 8, on),
-          ("_stopped", "… % more with all stopped, records kept", "%", 1, ""),
-          ("_sampled", "… % more with all sampled, by 512K", "%", 1.5, ""),
+          ("_stopped", "… % more with all stopped, records kept", "%", 0.7, ""),
+          ("_sampled", "… % more with all sampled, by 512K", "%", 1.1, ""),
           ("_flag_tests", "… % more, never traced, than without flag tests", "%", 0.5, ""))),
     *((f"load_{load}{state}", what, unit, target, "", "")
       for load, program in loads.PROGRAMS.items()

@@ -44,10 +44,13 @@ class TaskStack {
     return true;
   }
   // The CPU's hint for a stack whose first frame is `first`, and whose second one is the present
-  // frame; the same as for other tasks' stacks at the same place in the code.
-  [[gnu::always_inline]] StackTable::View& hint(const TaskStack& first) const {
+  // frame; the same as for other tasks' stacks at the same place in the code. At most `depth`
+  // frames are recorded.
+  [[gnu::always_inline]] StackTable::View& hint(const TaskStack& first,
+                                                const StackDepth& depth) const {
     auto& hints = these_stack_hints().kernel;
-    return hints[((first.at_ >> 4) + first.frame() + frame()) % hints.size()];
+    const auto place = static_cast<uint32_t>(first.at_) >> 4;
+    return hints[(place + first.frame() + frame() + depth.shape()) % hints.size()];
   }
   // The return address in the present frame, packed.
   [[gnu::always_inline]] uint32_t frame() const { return word<uint32_t>(last_ + 8); }
@@ -140,7 +143,7 @@ uint64_t intern_walked_stack(StackFrom from, uint64_t frame_pointer, StackDepth 
       trace_stacks.intern_packed(pack(first, depth.frames(), frames, &truncated));
   if (!stored) return 0;
   TaskStack second = first;
-  if (stack_hints_change() && second.up()) second.hint(first) = stored;
+  if (stack_hints_change() && second.up()) second.hint(first, depth) = stored;
   return number_of(stored.id()) | (truncated ? kStackTruncated : 0);
 }
 
@@ -154,7 +157,7 @@ uint64_t intern_walked_stack(StackFrom from, uint64_t frame_pointer, StackDepth 
   TaskStack second = first;
   if (!second.up()) [[unlikely]]
     return 0;
-  const StackTable::View stored = second.hint(first);
+  const StackTable::View stored = second.hint(first, depth);
   if (first.frame() != stored.packed()[0]) [[unlikely]]
     return 0;
   return same_callers(second, stored, depth);

@@ -4,11 +4,12 @@
 // than to hash the stack, and saves the look-up. A hint names a stored stack, so it tells only
 // what the code was, not in which task or where on the stack.
 //
-// A kernel stack's hint is indexed by its first two return addresses and the distance of its first
-// frame from the end of the stack; a user stack's by the registers with which the program entered
-// the kernel. Several user stacks often have the same registers, so their hints are in sets of
-// four. Only the CPU itself uses its hints, with interrupts and probes off. Each sweep clears them
-// (sweeper.h), so a hint names a stack that the stack table has.
+// A kernel stack's hint is indexed by its first two return addresses, the distance of its first
+// frame from the end of the stack, and the most frames that are recorded; a user stack's by the
+// registers with which the program entered the kernel. Several user stacks often have the same
+// registers, so their hints are in sets of four. Only the CPU itself uses its hints, with
+// interrupts and probes off. Each sweep clears them (sweeper.h), so a hint names a stack that the
+// stack table has.
 #pragma once
 
 #include <array>

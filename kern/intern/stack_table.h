@@ -61,14 +61,14 @@ class StackTable : public InternTable {
    public:
     constexpr explicit Depth(uint32_t frames = 0) : shape_(shape_of_stack(frames)) {}
     constexpr uint32_t frames() const { return (shape_ >> kKindBits) - 1; }
+    constexpr uint32_t shape() const { return shape_; }  // another for each depth
 
    private:
     friend class StackTable;
-    static constexpr uint16_t shape_of_stack(uint32_t frames) {
-      return static_cast<uint16_t>((frames + 1) << kKindBits |
-                                   static_cast<uint32_t>(Kind::kKernelStack));
+    static constexpr uint32_t shape_of_stack(uint32_t frames) {
+      return (frames + 1) << kKindBits | static_cast<uint32_t>(Kind::kKernelStack);
     }
-    uint16_t shape_;
+    uint32_t shape_;
   };
 
   // A stored stack or pair; valid as long as its number is valid.
