@@ -324,6 +324,24 @@ TEST_F(TraceTableTest, WithoutAnyMemoryEverythingIsDroppedAndCounted) {
   EXPECT_EQ(counters.live, 0u);
 }
 
+// Would find a table that gives up while a shard has a record, or that drops without counting.
+TEST_F(TraceTableTest, IsFullOnlyIfNoCpuHasAFreeRecord) {
+  const CpuId cpu{1};
+  uint64_t used = 1;
+  table_->record({.object = used * 4096, .size = 1, .cpu = cpu});
+  TraceWorld::fail_pages(100);
+  while (!table_->drop_if_full(cpu)) {
+    ASSERT_EQ(table_->counters().dropped, 0u) << used;
+    table_->record({.object = ++used * 4096, .size = 1, .cpu = cpu});
+  }
+  EXPECT_GT(used, 100u);
+  EXPECT_EQ(table_->counters().live, used) << "each was recorded";
+  EXPECT_EQ(table_->counters().dropped, 1u);
+  table_->forget(4096, cpu);
+  for (const CpuId asking : {cpu, CpuId{0}}) EXPECT_FALSE(table_->drop_if_full(asking));
+  EXPECT_EQ(table_->counters().dropped, 1u);
+}
+
 TEST_F(TraceTableTest, WithoutMemoryACpuUsesTheRecordsThatAnotherHasFreed) {
   const auto record_on = [&](uint64_t i, uint32_t cpu) {
     table_->record({.object = i * 4096,

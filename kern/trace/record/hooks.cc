@@ -35,6 +35,13 @@
 
 namespace {
 
+// Tops up the tracer's memory. True if there is none, and the allocation has been dropped. Stack
+// and context would only be looked up in vain.
+NOT_PROBED [[gnu::noinline, gnu::cold]] bool no_memory(TraceTable* table) {
+  trace_memory_prepare();
+  return trace_page_pool.count() == 0 && table->drop_if_full(cpu_id());
+}
+
 // The general path: records an allocation that filters and sampling admit.
 [[gnu::noinline]] void record_allocation(TraceTable* table, const void* object, uint64_t size,
                                          const void* frame) {
@@ -46,8 +53,8 @@ namespace {
   // An arena's objects need not be addresses.
   if (!TraceTable::holds(address)) [[unlikely]]
     return table->drop(cpu.id);
-  if (trace_memory_low()) [[unlikely]]
-    trace_memory_prepare();
+  if (trace_memory_low() && no_memory(table)) [[unlikely]]
+    return;
   const CurrentContext context = trace_find_context();
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
   uint64_t stack = hinted_kernel_stack(StackFrom::kCallers, frame_pointer, table->depth());
@@ -118,8 +125,10 @@ NOT_PROBED [[gnu::noinline]] void* find_stacks(TraceTable* table, void* object, 
     TaskHead& task = *current;
     if (task.trace_call == TraceCaller::kUnknown) trace_find_caller(task);
     if (stack == 0) {
-      if (trace_memory_low()) [[unlikely]]
-        trace_memory_prepare();
+      if (trace_memory_low() && no_memory(table)) [[unlikely]] {
+        slab_os_irq_restore(saved);
+        return object;
+      }
       stack = learn_kernel_stack(StackFrom::kCallers, reinterpret_cast<uint64_t>(frame),
                                  table->depth());
     }

@@ -374,3 +374,18 @@ void TraceTable::drop(CpuId cpu) {
   Guard guard(shard.lock);
   shard.tally.dropped++;
 }
+
+bool TraceTable::drop_if_full(CpuId cpu) {
+  Shard& own = shard_of(cpu);
+  for (Shard& shard : all_shards()) {
+    if (&shard == &own) continue;
+    const TryGuard guard(shard.lock);
+    if (!guard) return false;
+    shard.lock.known_held();
+    if (shard.store.free) return false;
+  }
+  Guard guard(own.lock);
+  if (own.store.free || own.store.has_fresh()) return false;
+  own.tally.dropped++;
+  return true;
+}

@@ -218,6 +218,10 @@ class alignas(64) TraceTable {
   bool reown(TraceOwner from, uint64_t object, TraceOwner to);
   // Counts an allocation that could not be recorded.
   void drop(CpuId cpu);
+  // Called when trace_memory_prepare() has found little memory. If there is none for a record, does
+  // drop() and returns true, so that nothing else need be done for the allocation. Context and
+  // locks as for record(). Bound: a look at the free list of each shard.
+  bool drop_if_full(CpuId cpu);
   // Called when a process has ended. With kKeep, the process's records stay, without an owner. With
   // kClear, they are removed and counted as `cleared`. Works in slices. Task context.
   enum class Leave : uint8_t { kKeep, kClear };

@@ -54,7 +54,7 @@ TableStore::Record* TableStore::take_fresh_records() {
 // Takes a record that was never in use. Writes the fields in an order that lets visit_standing()
 // read the pages at any time.
 TableStore::Record* TableStore::take_fresh_record() {
-  if (!pages || pages->used == RecordPage::kRecords) {
+  if (!has_fresh()) {
     auto* page = static_cast<RecordPage*>(trace_page_take());
     if (!page) return nullptr;
     page->next = pages;

@@ -218,6 +218,8 @@ struct TableStore {
   }
   Record* take_fresh_records();
   Record* take_fresh_record();
+  // True if a record that was never in use can be taken without a new page.
+  bool has_fresh() const { return pages && pages->used != RecordPage::kRecords; }
   void give_back(Record* record) {
     record->object_mark = 0;
     record->set_next_free(free);
