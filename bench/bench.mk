@@ -38,10 +38,11 @@ $(BENCH_KERNEL): FORCE
 	@$(MAKE) VARIANT=no_flag_tests $@
 endif
 
-# The plugin of QEMU that counts instructions, for bench/where.py.
+# The plugins of QEMU: one counts instructions, for bench/where.py; the other measures how long interrupts are off, for bench/scale.py.
 BENCH_PLUGIN := $(BASE)/bench/instructions.so
+BENCH_STRETCHES := $(BASE)/bench/stretches.so
 BENCH_PLUGIN_FLAGS := -std=gnu17 -O2 -Wall -Wextra -fPIC -fvisibility=hidden
-$(BENCH_PLUGIN): bench/instructions.c bench/bench.mk
+$(BENCH_PLUGIN) $(BENCH_STRETCHES): $(BASE)/bench/%.so: bench/%.c bench/plugin.h bench/bench.mk
 	@mkdir -p $(@D)
 	@echo "  BENCH $<"
 	@gcc $(BENCH_PLUGIN_FLAGS) -shared $< -o $@
@@ -60,5 +61,5 @@ bench-baseline: all ## makes the present counts the baseline of `make test`
 	@bench/bench.py --counts-only --write-baseline
 bench-where: all $(BENCH_PLUGIN) ## where the instructions are that traces add to whole loads
 	@bench/where.py
-bench-scale: all $(BASE)/variant/irqoff/stele.elf ## very many objects, contexts, CPUs, processes (OBJECTS=10000000 PROCESSES=5000)
+bench-scale: all $(BASE)/variant/irqoff/stele.elf $(BENCH_STRETCHES) ## very many objects, contexts, CPUs, processes (OBJECTS=10000000 PROCESSES=5000)
 	@bench/scale.py --objects $(OBJECTS) --contexts $(CONTEXTS) --processes $(PROCESSES) --records $(RECORDS)

@@ -10,50 +10,11 @@
  * counts equals the time stamp counter. The counters are not atomic: where.py runs its guests under
  * -icount, and QEMU then executes all CPUs in one thread.
  *
- * The interface is that of QEMU's TCG plugins (docs/devel/tcg-plugins.rst in QEMU's source), for
- * which Debian packages no header. Its version 1 increments a counter without a call. Later
- * versions have only counters for each CPU there, so the plugin calls a function for each
- * instruction with them, which is slower.
+ * Version 1 of the interface increments a counter without a call. Later versions have only counters
+ * for each CPU there, so the plugin calls a function for each instruction with them, which is
+ * slower.
  */
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef uint64_t qemu_plugin_id_t;
-struct qemu_info;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
-enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
-
-/* A callback, whose arguments depend on the version. Version 7 has added `data`. */
-typedef void callback(void);
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, callback* translated, void* data);
-void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, callback* ended, void* data);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb* block);
-struct qemu_plugin_insn* qemu_plugin_tb_get_insn(const struct qemu_plugin_tb* block, size_t index);
-uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn* instruction);
-/* Only in version 1; NULL otherwise. */
-__attribute__((weak)) void qemu_plugin_register_vcpu_insn_exec_inline(
-    struct qemu_plugin_insn* instruction, enum qemu_plugin_op op, void* counter, uint64_t addend);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn* instruction,
-                                            void (*executed)(unsigned cpu, void* data),
-                                            enum qemu_plugin_cb_flags flags, void* data);
-
-#define EXPORT __attribute__((visibility("default")))
-EXPORT int qemu_plugin_version = 1;
-
-/* Only from version 7 on, which QEMU 11 has; NULL otherwise. QEMU refuses older versions then. */
-__attribute__((weak)) void qemu_plugin_register_vcpu_syscall_filter_cb(void);
-
-/* Runs when QEMU loads the plugin, before QEMU reads the version. */
-__attribute__((constructor)) static void choose_version(void) {
-  if (!qemu_plugin_register_vcpu_insn_exec_inline) qemu_plugin_version = 2;
-  if (qemu_plugin_register_vcpu_syscall_filter_cb) qemu_plugin_version = 7;
-}
+#include "plugin.h"
 
 /* A hash table with open addressing, whose key is the address of an instruction. Translated code
  * has pointers to the counters, so the table cannot grow. It has far more entries than a kernel has
@@ -62,10 +23,6 @@ enum { COUNTERS = 1 << 22 };
 static struct counter { uint64_t address, count; } * counters;
 static uint64_t of_programs;
 static FILE* output;
-
-static bool of_kernel(uint64_t address) {
-  return address >> 63;
-}
 
 static uint64_t* counter_of(uint64_t address) {
   if (!of_kernel(address)) return &of_programs;
@@ -98,15 +55,6 @@ static void count_each(const struct qemu_plugin_tb* block) {
   }
 }
 
-static void translated(qemu_plugin_id_t id, const struct qemu_plugin_tb* block) {
-  (void)id;
-  count_each(block);
-}
-static void translated_7(const struct qemu_plugin_tb* block, void* data) {
-  (void)data;
-  count_each(block);
-}
-
 static void write_counts(void) {
   fprintf(output, "0 %" PRIu64 "\n", of_programs);
   for (size_t i = 0; i < COUNTERS; i++)
@@ -118,15 +66,14 @@ static void write_counts(void) {
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info* info, int count,
                                char** words) {
   (void)info;
-  for (int i = 0; i < count; i++)
-    if (strncmp(words[i], "out=", 4) == 0) output = fopen(words[i] + 4, "w");
+  const char* const file = value_of("out", count, words);
+  if (file) output = fopen(file, "w");
   counters = calloc(COUNTERS, sizeof(*counters));
   if (!output || !counters) {
     perror("instructions: out");
     return -1;
   }
-  qemu_plugin_register_vcpu_tb_trans_cb(
-      id, qemu_plugin_version < 7 ? (callback*)translated : (callback*)translated_7, NULL);
+  on_translation(id, count_each);
   qemu_plugin_register_atexit_cb(id, write_counts, NULL);
   return 0;
 }

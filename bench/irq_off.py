@@ -12,12 +12,11 @@ LIMIT = 20_000  # instructions
 # magazines. How many calls there are depends on the compiler, which inlines some.
 LIMIT_ALL_PROBED = 150_000
 
-# The script for the guest. After each operation it calls `show` with the operation's name. `show`
+# The parts of the script for the guest. After each operation it calls `show` with the operation's name. `show`
 # prints the name and #mem/irqoff, and resets #mem/irqoff. {n}, {ranges} and {times} are the
 # arguments of script().
+SHOW = "show() { echo \"== $1\"; cat '#mem/irqoff'; echo reset > '#mem/irqoff'; }\nshow boot"
 OPERATIONS = """
-show() {{ echo "== $1"; cat '#mem/irqoff'; echo reset > '#mem/irqoff'; }}
-show boot
 echo limit 700M > #mem/kmemtrace/ctl
 echo start > #mem/kmemtrace/ctl; show 'start of all'
 echo 'leak debug_64 {n}' > #debug/alloc; show records
@@ -60,6 +59,8 @@ exec 3<>#probe/clone; read n <&3
 printf 'event+return pipe*\\nstart' >&3; exec 4< "#probe/$n/events"
 for i in {times}; do ls / | cat > /dev/null; done; echo stop >&3; cat <&4 > /dev/null; exec 3>&- 4>&-; show events
 stackcount -D 1 'busybox:*' > /dev/null; show 'a program probed'
+"""
+ALL_PROBED = """
 exec 3<>#probe/clone; read n <&3
 echo 'count *' >&3; show 'all functions named'
 echo start >&3; show 'all probed'
@@ -71,7 +72,6 @@ cat "#probe/$n/counts" > /dev/null; show 'all probed: counts'
 echo clear >&3; show 'all probed: cleared'
 echo stop >&3; show 'all probed: stop'
 exec 3>&-; show 'session closed'
-echo '== end'
 """
 
 STRETCH = re.compile(r"^(\d+) ticks cpu \d+ (?:pid \d+ \S+|task \S+)\n"
@@ -81,7 +81,16 @@ STRETCH = re.compile(r"^(\d+) ticks cpu \d+ (?:pid \d+ \S+|task \S+)\n"
 def script(records, ranges, times):
     """Returns the script for the guest. The script makes `records` live objects at once, and a process with `ranges` ranges of memory. Two of the
     operations run the pipeline `ls / | cat` `times` times each."""
-    return OPERATIONS.format(n=records, ranges=ranges, times=" ".join(map(str, range(times))))
+    return "\n".join([SHOW, operations(OPERATIONS + ALL_PROBED, records, ranges, times), "echo '== end'"])
+
+
+def operations(text, records, ranges, times):
+    return text.format(n=records, ranges=ranges, times=" ".join(map(str, range(times))))
+
+
+def silent_script(records, ranges, times):
+    """Returns the script without the steps in which every function is probed, for a kernel without #mem/irqoff."""
+    return "\n".join(["show() { :; }", operations(OPERATIONS, records, ranges, times)])
 
 
 def steps_in(output):

@@ -9,13 +9,16 @@ the option:
     objects    N objects are live, all allocated by one CPU. Measures a pair, and compares it with a pair in a nearly empty table.
     contexts   N contexts exist, each with its own user stack and object. Measures a pair whose context and stacks must be looked up, and
                a pair whose context is cached.
-    cpus       Each of N CPUs has a thousand objects. Measures a pair on the slowest CPU, and counts records in another CPU's shard.
+    cpus       Each of N CPUs has a thousand objects. Measures a pair on the slowest CPU, and counts records in another CPU's shard. Also
+               measures the longest time with interrupts off on N CPUs, with few records: in the operations of irq_off.py, except
+               those in which every function is probed, and while a CPU frees objects of other CPUs.
     processes  N processes start and end, with all traces on and `limit 4M`. Counts lost records, and compares trace memory at the end with
                trace memory after the first thousand processes.
     records    N records exist. Measures the longest time with interrupts off in all operations of irq_off.py.
 
 The targets are for ten million objects (in a guest with 900 MB), a million contexts, 64 CPUs, a hundred thousand processes and a million
-records. Prints a table and writes build/bench/scale.json. The image and the kernel of the variant `irqoff` must have been built.
+records. Prints a table and writes build/bench/scale.json. The image, the kernel of the variant `irqoff` and the
+plugin stretches.so must have been built.
 """
 import argparse
 import json
@@ -26,6 +29,7 @@ import sys
 import counts
 import irq_off
 import loads
+import stretches
 
 sys.path.insert(0, str(counts.ROOT / "tools"))
 from stele import dump, entry  # noqa: E402  pylint: disable=wrong-import-position
@@ -42,6 +46,8 @@ OBJECTS_OF_CPU = 1000
 # For the script of irq_off.py. IRQ_OFF_BYTES: memory in bytes for an object of debug_64 and all its
 # records. RANGES: number of memory ranges of a process. LOAD_ROUNDS: how often the pipelines run.
 IRQ_OFF_BYTES, RANGES, LOAD_ROUNDS = 1400, 20_000, 300
+# The same for the measurement on many CPUs, which is slower.
+CPUS_RECORDS, CPUS_RANGES, CPUS_LOAD_ROUNDS = 20_000, 2000, 20
 SECONDS = 7200
 
 # Each row: name, description, unit, target (maximum).
@@ -61,6 +67,7 @@ ROWS = [
     ("cpus_pair", "traced pair on the slowest of {cpus} CPUs", "instructions", None),
     ("cpus_more", "… % more than in an empty table", "%", 10),
     ("cpus_strays", "records in a shard of another CPU", "records", 0),
+    ("cpus_irq_off", "longest with interrupts off, {cpus} CPUs", "instructions", irq_off.LIMIT),
     ("contexts_lost", "contexts lost, {processes:,} processes at limit 4M", "records", 0),
     ("stacks_lost", "stacks lost", "records", 0),
     ("dropped", "records dropped", "records", 0),
@@ -115,7 +122,15 @@ def of_cpus(number):
     if (counted["cpus_shards"], counted["cpus_records"]) != (number, number * OBJECTS_OF_CPU):
         raise ValueError(f"{counted['cpus_records']:g} records in {counted['cpus_shards']:g} shards")
     return {"cpus_pair": counted["cpus_dearest"], "cpus_more": loads.per_cent(counted["cpus_dearest"], counted["cpus_empty"]),
-            "cpus_strays": counted["cpus_strays"]}
+            "cpus_strays": counted["cpus_strays"], "cpus_irq_off": irq_off_on(number)[0][0]}
+
+
+def irq_off_on(cpus):
+    """Returns the stretches with interrupts off on `cpus` CPUs, as stretches.measure() does."""
+    script = irq_off.silent_script(CPUS_RECORDS, CPUS_RANGES, CPUS_LOAD_ROUNDS)
+    if cpus > 1:
+        script += f"\n{counts.REMOTE} > /dev/null"
+    return stretches.measure(script, SECONDS, cpus=cpus, memory=f"{(CPUS_RECORDS * IRQ_OFF_BYTES + OTHER_MEMORY >> 20) + 257}M", ports=("tests",))
 
 
 def of_irq_off(records):

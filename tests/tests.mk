@@ -31,7 +31,7 @@ test-kernel: all $(TEST_KERNELS) ## the tests inside the kernel
 	@$(PYTEST) -m 'not long' --ignore tests/host --ignore tests/guest tests kern/tests
 test-guest: all $(TEST_KERNELS) $(PORTS_IN_SHORT:%=port-%) ## the booted system, as a person would use it
 	@$(PYTEST) -m 'not long' tests/guest
-test-long: all $(BASE)/bench/instructions.so ports $(PORTS_NATIVE) host-tests report-page $(SPEEDSCOPE) $(TEST_KERNELS) $(LONG_KERNELS) ## the tests that take long
+test-long: all $(BASE)/bench/instructions.so $(BASE)/bench/stretches.so ports $(PORTS_NATIVE) host-tests report-page $(SPEEDSCOPE) $(TEST_KERNELS) $(LONG_KERNELS) ## the tests that take long
 	@$(PYTEST) -m long tests kern/tests
 
 # The quoted outputs of README and docs/. The status 1 of scripts/docs-outputs means that it has rewritten some.

@@ -11,6 +11,8 @@ import subprocess
 import pytest
 
 import irq_off
+import scale
+import stretches
 from guest import ROOT, guest, sections_of
 from irq_off import LIMIT, bound, stretches_in
 
@@ -120,3 +122,26 @@ def test_a_user_cannot_turn_interrupts_off_for_long(what, done, most):
     said, _, stretches = result.stdout.partition("\n")
     assert said == done, result
     assert max(ticks for ticks, off, _, _ in stretches_in(stretches) if off != "process_exit") < most, result
+
+
+@pytest.mark.long
+def test_the_plugin_of_many_cpus_measures_what_the_kernel_measures():
+    """Both measure a fork's fd_table_copy(), whose length does not depend on the load. The kernel's measurement adds a few instructions. Would
+    find that the plugin counts what other CPUs, which are busy, execute during a stretch."""
+    load = "echo start > '#mem/kmemtrace/ctl'; i=0; while [ $i -lt 100 ]; do ls / > /dev/null; i=$((i+1)); done"
+    busy = "for n in 1 2 3; do while :; do : < /dev/null; done & done"
+    result = measured(f"{load}; cat '#mem/irqoff'", "irqoff")
+    in_kernel = max(ticks for ticks, off, _, _ in stretches_in(result.stdout) if off == "fd_table_copy")
+    for cpus, script in ((1, load), (4, f"{busy}\n{load}")):
+        found = stretches.measure(script, 300, cpus=cpus)
+        by_plugin = max(number for number, off, _ in found if off == "fd_table_copy")
+        assert found[0][0] < LIMIT, found[:5]
+        assert abs(by_plugin - in_kernel) < 20, (by_plugin, in_kernel)
+
+
+@pytest.mark.long
+def test_stretches_are_short_on_many_cpus():
+    """A free on one of several CPUs may search the shards of all others, with interrupts off."""
+    found = scale.irq_off_on(16)
+    assert found[0][0] < LIMIT, found[:5]
+    assert any(off == "kmem_cache_free" for _, off, _ in found), found[:50]

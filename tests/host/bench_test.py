@@ -7,6 +7,7 @@ import bench
 import counts
 import loads
 import scale
+import stretches
 import where
 
 LISTING = """
@@ -136,6 +137,24 @@ def test_where_the_instructions_are():
     assert "caller 40 3.94 20" in text and "other 20 1.97 20" in text
 
 
+def test_places_of_interrupts():
+    """Flags that a function has saved are not those that a trap has saved. Entries of traps have no instruction of their own to find."""
+    kernel = stretches.Kernel([(0x1000, "trap_entries_start"), (0x2000, "trap_entry"), (0x2100, "system_call_entry"), (0x2200, "probe_entry"),
+                               (0x2300, "reach::world_stopped"), (0x2400, "slab_trace_alloc")])
+    text = kernel.places("""
+  2008:	popf
+  200c:	iretq
+  2104:	sti
+  2201:	cli
+  2280:	popf
+  2301:	mov    %rax,(%rdi)
+""")
+    places = {address: (kind, function) for address, kind, function in map(str.split, text.splitlines())}
+    assert len(places) == 256 + 3 + 5 and list(places) == sorted(places, key=lambda address: int(address, 16))
+    assert places["2008"][0] == places["200c"][0] == "r" and places["2280"] == ("f", "2200")
+    assert [places[address][0] for address in ("2104", "2201", "2100", "2300", "2400", "1000", "1ff0")] == ["i", "o", "c", "s", "b", "t", "t"]
+
+
 def test_figures_say_what_misses_its_target():
     figures = bench.figures({"untraced": 70.0, "traced": 249.0, "host_share_of_control": 0.8, "dump_binary": 5.0}, {})
     assert [(row["name"], row["target"], row["ok"]) for row in figures] == [("untraced", 62, False), ("traced", 330, True), ("dump_binary", None, True),
@@ -244,7 +263,10 @@ def test_scale_wants_a_shard_for_each_cpu(monkeypatch):
         return "".join(f"{name} {value}\n" for name, value in counted.items()), 1
 
     monkeypatch.setattr(loads.Guest, "run", run)
-    assert scale.of_cpus(64) == {"cpus_pair": 230, "cpus_more": 15, "cpus_strays": 3}
+    monkeypatch.setattr(stretches, "measure", lambda *_, cpus, **__: [(9000, "off", "on"), (cpus, "off", "on")])
+    rows = scale.of_cpus(64)
+    assert rows.keys() <= {row[0] for row in scale.ROWS}
+    assert rows == {"cpus_pair": 230, "cpus_more": 15, "cpus_strays": 3, "cpus_irq_off": 9000}
     counted["cpus_records"] = 63_999
     with pytest.raises(ValueError):
         scale.of_cpus(64)
