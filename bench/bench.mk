@@ -2,7 +2,7 @@
 
 BENCH_HOST := $(BASE)/bench/pairs_bench
 BENCH_HOST_SRC := bench/host/pairs_bench.cc bench/host/world.cc \
-  $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_TABLE_SRC) $(TRACE_HOOKS_SRC)
+  $(MEMORY_CORE_SRC) $(TRACE_STORE_SRC) $(TRACE_TABLE_SRC) $(TRACE_HOOKS_SRC) $(call named,kern/arch/x86_64/user_copy.S)
 BENCH_HOST_OBJ := $(BENCH_HOST_SRC:%=$(BASE)/bench/objects/%.o)
 # The flags that matter for speed are the same as for the kernel. With STELE_BENCH, the tracer's hooks take their locks as in the kernel
 # (core/hook_lock.h). Without PIE, return addresses fit into 32 bits, as in the kernel.

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "arch/x86_64/context.h"
 #include "arch/x86_64/frames.h"
 #include "arch/x86_64/paging.h"
 #include "arch/x86_64/time.h"
