@@ -79,6 +79,11 @@ void trace_memory_prepare() {
   }
 }
 
+bool trace_memory_used_up() {
+  trace_memory_prepare();
+  return trace_page_pool.count() == 0;
+}
+
 void* trace_page_take() {
   return trace_page_pool.take();
 }

@@ -58,6 +58,9 @@ void trace_memory_prepare();
 inline bool trace_memory_low() {
   return trace_page_pool.count() < trace_pool_reserve.load(std::memory_order_relaxed);
 }
+// trace_memory_prepare(). Returns true if there is no page afterwards, so that stacks, contexts and
+// records can take none.
+bool trace_memory_used_up();
 // Takes a page with undefined contents from the pool. Returns nullptr if the pool is empty, because
 // the limit is reached or there is no memory. Any context, any lock.
 void* trace_page_take();

@@ -6,6 +6,13 @@
 #include "intern/shared_tables.h"
 #include "probe/options_impl.h"
 
+RecordedStack record_kernel_stack(uint64_t frame_pointer, StackDepth depth) {
+  uint64_t stack = hinted_kernel_stack(StackFrom::kFrame, frame_pointer, depth);
+  if (stack == 0) [[unlikely]]
+    stack = learn_kernel_stack(StackFrom::kFrame, frame_pointer, depth);
+  return {stack_in(stack), (stack & kStackTruncated) != 0};
+}
+
 RecordedStack with_caller(RecordedStack kernel, TraceCaller caller) {
   const StackId user = stack_in(caller);
   kernel.user_stack_lost = caller == TraceCaller::kLost;

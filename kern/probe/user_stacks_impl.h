@@ -14,13 +14,7 @@ struct RecordedStack {
 };
 
 // Records the kernel stack of a hit, from the frame at `frame_pointer` on.
-[[gnu::always_inline]] inline RecordedStack record_kernel_stack(uint64_t frame_pointer,
-                                                                StackDepth depth) {
-  uint64_t stack = hinted_kernel_stack(StackFrom::kFrame, frame_pointer, depth);
-  if (stack == 0) [[unlikely]]
-    stack = learn_kernel_stack(StackFrom::kFrame, frame_pointer, depth);
-  return {stack_in(stack), (stack & kStackTruncated) != 0};
-}
+RecordedStack record_kernel_stack(uint64_t frame_pointer, StackDepth depth);
 // Adds the user stack of `caller` (CurrentContext::caller) to a recorded kernel stack, if there is
 // one. `kernel.id` may be kNone.
 RecordedStack with_caller(RecordedStack kernel, TraceCaller caller);

@@ -35,13 +35,6 @@
 
 namespace {
 
-// Tops up the tracer's memory. True if there is none, and the allocation has been dropped. Stack
-// and context would only be looked up in vain.
-NOT_PROBED [[gnu::noinline, gnu::cold]] bool no_memory(TraceTable* table) {
-  trace_memory_prepare();
-  return trace_page_pool.count() == 0 && table->drop_if_full(cpu_id());
-}
-
 // The general path: records an allocation that filters and sampling admit.
 [[gnu::noinline]] void record_allocation(TraceTable* table, const void* object, uint64_t size,
                                          const void* frame) {
@@ -53,7 +46,7 @@ NOT_PROBED [[gnu::noinline, gnu::cold]] bool no_memory(TraceTable* table) {
   // An arena's objects need not be addresses.
   if (!TraceTable::holds(address)) [[unlikely]]
     return table->drop(cpu.id);
-  if (trace_memory_low() && no_memory(table)) [[unlikely]]
+  if (trace_memory_low() && trace_memory_used_up() && table->drop_if_full(cpu.id)) [[unlikely]]
     return;
   const CurrentContext context = trace_find_context();
   const auto frame_pointer = reinterpret_cast<uint64_t>(frame);
@@ -125,7 +118,8 @@ NOT_PROBED [[gnu::noinline]] void* find_stacks(TraceTable* table, void* object, 
     TaskHead& task = *current;
     if (task.trace_call == TraceCaller::kUnknown) trace_find_caller(task);
     if (stack == 0) {
-      if (trace_memory_low() && no_memory(table)) [[unlikely]] {
+      if (trace_memory_low() && trace_memory_used_up() && table->drop_if_full(cpu_id()))
+          [[unlikely]] {
         slab_os_irq_restore(saved);
         return object;
       }
