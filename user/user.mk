@@ -53,6 +53,9 @@ $(SYSROOT_HEADERS): $(USER_TOOLCHAIN_PATH) $(wildcard user/libc/include/*.h user
 	@ln -sfnT $(abspath $(TOOLCHAIN))/sysroot/libstdc++ $(SYSROOT)/libstdc++
 	@cp -pR user/libc/include/. $(SYSROOT)/include
 	@cp -pR kern/abi $(SYSROOT)/include/abi
+	@for header in $(MUSL_HEADERS); do \
+	  sed 's/__NEED_size_t/__need_size_t/; s|<bits/alltypes.h>|<stddef.h>|' $(MUSL)/include/$$header.h >$(SYSROOT)/include/$$header.h || exit 1; \
+	done
 	@touch $@
 
 # C++ exceptions pass through pthread_once.

@@ -80,8 +80,31 @@ static void patterns(void) {
         strcmp(found.gl_pathv[0], FOLDER "/a.c") == 0 && found.gl_pathv[2] == NULL);
   globfree(&found);
   CHECK(glob(FOLDER "/*.x", 0, NULL, &found) == GLOB_NOMATCH);
-  CHECK(glob("/tmp/libc{x,test-trees}/?.c", GLOB_BRACE, NULL, &found) == 0 && found.gl_pathc == 2);
+  mkdir(FOLDER "/c.c", 0755);
+  symlink("c.c", FOLDER "/d.c");
+  found.gl_offs = 1;
+  CHECK(glob("/tmp/libctest-tree?/[!bd].c", GLOB_DOOFFS | GLOB_MARK, NULL, &found) == 0 &&
+        found.gl_pathc == 2 && found.gl_pathv[0] == NULL &&
+        strcmp(found.gl_pathv[2], FOLDER "/c.c/") == 0);
+  CHECK(glob(FOLDER "/.[!.]*", GLOB_DOOFFS | GLOB_APPEND, NULL, &found) == 0 &&
+        found.gl_pathc == 3 && strcmp(found.gl_pathv[3], FOLDER "/.hidden.c") == 0);
   globfree(&found);
+  CHECK(glob(FOLDER "/*.c/.", 0, NULL, &found) == 0 && found.gl_pathc == 2);
+  globfree(&found);
+  CHECK(glob("\\[*", GLOB_NOCHECK | GLOB_NOESCAPE, NULL, &found) == 0 &&
+        strcmp(found.gl_pathv[0], "\\[*") == 0);
+  globfree(&found);
+  setenv("HOME", FOLDER, 1);
+  CHECK(glob("~/?.c", GLOB_TILDE, NULL, &found) == 0 && found.gl_pathc == 4);
+  globfree(&found);
+  CHECK(glob("~root", GLOB_TILDE, NULL, &found) == 0 && found.gl_pathv[0][0] == '/');
+  globfree(&found);
+  CHECK(glob("~nosuch/?", GLOB_TILDE, NULL, &found) == GLOB_NOMATCH);
+  CHECK(glob("~nosuch/?", GLOB_TILDE | GLOB_NOCHECK, NULL, &found) == 0 &&
+        strcmp(found.gl_pathv[0], "~nosuch/?") == 0);
+  globfree(&found);
+  unlink(FOLDER "/d.c");
+  rmdir(FOLDER "/c.c");
 
   wordexp_t words;
   setenv("WORD", "one two", 1);

@@ -11,3 +11,6 @@
 
 /* For err. */
 #define __progname program_invocation_short_name
+
+/* For glob. */
+#define __strchrnul strchrnul

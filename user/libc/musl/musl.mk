@@ -13,9 +13,11 @@ MUSL_LONG_DOUBLE := acos acosh asin asinh atan atan2 atanh cbrt ceil copysign co
 MUSL_MATH := $(addsuffix l,$(MUSL_LONG_DOUBLE)) fma fmaf log2 log2_data log2f log2f_data nexttoward nexttowardf \
   __cosl __invtrigl __math_invalidl __polevll __rem_pio2_large __rem_pio2l __sinl __tanl
 # newlib's getopt takes options after an operand. newlib's fnmatch knows no character classes. newlib's strsep returns NULL for an
-# empty last field. newlib lacks the other functions.
-MUSL_FILES := $(addprefix math/,$(MUSL_MATH)) misc/getopt misc/getopt_long regex/fnmatch string/strsep search/insque search/lsearch \
-  legacy/daemon legacy/err
+# empty last field. newlib's glob lacks GLOB_NOESCAPE. newlib lacks the other functions.
+MUSL_FILES := $(addprefix math/,$(MUSL_MATH)) misc/getopt misc/getopt_long regex/fnmatch regex/glob string/strsep search/insque \
+  search/lsearch legacy/daemon legacy/err
+# These headers of musl go to the sysroot, with another way to get size_t.
+MUSL_HEADERS := glob
 
 MUSL := $(USER_OUT)/musl
 MUSL_OBJECTS := $(MUSL_FILES:%=$(USER_OUT)/libc/musl/%.o)
@@ -29,6 +31,7 @@ $(MUSL).unpacked: user/libc/musl/source user/libc/musl/mended.patch
 	@tar xf '$(CACHE)/ports'/$(notdir $(firstword $(shell cat user/libc/musl/source))) --strip-components=1 -C $(MUSL)
 	@patch -s -p1 -d $(MUSL) <user/libc/musl/mended.patch
 	@touch $@
+$(SYSROOT_HEADERS): $(MUSL).unpacked user/libc/musl/musl.mk
 $(MUSL_OBJECTS): $(USER_OUT)/libc/musl/%.o: $(MUSL).unpacked $(USER_TOOLCHAIN) $(SYSROOT_HEADERS) $(wildcard user/libc/musl/*)
 	@mkdir -p $(@D)
 	@echo "  UCC   musl/src/$*.c"
