@@ -42,13 +42,29 @@ static void randomness(void) {
   CHECK(memcmp(bytes, others, sizeof bytes) != 0);
   CHECK(getrandom(bytes, 1, 0x80) == -1 && errno == EINVAL);
   CHECK(getrandom((void*)16, 1, 0) == -1 && errno == EFAULT);
-  /* random() gives the same numbers as in the BSD and GNU libraries. */
+  /* Without a seed, random() begins as after srandom(1). */
+  const long first = random();
   srandom(1);
-  CHECK(random() == 1804289383 && random() == 846930886);
-  static int state[32];
-  CHECK(initstate(42, (char*)state, sizeof state) != NULL && random() == 71876166 &&
-        setstate((char*)state) == (char*)state && random() == 708592740);
-  CHECK(initstate(1, (char*)state, 7) == NULL && errno == EINVAL);
+  CHECK(random() == first && (first >> 31) == 0);
+  srandom(42);
+  long numbers[3];
+  for (int i = 0; i < 3; i++) numbers[i] = random();
+  CHECK(numbers[0] != first && numbers[1] != numbers[0] && numbers[2] != numbers[1]);
+  static int large[32], small[2];
+  char* const original = initstate(42, (char*)large, sizeof large);
+  CHECK(original != NULL && random() == numbers[0]);
+  CHECK(initstate(1, (char*)small, sizeof small) == (char*)large && random() != random());
+  CHECK(setstate((char*)large) == (char*)small && random() == numbers[1]);
+  CHECK(setstate((char*)large) == (char*)large && random() == numbers[2]);
+  CHECK(initstate(1, (char*)small, 7) == NULL);
+  CHECK(setstate(original) == (char*)large);
+  long any = 0, all = INT32_MAX;
+  for (int i = 0; i < 100; i++) {
+    const long number = random();
+    any |= number;
+    all &= number;
+  }
+  CHECK(any == INT32_MAX && all == 0);
   srand48(1);
   CHECK(lrand48() == 89400484 && fabs(drand48() - 0.454492) < 1e-6);
 }

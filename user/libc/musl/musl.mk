@@ -12,10 +12,10 @@ MUSL_LONG_DOUBLE := acos acosh asin asinh atan atan2 atanh cbrt ceil copysign co
   sincos sinh tan tanh tgamma trunc x86_64/fabs x86_64/fmod x86_64/llrint x86_64/lrint x86_64/remainder x86_64/rint
 MUSL_MATH := $(addsuffix l,$(MUSL_LONG_DOUBLE)) fma fmaf log2 log2_data log2f log2f_data nexttoward nexttowardf \
   __cosl __invtrigl __math_invalidl __polevll __rem_pio2_large __rem_pio2l __sinl __tanl
-# newlib's getopt takes options after an operand. newlib's fnmatch knows no character classes. newlib's strsep returns NULL for an
-# empty last field. newlib's glob lacks GLOB_NOESCAPE. newlib lacks the other functions.
-MUSL_FILES := $(addprefix math/,$(MUSL_MATH)) misc/getopt misc/getopt_long regex/fnmatch regex/glob string/strsep search/insque \
-  search/lsearch legacy/daemon legacy/err
+# newlib's getopt takes options after an operand. newlib's fnmatch knows no character classes. newlib's strsep returns NULL for an empty
+# last field. newlib's glob lacks GLOB_NOESCAPE. newlib's random has no initstate and setstate. newlib lacks the other functions.
+MUSL_FILES := $(addprefix math/,$(MUSL_MATH)) misc/getopt misc/getopt_long prng/random regex/fnmatch regex/glob string/strsep \
+  search/insque search/lsearch legacy/daemon legacy/err
 # These headers of musl go to the sysroot, with another way to get size_t.
 MUSL_HEADERS := glob
 
