@@ -136,27 +136,56 @@ static void locales(void) {
   freelocale(utf8);
 }
 
-/* Converts `size` bytes of `text` from the encoding `from` to `to`. After an error returns NULL,
+/* Converts `size` bytes of `text` from the encoding `from` to `to`. After an error returns "error",
  * with errno set. */
 static const char* converted(const char* to, const char* from, const char* text, size_t size) {
   static char result[32];
   char *in = (char*)text, *out = result;
   size_t room = sizeof result - 1;
   iconv_t converter = iconv_open(to, from);
-  if (converter == (iconv_t)-1) return NULL;
+  if (converter == (iconv_t)-1) return "error";
   size_t done = iconv(converter, &in, &size, &out, &room);
   *out = '\0';
   iconv_close(converter);
-  return done == (size_t)-1 ? NULL : result;
+  return done == (size_t)-1 ? "error" : result;
+}
+
+/* Converts one invalid or incomplete character to UTF-8. Returns errno, or 0 if iconv takes the
+ * character. */
+static int refused(const char* from, const char* text) {
+  errno = 0;
+  return strcmp(converted("UTF-8", from, text, strlen(text)), "error") == 0 ? errno : 0;
 }
 
 static void conversions(void) {
   CHECK(strcmp(converted("UTF-8", "latin1", "\xe4", 1), "\u00e4") == 0);
-  CHECK(memcmp(converted("UTF-16", "utf8", "\U0001f600", 4), "\xff\xfe\x3d\xd8\x00\xde", 6) == 0);
-  CHECK(strcmp(converted("ASCII//TRANSLIT", "UTF-8", "a\u20ac", 4), "a?") == 0);
-  CHECK(converted("ASCII", "UTF-8", "\u20ac", 3) == NULL && errno == EILSEQ);
-  CHECK(converted("UTF-8", "UTF-8", "\xe2\x82", 2) == NULL && errno == EINVAL);
-  CHECK(converted("UTF-8", "KOI8-R", "", 0) == NULL && errno == EINVAL);
+  CHECK(strcmp(converted("utf8", "UTF-16", "\xff\xfe\x3d\xd8\x00\xde", 6), "\U0001f600") == 0);
+  CHECK(memcmp(converted("UTF-16BE", "utf8", "\U0001f600", 4), "\xd8\x3d\xde", 4) == 0);
+  CHECK(memcmp(converted("WCHAR_T", "UTF-8", "\u20ac\u00e4", 5), L"\u20ac\u00e4", 8) == 0);
+  CHECK(strcmp(converted("UTF-8", "KOI8-R", "\xc1", 1), "\u0430") == 0);
+  CHECK(strcmp(converted("CP1252", "UTF-8", "\u20ac", 3), "\x80") == 0);
+  CHECK(strcmp(converted("UTF-8", "Shift_JIS", "\x93\xfa", 2), "\u65e5") == 0);
+  CHECK(strcmp(converted("UTF-8", "EUC-KR", "\xb0\xa1", 2), "\uac00") == 0);
+  /* An asterisk replaces a character that the target lacks. */
+  CHECK(strcmp(converted("ASCII//TRANSLIT", "UTF-8", "a\u20ac", 4), "a*") == 0);
+  CHECK(strcmp(converted("ASCII", "UTF-8", "a\u20ac", 4), "a*") == 0);
+  CHECK(refused("UTF-8", "\xe2\x82") == EINVAL && refused("UTF-8", "\xe2\x82x") == EILSEQ);
+  CHECK(refused("UTF-8", "\xc0\x80") == EILSEQ && refused("UTF-8", "\xed\xa0\x80") == EILSEQ);
+  CHECK(refused("UTF-8", "\xf4\x90\x80\x80") == EILSEQ && refused("ASCII", "\x80") == EILSEQ);
+  CHECK(refused("EUC-KR", "\xc8\x41") == EILSEQ && refused("Shift_JIS", "\xef\xfc") == EILSEQ);
+  CHECK(iconv_open("UTF-8", "nosuch") == (iconv_t)-1 && errno == EINVAL);
+  CHECK(iconv_open("ASCII//IGNORE", "UTF-8") == (iconv_t)-1 && errno == EINVAL);
+
+  /* The output has no room for the second character. Then the byte order mark is forgotten. */
+  iconv_t converter = iconv_open("UTF-8", "UTF-16");
+  char input[] = "\xff\xfe\xe4\x00\xe4", output[4], *in = input, *out = output;
+  size_t size = 6, room = 3;
+  CHECK(iconv(converter, &in, &size, &out, &room) == (size_t)-1 && errno == E2BIG && size == 2 &&
+        room == 1);
+  CHECK(iconv(converter, NULL, NULL, NULL, NULL) == 0);
+  in = (char[]){0, 'x'}, out = output, size = 2, room = 4;
+  CHECK(iconv(converter, &in, &size, &out, &room) == 0 && room == 3 && output[0] == 'x');
+  iconv_close(converter);
   setlocale(LC_ALL, "C.UTF-8");
   char16_t half = 0;
   mbstate_t state = {0};

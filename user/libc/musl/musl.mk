@@ -14,10 +14,10 @@ MUSL_MATH := $(addsuffix l,$(MUSL_LONG_DOUBLE)) fma fmaf log2 log2_data log2f lo
   __cosl __invtrigl __math_invalidl __polevll __rem_pio2_large __rem_pio2l __sinl __tanl
 # newlib's getopt takes options after an operand. newlib's fnmatch knows no character classes. newlib's strsep returns NULL for an empty
 # last field. newlib's glob lacks GLOB_NOESCAPE. newlib's random has no initstate and setstate. newlib lacks the other functions.
-MUSL_FILES := $(addprefix math/,$(MUSL_MATH)) misc/getopt misc/getopt_long prng/random regex/fnmatch regex/glob string/strsep \
-  search/insque search/lsearch legacy/daemon legacy/err
+MUSL_FILES := $(addprefix math/,$(MUSL_MATH)) locale/iconv locale/iconv_close misc/getopt misc/getopt_long prng/random regex/fnmatch \
+  regex/glob string/strsep search/insque search/lsearch legacy/daemon legacy/err
 # These headers of musl go to the sysroot, with another way to get size_t.
-MUSL_HEADERS := glob
+MUSL_HEADERS := glob iconv
 
 MUSL := $(USER_OUT)/musl
 MUSL_OBJECTS := $(MUSL_FILES:%=$(USER_OUT)/libc/musl/%.o)
