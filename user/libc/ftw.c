@@ -6,6 +6,8 @@
  * return to the directory above. A walk that follows links records device and inode of each
  * directory that it enters, and enters no directory twice, so that it ends even if links form a
  * cycle.
+ *
+ * musl's nftw has no FTW_CHDIR, and leaves out directories deeper than the limit of descriptors.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -4,6 +4,9 @@
  * rules. So the text consists of words only. Without WRDE_NOCMD, words may contain commands in
  * $(…). Then the shell expands the words and prints each word, followed by a NUL. The first word
  * that the shell prints is the marker "x": if the marker is missing, the shell found an error.
+ *
+ * musl's wordexp runs commands such as "a | b", runs "$((echo x) )" in spite of WRDE_NOCMD, and
+ * ignores WRDE_UNDEF.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -17,8 +17,9 @@
 static char walked[512];
 
 static void note(const char* name, int type, int level) {
+  static const char letters[FTW_SLN + 1] = {[FTW_F] = 'F', [FTW_D] = 'D', [FTW_DP] = 'P'};
   size_t length = strlen(walked);
-  snprintf(walked + length, sizeof walked - length, "%s:%d:%d ", name, type, level);
+  snprintf(walked + length, sizeof walked - length, "%s:%c:%d ", name, letters[type], level);
 }
 static int note_new(const char* path, const struct stat* status, int type, struct FTW* where) {
   if (S_ISDIR(status->st_mode) != (type == FTW_D || type == FTW_DP)) return -2;
@@ -46,12 +47,12 @@ static void walking(void) {
   touch(FOLDER "/a/b/c");
   walked[0] = '\0';
   CHECK(nftw(FOLDER, note_new, 1, FTW_PHYS) == 0);
-  CHECK(strcmp(walked, "libctest-trees:1:0 a:1:1 b:1:2 c:0:3 ") == 0);
+  CHECK(strcmp(walked, "libctest-trees:D:0 a:D:1 b:D:2 c:F:3 ") == 0);
   walked[0] = '\0';
   CHECK(nftw(FOLDER "/a/", note_new, 1, FTW_PHYS | FTW_DEPTH) == 0);
-  CHECK(strcmp(walked, "c:0:2 b:5:1 a:5:0 ") == 0);
+  CHECK(strcmp(walked, "c:F:2 b:P:1 a:P:0 ") == 0);
   walked[0] = '\0';
-  CHECK(ftw(FOLDER, note_old, 3) == 0 && strcmp(walked, ":1:0 /a:1:0 /a/b:1:0 /a/b/c:0:0 ") == 0);
+  CHECK(ftw(FOLDER, note_old, 3) == 0 && strcmp(walked, ":D:0 /a:D:0 /a/b:D:0 /a/b/c:F:0 ") == 0);
   chdir("/");
   CHECK(nftw(FOLDER, in_place, 1, FTW_CHDIR) == 0 && getcwd(here, sizeof here) != NULL &&
         strcmp(here, "/") == 0);

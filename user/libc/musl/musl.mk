@@ -16,8 +16,8 @@ MUSL_MATH := $(addsuffix l,$(MUSL_LONG_DOUBLE)) fma fmaf log2 log2_data log2f lo
 # last field. newlib's glob lacks GLOB_NOESCAPE. newlib's random has no initstate and setstate. newlib lacks the other functions.
 MUSL_FILES := $(addprefix math/,$(MUSL_MATH)) locale/iconv locale/iconv_close misc/getopt misc/getopt_long prng/random regex/fnmatch \
   regex/glob string/strsep search/insque search/lsearch legacy/daemon legacy/err
-# These headers of musl go to the sysroot, with another way to get size_t.
-MUSL_HEADERS := glob iconv
+# These headers of musl go to the sysroot, with another way to get size_t. ftw.h is for user/libc/ftw.c.
+MUSL_HEADERS := ftw glob iconv
 
 MUSL := $(USER_OUT)/musl
 MUSL_OBJECTS := $(MUSL_FILES:%=$(USER_OUT)/libc/musl/%.o)
