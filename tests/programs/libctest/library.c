@@ -388,6 +388,7 @@ static void numbers(void) {
   volatile float f = FLT_EPSILON;
   CHECK(fmal(1 + e, 1 - e, -1) == -e * e && fma(1 + d, 1 - d, -1) == -d * d &&
         fmaf(1 + f, 1 - f, -1) == -f * f);
+  CHECK(signbit(fma(-DBL_TRUE_MIN, d, 0)) && !signbit(fma(DBL_TRUE_MIN, d, 0)));
   CHECK(fmal(most, 2, -most) == most && fmal(least, e, least) == least * (1 + e));
   CHECK(fmal(most, 2, -INFINITY) == -INFINITY && isnan(fmal(INFINITY, 0 * e, 1)));
   CHECK(gamma(5) == lgamma(5) && fabsl(sinl(1) - 0.8414709848078965L) < 1e-15L);
