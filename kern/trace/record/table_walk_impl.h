@@ -81,7 +81,9 @@ struct TraceTable::Walk {
     if (of == Of::kStore) return shard.generation;
     return shard.moment.owns ? shard.moment.number : 0;
   }
-  // Calls visit(record) for each record in use among the next kSlice records; false at the end.
+  // Calls visit(record) for each record in use among the next kSlice records; false at the end. Of
+  // the snapshot's own pages, the records that are newer than the snapshot are left out: clear()
+  // has removed them, and has perhaps freed the page with the Large of one.
   template <typename Visit>
   bool slice(Shard& shard, Visit visit) REQUIRES(shard.lock) {
     if (begins(shard)) {
@@ -95,7 +97,7 @@ struct TraceTable::Walk {
     const uint32_t end = std::min(slot + kSlice, page->used);
     for (; slot < end; slot++) {
       Record& record = page->records[slot];
-      if (record.used()) visit(record);
+      if (record.used() && !(of == Of::kMoment && page->is_newer(slot, key))) visit(record);
     }
     if (slot < page->used) return true;
     page = page->next;
