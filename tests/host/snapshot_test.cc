@@ -396,6 +396,28 @@ TEST_F(SnapshotTest, AWalkForMarkingFindsWhatIsHeldAndCopied) {
   EXPECT_EQ(found(), live_);
 }
 
+// A large record lies in a page of the snapshot, but is newer, and its second record (Large) lies
+// in a newer page, which clear() frees. Would find a walk that reads the second record there.
+TEST_F(SnapshotTest, AWalkForMarkingLeavesOutWhatWasClearedAndIsNewer) {
+  constexpr uint64_t kFirstPage = TableStore::RecordPage::kRecords - 1;
+  for (uint64_t i = 1; i <= kFirstPage; i++) record(i * 64, 8, 0);
+  const Records then = live_;
+  TraceSnapshot snapshot;
+  ASSERT_TRUE(snapshot.open(*table_).ok());
+  const uint64_t in_first_page = 64'000, in_second_page = 128'000;
+  for (const uint64_t object : {in_first_page, uint64_t{192'000}, in_second_page})
+    record(object, 8, 0);
+  forget(in_first_page, 0);
+  forget(in_second_page, 0);
+  // The two records that were freed last: first the one for the size, then the object's.
+  record(256'000, TraceTable::kLargeSize, 0);
+  table_->clear();
+  live_.clear();
+  Records found;
+  table_->visit_slices([&](const TraceRecord& record) { found[record.object()] = shown(record); });
+  EXPECT_EQ(found, then);
+}
+
 // During the walk, cut() replaces a record by a copy with a new address. The copy may be at a
 // position that the walk has passed, and the walk must visit the copy nevertheless.
 TEST_F(SnapshotTest, AWalkForMarkingBeginsAnewWhenARecordIsCopied) {
