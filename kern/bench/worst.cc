@@ -151,8 +151,8 @@ KBENCH(many_stacks, kTask) {
   for (unsigned i = 0; i < kManyStacks; i++) kmem_cache_free(cache, objects[i]);
 }
 
-// Two traces have the same hint for a stack, but record a different number of its frames. A trace
-// that leaves out frames is the dearer one, because their number is known only after the walk.
+// Two traces record a different number of frames of the same stack, in turn. Would show that one
+// takes the hint of the other.
 KBENCH(two_depths, kTask) {
   const BenchCache whole(kSize), cut(kSize);
   kmem_cache* const caches[] = {whole, cut};

@@ -63,6 +63,7 @@ class TaskStack {
     return true;
   }
 
+  // Hides the position from the optimiser (lib/optimizer.h).
   [[gnu::always_inline]] void hide() { hide_value(at_); }
 
  private:

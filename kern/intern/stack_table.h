@@ -90,8 +90,8 @@ class StackTable : public InternTable {
     // For a kernel stack: true if it has `depth` return addresses, or at most so many.
     bool has(Depth depth) const { return shape_of(entry_->key) == depth.shape_; }
     bool fits(const Depth& depth) const { return shape_of(entry_->key) <= depth.shape_; }
-    // For a user stack: the stored words, which are its addresses, and 0 after them; their number.
-    // 0 for nothing().
+    // For a user stack: the stored words, which are its addresses, and 0 after them; the number of
+    // addresses.
     const uint64_t* addresses() const { return reinterpret_cast<const uint64_t*>(entry_->data); }
     size_t user_size() const { return entry_->words() / 2 - 1; }
     // The two stacks of a pair.
