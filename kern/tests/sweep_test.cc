@@ -139,7 +139,7 @@ KTEST(sweep_forgets_what_nobody_holds) {
     trace_sweep();
     EXPECT(trace_stacks.size() < 100);
     EXPECT(trace_sweeps().forgotten > forgotten + kMany / 2);
-    // Once each CPU's cache of recent stacks is full, further rounds need no more memory.
+    // Once the first rounds have taken what they need, further rounds need no more memory.
     for (unsigned i = 0; i < 5; i++) sweep_and_reuse(traced);
     const uint64_t used = trace_memory_used();
     for (unsigned i = 0; i < 20; i++) sweep_and_reuse(traced);
