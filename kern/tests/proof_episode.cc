@@ -16,6 +16,15 @@ constexpr uintptr_t kArenaBase = uintptr_t{1} << 40;  // a range of integers, no
 constexpr size_t kArenaQuantum = 64;
 constexpr size_t kArenaSize = Account::kSlots * 16 * kArenaQuantum;
 
+// Checks a cache at rest that has no live objects: its slabs agree with its counts.
+void expect_sound(kmem_cache* cache) {
+  EXPECT(kmem_cache_verify(cache) == nullptr);
+  struct kmem_cache_stats stats;
+  kmem_cache_stats(cache, &stats);
+  EXPECT(stats.live == 0 && stats.objects_out == stats.magazine_rounds);
+  EXPECT(stats.reports == 0 && stats.quarantined == 0);
+}
+
 }  // namespace
 
 Episode::Episode(uint64_t seed) {
@@ -87,6 +96,8 @@ Episode::~Episode() {
     if (!account.is_open()) continue;
     account.release_all(actor);
     EXPECT(account.source().live() == 0);
+    kmem_cache* const cache = account.source().cache();
+    if (cache && !kmem_cache_is_zombie(cache)) expect_sound(cache);
   }
   char limit[40];
   format(limit, sizeof(limit), "stop\nreset\nlimit %lu\n", usual_limit_);
