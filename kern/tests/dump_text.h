@@ -1,12 +1,24 @@
-// The text of a dump, with queries for tests.
+// Contents of dumps, for tests.
 #pragma once
 
 #include <string_view>
 
+#include "abi/tracedump.h"
 #include "core/ktest.h"
 #include "intern/trace_memory.h"
 #include "lib/string.h"
+#include "trace/dump/open_binary.h"
 #include "trace/trace.h"
+
+// Reads the first source of a binary dump, and closes the dump.
+inline abi_tracedump_source take_first_source(Result<TraceBinaryDump*> opened) {
+  TraceBinaryDump* const dump = opened.take();
+  abi_tracedump_source source{};
+  const size_t at = sizeof(abi_tracedump_header) + sizeof(abi_tracedump_section);
+  EXPECT(dump->read(reinterpret_cast<char*>(&source), sizeof(source), at) == sizeof(source));
+  TraceBinaryDump::destroy(dump);
+  return source;
+}
 
 // Reads a dump of any length to its end, and calls line(text) for each line. A line must be shorter
 // than 4096 bytes. Only one call may run at a time.

@@ -10,9 +10,9 @@
 #include "lib/format.h"
 #include "probe/session.h"
 #include "slab.h"
+#include "tests/dump_text.h"
 #include "tests/team.h"
 #include "tests/test_program.h"
-#include "trace/dump/open_binary.h"
 
 namespace {
 
@@ -233,29 +233,16 @@ KTEST(probe_session_pairs_of_all_cpus) {
           }
         },
         nullptr);
-    TraceBinaryDump* const dump = session->open_outstanding().take();
-    abi_tracedump_source source;
-    const size_t at = sizeof(abi_tracedump_header) + sizeof(abi_tracedump_section);
-    EXPECT(dump->read(reinterpret_cast<char*>(&source), sizeof(source), at) == sizeof(source));
+    const abi_tracedump_source source = take_first_source(session->open_outstanding());
     EXPECT(source.kind == ABI_TRACEDUMP_PROBE && source.recorded == 3000 * cpu_count() &&
            source.live == 1000 * cpu_count());
     EXPECT(source.unmatched == 1000 * cpu_count() && source.dropped == 0 &&
            source.stacks_lost == 0);
-    TraceBinaryDump::destroy(dump);
   }
   EXPECT(trace_memory_used() == 0);
 }
 
 namespace {
-
-abi_tracedump_source first_source(Session& session) {
-  TraceBinaryDump* const dump = session->open_outstanding().take();
-  abi_tracedump_source source{};
-  const size_t at = sizeof(abi_tracedump_header) + sizeof(abi_tracedump_section);
-  EXPECT(dump->read(reinterpret_cast<char*>(&source), sizeof(source), at) == sizeof(source));
-  TraceBinaryDump::destroy(dump);
-  return source;
-}
 
 // Runs `body` as if the current task belonged to process `pid`.
 template <typename Body>
@@ -290,7 +277,7 @@ KTEST(probe_session_pid_is_who_allocates) {
       session_free(object(1));
     });
     session_free(object(2));  // a kernel task frees the object
-    const abi_tracedump_source source = first_source(session);
+    const abi_tracedump_source source = take_first_source(session->open_outstanding());
     EXPECT(source.recorded == 4 && source.freed == 3 && source.live == 1);
     EXPECT(source.filtered == 1 && source.unmatched == 0);
   }
@@ -414,28 +401,5 @@ KTEST(probe_session_abandoned_calls_are_counted) {
     EXPECT(session->command("clear", programs).ok() && abandoned() == 0);
     ProbeSession::destroy(session);
   }
-  EXPECT(trace_memory_used() == 0);
-}
-
-// Probes the whole kernel, including the tracer, while trace memory runs out.
-KTEST(probe_session_counts_everything_with_little_memory) {
-  const uint64_t limit = trace_memory_limit();
-  for (const uint64_t bytes : {uint64_t{64} << 10, uint64_t{400} << 10, limit}) {
-    trace_memory_set_limit(bytes);
-    Session session;
-    EXPECT(session.does("count *\nstacks both\nprocesses\nstart"));
-    on_all_cpus(
-        [](void*) {
-          for (int i = 0; i < 200; i++) task_yield();
-        },
-        nullptr);
-    ProbeCounts counts(trace_stacks, trace_contexts, ProbeApart::kProcesses);
-    const ProbeSession::State state = session.counts(counts);
-    EXPECT(state.tallies.hits() ==
-           state.tallies.counted + state.tallies.filtered + state.tallies.lost);
-    EXPECT(state.tallies.counted > 0 && counts.total() == state.tallies.counted);
-    if (bytes == limit) EXPECT(state.tallies.lost == 0);
-  }
-  trace_memory_set_limit(limit);
   EXPECT(trace_memory_used() == 0);
 }

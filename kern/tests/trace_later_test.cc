@@ -47,47 +47,6 @@ TracePhase phase_of(TraceSource source) {
 
 }  // namespace
 
-KTEST(trace_later_a_cache_is_traced_from_its_first_object_on) {
-  EXPECT(trace_command_all("start depth=3\nmark\nmark").ok());
-  EXPECT(status_has("\nlater all depth 3\n"));
-  kmem_cache* const cache = make_cache();
-  void* const object = kmem_cache_alloc(cache, KM_SLEEP);
-  {
-    const DumpText dump(cache);
-    EXPECT(dump.has("kmemtrace ktest_later state running objsize 64 depth 3 mark 2\n"));
-    EXPECT(dump.number("seen ") == 1 && dump.number(" recorded ") == 1);
-    EXPECT(dump.number(" untracked ") == 0);
-    EXPECT(dump.has(" mark 2 cpu "));
-  }
-  // A later `mark` for all sources applies to this cache too.
-  EXPECT(trace_command_all("mark").ok());
-  {
-    const DumpText dump(cache);
-    EXPECT(dump.has(" mark 3\n"));
-  }
-  // Other options are refused while the first start is in force.
-  EXPECT(trace_command_all("start").error() == Errno::EBUSY);
-  kmem_cache_free(cache, object);
-  kmem_cache_destroy(cache);
-  EXPECT(trace_command_all("stop").ok());
-  EXPECT(!status_has("\nlater "));
-  kmem_cache* const untraced = make_cache();
-  EXPECT(phase_of(untraced) == TracePhase::kOff);
-  kmem_cache_destroy(untraced);
-  EXPECT(trace_command_all("reset").ok());
-  EXPECT(trace_memory_used() == 0);
-}
-
-KTEST(trace_later_reset_while_running_keeps_the_order) {
-  EXPECT(trace_command_all("start sample=1M\nmark\nreset").ok());
-  EXPECT(status_has("\nlater all depth 32 sample 1048576\n"));
-  kmem_cache* const cache = make_cache();
-  const DumpText dump(cache);
-  EXPECT(dump.has(" state running objsize 64 depth 32 mark 1 sample 1048576\n"));
-  EXPECT(trace_command_all("stop\nreset").ok());
-  kmem_cache_destroy(cache);
-}
-
 KTEST(trace_later_arenas_too_but_not_what_cannot_be_traced) {
   EXPECT(trace_command_all("start").ok());
   arena* const traced = make_arena(KM_SLEEP);
@@ -118,26 +77,6 @@ KTEST(trace_later_arenas_too_but_not_what_cannot_be_traced) {
   arena_destroy(traced);
   arena_destroy(forbidden);
   kmem_cache_destroy(cache);
-  EXPECT(trace_memory_used() == 0);
-}
-
-KTEST(trace_later_a_zombie_and_the_next_of_its_name) {
-  EXPECT(trace_command_all("start").ok());
-  kmem_cache* const zombie = make_cache();
-  kmem_cache_hold(zombie);
-  void* const object = kmem_cache_alloc(zombie, KM_SLEEP);
-  kmem_cache_destroy(zombie);
-  kmem_cache* const next = make_cache();
-  void* const another = kmem_cache_alloc(next, KM_SLEEP);
-  for (kmem_cache* cache : {zombie, next}) {
-    const DumpText dump(cache);
-    EXPECT(dump.number(" live ") == 1 && dump.number(" untracked ") == 0);
-  }
-  kmem_cache_free(next, another);
-  kmem_cache_destroy(next);
-  kmem_cache_free(zombie, object);
-  kmem_cache_release(zombie);
-  EXPECT(trace_command_all("stop\nreset").ok());
   EXPECT(trace_memory_used() == 0);
 }
 

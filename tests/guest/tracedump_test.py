@@ -105,9 +105,10 @@ cat '#mem/tracedump' > /host/binary
 
 
 def test_nothing_traced(tmp_path):
-    run_guest(tmp_path, "cat '#mem/tracedump' > /host/empty")
+    output = run_guest(tmp_path, "cat '#mem/tracedump' > /host/empty; ls -l '#mem' | grep tracedump; proctest walk 65534 '#mem/tracedump'")
     dump = load(tmp_path / "empty")
     assert (dump.sources, dump.stacks, dump.contexts) == ([], {}, {})
+    assert output.startswith("-r--------") and output.endswith("tracedump\nwalked 1\n"), output  # only root can read the file
 
 
 def test_knows_the_kernel(tmp_path):
