@@ -1,8 +1,6 @@
 // Tests traces of arenas. Caches and other arenas import from an arena; all other callers are its
 // direct callers. An allocation of a direct caller appears in the trace of its arena and in no
-// other trace. Every byte of memory has one owner. These two statements hold even while traces
-// start and stop under load.
-#include <algorithm>
+// other trace. Every byte of memory has one owner.
 #include <atomic>
 
 #include "arch/x86_64/paging.h"
@@ -12,132 +10,39 @@
 #include "core/cpu.h"
 #include "core/errstr.h"
 #include "core/ktest.h"
-#include "intern/page_buffer.h"
 #include "intern/trace_memory.h"
 #include "kmalloc.h"
-#include "lib/format.h"
-#include "lib/optimizer.h"
 #include "lib/string.h"
 #include "pages.h"
 #include "tests/dump_text.h"
 #include "tests/team.h"
-#include "trace/control/control.h"
-#include "trace/record/snapshot.h"
+#include "tests/trace_records.h"
 #include "trace/trace.h"
 
 namespace {
 
 constexpr size_t kLarge = 20'000;
-constexpr size_t kGuard = kPageSize;  // size of the guard below a kernel stack
-
-// Gets the records of a source, sorted by the object's address. There are none while the source's
-// trace is off.
-size_t records_of(TraceSource source, PageBuffer<TraceRecord>& records, TraceCounters* counters) {
-  const MutexGuard guard(trace_control);
-  TraceTable* const table = trace_table_of(source);
-  *counters = {};
-  if (!table) return 0;
-  TraceSnapshot snapshot;
-  EXPECT(snapshot.open(*table).ok());
-  *counters = snapshot.counters();
-  EXPECT(records.reserve(counters->live + 1).ok());
-  size_t count = 0;
-  TraceSnapshot::Slice slice;
-  snapshot.visit(slice, [&](const TraceRecord& record) { records[count++] = record; });
-  std::sort(records.data(), records.data() + count,
-            [](const TraceRecord& a, const TraceRecord& b) { return a.object() < b.object(); });
-  return count;
-}
-
-const TraceRecord* find_record(const PageBuffer<TraceRecord>& records, size_t count,
-                               const void* object) {
-  for (size_t i = 0; i < count; i++) {
-    if (records[i].object() == reinterpret_cast<uint64_t>(object)) return &records[i];
-  }
-  return nullptr;
-}
-
-void expect_identities(const TraceCounters& counters) {
-  EXPECT(counters.seen == counters.recorded + counters.dropped + counters.filtered);
-  EXPECT(counters.recorded == counters.freed + counters.cleared + counters.live);
-}
 
 // True if exactly one trace has a record of the address: the trace of `owner`, with this size.
 bool only_owner(TraceSource owner, const void* object, size_t size) {
   unsigned found = 0;
   bool owners = false;
-  PageBuffer<TraceRecord> records;
-  TraceCounters counters;
   for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
-    const size_t count = records_of(source, records, &counters);
-    const TraceRecord* const record = find_record(records, count, object);
-    if (!record) continue;
-    found++;
-    owners |= source == owner && record->size() == size;
+    for_each_record(source, [&](const TraceRecord& record) {
+      if (record.object() != reinterpret_cast<uint64_t>(object)) return;
+      found++;
+      owners |= source == owner && record.size() == size;
+    });
   }
   return found == 1 && owners;
 }
 
-[[gnu::noinline]] void* ktest_leak_page() {
+void* take_page() {
   Result<PhysAddr> page = page_alloc(KM_SLEEP);
-  keep_frame();
   return page ? direct_map(*page) : nullptr;
-}
-[[gnu::noinline]] void* ktest_leak_large() {
-  void* const memory = kmalloc(kLarge, KM_SLEEP);
-  keep_frame();
-  return memory;
-}
-[[gnu::noinline]] KernelStack ktest_leak_stack() {
-  Result<KernelStack> stack = kernel_stack_alloc();
-  keep_frame();
-  EXPECT(stack.ok());
-  return stack ? *stack : KernelStack{};
 }
 
 }  // namespace
-
-KTEST(arena_trace_shows_what_leaked_once_under_who_leaked_it) {
-  EXPECT(trace_command_all("start").ok());
-  void* const page = ktest_leak_page();
-  void* const large = ktest_leak_large();
-  const KernelStack stack = ktest_leak_stack();
-  void* const range = reinterpret_cast<void*>(stack.base - kGuard);
-  EXPECT(trace_command_all("stop").ok());
-  EXPECT(only_owner(page_arena, page, kPageSize));
-  EXPECT(only_owner(page_arena, large, kLarge));
-  EXPECT(only_owner(page_arena, stack.memory, kKernelStackSize));
-  EXPECT(only_owner(kernel_virtual_arena, range, kKernelStackSize + kGuard));
-  {
-    const DumpText pages(page_arena), ranges(kernel_virtual_arena);
-    EXPECT(pages.has("kmemtrace page state stopped objsize 4096 "));
-    EXPECT(pages.identities_hold() && ranges.identities_hold());
-    // The first frame of each stack is the allocator's caller: allocators are not shown.
-    EXPECT(pages.count(" allocations from stack\n\tktest_leak_page+0x") == 1);
-    EXPECT(pages.count(" allocations from stack\n\tktest_leak_large+0x") == 1);
-    EXPECT(pages.count(" allocations from stack\n\tktest_leak_stack+0x") == 1);
-    EXPECT(ranges.count(" allocations from stack\n\tktest_leak_stack+0x") == 1);
-    EXPECT(pages.has("20000 bytes in 1 allocations from stack\n\tktest_leak_large+0x"));
-    const auto leaked_once = [](const DumpText& dump, size_t size) {
-      char line[80];
-      format(line, sizeof(line), "%zu bytes in 1 allocations from stack\n\tktest_leak_stack+0x",
-             size);
-      return dump.has(line);
-    };
-    EXPECT(leaked_once(pages, kKernelStackSize));
-    EXPECT(leaked_once(ranges, kKernelStackSize + kGuard));
-  }
-  page_free(direct_map_phys(page));
-  kfree(large);
-  kernel_stack_free(stack);
-  {
-    const DumpText pages(page_arena), ranges(kernel_virtual_arena);
-    EXPECT(!pages.has("ktest_leak") && !ranges.has("ktest_leak"));
-    EXPECT(pages.identities_hold() && ranges.identities_hold());
-  }
-  EXPECT(trace_command_all("reset").ok());
-  EXPECT(trace_memory_used() == 0);
-}
 
 KTEST(arena_trace_every_allocation_has_one_owner) {
   EXPECT(trace_command_all("start").ok());
@@ -177,25 +82,18 @@ KTEST(arena_trace_states_errors_and_names) {
       arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
   kmem_cache* const third =
       kmem_cache_create("ktest_name", 64, 0, 0, nullptr, nullptr, nullptr, nullptr);
-  arena* const fourth =
-      arena_create("ktest_name", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   arena* const references =
       arena_create("ref.test", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   EXPECT(references && std::string_view(arena_name(references)) == "ref.test.2");
   arena_destroy(references);
-  arena* const control = arena_create("ctl", 1, 100, 1, nullptr, nullptr, nullptr, 0, KM_SLEEP);
-  EXPECT(first && second && third && fourth && control);
-  if (!first || !second || !third || !fourth || !control) return;
+  EXPECT(first && second && third);
+  if (!first || !second || !third) return;
   EXPECT(strcmp(arena_name(first), "ktest_name") == 0);
   EXPECT(strcmp(arena_name(second), "ktest_name.2") == 0);
   EXPECT(strcmp(kmem_cache_name(third), "ktest_name.3") == 0);
-  EXPECT(strcmp(arena_name(fourth), "ktest_name.4") == 0);
-  EXPECT(strcmp(arena_name(control), "ctl.2") == 0);
   const TraceSource found = TraceSource::find("ktest_name.2");
   EXPECT(found == second);
   found.release();
-  arena_destroy(control);
-  arena_destroy(fourth);
   kmem_cache_destroy(third);
   arena_destroy(first);
 
@@ -331,7 +229,7 @@ void churn(void*) {
     Span& piece = pieces[ktest_random() % std::size(pieces)];
     give(piece);
     piece.page = ktest_random() % 4 == 0;
-    piece.memory = piece.page ? ktest_leak_page() : kmalloc(1 + ktest_random() % 60'000, KM_SLEEP);
+    piece.memory = piece.page ? take_page() : kmalloc(1 + ktest_random() % 60'000, KM_SLEEP);
     if (ktest_random() % 32 == 0) {
       if (Result<KernelStack> stack = kernel_stack_alloc()) kernel_stack_free(*stack);
     }
@@ -355,16 +253,13 @@ KTEST(arena_trace_numbers_that_no_record_holds) {
   const auto free_all = [arena](uintptr_t base) {
     for (unsigned i = 0; i < kCount; i++) arena_free(arena, reinterpret_cast<void*>(base + i), 1);
   };
-  const auto counters = [arena] {
-    const MutexGuard guard(trace_control);
-    return trace_table_of(arena)->counters();
-  };
+  const auto counters = [arena] { return counters_of(arena); };
   EXPECT(counters().live == kCount && counters().dropped == kCount);
   free_all(kHigh);
   EXPECT(counters().live == kCount && counters().unmatched == kCount);
   free_all(kLow);
   EXPECT(counters().live == 0);
-  expect_identities(counters());
+  EXPECT(counters().recorded == counters().freed);
   EXPECT(trace_command(arena, "stop\nreset").ok());
   arena_destroy(arena);
 }
@@ -388,164 +283,8 @@ KTEST(arena_trace_every_byte_has_one_owner) {
   const Memory after;
   EXPECT(after.objects == before.objects && after.direct == before.direct);
   // A page that the test holds adds its size to `direct`.
-  void* const page = ktest_leak_page();
+  void* const page = take_page();
   const Memory held;
   EXPECT(held.direct == after.direct + kPageSize);
   page_free(direct_map_phys(page));
-}
-
-// --- Under load.
-
-namespace {
-
-enum class Expect : uint8_t { kRecorded, kNotRecorded, kEither };
-
-struct Slot {
-  void* object = nullptr;
-  size_t size = 0;
-  Expect expect = Expect::kEither;
-  uint32_t resets = 0;
-};
-
-constexpr unsigned kWorkers = 6, kSlots = 100;
-constexpr size_t kQuantum = 16, kCached = 64;
-
-// The state of the trace of `ids`, as command() has set it. The state is valid while `version` is
-// even, which means that no command is under way.
-struct Load {
-  arena* ids = nullptr;
-  std::atomic<uint64_t> version{0};
-  std::atomic<bool> running{false};
-  std::atomic<uint32_t> min_size{0};
-  std::atomic<uint32_t> resets{0};
-  std::atomic<bool> pause{false}, stop{false};
-  std::atomic<unsigned> paused{0}, next_worker{0};
-  Slot slots[kWorkers][kSlots];
-};
-constinit Load load;
-
-void fill(Slot& slot) {
-  const uint64_t version = load.version;
-  slot.resets = load.resets;
-  slot.size = 1 + ktest_random() % 200;  // sizes up to kCached come from quantum caches
-  const bool recorded = load.running && slot.size >= load.min_size;
-  slot.object = arena_alloc(load.ids, slot.size, slot.size % 2 == 0 ? KM_SLEEP : KM_ATOMIC);
-  const bool quiet = version % 2 == 0 && load.version == version;
-  slot.expect = !quiet ? Expect::kEither : recorded ? Expect::kRecorded : Expect::kNotRecorded;
-}
-
-void empty(Slot& slot) {
-  arena_free(load.ids, slot.object, slot.size);
-  slot.object = nullptr;
-}
-
-void worker(void*) {
-  auto& slots = load.slots[load.next_worker++];
-  while (!load.stop) {
-    if (load.pause) {
-      load.paused++;
-      while (load.pause) task_yield();
-      load.paused--;
-    }
-    for (unsigned i = 0; i < 50; i++) {
-      Slot& slot = slots[ktest_random() % kSlots];
-      if (slot.object) {
-        empty(slot);
-      } else {
-        fill(slot);
-      }
-    }
-  }
-}
-
-void command(const char* text) {
-  const std::string_view words(text);
-  load.version++;
-  const Result<void> done = trace_command(load.ids, words);
-  const TraceTable* const table = trace_table_of(load.ids);
-  EXPECT(done.ok() || (words == "mark" && !table) ||
-         (words.starts_with("start") && done.error() == Errno::EBUSY));
-  load.running = table && table->running;
-  load.min_size = table ? table->options().min_size : 0;
-  if (words.find("reset") != std::string_view::npos) load.resets++;
-  load.version++;
-}
-
-// Compares the records with the slots, while all workers pause: each record belongs to a live
-// allocation, and each allocation that must have a record has one.
-void compare() {
-  PageBuffer<TraceRecord> records;
-  TraceCounters counters;
-  const size_t count = records_of(load.ids, records, &counters);
-  expect_identities(counters);
-  EXPECT(counters.live == count && counters.dropped == 0);
-  size_t matched = 0, live = 0;
-  for (auto& slots : load.slots) {
-    for (Slot& slot : slots) {
-      if (!slot.object) continue;
-      live++;
-      const TraceRecord* const record = find_record(records, count, slot.object);
-      const bool cleared = slot.resets != load.resets;
-      if (record) matched++;
-      EXPECT(!record || (record->size() == slot.size && slot.expect != Expect::kNotRecorded));
-      EXPECT(!(record && cleared && slot.expect == Expect::kRecorded));
-      EXPECT(record || cleared || slot.expect != Expect::kRecorded);
-    }
-  }
-  EXPECT(matched == count);
-  EXPECT(TraceSource(load.ids).live() == live);
-}
-
-}  // namespace
-
-KTEST(arena_trace_agrees_with_an_account_under_load) {
-  EXPECT(trace_command_all("settle").ok());
-  const Memory before;
-  load.ids = arena_create("ktest_ids", kQuantum, kQuantum << 16, kQuantum, nullptr, nullptr,
-                          nullptr, kCached, KM_SLEEP);
-  EXPECT(load.ids);
-  if (!load.ids) return;
-  churn_stop = false;
-  Team workers(worker, nullptr), churners(churn, nullptr);
-  for (unsigned i = 0; i < kWorkers; i++) workers.add();
-  for (unsigned i = 0; i < cpu_count(); i++) churners.add();
-  static constexpr const char* kCommands[] = {
-      "start", "start", "stop", "stop\nreset", "reset", "mark", "stop\nstart min=80"};
-  static constexpr const char* kForAll[] = {"start", "mark", "reset", "stop\nreset"};
-  for (unsigned round = 0; round < 8; round++) {
-    for (unsigned i = ktest_random() % 4; i < 4; i++)
-      command(kCommands[ktest_random() % std::size(kCommands)]);
-    // Give commands to the other arenas, too. They are in use meanwhile: page_arena, for example,
-    // serves page tables and kernel stacks.
-    for (arena* arena : {page_arena, kernel_virtual_arena, base_arena}) {
-      const char* const words = kForAll[ktest_random() % std::size(kForAll)];
-      EXPECT(trace_command(arena, words).ok() || strcmp(words, "mark") == 0);
-      PageBuffer<TraceRecord> records;
-      TraceCounters counters;
-      records_of(arena, records, &counters);
-      expect_identities(counters);
-    }
-    static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{ktest_random() % 8'000'000}));
-    load.pause = true;
-    while (load.paused != kWorkers) task_yield();
-    compare();
-    load.pause = false;
-    while (load.paused != 0) task_yield();
-  }
-  load.stop = true;
-  churn_stop = true;
-  workers.join();
-  churners.join();
-  for (auto& slots : load.slots) {
-    for (Slot& slot : slots) {
-      if (slot.object) empty(slot);
-    }
-  }
-  EXPECT(TraceSource(load.ids).live() == 0);
-  EXPECT(trace_command_all("stop\nreset\nsettle").ok());
-  arena_destroy(load.ids);
-  EXPECT(trace_memory_used() == 0);
-  const Memory after;
-  EXPECT(after.direct == before.direct);
-  expect_all_owned();
 }

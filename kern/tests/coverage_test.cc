@@ -10,8 +10,8 @@
 #include "core/ktest.h"
 #include "ns/namespace.h"
 #include "tests/ns_world.h"
-#include "tests/ref_records.h"
 #include "tests/team.h"
+#include "tests/trace_records.h"
 
 namespace {
 

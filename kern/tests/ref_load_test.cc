@@ -4,8 +4,8 @@
 #include "arch/x86_64/time.h"
 #include "core/ktest.h"
 #include "proc/process_impl.h"
-#include "tests/ref_records.h"
 #include "tests/test_program.h"
+#include "tests/trace_records.h"
 
 namespace {
 

@@ -17,8 +17,8 @@
 #include "tests/counted.h"
 #include "tests/dump_text.h"
 #include "tests/ns_world.h"
-#include "tests/ref_records.h"
 #include "tests/team.h"
+#include "tests/trace_records.h"
 #include "trace/trace.h"
 
 namespace {

@@ -10,6 +10,7 @@
 #include "lib/optimizer.h"
 #include "lib/string.h"
 #include "sched/task.h"
+#include "tests/trace_records.h"
 #include "trace/control/control.h"
 #include "trace/trace.h"
 
@@ -82,12 +83,6 @@ void read_binary(TraceBinaryDump* dump) {
   while (const size_t got = trace_binary_read(dump, buffer, sizeof(buffer), offset)) offset += got;
   EXPECT(offset > 0);
   trace_binary_close(dump);
-}
-
-TraceCounters counters_of(kmem_cache* cache) {
-  const MutexGuard guard(trace_control);
-  TraceTable* table = trace_table_of(cache);
-  return table ? table->counters() : TraceCounters{};
 }
 
 void allocate(kmem_cache* cache, void** objects, Outcome* outcome) {
