@@ -1,13 +1,11 @@
-// Tests the sweeper of stacks and contexts. Table entries that are in use stay intact while other
-// tasks allocate. All other entries are forgotten, and their numbers are reused.
+// Tests the sweeper of stacks and contexts: entries of the tables that nobody uses are forgotten,
+// and their numbers are reused. trace_proof_test.cc tests that entries in use stay intact.
 #include <algorithm>
 #include <atomic>
-#include <iterator>
 
 #include "arch/x86_64/time.h"
 #include "core/cpu.h"
 #include "core/ktest.h"
-#include "core/not_roots.h"
 #include "intern/page_buffer.h"
 #include "intern/shared_tables.h"
 #include "intern/sweeper.h"
@@ -18,14 +16,12 @@
 #include "tests/proof_stacks.h"
 #include "tests/team.h"
 #include "trace/control/control.h"
-#include "trace/record/snapshot.h"
 
 namespace {
 
 using proof::allocate_along;
 using proof::Path;
 using proof::Trail;
-using proof::trail_of;
 using proof::UserCall;
 
 constexpr uint32_t kDepth = 32;
@@ -95,40 +91,6 @@ void sweep_often(const Traced& traced) {
   for (unsigned i = 0; i < 4; i++) sweep_and_reuse(traced);
 }
 
-// Copies of the live records of a cache's trace, in memory that no trace sees.
-class Records {
- public:
-  explicit Records(kmem_cache* cache) {
-    TraceSnapshot snapshot;
-    const MutexGuard guard(trace_control);
-    EXPECT(snapshot.open(*trace_table_of(cache)).ok());
-    EXPECT(records_.reserve(snapshot.counters().live + 1).ok());
-    TraceSnapshot::Slice slice;
-    snapshot.visit(slice, [this](const TraceRecord& record) { records_[count_++] = record; });
-  }
-  size_t size() const { return count_; }
-  const TraceRecord* of(const void* object) const {
-    const TraceRecord* const end = records_.data() + count_;
-    const TraceRecord* const found =
-        std::find_if(records_.data(), end, [object](const TraceRecord& record) {
-          return record.object() == reinterpret_cast<uint64_t>(object);
-        });
-    return found == end ? nullptr : found;
-  }
-
- private:
-  PageBuffer<TraceRecord> records_;
-  size_t count_ = 0;
-};
-
-bool has_trail(const TraceRecord* record, const Trail& trail) {
-  if (!record) return false;
-  const StackTable::View stack = trace_stacks.view(record->stack);
-  if (!stack || stack.kind() != StackKind::kKernel) return false;
-  const Trail recorded = trail_of(stack);
-  return recorded.frames == trail.frames && recorded.hash == trail.hash;
-}
-
 }  // namespace
 
 KTEST(sweep_forgets_what_nobody_holds) {
@@ -146,56 +108,6 @@ KTEST(sweep_forgets_what_nobody_holds) {
     EXPECT(trace_memory_used() <= used + used / 10);
   }
   EXPECT(trace_memory_used() == 0);
-}
-
-KTEST(sweep_keeps_what_records_name) {
-  const Traced traced;
-  NOT_ROOTS static void* objects[300];
-  static Trail trails[std::size(objects)];
-  for (size_t i = 0; i < std::size(objects); i++) {
-    objects[i] = traced.allocate(random_path(), &trails[i]);
-    if (i % 50 == 0) trace_sweep();
-  }
-  sweep_often(traced);
-  {
-    const StoreReading reading;
-    const Records records(traced.cache());
-    EXPECT(records.size() == std::size(objects));
-    for (size_t i = 0; i < std::size(objects); i++) {
-      const TraceRecord* const record = records.of(objects[i]);
-      EXPECT(has_trail(record, trails[i]));
-      const ContextTable::Context* const context = trace_contexts.get(record->context);
-      EXPECT(context && context->pid == 0);
-    }
-  }
-  for (void* object : objects) traced.free(object);
-}
-
-// The current task acts as a process inside one system call. No record names its context and its
-// user stack, but the sweeps must keep both.
-KTEST(sweep_keeps_what_a_task_remembers) {
-  const Traced traced;
-  Task& task = *current_task();
-  task.pid = 19'999;
-  trace_program_changed(task);
-  constexpr uint32_t kSeed = 42;
-  UserCall call;
-  EXPECT(call.enter(kSeed));
-  sweep_often(traced);
-  Trail trail;
-  void* const object = traced.allocate(random_path(), &trail);
-  {
-    const StoreReading reading;
-    const Records records(traced.cache());
-    const TraceRecord* const record = records.of(object);
-    EXPECT(has_trail(record, trail));
-    EXPECT(UserCall::matches(kSeed, trace_stacks.view(record->user_stack)));
-    EXPECT(trace_contexts.get(record->context)->pid == 19'999);
-  }
-  call.leave();
-  task.pid = 0;
-  trace_program_changed(task);
-  traced.free(object);
 }
 
 KTEST(sweep_keeps_what_open_dumps_show) {
@@ -222,37 +134,6 @@ KTEST(sweep_keeps_what_open_dumps_show) {
   EXPECT(std::equal(before.data(), before.data() + length, after.data()));
   trace_binary_close(binary);
   trace_dump_close(dump);
-}
-
-// Opens dumps, and starts and ends traces, while other tasks sweep.
-KTEST(sweep_beside_dumps_and_resets) {
-  static std::atomic<bool> done;
-  done = false;
-  Team sweepers(
-      [](void*) {
-        while (!done) {
-          trace_sweep();
-          static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{1'000'000}));
-        }
-      },
-      nullptr);
-  for (unsigned i = 0; i < 2; i++) sweepers.add();
-  for (unsigned i = 0; i < 20; i++) {
-    const Traced traced;
-    void* objects[20];
-    Trail trail;
-    for (void*& object : objects) object = traced.allocate(random_path(), &trail);
-    {
-      const DumpText dump(traced.cache());
-      EXPECT(dump.identities_hold() && dump.number(" live ") == std::size(objects));
-      EXPECT(dump.count("ktest_main") >= 1 || dump.count("proof_path_") >= std::size(objects));
-    }
-    if (i % 2 == 0) EXPECT(kmem_trace_reset(traced.cache()) == 0);
-    for (void* object : objects) traced.free(object);
-  }
-  done = true;
-  sweepers.join();
-  EXPECT(trace_memory_used() == 0);
 }
 
 // Would find a sweeper that only counts what was added: when memory is full nothing is added any
