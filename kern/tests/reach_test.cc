@@ -19,6 +19,7 @@
 #include "reach/reach.h"
 #include "reach/survey_impl.h"
 #include "slab_walk.h"
+#include "tests/failing.h"
 #include "tests/lost_object.h"
 #include "tests/reach_looks.h"
 #include "tests/team.h"
@@ -28,6 +29,58 @@ KTEST(reach_object_that_nobody_knows) {
   EXPECT(is_found_in_time(object));
   free_object(object);
   EXPECT(!is_found(object));  // the object idles in a magazine
+}
+
+namespace {
+
+// Two objects of `size` bytes. The last word of the first object points into the second.
+struct Pair {
+  size_t size;
+  Hidden first, second;
+};
+constinit volatile uint64_t pair_root = 0;
+
+void make_pair(void* place) {
+  auto& pair = *static_cast<Pair*>(place);
+  auto* const first = static_cast<uint64_t*>(kmalloc(pair.size, KM_SLEEP | KM_ZERO));
+  pair.first = Hidden(first);
+  pair.second = Hidden(kmalloc(pair.size, KM_SLEEP | KM_ZERO));
+  first[pair.size / sizeof(uint64_t) - 1] = pair.second.value() + pair.size / 2;
+  pair_root = pair.first.value() + pair.size - 1;
+}
+void free_pair(void* place) {
+  auto& pair = *static_cast<Pair*>(place);
+  kfree(pair.first.get());
+  kfree(pair.second.get());
+}
+
+}  // namespace
+
+// Objects from slabs of all layouts, and of several pages: a word that points anywhere into an
+// object keeps it, and every word of an object is followed. tests/host/reach_test.cc compares the
+// search with a simple one on random graphs.
+KTEST(reach_objects_of_all_sizes) {
+  for (const size_t size : {8u, 24u, 64u, 200u, 1024u, 3000u, 8192u, 12288u, 40960u}) {
+    Pair pairs[4];
+    size_t made = 0;
+    bool lost = false;
+    while (made < std::size(pairs) && !lost) {
+      Pair& pair = pairs[made++];
+      pair.size = size;
+      in_another_task(make_pair, &pair);
+      const auto look = [&pair] {
+        Candidate both[] = {{.object = pair.first}, {.object = pair.second}};
+        look_for(both);
+        EXPECT(!both[1].found || !both[1].head || !both[0].found);
+        return both[0].found && both[0].head && both[1].found;
+      };
+      EXPECT(!look() && !is_found(pair.second));
+      pair_root = 0;
+      lost = in_time(look);
+    }
+    EXPECT(lost);
+    while (made > 0) in_another_task(free_pair, &pairs[--made]);
+  }
 }
 
 // ---- Locations of pointers.
@@ -465,43 +518,14 @@ KTEST(reach_magazines_in_their_places) {
 
 // ---- Without memory.
 
-namespace {
-
-constinit std::atomic<uint64_t> left_to_succeed{0};  // allocations before the first failure
-constinit std::atomic<const TaskHead*> failing_task{nullptr};
-
-int fails(kmem_inject_site site, const void*, size_t, int flags) {
-  if (current_task_head() != failing_task) return 0;
-  if (site != KMEM_INJECT_TRACE && site != KMEM_INJECT_CACHE) return 0;
-  // Allocations without KM_SLEEP never fail here: the allocator makes them for itself, and a search
-  // succeeds without them.
-  if (!(flags & KM_SLEEP)) return 0;
-  if (left_to_succeed == 0) return 1;
-  left_to_succeed--;
-  return 0;
-}
-
-}  // namespace
-
-// Repeats the report. First all its allocations fail, then all but the first, and so on. As long as
-// an allocation fails, there is no report, and the error is ENOMEM.
+// As long as an allocation fails, there is no report.
 KTEST(reach_without_memory) {
-  uint64_t failed = 0;
-  EXPECT(kmem_inject_begin(fails));
-  failing_task = current_task_head();
-  for (unsigned succeed = 0;; succeed++) {
-    left_to_succeed = succeed;
-    Result<ReachReport*> report = reach_report_make();
-    if (report) {
-      EXPECT(reach_report_text(*report).starts_with("unreachable objects "));
-      reach_report_free(*report);
-      break;
-    }
-    EXPECT(report.error() == Errno::ENOMEM);
-    failed++;
-  }
-  failing_task = nullptr;
-  kmem_inject_end();
+  const unsigned failed = failures_until_success([]() -> Result<void> {
+    ReachReport* const report = TRY(reach_report_make());
+    EXPECT(reach_report_text(report).starts_with("unreachable objects "));
+    reach_report_free(report);
+    return {};
+  });
   // The survey makes five allocations: for page frames, runs of objects, states of objects,
   // sources, and the mark stack. If one of the five is too small, the survey makes all five again.
   // Three other allocations are for the findings, the tasks that wait for locks, and the text.

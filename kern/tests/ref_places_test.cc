@@ -11,6 +11,7 @@
 #include "reach/references_impl.h"
 #include "tests/counted.h"
 #include "tests/dump_text.h"
+#include "tests/failing.h"
 #include "tests/reach_looks.h"
 #include "tests/team.h"
 
@@ -357,47 +358,22 @@ KTEST(ref_places_under_load) {
 
 // ---- Without memory.
 
-namespace {
-
-constinit TaskHead* failing_task = nullptr;
-constinit unsigned left_to_succeed = 0;
-int fails(kmem_inject_site site, const void*, size_t, int flags) {
-  if (current_task_head() != failing_task) return 0;
-  if (site != KMEM_INJECT_TRACE || !(flags & KM_SLEEP)) return 0;
-  if (left_to_succeed == 0) return 1;
-  left_to_succeed--;
-  return 0;
-}
-
-}  // namespace
-
 // If there is no memory for the search, the dump has no locations, and says so.
 KTEST(ref_places_without_memory) {
   const Traced traced;
   static_ref = Counted::make().release();
-  unsigned failed = 0;
-  for (unsigned succeed = 0;; succeed++) {
-    left_to_succeed = succeed;
-    EXPECT(kmem_inject_begin(fails));
-    failing_task = current_task_head();
+  const unsigned failed = failures_until_success([] {
     RefPlaces places;
-    const Result<void> found = reach::find_references(places, kind().references());
-    failing_task = nullptr;
-    kmem_inject_end();
-    if (found) break;
-    EXPECT(found.error() == Errno::ENOMEM);
-    failed++;
-  }
+    return reach::find_references(places, kind().references());
+  });
   // RefPlaces::begin() makes two allocations, for the references and for names. The survey makes
   // five: for page frames, runs of objects, states of objects, sources, and the mark stack. If one
   // of the five is too small, the survey makes all five again.
   EXPECT(failed == 7 || failed == 12);
-  left_to_succeed = 0;
-  EXPECT(kmem_inject_begin(fails));
-  failing_task = current_task_head();
-  Result<TraceDump*> dump = trace_dump_open(kind());
-  failing_task = nullptr;
-  kmem_inject_end();
+  Result<TraceDump*> dump = [] {
+    const FailingAllocations failing(0);
+    return trace_dump_open(kind());
+  }();
   EXPECT(dump.ok());
   if (dump) {
     unsigned said = 0;

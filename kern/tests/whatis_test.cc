@@ -18,6 +18,7 @@
 #include "pages.h"
 #include "reach/whatis.h"
 #include "slab_walk.h"
+#include "tests/failing.h"
 #include "tests/reach_looks.h"
 #include "tests/team.h"
 
@@ -414,52 +415,6 @@ KTEST(whatis_any_number) {
   }
 }
 
-namespace {
-
-struct Asking {
-  kmem_cache* cache;
-  Node* node;
-  std::atomic<unsigned> number{0}, over{0};
-};
-constexpr unsigned kAskers = 4, kQuestions = 4;
-
-// Half of the tasks ask about `asking.node`. The other tasks allocate and free objects of the
-// node's cache, and of kmalloc.
-void ask_or_allocate(void* argument) {
-  auto& asking = *static_cast<Asking*>(argument);
-  if (asking.number++ % 2 == 0) {
-    for (unsigned i = 0; i < kQuestions; i++) {
-      const Answer answer(asking.node);
-      EXPECT(answer.is("the object 0x%lx of whatis_test, which has 64 bytes: live",
-                       number(asking.node)));
-      EXPECT(answer.has(" → whatis_test 0x%lx\n", number(asking.node)));
-      EXPECT(Answer(number(asking.node) + 64 * i).count("\n") >= 1);
-    }
-    asking.over++;
-    return;
-  }
-  while (asking.over < kAskers) {
-    std::array<void*, 40> objects;
-    for (void*& object : objects) object = kmem_cache_alloc(asking.cache, KM_SLEEP);
-    for (void* object : objects) kmem_cache_free(asking.cache, object);
-    kfree(kmalloc(1 + ktest_random() % 100000, KM_SLEEP));
-  }
-}
-
-}  // namespace
-
-KTEST(whatis_asked_on_all_cpus_while_others_allocate) {
-  const TestCache cache(sizeof(Node));
-  Asking asking{.cache = cache, .node = cache.make()};
-  planted = asking.node;
-  Team team(ask_or_allocate, &asking);
-  for (unsigned i = 0; i < 2 * kAskers; i++) team.add();
-  team.join();
-  task_drain_dead();
-  planted = nullptr;
-  cache.free(asking.node);
-}
-
 // ---- The open file.
 
 KTEST(whatis_answer_begins_where_it_is_first_read) {
@@ -481,41 +436,16 @@ KTEST(whatis_answer_begins_where_it_is_first_read) {
 
 // ---- Without memory.
 
-namespace {
-
-constinit std::atomic<uint64_t> left_to_succeed{0};  // allocations before the first failure
-constinit std::atomic<const TaskHead*> failing_task{nullptr};
-
-int fails(kmem_inject_site site, const void*, size_t, int flags) {
-  if (current_task_head() != failing_task) return 0;
-  if (site != KMEM_INJECT_TRACE && site != KMEM_INJECT_CACHE) return 0;
-  if (site == KMEM_INJECT_TRACE && !(flags & KM_SLEEP)) return 0;
-  if (left_to_succeed == 0) return 1;
-  left_to_succeed--;
-  return 0;
-}
-
-}  // namespace
-
 KTEST(whatis_without_memory) {
   const TestCache cache(sizeof(Node));
   Node* const node = cache.make();
-  unsigned failed = 0;
-  EXPECT(kmem_inject_begin(fails));
-  failing_task = current_task_head();
-  for (unsigned succeed = 0;; succeed++) {
-    left_to_succeed = succeed;
+  const unsigned failed = failures_until_success([node]() -> Result<void> {
     Result<WhatisAnswer*> answer = whatis_answer_make(number(node));
-    if (answer) {
-      whatis_answer_free(*answer);
-      break;
-    }
-    EXPECT(answer.error() == Errno::ENOMEM);
-    EXPECT(std::string_view(error_string()).starts_with("no memory for "));
-    failed++;
-  }
-  failing_task = nullptr;
-  kmem_inject_end();
+    EXPECT(answer || std::string_view(error_string()).starts_with("no memory for "));
+    if (!answer) return answer.error();
+    whatis_answer_free(*answer);
+    return {};
+  });
   // The eight allocations are the text, the survey's five tables (page frames, runs, states,
   // sources and stack), the links of the path, and the answer. If one of the tables is too small,
   // the survey makes the tables and the links again.
