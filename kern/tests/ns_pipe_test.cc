@@ -1,4 +1,4 @@
-// Pipes, and the descriptor tables of processes.
+// Pipes.
 
 #include <atomic>
 
@@ -99,46 +99,6 @@ KTEST(ns_pipe_between_tasks) {
   EXPECT(at == kStream);
   while (!stream.done.load(std::memory_order_acquire)) task_yield();
   task_drain_dead();
-}
-
-KTEST(ns_descriptor_tables) {
-  LiveCounts live;
-  Result<FdTable*> made = fd_table_create();
-  EXPECT(made);
-  if (!made) return;
-  FdTable& table = **made;
-  {
-    Result<PipeEnds> pipe = pipe_create();
-    EXPECT(pipe);
-    if (!pipe) return fd_table_destroy(&table);
-    Result<int> reader = fd_install(table, pipe->reader, false),
-                writer = fd_install(table, pipe->writer, true, 10);
-    EXPECT(reader && *reader == 0 && writer && *writer == 10);
-  }
-  EXPECT(fails_with(Errno::EBADF, fd_get(table, 1)));
-  EXPECT(fails_with(Errno::EBADF, fd_get(table, -1)));
-  EXPECT(fails_with(Errno::EBADF, fd_get(table, kMaxFds)));
-  EXPECT(fails_with(Errno::EBADF, fd_close(table, 1)));
-  EXPECT(fails_with(Errno::EBADF, fd_dup2(table, 1, 2, false)));
-  EXPECT(fails_with(Errno::EBADF, fd_dup2(table, 0, kMaxFds, false)));
-  EXPECT(fd_dup2(table, 0, 5, true));
-  EXPECT(fd_dup2(table, 10, 5, false));  // this replaces an open file
-  Result<FdTable*> copy = fd_table_copy(table);
-  EXPECT(copy);
-  if (copy) {
-    fd_close_for_exec(**copy);
-    EXPECT(fails_with(Errno::EBADF, fd_get(**copy, 10)));
-    Result<Ref<Chan>> a = fd_get(**copy, 5), b = fd_get(table, 10);
-    EXPECT(a && b && a->get() == b->get());
-    fd_table_destroy(*copy);
-  }
-  Result<Ref<Chan>> chan = fd_get(table, 0);
-  EXPECT(chan);
-  int installed = 0;
-  while (chan && fd_install(table, *chan, false)) ++installed;
-  EXPECT(installed == kMaxFds - 3);
-  if (chan) EXPECT(fails_with(Errno::EMFILE, fd_install(table, *chan, false)));
-  fd_table_destroy(&table);
 }
 
 }  // namespace
