@@ -9,7 +9,7 @@
 #include "probe/events_impl.h"
 #include "probe/pairs_impl.h"
 #include "probe/stack_counts_impl.h"
-#include "table_copy.h"
+#include "table_access.h"
 #include "trace/record/table.h"
 #include "trace_world.h"
 

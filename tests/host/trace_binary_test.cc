@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trace/dump/binary.h"
+#include "trace_tables.h"
 #include "trace_world.h"
 
 namespace {
@@ -100,41 +101,21 @@ std::vector<abi_tracedump_record> by_stack_and_time(std::vector<abi_tracedump_re
   return records;
 }
 
-class TraceBinaryTest : public testing::Test {
+class TraceBinaryTest : public TraceTables<2> {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(stacks_.open().ok());
-    ASSERT_TRUE(contexts_.open().ok());
-    for (TraceTable*& table : tables_) {
-      table = TraceTable::create(64);
-      ASSERT_NE(table, nullptr);
-    }
+    TraceTables::SetUp();
     clock_now = 1000;
   }
   void TearDown() override {
     TraceWorld::fail_blocks(0);
     binary_.reset();
-    for (TraceTable* table : tables_) TraceTable::destroy(table);
-    stacks_.clear();
-    contexts_.clear();
-    EXPECT_EQ(TraceWorld::pages_out(), 0u);
-    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
+    TraceTables::TearDown();
   }
 
-  StackId stack(std::vector<uint64_t> offsets) {
-    for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
-    return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
-  }
-  void record(int table, uint64_t object, uint32_t size, StackId stack, ContextId context,
+  void record(size_t table, uint64_t object, uint64_t size, StackId stack, ContextId context,
               uint64_t time, StackId user_stack = StackId::kNone) {
-    tables_[table]->record({.object = 0xffff800000000000 + object,
-                            .size = size,
-                            .stack = stack,
-                            .user_stack = user_stack,
-                            .context = context,
-                            .time = time,
-                            .cpu = CpuId{3},
-                            .truncated = false});
+    TraceTables::record(table, object, size, stack, context, {time}, CpuId{3}, user_stack);
   }
   // Makes a dump of `sources` tables. Calls the argument `open` after TraceBinary::open() and
   // before finish(), so that a test can make the allocations of finish() fail.
@@ -174,9 +155,6 @@ class TraceBinaryTest : public testing::Test {
   }
 
   static constexpr uint8_t kBuildId[] = {1, 2, 3, 4, 5};
-  StackTable stacks_;
-  ContextTable contexts_;
-  TraceTable* tables_[2] = {};
   alignas(kPageSize) std::byte memory_[TraceBinary::kRoom];
   std::unique_ptr<TraceBinary> binary_;
 };

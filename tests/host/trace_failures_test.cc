@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "table_copy.h"
+#include "table_access.h"
 #include "trace/dump/binary.h"
 #include "trace/dump/text_impl.h"
 #include "trace_world.h"

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "table_copy.h"
+#include "table_access.h"
 #include "trace/record/table.h"
 #include "trace_world.h"
 

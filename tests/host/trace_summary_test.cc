@@ -6,38 +6,24 @@
 #include <vector>
 
 #include "trace/dump/summary_impl.h"
+#include "trace_tables.h"
 #include "trace_world.h"
 
 namespace {
 
 std::vector<std::string> lines;
 
-class TraceSummaryTest : public testing::Test {
+class TraceSummaryTest : public TraceTables<2> {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(stacks_.open().ok());
-    for (TraceTable*& table : tables_) table = TraceTable::create(64);
+    TraceTables::SetUp();
     lines.clear();
   }
-  void TearDown() override {
-    for (TraceTable* table : tables_) TraceTable::destroy(table);
-    stacks_.clear();
-    EXPECT_EQ(TraceWorld::pages_out(), 0u);
-    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
-  }
 
-  StackId stack(std::vector<uint64_t> offsets) {
-    for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
-    return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
-  }
-  void record(int table, uint32_t size, StackId stack) {
-    tables_[table]->record({.object = 0xffff800000000000 + 64 * ++objects_,
-                            .size = size,
-                            .stack = stack,
-                            .context = ContextId{0},
-                            .time = 0,
-                            .cpu = CpuId{static_cast<uint32_t>(objects_ % 16)},
-                            .truncated = false});
+  void record(size_t table, uint64_t size, StackId stack) {
+    objects_++;
+    TraceTables::record(table, 64 * objects_, size, stack, ContextId::kNone, {},
+                        CpuId{static_cast<uint32_t>(objects_ % 16)});
   }
   std::vector<std::string> print(unsigned top) {
     lines.clear();
@@ -45,8 +31,6 @@ class TraceSummaryTest : public testing::Test {
     return lines;
   }
 
-  StackTable stacks_;
-  TraceTable* tables_[2] = {};
   uint64_t objects_ = 0;
   TraceSummary summary_;
 };

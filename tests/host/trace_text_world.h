@@ -11,41 +11,21 @@
 #include <vector>
 
 #include "trace/dump/text_impl.h"
+#include "trace_tables.h"
 #include "trace_world.h"
 
-class TraceTextTest : public testing::Test {
+class TraceTextTest : public TraceTables<1> {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(stacks_.open().ok());
-    ASSERT_TRUE(contexts_.open().ok());
-    table_ = TraceTable::create(64);
-    ASSERT_NE(table_, nullptr);
-  }
   void TearDown() override {
     TraceWorld::fail_blocks(0);
     TraceWorld::before_blocks(nullptr);
     text_.reset();
-    TraceTable::destroy(table_);
-    stacks_.clear();
-    contexts_.clear();
-    EXPECT_EQ(TraceWorld::pages_out(), 0u);
-    EXPECT_EQ(TraceWorld::blocks_out(), 0u);
+    TraceTables::TearDown();
   }
 
-  StackId stack(std::vector<uint64_t> offsets) {
-    for (uint64_t& offset : offsets) offset += StackTable::kKernelBase;
-    return stacks_.intern(StackKind::kKernel, offsets.data(), offsets.size());
-  }
   void record(uint64_t object, uint64_t size, StackId stack, ContextId context, uint64_t time,
               StackId user_stack = StackId::kNone) {
-    table_->record({.object = 0xffff800000000000 + object,
-                    .size = size,
-                    .stack = stack,
-                    .user_stack = user_stack,
-                    .context = context,
-                    .time = {time},
-                    .cpu = CpuId{1},
-                    .truncated = false});
+    TraceTables::record(0, object, size, stack, context, {time}, CpuId{1}, user_stack);
   }
   void begin() {
     text_.reset();
@@ -101,9 +81,7 @@ class TraceTextTest : public testing::Test {
   }
 
   uint64_t now_ = 1000;  // milliseconds
-  StackTable stacks_;
-  ContextTable contexts_;
-  TraceTable* table_ = nullptr;
+  TraceTable*& table_ = tables_[0];
   alignas(kPageSize) std::byte memory_[TraceText::kRoom];
   std::unique_ptr<TraceText> text_;
 };

@@ -18,29 +18,11 @@
 #include "intern/page_pool_impl.h"
 #include "intern/stack_table.h"
 #include "intern/trace_memory.h"
-#include "table_copy.h"
+#include "table_access.h"
 #include "trace/record/table.h"
 #include "trace_arena.h"
 
 namespace {
-
-// Records an event. For half of the objects, tries the fast path of hooks, record_at_once(), first.
-void record(TraceTable& table, const TraceEvent& event) {
-  coarse_time = event.time.value;
-  if (event.object % 128 == 0 && event.stack != StackId::kNone &&
-      event.context != ContextId::kNone && !event.user_stack_lost) {
-    const uint64_t stack = number_of(event.stack) | (event.truncated ? kStackTruncated : 0);
-    if (table.record_at_once(event.object, event.size, stack, event.context,
-                             cpu_stamp(event.cpu, event.time)))
-      return;
-  }
-  table.record(event);
-}
-void forget(TraceTable& table, uint64_t object, uint32_t cpu) {
-  if (object % 128 != 0 ||
-      (!table.forget_at_once(object, CpuId{cpu}) && !table.forget_elsewhere(object, CpuId{cpu})))
-    table.forget(object, CpuId{cpu});
-}
 
 constexpr unsigned kCpus = 4;
 
