@@ -32,6 +32,11 @@ inline bool parse_number(std::string_view text, uint64_t low, uint64_t high, uin
   return value >= low;
 }
 
+// Parses the name of a file that has a number: a decimal number up to `high` without leading zeros.
+inline bool parse_file_number(std::string_view name, uint64_t high, uint64_t* number) {
+  return parse_number(name, 0, high, number) && (name.size() == 1 || name.front() != '0');
+}
+
 enum class TakenNumber { kNumber, kNoDigits, kTooLarge };
 
 // Removes the digits at the front of `text`, of the base 10 or 16, and sets `*number` to their

@@ -381,6 +381,10 @@ class Text {
  public:
   static Result<Text*> create();  // ENOMEM
   static void destroy(Text* text);
+  // Makes a text whose content print(text) prints, which returns nothing or Result<void>. ENOMEM,
+  // and the errors of `print`.
+  template <typename Print>
+  static Result<Text*> make(Print print);
   void print(const char* pattern, ...) __attribute__((format(printf, 2, 3)));
   void append(std::string_view bytes);
   bool failed() const { return failed_; }
@@ -400,6 +404,20 @@ class Text {
   bool failed_ = false;
 };
 
+template <typename Print>
+Result<Text*> Text::make(Print print) {
+  Text* const text = TRY(create());
+  Result<void> printed;
+  if constexpr (std::is_void_v<decltype(print(*text))>)
+    print(*text);
+  else
+    printed = print(*text);
+  if (printed && text->failed()) printed = Errno::ENOMEM;
+  if (printed) return text;
+  destroy(text);
+  return printed.error();
+}
+
 // Copies at most `size` bytes of `text` from `offset` on, and returns their number; 0 at the end.
 size_t read_text(std::string_view text, char* buffer, size_t size, uint64_t offset);
 
@@ -413,3 +431,5 @@ bool next_command(std::string_view& text, CommandLine& line);
 // kMaxCommandText bytes. `expected` is the valid form, for the error string.
 inline constexpr size_t kMaxCommandText = 4096;
 Result<void> check_command_text(std::string_view text, const char* expected);
+// True if the bytes are printable ASCII characters, blanks and ends of lines.
+bool is_command_text(std::string_view text);

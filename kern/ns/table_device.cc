@@ -188,10 +188,11 @@ Result<void> check_command_text(std::string_view text, const char* expected) {
     return fail(Errno::EINVAL, "%zu bytes in one write, at most %zu: expected %s", text.size(),
                 kMaxCommandText, expected);
   }
-  const auto is_text = [](char c) {
-    return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';
-  };
-  if (!std::all_of(text.begin(), text.end(), is_text))
-    return fail(Errno::EINVAL, "not text: expected %s", expected);
+  if (!is_command_text(text)) return fail(Errno::EINVAL, "not text: expected %s", expected);
   return {};
+}
+
+bool is_command_text(std::string_view text) {
+  return std::ranges::all_of(
+      text, [](char c) { return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r'; });
 }

@@ -125,11 +125,19 @@ class DebugDevice final : public TableDevice {
   Result<void> open_file(Chan& chan, uint32_t flags) override {
     switch (chan.qid.path) {
       case kAlloc:
-        return (flags & ABI_O_ACCMODE) == ABI_O_WRONLY ? Result<void>() : show_held(chan);
+        if ((flags & ABI_O_ACCMODE) == ABI_O_WRONLY) return {};
+        chan.state = TRY(Text::make([](Text& text) {
+          debug_alloc_print(text);
+          debug_failnext_print(text);
+        }));
+        return {};
       case kText:
-        return show_text_checksum(chan);
+        chan.state =
+            TRY(Text::make([](Text& text) { text.print("%016lx\n", kernel_text_checksum()); }));
+        return {};
       case kStacks:
-        return show_stacks(chan);
+        chan.state = TRY(Text::make(debug_print_stacks));
+        return {};
       case kLeakyClean:
       case kLeakyLeak:
         return leaky_open(chan);
@@ -141,38 +149,6 @@ class DebugDevice final : public TableDevice {
  private:
   static bool has_text(const Chan& chan) {
     return chan.qid.path == kAlloc || chan.qid.path == kText || chan.qid.path == kStacks;
-  }
-
-  static Result<void> keep(Chan& chan, Text* text) {
-    if (text->failed()) {
-      Text::destroy(text);
-      return Errno::ENOMEM;
-    }
-    chan.state = text;
-    return {};
-  }
-
-  static Result<void> show_text_checksum(Chan& chan) {
-    Text* const text = TRY(Text::create());
-    text->print("%016lx\n", kernel_text_checksum());
-    return keep(chan, text);
-  }
-
-  static Result<void> show_stacks(Chan& chan) {
-    Text* const text = TRY(Text::create());
-    if (Result<void> printed = debug_print_stacks(*text); !printed) {
-      Text::destroy(text);
-      return printed;
-    }
-    return keep(chan, text);
-  }
-
-  // Lists the number of objects held of each name, and the state of failnext.
-  static Result<void> show_held(Chan& chan) {
-    Text* const text = TRY(Text::create());
-    debug_alloc_print(*text);
-    debug_failnext_print(*text);
-    return keep(chan, text);
   }
 
   static Result<void> control(std::string_view text) {

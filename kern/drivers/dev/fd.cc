@@ -50,13 +50,9 @@ class FdDevice final : public TableDevice {
 
  protected:
   Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan) override {
-    if (directory.qid.path != kFolder || name.empty() || name.size() > 3) return Errno::ENOENT;
-    if (name.size() > 1 && name[0] == '0') return Errno::ENOENT;
-    uint64_t number = 0;
-    for (const char c : name) {
-      if (c < '0' || c > '9') return Errno::ENOENT;
-      number = number * 10 + static_cast<uint64_t>(c - '0');
-    }
+    uint64_t number;
+    if (directory.qid.path != kFolder || !parse_file_number(name, kMaxFds - 1, &number))
+      return Errno::ENOENT;
     if (!process_file(static_cast<int>(number))) return Errno::ENOENT;
     chan.qid.path = kDynamic + number;
     return {};

@@ -140,12 +140,7 @@ constexpr Operations kMadeAtOpen = {
 
 template <Result<void> (*kPrint)(Text& text)>
 Result<Text*> make_text() {
-  Text* const text = TRY(Text::create());
-  Result<void> made = kPrint(*text);
-  if (made && text->failed()) made = Errno::ENOMEM;
-  if (made) return text;
-  Text::destroy(text);
-  return made.error();
+  return Text::make(kPrint);
 }
 size_t read_made_text(Text* text, char* buffer, size_t size, uint64_t offset) {
   return text->read(buffer, size, offset);

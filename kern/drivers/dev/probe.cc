@@ -252,12 +252,8 @@ class ProbeDevice final : public TableDevice {
   Result<size_t> write_file(Chan& chan, const char* buffer, size_t size, uint64_t) override {
     if (!is_dynamic(chan) || file_of(chan) != SessionFile::kCtl) return Errno::EACCES;
     const std::string_view text(buffer, size);
-    const auto is_text = [](char c) {
-      return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';
-    };
-    if (!std::all_of(text.begin(), text.end(), is_text)) {
+    if (!is_command_text(text))
       return fail(Errno::EINVAL, "not text: expected commands, one a line");
-    }
     Caller caller;
     TRY(open_of(chan).session->command(text, caller));
     return size;
@@ -271,24 +267,19 @@ class ProbeDevice final : public TableDevice {
   }
   Result<void> open_file(Chan& chan, uint32_t) override {
     if (is_dynamic(chan)) return open_session_file(chan);
-    Text* const text = TRY(Text::create());
-    probe_print_functions(*text);
-    if (text->failed()) {
-      Text::destroy(text);
-      return Errno::ENOMEM;
-    }
-    chan.state = text;
+    chan.state = TRY(Text::make(probe_print_functions));
     return {};
   }
 
   Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan) override {
     if (!is_dynamic(directory)) {
       if (directory.qid.path != kRoot) return Errno::ENOENT;
-      uint32_t number = 0;
-      if (!parse_session(name, &number)) return Errno::ENOENT;
+      uint64_t number;
+      if (!parse_file_number(name, UINT32_MAX, &number)) return Errno::ENOENT;
       const MutexGuard guard(living_mutex);
-      if (!find_living(number)) return Errno::ENOENT;
-      chan.qid = qid_of(number, SessionFile::kDirectory);
+      const Living* const one = find_living(static_cast<uint32_t>(number));
+      if (!one) return Errno::ENOENT;
+      chan.qid = qid_of(one->session->number(), SessionFile::kDirectory);
       return {};
     }
     for (uint64_t file = 1; file < std::size(kSessionFiles); file++) {
@@ -338,16 +329,6 @@ class ProbeDevice final : public TableDevice {
     return static_cast<SessionFile>((chan.qid.path - kDynamic) % kFilesOfSession);
   }
   static OpenFile& open_of(Chan& chan) { return *static_cast<OpenFile*>(chan.state); }
-
-  static bool parse_session(std::string_view name, uint32_t* number) {
-    uint64_t value = 0;
-    for (const char c : name) {
-      if (c < '0' || c > '9' || value > UINT32_MAX / 10) return false;
-      value = value * 10 + static_cast<uint64_t>(c - '0');
-    }
-    *number = static_cast<uint32_t>(value);
-    return !name.empty() && name.front() != '0' && value <= UINT32_MAX;
-  }
 
   static Result<OpenFile*> make_open() {
     void* const memory = kmalloc(sizeof(OpenFile), KM_SLEEP);

@@ -213,14 +213,7 @@ class ProcDevice final : public TableDevice {
   }
   Result<void> open_file(Chan& chan, uint32_t) override {
     if (is_dynamic(chan) && file_of(chan) == kCtl) return {};
-    Text* const text = TRY(Text::create());
-    Result<void> made = fill(chan, *text);
-    if (made && text->failed()) made = Errno::ENOMEM;
-    if (!made) {
-      Text::destroy(text);
-      return made;
-    }
-    chan.state = text;
+    chan.state = TRY(Text::make([&](Text& text) { return fill(chan, text); }));
     return {};
   }
   Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan) override {
@@ -293,7 +286,7 @@ class ProcDevice final : public TableDevice {
 
   static Result<uint32_t> pid_named(std::string_view name) {
     uint64_t pid;
-    if (!parse_number(name, 1, kMaxPid, &pid) || name.front() == '0') return Errno::ENOENT;
+    if (!parse_file_number(name, kMaxPid, &pid) || pid == 0) return Errno::ENOENT;
     return static_cast<uint32_t>(pid);
   }
   // Any error is ENOENT: in a path, a process that has ended is a missing file. `process` is a

@@ -365,8 +365,10 @@ class PtyDevice final : public TableDevice {
     return is_master(chan) ? pty.poll_master(waiter) : pty.poll(chan.qid.version, waiter);
   }
   Result<void> dynamic_walk(Chan& directory, std::string_view name, Chan& chan) override {
-    if (directory.qid.path != kSlaves) return Errno::ENOENT;
-    const Ref<SessionTerminal> found = find(number_of(name));
+    uint64_t number;
+    if (directory.qid.path != kSlaves || !parse_file_number(name, kMaxPtys - 1, &number))
+      return Errno::ENOENT;
+    const Ref<SessionTerminal> found = find(number);
     if (!found) return Errno::ENOENT;
     chan.qid.path = path_of(static_cast<Pty&>(*found), false);
     chan.keep(Ref<SessionTerminal>(found));
@@ -388,17 +390,6 @@ class PtyDevice final : public TableDevice {
   static bool is_master(const Chan& chan) { return chan.qid.path & 1; }
   static Pty& pty_of(Chan& chan) {
     return static_cast<Pty&>(*static_cast<SessionTerminal*>(chan.state));
-  }
-  // Parses a name in `pts`: a decimal number without leading zeros. Returns kMaxPtys for any other
-  // name.
-  static uint64_t number_of(std::string_view name) {
-    uint64_t number = 0;
-    if (name.empty() || name.size() > 4 || (name.size() > 1 && name[0] == '0')) return kMaxPtys;
-    for (const char c : name) {
-      if (c < '0' || c > '9') return kMaxPtys;
-      number = number * 10 + static_cast<uint64_t>(c - '0');
-    }
-    return number;
   }
   Result<Ref<Chan>> slave(Pty& pty) {
     Ref<Chan> chan = TRY(Chan::create(this, {.path = path_of(pty, false)}));
