@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/log.h"
+#include "lib/result.h"
 
 struct KernelTest {
   const char* name;
@@ -32,5 +33,13 @@ void ktest_note(std::string_view text);
 // A pseudo-random 64-bit number from a seed that is printed (and can be set by `seed=N` on the
 // command line).
 unsigned long ktest_random();
+// The number N if the kernel command line has `name=N`, otherwise `usual`.
+uint64_t ktest_option(const char* name, uint64_t usual);
+
+template <typename T>
+bool fails_with(Errno error, const Result<T>& result) {
+  return !result && result.error() == error;
+}
+
 // Runs all selected tests and powers off.
 [[noreturn]] void ktest_run_all();

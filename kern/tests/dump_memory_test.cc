@@ -9,7 +9,6 @@
 
 #include "abi/tracedump.h"
 #include "arena.h"
-#include "core/boot.h"
 #include "core/cpu.h"
 #include "core/ktest.h"
 #include "core/log.h"
@@ -20,7 +19,6 @@
 #include "lib/optimizer.h"
 #include "lib/string.h"
 #include "lib/units.h"
-#include "lib/words.h"
 #include "slab.h"
 #include "tests/dump_text.h"
 #include "tests/team.h"
@@ -28,16 +26,7 @@
 
 namespace {
 
-constexpr uint64_t kFew = 20'000, kMany = 100'000'000;
 constexpr uint32_t kStackBits = 10, kStacks = 1 << kStackBits;
-
-uint64_t wanted_records() {
-  size_t length;
-  uint64_t count = kFew;
-  const char* const digits = boot_option("dump_records", &length);
-  if (digits) EXPECT(parse_number({digits, length}, kStacks, kMany, &count));
-  return count;
-}
 
 // These functions allocate an object from one of kStacks different stacks: each bit of `which`
 // selects one caller.
@@ -195,16 +184,6 @@ class FullMemory {
   Block* blocks_ = nullptr;
 };
 
-uint64_t number_after(std::string_view text, std::string_view key, unsigned base = 10) {
-  uint64_t value = UINT64_MAX;
-  const size_t at = text.find(key);
-  if (at != std::string_view::npos) {
-    text.remove_prefix(at + key.size());
-    take_number(text, base, &value);
-  }
-  return value;
-}
-
 // The contents of a text dump, read from its first byte to its last.
 struct TextDump {
   TextDump(TraceDump* dump, Outstanding& outstanding) : outstanding_(outstanding) {
@@ -223,11 +202,7 @@ struct TextDump {
       stacks = number_after(text, " stacks ");
       if (text.find(" unattributed ") != std::string_view::npos)
         unattributed = number_after(text, " unattributed ");
-      identities = number_after(text, "seen ") == number_after(text, " recorded ") +
-                                                      number_after(text, " dropped ") +
-                                                      number_after(text, " filtered ") &&
-                   number_after(text, " recorded ") ==
-                       number_after(text, " freed ") + number_after(text, " cleared ") + live;
+      identities = identities_hold(text);
     } else if (text.ends_with(" allocations from stack")) {
       objects += number_after(text, " bytes in ");
       group_bytes += number_after(text, "");
@@ -376,7 +351,7 @@ KTEST(dump_when_memory_is_full) {
   const uint64_t limit = trace_memory_limit();
   trace_memory_set_limit(UINT64_MAX);
   {
-    Outstanding objects(wanted_records());
+    Outstanding objects(ktest_option("dump_records", 20'000));
     read_dumps(objects);
   }
   trace_memory_set_limit(limit);

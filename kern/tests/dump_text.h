@@ -7,6 +7,7 @@
 #include "core/ktest.h"
 #include "intern/trace_memory.h"
 #include "lib/string.h"
+#include "lib/words.h"
 #include "trace/dump/open_binary.h"
 #include "trace/trace.h"
 
@@ -40,6 +41,24 @@ void read_lines(TraceDump* dump, Line line) {
   }
 }
 
+// Returns the number after the first `key` in the text; UINT64_MAX if the text has no `key`.
+inline uint64_t number_after(std::string_view text, std::string_view key, unsigned base = 10) {
+  uint64_t value = UINT64_MAX;
+  const size_t at = text.find(key);
+  if (at != std::string_view::npos) {
+    text.remove_prefix(at + key.size());
+    take_number(text, base, &value);
+  }
+  return value;
+}
+
+// True if the counters in the head of a text dump add up.
+inline bool identities_hold(std::string_view head) {
+  const auto number = [head](std::string_view key) { return number_after(head, key); };
+  return number("seen ") == number(" recorded ") + number(" dropped ") + number(" filtered ") &&
+         number(" recorded ") == number(" freed ") + number(" cleared ") + number(" live ");
+}
+
 // The text of a dump, in memory that no trace sees.
 class DumpText {
  public:
@@ -67,20 +86,8 @@ class DumpText {
       n++;
     return n;
   }
-  // Returns the number after the first `key` in the text; UINT64_MAX if the text has no `key`.
-  uint64_t number(std::string_view key) const {
-    const size_t at = text().find(key);
-    if (at == std::string_view::npos) return UINT64_MAX;
-    uint64_t value = 0;
-    for (size_t i = at + key.size(); i < length_ && text_[i] >= '0' && text_[i] <= '9'; i++) {
-      value = value * 10 + static_cast<uint64_t>(text_[i] - '0');
-    }
-    return value;
-  }
-  bool identities_hold() const {
-    return number("seen ") == number(" recorded ") + number(" dropped ") + number(" filtered ") &&
-           number(" recorded ") == number(" freed ") + number(" cleared ") + number(" live ");
-  }
+  uint64_t number(std::string_view key) const { return number_after(text(), key); }
+  bool identities_hold() const { return ::identities_hold(text()); }
 
  private:
   static constexpr size_t kSize = 256 * 1024;

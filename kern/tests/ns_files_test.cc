@@ -262,9 +262,9 @@ KTEST(ns_a_file_is_executed_or_written) {
 
 // A device whose files are open files of others, as those of #fd are. The open of a file gives away
 // the device's reference, as if the others closed the file at the same time.
-class GivingDevice final : public Device {
+class GivingDevice final : public EmptyDevice {
  public:
-  constexpr GivingDevice() : Device("giving") {}
+  constexpr GivingDevice() : EmptyDevice("giving") {}
   Result<Ref<Chan>> walk(Chan&, std::string_view, const Credentials&) override {
     return Chan::create(this, {.path = 1});
   }
@@ -276,8 +276,6 @@ class GivingDevice final : public Device {
   Result<Ref<Chan>> open(Ref<Chan>, uint32_t, const Credentials&) override {
     return std::move(*given);
   }
-  Result<size_t> read(Chan&, char*, size_t, uint64_t) override { return Errno::EIO; }
-  Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return Errno::EIO; }
 
   Ref<Chan>* given = nullptr;
 };
@@ -397,16 +395,9 @@ KTEST(ns_files_that_cannot_run_are_not_searched_for_running_ones) {
 }
 
 // A device whose files have numbers, but no names and no contents.
-class NumberedFiles final : public Device {
+class NumberedFiles final : public EmptyDevice {
  public:
-  constexpr NumberedFiles(const char* name) : Device(name) {}
-  Result<Ref<Chan>> walk(Chan&, std::string_view, const Credentials&) override {
-    return Errno::ENOENT;
-  }
-  Result<void> stat(Chan&, abi_stat&) override { return Errno::ENOENT; }
-  Result<Ref<Chan>> open(Ref<Chan>, uint32_t, const Credentials&) override { return Errno::ENOENT; }
-  Result<size_t> read(Chan&, char*, size_t, uint64_t) override { return Errno::ENOENT; }
-  Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return Errno::ENOENT; }
+  using EmptyDevice::EmptyDevice;
   bool one_offset() const override { return true; }
 };
 

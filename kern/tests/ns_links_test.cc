@@ -111,9 +111,9 @@ KTEST(ns_links_that_are_too_long) {
 
 // A device in which every walk renames a directory. Its one name leads alternately to a directory
 // and to a link to this directory's parent, so that each name that was valid is stale at once.
-class RenamingDevice final : public Device {
+class RenamingDevice final : public EmptyDevice {
  public:
-  constexpr RenamingDevice() : Device("renaming") {}
+  constexpr RenamingDevice() : EmptyDevice("renaming") {}
   Result<Ref<Chan>> walk(Chan&, std::string_view, const Credentials&) override {
     directory_renamed();
     const bool link = ++walks % 2 == 0 && walks <= kLinks;
@@ -124,10 +124,6 @@ class RenamingDevice final : public Device {
     memcpy(buffer, "d/..", 4);
     return size_t{4};
   }
-  Result<void> stat(Chan&, abi_stat&) override { return Errno::ENOENT; }
-  Result<Ref<Chan>> open(Ref<Chan>, uint32_t, const Credentials&) override { return Errno::ENOENT; }
-  Result<size_t> read(Chan&, char*, size_t, uint64_t) override { return Errno::ENOENT; }
-  Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return Errno::ENOENT; }
 
   static constexpr unsigned kLinks = 4;  // few, so that a recursion ends within the stack
   unsigned walks = 0, links_read = 0;

@@ -11,6 +11,7 @@
 #include "lib/string.h"
 #include "ns/namespace.h"
 #include "slab.h"
+#include "tests/cache_stats.h"
 
 // Counts the live objects of the caches that these tests use. The destructor expects the same
 // counts as the constructor found.
@@ -40,10 +41,8 @@ class LiveCounts {
     used_ = 0;
     for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
       if (!wanted(kmem_cache_name(cache)) || used_ == kMax) continue;
-      struct kmem_cache_stats stats;
-      kmem_cache_stats(cache, &stats);
       names_[used_] = kmem_cache_name(cache);
-      live[used_++] = stats.live;
+      live[used_++] = stats_of(cache).live;
     }
   }
 
@@ -96,6 +95,19 @@ inline bool file_is(const PathContext& context, std::string_view path, std::stri
   return length && std::string_view(buffer, *length) == text;
 }
 
+// A device without files. The device of a test overrides what the test needs.
+class EmptyDevice : public Device {
+ public:
+  using Device::Device;
+  Result<Ref<Chan>> walk(Chan&, std::string_view, const Credentials&) override {
+    return Errno::ENOENT;
+  }
+  Result<void> stat(Chan&, abi_stat&) override { return Errno::ENOENT; }
+  Result<Ref<Chan>> open(Ref<Chan>, uint32_t, const Credentials&) override { return Errno::ENOENT; }
+  Result<size_t> read(Chan&, char*, size_t, uint64_t) override { return Errno::ENOENT; }
+  Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return Errno::ENOENT; }
+};
+
 // The result of reading an open file.
 struct Bytes {
   Bytes(Chan& chan, uint64_t offset = 0, size_t size = sizeof data) {
@@ -109,11 +121,6 @@ struct Bytes {
   size_t length = 0;
   char data[256];
 };
-
-template <typename T>
-bool fails_with(Errno error, Result<T> result) {
-  return !result && result.error() == error;
-}
 
 // Returns the names in a directory, each followed by a space.
 inline std::string_view names_in(const PathContext& context, std::string_view path,

@@ -2,9 +2,7 @@
 #include <atomic>
 
 #include "arch/x86_64/time.h"
-#include "core/boot.h"
 #include "core/ktest.h"
-#include "lib/words.h"
 #include "ns/namespace.h"
 #include "sched/task.h"
 #include "tests/ns_world.h"
@@ -29,16 +27,6 @@ struct Round {
   uint64_t wanted = 0;
   std::atomic<uint64_t> passed{0}, given_up{0};
 };
-constexpr uint64_t kFew = 20'000, kMany = 100'000'000;
-
-uint64_t wanted_passes() {
-  size_t length;
-  uint64_t count = kFew;
-  const char* const digits = boot_option("poll_passes", &length);
-  if (digits) EXPECT(parse_number({digits, length}, 1, kMany, &count));
-  return count;
-}
-
 bool take_token(Stage& stage) {
   const Guard guard(stage.lock);
   return std::exchange(stage.token, false);
@@ -86,7 +74,7 @@ void pass_tokens(void* argument) {
 KTEST(poll_loses_no_wakeup) {
   static Round round;
   round.next_stage = 0;
-  round.wanted = wanted_passes();
+  round.wanted = ktest_option("poll_passes", 20'000);
   round.passed = 0;
   round.given_up = 0;
   for (Stage& stage : round.stages) static_cast<void>(take_token(stage));

@@ -21,10 +21,6 @@ struct NoPrograms final : ProbeCaller {
   void close(HeldRef<Chan>) override {}
 };
 
-bool is_error(const Result<void>& result, Errno error) {
-  return !result && result.error() == error;
-}
-
 // The probed functions.
 [[gnu::noipa]] void session_called() {}
 [[gnu::noipa]] void session_called_deep(unsigned depth) {
@@ -293,7 +289,7 @@ KTEST(probe_session_has_a_limit) {
     for (size_t i = 0; i < size; i++) text[i] = kAll[i % kAll.size()];
     Session session;
     NoPrograms nobody;
-    EXPECT(is_error(session->command({text, size}, nobody), Errno::ENOSPC));
+    EXPECT(fails_with(Errno::ENOSPC, session->command({text, size}, nobody)));
     EXPECT(!session.does("start"));
     EXPECT(session.does("count session_called\nstart"));
     trace_copy_free(text, align_up(size, kPageSize));
@@ -314,10 +310,10 @@ KTEST(probe_session_command_ends_with_its_caller) {
   } killed;
   {
     Session session;
-    EXPECT(is_error(session->command("count session_called", killed), Errno::EINTR));
+    EXPECT(fails_with(Errno::EINTR, session->command("count session_called", killed)));
     EXPECT(!session.does("start"));
     EXPECT(session.does("count /bin/none:401000:none"));
-    EXPECT(is_error(session->command("start", killed), Errno::EINTR) && !killed.opened);
+    EXPECT(fails_with(Errno::EINTR, session->command("start", killed)) && !killed.opened);
   }
   EXPECT(trace_memory_used() == 0);
 }

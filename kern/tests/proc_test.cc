@@ -12,21 +12,12 @@
 #include "proc/address_space.h"
 #include "proc/process_impl.h"
 #include "slab.h"
+#include "tests/cache_stats.h"
 
 namespace {
 
 constexpr uint64_t kBase = 0x10000000;
 constexpr uint32_t kReadWrite = ABI_PROT_READ | ABI_PROT_WRITE;
-
-uint64_t live(const char* name) {
-  kmem_cache* const cache = kmem_cache_find(name);
-  EXPECT(cache != nullptr);
-  if (!cache) return 0;
-  struct kmem_cache_stats stats;
-  kmem_cache_stats(cache, &stats);
-  kmem_cache_release(cache);
-  return stats.live;
-}
 
 // Checks that a test leaks no object and no page of an address space. These pages come from the
 // cache page_4096, as do the pages of slabs and magazines.
@@ -50,7 +41,7 @@ class NothingLost {
   static void count(uint64_t* counts) {
     // page_4096 also serves slabs. So the test runs twice: the second run finds the slabs of the
     // other caches in place.
-    for (size_t i = 0; i < kCaches; i++) counts[i] = live(kNames[i]);
+    for (size_t i = 0; i < kCaches; i++) counts[i] = live_objects(kNames[i]);
   }
   uint64_t before_[kCaches];
 };
@@ -78,10 +69,6 @@ uint64_t word_at(AddressSpace& space, uint64_t address) {
 void set_word(AddressSpace& space, uint64_t address, uint64_t word) {
   EXPECT(space.write(address, &word, sizeof(word)));
 }
-bool is_error(const Result<void>& result, Errno error) {
-  return !result && result.error() == error;
-}
-
 }  // namespace
 
 KTEST(proc_pages_come_when_used) {
@@ -94,9 +81,9 @@ KTEST(proc_pages_come_when_used) {
     EXPECT(word_at(*space, kBase + 5 * kPageSize) == 0);
     uint64_t word;
     EXPECT(space->read(kBase, &word, sizeof(word)) == 0);
-    EXPECT(is_error(space->fault(kBase - 1, FaultAccess::kRead), Errno::EFAULT));
-    EXPECT(is_error(space->fault(kBase + 64 * kPageSize, FaultAccess::kRead), Errno::EFAULT));
-    EXPECT(is_error(space->fault(kBase, FaultAccess::kExecute), Errno::EFAULT));
+    EXPECT(fails_with(Errno::EFAULT, space->fault(kBase - 1, FaultAccess::kRead)));
+    EXPECT(fails_with(Errno::EFAULT, space->fault(kBase + 64 * kPageSize, FaultAccess::kRead)));
+    EXPECT(fails_with(Errno::EFAULT, space->fault(kBase, FaultAccess::kExecute)));
     // Write across several pages.
     char text[3 * kPageSize];
     memset(text, 'x', sizeof(text));
@@ -141,19 +128,19 @@ KTEST(proc_unmap_cuts_regions) {
     for (uint64_t i = 0; i < 16; i++) set_word(*space, base + i * kPageSize, i);
     EXPECT(space->unmap(base + 4 * kPageSize, 4 * kPageSize));
     EXPECT(space->resident_bytes() == 12 * kPageSize);
-    EXPECT(is_error(space->fault(base + 4 * kPageSize, FaultAccess::kRead), Errno::EFAULT));
-    EXPECT(is_error(space->fault(base + 8 * kPageSize - 1, FaultAccess::kRead), Errno::EFAULT));
+    EXPECT(fails_with(Errno::EFAULT, space->fault(base + 4 * kPageSize, FaultAccess::kRead)));
+    EXPECT(fails_with(Errno::EFAULT, space->fault(base + 8 * kPageSize - 1, FaultAccess::kRead)));
     EXPECT(word_at(*space, base + 3 * kPageSize) == 3 &&
            word_at(*space, base + 8 * kPageSize) == 8);
     // Map a fixed range over both edges of the hole.
     Result<uint64_t> middle =
         space->map_anonymous(base + 2 * kPageSize, 8 * kPageSize, ABI_PROT_READ, true);
     EXPECT(middle && *middle == base + 2 * kPageSize && space->resident_bytes() == 8 * kPageSize);
-    EXPECT(is_error(space->fault(base + 5 * kPageSize, FaultAccess::kWrite), Errno::EFAULT));
+    EXPECT(fails_with(Errno::EFAULT, space->fault(base + 5 * kPageSize, FaultAccess::kWrite)));
     EXPECT(space->fault(base + 5 * kPageSize, FaultAccess::kRead));
     EXPECT(word_at(*space, base + kPageSize) == 1 && word_at(*space, base + 10 * kPageSize) == 10);
-    EXPECT(is_error(space->unmap(base + 1, kPageSize), Errno::EINVAL));
-    EXPECT(is_error(space->unmap(base, UINT64_MAX), Errno::EINVAL));
+    EXPECT(fails_with(Errno::EINVAL, space->unmap(base + 1, kPageSize)));
+    EXPECT(fails_with(Errno::EINVAL, space->unmap(base, UINT64_MAX)));
     EXPECT(space->unmap(base, 16 * kPageSize) && space->resident_bytes() == 0);
   });
 }
@@ -164,10 +151,10 @@ KTEST(proc_protect_cuts_and_joins_regions) {
     const uint64_t end = kBase + 8 * kPageSize;
     EXPECT(space->add_region(kBase, end, kReadWrite));
     for (uint64_t i = 0; i < 8; i++) set_word(*space, kBase + i * kPageSize, 10 + i);
-    const uint64_t regions = live("vm_region");
+    const uint64_t regions = live_objects("vm_region");
     EXPECT(space->protect(kBase + 2 * kPageSize, 2 * kPageSize, ABI_PROT_READ));
     EXPECT(space->protect(kBase + 6 * kPageSize, 1, 0));
-    EXPECT(live("vm_region") == regions + 4);
+    EXPECT(live_objects("vm_region") == regions + 4);
     const auto may = [&](uint64_t page, FaultAccess access) {
       return space->fault(kBase + page * kPageSize, access).ok();
     };
@@ -179,29 +166,29 @@ KTEST(proc_protect_cuts_and_joins_regions) {
     EXPECT(space->resident_bytes() == 8 * kPageSize);  // inaccessible pages stay resident
     {
       const Ref<AddressSpace> child = space->fork().take();
-      EXPECT(is_error(child->fault(kBase + 6 * kPageSize, FaultAccess::kRead), Errno::EFAULT));
+      EXPECT(fails_with(Errno::EFAULT, child->fault(kBase + 6 * kPageSize, FaultAccess::kRead)));
       EXPECT(child->protect(kBase + 6 * kPageSize, kPageSize, kReadWrite));
       EXPECT(word_at(*child, kBase + 6 * kPageSize) == 16);
       set_word(*child, kBase + 6 * kPageSize, 0);
     }
     EXPECT(space->protect(kBase, 8 * kPageSize, ABI_PROT_READ | ABI_PROT_EXEC));
     EXPECT(may(6, FaultAccess::kExecute) && !may(0, FaultAccess::kWrite));
-    EXPECT(live("vm_region") == regions);
+    EXPECT(live_objects("vm_region") == regions);
     EXPECT(space->protect(kBase, 8 * kPageSize, kReadWrite));
     for (uint64_t i = 0; i < 8; i++) {
       EXPECT(word_at(*space, kBase + i * kPageSize) == 10 + i);
       set_word(*space, kBase + i * kPageSize, i);
     }
-    EXPECT(is_error(space->protect(kBase + 1, kPageSize, kReadWrite), Errno::EINVAL));
-    EXPECT(is_error(space->protect(kBase, UINT64_MAX, kReadWrite), Errno::EINVAL));
-    EXPECT(is_error(space->protect(kBase, 9 * kPageSize, ABI_PROT_READ), Errno::ENOMEM));
-    EXPECT(is_error(space->protect(kBase - kPageSize, 2 * kPageSize, 0), Errno::ENOMEM));
+    EXPECT(fails_with(Errno::EINVAL, space->protect(kBase + 1, kPageSize, kReadWrite)));
+    EXPECT(fails_with(Errno::EINVAL, space->protect(kBase, UINT64_MAX, kReadWrite)));
+    EXPECT(fails_with(Errno::ENOMEM, space->protect(kBase, 9 * kPageSize, ABI_PROT_READ)));
+    EXPECT(fails_with(Errno::ENOMEM, space->protect(kBase - kPageSize, 2 * kPageSize, 0)));
     EXPECT(space->unmap(kBase + 4 * kPageSize, kPageSize));
-    EXPECT(is_error(space->protect(kBase, 8 * kPageSize, 0), Errno::ENOMEM));
+    EXPECT(fails_with(Errno::ENOMEM, space->protect(kBase, 8 * kPageSize, 0)));
     EXPECT(may(0, FaultAccess::kWrite));  // the failed call has changed nothing
     // Unmapping works for any protection.
     EXPECT(space->protect(kBase, 4 * kPageSize, 0) && space->unmap(kBase, 8 * kPageSize));
-    EXPECT(space->resident_bytes() == 0 && live("vm_region") == regions - 1);
+    EXPECT(space->resident_bytes() == 0 && live_objects("vm_region") == regions - 1);
   });
 }
 
@@ -212,30 +199,30 @@ KTEST(proc_unmap_gives_tables_back) {
     constexpr uint64_t kPlaces = 20;
     EXPECT(space->map_anonymous(kBase, 2 * kPageSize, kReadWrite, true));
     set_word(*space, kBase, 1);
-    const uint64_t before = live("page_4096");
+    const uint64_t before = live_objects("page_4096");
     for (uint64_t i = 1; i <= kPlaces; i++) {
       EXPECT(space->map_anonymous(kBase + i * kApart, 2 * kPageSize, kReadWrite, true));
       set_word(*space, kBase + i * kApart, i);
       set_word(*space, kBase + i * kApart + kPageSize, i + 100);
     }
     // Each mapping takes two pages, a page table, and a page directory.
-    EXPECT(live("page_4096") >= before + 4 * kPlaces);
+    EXPECT(live_objects("page_4096") >= before + 4 * kPlaces);
     for (uint64_t i = 1; i <= kPlaces; i++)
       EXPECT(space->unmap(kBase + i * kApart, kPageSize) &&
              word_at(*space, kBase + i * kApart + kPageSize) == i + 100);
-    EXPECT(live("page_4096") >= before + 3 * kPlaces);
+    EXPECT(live_objects("page_4096") >= before + 3 * kPlaces);
     EXPECT(space->unmap(kBase + kApart, kPlaces * kApart));
-    EXPECT(live("page_4096") == before);
+    EXPECT(live_objects("page_4096") == before);
     EXPECT(word_at(*space, kBase) == 1);
     // When the heap shrinks, its page tables are freed, too.
     EXPECT(space->unmap(kBase, 2 * kPageSize));
-    const uint64_t empty = live("page_4096");
+    const uint64_t empty = live_objects("page_4096");
     EXPECT(space->add_stack_and_heap());
     const uint64_t start = space->move_break(0);
     EXPECT(space->move_break(start + kPageSize) == start + kPageSize);
     set_word(*space, align_down(start, kPageSize), 1);
-    EXPECT(live("page_4096") > empty && space->move_break(start) == start);
-    EXPECT(live("page_4096") == empty);
+    EXPECT(live_objects("page_4096") > empty && space->move_break(start) == start);
+    EXPECT(live_objects("page_4096") == empty);
   });
 }
 
@@ -249,7 +236,7 @@ KTEST(proc_break_moves) {
     EXPECT(space->move_break(start + 10000) == start + 10000);
     set_word(*space, start + 9000, 1);
     EXPECT(space->move_break(start + 100) == start + 100 && space->resident_bytes() == 0);
-    EXPECT(is_error(space->fault(start + kPageSize, FaultAccess::kRead), Errno::EFAULT));
+    EXPECT(fails_with(Errno::EFAULT, space->fault(start + kPageSize, FaultAccess::kRead)));
     EXPECT(space->move_break(start + 10000) == start + 10000 &&
            space->fault(start + 9000, FaultAccess::kRead));
     EXPECT(word_at(*space, start + 9000) == 0);
@@ -262,7 +249,8 @@ KTEST(proc_break_moves) {
     // The whole stack can be used, but nothing below it.
     EXPECT(space->fault(kStackTop - 1, FaultAccess::kWrite) &&
            space->fault(kStackTop - kStackSize, FaultAccess::kWrite));
-    EXPECT(is_error(space->fault(kStackTop - kStackSize - 1, FaultAccess::kWrite), Errno::EFAULT));
+    EXPECT(
+        fails_with(Errno::EFAULT, space->fault(kStackTop - kStackSize - 1, FaultAccess::kWrite)));
   });
 }
 
@@ -351,10 +339,10 @@ KTEST(proc_load_and_let_go) {
       EXPECT(word_at(space, at) == ABI_AT_NULL && entry == program->frame.rip &&
              page_size == kPageSize);
       EXPECT(space.fault(program->frame.rip, FaultAccess::kExecute));
-      EXPECT(is_error(space.fault(program->frame.rip, FaultAccess::kWrite), Errno::EFAULT));
+      EXPECT(fails_with(Errno::EFAULT, space.fault(program->frame.rip, FaultAccess::kWrite)));
     }
-    EXPECT(is_error(program_load(context, "/bin/missing", arguments, *program), Errno::ENOENT));
-    EXPECT(is_error(program_load(context, "/bin", arguments, *program), Errno::EACCES));
+    EXPECT(fails_with(Errno::ENOENT, program_load(context, "/bin/missing", arguments, *program)));
+    EXPECT(fails_with(Errno::EACCES, program_load(context, "/bin", arguments, *program)));
   });
 }
 

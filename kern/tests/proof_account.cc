@@ -11,6 +11,8 @@
 #include "lib/format.h"
 #include "lib/string.h"
 #include "sched/task.h"
+#include "tests/cache_stats.h"
+#include "tests/dump_text.h"
 #include "trace/record/snapshot.h"
 
 namespace proof {
@@ -21,16 +23,6 @@ uint64_t Random::next() {
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return z ^ (z >> 31);
 }
-
-namespace {
-
-uint64_t failures_of(kmem_cache* cache) {
-  struct kmem_cache_stats stats;
-  kmem_cache_stats(cache, &stats);
-  return stats.failures;
-}
-
-}  // namespace
 
 void make_name(uint32_t pid, char (&name)[kTaskName]) {
   if (pid == 0) {
@@ -54,7 +46,7 @@ void Account::open(TraceSource source, struct arena* arena, uint32_t largest, co
   largest_ = largest;
   source_ = source;
   failures_ = 0;
-  failures_before_ = arena ? 0 : failures_of(source.cache());
+  failures_before_ = arena ? 0 : stats_of(source.cache()).failures;
   first_generation_ = 0;
   for (Tally& tally : tallies_) memset(static_cast<void*>(&tally), 0, sizeof(Tally));
   // An actor makes an empty slot busy before it checks whether it may allocate. So a slot may be
@@ -356,7 +348,7 @@ void Account::compare_state() {
   // The failures of an arena are not compared. If a quantum cache of the arena cannot serve a
   // request, the failure is counted for this cache, not for the arena.
   if (arena_) return;
-  const uint64_t failures = failures_of(source_.cache()) - failures_before_;
+  const uint64_t failures = stats_of(source_.cache()).failures - failures_before_;
   if (failures != failures_)
     difference("%lu failures are counted, there were %lu", failures, failures_.load());
 }
@@ -515,16 +507,6 @@ void Account::compare_counters(const TraceCounters& counters, uint64_t missing) 
     difference("dropped %lu, stacks lost %lu, contexts lost %lu, though nothing could be",
                counters.dropped, counters.stacks_lost, counters.contexts_lost);
   }
-}
-
-uint64_t number_after(std::string_view text, std::string_view key) {
-  size_t at = text.find(key);
-  if (at == std::string_view::npos) return kUnknown;
-  uint64_t value = 0;
-  for (at += key.size(); at < text.size() && text[at] >= '0' && text[at] <= '9'; at++) {
-    value = value * 10 + static_cast<uint64_t>(text[at] - '0');
-  }
-  return value;
 }
 
 // Compares the counters in the head of a text dump with those of the table.

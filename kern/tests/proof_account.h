@@ -237,8 +237,4 @@ inline constexpr size_t kTaskName = 32;
 void make_name(uint32_t pid, char (&name)[kTaskName]);
 bool is_name_of(uint32_t pid, const char* name);
 
-// Returns the number after `key` in the text of a dump, or kUnknown if the text does not contain
-// `key`.
-uint64_t number_after(std::string_view text, std::string_view key);
-
 }  // namespace proof

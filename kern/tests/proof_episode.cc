@@ -1,4 +1,5 @@
 #include "tests/proof_episode.h"
+#include "tests/cache_stats.h"
 
 #include <iterator>
 #include <string_view>
@@ -19,8 +20,7 @@ constexpr size_t kArenaSize = Account::kSlots * 16 * kArenaQuantum;
 // Checks a cache at rest that has no live objects: its slabs agree with its counts.
 void expect_sound(kmem_cache* cache) {
   EXPECT(kmem_cache_verify(cache) == nullptr);
-  struct kmem_cache_stats stats;
-  kmem_cache_stats(cache, &stats);
+  const struct kmem_cache_stats stats = stats_of(cache);
   EXPECT(stats.live == 0 && stats.objects_out == stats.magazine_rounds);
   EXPECT(stats.reports == 0 && stats.quarantined == 0);
 }

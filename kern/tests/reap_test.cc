@@ -13,15 +13,10 @@
 #include "core/not_roots.h"
 #include "sched/sched_impl.h"
 #include "slab.h"
+#include "tests/cache_stats.h"
 #include "tests/team.h"
 
 namespace {
-
-struct kmem_cache_stats stats_of(kmem_cache* cache) {
-  struct kmem_cache_stats stats;
-  kmem_cache_stats(cache, &stats);
-  return stats;
-}
 
 // Waits until `condition` is true. Returns false if it takes too long.
 template <typename Condition>

@@ -11,6 +11,7 @@
 #include "core/power.h"
 #include "core/uart.h"
 #include "lib/format.h"
+#include "lib/words.h"
 #include "trace/trace.h"
 
 extern "C" const KernelTest ktests_start[], ktests_end[];
@@ -39,16 +40,6 @@ std::string_view option(const char* name) {
   return value ? std::string_view(value, length) : std::string_view();
 }
 
-uint64_t number(std::string_view digits, uint64_t otherwise) {
-  if (digits.empty()) return otherwise;
-  uint64_t value = 0;
-  for (const char c : digits) {
-    if (c < '0' || c > '9') return otherwise;
-    value = value * 10 + static_cast<uint64_t>(c - '0');
-  }
-  return value;
-}
-
 // True if the name contains one of `words`, a list separated by commas. Every name contains the
 // empty word.
 bool selected(std::string_view name, std::string_view words) {
@@ -61,6 +52,12 @@ bool selected(std::string_view name, std::string_view words) {
 }
 
 }  // namespace
+
+uint64_t ktest_option(const char* name, uint64_t usual) {
+  std::string_view digits = option(name);
+  take_number(digits, 10, &usual);
+  return usual;
+}
 
 void ktest_fail(const char* file, int line, const char* what) {
   failures++;
@@ -89,7 +86,7 @@ unsigned long ktest_random() {
 
 void ktest_run_all() {
   const std::string_view wanted = option("ktest");
-  const uint64_t seed = number(option("seed"), kDefaultSeed);
+  const uint64_t seed = ktest_option("seed", kDefaultSeed);
   unsigned run = 0, failed = 0;
   tap("TAP version 13");
   tap("# seed=%lu", seed);

@@ -11,6 +11,7 @@
 #include "sched/task.h"
 #include "sched/timer.h"
 #include "slab.h"
+#include "tests/cache_stats.h"
 #include "tests/team.h"
 
 namespace {
@@ -20,14 +21,6 @@ constexpr unsigned kMaxTasks = 2 * kMaxCpus;
 
 Nanoseconds in_milliseconds(uint64_t n) {
   return monotonic_now() + Nanoseconds{n * kMillisecond};
-}
-
-uint64_t live_tasks() {
-  kmem_cache* cache = kmem_cache_find("task");
-  struct kmem_cache_stats stats;
-  kmem_cache_stats(cache, &stats);
-  kmem_cache_release(cache);
-  return stats.live;
 }
 
 }  // namespace
@@ -397,7 +390,7 @@ KTEST(timer_cancel_waits_for_the_callback) {
 // Many short tasks run. All of them are freed with their stacks.
 KTEST(task_exit_frees) {
   task_drain_dead();
-  const uint64_t before = live_tasks();
+  const uint64_t before = live_objects("task");
   static std::atomic<unsigned> ran;
   ran = 0;
   for (int round = 0; round < 10; round++) {
@@ -405,14 +398,14 @@ KTEST(task_exit_frees) {
     for (int i = 0; i < 20; i++) team.add();
     team.join();
     task_drain_dead();
-    EXPECT(live_tasks() == before);
+    EXPECT(live_objects("task") == before);
   }
   EXPECT(ran == 200);
   auto unused = task_create(
       "unused", [](void*) {}, nullptr);
-  EXPECT(unused.ok() && live_tasks() == before + 1);
+  EXPECT(unused.ok() && live_objects("task") == before + 1);
   if (unused) task_discard(*unused);
-  EXPECT(live_tasks() == before);
+  EXPECT(live_objects("task") == before);
 }
 
 // Each task keeps the contents of its stack across switches, and has an error string of its own.

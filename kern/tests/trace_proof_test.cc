@@ -24,7 +24,6 @@
 #include <algorithm>
 
 #include "arch/x86_64/time.h"
-#include "core/boot.h"
 #include "core/cpu.h"
 #include "core/ktest.h"
 #include "tests/proof_episode.h"
@@ -43,17 +42,6 @@ constexpr const char* kVariant = "sanitize";
 #else
 constexpr const char* kVariant = "proof";
 #endif
-
-// Returns N if the command line has `name=N`, and `otherwise` if it does not.
-uint64_t option(const char* name, uint64_t otherwise) {
-  size_t length = 0;
-  const char* digits = boot_option(name, &length);
-  uint64_t value = 0;
-  for (size_t i = 0; i < length && digits[i] >= '0' && digits[i] <= '9'; i++) {
-    value = value * 10 + static_cast<uint64_t>(digits[i] - '0');
-  }
-  return length > 0 ? value : otherwise;
-}
 
 // Sums over all episodes.
 struct Sums {
@@ -93,9 +81,9 @@ KTEST(trace_proof) {
   static bool registered =
       interrupt_register_vector(proof::kVector, "proof", proof::on_interrupt, nullptr).ok();
   EXPECT(registered);
-  const uint64_t first_seed = option("seed", kDefaultSeed);
-  const uint64_t minutes = option("minutes", 0);
-  const uint64_t rounds = option("rounds", kUsualRounds);
+  const uint64_t first_seed = ktest_option("seed", kDefaultSeed);
+  const uint64_t minutes = ktest_option("minutes", 0);
+  const uint64_t rounds = ktest_option("rounds", kUsualRounds);
   const Nanoseconds end = monotonic_now() + Nanoseconds{minutes * 60'000'000'000};
   EXPECT(trace_command_all("settle").ok());
   uint64_t done = 0;

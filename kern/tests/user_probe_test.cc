@@ -144,10 +144,6 @@ class Armed {
   ProbeConsumer& consumer_;
 };
 
-bool is_error(const Result<void>& result, Errno error) {
-  return !result && result.error() == error;
-}
-
 // Makes one allocation of this task fail: the first after `skip` others.
 class OneFails {
  public:
@@ -388,7 +384,7 @@ KTEST(user_probes_on_what_is_not_there) {
       {leaf + 1, {}, 0}, {0, {}, 0}, {UINT64_MAX, {}, 0}, {leaf, no_return, 0}};
   for (const UserProbe& probe : wrong) {
     const UserProbe both[] = {program.probes[kOuter], probe};
-    EXPECT(is_error(user_probes_arm(recorder, program.file(), both), Errno::EINVAL));
+    EXPECT(fails_with(Errno::EINVAL, user_probes_arm(recorder, program.file(), both)));
   }
   EXPECT(user_probes_arm(recorder, program.file(), {}));
   expect_nothing_left();
@@ -419,7 +415,7 @@ KTEST(user_probes_without_memory) {
   // A failure to add probes to an existing table has no effect either.
   for (uint64_t skip = 0; skip < 2; skip++) {
     const OneFails order(skip);
-    EXPECT(is_error(user_probes_arm(other, program.file(), program.probes), Errno::ENOMEM));
+    EXPECT(fails_with(Errno::ENOMEM, user_probes_arm(other, program.file(), program.probes)));
   }
   EXPECT(run_probetest("calls", 10) == 0);
   EXPECT(recorder.calls[kOuter] == 10 && other.calls[kOuter] == 0);

@@ -177,20 +177,14 @@ KTEST(walls_a_fork_takes_what_comes_to_the_group) {
 }
 
 // A device whose reads wait until the reading process is ending.
-class SilentDevice final : public Device {
+class SilentDevice final : public EmptyDevice {
  public:
-  constexpr SilentDevice() : Device("silent") {}
-  Result<Ref<Chan>> walk(Chan&, std::string_view, const Credentials&) override {
-    return Errno::ENOENT;
-  }
-  Result<void> stat(Chan&, abi_stat&) override { return Errno::ENOENT; }
-  Result<Ref<Chan>> open(Ref<Chan>, uint32_t, const Credentials&) override { return Errno::ENOENT; }
+  constexpr SilentDevice() : EmptyDevice("silent") {}
   Result<size_t> read(Chan&, char*, size_t, uint64_t) override {
     reads++;
     while (!process_is_ending()) task_yield();
     return Errno::EINTR;
   }
-  Result<size_t> write(Chan&, const char*, size_t, uint64_t) override { return Errno::EACCES; }
 
   std::atomic<unsigned> reads{0};
 };

@@ -18,6 +18,7 @@
 #include "pages.h"
 #include "reach/whatis.h"
 #include "slab_walk.h"
+#include "tests/cache_stats.h"
 #include "tests/failing.h"
 #include "tests/reach_looks.h"
 #include "tests/team.h"
@@ -280,8 +281,7 @@ KTEST(whatis_states_are_those_of_the_statistics) {
   for (unsigned i = kKept; i < kObjects; i++) cache.free(nodes[i]);
   Places places;
   for (const Node* node : nodes) add_place(places, Answer(node));
-  struct kmem_cache_stats stats;
-  kmem_cache_stats(cache, &stats);
+  const struct kmem_cache_stats stats = stats_of(cache);
   EXPECT(places.live == kKept);
   EXPECT(places.in_magazine + places.in_depot == stats.magazine_rounds);
   EXPECT(places.in_magazine > 0 && places.in_depot > 0 && stats.depot_full > 0);
