@@ -25,7 +25,12 @@ class CAPABILITY("spinlock") HookLock : public Spinlock {
   void unlock_in_hook() RELEASE();
 
   // Closes or opens the lock to hooks. Takes effect with the next unlock().
-  void set_closed(bool closed) REQUIRES(this) { closed_ = closed ? kClosed >> 16 : 0; }
+  void set_closed(bool closed) REQUIRES(this) {
+    __atomic_store_n(&closed_, closed ? kClosed >> 16 : 0, __ATOMIC_RELAXED);
+  }
+  // True if the lock was closed when it was last unlocked, or is held and will be closed. A guess
+  // unless the lock is held.
+  bool is_closed() const { return __atomic_load_n(&closed_, __ATOMIC_RELAXED) != 0; }
 
  private:
   uint16_t closed_ = 0;  // the upper half of owner_ while the lock is free

@@ -256,7 +256,26 @@ bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) {
 
 void TraceTable::forget(uint64_t object, CpuId cpu) {
   if (!holds(object)) return count_unmatched(cpu);
+  Shard& own = shard_of(cpu);
+  if (!own.lock.is_closed() && forget_in_others(object, own)) return;
   forget_word(TraceRecord::word_of(object, 0), TraceRecord::kMarkBits, cpu);
+}
+
+// Takes about 30 instructions for a shard that does not have the record.
+bool TraceTable::forget_in_others(uint64_t object, Shard& own) {
+  const uint32_t hash = hash_of(object);
+  for (uint64_t left = home(hash) & ~own.bit; left != 0; left &= left - 1) {
+    const auto index = static_cast<uint64_t>(std::countr_zero(left));
+    Shard& other = shard_at(index);
+    if (!other.lock.lock_in_hook()) return false;
+    const bool done = drop_record(other, hash, object);
+    if (done && planted(Planted::kTraceFreed)) other.tally.freed--;
+    other.lock.unlock_in_hook();
+    if (!done) continue;
+    own.other.store(static_cast<uint32_t>(index), std::memory_order_relaxed);
+    return true;
+  }
+  return false;
 }
 
 // Fast path: the record is the first of its chain in the CPU's own shard, and the shard's lock is

@@ -396,6 +396,9 @@ class alignas(64) TraceTable {
   // tracer lock held.
   static void tend_directory(Shard& shard);
 
+  // Removes the record of an object from another shard than `own`, in the way of a hook. False if
+  // none has it, or if a lock is not available at once: the caller then searches in the other way.
+  bool forget_in_others(uint64_t object, Shard& own);
   // Finds the record whose object_mark equals `word`, except for the highest `ignored` bits, and
   // frees it. False if there is none; this is counted.
   bool forget_word(uint64_t word, unsigned ignored, CpuId cpu);
