@@ -181,12 +181,12 @@ void WaitQueue::wake_all() {}
 bool trace_in_interrupt(const Cpu&) {
   return false;
 }
-Result<void> trace_users_add(StoreHolder&) {
+Result<void> trace_users_add(TableUser&) {
   return {};
 }
-void trace_users_drop(StoreHolder&) {}
-StoreMarkingStopped::StoreMarkingStopped() = default;
-StoreMarkingStopped::~StoreMarkingStopped() = default;
+void trace_users_drop(TableUser&) {}
+RetainingStopped::RetainingStopped() = default;
+RetainingStopped::~RetainingStopped() = default;
 
 unsigned slab_os_cpu_count() {
   return SLAB_OS_MAX_CPUS;

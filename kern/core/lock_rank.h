@@ -44,12 +44,12 @@
   X(kDeviceMutex)   /* a device that sleeps while it works */                                      \
   X(kPageSync)      /* a file whose pages are written back */                                      \
   X(kKernelProbes)  /* the probes on kernel functions */                                           \
-  X(kTraceStore)    /* number of users of the tables of stacks and contexts */                     \
+  X(kTraceUsers)    /* number of users of the tables of stacks and contexts */                     \
   X(kTraceSweep)    /* a sweep of the tables of stacks and contexts */                             \
   X(kTraceControl)  /* commands of traces: start, stop, reset, mark */                             \
   X(kReach)         /* a search for unreachable objects, one at a time */                          \
   X(kTraceReader)   /* an open file of #mem or #probe: one reader at a time */                     \
-  X(kProbeSession)  /* a session of #probe: taken before the locks of probes and of kTraceStore */ \
+  X(kProbeSession)  /* a session of #probe: taken before the locks of probes and of kTraceUsers */ \
   X(kProcessTimers) /* POSIX timers of a process: held while user memory is copied */              \
   X(kProcessMemory) /* mmap and munmap of a process, while probes watch them */                    \
   X(kFailNext)      /* #debug: the tasks whose allocations shall fail */                           \

@@ -57,7 +57,7 @@ class ContextTable : public InternTable {
                    const TraceProgram& program = {}, uint32_t thread = 0);
 
   // Returns the value that a task or an interrupt caches for a number: the number and the epoch.
-  // Returns 0 for kNone. The sweeper marks the cached numbers in each sweep.
+  // Returns 0 for kNone. The sweeper retains the cached numbers in each sweep.
   uint64_t remember(ContextId id) const {
     return id == ContextId::kNone ? 0 : base_.load(std::memory_order_relaxed) | number_of(id);
   }
@@ -74,7 +74,7 @@ class ContextTable : public InternTable {
     return remembers(remembered) ? number_in(remembered) : ContextId::kNone;
   }
   // Returns the context with this number; nullptr for kNone. The context is valid as long as a
-  // holder marks the number in each sweep. Lock-free.
+  // user retains the number in each sweep. Lock-free.
   const Context* get(ContextId id) const {
     return id == ContextId::kNone ? nullptr
                                   : reinterpret_cast<const Context*>(at(number_of(id)).data);
@@ -82,8 +82,8 @@ class ContextTable : public InternTable {
   // Formats a context as "pid 3 sh", "pid 3 thread 17 sh", "irq timer" or "task reaper"; "unknown"
   // for nullptr. Returns what ::format() returns.
   static int format(char* buffer, size_t size, const Context* context);
-  // Keeps the context in this sweep (InternTable::mark()). Does nothing for kNone.
-  void mark(ContextId id) { InternTable::mark(number_of(id)); }
+  // Keeps the context in this sweep (InternTable::retain()). Does nothing for kNone.
+  void retain(ContextId id) { InternTable::retain(number_of(id)); }
   // Returns the number of contexts; exact while no intern() runs.
   uint32_t size() const { return count(Pass::kReferring); }
 

@@ -150,7 +150,7 @@ TraceNumbers trace_remembered_by(const TaskHead& task) {
   return {stack_in(caller), context};
 }
 
-void trace_mark_interrupts(StoreMark& mark) {
+void trace_retain_interrupts(Retained& retained) {
   for (const auto& remembered : interrupt_contexts)
-    mark.context(trace_contexts.recall(remembered.load(std::memory_order_relaxed)));
+    retained.context(trace_contexts.recall(remembered.load(std::memory_order_relaxed)));
 }

@@ -74,5 +74,5 @@ struct TraceNumbers {
 // Gets the numbers of the user stack and of the context that a task caches. May be called anywhere,
 // without a lock, even while the task runs.
 TraceNumbers trace_remembered_by(const TaskHead& task);
-// Marks the contexts that are cached for interrupts.
-void trace_mark_interrupts(StoreMark& mark);
+// Retains the contexts that are cached for interrupts.
+void trace_retain_interrupts(Retained& retained);

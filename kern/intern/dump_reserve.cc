@@ -13,11 +13,11 @@ constinit Spinlock lock{LockRank::kDevice};
 constinit WaitQueue waiters;
 constinit std::byte* reserve GUARDED_BY(lock) = nullptr;
 constinit bool in_use GUARDED_BY(lock) = false;
-constinit uint32_t holders GUARDED_BY(lock) = 0;
+constinit uint32_t users GUARDED_BY(lock) = 0;
 
 // If nobody needs the reserve any more, returns it for the caller to free; otherwise nullptr.
 std::byte* take_unwanted() REQUIRES(lock) {
-  if (holders > 0 || in_use) return nullptr;
+  if (users > 0 || in_use) return nullptr;
   std::byte* const unwanted = reserve;
   reserve = nullptr;
   return unwanted;
@@ -32,19 +32,19 @@ void free_workspace(std::byte* memory) {
 Result<void> dump_reserve_hold() {
   {
     const Guard guard(lock);
-    if (holders > 0) {
-      holders++;
+    if (users > 0) {
+      users++;
       return {};
     }
   }
   auto* memory = static_cast<std::byte*>(trace_copy_alloc(kDumpWorkspace));
   {
     const Guard guard(lock);
-    // The reserve already exists if another holder has allocated it meanwhile, or if a dump of an
+    // The reserve already exists if another user has allocated it meanwhile, or if a dump of an
     // earlier trace still uses it.
     if (!reserve) reserve = std::exchange(memory, nullptr);
     if (!reserve) return Errno::ENOMEM;
-    holders++;
+    users++;
   }
   free_workspace(memory);
   return {};
@@ -55,7 +55,7 @@ void dump_reserve_drop() {
   bool last;
   {
     const Guard guard(lock);
-    last = --holders == 0;
+    last = --users == 0;
     unwanted = take_unwanted();
   }
   if (last) waiters.wake_all();
@@ -66,8 +66,8 @@ Result<std::span<std::byte>> dump_workspace_take() {
   if (auto* memory = static_cast<std::byte*>(trace_copy_alloc(kDumpWorkspace)))
     return std::span(memory, kDumpWorkspace);
   const Guard guard(lock);
-  TRY(waiters.wait(lock, []() REQUIRES(lock) { return !in_use || holders == 0; }));
-  if (holders == 0) return Errno::ENOMEM;
+  TRY(waiters.wait(lock, []() REQUIRES(lock) { return !in_use || users == 0; }));
+  if (users == 0) return Errno::ENOMEM;
   in_use = true;
   return std::span(reserve, kDumpWorkspace);
 }

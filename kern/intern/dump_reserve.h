@@ -14,10 +14,10 @@
 
 inline constexpr size_t kDumpWorkspace = 128 * 1024;
 
-// Adds a holder of the reserve, which exists while it has a holder. The first holder allocates the
+// Adds a user of the reserve, which exists while it has a user. The first user allocates the
 // reserve; ENOMEM if there is no memory. May sleep.
 Result<void> dump_reserve_hold();
-// Removes a holder.
+// Removes a user.
 void dump_reserve_drop();
 
 // Takes a workspace of kDumpWorkspace bytes, page-aligned, with undefined contents. If there is no

@@ -17,7 +17,7 @@ constinit Mutex trace_sweep_lock{LockRank::kTraceSweep};
 
 namespace {
 
-constinit Mutex lock{LockRank::kTraceStore};
+constinit Mutex lock{LockRank::kTraceUsers};
 constinit uint32_t users GUARDED_BY(lock) = 0;
 constinit std::atomic<bool> is_open{false};  // changed under the lock
 
@@ -47,51 +47,51 @@ void close_tables() {
 
 }  // namespace
 
-// The lists of holders. A sweep visits the first holder of a list and moves it to the end; new
-// holders are added at the end, too. So as soon as the list begins with a holder that the sweep has
-// already visited, the sweep has visited all holders that were in the list when the sweep began.
-class StoreHolders {
+// The lists of users. A sweep visits the first user of a list and moves it to the end; new
+// users are added at the end, too. So as soon as the list begins with a user that the sweep has
+// already visited, the sweep has visited all users that were in the list when the sweep began.
+class TableUsers {
  public:
-  void add(StoreHolder& holder) {
-    list_of(holder.holds_).push_back(holder);
-    holder.is_user_ = true;
+  void add(TableUser& user) {
+    list_of(user.holds_).push_back(user);
+    user.is_user_ = true;
   }
-  static void remove(StoreHolder& holder) {
-    holder.link_.unlink();
-    holder.is_user_ = false;
+  static void remove(TableUser& user) {
+    user.link_.unlink();
+    user.is_user_ = false;
   }
-  // The next holder that this sweep has to visit; nullptr if the sweep of the list is complete.
+  // The next user that this sweep has to visit; nullptr if the sweep of the list is complete.
   // `sweep` is the number of the sweep.
-  StoreHolder* next(StoreHolder::Holds holds, uint32_t sweep) {
-    Holders& list = list_of(holds);
-    StoreHolder* const holder = list.front();
-    if (!holder || holder->asked_ == sweep) return nullptr;
-    holder->asked_ = sweep;
-    holder->link_.unlink();
-    list.push_back(*holder);
-    return holder;
+  TableUser* next(TableUser::Holds holds, uint32_t sweep) {
+    Users& list = list_of(holds);
+    TableUser* const user = list.front();
+    if (!user || user->asked_ == sweep) return nullptr;
+    user->asked_ = sweep;
+    user->link_.unlink();
+    list.push_back(*user);
+    return user;
   }
   void forget_recent() {
-    for (Holders& list : lists_) {
-      for (StoreHolder& holder : list) holder.forget_recent();
+    for (Users& list : lists_) {
+      for (TableUser& user : list) user.forget_recent();
     }
   }
 
  private:
-  using Holders = List<StoreHolder, &StoreHolder::link_>;
-  Holders& list_of(StoreHolder::Holds holds) { return lists_[static_cast<size_t>(holds)]; }
-  Holders lists_[2];
+  using Users = List<TableUser, &TableUser::link_>;
+  Users& list_of(TableUser::Holds holds) { return lists_[static_cast<size_t>(holds)]; }
+  Users lists_[2];
 };
 
 namespace {
 
-constinit StoreHolders holders GUARDED_BY(lock);
+constinit TableUsers table_users GUARDED_BY(lock);
 
 }  // namespace
 
 // Allocates the dump reserve before it takes the lock, because the allocation may reap. A reap may
 // end a trace, and the end of a trace takes this lock.
-Result<void> trace_users_add(StoreHolder& holder) {
+Result<void> trace_users_add(TableUser& user) {
   TRY(dump_reserve_hold());
   const MutexGuard guard(lock);
   const bool was_open = is_open.load(std::memory_order_relaxed);
@@ -102,15 +102,15 @@ Result<void> trace_users_add(StoreHolder& holder) {
   }
   is_open.store(true, std::memory_order_release);
   users++;
-  holders.add(holder);
+  table_users.add(user);
   return {};
 }
 
-void trace_users_drop(StoreHolder& holder) {
+void trace_users_drop(TableUser& user) {
   dump_reserve_drop();
   {
     const MutexGuard guard(lock);
-    StoreHolders::remove(holder);
+    TableUsers::remove(user);
     if (--users > 0) return;
   }
   const MutexGuard no_sweep(trace_sweep_lock);
@@ -122,14 +122,14 @@ void trace_users_drop(StoreHolder& holder) {
 
 // The thread-safety analysis is off: the lock is local to this file, so the declaration of the
 // class cannot name it.
-StoreMarkingStopped::StoreMarkingStopped() NO_THREAD_SAFETY_ANALYSIS {
+RetainingStopped::RetainingStopped() NO_THREAD_SAFETY_ANALYSIS {
   lock.lock();
 }
-StoreMarkingStopped::~StoreMarkingStopped() NO_THREAD_SAFETY_ANALYSIS {
+RetainingStopped::~RetainingStopped() NO_THREAD_SAFETY_ANALYSIS {
   lock.unlock();
 }
 
-// --- Readings (StoreReading). Two counters count them, as in sleepable RCU. `side` selects the
+// --- Readings (NumbersReading). Two counters count them, as in sleepable RCU. `side` selects the
 // counter that a new reading increments. A waiter switches `side`, and waits until the old counter
 // is 0. A reading that increments the old counter after the switch notices this, decrements the
 // counter and begins again.
@@ -150,8 +150,8 @@ uint32_t begin_reading() {
 
 }  // namespace
 
-StoreReading::StoreReading() : side_(begin_reading()) {}
-StoreReading::~StoreReading() {
+NumbersReading::NumbersReading() : side_(begin_reading()) {}
+NumbersReading::~NumbersReading() {
   readings[side_]--;
 }
 
@@ -176,12 +176,12 @@ bool trace_users_any() {
   return is_open.load(std::memory_order_relaxed);
 }
 
-void trace_users_mark(StoreHolder::Holds holds, uint32_t sweep, StoreMark& mark) {
+void trace_users_retain(TableUser::Holds holds, uint32_t sweep, Retained& retained) {
   for (;;) {
     const MutexGuard guard(lock);
-    StoreHolder* const holder = holders.next(holds, sweep);
-    if (!holder) return;
-    holder->mark(mark);
+    TableUser* const user = table_users.next(holds, sweep);
+    if (!user) return;
+    user->retain(retained);
   }
 }
 
@@ -192,7 +192,7 @@ void trace_users_forget_recent() {
         lock.known_held();  // the CPU that sent this interrupt holds the lock
         const ProbesOffHere no_hit;
         stack_hints_clear();
-        holders.forget_recent();
+        table_users.forget_recent();
       },
       nullptr);
 }

@@ -155,15 +155,15 @@ class StackTable : public InternTable {
     return (hash + frame) * 0x5f356495;
   }
 
-  // The stack or pair with this number. `id` is kNone, or a number from intern() that a holder has.
+  // The stack or pair with this number. `id` is kNone, or a number from intern() that a user has.
   View view(StackId id) const { return id == StackId::kNone ? View() : View(&at(number_of(id))); }
   // Returns the two stacks of a pair. If `id` names a single stack, returns `id` and kNone.
   Pair split(StackId id) const {
     const View stored = view(id);
     return stored && stored.kind() == StackKind::kPair ? stored.pair() : Pair{id, StackId::kNone};
   }
-  // Keeps the stack or pair in this sweep (InternTable::mark()). Does nothing for kNone.
-  void mark(StackId id) { InternTable::mark(number_of(id)); }
+  // Keeps the stack or pair in this sweep (InternTable::retain()). Does nothing for kNone.
+  void retain(StackId id) { InternTable::retain(number_of(id)); }
   // The number of different stacks, without pairs; exact when no intern() is under way.
   uint32_t size() const { return count(Pass::kReferred); }
 

@@ -21,10 +21,10 @@ constexpr uint32_t kLeast = 384;
 constexpr uint32_t kLeastIfShort = 64;
 constexpr uint32_t kPartIfShort = 8;
 
-using Marker = void (*)(StoreMark& mark);
-// Markers are added at boot and never removed.
-constinit Marker markers[4] = {};
-constinit unsigned marker_count = 0;
+using Retainer = void (*)(Retained& retained);
+// Retainers are added at boot and never removed.
+constinit Retainer retainers[4] = {};
+constinit unsigned retainer_count = 0;
 
 // Changed with trace_sweep_lock held.
 constinit std::atomic<uint64_t> sweeps{0}, forgotten{0};
@@ -45,15 +45,15 @@ void round() {
   on_each_cpu([](void*) {}, nullptr);
 }
 
-void mark_what_is_held(uint32_t sweep) {
-  StoreMark mark(trace_stacks, trace_contexts);
+void retain_what_is_used(uint32_t sweep) {
+  Retained retained(trace_stacks, trace_contexts);
   if (!planted(Planted::kSweepForgetsRoot)) {
-    for (unsigned i = 0; i < marker_count; i++) markers[i](mark);
+    for (unsigned i = 0; i < retainer_count; i++) retainers[i](retained);
   }
-  trace_mark_interrupts(mark);
-  trace_users_mark(StoreHolder::Holds::kOriginals, sweep, mark);
+  trace_retain_interrupts(retained);
+  trace_users_retain(TableUser::Holds::kOriginals, sweep, retained);
   trace_readings_wait();
-  trace_users_mark(StoreHolder::Holds::kCopies, sweep, mark);
+  trace_users_retain(TableUser::Holds::kCopies, sweep, retained);
 }
 
 void sweep_pass(InternTable::Pass pass) {
@@ -78,7 +78,7 @@ void trace_sweep() {
   trace_stacks.begin_epoch();
   trace_contexts.begin_epoch();
   trace_users_forget_recent();
-  mark_what_is_held(static_cast<uint32_t>(number));
+  retain_what_is_used(static_cast<uint32_t>(number));
   const uint32_t before = entries();
   sweep_pass(InternTable::Pass::kReferring);
   sweep_pass(InternTable::Pass::kReferred);
@@ -105,7 +105,7 @@ TraceSweeps trace_sweeps() {
   return {sweeps.load(std::memory_order_relaxed), forgotten.load(std::memory_order_relaxed)};
 }
 
-void trace_register_marker(Marker mark) {
-  ASSERT(marker_count < std::size(markers));
-  markers[marker_count++] = mark;
+void trace_register_retainer(Retainer retain) {
+  ASSERT(retainer_count < std::size(retainers));
+  retainers[retainer_count++] = retain;
 }

@@ -292,21 +292,21 @@ bool InternTable::stamp(Entry& entry) const {
   return true;
 }
 
-void InternTable::mark(Entry& entry) {
+void InternTable::retain(Entry& entry) {
   const bool alive = stamp(entry);
   ASSERT(alive);
 }
 
-void InternTable::mark(uint32_t id) {
-  if (id != 0) mark(place(id));
+void InternTable::retain(uint32_t id) {
+  if (id != 0) retain(place(id));
 }
 
-void InternTable::mark_referred(const Entry& entry) {
+void InternTable::retain_referred(const Entry& entry) {
   if (kind_of(entry.key) == Kind::kPair) {
-    mark(entry.data[0]);
-    mark(entry.data[1]);
+    retain(entry.data[0]);
+    retain(entry.data[1]);
   } else {
-    mark(Entry::of(referred_data(entry.data)));
+    retain(Entry::of(referred_data(entry.data)));
   }
 }
 
@@ -349,7 +349,7 @@ uint32_t InternTable::sweep_chain(uint32_t index, Pass pass) {
       link->store(next, std::memory_order_release);
       if (planted(Planted::kSweepEarlyReuse)) reuse();
     } else {
-      if (pass == Pass::kReferring && pass_of(entry->key) == pass) mark_referred(*entry);
+      if (pass == Pass::kReferring && pass_of(entry->key) == pass) retain_referred(*entry);
       link = &entry->next;
     }
     entry = next;

@@ -23,14 +23,14 @@
 // nearest split ancestor.
 //
 // Entries are forgotten by mark and sweep, without reference counts. An entry has a stamp: the
-// epoch in which it was last looked up, added or marked. The first look-up in an epoch changes the
-// stamp by compare-and-swap; later look-ups only compare it. The sweep sets older stamps to kDead,
-// by compare-and-swap as well. So a concurrent look-up either comes first, and the entry stays, or
-// finds the entry dead and adds another. The sweep unlinks a dead entry before it releases the
-// chain's lock, so no other holder of this lock sees a dead entry in the chain. An unlinked entry
-// goes to a list (`limbo_`), since look-ups under way may still read it. When these look-ups are
-// over, the memory of the entry (its place) becomes free for the next entry of the same size. A
-// number is valid as long as its holder marks it in each sweep.
+// epoch in which it was last looked up, added or retained. The first look-up in an epoch changes
+// the stamp by compare-and-swap; later look-ups only compare it. The sweep sets older stamps to
+// kDead, by compare-and-swap as well. So a concurrent look-up either comes first, and the entry
+// stays, or finds the entry dead and adds another. The sweep unlinks a dead entry before it
+// releases the chain's lock, so no other holder of this lock sees a dead entry in the chain. An
+// unlinked entry goes to a list (`limbo_`), since look-ups under way may still read it. When these
+// look-ups are over, the memory of the entry (its place) becomes free for the next entry of the
+// same size. A number is valid as long as its user retains it in each sweep.
 //
 // Free places are in lock-free lists by size, in units of kGranule bytes; a counter next to each
 // list's head prevents the ABA problem. If the list of a size is empty, a place is taken at `end_`,
@@ -76,7 +76,8 @@ class InternTable {
   // The first round of a sweep also clears the numbers that hooks use without a look-up
   // (stack_hints_impl.h).
   //   1. begin_epoch(), then a round.
-  //   2. mark() of each number that a holder has. Numbers returned after the round need no mark.
+  //   2. retain() of each number that a user has. Numbers returned after the round need not be
+  //      retained.
   //   3. sweep(kReferring) until it is false, then a round.
   //   4. sweep(kReferred) until it is false, then a round.
   //   5. reuse() until it is false.
@@ -84,8 +85,8 @@ class InternTable {
   // two steps, the sweep is over.
   void begin_epoch();
   // Keeps the entry `id` in this sweep; the sweep then also keeps the entries to which it refers.
-  // `id` is a number that a holder has, or 0. Lock-free, any context but NMI.
-  void mark(uint32_t id);
+  // `id` is a number that a user has, or 0. Lock-free, any context but NMI.
+  void retain(uint32_t id);
   // Sweeps about 64 entries; true if there is more to do. Called with interrupts on. Turns
   // interrupts off for one chain at a time: 100 instructions, and about 40 for each entry beyond
   // the first.
@@ -263,8 +264,8 @@ class InternTable {
 
   // --- Stamps.
   bool stamp(Entry& entry) const;
-  void mark(Entry& entry);
-  void mark_referred(const Entry& entry);
+  void retain(Entry& entry);
+  void retain_referred(const Entry& entry);
   bool kill(Entry& entry);
   uint32_t sweep_chain(uint32_t index, Pass pass);
 

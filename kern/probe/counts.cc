@@ -79,10 +79,10 @@ void ProbeCounts::finish() {
   });
 }
 
-void ProbeCounts::mark(StoreMark& mark) const {
+void ProbeCounts::retain(Retained& retained) const {
   for (size_t i = 0; i < rows_.size(); i++) {
-    mark.stack(rows_[i].kernel);
-    mark.stack(rows_[i].user);
-    mark.context(rows_[i].context);
+    retained.stack(rows_[i].kernel);
+    retained.stack(rows_[i].user);
+    retained.context(rows_[i].context);
   }
 }

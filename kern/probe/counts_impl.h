@@ -26,8 +26,8 @@ class ProbeCounts {
   Result<void> add(const StackCounts::CpuTable& part);
   // Called after the last add(): merges equal rows.
   void finish();
-  // Marks the stacks and contexts of all rows as used. After finish().
-  void mark(StoreMark& mark) const;
+  // Retains the stacks and contexts of all rows. After finish().
+  void retain(Retained& retained) const;
 
   uint32_t size() const { return static_cast<uint32_t>(rows_.size()); }
   const Row& operator[](uint32_t index) const { return rows_[index]; }

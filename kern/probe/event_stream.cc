@@ -48,10 +48,10 @@ void ProbeEventStream::clear() {
   ring->clear();
 }
 
-void ProbeEventStream::mark(StoreMark& mark) {
+void ProbeEventStream::retain(Retained& retained) {
   const MutexGuard reading(reading_);
   if (ProbeEvents* const ring = ring_.load(std::memory_order_acquire))
-    ring->visit_contexts([&mark](ContextId context) { mark.context(context); });
+    ring->visit_contexts([&retained](ContextId context) { retained.context(context); });
 }
 
 bool ProbeEventStream::put(ProbeEvent::Kind kind, const char* name, const Cpu& cpu,

@@ -34,8 +34,9 @@ class ProbeEventStream {
   Result<void> open();
   // Forgets all events.
   void clear();
-  // For the sweeper (intern/sweeper.h), at any time: marks the contexts of the events in the ring.
-  void mark(StoreMark& mark);
+  // For the sweeper (intern/sweeper.h), at any time: retains the contexts of the events in the
+  // ring.
+  void retain(Retained& retained);
 
   // --- Hits. Interrupts and probes off, any lock may be held.
 
@@ -48,7 +49,7 @@ class ProbeEventStream {
   // --- Readers, after open(). May sleep.
 
   // Gets the next event; the results are those of ProbeEvents::take(). The event's context is valid
-  // until the caller's StoreReading ends.
+  // until the caller's NumbersReading ends.
   bool take(ProbeEvent* event, bool* any, uint64_t* lost);
   bool empty();
 

@@ -83,7 +83,7 @@ void ProbeObjects::release() {
   }
   ProbePairs* pairs;
   {
-    const StoreMarkingStopped stopped;
+    const RetainingStopped stopped;
     pairs = std::exchange(pairs_, nullptr);
   }
   if (pairs) trace_copy_free(pairs, sizeof(ProbePairs));
@@ -107,13 +107,13 @@ Result<void> ProbeObjects::prepare(const ProbeOptions& options, uint8_t actions)
   void* const memory = trace_copy_alloc(sizeof(ProbePairs));
   if (!memory) return Errno::ENOMEM;
   auto* const pairs = new (memory) ProbePairs;
-  const StoreMarkingStopped stopped;
+  const RetainingStopped stopped;
   pairs_ = pairs;
   return {};
 }
 
-void ProbeObjects::mark_calls(StoreMark& mark) {
-  if (pairs_) pairs_->visit_stacks([&mark](StackId stack) { mark.stack(stack); });
+void ProbeObjects::retain_calls(Retained& retained) {
+  if (pairs_) pairs_->visit_stacks([&retained](StackId stack) { retained.stack(stack); });
 }
 
 void ProbeObjects::forget_calls() {
@@ -189,7 +189,7 @@ bool ProbeObjects::allocation_returns(const ProbeHit& hit, const ProbeRule& rule
   ProbeCall call;
   if (!pairs_->leave(runner_of(hit, cpu), hit.stack_pointer, hit.tag, &call, put_back()))
     return true;
-  trace_stacks.mark(call.stack);  // the stack moves from the call to the record
+  trace_stacks.retain(call.stack);  // the stack moves from the call to the record
   uint64_t object = hit.registers->result();
   if (rule.alloc.result != 0) {
     const bool failed = static_cast<uint32_t>(object) != 0;  // the result is an int

@@ -47,9 +47,9 @@ class ProbeObjects {
   uint64_t abandoned() const;
   // Forgets all objects.
   void clear();
-  // For the sweeper (intern/sweeper.h), at any time: marks the stacks of running calls. The tables
-  // are marked separately.
-  void mark_calls(StoreMark& mark);
+  // For the sweeper (intern/sweeper.h), at any time: retains the stacks of running calls. The
+  // tables are retained separately.
+  void retain_calls(Retained& retained);
   // Makes the tables the sources of `dump`, with the names probe/N and probe/N/mmap. N is
   // `session`, the number of the session. ENOMEM.
   Result<void> choose_for(TraceBinary& dump, uint32_t session, TracePhase phase);

@@ -71,7 +71,7 @@ void ProbeRecorder::clear() {
 
 void ProbeRecorder::forget_counts() {
   {
-    const StoreMarkingStopped stopped;
+    const RetainingStopped stopped;
     on_each_cpu(
         [](void* all) {
           const ProbesOffHere no_hit;
@@ -82,15 +82,15 @@ void ProbeRecorder::forget_counts() {
   for (unsigned i = 0; i < cpu_count(); i++) StackCounts::CpuTable::release(per_cpu_[i].taken);
 }
 
-void ProbeRecorder::mark(StoreMark& mark) {
+void ProbeRecorder::retain(Retained& retained) {
   for (unsigned i = 0; i < cpu_count(); i++) {
-    per_cpu_[i].counts.visit([&mark](StackCounts::Key key, uint64_t) {
-      mark.stack(key.stack);
-      mark.context(key.context);
+    per_cpu_[i].counts.visit([&retained](StackCounts::Key key, uint64_t) {
+      retained.stack(key.stack);
+      retained.context(key.context);
     });
   }
-  events_.mark(mark);
-  objects_.mark_calls(mark);
+  events_.retain(retained);
+  objects_.retain_calls(retained);
 }
 
 void ProbeRecorder::forget_recent() {

@@ -53,9 +53,9 @@ class ProbeRecorder final : public ProbeConsumer {
   void set_recording(bool recording) { recording_.store(recording, std::memory_order_release); }
   // Forgets counts, events and objects.
   void clear();
-  // For the sweeper (intern/sweeper.h), at any time from init() on: marks the stacks and contexts
+  // For the sweeper (intern/sweeper.h), at any time from init() on: retains the stacks and contexts
   // of counts, events and running calls.
-  void mark(StoreMark& mark);
+  void retain(Retained& retained);
   // Forgets this CPU's recent user stacks. Interrupts off.
   void forget_recent();
   // Adds the counts of all CPUs, which may change meanwhile, to `counts`, and calls

@@ -71,7 +71,7 @@ class ProbeSession {
     ProbeTallies tallies;
   };
   // Copies all counts, summed up and sorted, with the session's state. If there may be counts, the
-  // caller is in a StoreReading. ENOMEM.
+  // caller is in a NumbersReading. ENOMEM.
   Result<State> copy_counts(ProbeCounts& counts);
   ProbeApart tells_apart();
   // From this call on, each allocation and each free is an event, too. ENOMEM.
@@ -94,7 +94,7 @@ class ProbeSession {
   };
   // The session as a user of the shared tables: from hold() to drop(), the recorder's stacks and
   // contexts stay valid.
-  class SharedTables final : public StoreHolder {
+  class SharedTables final : public TableUser {
    public:
     explicit SharedTables(ProbeRecorder& recorder) : recorder_(recorder) {}
 
@@ -104,7 +104,7 @@ class ProbeSession {
     // Ends the use of the tables, if the session is registered. Called before the recorder is
     // destroyed.
     void drop();
-    void mark(StoreMark& mark) override { recorder_.mark(mark); }
+    void retain(Retained& retained) override { recorder_.retain(retained); }
     void forget_recent() override { recorder_.forget_recent(); }
 
    private:

@@ -1,4 +1,4 @@
-// Runs the sweeper of stacks and contexts (intern/sweeper.h) in a task, and marks the stack and
+// Runs the sweeper of stacks and contexts (intern/sweeper.h) in a task, and retains the stack and
 // context numbers that tasks remember, so that the sweeper does not free them.
 //
 // Allocator hooks may run with any lock of the scheduler held, so they do not wake the sweeper's
@@ -32,17 +32,17 @@ void sweep_main(void*) {
   }
 }
 
-void mark_tasks(StoreMark& mark) {
-  const auto mark_numbers = [&mark](const TraceNumbers& numbers) {
-    mark.stack(numbers.stack);
-    mark.context(numbers.context);
+void retain_tasks(Retained& retained) {
+  const auto retain_numbers = [&retained](const TraceNumbers& numbers) {
+    retained.stack(numbers.stack);
+    retained.context(numbers.context);
   };
   TraceNumbers numbers[kRememberedAtOnce];
   for (size_t count = tasks_remembered(true, numbers); count > 0;
        count = tasks_remembered(false, numbers)) {
-    for (size_t i = 0; i < count; i++) mark_numbers(numbers[i]);
+    for (size_t i = 0; i < count; i++) retain_numbers(numbers[i]);
   }
-  for (const CpuId cpu : all_cpus()) mark_numbers(trace_remembered_by(idle_task(cpu)));
+  for (const CpuId cpu : all_cpus()) retain_numbers(trace_remembered_by(idle_task(cpu)));
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ void sweep_task_tick() {
 }
 
 void sweep_task_init() {
-  trace_register_marker(mark_tasks);
+  trace_register_retainer(retain_tasks);
   auto task = task_create("sweeper", sweep_main, nullptr);
   if (!task) panic("no memory for the sweeper of stacks and contexts");
   task_start(*task);

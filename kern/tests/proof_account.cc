@@ -356,7 +356,7 @@ void Account::compare_state() {
 unsigned Account::compare(Hash& hash) {
   if (!source_) return 0;
   differences_ = 0;
-  const StoreReading reading;  // keeps entries of stacks and contexts valid during sweeps
+  const NumbersReading reading;  // keeps entries of stacks and contexts valid during sweeps
   compare_state();
   PageBuffer<TraceRecord> records;
   TraceCounters counters = {};

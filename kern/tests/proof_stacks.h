@@ -57,7 +57,7 @@ class UserCall {
   static bool matches(uint32_t seed, const StackTable::View& user_stack);
 
  private:
-  std::optional<StoreUse> tables_;
+  std::optional<TablesOpen> tables_;
 };
 
 }  // namespace proof

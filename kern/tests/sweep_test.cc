@@ -176,7 +176,7 @@ KTEST(sweep_waits_for_who_reads) {
       },
       nullptr);
   {
-    const StoreReading reading;
+    const NumbersReading reading;
     team.add();
     for (int i = 0; i < 5; i++)
       static_cast<void>(task_sleep_until(monotonic_now() + Nanoseconds{10'000'000}));

@@ -25,7 +25,7 @@
 //   kernel_stacks  finds the number of the current kernel stack, by a hint or in stack_table
 //   context_table  contexts (process with program, kernel task, interrupt), each once;
 //                  current_context finds the current one
-//   shared_tables  the tables of stacks and contexts, and the holders of their numbers
+//   shared_tables  the tables of stacks and contexts, and their users
 //   sweeper        forgets the stacks and contexts that nobody holds; sched/sweep_task runs it
 //   trace_memory   pages for all these tables, with a limit
 // Files in dump/, which read traces
@@ -51,8 +51,8 @@
 //   appear. After the round of `reset`, which clears KMC_EVER_TRACED, no hook uses the table, and
 //   it is freed.
 //
-//   Numbers of stacks and contexts stay valid while a holder has them (shared_tables.h): a trace
-//   table, a session of probes, an open dump, a task.
+//   Numbers of stacks and contexts stay valid while a user of the tables has them
+//   (shared_tables.h): a trace table, a session of probes, an open dump, a task.
 //
 // Locks, outermost first: trace_control, trace_sweep_lock, and the lock of shared_tables.cc (all
 // three sleeping); then spinlocks: the lock of a shard, or the lock of a chain in the stack or

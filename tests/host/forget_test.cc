@@ -50,7 +50,7 @@ class ForgetTest : public testing::Test {
   template <typename Table, typename Id>
   static void forget(Table& table, const std::vector<Id>& held) {
     table.begin_epoch();
-    for (const Id id : held) table.mark(id);
+    for (const Id id : held) table.retain(id);
     sweep(table, Pass::kReferring);
     sweep(table, Pass::kReferred);
     reuse(table);
@@ -130,7 +130,7 @@ TEST_F(ForgetTest, NoPlaceIsUsedAgainBeforeItMayBe) {
       << "three are the other table's";
 }
 
-// The test holds (marks) some entries in each epoch. A held entry keeps its number, and different
+// The test holds (retains) some entries in each epoch. A held entry keeps its number, and different
 // held entries have different numbers. The table takes at most two pages more after 3,000 epochs
 // than after 500.
 TEST_F(ForgetTest, ThousandsOfEpochsLaterEachNumberHasItsMeaningAndMemoryIsWhatItWas) {

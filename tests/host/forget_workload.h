@@ -92,17 +92,18 @@ class ForgetWorkload {
     stacks_.begin_epoch();
     contexts_.begin_epoch();
     round();
-    // First mark the numbers that tasks have, then the numbers in records. After the second loop
+    // First retain the numbers that tasks have, then the numbers in records. After the second loop
     // has visited a record, a hook may still copy the number of its task's context to the record.
-    // The first loop has already marked this number, or the hook has looked it up since the round.
+    // The first loop has already retained this number, or the hook has looked it up since the
+    // round.
     for (Cpu& cpu : cpus_) {
-      stacks_.mark(StackId{id_of(cpu.caller.load())});
-      contexts_.mark(ContextId{id_of(cpu.context.load())});
+      stacks_.retain(StackId{id_of(cpu.caller.load())});
+      contexts_.retain(ContextId{id_of(cpu.context.load())});
     }
     for (Cpu& cpu : cpus_) {
       for (Record& record : cpu.records) {
-        stacks_.mark(StackId{id_of(record.stack.load())});
-        contexts_.mark(ContextId{id_of(record.context.load())});
+        stacks_.retain(StackId{id_of(record.stack.load())});
+        contexts_.retain(ContextId{id_of(record.context.load())});
       }
     }
     for (const auto pass : {InternTable::Pass::kReferring, InternTable::Pass::kReferred}) {

@@ -8,7 +8,7 @@ TRACE_STORE_SRC := $(addprefix kern/intern/,table.cc stack_hints.cc stack_table.
 # The contexts in which allocations are made: task, program, interrupt.
 TRACE_CONTEXT_SRC := $(addprefix kern/intern/,context_table.cc current_context.cc) kern/arch/x86_64/user_copy.S
 # Tables of records, snapshots of them, and sampling.
-TRACE_TABLE_SRC := $(addprefix kern/trace/record/,sampler.cc snapshot.cc table_store.cc table_walks.cc counters.cc table.cc)
+TRACE_TABLE_SRC := $(addprefix kern/trace/record/,sampler.cc snapshot.cc table_store.cc table_each.cc counters.cc table.cc)
 # The hooks that the allocator calls for each traced allocation.
 TRACE_HOOKS_SRC := kern/trace/record/hooks.cc kern/intern/kernel_stacks.cc
 # The commands that users write to the tracer's files, and the dumps that users read from these files.

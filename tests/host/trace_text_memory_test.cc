@@ -131,12 +131,12 @@ TEST_F(TraceTextTest, ReadsTheSameWhenTheGroupsDoNotFit) {
 }
 
 // While a dump is open, the sweeper (sweeper.h) must keep the stacks and contexts that the text
-// needs. The sweeper keeps what the dump marks with TraceText::mark(), and what the records of an
-// open snapshot refer to. If there was memory for all groups, the dump itself must mark all stacks
-// and contexts. Otherwise its snapshot is still open, and the snapshot's records must refer to all
-// of them.
+// needs. The sweeper keeps what the dump retains with TraceText::retain(), and what the records of
+// an open snapshot refer to. If there was memory for all groups, the dump itself must retain all
+// stacks and contexts. Otherwise its snapshot is still open, and the snapshot's records must refer
+// to all of them.
 TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
-  struct Marks {
+  struct Used {
     void stack(StackId id) { stacks.insert(id); }
     void context(ContextId id) { contexts.insert(id); }
     std::set<StackId> stacks;
@@ -161,21 +161,21 @@ TEST_F(TraceTextTest, MarksAllNumbersThatItNeeds) {
       dump_without_memory();
     }
     EXPECT_EQ(text_->needs_snapshot(), !memory);
-    Marks marks;
+    Used used;
     if (memory) {
-      text_->mark(marks);
+      text_->retain(used);
     } else {
       TraceSnapshot::Slice slice;
-      text_->snapshot().visit(slice, [&marks](const TraceRecord& record) {
-        marks.stack(record.stack);
-        marks.stack(record.user_stack);
-        marks.context(record.context);
+      text_->snapshot().visit(slice, [&used](const TraceRecord& record) {
+        used.stack(record.stack);
+        used.stack(record.user_stack);
+        used.context(record.context);
       });
     }
-    EXPECT_EQ(marks.contexts, contexts);
+    EXPECT_EQ(used.contexts, contexts);
     for (const auto& needed : {kernel, user}) {
       EXPECT_TRUE(
-          std::includes(marks.stacks.begin(), marks.stacks.end(), needed.begin(), needed.end()))
+          std::includes(used.stacks.begin(), used.stacks.end(), needed.begin(), needed.end()))
           << memory;
     }
   }

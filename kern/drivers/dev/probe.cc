@@ -138,7 +138,7 @@ size_t take_lines(OpenFile& open, char* buffer, size_t size) {
       ProbeEvent event;
       bool any;
       uint64_t lost;
-      const StoreReading reading;
+      const NumbersReading reading;
       if (!open.session->take_event(&event, &any, &lost)) break;
       open.begin = 0;
       open.end = lost > 0

@@ -25,7 +25,7 @@ Result<ProbeCountsText*> ProbeCountsText::create(ProbeSession& session) {
   if (!memory) return Errno::ENOMEM;
   auto* const text = new (memory) ProbeCountsText(session.tells_apart());
   const auto copy = [&]() -> Result<void> {
-    const StoreReading reading;
+    const NumbersReading reading;
     text->state_ = TRY(session.copy_counts(text->counts_));
     return text->counts_.size() > 0 ? trace_users_add(*text) : Result<void>();
   };

@@ -11,12 +11,12 @@ void probe_print_functions(Text& text);
 // A copy of a session's counts. The text is made while it is read, without a lock of the session or
 // the tracer. The object keeps the copied stacks from being swept. The owner of the object also
 // holds a reference to the session.
-class ProbeCountsText final : public StoreHolder {
+class ProbeCountsText final : public TableUser {
  public:
   static Result<ProbeCountsText*> create(ProbeSession& session);  // ENOMEM; may sleep
   static void destroy(ProbeCountsText* text);
 
-  void mark(StoreMark& mark) override { counts_.mark(mark); }
+  void retain(Retained& retained) override { counts_.retain(retained); }
 
   // Reads from `offset` on; 0 at the end. One reader at a time. Going back to an earlier offset
   // restarts from the beginning of the text.
@@ -31,7 +31,7 @@ class ProbeCountsText final : public StoreHolder {
   static_assert(kLongestRow <= kPiece);
 
   explicit ProbeCountsText(ProbeApart apart)
-      : StoreHolder(Holds::kCopies), counts_(trace_stacks, trace_contexts, apart) {}
+      : TableUser(Holds::kCopies), counts_(trace_stacks, trace_contexts, apart) {}
   void print_head();
   void print_row(const ProbeCounts::Row& row);
   void print_stack(std::string_view kind, const StackTable::View& stack);

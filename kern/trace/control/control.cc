@@ -137,7 +137,7 @@ Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
   for (Target& target : targets) {
     target.made = nullptr;
     if (!target.acts || trace_table_of(target.source)) continue;
-    StoreUse use;
+    TablesOpen use;
     if (use.begin()) target.made = TraceTable::create(slab_os_cpu_count());
     if (target.made) {
       const Result<void> added = trace_users_add(target.made->names());

@@ -77,7 +77,7 @@ Result<void> TraceBinary::open() {
   return {};
 }
 
-void TraceBinary::finish(const Moment& moment) {
+void TraceBinary::finish(const Facts& facts) {
   for (uint32_t i = 0; i < source_count_; i++) collect(i);
   stacks_.sort([](const Stack& a, const Stack& b) { return a.id < b.id; });
   stacks_.reindex();
@@ -92,13 +92,13 @@ void TraceBinary::finish(const Moment& moment) {
   header_.header_size = sizeof(abi_tracedump_header);
   header_.section_header_size = sizeof(abi_tracedump_section);
   header_.sections = kSections + source_count_;
-  header_.time = moment.time;
-  header_.memory_limit = moment.memory_limit;
-  header_.memory_used = moment.memory_used;
-  header_.commands = moment.commands;
+  header_.time = facts.time;
+  header_.memory_limit = facts.memory_limit;
+  header_.memory_used = facts.memory_used;
+  header_.commands = facts.commands;
   header_.build_id_size =
-      static_cast<uint32_t>(std::min(moment.build_id.size(), sizeof(header_.build_id)));
-  std::copy_n(moment.build_id.begin(), header_.build_id_size, header_.build_id);
+      static_cast<uint32_t>(std::min(facts.build_id.size(), sizeof(header_.build_id)));
+  std::copy_n(facts.build_id.begin(), header_.build_id_size, header_.build_id);
   lay_out();
 }
 

@@ -27,7 +27,7 @@
 
 class TraceBinary {
  public:
-  struct Moment {
+  struct Facts {
     uint64_t time;  // nanoseconds since boot
     uint64_t memory_limit, memory_used;
     uint32_t commands = 0;  // trace_commands_done; 0 in a dump of a probe session
@@ -55,7 +55,7 @@ class TraceBinary {
   Result<void> open();
   // Collects stacks, contexts and sums, and determines the layout of the file. Called after open().
   // May sleep.
-  void finish(const Moment& moment);
+  void finish(const Facts& facts);
 
   uint64_t size() const { return header_.size; }
   // Reads the file from `offset` on, and returns the number of bytes; 0 at the end of the file. One

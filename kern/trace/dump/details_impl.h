@@ -10,8 +10,7 @@
 // need this cell are only counted.
 //
 // Collected details do not change until the next collection. So the sweeper (intern/sweeper.h) may
-// call mark() while a reader uses the details. mark() is the "mark" of mark and sweep, and has
-// nothing to do with the marks of records.
+// call retain() while a reader uses the details.
 #pragma once
 
 #include <cstddef>
@@ -103,10 +102,10 @@ class TraceDetails {
   static constexpr uint32_t kNoMark = UINT32_MAX;
   uint32_t next_mark(uint32_t index, uint32_t from) const;
 
-  // Marks the user stacks and contexts of the collected details, so that the sweeper keeps them:
-  // calls mark.stack() for each stack and mark.context() for each context.
-  template <typename Mark>
-  void mark(Mark& mark) const;
+  // Retains the user stacks and contexts of the collected details:
+  // calls retained.stack() for each stack and retained.context() for each context.
+  template <typename Retained>
+  void retain(Retained& retained) const;
 
  private:
   struct Detail {
@@ -141,15 +140,15 @@ class TraceDetails {
   DumpSet<Cell> cells_;
 };
 
-template <typename Mark>
-void TraceDetails::mark(Mark& mark) const {
+template <typename Retained>
+void TraceDetails::retain(Retained& retained) const {
   for (const Cell& cell : cells_.items()) {
     if (cell.is_mark()) continue;
-    mark.context(cell.context());
-    mark.stack(cell.user_stack());
+    retained.context(cell.context());
+    retained.stack(cell.user_stack());
   }
   for (const Detail& detail : details_) {
     for (uint32_t i = 0; i < detail.records; i++)
-      mark.context(records_[detail.first_record + i].context);
+      retained.context(records_[detail.first_record + i].context);
   }
 }

@@ -17,16 +17,16 @@
 #include "trace/trace.h"
 
 // An open dump, in a workspace (dump_reserve.h). Its text needs the numbers of stacks and contexts,
-// which must be marked in each sweep (shared_tables.h). The snapshot marks these numbers while it
-// is open. When `holds_all` is true, the dump marks these numbers.
-class TraceDump final : public StoreHolder {
+// which must be retained in each sweep (shared_tables.h). The snapshot retains these numbers while
+// it is open. When `holds_all` is true, the dump retains these numbers.
+class TraceDump final : public TableUser {
  public:
   explicit TraceDump(std::span<std::byte> memory)
-      : StoreHolder(Holds::kCopies),
+      : TableUser(Holds::kCopies),
         workspace(memory),
         text(memory.last(TraceText::kRoom), trace_stacks, trace_contexts) {}
-  void mark(StoreMark& mark) override {
-    if (holds_all.load(std::memory_order_acquire)) text.mark(mark);
+  void retain(Retained& retained) override {
+    if (holds_all.load(std::memory_order_acquire)) text.retain(retained);
   }
 
   const std::span<std::byte> workspace;
@@ -72,11 +72,11 @@ void become_user(TraceDump& dump) REQUIRES(trace_control) {
 
 // Moves the stack and context numbers from the snapshot to the dump. A sweep that visits the dump
 // before the move, and the snapshot after the move, finds the numbers in neither. So this function
-// marks the numbers itself (shared_tables.h).
+// retains the numbers itself (shared_tables.h).
 void close_snapshot(TraceDump& dump) {
   dump.holds_all.store(true, std::memory_order_release);
-  StoreMark mark(trace_stacks, trace_contexts);
-  dump.text.mark(mark);
+  Retained retained(trace_stacks, trace_contexts);
+  dump.text.retain(retained);
   dump.text.snapshot().close();
 }
 

@@ -58,8 +58,8 @@ void print(const char* pattern, ...) {
 }
 
 // Takes the control lock and clears the summary, for a report. False if another report is being
-// made, or a trace is being changed. The caller prints stacks in a StoreReading: hooks may free the
-// records that have these stacks, and the sweeper must not forget the stacks meanwhile.
+// made, or a trace is being changed. The caller prints stacks in a NumbersReading: hooks may free
+// the records that have these stacks, and the sweeper must not forget the stacks meanwhile.
 bool begin() TRY_ACQUIRE(true, trace_control) {
   if (summary_in_use.exchange(true, std::memory_order_acquire)) return false;
   if (trace_control.try_lock()) {
@@ -130,7 +130,7 @@ void slab_trace_report_live(kmem_cache* cache, uint64_t live) {
   if (!begin())
     return print("  their records cannot be read now: a trace is being changed, or reported");
   if (TraceTable* table = trace_table_of(source)) {
-    const StoreReading reading;
+    const NumbersReading reading;
     report_destroyed(*table, live);
   }
   end();
@@ -151,7 +151,7 @@ void trace_report_out_of_memory() {
         "the owners of the memory cannot be listed now: a trace is being changed, or reported");
   }
   {
-    const StoreReading reading;
+    const NumbersReading reading;
     add_all();
     print_top();
   }

@@ -66,14 +66,14 @@ class TraceText {
   // Groups the records of the opened snapshot by stack and sorts the groups. `now` is the time
   // when the snapshot was opened, or later. May sleep.
   void make(Milliseconds now);
-  // True if reading needs the snapshot. Otherwise mark() marks all stacks and contexts that reading
-  // needs.
+  // True if reading needs the snapshot. Otherwise retain() retains all stacks and contexts that
+  // reading needs.
   bool needs_snapshot() const { return collected_ < groups_.size(); }
-  // Marks the stacks and contexts of a text that needs no snapshot, so that the sweeper keeps them:
-  // calls mark.stack() for each stack and mark.context() for each context. May be called while the
-  // text is read.
-  template <typename Mark>
-  void mark(Mark& mark) const;
+  // Retains the stacks and contexts of a text that needs no snapshot:
+  // calls retained.stack() for each stack and retained.context() for each context. May be called
+  // while the text is read.
+  template <typename Retained>
+  void retain(Retained& retained) const;
 
   // The caller fills in name, state, object_size, of_references and `objects` before make(), which
   // fills in the other fields.
@@ -198,8 +198,8 @@ class TraceText {
   char tail_[kObjectLine];
 };
 
-template <typename Mark>
-void TraceText::mark(Mark& mark) const {
-  for (uint32_t i = 0; i < groups_.size(); i++) mark.stack(groups_[i].stack);
-  details_.mark(mark);
+template <typename Retained>
+void TraceText::retain(Retained& retained) const {
+  for (uint32_t i = 0; i < groups_.size(); i++) retained.stack(groups_[i].stack);
+  details_.retain(retained);
 }

@@ -22,11 +22,11 @@ Result<void> TraceSnapshot::open() {
     return turn;
   }
   counters_ = {};
-  const StoreMarkingStopped stopped;  // a table that ends meanwhile stays a holder until is_open()
+  const RetainingStopped stopped;  // a table that ends meanwhile stays a user until is_open()
   for (TraceTable::Shard& shard : table_->all_shards()) {
     const ProbesOff no_hit;
     Guard guard(shard.lock);
-    shard.moment = {.number = number_, .pages = shard.store.pages};
+    shard.snapshot = {.number = number_, .pages = shard.store.pages};
     shard.update_lock();
     counters_ += shard.counters();
   }
@@ -35,15 +35,15 @@ Result<void> TraceSnapshot::open() {
   return {};
 }
 
-// Marks nothing before the snapshot is open. This is correct: the numbers in the snapshot are those
-// in the records of the table, and in each sweep the sweeper calls mark() of tables before mark()
-// of snapshots.
-void TraceSnapshot::mark(StoreMark& mark) {
-  static constinit Slice slice{};  // sweeps call mark(), one at a time (trace_sweep_lock)
-  visit(slice, [&mark](const TraceRecord& record) {
-    mark.stack(record.stack);
-    mark.stack(record.user_stack);
-    mark.context(record.context);
+// Retains nothing before the snapshot is open. This is correct: the numbers in the snapshot are
+// those in the records of the table, and in each sweep the sweeper calls retain() of tables before
+// retain() of snapshots.
+void TraceSnapshot::retain(Retained& retained) {
+  static constinit Slice slice{};  // sweeps call retain(), one at a time (trace_sweep_lock)
+  visit(slice, [&retained](const TraceRecord& record) {
+    retained.stack(record.stack);
+    retained.stack(record.user_stack);
+    retained.context(record.context);
   });
 }
 
@@ -78,7 +78,7 @@ bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {
   const ProbesOff no_hit;
   Guard guard(shard.lock);
   if (!walk.begun_) {
-    walk.page_ = shard.moment.pages;
+    walk.page_ = shard.snapshot.pages;
     walk.slot_ = 0;
     walk.begun_ = true;
   }
@@ -112,15 +112,15 @@ bool TraceSnapshot::next_slice(Walk& walk, uint32_t* count) {
 bool TraceSnapshot::release_slice(TraceTable::Shard& shard, TraceTable::RecordPage** pages) {
   const ProbesOff no_hit;
   Guard guard(shard.lock);
-  TraceTable::Moment& moment = shard.moment;
-  for (uint32_t i = 0; moment.held && i < kSlice; i++) {
-    TraceTable::Record* const record = moment.held;
-    moment.held = record->next();
+  TraceTable::ShardSnapshot& snapshot = shard.snapshot;
+  for (uint32_t i = 0; snapshot.held && i < kSlice; i++) {
+    TraceTable::Record* const record = snapshot.held;
+    snapshot.held = record->next();
     shard.give_back(record);
   }
-  if (moment.held) return true;
-  if (moment.owns) *pages = moment.pages;
-  moment = {};
+  if (snapshot.held) return true;
+  if (snapshot.owns) *pages = snapshot.pages;
+  snapshot = {};
   shard.update_lock();
   return false;
 }

@@ -15,8 +15,8 @@
 // as needed. When the table is emptied or destroyed, the snapshot takes over the pages that have
 // the older records, and frees these pages when it is closed.
 //
-// A snapshot is a holder (shared_tables.h): the numbers of stacks and contexts in its records stay
-// valid from choose() to close().
+// A snapshot is a user of the tables (shared_tables.h): the numbers of stacks and contexts in its
+// records stay valid from choose() to close().
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@
 #include "lib/result.h"
 #include "trace/record/table.h"
 
-class TraceSnapshot final : public StoreHolder {
+class TraceSnapshot final : public TableUser {
  public:
   // The most records that are visited, or freed, in one stretch with interrupts off.
   static constexpr uint32_t kSlice = 64;
@@ -38,7 +38,7 @@ class TraceSnapshot final : public StoreHolder {
 
   // The numbers of stacks and contexts that a snapshot holds are copies: the table has the
   // originals.
-  TraceSnapshot() : StoreHolder(Holds::kCopies) {}
+  TraceSnapshot() : TableUser(Holds::kCopies) {}
   ~TraceSnapshot() { close(); }
 
   // Selects the table, which then stays in memory until close(), even if its trace ends. The caller
@@ -58,7 +58,7 @@ class TraceSnapshot final : public StoreHolder {
   }
 
   bool is_open() const { return open_.load(std::memory_order_acquire); }
-  void mark(StoreMark& mark) override;
+  void retain(Retained& retained) override;
   // Sums over the shards. Each shard was read when open() captured it. `live` is the number of
   // records that visit() visits.
   const TraceCounters& counters() const { return counters_; }

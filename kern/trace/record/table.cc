@@ -23,7 +23,7 @@ TraceTable* TraceTable::create(unsigned cpus) {
   return memory ? new (memory) TraceTable(cpus) : nullptr;
 }
 
-// The table stays a holder of its numbers until no snapshot can be opened any more: a sweep would
+// The table stays a user of its numbers until no snapshot can be opened any more: a sweep would
 // otherwise free numbers that a new snapshot finds in the records.
 void TraceTable::destroy(TraceTable* table) {
   table->clear();
@@ -84,9 +84,9 @@ TraceCounters TraceTable::Shard::counters() const {
 
 [[gnu::always_inline]] inline TraceTable::Record* TraceTable::Shard::take(bool fresh) {
   Record* const record = fresh ? store.take_record() : store.take_free_record();
-  if (record && moment.number != 0) [[unlikely]] {
+  if (record && snapshot.number != 0) [[unlikely]] {
     RecordPage* const page = RecordPage::of(record);
-    page->note_newer(static_cast<uint32_t>(record - page->records), moment.number);
+    page->note_newer(static_cast<uint32_t>(record - page->records), snapshot.number);
   }
   return record;
 }
@@ -109,13 +109,13 @@ void TraceTable::Shard::retire(Record* record) {
     larges--;
     update_lock();
   }
-  if (moment.number == 0 || is_newer(record)) return give_back(record);
-  record->hold(moment.held);
-  moment.held = record;
+  if (snapshot.number == 0 || is_newer(record)) return give_back(record);
+  record->hold(snapshot.held);
+  snapshot.held = record;
 }
 
 TraceTable::Record* TraceTable::changeable(Shard& shard, Record* record) {
-  if (shard.moment.number == 0 || shard.is_newer(record)) return record;
+  if (shard.snapshot.number == 0 || shard.is_newer(record)) return record;
   Record* const copy = shard.take(true);
   if (!copy) return nullptr;
   Record* const large = record->is_large() ? shard.take(true) : nullptr;

@@ -71,8 +71,8 @@ class alignas(64) TraceTable {
   // Makes a table for CPUs 0 to `cpus` - 1; the table takes one page for up to six CPUs. nullptr
   // when out of memory. No tracer lock held.
   static TraceTable* create(unsigned cpus);
-  // Ends a table that no hook uses any more: it is no holder of numbers any more, and later calls
-  // of TraceSnapshot::open() fail. Memory that a snapshot needs is freed when the snapshot is
+  // Ends a table that no hook uses any more: it is no user of the shared tables any more, and later
+  // calls of TraceSnapshot::open() fail. Memory that a snapshot needs is freed when the snapshot is
   // closed. May sleep. No lock of the table, of the shared tables or of trace memory held.
   static void destroy(TraceTable* table);
 
@@ -94,8 +94,9 @@ class alignas(64) TraceTable {
   TraceSource source;
   std::atomic<TraceTable*> next_started{nullptr};
 
-  // The holder of the stack and context numbers in the table's records (shared_tables.h).
-  StoreHolder& names() { return names_; }
+  // The user of the shared tables, for the stack and context numbers in the table's records
+  // (shared_tables.h).
+  TableUser& names() { return names_; }
 
   // The options change only while nothing is recorded, so that no hook of an allocation sees a
   // change half-way.
@@ -281,7 +282,7 @@ class alignas(64) TraceTable {
   static void count(uint64_t& counter) { asm("addq $1, %0" : "+m"(counter)); }
 
   // A shard's state for an open snapshot.
-  struct Moment {
+  struct ShardSnapshot {
     uint32_t number = 0;          // number of the snapshot; 0: none
     bool owns = false;            // the shard was emptied meanwhile: the snapshot owns `pages`
     RecordPage* pages = nullptr;  // the newest page at the time when the snapshot was opened
@@ -294,9 +295,9 @@ class alignas(64) TraceTable {
     HookLock lock{LockRank::kTraceShard};
     uint64_t bit = 0;  // the shard's bit in a word of homes_
     Tally tally GUARDED_BY(lock) = {};
-    Moment moment GUARDED_BY(lock);
-    uint32_t larges GUARDED_BY(lock) = 0;      // live large records
-    uint32_t generation GUARDED_BY(lock) = 0;  // changes when the shard is emptied
+    ShardSnapshot snapshot GUARDED_BY(lock);
+    uint32_t larges GUARDED_BY(lock) = 0;  // live large records
+    uint32_t times_emptied GUARDED_BY(lock) = 0;
     // The shard where this shard's CPU last found a record that was not in its own shard.
     std::atomic<uint32_t> other{0};
     Sampler sampler;  // used only by this shard's CPU
@@ -311,7 +312,7 @@ class alignas(64) TraceTable {
     // True if the record is newer than the snapshot. The record is or was in a chain.
     bool is_newer(const Record* record) const REQUIRES(lock) {
       const RecordPage* page = RecordPage::of(record);
-      return page->is_newer(static_cast<uint32_t>(record - page->records), moment.number);
+      return page->is_newer(static_cast<uint32_t>(record - page->records), snapshot.number);
     }
     // Takes a freed record. If there is none and `fresh` is true, takes a record that was never in
     // use. nullptr if no record can be taken.
@@ -322,16 +323,17 @@ class alignas(64) TraceTable {
     // it until the snapshot is closed.
     void retire(Record* record) REQUIRES(lock);
     // Closes the lock to hooks if the shard has a snapshot or large records; otherwise opens it.
-    void update_lock() REQUIRES(lock) { lock.set_closed(moment.number != 0 || larges != 0); }
+    void update_lock() REQUIRES(lock) { lock.set_closed(snapshot.number != 0 || larges != 0); }
   };
   // Checks that the fields that hooks use lie in the first two cache lines.
   static_assert(sizeof(Store) + sizeof(HookLock) + 4 * sizeof(uint64_t) <= 128);
 
-  // The table as a holder (shared_tables.h) of the stack and context numbers in its records.
-  class Names final : public StoreHolder {
+  // The table as a user of the shared tables (shared_tables.h), for the stack and context numbers
+  // in its records.
+  class Names final : public TableUser {
    public:
     explicit Names(TraceTable& table) : table_(table) {}
-    void mark(StoreMark& mark) override;
+    void retain(Retained& retained) override;
 
    private:
     TraceTable& table_;

@@ -62,11 +62,11 @@ void TraceTable::visit_references(Visit visit) NO_THREAD_SAFETY_ANALYSIS {
 // The position of a walk in a shard, so that the lock is not held between slices.
 struct TraceTable::Walk {
   // The pages that the walk visits: those of the shard's store, or those that the snapshot owns.
-  enum class Of : uint8_t { kStore, kMoment };
+  enum class Of : uint8_t { kStore, kSnapshot };
   Of of = Of::kStore;
   bool begun = false;
   uint32_t slot = 0;
-  // The shard's generation, or the snapshot's number, when the walk took `page`. If the present
+  // Shard::times_emptied, or the snapshot's number, when the walk took `page`. If the present
   // value differs, these pages do not belong to the shard or snapshot any more, and the walk
   // restarts.
   uint32_t key = 0;
@@ -78,8 +78,8 @@ struct TraceTable::Walk {
     return !begun || key != present_key(shard);
   }
   uint32_t present_key(const Shard& shard) const REQUIRES(shard.lock) {
-    if (of == Of::kStore) return shard.generation;
-    return shard.moment.owns ? shard.moment.number : 0;
+    if (of == Of::kStore) return shard.times_emptied;
+    return shard.snapshot.owns ? shard.snapshot.number : 0;
   }
   // Calls visit(record) for each record in use among the next kSlice records; false at the end. Of
   // the snapshot's own pages, the records that are newer than the snapshot are left out: clear()
@@ -87,8 +87,8 @@ struct TraceTable::Walk {
   template <typename Visit>
   bool slice(Shard& shard, Visit visit) REQUIRES(shard.lock) {
     if (begins(shard)) {
-      const bool owns = shard.moment.owns;
-      page = of == Of::kStore ? shard.store.pages : owns ? shard.moment.pages : nullptr;
+      const bool owns = shard.snapshot.owns;
+      page = of == Of::kStore ? shard.store.pages : owns ? shard.snapshot.pages : nullptr;
       slot = 0;
       key = present_key(shard);
       begun = true;
@@ -97,7 +97,7 @@ struct TraceTable::Walk {
     const uint32_t end = std::min(slot + kSlice, page->used);
     for (; slot < end; slot++) {
       Record& record = page->records[slot];
-      if (record.used() && !(of == Of::kMoment && page->is_newer(slot, key))) visit(record);
+      if (record.used() && !(of == Of::kSnapshot && page->is_newer(slot, key))) visit(record);
     }
     if (slot < page->used) return true;
     page = page->next;
@@ -142,7 +142,7 @@ void TraceTable::visit_copies(Copy (&copies)[kSlice], Take take, Visit visit) {
   for (uint32_t made = copies_.load(std::memory_order_acquire), seen = ~made; made != seen;) {
     seen = made;
     for (Shard& shard : all_shards()) {
-      for (const Walk::Of of : {Walk::Of::kStore, Walk::Of::kMoment}) {
+      for (const Walk::Of of : {Walk::Of::kStore, Walk::Of::kSnapshot}) {
         Walk walk = {.of = of};
         for (bool more = true; more;) {
           uint32_t count = 0;

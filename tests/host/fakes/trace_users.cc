@@ -7,20 +7,20 @@
 
 std::atomic<uint64_t> coarse_time{0};
 
-class StoreHolders {
+class TableUsers {
  public:
-  static void set_user(StoreHolder& holder, bool is_user) { holder.is_user_ = is_user; }
+  static void set_user(TableUser& user, bool is_user) { user.is_user_ = is_user; }
 };
 
-Result<void> trace_users_add(StoreHolder& holder) {
-  StoreHolders::set_user(holder, true);
+Result<void> trace_users_add(TableUser& user) {
+  TableUsers::set_user(user, true);
   return {};
 }
 
 static std::atomic<void (*)()> when_dropped{nullptr};
 
-void trace_users_drop(StoreHolder& holder) {
-  StoreHolders::set_user(holder, false);
+void trace_users_drop(TableUser& user) {
+  TableUsers::set_user(user, false);
   if (const auto function = when_dropped.exchange(nullptr)) function();
 }
 
@@ -28,5 +28,5 @@ void at_next_drop(void (*function)()) {
   when_dropped = function;
 }
 
-StoreMarkingStopped::StoreMarkingStopped() = default;
-StoreMarkingStopped::~StoreMarkingStopped() = default;
+RetainingStopped::RetainingStopped() = default;
+RetainingStopped::~RetainingStopped() = default;

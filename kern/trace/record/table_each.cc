@@ -42,8 +42,9 @@ void TraceTable::shorten(Shard& shard, Record* record, uint64_t size) {
 }
 
 // First adds a record for the part that begins at `to`, then shortens or frees the old record. The
-// lock is held throughout. A walk that marks stacks may be under way, and may have passed the place
-// of the new record. The change of copies_ makes such a walk restart, so it finds the new record.
+// lock is held throughout. A walk that retains stacks may be under way, and may have passed the
+// place of the new record. The change of copies_ makes such a walk restart, so it finds the new
+// record.
 void TraceTable::cut_record(Shard& shard, Record* record, uint64_t from, uint64_t to) {
   const uint64_t begin = record->object(), end = begin + record->bytes();
   if (end > to) {
@@ -116,9 +117,9 @@ void TraceTable::trim() {
     {
       const ProbesOff no_hit;
       Guard guard(shard.lock);
-      if (!shard.store.pages || shard.live() > 0 || shard.moment.number != 0) continue;
+      if (!shard.store.pages || shard.live() > 0 || shard.snapshot.number != 0) continue;
       shard.store.move_to(old);
-      shard.generation++;
+      shard.times_emptied++;
     }
     old.release(nullptr);
   }
@@ -135,11 +136,11 @@ void TraceTable::clear() {
       shard.tally.cleared += shard.live();
       shard.tally.bytes = 0;
       shard.larges = 0;
-      shard.generation++;
-      if (shard.moment.number != 0 && !shard.moment.owns) {
-        shard.moment.owns = true;
-        shard.moment.held = nullptr;
-        kept = shard.moment.pages;
+      shard.times_emptied++;
+      if (shard.snapshot.number != 0 && !shard.snapshot.owns) {
+        shard.snapshot.owns = true;
+        shard.snapshot.held = nullptr;
+        kept = shard.snapshot.pages;
       }
       shard.update_lock();
     }
@@ -183,14 +184,14 @@ TraceCounters TraceTable::counters() {
 // A sweep visits all records, and is often due when memory is short. Neighbours often have the same
 // stack and context. Only the first of them is copied out of the slice, so that each of the others
 // costs about 15 instructions.
-void TraceTable::Names::mark(StoreMark& mark) {
+void TraceTable::Names::retain(Retained& retained) {
   struct Numbers {
     StackId stack = StackId::kNone;
     uint64_t names = 0;
     bool operator==(const Numbers&) const = default;
   };
   table_.trim();
-  Numbers taken, marked;
+  Numbers taken, last;
   const auto take = [&taken](const Record& record, Numbers& copy) {
     const Numbers numbers = {record.stack(), record.names()};
     if (numbers == taken) return false;
@@ -199,11 +200,11 @@ void TraceTable::Names::mark(StoreMark& mark) {
   };
   static constinit Numbers copies[kSlice];  // sweeps run one at a time (trace_sweep_lock)
   table_.visit_copies(copies, take, [&](const Numbers& numbers) {
-    if (numbers.stack != marked.stack) mark.stack(numbers.stack);
-    if (numbers.names != marked.names) {
-      mark.stack(Record::user_stack_in(numbers.names));
-      mark.context(Record::context_in(numbers.names));
+    if (numbers.stack != last.stack) retained.stack(numbers.stack);
+    if (numbers.names != last.names) {
+      retained.stack(Record::user_stack_in(numbers.names));
+      retained.context(Record::context_in(numbers.names));
     }
-    marked = numbers;
+    last = numbers;
   });
 }
