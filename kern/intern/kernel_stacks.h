@@ -128,6 +128,10 @@ using PackedFrames = uint32_t[StackTable::kMaxFrames + kPackStep + 2];
 
 // learn_kernel_stack() for a stack that is not the current task's own; it gets no hint.
 uint64_t intern_walked_stack(StackFrom from, uint64_t frame_pointer, StackDepth depth);
+// Finds or adds the stack of the allocator's caller, beginning with the frame at `frame`; kNone if
+// it cannot be stored. For a hook's slow path: turns probes off itself, and tops up the pool of
+// pages. Otherwise as learn_kernel_stack().
+StackId find_callers(const void* frame, StackDepth depth);
 
 // Finds or adds the stack that begins at the frame at `frame_pointer`, and makes it the CPU's hint.
 // At most `depth` frames are recorded. Returns the stack's number, with kStackTruncated if it has

@@ -21,7 +21,7 @@ ProbeCounts::Row ProbeCounts::row_of(StackCounts::Key key, uint64_t count) const
   row.user = pair.user_stack;
   if (const StackTable::View view = stacks_.view(pair.stack))
     (view.kind() == StackKind::kKernel ? row.kernel : row.user) = pair.stack;
-  if (apart_ != ProbeApart::kPrograms || row.user != StackId::kNone) row.context = key.context;
+  if (apart_ != ProbeApart::kPrograms || row.user != StackId::kNone) row.context = key.context();
   return row;
 }
 

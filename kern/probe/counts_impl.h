@@ -6,9 +6,9 @@
 #include "intern/context_table.h"
 #include "intern/page_array.h"
 #include "intern/shared_tables.h"
+#include "intern/stack_counts.h"
 #include "intern/stack_table.h"
 #include "probe/options_impl.h"
-#include "probe/stack_counts_impl.h"
 
 class ProbeCounts {
  public:

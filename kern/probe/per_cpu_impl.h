@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "intern/recent_user_stacks.h"
-#include "probe/stack_counts_impl.h"
+#include "intern/stack_counts.h"
 #include "trace/record/sampler.h"
 
 // Outcomes of hits; hits = counted + filtered + lost.

@@ -86,7 +86,7 @@ void ProbeRecorder::retain(Retained& retained) {
   for (unsigned i = 0; i < cpu_count(); i++) {
     per_cpu_[i].counts.visit([&retained](StackCounts::Key key, uint64_t) {
       retained.stack(key.stack);
-      retained.context(key.context);
+      retained.context(key.context());
     });
   }
   events_.retain(retained);
@@ -154,7 +154,7 @@ void ProbeRecorder::count(const ProbeHit& hit, const ProbeRule& rule, const Cpu&
   if (stack.user_stack_lost) [[unlikely]]
     per_cpu.stacks_lost.increment();
   if (stack.truncated) per_cpu.truncated.increment();
-  if (!per_cpu.counts.add(stack.id, context.id)) per_cpu.lost.increment();
+  if (!per_cpu.counts.add({stack.id, context.id})) per_cpu.lost.increment();
 }
 
 bool ProbeRecorder::put_event(const ProbeHit& hit, const ProbeRule& rule, const Cpu& cpu) {

@@ -182,7 +182,7 @@ printf 'stop\\nreset' > #mem/kmemtrace/ctl; echo 'cache fresh 100 2' > #debug/al
     for name in ("other", "nope", "fresh.2"):
         assert f"kmemtrace {name} state off" in result.stdout, result
     said = re.findall(r"trace=[^\r\n]*", result.stderr)[1:]  # without the line that shows the command line itself
-    assert said == ['trace=nope: "dpeth=1": start takes depth=N, sample=N, min=N, max=N and pid=N',
+    assert said == ['trace=nope: "dpeth=1": start takes depth=N, sample=N, min=N, max=N, pid=N and frees',
                     'trace=: no cache or arena can have that name, and it is not "all"',
                     "trace=kmem_slab: it cannot be traced: the allocator or the tracer itself lives on it",
                     "trace=fresh: no cache, arena or class of references has this name so far"], result

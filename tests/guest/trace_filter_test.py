@@ -91,5 +91,5 @@ def test_errors(section):
     lines = section["errors"].splitlines()
     assert lines.count("refused") == 6
     for text in ('"min=x": start takes min=N', '"max=-1": start takes', "min is greater than max", '"pid=0": start takes pid=N, N from 1',
-                 '"size=5": start takes depth=N, sample=N, min=N, max=N and pid=N', "state off"):
+                 '"size=5": start takes depth=N, sample=N, min=N, max=N, pid=N and frees', "state off"):
         assert text in section["errors"]

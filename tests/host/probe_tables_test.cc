@@ -8,7 +8,7 @@
 
 #include "probe/events_impl.h"
 #include "probe/pairs_impl.h"
-#include "probe/stack_counts_impl.h"
+#include "intern/stack_counts.h"
 #include "table_access.h"
 #include "trace/record/table.h"
 #include "trace_world.h"
@@ -21,7 +21,7 @@ Keys keys_of(const StackCounts::CpuTable& part) {
   Keys keys;
   part.visit([&](StackCounts::Key key, uint64_t count) {
     const bool added =
-        keys.try_emplace({number_of(key.stack), number_of(key.context)}, count).second;
+        keys.try_emplace({number_of(key.stack), number_of(key.context())}, count).second;
     EXPECT_TRUE(added);
   });
   return keys;
@@ -46,7 +46,7 @@ TEST_F(Counts, AreExact) {
     // In the kernel's tables, stack numbers are not consecutive. So the test uses multiples of 8.
     const uint32_t stack = static_cast<uint32_t>(random() % 5000) * 8,
                    context = static_cast<uint32_t>(random() % 7);
-    ASSERT_TRUE(part.add(StackId{stack}, ContextId{context}));
+    ASSERT_TRUE(part.add({StackId{stack}, ContextId{context}}));
     expected[{stack, context}]++;
   }
   EXPECT_EQ(keys_of(part), expected);
@@ -54,7 +54,7 @@ TEST_F(Counts, AreExact) {
   StackCounts::CpuTable::Contents taken;
   part.take_away(taken);
   EXPECT_TRUE(keys_of(part).empty());
-  ASSERT_TRUE(part.add(StackId{1}, ContextId{2}));
+  ASSERT_TRUE(part.add({StackId{1}, ContextId{2}}));
   EXPECT_EQ(keys_of(part), (Keys{{{1, 2}, 1}}));
   StackCounts::CpuTable::release(taken);
   part.take_away(taken);
@@ -69,7 +69,7 @@ TEST_F(Counts, WithoutMemory) {
   uint64_t lost = 0;
   for (int i = 0; i < 200000; i++) {
     const uint32_t stack = random() % 20000;
-    if (part.add(StackId{stack}, ContextId::kNone)) {
+    if (part.add({StackId{stack}, ContextId::kNone})) {
       expected[{stack, 0}]++;
     } else {
       lost++;

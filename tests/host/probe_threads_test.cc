@@ -7,7 +7,7 @@
 
 #include "probe/events_impl.h"
 #include "probe/pairs_impl.h"
-#include "probe/stack_counts_impl.h"
+#include "intern/stack_counts.h"
 #include "trace_world.h"
 
 namespace {
@@ -41,7 +41,7 @@ TEST(ProbeThreads, CountsAreReadWhileTheyChange) {
     }
   });
   for (uint64_t i = 0; i < kAdds; i++)
-    ASSERT_TRUE(part.add(StackId{static_cast<uint32_t>(i * 7919 % 3000)}, ContextId::kNone));
+    ASSERT_TRUE(part.add({StackId{static_cast<uint32_t>(i * 7919 % 3000)}, ContextId::kNone}));
   done = true;
   reader.join();
   uint64_t sum = 0;

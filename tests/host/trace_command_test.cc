@@ -78,7 +78,7 @@ TEST(TraceCommand, Filters) {
   EXPECT_EQ(error_of("start min=2 max=1"),
             "min=2 max=1: no size matches, because min is greater than max");
   for (const char* bad : {"start =", "start =1", "start mins=1", "start Min=1"}) {
-    EXPECT_NE(error_of(bad).find("start takes depth=N, sample=N, min=N, max=N and pid=N"),
+    EXPECT_NE(error_of(bad).find("start takes depth=N, sample=N, min=N, max=N, pid=N and frees"),
               std::string::npos)
         << bad;
   }
@@ -176,24 +176,26 @@ TEST(TraceCommand, MessagesFit) {
 
 TEST(TraceCommand, WrongWordsAreToldWhatWouldHaveBeenRight) {
   EXPECT_EQ(error_of("begin"),
-            "\"begin\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+            "\"begin\": expected start [OPTION ...], stop, reset, mark, check, nocheck or scan");
   EXPECT_EQ(error_of("reap"),
-            "\"reap\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+            "\"reap\": expected start [OPTION ...], stop, reset, mark, check, nocheck or scan");
   EXPECT_EQ(error_of("settle"),
-            "\"settle\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+            "\"settle\": expected start [OPTION ...], stop, reset, mark, check, nocheck or scan");
   EXPECT_EQ(
       error_of("Start", CommandScope::kAllCaches),
       "\"Start\": expected start, refs, stop, reset, mark, [no]check, scan, limit N, reap, sweep "
       "or settle");
   EXPECT_EQ(error_of("refs"),
-            "\"refs\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+            "\"refs\": expected start [OPTION ...], stop, reset, mark, check, nocheck or scan");
   EXPECT_EQ(error_of("stop now"), "\"now\": stop takes no options");
   EXPECT_EQ(error_of("start samples=5"),
-            "\"samples=5\": start takes depth=N, sample=N, min=N, max=N and pid=N");
-  EXPECT_EQ(error_of(""),
-            "nothing to do: expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
-  EXPECT_EQ(error_of(" \n \n"),
-            "nothing to do: expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+            "\"samples=5\": start takes depth=N, sample=N, min=N, max=N, pid=N and frees");
+  EXPECT_EQ(
+      error_of(""),
+      "nothing to do: expected start [OPTION ...], stop, reset, mark, check, nocheck or scan");
+  EXPECT_EQ(
+      error_of(" \n \n"),
+      "nothing to do: expected start [OPTION ...], stop, reset, mark, check, nocheck or scan");
 }
 
 TEST(TraceCommand, OneWrongLineSpoilsAll) {
@@ -223,10 +225,10 @@ TEST(TraceCommand, TheListGrowsWithTheLines) {
 
 TEST(TraceCommand, GarbageIsShownHarmlessly) {
   EXPECT_EQ(error_of(std::string_view("\x01\x7f\xff\0z", 5)),
-            "\"????z\": expected start [KEY=N ...], stop, reset, mark, check, nocheck or scan");
+            "\"????z\": expected start [OPTION ...], stop, reset, mark, check, nocheck or scan");
   const std::string error = error_of(std::string(100'000, 'x'));
   EXPECT_EQ(error,
-            "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxx...\": expected start [KEY=N ...], stop, reset, mark, "
+            "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxx...\": expected start [OPTION ...], stop, reset, mark, "
             "check, nocheck or scan");
   std::mt19937 random(1);
   for (int i = 0; i < 2000; i++) {

@@ -75,8 +75,8 @@ TEST(TraceLater, ANameGoesBeforeAll) {
 TEST(TraceLater, WhatIsWrongIsSaidAndTheRestGoesOn) {
   EXPECT_EQ(errors("pipe,chan:depth=16:sample=512K"), std::vector<std::string>());
   EXPECT_EQ(errors("a:dpeth=1,b:depth=2"),
-            std::vector<std::string>{"a: \"dpeth=1\": start takes depth=N, sample=N, min=N, max=N "
-                                     "and pid=N"});
+            std::vector<std::string>{"a: \"dpeth=1\": start takes depth=N, sample=N, min=N, max=N, "
+                                     "pid=N and frees"});
   EXPECT_EQ(wants("a:dpeth=1,b:depth=2", "a"), "no");
   EXPECT_EQ(wants("a:dpeth=1,b:depth=2", "b"), " depth=2");
   // If several names share invalid options, there is a message for each name.

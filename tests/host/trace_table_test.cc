@@ -553,4 +553,50 @@ TEST_F(TraceTableTest, IdentitiesHoldAtEveryMomentUnderLoad) {
   EXPECT_EQ(counters.unmatched, 0u);
 }
 
+// With `frees`, each free of a recorded object counts for the stacks that allocated and freed it,
+// whichever CPU frees; without memory for a count it is lost, and said to be. Other frees count for
+// nobody.
+TEST_F(TraceTableTest, CountsWhoFrees) {
+  ASSERT_TRUE(table_->make_free_counts());
+  table_->set_options({.frees = true});
+  std::mt19937_64 random(1);
+  std::map<std::pair<StackId, StackId>, uint64_t> expected;
+  std::unordered_map<uint64_t, StackId> live;
+  for (int i = 0; i < 20'000; i++) {
+    TraceWorld::fail_pages(i > 15'000 ? 50 : 0);
+    const uint64_t object = (1 + random() % 500) * 64;
+    const CpuId cpu{static_cast<uint32_t>(random() % 64)};
+    const auto at = live.find(object);
+    if (at == live.end()) {
+      TraceEvent event = small_event(object);
+      event.stack = StackId{static_cast<uint32_t>(1 + random() % 300)};
+      event.cpu = cpu;
+      const uint64_t dropped = table_->counters().dropped;
+      table_->record(event);
+      if (table_->counters().dropped == dropped) live[object] = event.stack;
+    } else {
+      const StackId freed_by{static_cast<uint32_t>(random() % 300)};  // 0: not stored
+      ASSERT_FALSE(table_->forget_at_once(object, cpu));
+      table_->forget(object, cpu, freed_by);
+      expected[{at->second, freed_by}]++;
+      live.erase(at);
+    }
+    if (i % 100 == 0) table_->forget(64 * 1000, cpu, StackId{1});  // has no record
+  }
+  std::map<std::pair<StackId, StackId>, uint64_t> counted;
+  table_->free_counts()->visit([&](StackId allocated_by, StackId freed_by, uint64_t frees) {
+    counted[{allocated_by, freed_by}] += frees;
+  });
+  uint64_t sum = 0;
+  for (const auto& [stacks, frees] : counted) {
+    EXPECT_NE(stacks.second, StackId::kNone);
+    EXPECT_LE(frees, expected[stacks]);
+    sum += frees;
+  }
+  EXPECT_EQ(sum + table_->free_counts()->lost(), table_->counters().freed);
+  EXPECT_GT(sum, table_->free_counts()->lost());
+  table_->set_options({});
+  EXPECT_EQ(table_->free_counts(), nullptr);
+}
+
 }  // namespace

@@ -59,6 +59,46 @@ TEST_F(TraceTextTest, ThatPlacesAreNotKnownIsSaid) {
       std::string::npos);
 }
 
+// In a trace that counts frees, each group lists the stacks that have freed objects of its stack,
+// the four with most frees; the counts of stacks without live objects are left out.
+TEST_F(TraceTextTest, ListsWhoFrees) {
+  ASSERT_TRUE(table_->make_free_counts());
+  table_->set_options({.frees = true});
+  const StackId leaks = stack({0x10}), never_freed = stack({0x20}), gone = stack({0x30});
+  const auto free_by = [&](StackId allocated_by, StackId freed_by, int objects) {
+    for (int i = 0; i < objects; i++) {
+      record(0x9000, 8, allocated_by, ContextId::kNone, 900);
+      table_->forget(0xffff800000009000, CpuId{1}, freed_by);
+    }
+  };
+  record(0x1000, 10, leaks, ContextId::kNone, 900);
+  record(0x2000, 8, never_freed, ContextId::kNone, 900);
+  for (int i = 1; i <= 6; i++) free_by(leaks, stack({static_cast<uint64_t>(0x100 + i), 0x70}), i);
+  free_by(gone, stack({0x80}), 3);
+  free_by(leaks, StackId::kNone, 2);
+  const auto take_with_frees = [this] {
+    begin();
+    take();
+    text_->add_up_frees();
+    return read();
+  };
+  const std::string text = take_with_frees();
+  EXPECT_NE(text.find("\n2 frees are not counted: there was no memory\n\n10 bytes"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("contexts unknown\n"
+                      "\tfreed 6 by stack\n\t\tf106+0x1 [kernel]\n\t\tf70+0x1 [kernel]\n"
+                      "\tfreed 5 by stack\n\t\tf105+0x1 [kernel]\n\t\tf70+0x1 [kernel]\n"
+                      "\tfreed 4 by stack\n\t\tf104+0x1 [kernel]\n\t\tf70+0x1 [kernel]\n"
+                      "\tfreed 3 by stack\n\t\tf103+0x1 [kernel]\n\t\tf70+0x1 [kernel]\n"
+                      "\t… freed 3 by 2 more stacks\n\t0xffff"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\tfreed none\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("f80+"), std::string::npos);
+  EXPECT_EQ(read(17), text);
+}
+
 TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {
   const ContextId shell = contexts_.intern(ContextKind::kProcess, 12, "sh");
   const ContextId timer = contexts_.intern(ContextKind::kInterrupt, 0, "timer");

@@ -3,7 +3,7 @@ import re
 from dataclasses import dataclass, field
 
 MOST_MARKS = 65535
-FILTERS = ("min", "max", "pid", "sample")
+FILTERS = ("min", "max", "pid", "sample", "frees")
 AMOUNT = r"(?:(\d+) bytes in (\d+) allocations?|(\d+) references)"  # the second form counts references, which have no size
 COUNTERS_THAT_LOSE = ("dropped", "stacks_lost", "contexts_lost", "unattributed")
 
@@ -24,6 +24,14 @@ class UserStack:
 
 
 @dataclass
+class Frees:
+    """How many objects of a group's stack another stack has freed."""
+
+    number: int
+    frames: list = field(default_factory=list)  # as in Group
+
+
+@dataclass
 class Group:
     """Outstanding objects that one stack allocated."""
 
@@ -34,6 +42,7 @@ class Group:
     marks: set = field(default_factory=set)  # marks of the live objects
     summary: str = ""  # ages, marks and contexts as the kernel wrote them
     user_stacks: list = field(default_factory=list)
+    frees: list = field(default_factory=list)  # Frees, most frees first; empty unless the trace counts frees
 
 
 @dataclass
@@ -41,7 +50,7 @@ class Dump:
     """The trace of one cache, arena or class of references."""
 
     name: str
-    header: dict  # state, objsize, depth, mark; min, max, pid, sample if they are set
+    header: dict  # state, objsize, depth, mark; min, max, pid, sample, frees if they are set
     counters: dict  # seen, recorded, …: numbers
     groups: list
 
@@ -94,12 +103,17 @@ def parse_group(lines):
         group.frames.append(text)
     else:
         raise DumpError(f"cut off: {lines[0]!r} has no ages")
+    frames = None  # of the user stack or of the frees to which the next lines belong
     for line in rest:
         user = re.fullmatch(rf"\tuser stack of (.+), {AMOUNT}(?:, build id ([0-9a-f]+))?", line)
         if user:
             group.user_stacks.append(UserStack(user[1], int(user[2] or 0), int(user[3] or user[4]), user[5] or ""))
-        elif line.startswith("\t\t") and group.user_stacks:
-            group.user_stacks[-1].frames.append(line.strip())
+            frames = group.user_stacks[-1].frames
+        elif frees := re.fullmatch(r"\tfreed (\d+) by stack", line):
+            group.frees.append(Frees(int(frees[1])))
+            frames = group.frees[-1].frames
+        elif line.startswith("\t\t") and frames is not None:
+            frames.append(line.strip())
     return group
 
 

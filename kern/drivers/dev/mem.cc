@@ -205,7 +205,7 @@ void close_trace(void* state) {
 
 Result<void> check_trace_commands(std::string_view text) {
   return check_command_text(
-      text, "start [KEY=N ...], stop, reset, mark, check, nocheck or scan, one a line");
+      text, "start [OPTION ...], stop, reset, mark, check, nocheck or scan, one a line");
 }
 Result<void> write_trace(void* state, std::string_view text) {
   TRY(check_trace_commands(text));

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* words(CommandScope scope) {
   return scope == CommandScope::kOneCache
-             ? "start [KEY=N ...], stop, reset, mark, check, nocheck or scan"
+             ? "start [OPTION ...], stop, reset, mark, check, nocheck or scan"
              : "start, refs, stop, reset, mark, [no]check, scan, limit N, reap, sweep or settle";
 }
 
@@ -54,8 +54,11 @@ Result<void> parse_option(std::string_view option, TraceOptions* options) {
                   Quoted(option).get(), kMinSampleRate, kMaxSampleRate >> 30);
     }
     options->sample = value;
+  } else if (option == "frees" || option == "frees=1") {
+    options->frees = true;
   } else {
-    return fail(Errno::EINVAL, "\"%s\": start takes depth=N, sample=N, min=N, max=N and pid=N",
+    return fail(Errno::EINVAL,
+                "\"%s\": start takes depth=N, sample=N, min=N, max=N, pid=N and frees",
                 Quoted(option).get());
   }
   return {};

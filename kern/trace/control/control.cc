@@ -152,6 +152,18 @@ Result<void> make_tables(std::span<Target> targets) REQUIRES(trace_control) {
   return {};
 }
 
+Result<void> make_free_counts(std::span<Target> targets) REQUIRES(trace_control) {
+  for (Target& target : targets) {
+    if (!target.acts) continue;
+    TraceTable* const table = target.made ? target.made : trace_table_of(target.source);
+    if (table->make_free_counts()) continue;
+    const char* const name = target.source.name();
+    discard_tables(targets);
+    return fail(Errno::ENOMEM, "no memory to count the frees of %.40s", name);
+  }
+  return {};
+}
+
 // Adds the context of the task that starts a trace to the table of contexts. Often this task is
 // also the first that allocates. Then the hook of this allocation needs to store only a stack.
 void know_starter() {
@@ -165,6 +177,7 @@ void know_starter() {
 Result<void> prepare_start(std::span<Target> targets, const TraceOptions& options)
     REQUIRES(trace_control) {
   TRY(make_tables(targets));
+  if (options.frees) TRY(make_free_counts(targets));
   know_starter();
   for (Target& target : targets) {
     if (target.made) {

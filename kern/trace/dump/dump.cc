@@ -18,7 +18,8 @@
 
 // An open dump, in a workspace (dump_reserve.h). Its text needs the numbers of stacks and contexts,
 // which must be retained in each sweep (shared_tables.h). The snapshot retains these numbers while
-// it is open. When `holds_all` is true, the dump retains these numbers.
+// it is open. When `holds_all` is true, the dump retains these numbers, and when `holds_frees` is
+// true those of the stacks that have freed.
 class TraceDump final : public TableUser {
  public:
   explicit TraceDump(std::span<std::byte> memory)
@@ -26,11 +27,12 @@ class TraceDump final : public TableUser {
         workspace(memory),
         text(memory.last(TraceText::kRoom), trace_stacks, trace_contexts) {}
   void retain(Retained& retained) override {
+    if (holds_frees.load(std::memory_order_acquire)) text.retain_frees(retained);
     if (holds_all.load(std::memory_order_acquire)) text.retain(retained);
   }
 
   const std::span<std::byte> workspace;
-  std::atomic<bool> holds_all{false};
+  std::atomic<bool> holds_all{false}, holds_frees{false};
   // The text if the source is not traced: a few lines. off_length is 0 if the source is traced.
   size_t off_length = 0;
   char off_text[512];
@@ -80,6 +82,15 @@ void close_snapshot(TraceDump& dump) {
   dump.text.snapshot().close();
 }
 
+// Copies the counts of frees, unless the trace has ended meanwhile: the trace's table retains the
+// numbers until the dump has them.
+void copy_frees(TraceDump& dump) {
+  const NumbersReading reading;
+  if (!dump.text.snapshot().table().is_user()) return;
+  dump.text.add_up_frees();
+  dump.holds_frees.store(true, std::memory_order_release);
+}
+
 // Opens a snapshot of the source's trace. False if the source is not traced. If the trace ends
 // before the snapshot is opened, starts again, because another trace may have begun.
 Result<bool> open_snapshot(TraceDump& dump, TraceSource source) {
@@ -122,6 +133,7 @@ Result<void> make_text(TraceDump& dump, TraceSource source) {
   }
   text.header.objects = source.live();
   text.make(coarse_milliseconds());
+  copy_frees(dump);
   if (!text.needs_snapshot()) close_snapshot(dump);
   find_places(dump, source);
   return {};

@@ -44,6 +44,7 @@ TraceText::TraceText(std::span<std::byte> memory, const StackTable& stacks,
   groups_.use(memory.first(kGroupRoom));
   details_.use(memory.subspan(kGroupRoom, kRecordRoom),
                memory.subspan(kGroupRoom + kRecordRoom, kCellRoom));
+  frees_.use(memory.subspan(kGroupRoom + kRecordRoom + kCellRoom, kFreeRoom));
 }
 
 void TraceText::make(Milliseconds now) {
@@ -55,6 +56,28 @@ void TraceText::make(Milliseconds now) {
   header.stacks = groups_.stacks();
   header.unattributed = groups_.rest().objects;
   collect(0);
+}
+
+void TraceText::add_up_frees() {
+  const FreeCounts* const counts = snapshot_.table().free_counts();
+  if (!counts) return;
+  has_frees_ = true;
+  frees_lost_ = counts->lost();
+  counts->visit([this](StackId allocated_by, StackId freed_by, uint64_t frees) {
+    if (groups_.find(allocated_by) == TraceGroups::kNone) return;
+    const uint32_t number = frees_.find_or_add({allocated_by, freed_by});
+    (number == frees_.kNone ? frees_lost_ : frees_[number].frees) += frees;
+  });
+  frees_.sort([](const FreesBy& a, const FreesBy& b) {
+    if (a.allocated_by != b.allocated_by) return a.allocated_by < b.allocated_by;
+    return a.frees != b.frees ? a.frees > b.frees : a.freed_by < b.freed_by;
+  });
+}
+
+std::span<const TraceText::FreesBy> TraceText::frees() const {
+  const auto found =
+      std::ranges::equal_range(frees_.items(), group().stack, {}, &FreesBy::allocated_by);
+  return {found.begin(), found.end()};
 }
 
 void TraceText::collect(uint32_t group) {
@@ -104,6 +127,10 @@ void TraceText::next_piece() {
       return print_user_stack();
     case Section::kUserFrames:
       return print_user_frame();
+    case Section::kFrees:
+      return print_frees();
+    case Section::kFreeFrames:
+      return print_free_frame();
     case Section::kPlaces:
       return print_place();
     case Section::kObjects:
@@ -136,6 +163,7 @@ void TraceText::print_header() {
     length_ = std::min<size_t>(header.format_counters(piece_, kPiece), kPiece - 1);
     if (places_missing)
       print("\ntheir locations are not known: there was no memory for the search");
+    if (frees_lost_ > 0) print("\n%lu frees are not counted: there was no memory", frees_lost_);
     section_ = groups_.size() > 0 ? Section::kGroup : Section::kRest;
   }
   print("\n");
@@ -294,22 +322,52 @@ void TraceText::print_user_stack() {
     for (uint8_t i = 0; i < program.build_id_size; i++) print("%02x", program.build_id[i]);
     print("\n");
     section_ = Section::kUserFrames;
-    user_frame_ = 0;
+    inner_frame_ = 0;
     return;
   }
   if (item_ < user_stacks_) print("\t… %u more user stacks\n", user_stacks_ - item_);
   if (const uint64_t count = details_.without_origin(index()))
     print("\t… %lu %s more, whose user stacks are not known\n", count,
           header.of_references ? "references" : "allocations");
+  section_ = has_frees_ ? Section::kFrees : places ? Section::kPlaces : Section::kObjects;
+  item_ = 0;
+}
+
+// Each call prints the number of frees of a stack; its frames follow.
+void TraceText::print_frees() {
+  const std::span<const FreesBy> frees = this->frees();
+  if (item_ < std::min(frees.size(), kFreesShown)) {
+    print("\tfreed %lu by stack\n", frees[item_].frees);
+    section_ = Section::kFreeFrames;
+    inner_frame_ = 0;
+    return;
+  }
+  if (frees.empty()) print("\tfreed none\n");
+  if (item_ < frees.size()) {
+    uint64_t rest = 0;
+    for (const FreesBy& item : frees.subspan(item_)) rest += item.frees;
+    print("\t… freed %lu by %lu more stacks\n", rest, frees.size() - item_);
+  }
   section_ = places ? Section::kPlaces : Section::kObjects;
   item_ = 0;
+}
+
+void TraceText::print_free_frame() {
+  const StackTable::View stack = stacks_.view(frees()[item_].freed_by);
+  if (inner_frame_ < stack.size()) {
+    print("\t");
+    print_symbol(stack[inner_frame_++]);
+    return;
+  }
+  section_ = Section::kFrees;
+  item_++;
 }
 
 void TraceText::print_user_frame() {
   const UserStackSum& sum = user_stack_sums_[item_];
   const StackTable::View stack = stacks_.view(sum.user_stack);
-  if (user_frame_ < stack.size()) {
-    print("\t\t0x%lx [%s]\n", stack[user_frame_++], contexts_.get(sum.context)->program->path);
+  if (inner_frame_ < stack.size()) {
+    print("\t\t0x%lx [%s]\n", stack[inner_frame_++], contexts_.get(sum.context)->program->path);
     return;
   }
   section_ = Section::kUserStacks;

@@ -52,10 +52,13 @@ class TraceText {
   static constexpr uint32_t kUserStacksShown = 8;
   // The most references whose locations are shown for each group.
   static constexpr uint32_t kPlacesShown = 8;
+  // The most stacks that have freed objects of a group, and are shown: those with most frees.
+  static constexpr size_t kFreesShown = 4;
   // The memory that the constructor gets, in bytes: for groups, records and cells
-  // (trace/dump/details_impl.h).
-  static constexpr size_t kGroupRoom = 36 * 1024, kRecordRoom = 64 * 1024, kCellRoom = 16 * 1024;
-  static constexpr size_t kRoom = kGroupRoom + kRecordRoom + kCellRoom;
+  // (trace/dump/details_impl.h), and for counts of frees.
+  static constexpr size_t kGroupRoom = 36 * 1024, kRecordRoom = 60 * 1024, kCellRoom = 16 * 1024,
+                          kFreeRoom = 4 * 1024;
+  static constexpr size_t kRoom = kGroupRoom + kRecordRoom + kCellRoom + kFreeRoom;
 
   // `memory`: kRoom bytes, aligned to pages. While the text is used, the stack and context numbers
   // in the records must stay valid.
@@ -66,6 +69,10 @@ class TraceText {
   // Groups the records of the opened snapshot by stack and sorts the groups. `now` is the time
   // when the snapshot was opened, or later. May sleep.
   void make(Milliseconds now);
+  // Adds up the counts of frees of the snapshot's trace, if it counts frees. After make(), while
+  // the snapshot is open, in a NumbersReading at whose beginning the trace's table is a user of the
+  // shared tables. May sleep.
+  void add_up_frees();
   // True if reading needs the snapshot. Otherwise retain() retains all stacks and contexts that
   // reading needs.
   bool needs_snapshot() const { return collected_ < groups_.size(); }
@@ -74,6 +81,9 @@ class TraceText {
   // while the text is read.
   template <typename Retained>
   void retain(Retained& retained) const;
+  // Retains the stacks of add_up_frees(), after its call. May be called while the text is read.
+  template <typename Retained>
+  void retain_frees(Retained& retained) const;
 
   // The caller fills in name, state, object_size, of_references and `objects` before make(), which
   // fills in the other fields.
@@ -96,6 +106,17 @@ class TraceText {
     ContextId context;   // the first of the records' contexts
     uint32_t processes;  // number of different contexts of the records
   };
+  // How many objects of one stack another stack has freed.
+  struct FreesBy {
+    using Key = StackCounts::Key;
+    explicit FreesBy(Key key) : allocated_by(key.stack), freed_by(key.other_stack()) {}
+    static uint64_t hash(Key key) { return key.word() * 0x9e3779b97f4a7c15; }
+    bool is(Key other) const { return key().word() == other.word(); }
+    Key key() const { return {allocated_by, freed_by}; }
+
+    StackId allocated_by, freed_by;
+    uint64_t frees = 0;
+  };
   enum class Section : uint8_t {
     kHeader,
     kGroup,
@@ -105,6 +126,8 @@ class TraceText {
     kContexts,
     kUserStacks,
     kUserFrames,
+    kFrees,
+    kFreeFrames,
     kPlaces,
     kObjects,
     kRest,
@@ -119,6 +142,8 @@ class TraceText {
   static_assert(kObjectLine <= kPiece);
 
   void collect(uint32_t group);
+  // The counts of the group that is being printed, most frees first.
+  std::span<const FreesBy> frees() const;
   void collect_user_stacks();
   void add_user_stack(const UserStackSum& sum);
   const TraceGroup& group() const { return groups_[group_]; }
@@ -149,6 +174,8 @@ class TraceText {
   void print_context();
   void print_user_stack();
   void print_user_frame();
+  void print_frees();
+  void print_free_frame();
   void print_place();
   void print_object();
   void print_rest();
@@ -167,6 +194,11 @@ class TraceText {
   Milliseconds now_;
   TraceGroups groups_;
   TraceDetails details_;
+  // By allocating stack. Empty unless `has_frees_`: the trace counts frees. frees_lost_: frees that
+  // are in no item.
+  DumpSet<FreesBy> frees_;
+  bool has_frees_ = false;
+  uint64_t frees_lost_ = 0;
   // The first group with collected details, and the number of such groups.
   uint32_t first_collected_ = 0, collected_ = 0;
   // For the group that is being printed: the number of its user stacks, the user stacks with most
@@ -179,10 +211,11 @@ class TraceText {
   uint64_t position_ = 0;  // offset of `piece_` in the text
   Section section_ = Section::kHeader;
   uint32_t group_ = 0;
-  uint32_t item_ = 0;        // index of the next item in the part `section_`
-  uint32_t printed_ = 0;     // number of ranges of marks printed so far
-  uint32_t user_frame_ = 0;  // index of the next frame of a user stack
-  size_t length_ = 0;        // bytes of `piece_`
+  uint32_t item_ = 0;     // index of the next item in the part `section_`
+  uint32_t printed_ = 0;  // number of ranges of marks printed so far
+  // Index of the next frame of a user stack, or of a stack that has freed.
+  uint32_t inner_frame_ = 0;
+  size_t length_ = 0;  // bytes of `piece_`
   char piece_[kPiece];
 
   FrameLine frame_lines_[kFrameLines] = {};
@@ -202,4 +235,9 @@ template <typename Retained>
 void TraceText::retain(Retained& retained) const {
   for (uint32_t i = 0; i < groups_.size(); i++) retained.stack(groups_[i].stack);
   details_.retain(retained);
+}
+
+template <typename Retained>
+void TraceText::retain_frees(Retained& retained) const {
+  for (const FreesBy& item : frees_.items()) retained.stack(item.freed_by);
 }

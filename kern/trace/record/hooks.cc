@@ -85,8 +85,12 @@ namespace {
 NOT_PROBED [[gnu::noinline]] void finish_free(TraceTable* table, const void* object,
                                               uint64_t saved) {
   const auto address = reinterpret_cast<uint64_t>(object);
-  if (!table->forget_elsewhere(address, cpu_id_for_index())) [[unlikely]]
-    table->forget(address, cpu_id());
+  if (!table->forget_elsewhere(address, cpu_id_for_index())) [[unlikely]] {
+    const StackId stack = table->counts_frees()
+                              ? find_callers(__builtin_frame_address(0), table->depth())
+                              : StackId::kNone;
+    table->forget(address, cpu_id(), stack);
+  }
   slab_os_irq_restore(saved);
 }
 

@@ -13,6 +13,7 @@ int TraceOptions::format_filters(char* buffer, size_t size) const {
   if (max_size != kAnySize) print("max", max_size);
   if (pid != 0) print("pid", pid);
   if (sample != 0) print("sample", sample);
+  if (frees) print("frees", 1);
   return static_cast<int>(length);
 }
 

@@ -15,14 +15,15 @@ struct TraceOptions {
   uint32_t pid = 0;              // the allocating process; 0: any
   // Mean number of bytes between two sampling points (sampler.h); 0: all allocations are recorded.
   uint64_t sample = 0;
+  bool frees = false;  // frees are counted by the stacks that allocated and freed
 
   bool wants_size(uint64_t size) const {
     return size >= min_size && (size <= max_size || max_size == kAnySize);
   }
 
-  // Writes the filters that are set, as " min N max N pid N sample N". Returns the length of the
-  // whole text.
-  static constexpr size_t kMaxFilters = 72;  // longest text in bytes, with its NUL
+  // Writes the filters that are set, as " min N max N pid N sample N frees 1". Returns the length
+  // of the whole text.
+  static constexpr size_t kMaxFilters = 80;  // longest text in bytes, with its NUL
   int format_filters(char* buffer, size_t size) const;
   // Writes all options in the form in which a user types them: " depth=N min=N …". Returns the
   // length of the whole text.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/planted.h"
+#include "core/probe_guard.h"
 #include "intern/trace_memory.h"
 
 TraceTable::TraceTable(unsigned shards) : shard_count_(shards) {
@@ -42,6 +43,7 @@ void TraceTable::leave(TraceTable* table) {
     if (--table->users_ > 0) return;
   }
   const size_t size = size_of(table->shard_count_);
+  if (table->frees_) FreeCounts::destroy(table->frees_);
   table->~TraceTable();
   if (!planted(Planted::kTraceTable)) trace_block_free(table, size);
 }
@@ -54,6 +56,21 @@ void TraceTable::set_options(const TraceOptions& options) {
   selects_ = filters_ || sample_step_ != 0;
   passing_weight_ = filters_ ? 1 : 0;
   passing_step_ = filters_ ? Sampler::kAlways : static_cast<int64_t>(sample_step_);
+  counts_frees_.store(options.frees, std::memory_order_relaxed);
+  for (Shard& shard : all_shards()) {
+    const ProbesOff no_hit;
+    Guard guard(shard.lock);
+    shard.counts_frees = options.frees;
+    shard.update_lock();
+  }
+}
+
+bool TraceTable::make_free_counts() {
+  if (frees_) return true;
+  FreeCounts* const counts = FreeCounts::create(shard_count_);
+  const RetainingStopped stopped;
+  frees_ = counts;
+  return counts;
 }
 
 // If has_few_ is set, the hook of frees (trace_free in hooks.cc) tests homes_ first. With more than
@@ -254,11 +271,11 @@ bool TraceTable::record_in_any(const TraceEvent& event, uint64_t word) {
   return true;
 }
 
-void TraceTable::forget(uint64_t object, CpuId cpu) {
+void TraceTable::forget(uint64_t object, CpuId cpu, StackId freed_by) {
   if (!holds(object)) return count_unmatched(cpu);
   Shard& own = shard_of(cpu);
   if (!own.lock.is_closed() && forget_in_others(object, own)) return;
-  forget_word(TraceRecord::word_of(object, 0), TraceRecord::kMarkBits, cpu);
+  forget_word(TraceRecord::word_of(object, 0), TraceRecord::kMarkBits, cpu, freed_by);
 }
 
 // Takes about 30 instructions for a shard that does not have the record.
@@ -298,18 +315,18 @@ bool TraceTable::forget_of(TraceOwner owner, uint64_t object, CpuId cpu) {
     shard.lock.unlock_in_hook();
     if (first) return true;
   }
-  return forget_word(word, 0, cpu);
+  return forget_word(word, 0, cpu, StackId::kNone);
 }
 
 // The freeing CPU has received the object from the allocating CPU, and so sees the bit that the
 // allocating CPU has set in homes_.
-bool TraceTable::forget_word(uint64_t word, unsigned ignored, CpuId cpu) {
+bool TraceTable::forget_word(uint64_t word, unsigned ignored, CpuId cpu, StackId freed_by) {
   Shard& own = shard_of(cpu);
   const uint64_t object = TraceRecord::object_of(word);
-  if (forget_in(own, word, ignored)) return true;
+  if (forget_in(own, word, ignored, cpu, freed_by)) return true;
   for (uint64_t left = home(hash_of(object)) & ~own.bit; left != 0; left &= left - 1) {
     const auto index = static_cast<uint32_t>(std::countr_zero(left));
-    if (!forget_in(first_shard()[index], word, ignored)) continue;
+    if (!forget_in(first_shard()[index], word, ignored, cpu, freed_by)) continue;
     own.other.store(index, std::memory_order_relaxed);
     return true;
   }
@@ -317,13 +334,15 @@ bool TraceTable::forget_word(uint64_t word, unsigned ignored, CpuId cpu) {
   return false;
 }
 
-bool TraceTable::forget_in(Shard& shard, uint64_t word, unsigned ignored) {
+bool TraceTable::forget_in(Shard& shard, uint64_t word, unsigned ignored, CpuId cpu,
+                           StackId freed_by) {
   Guard guard(shard.lock);
   Store& store = shard.store;
   const uint32_t hash = hash_of(TraceRecord::object_of(word));
   bool is_home = false;
   for (Record* record = store.bucket(store.bucket_of(hash)); record; record = record->next()) {
     if ((record->object_mark ^ word) << ignored == 0) {
+      if (shard.counts_frees) frees_->count(record->stack(), freed_by, cpu);
       free_record(shard, record);
       if (planted(Planted::kTraceFreed)) shard.tally.freed--;
       return true;

@@ -43,6 +43,7 @@
 #include "lib/optimizer.h"
 #include "lib/units.h"
 #include "trace/record/counters_impl.h"
+#include "trace/record/free_counts_impl.h"
 #include "trace/record/options.h"
 #include "trace/record/record.h"
 #include "trace/record/sampler.h"
@@ -97,11 +98,19 @@ class alignas(64) TraceTable {
   // The user of the shared tables, for the stack and context numbers in the table's records
   // (shared_tables.h).
   TableUser& names() { return names_; }
+  bool is_user() const { return names_.is_user(); }
 
   // The options change only while nothing is recorded, so that no hook of an allocation sees a
   // change half-way.
   const TraceOptions& options() const { return options_; }
   void set_options(const TraceOptions& options);
+  // Makes the counts that `frees` in the options needs. False when out of memory. Called like
+  // set_options(), before it.
+  bool make_free_counts();
+  // The counts of frees; nullptr if the options have no `frees`.
+  const FreeCounts* free_counts() const { return options_.frees ? frees_ : nullptr; }
+  // True if forget() is to get the stack of the free.
+  bool counts_frees() const { return counts_frees_.load(std::memory_order_relaxed); }
   // Starts the sampling countdowns unless they have started. Called only while nothing is recorded.
   // The seed is the time stamp counter. So two runs that execute exactly the same instructions
   // (QEMU with icount) take the same samples.
@@ -185,10 +194,11 @@ class alignas(64) TraceTable {
     asm volatile("xorq %1, %0" : "+r"(object) : "m"(mark_));
     return object;
   }
-  // Removes the record of an object that is being freed, or counts that there was none. Any context
+  // Removes the record of an object that is being freed, or counts that there was none. If frees
+  // are counted, `freed_by` is the stack of the free; kNone: it could not be stored. Any context
   // but NMI; takes a lock of rank kTraceShard. Bound: a chain of each shard that may have the
   // record, usually one.
-  void forget(uint64_t object, CpuId cpu);
+  void forget(uint64_t object, CpuId cpu, StackId freed_by = StackId::kNone);
   // forget() for hooks, with interrupts off. Does not wait, and uses only the CPU's own shard. If
   // that is not enough, returns false, with nothing done.
   [[gnu::always_inline]] bool forget_at_once(uint64_t object, CpuId cpu);
@@ -298,6 +308,7 @@ class alignas(64) TraceTable {
     ShardSnapshot snapshot GUARDED_BY(lock);
     uint32_t larges GUARDED_BY(lock) = 0;  // live large records
     uint32_t times_emptied GUARDED_BY(lock) = 0;
+    bool counts_frees GUARDED_BY(lock) = false;
     // The shard where this shard's CPU last found a record that was not in its own shard.
     std::atomic<uint32_t> other{0};
     Sampler sampler;  // used only by this shard's CPU
@@ -322,8 +333,11 @@ class alignas(64) TraceTable {
     // Frees a record that is not in a chain any more; if it is older than an open snapshot, holds
     // it until the snapshot is closed.
     void retire(Record* record) REQUIRES(lock);
-    // Closes the lock to hooks if the shard has a snapshot or large records; otherwise opens it.
-    void update_lock() REQUIRES(lock) { lock.set_closed(snapshot.number != 0 || larges != 0); }
+    // Closes the lock to hooks if the shard has a snapshot or large records, or counts frees;
+    // otherwise opens it.
+    void update_lock() REQUIRES(lock) {
+      lock.set_closed(snapshot.number != 0 || larges != 0 || counts_frees);
+    }
   };
   // Checks that the fields that hooks use lie in the first two cache lines.
   static_assert(sizeof(Store) + sizeof(HookLock) + 4 * sizeof(uint64_t) <= 128);
@@ -403,8 +417,8 @@ class alignas(64) TraceTable {
   bool forget_in_others(uint64_t object, Shard& own);
   // Finds the record whose object_mark equals `word`, except for the highest `ignored` bits, and
   // frees it. False if there is none; this is counted.
-  bool forget_word(uint64_t word, unsigned ignored, CpuId cpu);
-  bool forget_in(Shard& shard, uint64_t word, unsigned ignored);
+  bool forget_word(uint64_t word, unsigned ignored, CpuId cpu, StackId freed_by);
+  bool forget_in(Shard& shard, uint64_t word, unsigned ignored, CpuId cpu, StackId freed_by);
 
   static uint32_t hash_of(uint64_t object) { return Store::hash_of(object); }
   static_assert(kHomes == 1 << 8, "has_none()");
@@ -426,6 +440,10 @@ class alignas(64) TraceTable {
   uint64_t passing_weight_ = 0;
   StackDepth depth_;
   const unsigned shard_count_;
+
+  FreeCounts* frees_ =
+      nullptr;  // made by the first start with `frees`, set during RetainingStopped
+  std::atomic<bool> counts_frees_{false};
 
   Names names_{*this};
 

@@ -191,6 +191,12 @@ void TraceTable::Names::retain(Retained& retained) {
     bool operator==(const Numbers&) const = default;
   };
   table_.trim();
+  if (const FreeCounts* const frees = table_.frees_) {
+    frees->visit([&retained](StackId allocated_by, StackId freed_by, uint64_t) {
+      retained.stack(allocated_by);
+      retained.stack(freed_by);
+    });
+  }
   Numbers taken, last;
   const auto take = [&taken](const Record& record, Numbers& copy) {
     const Numbers numbers = {record.stack(), record.names()};

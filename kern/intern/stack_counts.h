@@ -1,4 +1,6 @@
-// Counts of events by stack and context: the counts of a session of #probe.
+// Counts of events by stack and another number: the counts of a session of #probe by stack and
+// context, and those of a trace's frees by the stacks that allocated and freed
+// (free_counts_impl.h).
 //
 // Each CPU has a table, which only this CPU changes, with interrupts off. So no lock is taken, no
 // cache line is shared, and a reader's sums are exact. A table uses linear hashing with chains, as
@@ -10,8 +12,8 @@
 // add(). The memory is freed afterwards.
 //
 // A key consists of two numbers: that of a stack or of a pair of stacks, and that of a context (0:
-// no context). These are numbers in the tables of stacks and contexts that all traces share
-// (intern/shared_tables.h). Cost for each key on each CPU: 32 bytes.
+// no context) or of another stack. These are numbers in the tables of stacks and contexts that all
+// traces share (intern/shared_tables.h). Cost for each key on each CPU: 32 bytes.
 #pragma once
 
 #include <atomic>
@@ -24,8 +26,16 @@
 class StackCounts {
  public:
   struct Key {
+    Key(StackId stack, ContextId context) : stack(stack), other(number_of(context)) {}
+    Key(StackId stack, StackId other) : stack(stack), other(number_of(other)) {}
+    explicit Key(uint64_t word)
+        : stack(StackId{static_cast<uint32_t>(word)}), other(static_cast<uint32_t>(word >> 32)) {}
+    ContextId context() const { return ContextId{other}; }
+    StackId other_stack() const { return StackId{other}; }
+    uint64_t word() const { return uint64_t{other} << 32 | number_of(stack); }
+
     StackId stack;
-    ContextId context;
+    uint32_t other;
   };
 
   // The table of one CPU.
@@ -35,12 +45,12 @@ class StackCounts {
     CpuTable(const CpuTable&) = delete;
     CpuTable& operator=(const CpuTable&) = delete;
 
-    // Adds 1 to the count of a stack and context. If the key is absent and there is no memory for
+    // Adds 1 to the count of a key. If the key is absent and there is no memory for
     // it, returns false and does nothing. Called on the CPU of the table with interrupts off, or in
     // any context while the caller is the only user of the table. Bound: one chain, and the split
     // of one bucket.
-    [[gnu::always_inline]] bool add(StackId stack, ContextId context) {
-      const uint64_t key = uint64_t{number_of(context)} << 32 | number_of(stack);
+    [[gnu::always_inline]] bool add(Key counted) {
+      const uint64_t key = counted.word();
       const uint32_t hash = hash_of(key);
       for (Entry* entry = bucket(bucket_of(hash)); entry; entry = entry->next) {
         if (entry->key != key) continue;
@@ -71,9 +81,7 @@ class StackCounts {
         const uint32_t used = page->used.load(std::memory_order_acquire);
         for (uint32_t i = 0; i < used; i++) {
           const Entry& entry = page->entries[i];
-          visit(Key{StackId{static_cast<uint32_t>(entry.key)},
-                    ContextId{static_cast<uint32_t>(entry.key >> 32)}},
-                entry.count.load(std::memory_order_relaxed));
+          visit(Key(entry.key), entry.count.load(std::memory_order_relaxed));
         }
       }
     }

@@ -1,4 +1,4 @@
-#include "probe/stack_counts_impl.h"
+#include "intern/stack_counts.h"
 
 #include <bit>
 #include <new>
