@@ -46,6 +46,7 @@ ROWS = [
     ("traced", "… traced, 10 frames, nothing else outstanding", "instructions", 330, "1,073", "4,688 kmemleak"),
     ("traced_bufctl", "… from a cache with bufctls", "instructions", None, "", ""),
     ("traced_kmalloc", "… by kmalloc and kfree", "instructions", None, "", ""),
+    ("traced_counting_frees", "… counting who frees", "instructions", 1200, "", ""),
     ("traced_freed_by_another", "… freed by another CPU", "instructions", 400, "", ""),
     ("traced_process", "… in process context", "instructions", 320, "~2,000", ""),
     ("traced_process_first_of_call", "… the first in a system call, 6 known user frames", "instructions", 450, "", ""),

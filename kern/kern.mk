@@ -19,7 +19,7 @@ KERN_FLAGS += $(if $(CONFIG_UBSAN),-fsanitize=undefined -fno-sanitize=vptr) $(if
 KERN_KASAN := $(if $(CONFIG_KASAN),-fsanitize=kernel-address -fno-sanitize-address-use-after-scope --param asan-stack=0 \
   --param asan-globals=0 --param asan-instrumentation-with-call-threshold=0)
 KASAN_EXEMPT := $(call named,kern/src/slab% kern/src/arena% kern/reach/% kern/src/kasan.cc kern/arch/x86_64/frames.cc kern/core/panic.cc \
-  kern/trace/record/hooks.cc kern/intern/kernel_stacks.cc)
+  kern/trace/record/hooks.cc kern/trace/record/slow_free.cc kern/intern/kernel_stacks.cc)
 KERN_KASAN_OF = $(if $(filter $(KASAN_EXEMPT),$(1)),,$(KERN_KASAN))
 KASAN_EXEMPT_CALLS := $(foreach name,memcpy memmove memset,--redefine-sym $(name)=$(name)_exempt)
 define KASAN_EXEMPT_OBJECT

@@ -106,6 +106,7 @@ KBENCH(traced, kTask) {
   const BenchCache small(kSmall), large(kLarge);
   bench_row(traced_pairs(small), "traced");
   bench_row(traced_pairs(large), "traced_bufctl");
+  bench_row(traced_pairs(small, kDepth, "frees"), "traced_counting_frees");
 }
 
 KBENCH(kmalloc, kTask) {

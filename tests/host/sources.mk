@@ -10,7 +10,7 @@ TRACE_CONTEXT_SRC := $(addprefix kern/intern/,context_table.cc current_context.c
 # Tables of records, snapshots of them, and sampling.
 TRACE_TABLE_SRC := $(addprefix kern/trace/record/,free_counts.cc sampler.cc snapshot.cc table_store.cc table_each.cc counters.cc table.cc)
 # The hooks that the allocator calls for each traced allocation.
-TRACE_HOOKS_SRC := kern/trace/record/hooks.cc kern/intern/kernel_stacks.cc
+TRACE_HOOKS_SRC := kern/trace/record/hooks.cc kern/trace/record/slow_free.cc kern/intern/kernel_stacks.cc
 # The commands that users write to the tracer's files, and the dumps that users read from these files.
 TRACE_FILES_SRC := kern/trace/control/command.cc kern/trace/control/later.cc kern/trace/record/options.cc \
   $(addprefix kern/trace/dump/,ref_places.cc summary.cc binary.cc details.cc groups.cc text.cc)

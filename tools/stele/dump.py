@@ -109,7 +109,7 @@ def parse_group(lines):
         if user:
             group.user_stacks.append(UserStack(user[1], int(user[2] or 0), int(user[3] or user[4]), user[5] or ""))
             frames = group.user_stacks[-1].frames
-        elif frees := re.fullmatch(r"\tfreed (\d+) by stack", line):
+        elif frees := re.fullmatch(r"\t(?:freed|put) (\d+) by stack", line):
             group.frees.append(Frees(int(frees[1])))
             frames = group.frees[-1].frames
         elif line.startswith("\t\t") and frames is not None:

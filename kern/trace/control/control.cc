@@ -341,11 +341,11 @@ bool is_start(TraceWord word) {
   return word == TraceWord::kStart || word == TraceWord::kRefs;
 }
 
-// EINVAL if the source is a class of references and `options` sets anything but `depth` and `pid`.
+// EINVAL if the source is a class of references and `options` sets a size.
 Result<void> check_options(TraceSource source, const TraceOptions& options) {
-  const TraceOptions without{.depth = options.depth, .pid = options.pid};
+  const TraceOptions without{.depth = options.depth, .pid = options.pid, .frees = options.frees};
   if (!source.references() || options == without) return {};
-  return fail(Errno::EINVAL, "%.40s: references have no size: depth=N and pid=N only",
+  return fail(Errno::EINVAL, "%.40s: references have no size: depth=N, pid=N and frees only",
               source.name());
 }
 

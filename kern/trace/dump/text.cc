@@ -336,17 +336,18 @@ void TraceText::print_user_stack() {
 // Each call prints the number of frees of a stack; its frames follow.
 void TraceText::print_frees() {
   const std::span<const FreesBy> frees = this->frees();
+  const char* const freed = header.of_references ? "put" : "freed";
   if (item_ < std::min(frees.size(), kFreesShown)) {
-    print("\tfreed %lu by stack\n", frees[item_].frees);
+    print("\t%s %lu by stack\n", freed, frees[item_].frees);
     section_ = Section::kFreeFrames;
     inner_frame_ = 0;
     return;
   }
-  if (frees.empty()) print("\tfreed none\n");
+  if (frees.empty()) print("\t%s none\n", freed);
   if (item_ < frees.size()) {
     uint64_t rest = 0;
     for (const FreesBy& item : frees.subspan(item_)) rest += item.frees;
-    print("\t… freed %lu by %lu more stacks\n", rest, frees.size() - item_);
+    print("\t… %s %lu by %lu more stacks\n", freed, rest, frees.size() - item_);
   }
   section_ = places ? Section::kPlaces : Section::kObjects;
   item_ = 0;

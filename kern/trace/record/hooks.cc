@@ -31,6 +31,7 @@
 #include "lib/optimizer.h"
 #include "slab_os.h"
 #include "slab_trace.h"
+#include "trace/record/slow_free_impl.h"
 #include "trace/record/table.h"
 
 namespace {
@@ -84,13 +85,8 @@ namespace {
 // shard, or the shard's lock was not available.
 NOT_PROBED [[gnu::noinline]] void finish_free(TraceTable* table, const void* object,
                                               uint64_t saved) {
-  const auto address = reinterpret_cast<uint64_t>(object);
-  if (!table->forget_elsewhere(address, cpu_id_for_index())) [[unlikely]] {
-    const StackId stack = table->counts_frees()
-                              ? find_callers(__builtin_frame_address(0), table->depth())
-                              : StackId::kNone;
-    table->forget(address, cpu_id(), stack);
-  }
+  if (!table->forget_elsewhere(reinterpret_cast<uint64_t>(object), cpu_id_for_index())) [[unlikely]]
+    return trace_free_slowly(table, object, saved);
   slab_os_irq_restore(saved);
 }
 
