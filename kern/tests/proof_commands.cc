@@ -41,6 +41,7 @@ Line Episode::random_line(bool may_start) {
     if (random_.one_in(4)) line.options.max_size = line.options.min_size + random_.below(300);
     if (random_.one_in(4)) line.options.pid = kFirstPid + random_.below(kUsualPids);
     if (random_.one_in(6)) line.options.sample = 1 + random_.below(2000);
+    if (random_.one_in(4)) line.options.frees = true;
   } else if (kind < 5) {
     line.word = TraceWord::kStop;
   } else if (kind < 6) {

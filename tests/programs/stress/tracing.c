@@ -154,8 +154,10 @@ void traces(void) {
   if (random_one_in(3) || !any_trace(path)) snprintf(path, sizeof path, CTL);
   switch (random_below(12)) {
     case 0:
-    case 1:
       say(path, "start");
+      break;
+    case 1:
+      say(path, random_one_in(2) ? "start" : "start frees");
       break;
     case 2:
       say(path, "start depth=%u", 1 + (unsigned)random_below(64));
