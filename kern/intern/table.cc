@@ -14,7 +14,8 @@
 constinit InternTable::Entry InternTable::unsplit = {
     .next = nullptr, .key = (1u << kKindBits) - 1, .id = 0, .stamp = kDead};
 
-constinit const InternTable::Entry InternTable::no_entry = {
+// Not constinit, because clang cannot evaluate the initialiser of a flexible array.
+const InternTable::Entry InternTable::no_entry = {
     .next = nullptr, .key = 0, .id = 0, .stamp = kDead, .data = {0, 0, 0, 0}};
 
 namespace {
