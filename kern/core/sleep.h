@@ -63,8 +63,7 @@ class WaitQueue {
 
  private:
   friend class PollWaiter;
-  // The thread-safety analysis is off, because it cannot know that the lock in the condition's
-  // annotation is `guard_lock`.
+  // No analysis: it cannot know that the lock in the condition's annotation is `guard_lock`.
   template <typename Condition>
   static bool is_met(Condition& condition) NO_THREAD_SAFETY_ANALYSIS {
     return condition();

@@ -32,7 +32,7 @@ class CAPABILITY("spinlock") Spinlock {
   // that holds the lock.
   void known_held() const ASSERT_CAPABILITY(this) {}
   // Tells the analysis to accept accesses without the lock. Called where no other code can reach
-  // the guarded data, or no other CPU runs.
+  // the guarded data, no other CPU runs, or each access is atomic by itself.
   void not_needed() const ASSERT_CAPABILITY(this) {}
   LockRank rank() const { return rank_; }
 

@@ -120,12 +120,10 @@ void trace_users_drop(TableUser& user) {
   close_tables();
 }
 
-// The thread-safety analysis is off: the lock is local to this file, so the declaration of the
-// class cannot name it.
-RetainingStopped::RetainingStopped() NO_THREAD_SAFETY_ANALYSIS {
+RetainingStopped::RetainingStopped() {
   lock.lock();
 }
-RetainingStopped::~RetainingStopped() NO_THREAD_SAFETY_ANALYSIS {
+RetainingStopped::~RetainingStopped() {
   lock.unlock();
 }
 

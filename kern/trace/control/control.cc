@@ -496,8 +496,9 @@ void trace_report_missing_names(std::string_view option) {
 }
 
 // ---- New caches and arenas. If a new cache or arena can be traced, the control lock is held while
-// it enters its list. Clang's thread-safety analysis cannot follow this condition.
+// it enters its list.
 
+// No analysis, here and in entered(): it cannot follow the condition.
 static void enter(TraceSource source, const char* name) NO_THREAD_SAFETY_ANALYSIS {
   if (!source.can_be_traced()) return;
   trace_control.lock();
@@ -523,14 +524,16 @@ void arena_trace_entered(struct arena* arena) {
 // Ends the trace of a source to which nobody has a reference any more. So no command for it is
 // under way. The caller may hold the control lock: opening a dump may run out of memory and reap
 // caches, and one of these caches may be freed. So this function takes the lock only if the task
-// does not hold it. The thread-safety analysis cannot follow this condition.
-static void end_trace(TraceSource source) NO_THREAD_SAFETY_ANALYSIS {
+// does not hold it.
+static void end_trace(TraceSource source) {
   if (!trace_table_of(source)) return;
   Target target{source, nullptr, true};
-  const bool held = trace_control.held();
-  if (!held) trace_control.lock();
+  if (trace_control.held()) {
+    trace_control.known_held();
+    return end_traces({&target, 1});
+  }
+  const MutexGuard guard(trace_control);
   end_traces({&target, 1});
-  if (!held) trace_control.unlock();
 }
 
 void slab_trace_destroy(kmem_cache* cache) {

@@ -34,11 +34,13 @@ inline TraceRecord TraceTable::copy_of(const Record& record) const {
 }
 
 // The list of pages is consistent at every moment, and in each page the first `used` records are
-// initialised (take_fresh_record). Thread-safety analysis is off in visit_standing() and
-// visit_references(): they need no lock, since all other CPUs are stopped.
+// initialised (take_fresh_record). So visit_standing() and visit_references() need no lock while
+// all other CPUs are stopped.
 template <typename Visit>
-void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_ANALYSIS {
-  for (const RecordPage* page = first_shard()[index].store.pages; page; page = page->next) {
+void TraceTable::visit_standing(unsigned index, Visit visit) {
+  const Shard& shard = first_shard()[index];
+  shard.lock.not_needed();
+  for (const RecordPage* page = shard.store.pages; page; page = page->next) {
     for (uint32_t slot = 0; slot < page->used; slot++) {
       const Record& record = page->records[slot];
       if (record.used() && !record.is_held()) visit(copy_of(record));
@@ -47,8 +49,9 @@ void TraceTable::visit_standing(unsigned index, Visit visit) NO_THREAD_SAFETY_AN
 }
 
 template <typename Visit>
-void TraceTable::visit_references(Visit visit) NO_THREAD_SAFETY_ANALYSIS {
+void TraceTable::visit_references(Visit visit) {
   for (const Shard& shard : all_shards()) {
+    shard.lock.not_needed();
     for (const RecordPage* page = shard.store.pages; page; page = page->next) {
       for (uint32_t slot = 0; slot < page->used; slot++) {
         const Record& record = page->records[slot];
