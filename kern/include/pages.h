@@ -8,8 +8,10 @@
 #include "lib/result.h"
 #include "lib/units.h"
 
+struct kmem_slab;
+
 struct Page {
-  void* slab = nullptr;  // slab that the page belongs to (slab_os_pages_set_slab), or null
+  kmem_slab* slab = nullptr;  // slab that the page belongs to (slab_os_pages_set_slab), or null
   // For a user page: a count of the page-table entries and of other users that have the page. The
   // high bits are the kPage* flags.
   std::atomic<uint32_t> mappings{0};

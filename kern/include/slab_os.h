@@ -15,9 +15,12 @@ extern "C" {
 #include <stdint.h>
 #endif
 
+#include "lib/thread_annotations.h"
+
 #define SLAB_OS_PAGE_SIZE 4096
 
 struct arena;
+struct kmem_slab;
 
 /* Checks each call of the allocator for invalid arguments: see slab.h. */
 #ifdef CONFIG_SLAB_CHECK_CALLS
@@ -44,7 +47,7 @@ struct arena;
 
 /* Storage for a Spinlock (spinlock.h). LOCK_GUARD (slab_impl.h) turns interrupts off before it
  * takes the lock. */
-struct slab_os_lock {
+struct CAPABILITY("spinlock") slab_os_lock {
   uint32_t words[2];
 };
 
@@ -82,10 +85,16 @@ static inline size_t slab_os_cpu(void) {
 
 enum slab_os_rank { SLAB_OS_RANK_LIST, SLAB_OS_RANK_DEPOT, SLAB_OS_RANK_CACHE };
 void slab_os_lock_init(struct slab_os_lock* lock, enum slab_os_rank rank);
-void slab_os_lock_acquire(struct slab_os_lock* lock);
+void slab_os_lock_acquire(struct slab_os_lock* lock) ACQUIRE(lock);
 /* Takes the lock if it is free; otherwise returns false. */
-bool slab_os_lock_try(struct slab_os_lock* lock);
-void slab_os_lock_release(struct slab_os_lock* lock);
+bool slab_os_lock_try(struct slab_os_lock* lock) TRY_ACQUIRE(true, lock);
+void slab_os_lock_release(struct slab_os_lock* lock) RELEASE(lock);
+/* Tells the thread-safety analysis to accept accesses without the lock. Called where no other code
+ * can reach the guarded data, or no other CPU runs. */
+static inline void slab_os_lock_not_needed(const struct slab_os_lock* lock)
+    ASSERT_CAPABILITY(lock) {
+  (void)lock;
+}
 
 /* True if the caller may sleep: it holds no lock, does not run in an interrupt handler, has
  * interrupts on, and can be preempted. The last two conditions do not apply before there are tasks,
@@ -113,10 +122,10 @@ void slab_os_pages_free(struct arena* source, void* pages, size_t size);
 size_t slab_os_pages_align(const struct arena* source);
 /* Stores `slab` in the descriptor of each page in the `size` bytes at `pages`; NULL clears the
  * descriptors. Called only for slabs that are memory (caches without KMC_NOTOUCH). */
-void slab_os_pages_set_slab(void* pages, size_t size, void* slab);
+void slab_os_pages_set_slab(void* pages, size_t size, struct kmem_slab* slab);
 /* Returns the slab stored in the descriptor of the page that holds `object`; NULL if there is
  * none. */
-void* slab_os_page_slab(const void* object);
+struct kmem_slab* slab_os_page_slab(const void* object);
 
 /* True if a new cache with this name is to be checked from its creation on. */
 bool slab_os_check_new_cache(const char* name);

@@ -65,17 +65,17 @@ constexpr size_t tags_for_operation(const struct arena& arena) {
 constinit struct arena base_arena_storage {};
 constinit kmem_cache* arena_cache = nullptr;
 
-bool give_hash_memory(struct arena& arena, void* memory, size_t bytes) {
+bool give_hash_memory(struct arena& arena, void* memory, size_t bytes) EXCLUDES(arena.lock()) {
   Guard guard(arena.lock());
   arena.hash_growing = false;
-  return memory && linear_hash_give(&arena.hash, memory, bytes);
+  return memory && linear_hash_give(arena.locked_hash(), memory, bytes);
 }
 
 // Gives the hash the memory that it asks for. False if it asks for no memory, or when out of
 // memory. Memory for the hash of base_arena comes from base_arena itself, and this allocation calls
 // grow_hash again; hash_growing makes the nested call return.
 // stack: recursion up to 2 deep, because the hash of another arena grows by memory of base_arena.
-bool grow_hash(struct arena& arena) {
+bool grow_hash(struct arena& arena) EXCLUDES(arena.lock()) {
   if (linear_hash_wanted(&arena.hash) == 0) return false;  // only a hint: read without the lock
   size_t bytes;
   {
@@ -90,25 +90,25 @@ bool grow_hash(struct arena& arena) {
   return false;
 }
 
-void* take_hash_memory(struct arena& arena, size_t* bytes) {
+void* take_hash_memory(struct arena& arena, size_t* bytes) EXCLUDES(arena.lock()) {
   Guard guard(arena.lock());
-  return linear_hash_take(&arena.hash, bytes);
+  return linear_hash_take(arena.locked_hash(), bytes);
 }
 
 // Gives back to base_arena the memory that the hash does not need any more.
-void shrink_hash(struct arena& arena) {
+void shrink_hash(struct arena& arena) EXCLUDES(arena.lock()) {
   size_t bytes;
   while (void* const memory = take_hash_memory(arena, &bytes))
     arena_span_free(base_arena, memory, bytes);
 }
 
-void note_failure(struct arena& arena) {
+void note_failure(struct arena& arena) EXCLUDES(arena.lock()) {
   Guard guard(arena.lock());
   arena.failures++;
 }
 
 // Allocates from the arena's free segments; 0 if none fits.
-uintptr_t allocate_present(struct arena& arena, size_t size, Tags& tags) {
+uintptr_t allocate_present(struct arena& arena, size_t size, Tags& tags) EXCLUDES(arena.lock()) {
   Guard guard(arena.lock());
   Segment* const segment = arena_impl::find_free(arena, size);
   if (!segment) return 0;
@@ -117,7 +117,8 @@ uintptr_t allocate_present(struct arena& arena, size_t size, Tags& tags) {
 }
 
 // Imports a span and allocates from it; 0 when the source has no memory.
-uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& tags) {
+uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& tags)
+    EXCLUDES(arena.lock()) {
   if (!arena.source) return 0;
   const size_t span_size = align_up(size, arena.source->quantum);
   const auto base = reinterpret_cast<uintptr_t>(arena.import(arena.source, span_size, flags));
@@ -131,13 +132,13 @@ uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& t
 // count_forwarded() and count_returned() count an allocation and a free in an arena that forwards
 // requests to its source. An allocation is counted after the import, a free before the export, so
 // that the counts never include memory that belongs to the source.
-void count_forwarded(struct arena& arena, size_t size) {
+void count_forwarded(struct arena& arena, size_t size) EXCLUDES(arena.lock()) {
   Guard guard(arena.lock());
   arena.total_bytes = arena.imported_bytes = arena.allocated_bytes += size;
   arena.allocations++;
   arena.live++;
 }
-void count_returned(struct arena& arena, uintptr_t start, size_t size) {
+void count_returned(struct arena& arena, uintptr_t start, size_t size) EXCLUDES(arena.lock()) {
   Guard guard(arena.lock());
   if (arena.allocated_bytes < size)
     panic("arena %s: 0x%lx is given back, but is not allocated", arena.name, start);
@@ -146,7 +147,7 @@ void count_returned(struct arena& arena, uintptr_t start, size_t size) {
   arena.live--;
 }
 
-uintptr_t forward(struct arena& arena, size_t size, int flags) {
+uintptr_t forward(struct arena& arena, size_t size, int flags) EXCLUDES(arena.lock()) {
   void* const memory = arena.import(arena.source, size, flags);
   if (memory) count_forwarded(arena, size);
   return reinterpret_cast<uintptr_t>(memory);
@@ -154,7 +155,7 @@ uintptr_t forward(struct arena& arena, size_t size, int flags) {
 
 // Allocates from the arena's free segments, or from a span imported from the source; 0 when there
 // is no memory. Does not reap.
-uintptr_t try_segment(struct arena& arena, size_t size, int flags) {
+uintptr_t try_segment(struct arena& arena, size_t size, int flags) EXCLUDES(arena.lock()) {
   if (arena.forwards) return forward(arena, size, flags);
   Tags tags;
   if (!tags.reserve(tags_for_operation(arena))) return 0;
@@ -188,11 +189,8 @@ void initialize(struct arena& arena, size_t quantum) {
 
 // ---- The end of an arena.
 
-// Frees everything but the structure, which others may still refer to.
-void dismantle(struct arena& arena) {
-  for (kmem_cache* cache : arena.quantum_caches) {
-    if (cache) kmem_cache_destroy(cache);
-  }
+void free_tags(struct arena& arena) {
+  arena.lock().not_needed();  // nobody uses the arena any more
   if (arena.live != 0)
     panic("arena %s is destroyed with %lu live segments", arena.name, arena.live);
   Tags tags;
@@ -201,11 +199,19 @@ void dismantle(struct arena& arena) {
     unlink(arena, *tag);
     tags.put(tag);
   }
+}
+
+// Frees everything but the structure, which others may still refer to.
+void dismantle(struct arena& arena) {
+  for (kmem_cache* cache : arena.quantum_caches) {
+    if (cache) kmem_cache_destroy(cache);
+  }
+  free_tags(arena);
   shrink_hash(arena);
 }
 
 // Frees a segment that is not an object of a quantum cache.
-void free_segment(struct arena& arena, uintptr_t start, size_t size) {
+void free_segment(struct arena& arena, uintptr_t start, size_t size) EXCLUDES(arena.lock()) {
   if (arena.forwards) {
     count_returned(arena, start, size);
     arena.export_(arena.source, reinterpret_cast<void*>(start), size);
@@ -215,7 +221,7 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
   {
     Tags tags;
     Guard guard(arena.lock());
-    auto* const segment = static_cast<Segment*>(linear_hash_remove(&arena.hash, start));
+    auto* const segment = static_cast<Segment*>(linear_hash_remove(arena.locked_hash(), start));
     if (!segment) panic("arena %s: 0x%lx is given back, but is not allocated", arena.name, start);
     if (segment->size != size)
       panic("arena %s: 0x%lx is given back with size %zu, but has %zu", arena.name, start, size,
@@ -229,7 +235,8 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) {
 
 // Allocates whole quanta. With KM_SLEEP, reaps memory and tries again if there is none. Counts
 // failures.
-ALLOCATOR_TEXT uintptr_t allocate_segment(struct arena& arena, size_t size, int flags) {
+ALLOCATOR_TEXT uintptr_t allocate_segment(struct arena& arena, size_t size, int flags)
+    EXCLUDES(arena.lock()) {
   arena_impl::check_sleep(arena, flags);
   // The last allocation may have made the hash too small. The hash grows at the start of an
   // allocation, not at the end, so that arena_prepare() can do this work in advance.
@@ -402,6 +409,7 @@ int arena_prepare(struct arena* arena) {
 }
 
 void arena_forward(struct arena* arena) {
+  arena->lock().not_needed();  // nobody else uses the arena yet
   ASSERT(arena->source && arena->quantum == arena->source->quantum && arena->cached_quanta == 0 &&
          !arena->first);
   arena->forwards = true;

@@ -31,6 +31,8 @@ struct Segment {
 inline constexpr unsigned kFreeLists = 64;
 inline constexpr size_t kQuantumCaches = 16;
 
+extern constinit Spinlock list_lock;  // of the list of arenas (arena_list.cc)
+
 // Counts a span of `size` bytes in the statistics. Called for pages that become boundary tags,
 // because these pages are allocated without arena_span_alloc.
 void count_span(struct arena& arena, size_t size);
@@ -59,26 +61,35 @@ struct arena {
   // bytes not freed yet.
   uint64_t span_allocations, span_frees, span_bytes;
 
-  // Guarded by the lock of the list of arenas (arena_list.cc).
-  struct arena* next_arena;
-  uint64_t references;  // one reference for the living arena, one for each holder
-  bool announced;       // complete and visible in the list; until then the name is only reserved
+  struct arena* next_arena GUARDED_BY(arena_impl::list_lock);
+  // One reference for the living arena, one for each holder.
+  uint64_t references GUARDED_BY(arena_impl::list_lock);
+  // Complete and visible in the list; until then the name is only reserved.
+  bool announced GUARDED_BY(arena_impl::list_lock);
 
-  alignas(Spinlock) std::array<std::byte, sizeof(Spinlock)> lock_storage;
-  Spinlock& lock() { return *reinterpret_cast<Spinlock*>(lock_storage.data()); }
+  alignas(Spinlock) mutable std::array<std::byte, sizeof(Spinlock)> lock_storage;
+  Spinlock& lock() const { return *reinterpret_cast<Spinlock*>(lock_storage.data()); }
 
-  // Guarded by lock().
-  arena_impl::Segment* first;  // head of the list of tags
-  std::array<arena_impl::Segment*, arena_impl::kFreeLists> free_lists;
-  uint64_t free_bitmap;
+  arena_impl::Segment* first GUARDED_BY(lock());  // head of the list of tags
+  std::array<arena_impl::Segment*, arena_impl::kFreeLists> free_lists GUARDED_BY(lock());
+  uint64_t free_bitmap GUARDED_BY(lock());
   // Finds the tag of an allocated segment by its start address. linear_hash_wanted is also called
   // without the lock, as a hint.
-  struct linear_hash hash;
-  bool hash_growing;  // a CPU is about to give memory to the hash
-  uint64_t total_bytes, allocated_bytes, imported_bytes;
-  uint64_t allocations, frees, live, tags;
-  std::array<uint64_t, arena_impl::kFreeLists> free_segments;
-  uint64_t failures;
+  struct linear_hash hash GUARDED_BY(lock());
+  // The hash, for functions that change it.
+  struct linear_hash* locked_hash() REQUIRES(lock()) {
+    return &hash;
+  }
+  bool hash_growing GUARDED_BY(lock());  // a CPU is about to give memory to the hash
+  uint64_t total_bytes GUARDED_BY(lock());
+  uint64_t allocated_bytes GUARDED_BY(lock());
+  uint64_t imported_bytes GUARDED_BY(lock());
+  uint64_t allocations GUARDED_BY(lock());
+  uint64_t frees GUARDED_BY(lock());
+  uint64_t live GUARDED_BY(lock());
+  uint64_t tags GUARDED_BY(lock());
+  std::array<uint64_t, arena_impl::kFreeLists> free_segments GUARDED_BY(lock());
+  uint64_t failures GUARDED_BY(lock());
 };
 
 namespace arena_impl {
@@ -136,9 +147,8 @@ class Tags {
   Tags(const Tags&) = delete;
   Tags& operator=(const Tags&) = delete;
   ~Tags();
-  // Takes `count` tags from the pool. False when out of memory. The caller holds neither
-  // base_arena's lock nor the pool's.
-  bool reserve(size_t count);
+  // Takes `count` tags from the pool. False when out of memory.
+  bool reserve(size_t count) EXCLUDES(base_arena->lock());
   // Takes one of the tags and fills it in.
   Segment* make(uintptr_t start, size_t size, SegmentKind kind);
   // Adds a tag that is not used any more.
@@ -151,24 +161,25 @@ class Tags {
 };
 
 // Fills the pool with a page of tags if it is so low that one of the next few operations would have
-// to fill it. Returns true if it has filled the pool. The caller holds neither base_arena's lock
-// nor the pool's. Any context but NMI.
-bool fill_tags_early();
+// to fill it. Returns true if it has filled the pool. Any context but NMI.
+bool fill_tags_early() EXCLUDES(base_arena->lock());
 // Adds the first tags to the pool. Once, at boot.
 void tags_init();
 // Bytes of the pages that have become tags. These pages are never given back.
 uint64_t tag_bytes();
 
-// ---- Segments of an arena (arena_segments.cc). The arena's lock is held. Sizes are in bytes.
+// ---- Segments of an arena (arena_segments.cc). Sizes are in bytes.
 
 // Instant fit: a free segment of at least `size`; nullptr if there is none.
-Segment* find_free(const struct arena& arena, size_t size);
+Segment* find_free(const struct arena& arena, size_t size) REQUIRES(arena.lock());
 
 // Makes the first `size` bytes of a free segment an allocated segment.
-void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tags);
+void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tags)
+    REQUIRES(arena.lock());
 // Adds a span with one free segment, and returns this segment. The span's tags go to the front of
 // the arena's list of tags.
-Segment* enter_span(struct arena& arena, uintptr_t base, size_t size, SegmentKind kind, Tags& tags);
+Segment* enter_span(struct arena& arena, uintptr_t base, size_t size, SegmentKind kind, Tags& tags)
+    REQUIRES(arena.lock());
 
 // A span that the caller exports to the source; none if `size` is 0.
 struct Returned {
@@ -177,22 +188,21 @@ struct Returned {
 };
 // Frees an allocated segment and merges it with its free neighbours. If this leaves an imported
 // span entirely free, removes the span from the arena and returns the span.
-Returned release_segment(struct arena& arena, Segment* segment, Tags& tags);
+Returned release_segment(struct arena& arena, Segment* segment, Tags& tags) REQUIRES(arena.lock());
 
 // Removes a tag from the arena's list of tags.
-void unlink(struct arena& arena, Segment& segment);
+void unlink(struct arena& arena, Segment& segment) REQUIRES(arena.lock());
 
-// ---- The list of arenas (arena_list.cc). Any context; each function but free_structure() takes
-// the list's lock.
+// ---- The list of arenas (arena_list.cc). Any context.
 
 // Appends the arena to the list, with one reference. False if another arena has the name.
-bool enlist(struct arena& arena, const char* name);
+bool enlist(struct arena& arena, const char* name) EXCLUDES(list_lock);
 // Appends the arena to the list, with one reference, under a unique name. This is `name`; if an
 // arena or a cache has that name already, it is NAME.2, NAME.3 and so on.
-void enlist_uniquely(struct arena& arena, const char* name);
+void enlist_uniquely(struct arena& arena, const char* name) EXCLUDES(list_lock);
 // Makes a complete arena visible to arena_next and arena_find.
-void announce(struct arena& arena);
+void announce(struct arena& arena) EXCLUDES(list_lock);
 // Frees the arena's structure after the last reference is gone (arena.cc).
-void free_structure(struct arena& arena);
+void free_structure(struct arena& arena) EXCLUDES(list_lock);
 
 }  // namespace arena_impl

@@ -10,9 +10,12 @@
 #include "slab.h"
 #include "slab_os.h"
 
+constinit Spinlock arena_impl::list_lock{LockRank::kArena};
+
+using arena_impl::list_lock;
+
 namespace {
 
-constinit Spinlock list_lock{LockRank::kArena};
 constinit struct arena* first_arena GUARDED_BY(list_lock) = nullptr;
 
 bool has_name(const char* name) REQUIRES(list_lock) {
@@ -28,12 +31,12 @@ void remove(struct arena& arena) REQUIRES(list_lock) {
   *place = arena.next_arena;
 }
 
-void delist(struct arena& arena) {
+void delist(struct arena& arena) EXCLUDES(list_lock) {
   Guard guard(list_lock);
   remove(arena);
 }
 
-bool cache_has_name(const char* name) {
+bool cache_has_name(const char* name) EXCLUDES(list_lock) {
   kmem_cache* const cache = kmem_cache_find(name);
   if (cache) kmem_cache_release(cache);
   return cache != nullptr;

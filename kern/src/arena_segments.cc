@@ -18,13 +18,13 @@ unsigned sure_list_of(const struct arena& arena, size_t size) {
 }
 
 // The first free segment of the lists from `list` on; nullptr if there is none.
-Segment* first_free(const struct arena& arena, unsigned list) {
+Segment* first_free(const struct arena& arena, unsigned list) REQUIRES(arena.lock()) {
   if (list >= kFreeLists) return nullptr;
   const uint64_t lists = arena.free_bitmap >> list << list;
   return lists ? arena.free_lists[std::countr_zero(lists)] : nullptr;
 }
 
-void push_free(struct arena& arena, Segment& segment) {
+void push_free(struct arena& arena, Segment& segment) REQUIRES(arena.lock()) {
   const unsigned list = free_list_of(arena, segment.size);
   segment.kind = SegmentKind::kFree;
   segment.list_prev = nullptr;
@@ -35,7 +35,7 @@ void push_free(struct arena& arena, Segment& segment) {
   arena.free_segments[list]++;
 }
 
-void remove_free(struct arena& arena, Segment& segment) {
+void remove_free(struct arena& arena, Segment& segment) REQUIRES(arena.lock()) {
   const unsigned list = free_list_of(arena, segment.size);
   if (segment.list_prev)
     segment.list_prev->list_next = segment.list_next;
@@ -46,7 +46,7 @@ void remove_free(struct arena& arena, Segment& segment) {
   arena.free_segments[list]--;
 }
 
-void link_after(struct arena& arena, Segment* before, Segment& segment) {
+void link_after(struct arena& arena, Segment* before, Segment& segment) REQUIRES(arena.lock()) {
   segment.prev = before;
   segment.next = before ? before->next : arena.first;
   if (before)
@@ -59,7 +59,8 @@ void link_after(struct arena& arena, Segment* before, Segment& segment) {
 
 // Splits a segment after `size` bytes and returns the rest as another segment. Neither is on a free
 // list.
-Segment& cut(struct arena& arena, Segment& segment, size_t size, Tags& tags) {
+Segment& cut(struct arena& arena, Segment& segment, size_t size, Tags& tags)
+    REQUIRES(arena.lock()) {
   Segment& rest = *tags.make(segment.start + size, segment.size - size, SegmentKind::kFree);
   link_after(arena, &segment, rest);
   segment.size = size;
@@ -88,7 +89,7 @@ void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tag
   remove_free(arena, segment);
   if (segment.size > size) push_free(arena, cut(arena, segment, size, tags));
   segment.kind = SegmentKind::kAllocated;
-  linear_hash_insert(&arena.hash, &segment);
+  linear_hash_insert(arena.locked_hash(), &segment);
   arena.allocated_bytes += size;
   arena.allocations++;
   arena.live++;

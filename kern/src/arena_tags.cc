@@ -18,13 +18,13 @@ namespace {
 class TagPool {
  public:
   // Adds a run of `count` tags.
-  void add(Segment* tags, size_t count) {
+  void add(Segment* tags, size_t count) EXCLUDES(lock_) {
     Guard guard(lock_);
     push(tags, count);
   }
   void give(Segment* tag) { add(tag, 1); }
   // Takes `count` tags, linked by list_next; nullptr if fewer than kReserve tags would be left.
-  Segment* take(size_t count) {
+  Segment* take(size_t count) EXCLUDES(lock_) {
     Guard guard(lock_);
     if (free_count_ < kReserve + count) return nullptr;
     Segment* tags = nullptr;
@@ -37,7 +37,7 @@ class TagPool {
   }
   // Takes a tag; if no other tag is left, takes one of the reserve. The caller keeps interrupts off
   // until it has filled the pool.
-  Segment* take_reserved() {
+  Segment* take_reserved() EXCLUDES(lock_) {
     Guard guard(lock_);
     ASSERT(free_count_ > 0);
     return pop();
@@ -72,7 +72,7 @@ class TagPool {
 
   Spinlock lock_{LockRank::kArenaTags};
   Segment* free_ GUARDED_BY(lock_) = nullptr;
-  size_t free_count_ = 0;  // written under the lock, also read without it
+  size_t free_count_ GUARDED_BY(lock_) = 0;  // also read without the lock, atomically
 };
 
 constinit TagPool tag_pool;
@@ -80,7 +80,7 @@ constinit std::atomic<uint64_t> tag_pages{0};
 NOT_ROOTS constinit std::array<Segment, TagPool::kReserve + 64> first_tags{};
 
 // Turns a page of base_arena into tags. False if base_arena has no free page.
-bool fill_tag_pool() {
+bool fill_tag_pool() EXCLUDES(base_arena->lock()) {
   InterruptsOff off;
   Segment* page = nullptr;
   {

@@ -14,6 +14,7 @@ bool arena_walk_is_private(const struct arena* arena) {
 }
 
 void arena_walk(const struct arena* arena, ArenaWalk& walk) {
+  arena->lock().not_needed();  // nothing changes while the caller walks
   for (const Segment* segment = arena->first; segment; segment = segment->next) {
     if (segment->kind == SegmentKind::kImportedSpan) walk.span(segment->start, segment->size);
     if (segment->kind == SegmentKind::kAllocated) walk.segment(segment->start, segment->size);
@@ -21,6 +22,7 @@ void arena_walk(const struct arena* arena, ArenaWalk& walk) {
 }
 
 ArenaSegment arena_locate(const struct arena* arena, uint64_t address) {
+  arena->lock().not_needed();
   for (const Segment* segment = arena->first; segment; segment = segment->next) {
     if (!segment->is_span() && address - segment->start < segment->size)
       return {segment->start, segment->size, segment->kind == SegmentKind::kFree};
@@ -39,6 +41,7 @@ bool arena_walk_forwards(const struct arena* arena) {
 
 bool arena_walk_holds_tags(const ArenaSegment& segment) {
   for (struct arena* arena = arena_walk_next(nullptr); arena; arena = arena_walk_next(arena)) {
+    arena->lock().not_needed();
     for (const Segment* tag = arena->first; tag; tag = tag->next) {
       if (!tag->is_span() && reinterpret_cast<uint64_t>(tag) - segment.start < segment.size)
         return true;

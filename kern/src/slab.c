@@ -112,17 +112,19 @@ struct kmem_cache* const kmem_magazine_caches[MAGAZINE_TYPES] = {
 
 /* ---- The list of caches. */
 
-static struct slab_os_lock list_lock;
-static struct kmem_cache* first_cache;     /* the caches are in order of creation */
-static struct kmem_cache* released_caches; /* not on the list any more; see destroy_released() */
+struct slab_os_lock kmem_list_lock;
+/* The caches are in order of creation. */
+static struct kmem_cache* first_cache GUARDED_BY(kmem_list_lock);
+/* Not on the list any more; see destroy_released(). */
+static struct kmem_cache* released_caches GUARDED_BY(kmem_list_lock);
 
 static bool names_equal(const char* a, const char* b) {
   while (*a && *a == *b) a++, b++;
   return *a == *b;
 }
 
-/* True if the name is in use. The list lock is held. */
-static bool name_taken(const char* name) {
+/* True if the name is in use. */
+static bool name_taken(const char* name) REQUIRES(kmem_list_lock) {
   if (names_equal(name, "ctl")) return true; /* #mem/kmemtrace/ctl is the control file */
   for (const struct kmem_cache* cache = first_cache; cache; cache = cache->next)
     if (names_equal(cache->name, name)) return true;
@@ -148,7 +150,7 @@ kmem_inject_function kmem_injector;
 /* Gives the cache a unique name and appends it to the list. Nobody has used the cache yet. */
 static void list_add(struct kmem_cache* cache, const char* name) {
   slab_check_new_cache(cache, name);
-  LOCK_GUARD(&list_lock);
+  LOCK_GUARD(&kmem_list_lock);
   if (kmem_inject_wanted() && !(cache->flags & KMC_QCACHE)) {
     const unsigned cpus = slab_os_cpu_count();
     for (unsigned i = 0; i < cpus; i++) cache->cpu[i].flags |= KMC_INJECT;
@@ -160,9 +162,8 @@ static void list_add(struct kmem_cache* cache, const char* name) {
   *end = cache;
 }
 
-/* Drops a reference. After the last one, leaves the cache to destroy_released(). The list lock is
- * held. */
-static void reference_drop(struct kmem_cache* cache) {
+/* Drops a reference. After the last one, leaves the cache to destroy_released(). */
+static void reference_drop(struct kmem_cache* cache) REQUIRES(kmem_list_lock) {
   if (--cache->references > 0) return;
   struct kmem_cache** place = &first_cache;
   while (*place != cache) place = &(*place)->next;
@@ -172,12 +173,12 @@ static void reference_drop(struct kmem_cache* cache) {
 }
 
 void kmem_cache_release_later(struct kmem_cache* cache) {
-  LOCK_GUARD(&list_lock);
+  LOCK_GUARD(&kmem_list_lock);
   reference_drop(cache);
 }
 
 static struct kmem_cache* next_released(void) {
-  LOCK_GUARD(&list_lock);
+  LOCK_GUARD(&kmem_list_lock);
   struct kmem_cache* const cache = released_caches;
   if (cache) released_caches = cache->next;
   return cache;
@@ -194,7 +195,7 @@ static void destroy_released(void) {
 }
 
 void kmem_cache_hold(struct kmem_cache* cache) {
-  LOCK_GUARD(&list_lock);
+  LOCK_GUARD(&kmem_list_lock);
   cache->references++;
 }
 
@@ -206,7 +207,7 @@ void kmem_cache_release(struct kmem_cache* cache) {
 /* Takes a reference to the next cache, drops the reference to `cache`, and returns the next cache.
  * Does not call destroy_released(), unlike kmem_cache_next. Any context. */
 static struct kmem_cache* next_any_context(struct kmem_cache* cache) {
-  LOCK_GUARD(&list_lock);
+  LOCK_GUARD(&kmem_list_lock);
   struct kmem_cache* const next = cache ? cache->next : first_cache;
   if (next) next->references++;
   if (cache) reference_drop(cache);
@@ -220,11 +221,12 @@ struct kmem_cache* kmem_cache_next(struct kmem_cache* cache) {
 }
 
 struct kmem_cache* kmem_walk_next(struct kmem_cache* cache) {
+  slab_os_lock_not_needed(&kmem_list_lock); /* nothing changes while the caller walks */
   return cache ? cache->next : first_cache;
 }
 
 struct kmem_cache* kmem_cache_find(const char* name) {
-  LOCK_GUARD(&list_lock);
+  LOCK_GUARD(&kmem_list_lock);
   for (struct kmem_cache* cache = first_cache; cache; cache = cache->next) {
     if (!names_equal(cache->name, name)) continue;
     cache->references++;
@@ -243,6 +245,7 @@ static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size
       (uint32_t)flags & (KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_NOPOINTERS);
   cache->payload = flags & KMC_NOPOINTERS ? (uint32_t)size : 0;
   cache->source = source;
+  slab_os_lock_not_needed(&kmem_list_lock); /* nobody else has the cache yet */
   cache->references = 1;
   depot_init(cache);
   slab_os_lock_init(&cache->lock, SLAB_OS_RANK_CACHE);
@@ -257,7 +260,7 @@ static void own_cache_init(struct kmem_cache* cache, const char* name, size_t si
 }
 
 void kmem_init(void) {
-  slab_os_lock_init(&list_lock, SLAB_OS_RANK_LIST);
+  slab_os_lock_init(&kmem_list_lock, SLAB_OS_RANK_LIST);
   own_cache_init(kmem_slab_cache, "kmem_slab", sizeof(struct kmem_slab), 0, KMC_NOTRACE);
   own_cache_init(kmem_bufctl_cache, "kmem_bufctl", sizeof(struct kmem_bufctl), 0, KMC_NOTRACE);
   own_cache_init(kmem_hash_cache, "kmem_hash", sizeof(struct linear_hash), 0, KMC_NOTRACE);
@@ -277,7 +280,8 @@ static struct kmem_cache* cache_make(const char* name, size_t size, size_t align
                                      kmem_destructor destructor, void* private_data) {
   if (!kmem_is_name(name)) slab_os_panic("\"%s\" is not a valid name for a cache", name);
   destroy_released();
-  struct kmem_cache* const cache = kmem_cache_alloc(kmem_cache_cache, KM_SLEEP | KM_ZERO);
+  struct kmem_cache* const cache =
+      (struct kmem_cache*)kmem_cache_alloc(kmem_cache_cache, KM_SLEEP | KM_ZERO);
   if (!cache) return NULL;
   if (!cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source()))
     slab_os_panic("%s: objects of %lu bytes aligned to %lu are impossible", name,
@@ -286,7 +290,7 @@ static struct kmem_cache* cache_make(const char* name, size_t size, size_t align
   cache->destructor = destructor;
   cache->private_data = private_data;
   if (flags & KMC_NOTOUCH) {
-    cache->hash = kmem_cache_alloc(kmem_hash_cache, KM_SLEEP);
+    cache->hash = (struct linear_hash*)kmem_cache_alloc(kmem_hash_cache, KM_SLEEP);
     if (!cache->hash) {
       kmem_cache_free(kmem_cache_cache, cache);
       return NULL;
@@ -471,11 +475,11 @@ void kmem_set_reaper(void (*reap)(enum kmem_reap_extent extent)) {
  * not reap. */
 void kmem_reap_some(enum kmem_reap_extent extent) {
   if (registered_reaper) registered_reaper(extent);
-  for (enum reap_pass pass = REAP_ORDINARY; pass < REAP_PASSES; pass++) {
-    if (extent == KMEM_REAP_ALL) unload_pass(pass);
+  for (int pass = REAP_ORDINARY; pass < REAP_PASSES; pass++) {
+    if (extent == KMEM_REAP_ALL) unload_pass((enum reap_pass)pass);
     for (struct kmem_cache* cache = next_any_context(NULL); cache;
          cache = next_any_context(cache)) {
-      if (reap_pass_of(cache) != pass) continue;
+      if (reap_pass_of(cache) != (enum reap_pass)pass) continue;
       magazines_reap(cache, extent == KMEM_REAP_SURPLUS);
       if (extent != KMEM_REAP_SURPLUS) slab_layer_reap(cache);
     }

@@ -125,18 +125,20 @@ static enum verdict inspect(const struct kmem_cache* cache, const struct checked
              : SOUND;
 }
 
-/* ---- Lists. The cache's lock is held. */
+/* ---- Lists. */
 
-static void list_append(struct kmem_cache* cache, struct checked_slab* slab, enum list which) {
-  struct checked_slab** const ends = cache->checks.lists[which];
+static void list_append(struct kmem_cache* cache, struct checked_slab* slab, enum list which)
+    REQUIRES(cache->lock) {
+  struct checked_slab** const ends = cache->checked.lists[which];
   slab->links[which].next = NULL;
   slab->links[which].prev = ends[1];
   *(ends[1] ? &ends[1]->links[which].next : &ends[0]) = slab;
   ends[1] = slab;
 }
 
-static void list_remove(struct kmem_cache* cache, struct checked_slab* slab, enum list which) {
-  struct checked_slab** const ends = cache->checks.lists[which];
+static void list_remove(struct kmem_cache* cache, struct checked_slab* slab, enum list which)
+    REQUIRES(cache->lock) {
+  struct checked_slab** const ends = cache->checked.lists[which];
   struct checked_slab *const next = slab->links[which].next, *const prev = slab->links[which].prev;
   *(prev ? &prev->links[which].next : &ends[0]) = next;
   *(next ? &next->links[which].prev : &ends[1]) = prev;
@@ -145,16 +147,17 @@ static void list_remove(struct kmem_cache* cache, struct checked_slab* slab, enu
 /* Adds `out` to the number of allocated objects and `quarantined` to the number of quarantined
  * objects, in the slab and in the cache. If the slab has lost its last free object, or has got one
  * again, updates the list USABLE. */
-static void count(struct kmem_cache* cache, struct checked_slab* slab, int out, int quarantined) {
-  struct kmem_checks* const checks = &cache->checks;
+static void count(struct kmem_cache* cache, struct checked_slab* slab, int out, int quarantined)
+    REQUIRES(cache->lock) {
+  struct checked_slabs* const checked = &cache->checked;
   const bool was_usable = is_usable(cache, slab);
-  checks->empty -= is_empty(slab);
+  checked->empty -= is_empty(slab);
   slab->slab.out += (uint32_t)out;
   slab->quarantined += (uint32_t)quarantined;
   cache->objects_out += (uint64_t)out;
-  checks->out += (uint64_t)out;
-  checks->quarantined += (uint64_t)quarantined;
-  checks->empty += is_empty(slab);
+  checked->out += (uint64_t)out;
+  checked->quarantined += (uint64_t)quarantined;
+  checked->empty += is_empty(slab);
   if (is_usable(cache, slab) == was_usable) return;
   if (was_usable)
     list_remove(cache, slab, USABLE);
@@ -163,42 +166,44 @@ static void count(struct kmem_cache* cache, struct checked_slab* slab, int out, 
 }
 
 /* Adds a slab to the lists. All objects of the slab are free. */
-static void slab_insert(struct kmem_cache* cache, struct checked_slab* slab) {
+static void slab_insert(struct kmem_cache* cache, struct checked_slab* slab) REQUIRES(cache->lock) {
   list_append(cache, slab, ALL);
   list_append(cache, slab, USABLE);
-  cache->checks.slabs++;
-  cache->checks.empty++;
+  cache->checked.slabs++;
+  cache->checked.empty++;
 }
 
 /* Takes a slab off the lists. All objects of the slab are free. */
-static void slab_remove(struct kmem_cache* cache, struct checked_slab* slab) {
+static void slab_remove(struct kmem_cache* cache, struct checked_slab* slab) REQUIRES(cache->lock) {
   list_remove(cache, slab, ALL);
   list_remove(cache, slab, USABLE);
-  cache->checks.slabs--;
-  cache->checks.empty--;
+  cache->checked.slabs--;
+  cache->checked.empty--;
 }
 
 /* Marks an object as quarantined. `out`: -1 if the object counts as allocated, otherwise 0. */
-static void quarantine(struct kmem_cache* cache, struct checked_slab* slab, uint32_t i, int out) {
+static void quarantine(struct kmem_cache* cache, struct checked_slab* slab, uint32_t i, int out)
+    REQUIRES(cache->lock) {
   count(cache, slab, out, 1);
   set_state(slab, i, QUARANTINED);
 }
 
 /* Takes an empty slab off the lists and returns it. NULL if the cache has at most `kept` empty
  * slabs, or if all of them are pinned. */
-static struct checked_slab* take_empty(struct kmem_cache* cache, uint64_t kept) {
-  if (cache->checks.empty <= kept) return NULL;
-  struct checked_slab* slab = cache->checks.lists[USABLE][0];
+static struct checked_slab* take_empty(struct kmem_cache* cache, uint64_t kept)
+    REQUIRES(cache->lock) {
+  if (cache->checked.empty <= kept) return NULL;
+  struct checked_slab* slab = cache->checked.lists[USABLE][0];
   while (slab && (!is_empty(slab) || slab->pins > 0)) slab = slab->links[USABLE].next;
   if (slab) slab_remove(cache, slab);
   return slab;
 }
 
-/* ---- Making slabs and giving them back. No lock held. */
+/* ---- Making slabs and giving them back. */
 
-static struct checked_slab* slab_make(struct kmem_cache* cache, int flags) {
+static struct checked_slab* slab_make(struct kmem_cache* cache, int flags) EXCLUDES(cache->lock) {
   const struct kmem_checks* const checks = &cache->checks;
-  char* const pages = slab_os_pages_alloc(cache->source, checks->slab_size, flags);
+  char* const pages = (char*)slab_os_pages_alloc(cache->source, checks->slab_size, flags);
   if (!pages) return NULL;
   struct checked_slab* const slab = (struct checked_slab*)(pages + structure_offset(checks));
   kasan_forbid(pages, checks->slab_size, KASAN_NO_OBJECT);
@@ -211,11 +216,12 @@ static struct checked_slab* slab_make(struct kmem_cache* cache, int flags) {
     *audit_of(cache, object) = (struct audit){.start = RED_WORD, .guard = RED_WORD};
     slab->states[i] = FREE;
   }
-  slab_os_pages_set_slab(pages, checks->slab_size, slab);
+  slab_os_pages_set_slab(pages, checks->slab_size, &slab->slab);
   return slab;
 }
 
-static void slab_destroy(struct kmem_cache* cache, struct checked_slab* slab) {
+static void slab_destroy(struct kmem_cache* cache, struct checked_slab* slab)
+    EXCLUDES(cache->lock) {
   char* const pages = (char*)slab - structure_offset(&cache->checks);
   kasan_forbid(pages, cache->checks.slab_size, KASAN_FREED_PAGES);
   slab_os_pages_set_slab(pages, cache->checks.slab_size, NULL);
@@ -235,7 +241,8 @@ static bool damaged_while_free(struct kmem_cache* cache, struct checked_slab* sl
 
 /* Returns a slab to the source arena. The slab is off the lists and all its objects are free. If an
  * object is damaged, puts the slab back on the lists instead. */
-static void slab_release(struct kmem_cache* cache, struct checked_slab* slab) {
+static void slab_release(struct kmem_cache* cache, struct checked_slab* slab)
+    EXCLUDES(cache->lock) {
   bool sound = true;
   for (uint32_t i = 0; i < cache->checks.objects; i++) {
     if (!damaged_while_free(cache, slab, object_at(cache, slab, i),
@@ -256,8 +263,8 @@ static void slab_release(struct kmem_cache* cache, struct checked_slab* slab) {
 
 /* ---- Allocation. */
 
-/* Takes a free object from the slab. The cache's lock is held. */
-static char* take_from(struct kmem_cache* cache, struct checked_slab* slab) {
+/* Takes a free object from the slab. */
+static char* take_from(struct kmem_cache* cache, struct checked_slab* slab) REQUIRES(cache->lock) {
   uint32_t i = slab->next;
   while (state_of(slab, i) != FREE) i = i + 1 < cache->checks.objects ? i + 1 : 0;
   slab->next = i + 1 < cache->checks.objects ? i + 1 : 0;
@@ -274,7 +281,7 @@ static bool take(struct kmem_cache* cache, struct checked_slab* made, char** obj
   *object = NULL;
   if (!cache->checks.on) return false;
   if (made) slab_insert(cache, made);
-  struct checked_slab* const slab = cache->checks.lists[USABLE][0];
+  struct checked_slab* const slab = cache->checked.lists[USABLE][0];
   if (slab) *object = take_from(cache, slab);
   return true;
 }
@@ -326,7 +333,7 @@ size_t kmem_cache_usable_size(const struct kmem_cache* cache, const void* object
 static void quarantine_if_free(struct kmem_cache* cache, const struct checked_slab* slab,
                                const void* object) {
   LOCK_GUARD(&cache->lock);
-  struct checked_slab* listed = cache->checks.lists[ALL][0];
+  struct checked_slab* listed = cache->checked.lists[ALL][0];
   while (listed && listed != slab) listed = listed->links[ALL].next;
   if (!listed) return;
   const uint32_t i = index_of(cache, listed, object);
@@ -339,7 +346,8 @@ static void quarantine_if_free(struct kmem_cache* cache, const struct checked_sl
 enum check_outcome slab_check_free(struct kmem_cache* cache, void* object, const void* frame) {
   struct kmem_slab* const any = slab_os_page_slab(object);
   struct checked_slab* const slab = slab_of(object);
-  struct report wrong = {.cache = any ? any->cache : cache, .given = cache, .object = object};
+  struct report wrong = {
+      .cache = any ? any->cache : cache, .given = cache, .object = (const char*)object};
   const size_t stride = !any ? 0 : slab ? wrong.cache->checks.stride : wrong.cache->stride;
   const size_t offset = any ? (size_t)((char*)object - any->base) : 0;
   const uint32_t objects = !any   ? 0
@@ -376,7 +384,7 @@ enum check_outcome slab_check_free(struct kmem_cache* cache, void* object, const
   }
   struct audit* const audit = audit_of(cache, object);
   if (!known) {
-    wrong.verdict = inspect(cache, slab, object, false, &wrong.damage);
+    wrong.verdict = inspect(cache, slab, (char*)object, false, &wrong.damage);
     if (wrong.verdict != SOUND) {
       set_state(slab, i, FREEING_DAMAGED);
       slab_check_report(&wrong, "found as it was freed", frame);
@@ -396,7 +404,7 @@ bool slab_check_owner(struct kmem_cache* cache, void* object) {
         "To learn more, write `check` to #mem/kmemtrace/ctl and do it again",
         cache->name, object, slab ? slab->cache->name : "no cache");
   struct report wrong = {
-      .verdict = WRONG_CACHE, .cache = slab->cache, .given = cache, .object = object};
+      .verdict = WRONG_CACHE, .cache = slab->cache, .given = cache, .object = (const char*)object};
   wrong.audit = audit_of(
       slab->cache, object_at(slab->cache, (const struct checked_slab*)slab,
                              index_of(slab->cache, (const struct checked_slab*)slab, object)));
@@ -443,10 +451,10 @@ void slab_check_reap(struct kmem_cache* cache) {
 /* ---- Switching. */
 
 static void set_flag(void* cache) {
-  kmem_cache_cpu_flags(cache, KMC_CHECKED, 0);
+  kmem_cache_cpu_flags((struct kmem_cache*)cache, KMC_CHECKED, 0);
 }
 static void clear_flag(void* cache) {
-  kmem_cache_cpu_flags(cache, 0, KMC_CHECKED);
+  kmem_cache_cpu_flags((struct kmem_cache*)cache, 0, KMC_CHECKED);
 }
 
 /* Switches checking on or off. Returns the number of checked objects that are out. */
@@ -454,7 +462,7 @@ static uint64_t switch_to(struct kmem_cache* cache, bool on) {
   LOCK_GUARD(&cache->lock);
   __atomic_store_n(&cache->checks.on, on, __ATOMIC_RELAXED);
   if (on) __atomic_store_n(&cache->checks.shown, 0, __ATOMIC_RELAXED);
-  return cache->checks.out;
+  return cache->checked.out;
 }
 
 int kmem_cache_can_be_checked(const struct kmem_cache* cache) {
@@ -488,7 +496,8 @@ void kmem_cache_check_stop(struct kmem_cache* cache) {
 /* Pins and returns the slab after `slab`, and unpins `slab`. */
 static struct checked_slab* next_pinned(struct kmem_cache* cache, struct checked_slab* slab) {
   LOCK_GUARD(&cache->lock);
-  struct checked_slab* const next = slab ? slab->links[ALL].next : cache->checks.lists[ALL][0];
+  struct checked_slab* next = cache->checked.lists[ALL][0];
+  if (slab) next = slab->links[ALL].next;
   if (next) next->pins++;
   if (slab) slab->pins--;
   return next;
@@ -522,13 +531,20 @@ uint64_t kmem_cache_check_scan(struct kmem_cache* cache) {
   return damaged;
 }
 
+/* Takes the first slab off the list ALL; NULL if there is none. */
+static struct checked_slab* take_any(struct kmem_cache* cache) EXCLUDES(cache->lock) {
+  LOCK_GUARD(&cache->lock);
+  struct checked_slab* const slab = cache->checked.lists[ALL][0];
+  if (slab) list_remove(cache, slab, ALL);
+  return slab;
+}
+
 void slab_check_finish(struct kmem_cache* cache) {
-  for (struct checked_slab* slab; (slab = cache->checks.lists[ALL][0]);) {
+  for (struct checked_slab* slab; (slab = take_any(cache));) {
     for (uint32_t i = 0; i < cache->checks.objects; i++)
       if (slab->states[i] == FREE)
         damaged_while_free(cache, slab, object_at(cache, slab, i), "found as its cache ended",
                            __builtin_frame_address(0));
-    list_remove(cache, slab, ALL);
     slab_destroy(cache, slab);
   }
 }

@@ -47,7 +47,7 @@ static inline char* object_at(const struct kmem_cache* cache, const struct check
   return slab->slab.base + i * cache->checks.stride;
 }
 static inline enum state state_of(const struct checked_slab* slab, uint32_t i) {
-  return __atomic_load_n(&slab->states[i], __ATOMIC_ACQUIRE);
+  return (enum state)__atomic_load_n(&slab->states[i], __ATOMIC_ACQUIRE);
 }
 static inline bool is_empty(const struct checked_slab* slab) {
   return slab->slab.out == 0 && slab->quarantined == 0;

@@ -27,7 +27,7 @@ static bool whole_word(const unsigned char* at, const unsigned char* end) {
 
 void slab_check_fill(void* from, void* to, uint32_t pattern) {
   const uint64_t word = pattern_word(pattern);
-  for (unsigned char *at = from, *const end = to; at < end;) {
+  for (unsigned char *at = (unsigned char*)from, *const end = (unsigned char*)to; at < end;) {
     if (whole_word(at, end)) {
       *(uint64_t*)at = word;
       at += sizeof(word);
@@ -41,7 +41,7 @@ void slab_check_fill(void* from, void* to, uint32_t pattern) {
 bool slab_check_find_damage(const void* from, const void* to, uint32_t pattern,
                             struct damage* damage) {
   const uint64_t word = pattern_word(pattern);
-  const unsigned char *at = from, *end = to;
+  const unsigned char *at = (const unsigned char*)from, *end = (const unsigned char*)to;
   for (;;) {
     if (at >= end) return false;
     if (whole_word(at, end) && *(const uint64_t*)at == word)

@@ -35,7 +35,8 @@ static uint32_t rounds_of(const struct kmem_cache* cache) {
 /* stack: no recursion, because the caches of magazines have no magazines (KMC_NOMAGAZINE). */
 struct kmem_magazine* magazine_make(struct kmem_cache* cache) {
   const uint32_t type = __atomic_load_n(&cache->magazine_type, __ATOMIC_RELAXED);
-  struct kmem_magazine* const magazine = kmem_cache_alloc(kmem_magazine_caches[type], KM_ATOMIC);
+  struct kmem_magazine* const magazine =
+      (struct kmem_magazine*)kmem_cache_alloc(kmem_magazine_caches[type], KM_ATOMIC);
   if (!magazine) return NULL;
   magazine->rounds = 0;
   magazine->capacity = types[type].rounds;
@@ -56,15 +57,19 @@ static void magazines_free(struct kmem_magazine* magazine) {
   }
 }
 
-/* ---- The lists. The depot's lock is held. */
+/* ---- The lists. */
 
-static void list_put(struct magazine_list* list, struct kmem_magazine* magazine) {
+static void list_put(struct kmem_cache* cache, enum depot_list which,
+                     struct kmem_magazine* magazine) REQUIRES(cache->depot_lock) {
+  struct magazine_list* const list = &cache->magazines[which];
   magazine->next = list->first;
   list->first = magazine;
   list->count++;
 }
 
-static struct kmem_magazine* list_take(struct magazine_list* list) {
+static struct kmem_magazine* list_take(struct kmem_cache* cache, enum depot_list which)
+    REQUIRES(cache->depot_lock) {
+  struct magazine_list* const list = &cache->magazines[which];
   struct kmem_magazine* const magazine = list->first;
   if (!magazine) return NULL;
   list->first = magazine->next;
@@ -75,14 +80,18 @@ static struct kmem_magazine* list_take(struct magazine_list* list) {
 
 /* Takes a magazine of the surplus; NULL if there is none. Decreases `min` too, because `min` counts
  * this magazine and becomes the next surplus. */
-static struct kmem_magazine* list_take_surplus(struct magazine_list* list) {
+static struct kmem_magazine* list_take_surplus(struct kmem_cache* cache, enum depot_list which)
+    REQUIRES(cache->depot_lock) {
+  struct magazine_list* const list = &cache->magazines[which];
   if (list->surplus == 0 || list->min == 0) return NULL;
   list->surplus--;
   list->min--;
-  return list_take(list);
+  return list_take(cache, which);
 }
 
-static void list_close_interval(struct magazine_list* list) {
+static void list_close_interval(struct kmem_cache* cache, enum depot_list which)
+    REQUIRES(cache->depot_lock) {
+  struct magazine_list* const list = &cache->magazines[which];
   list->surplus = list->min;
   list->min = list->count;
 }
@@ -90,10 +99,11 @@ static void list_close_interval(struct magazine_list* list) {
 /* ---- Operations of CPUs. */
 
 /* Takes the depot's lock until the end of a scope; counts contention. */
-static inline struct lock_guard contended_guard_begin(struct kmem_cache* cache) {
+static inline struct lock_guard contended_guard_begin(struct kmem_cache* cache)
+    ACQUIRE(cache->depot_lock) {
   const struct lock_guard guard = {&cache->depot_lock, slab_os_irq_save()};
-  if (!slab_os_lock_try(guard.lock)) {
-    slab_os_lock_acquire(guard.lock);
+  if (!slab_os_lock_try(&cache->depot_lock)) {
+    slab_os_lock_acquire(&cache->depot_lock);
     cache->contention++;
   }
   return guard;
@@ -110,29 +120,30 @@ static uint32_t first_type(const struct kmem_cache* cache) {
 
 void depot_init(struct kmem_cache* cache) {
   slab_os_lock_init(&cache->depot_lock, SLAB_OS_RANK_DEPOT);
+  slab_os_lock_not_needed(&cache->depot_lock); /* nobody else has the cache yet */
   cache->magazine_type = first_type(cache);
 }
 
 struct kmem_magazine* depot_take_full(struct kmem_cache* cache) {
   DEPOT_GUARD(cache);
-  struct kmem_magazine* const magazine = list_take(&cache->full);
+  struct kmem_magazine* const magazine = list_take(cache, DEPOT_FULL);
   if (magazine) cache->depot_rounds -= magazine->rounds;
   return magazine;
 }
 
 struct kmem_magazine* depot_take_empty(struct kmem_cache* cache) {
   DEPOT_GUARD(cache);
-  return list_take(&cache->empty);
+  return list_take(cache, DEPOT_EMPTY);
 }
 
 void depot_put(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds) {
   DEPOT_GUARD(cache);
   magazine->rounds = rounds;
   if (rounds > 0) {
-    list_put(&cache->full, magazine);
+    list_put(cache, DEPOT_FULL, magazine);
     cache->depot_rounds += rounds;
   } else if (magazine->capacity == rounds_of(cache)) {
-    list_put(&cache->empty, magazine);
+    list_put(cache, DEPOT_EMPTY, magazine);
   } else {
     magazine->next = cache->misfits;
     cache->misfits = magazine;
@@ -148,18 +159,18 @@ static struct kmem_magazine* take_misfits(struct kmem_cache* cache) {
   return magazines;
 }
 
-/* Switches to magazines of another type. Returns the list of empty magazines of the old type. The
- * depot's lock is held. */
-static struct kmem_magazine* resize_magazines(struct kmem_cache* cache, uint32_t type) {
+/* Switches to magazines of another type. Returns the list of empty magazines of the old type. */
+static struct kmem_magazine* resize_magazines(struct kmem_cache* cache, uint32_t type)
+    REQUIRES(cache->depot_lock) {
   __atomic_store_n(&cache->magazine_type, type, __ATOMIC_RELAXED);
   cache->resizes++;
-  struct kmem_magazine* const magazines = cache->empty.first;
-  cache->empty = (struct magazine_list){0};
+  struct kmem_magazine* const magazines = cache->magazines[DEPOT_EMPTY].first;
+  cache->magazines[DEPOT_EMPTY] = (struct magazine_list){0};
   return magazines;
 }
 
-/* The type that new magazines should have in the next interval. The depot's lock is held. */
-static uint32_t wanted_type(struct kmem_cache* cache) {
+/* The type that new magazines should have in the next interval. */
+static uint32_t wanted_type(struct kmem_cache* cache) REQUIRES(cache->depot_lock) {
   const uint64_t contention = cache->contention - cache->contention_before;
   const uint32_t type = cache->magazine_type;
   cache->contention_before = cache->contention;
@@ -177,8 +188,8 @@ void depot_update(struct kmem_cache* cache) {
   struct kmem_magazine* misfits = NULL;
   {
     LOCK_GUARD(&cache->depot_lock);
-    list_close_interval(&cache->full);
-    list_close_interval(&cache->empty);
+    list_close_interval(cache, DEPOT_FULL);
+    list_close_interval(cache, DEPOT_EMPTY);
     const uint32_t type = wanted_type(cache);
     if (type != cache->magazine_type) misfits = resize_magazines(cache, type);
   }
@@ -189,7 +200,7 @@ void depot_update(struct kmem_cache* cache) {
 struct kmem_magazine* depot_reap_full(struct kmem_cache* cache, bool surplus_only) {
   LOCK_GUARD(&cache->depot_lock);
   struct kmem_magazine* const magazine =
-      surplus_only ? list_take_surplus(&cache->full) : list_take(&cache->full);
+      surplus_only ? list_take_surplus(cache, DEPOT_FULL) : list_take(cache, DEPOT_FULL);
   if (!magazine) return NULL;
   cache->depot_rounds -= magazine->rounds;
   cache->reaped++;
@@ -198,7 +209,7 @@ struct kmem_magazine* depot_reap_full(struct kmem_cache* cache, bool surplus_onl
 
 static struct kmem_magazine* reap_empty(struct kmem_cache* cache, bool surplus_only) {
   LOCK_GUARD(&cache->depot_lock);
-  return surplus_only ? list_take_surplus(&cache->empty) : list_take(&cache->empty);
+  return surplus_only ? list_take_surplus(cache, DEPOT_EMPTY) : list_take(cache, DEPOT_EMPTY);
 }
 
 void depot_reap_empty(struct kmem_cache* cache, bool surplus_only) {
@@ -210,12 +221,12 @@ void depot_reap_empty(struct kmem_cache* cache, bool surplus_only) {
 void depot_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats) {
   stats->magazine_size = rounds_of(cache);
   LOCK_GUARD(&cache->depot_lock);
-  stats->depot_full = cache->full.count;
-  stats->depot_empty = cache->empty.count;
+  const struct magazine_list* const full = &cache->magazines[DEPOT_FULL];
+  stats->depot_full = full->count;
+  stats->depot_empty = cache->magazines[DEPOT_EMPTY].count;
   stats->magazine_rounds += cache->depot_rounds;
   stats->magazine_resizes = cache->resizes;
   stats->depot_contention = cache->contention;
-  stats->depot_surplus =
-      cache->full.surplus < cache->full.min ? cache->full.surplus : cache->full.min;
+  stats->depot_surplus = full->surplus < full->min ? full->surplus : full->min;
   stats->depot_reaped = cache->reaped;
 }

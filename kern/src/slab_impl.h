@@ -31,6 +31,8 @@ struct kmem_magazine {
   void* objects[];
 };
 
+enum depot_list { DEPOT_FULL, DEPOT_EMPTY, DEPOT_LISTS };
+
 /* A list of magazines in the depot. */
 struct magazine_list {
   struct kmem_magazine* first;
@@ -100,14 +102,18 @@ struct kmem_checks {
   bool on;          /* the cache is checked; changes under the cache's lock */
   uint64_t reports; /* reports since the cache was created */
   uint64_t shown;   /* reports, logged or only counted, since checking was last switched on */
+};
 
-  /* Guarded by the cache's lock. */
+/* The checked slabs of a cache. */
+struct checked_slabs {
   struct checked_slab* lists[2][2]; /* the first and the last slab of each list */
   /* `slabs` counts the checked slabs, `empty` the checked slabs without allocated or
    * quarantined objects. `out` counts the checked objects that are out, `quarantined` the
    * quarantined objects. */
   uint64_t slabs, empty, out, quarantined;
 };
+
+extern struct slab_os_lock kmem_list_lock; /* of the list of caches (slab.c) */
 
 struct kmem_cache {
   struct kmem_cache_head head;
@@ -133,34 +139,42 @@ struct kmem_cache {
   uint32_t zombie;   /* 1 once the cache is destroyed: magazines are not used any more */
   uint64_t failures; /* failed allocations */
 
-  /* Guarded by the lock of the list of caches (slab.c). */
-  struct kmem_cache* next;
+  struct kmem_cache* next GUARDED_BY(kmem_list_lock);
   /* One reference belongs to the cache itself, until it is destroyed and all its objects are back.
    * kmem_cache_hold, _find and _next each add one. */
-  uint64_t references;
+  uint64_t references GUARDED_BY(kmem_list_lock);
 
   struct slab_os_lock depot_lock;
-  struct magazine_list full, empty;
-  struct kmem_magazine* misfits; /* empty magazines of an old size, which wait to be freed */
-  uint64_t depot_rounds;         /* objects in `full` */
-  uint32_t magazine_type;        /* type of new magazines; also read without the lock */
-  uint32_t calm_intervals;       /* consecutive intervals without contention */
-  uint64_t contention;           /* how often a CPU found depot_lock taken */
-  uint64_t contention_before;    /* `contention` at the last depot_update */
-  uint64_t resizes;              /* changes of magazine_type */
-  uint64_t reaped;               /* full magazines taken by reaping */
+  struct magazine_list magazines[DEPOT_LISTS] GUARDED_BY(depot_lock);
+  /* Empty magazines of an old size, which wait to be freed. */
+  struct kmem_magazine* misfits GUARDED_BY(depot_lock);
+  uint64_t depot_rounds GUARDED_BY(depot_lock); /* objects in the full magazines */
+  /* Type of new magazines; also read without the lock, atomically. */
+  uint32_t magazine_type GUARDED_BY(depot_lock);
+  /* Consecutive intervals without contention. */
+  uint32_t calm_intervals GUARDED_BY(depot_lock);
+  uint64_t contention GUARDED_BY(depot_lock); /* how often a CPU found depot_lock taken */
+  /* `contention` at the last depot_update. */
+  uint64_t contention_before GUARDED_BY(depot_lock);
+  uint64_t resizes GUARDED_BY(depot_lock); /* changes of magazine_type */
+  uint64_t reaped GUARDED_BY(depot_lock);  /* full magazines taken by reaping */
 
   struct slab_os_lock lock;
-  struct kmem_slab* slabs[SLAB_LISTS];
-  uint64_t slab_count[SLAB_LISTS];
-  uint64_t objects_out;
-  uint16_t next_colour;     /* colour of the next slab */
-  bool awaits_last;         /* the cache is a zombie that waits for its last object */
-  uint32_t frees_under_way; /* frees that have returned their object and still use the cache */
-  uint32_t slabs_under_way; /* slabs that slab_layer_reap is giving back to the source */
-  struct linear_hash* hash; /* the bufctls of the objects that are out; NULL if page-backed */
+  struct kmem_slab* slabs[SLAB_LISTS] GUARDED_BY(lock);
+  uint64_t slab_count[SLAB_LISTS] GUARDED_BY(lock);
+  uint64_t objects_out GUARDED_BY(lock);
+  uint16_t next_colour GUARDED_BY(lock); /* colour of the next slab */
+  /* The cache is a zombie that waits for its last object. */
+  bool awaits_last GUARDED_BY(lock);
+  /* Frees that have returned their object and still use the cache. */
+  uint32_t frees_under_way GUARDED_BY(lock);
+  /* Slabs that slab_layer_reap is giving back to the source. */
+  uint32_t slabs_under_way GUARDED_BY(lock);
+  /* The bufctls of the objects that are out; NULL if page-backed. */
+  struct linear_hash* hash PT_GUARDED_BY(lock);
 
   struct kmem_checks checks;
+  struct checked_slabs checked GUARDED_BY(lock);
 
   struct kmem_cpu cpu[]; /* slab_os_cpu_count() elements */
 };
@@ -188,17 +202,20 @@ static inline void magazine_push(struct kmem_cpu* cpu, void* object) {
   cpu->loaded->objects[rounds] = object;
 }
 
-/* Holds a lock, with interrupts off, until the end of a scope. */
-struct lock_guard {
+/* Holds a lock, with interrupts off, until the end of a scope. For the thread-safety analysis, the
+ * guard is a capability too, which lock_guard_end() gives up together with the lock. */
+struct SCOPED_CAPABILITY CAPABILITY("guard") lock_guard {
   struct slab_os_lock* lock;
   uint64_t saved;
 };
-static inline struct lock_guard lock_guard_begin(struct slab_os_lock* lock) {
+static inline struct lock_guard lock_guard_begin(struct slab_os_lock* lock) ACQUIRE(lock) {
   const struct lock_guard guard = {lock, slab_os_irq_save()};
   slab_os_lock_acquire(lock);
   return guard;
 }
-static inline void lock_guard_end(const struct lock_guard* guard) {
+/* No analysis: it cannot know that guard->lock is the lock that lock_guard_begin() took. */
+static inline void lock_guard_end(const struct lock_guard* guard)
+    RELEASE(*guard) NO_THREAD_SAFETY_ANALYSIS {
   slab_os_lock_release(guard->lock);
   slab_os_irq_restore(guard->saved);
 }
@@ -218,37 +235,36 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size);
 /* Makes an empty hash for bufctls. */
 void slab_layer_hash_init(struct linear_hash* hash);
 /* Allocates an object without constructing it; NULL when out of memory. */
-void* slab_layer_alloc(struct kmem_cache* cache, int flags);
+void* slab_layer_alloc(struct kmem_cache* cache, int flags) EXCLUDES(cache->lock);
 /* Takes back a destructed object. True if a zombie cache has now got its last object back: the
  * caller then drops a reference to the cache. */
-bool slab_layer_free(struct kmem_cache* cache, void* object);
+bool slab_layer_free(struct kmem_cache* cache, void* object) EXCLUDES(cache->lock);
 /* True if an object of an unchecked slab is free in its slab. For page-backed caches only. Time is
  * proportional to the slab's objects. */
-bool slab_layer_is_free(struct kmem_cache* cache, const void* object);
+bool slab_layer_is_free(struct kmem_cache* cache, const void* object) EXCLUDES(cache->lock);
 /* Called when a cache is destroyed and becomes a zombie. True if the cache must wait before it can
  * be freed, because objects are out or frees are under way. */
-bool slab_layer_await_last(struct kmem_cache* cache);
+bool slab_layer_await_last(struct kmem_cache* cache) EXCLUDES(cache->lock);
 /* Returns the empty slabs to the source arena. Any context. */
-void slab_layer_reap(struct kmem_cache* cache);
+void slab_layer_reap(struct kmem_cache* cache) EXCLUDES(cache->lock);
 /* Gives all slabs of a cache without live objects back to the source, and waits for slabs and
- * objects that a concurrent reap is giving back. Busy-waits. Any context that a reap may be in;
- * no lock held. */
-void slab_layer_reap_all(struct kmem_cache* cache);
+ * objects that a concurrent reap is giving back. Busy-waits. Any context that a reap may be in. */
+void slab_layer_reap_all(struct kmem_cache* cache) EXCLUDES(cache->lock);
 /* Frees the slabs, which are all empty, and the hash. */
-void slab_layer_finish(struct kmem_cache* cache);
-void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
-/* Called with the cache's lock held, when an object has come back or a free has ended. True if this
+void slab_layer_finish(struct kmem_cache* cache) EXCLUDES(cache->lock);
+void slab_layer_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats)
+    EXCLUDES(cache->lock);
+/* Called when an object has come back or a free has ended. True if this
  * was the last object or free that a zombie cache waited for; true only once. If the result is
  * false, another CPU may free the cache as soon as the lock is released. While frees_under_way
  * counts a free, the cache is not freed. */
-static inline bool slab_layer_was_last(struct kmem_cache* cache) {
+static inline bool slab_layer_was_last(struct kmem_cache* cache) REQUIRES(cache->lock) {
   const bool last = cache->awaits_last && cache->objects_out == 0 && cache->frees_under_way == 0;
   if (last) cache->awaits_last = false;
   return last;
 }
-/* Ends a free that frees_under_way counts. Takes the cache's lock; returns what slab_layer_was_last
- * returns. */
-bool slab_layer_end_free(struct kmem_cache* cache);
+/* Ends a free that frees_under_way counts. Returns what slab_layer_was_last returns. */
+bool slab_layer_end_free(struct kmem_cache* cache) EXCLUDES(cache->lock);
 
 /* ---- slab_check.c. Any context, no lock held. */
 
@@ -263,7 +279,7 @@ void slab_check_init(struct kmem_cache* cache, size_t align);
 void slab_check_new_cache(struct kmem_cache* cache, const char* name);
 /* Takes an object, not constructed, from a checked slab. NULL when out of memory, and also if the
  * cache is not checked any more. */
-void* slab_check_take(struct kmem_cache* cache, int flags);
+void* slab_check_take(struct kmem_cache* cache, int flags) EXCLUDES(cache->lock);
 /* Called before a caller gets a constructed object: marks the object as allocated and fills in its
  * audit. Does nothing if the object's slab is not checked. */
 void slab_check_allocated(struct kmem_cache* cache, void* object, size_t requested,
@@ -274,24 +290,26 @@ enum check_outcome {
   CHECK_UNCHECKED, /* an object of an unchecked slab */
   CHECK_PASSED,    /* a checked object, which the caller now frees with slab_layer_free */
 };
-enum check_outcome slab_check_free(struct kmem_cache* cache, void* object, const void* frame);
+enum check_outcome slab_check_free(struct kmem_cache* cache, void* object, const void* frame)
+    EXCLUDES(cache->lock);
 /* True if an object that leaves a magazine belongs to the cache. If the object belongs to a checked
  * slab of another cache, reports this and returns false. Panics if the address is in no slab, or in
  * an unchecked slab of another cache. */
 bool slab_check_owner(struct kmem_cache* cache, void* object);
 bool slab_check_is_checked(const void* object);
 /* Takes back a destructed object of a checked slab. Returns what slab_layer_free returns. */
-bool slab_check_put(struct kmem_cache* cache, void* object);
+bool slab_check_put(struct kmem_cache* cache, void* object) EXCLUDES(cache->lock);
 /* Returns empty checked slabs to the source arena. */
-void slab_check_reap(struct kmem_cache* cache);
+void slab_check_reap(struct kmem_cache* cache) EXCLUDES(cache->lock);
 /* Frees all checked slabs before the cache's structure is freed, and reports damaged free
  * objects. */
-void slab_check_finish(struct kmem_cache* cache);
-/* Adds the counts of checked slabs to `stats`. The cache's lock is held. */
-void slab_check_stats(const struct kmem_cache* cache, struct kmem_cache_stats* stats);
+void slab_check_finish(struct kmem_cache* cache) EXCLUDES(cache->lock);
+/* Adds the counts of checked slabs to `stats`. */
+void slab_check_stats(const struct kmem_cache* cache, struct kmem_cache_stats* stats)
+    REQUIRES(cache->lock);
 /* Compares the counts with the lists. Returns NULL or an error message, and stores the number of
- * checked objects that are out. The cache's lock is held. */
-const char* slab_check_verify(const struct kmem_cache* cache, uint64_t* out);
+ * checked objects that are out. */
+const char* slab_check_verify(const struct kmem_cache* cache, uint64_t* out) REQUIRES(cache->lock);
 /* Visits the checked slabs for kmem_walk_cache (slab_walk.h). */
 struct kmem_walk;
 void slab_check_walk(const struct kmem_cache* cache, struct kmem_walk* walk);
@@ -305,20 +323,23 @@ struct kmem_magazine* magazine_make(struct kmem_cache* cache);
 void magazine_free(struct kmem_magazine* magazine);
 void depot_init(struct kmem_cache* cache);
 /* Take a full or an empty magazine out of the depot; NULL if the depot has none. */
-struct kmem_magazine* depot_take_full(struct kmem_cache* cache);
-struct kmem_magazine* depot_take_empty(struct kmem_cache* cache);
+struct kmem_magazine* depot_take_full(struct kmem_cache* cache) EXCLUDES(cache->depot_lock);
+struct kmem_magazine* depot_take_empty(struct kmem_cache* cache) EXCLUDES(cache->depot_lock);
 /* Puts a magazine with `rounds` objects into the depot: into the full list unless `rounds` is 0. */
-void depot_put(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds);
+void depot_put(struct kmem_cache* cache, struct kmem_magazine* magazine, uint32_t rounds)
+    EXCLUDES(cache->depot_lock);
 /* Ends an interval: the magazines that nobody took during the interval become the surplus. New
  * magazines get larger if CPUs have waited for the depot's lock, and smaller if no CPU has waited
  * for a long time. May sleep. */
-void depot_update(struct kmem_cache* cache);
+void depot_update(struct kmem_cache* cache) EXCLUDES(cache->depot_lock);
 /* Takes a full magazine out of the depot for the caller to free. With `surplus_only`, takes only
  * magazines of the surplus. NULL if there is none. */
-struct kmem_magazine* depot_reap_full(struct kmem_cache* cache, bool surplus_only);
+struct kmem_magazine* depot_reap_full(struct kmem_cache* cache, bool surplus_only)
+    EXCLUDES(cache->depot_lock);
 /* Frees the depot's empty magazines, or only their surplus. */
-void depot_reap_empty(struct kmem_cache* cache, bool surplus_only);
-void depot_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
+void depot_reap_empty(struct kmem_cache* cache, bool surplus_only) EXCLUDES(cache->depot_lock);
+void depot_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats)
+    EXCLUDES(cache->depot_lock);
 
 /* ---- slab_magazine.c */
 
@@ -348,7 +369,7 @@ void magazines_stats(struct kmem_cache* cache, struct kmem_cache_stats* stats);
 
 /* Drops a reference, in any context. After the last reference is gone, the next call of
  * kmem_cache_create, _destroy, _release or _next, or of kmem_update, frees the cache. */
-void kmem_cache_release_later(struct kmem_cache* cache);
+void kmem_cache_release_later(struct kmem_cache* cache) EXCLUDES(kmem_list_lock);
 
 #ifdef __cplusplus
 }

@@ -65,9 +65,10 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   return cache->objects_per_slab > 0;
 }
 
-/* ---- Lists of slabs. The cache's lock is held. */
+/* ---- Lists of slabs. */
 
-static void list_insert(struct kmem_cache* cache, struct kmem_slab* slab, enum slab_list list) {
+static void list_insert(struct kmem_cache* cache, struct kmem_slab* slab, enum slab_list list)
+    REQUIRES(cache->lock) {
   struct kmem_slab** const head = &cache->slabs[list];
   slab->list = (uint8_t)list;
   slab->prev = NULL;
@@ -77,7 +78,7 @@ static void list_insert(struct kmem_cache* cache, struct kmem_slab* slab, enum s
   cache->slab_count[list]++;
 }
 
-static void list_remove(struct kmem_cache* cache, struct kmem_slab* slab) {
+static void list_remove(struct kmem_cache* cache, struct kmem_slab* slab) REQUIRES(cache->lock) {
   if (slab->prev)
     slab->prev->next = slab->next;
   else
@@ -86,7 +87,7 @@ static void list_remove(struct kmem_cache* cache, struct kmem_slab* slab) {
   cache->slab_count[slab->list]--;
 }
 
-static void list_update(struct kmem_cache* cache, struct kmem_slab* slab) {
+static void list_update(struct kmem_cache* cache, struct kmem_slab* slab) REQUIRES(cache->lock) {
   const enum slab_list list = slab->out == 0                         ? SLABS_EMPTY
                               : slab->out == cache->objects_per_slab ? SLABS_FULL
                                                                      : SLABS_PARTIAL;
@@ -102,24 +103,28 @@ void slab_layer_hash_init(struct linear_hash* hash) {
   linear_hash_init(hash, offsetof(struct kmem_bufctl, next), offsetof(struct kmem_bufctl, object));
 }
 
-static bool hash_give(struct kmem_cache* cache, void* memory, size_t bytes) {
-  LOCK_GUARD(&cache->lock);
-  return linear_hash_give(cache->hash, memory, bytes);
+/* The hash, for functions that change it. */
+static struct linear_hash* locked_hash(struct kmem_cache* cache) REQUIRES(cache->lock) {
+  return cache->hash;
 }
 
-static void* hash_take(struct kmem_cache* cache, size_t* bytes) {
+static bool hash_give(struct kmem_cache* cache, void* memory, size_t bytes) EXCLUDES(cache->lock) {
   LOCK_GUARD(&cache->lock);
-  return linear_hash_take(cache->hash, bytes);
+  return linear_hash_give(locked_hash(cache), memory, bytes);
 }
 
-/* True if hash_fit would do something. The cache's lock is held. */
-static bool hash_misfits(const struct kmem_cache* cache) {
+static void* hash_take(struct kmem_cache* cache, size_t* bytes) EXCLUDES(cache->lock) {
+  LOCK_GUARD(&cache->lock);
+  return linear_hash_take(locked_hash(cache), bytes);
+}
+
+/* True if hash_fit would do something. */
+static bool hash_misfits(const struct kmem_cache* cache) REQUIRES(cache->lock) {
   return cache->hash && (linear_hash_wanted(cache->hash) > 0 || linear_hash_spare(cache->hash));
 }
 
-/* Gives the hash the memory that it asks for, or takes away memory that it does not need. No lock
- * held. */
-static void hash_fit(struct kmem_cache* cache) {
+/* Gives the hash the memory that it asks for, or takes away memory that it does not need. */
+static void hash_fit(struct kmem_cache* cache) EXCLUDES(cache->lock) {
   struct arena* const source = slab_os_metadata_source();
   size_t bytes = linear_hash_wanted(cache->hash);
   if (bytes > 0) {
@@ -131,7 +136,7 @@ static void hash_fit(struct kmem_cache* cache) {
   }
 }
 
-/* ---- Making and freeing slabs. No lock held. */
+/* ---- Making and freeing slabs. */
 
 static void bufctls_free(struct kmem_bufctl* bufctl) {
   while (bufctl) {
@@ -157,11 +162,12 @@ static struct kmem_slab* small_slab_make(struct kmem_cache* cache, char* pages, 
 
 static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, uint16_t colour,
                                          int flags) {
-  struct kmem_slab* const slab = kmem_cache_alloc(kmem_slab_cache, flags);
+  struct kmem_slab* const slab = (struct kmem_slab*)kmem_cache_alloc(kmem_slab_cache, flags);
   if (!slab) return NULL;
   *slab = (struct kmem_slab){.cache = cache, .base = pages + colour, .colour = colour};
   for (uint32_t i = cache->objects_per_slab; i-- > 0;) {
-    struct kmem_bufctl* const bufctl = kmem_cache_alloc(kmem_bufctl_cache, flags);
+    struct kmem_bufctl* const bufctl =
+        (struct kmem_bufctl*)kmem_cache_alloc(kmem_bufctl_cache, flags);
     if (!bufctl) {
       bufctls_free(slab->free_bufctls);
       kmem_cache_free(kmem_slab_cache, slab);
@@ -176,15 +182,15 @@ static struct kmem_slab* large_slab_make(struct kmem_cache* cache, char* pages, 
 
 /* Successive slabs have successive colours, so that objects at the same index in their slabs do not
  * compete for the same sets of the CPU's caches. */
-static uint16_t take_colour(struct kmem_cache* cache) {
+static uint16_t take_colour(struct kmem_cache* cache) EXCLUDES(cache->lock) {
   LOCK_GUARD(&cache->lock);
   const uint16_t colour = cache->next_colour;
   cache->next_colour = colour < cache->colour_max ? (uint16_t)(colour + cache->colour_step) : 0;
   return colour;
 }
 
-static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
-  char* const pages = slab_os_pages_alloc(cache->source, cache->slab_size, flags);
+static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) EXCLUDES(cache->lock) {
+  char* const pages = (char*)slab_os_pages_alloc(cache->source, cache->slab_size, flags);
   if (!pages) return NULL;
   /* A trace record has 48 bits for the address of an object. */
   if (!page_backed(cache) && !(kmem_cache_flags(cache) & KMC_NOTRACE) &&
@@ -208,7 +214,7 @@ static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) {
   return slab;
 }
 
-static void slab_destroy(struct kmem_cache* cache, struct kmem_slab* slab) {
+static void slab_destroy(struct kmem_cache* cache, struct kmem_slab* slab) EXCLUDES(cache->lock) {
   char* const pages = slab->base - slab->colour;
   if (page_backed(cache)) {
     kasan_forbid(pages, cache->slab_size, KASAN_FREED_PAGES);
@@ -223,8 +229,8 @@ static void slab_destroy(struct kmem_cache* cache, struct kmem_slab* slab) {
 
 /* ---- Objects. */
 
-/* Takes an object from a slab that has a free one. The cache's lock is held. */
-static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
+/* Takes an object from a slab that has a free one. */
+static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) REQUIRES(cache->lock) {
   void* object;
   if (cache->small) {
     object = slab->free_objects;
@@ -238,7 +244,7 @@ static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
       bufctl->next = slab->idle_bufctls;
       slab->idle_bufctls = bufctl;
     } else {
-      linear_hash_insert(cache->hash, bufctl);
+      linear_hash_insert(locked_hash(cache), bufctl);
     }
   }
   slab->out++;
@@ -248,7 +254,7 @@ static void* slab_take(struct kmem_cache* cache, struct kmem_slab* slab) {
 }
 
 /* Takes an object from a slab in the lists; NULL if none is free. */
-static void* take_listed(struct kmem_cache* cache) {
+static void* take_listed(struct kmem_cache* cache) EXCLUDES(cache->lock) {
   LOCK_GUARD(&cache->lock);
   struct kmem_slab* const slab =
       cache->slabs[SLABS_PARTIAL] ? cache->slabs[SLABS_PARTIAL] : cache->slabs[SLABS_EMPTY];
@@ -275,18 +281,18 @@ void* slab_layer_alloc(struct kmem_cache* cache, int flags) {
 }
 
 /* The slab of an object that is being freed. If the cache is not page-backed, takes the object's
- * bufctl out of the hash. The cache's lock is held. */
+ * bufctl out of the hash. */
 static struct kmem_slab* slab_of(struct kmem_cache* cache, void* object,
-                                 struct kmem_bufctl** bufctl) {
+                                 struct kmem_bufctl** bufctl) REQUIRES(cache->lock) {
   if (page_backed(cache)) return slab_os_page_slab(object);
-  *bufctl = linear_hash_remove(cache->hash, (uintptr_t)object);
+  *bufctl = (struct kmem_bufctl*)linear_hash_remove(locked_hash(cache), (uintptr_t)object);
   if (*bufctl) return (*bufctl)->slab;
   slab_os_panic(
       "%s: %p is freed, but is not allocated: a double free, or a free to the wrong cache",
       cache->name, object);
 }
 
-static void slab_put(struct kmem_cache* cache, void* object) {
+static void slab_put(struct kmem_cache* cache, void* object) REQUIRES(cache->lock) {
   struct kmem_bufctl* bufctl = NULL;
   struct kmem_slab* const slab = slab_of(cache, object, &bufctl);
   const size_t offset = (size_t)((char*)object - slab->base);
@@ -399,9 +405,10 @@ struct kmem_cache* kmem_cache_of(const void* object) {
 #if SLAB_OS_CHECK_CALLS
 const char* kmem_qcache_note(struct kmem_cache* cache, const void* object, int out) {
   LOCK_GUARD(&cache->lock);
-  struct kmem_bufctl* const bufctl = linear_hash_remove(cache->hash, (uintptr_t)object);
+  struct kmem_bufctl* const bufctl =
+      (struct kmem_bufctl*)linear_hash_remove(locked_hash(cache), (uintptr_t)object);
   if (!bufctl) return "it has another size, or is not allocated";
-  linear_hash_insert(cache->hash, bufctl);
+  linear_hash_insert(locked_hash(cache), bufctl);
   const bool wrong = bufctl->noted == (out != 0);
   bufctl->noted = out;
   return wrong ? out ? "it is allocated already" : "it is not allocated" : NULL;
@@ -447,7 +454,7 @@ static const char* verify_slab(struct kmem_cache* cache, struct kmem_slab* slab)
     return "a page names another slab";
   if (slab->colour > cache->colour_max) return "a slab has an invalid colour";
   if (cache->small) {
-    for (char* object = slab->free_objects; object; object = *(char**)object) {
+    for (char* object = (char*)slab->free_objects; object; object = *(char**)object) {
       const size_t offset = (size_t)(object - slab->base);
       if (offset % cache->stride || offset / cache->stride >= cache->objects_per_slab)
         return "a free object lies outside";

@@ -12,6 +12,7 @@ static bool has_round(const struct kmem_magazine* magazine, uint32_t rounds, con
 }
 
 static bool is_in_magazine(const struct kmem_cache* cache, struct kmem_located* located) {
+  slab_os_lock_not_needed(&cache->depot_lock); /* nothing changes, here and below */
   for (unsigned i = 0; i < slab_os_cpu_count(); i++) {
     const struct kmem_cpu* const cpu = &cache->cpu[i];
     located->cpu = i;
@@ -21,7 +22,8 @@ static bool is_in_magazine(const struct kmem_cache* cache, struct kmem_located* 
     if (has_round(cpu->previous, cpu->previous_rounds, located->object)) return true;
   }
   located->state = KMEM_LOCATED_IN_DEPOT;
-  for (const struct kmem_magazine* full = cache->full.first; full; full = full->next)
+  for (const struct kmem_magazine* full = cache->magazines[DEPOT_FULL].first; full;
+       full = full->next)
     if (has_round(full, full->rounds, located->object)) return true;
   return false;
 }
@@ -106,6 +108,7 @@ bool kmem_locate(const void* address, struct kmem_located* located) {
 }
 
 bool kmem_locate_of(struct kmem_cache* cache, const void* address, struct kmem_located* located) {
+  slab_os_lock_not_needed(&cache->lock);
   for (unsigned list = 0; list < SLAB_LISTS; list++) {
     for (const struct kmem_slab* slab = cache->slabs[list]; slab; slab = slab->next) {
       const size_t offset = (size_t)((const char*)address - (slab->base - slab->colour));
@@ -127,6 +130,7 @@ void kmem_locate_audit(const struct kmem_located* located, struct kmem_located_a
 static bool is_known(const struct kmem_slab* slab) {
   for (struct kmem_cache* cache = kmem_walk_next(NULL); cache; cache = kmem_walk_next(cache)) {
     if (cache != slab->cache) continue;
+    slab_os_lock_not_needed(&cache->lock);
     for (unsigned list = 0; list < SLAB_LISTS; list++)
       for (const struct kmem_slab* known = cache->slabs[list]; known; known = known->next)
         if (known == slab) return true;
@@ -136,8 +140,9 @@ static bool is_known(const struct kmem_slab* slab) {
 
 bool kmem_locate_structure(const struct kmem_cache* cache, const void* object,
                            struct kmem_located* located) {
-  if (cache != kmem_slab_cache || !is_known(object)) return false;
-  describe(object, located);
+  const struct kmem_slab* const slab = (const struct kmem_slab*)object;
+  if (cache != kmem_slab_cache || !is_known(slab)) return false;
+  describe(slab, located);
   return true;
 }
 

@@ -416,7 +416,7 @@ void magazines_drain_cpu(struct kmem_cache* cache) {
 /* Runs on each CPU with interrupts off: moves this CPU's magazines of the batch's caches, with
  * their objects, to the depots of these caches. */
 static void unload_cpu(void* argument) {
-  const struct cache_batch* const batch = argument;
+  const struct cache_batch* const batch = (const struct cache_batch*)argument;
   for (unsigned i = 0; i < 2 * batch->count; i++) {
     struct kmem_cache* const cache = batch->caches[i / 2];
     uint32_t rounds;

@@ -31,7 +31,7 @@ static_assert(offsetof(Cpu, id) == 32, "slab_os_cpu");
 
 namespace {
 
-Spinlock& spinlock_of(slab_os_lock* lock) {
+Spinlock& spinlock_of(slab_os_lock* lock) RETURN_CAPABILITY(lock) {
   return *reinterpret_cast<Spinlock*>(lock);
 }
 
@@ -53,16 +53,14 @@ void slab_os_lock_init(slab_os_lock* lock, slab_os_rank rank) {
   new (lock) Spinlock(rank_of(rank));
 }
 
-// Clang's thread-safety analysis is off here, because the C callers have no annotations that say
-// which locks they hold.
-void slab_os_lock_acquire(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
+void slab_os_lock_acquire(slab_os_lock* lock) {
   ASSERT(!this_cpu().in_nmi);
   spinlock_of(lock).lock();
 }
-bool slab_os_lock_try(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
+bool slab_os_lock_try(slab_os_lock* lock) {
   return spinlock_of(lock).try_lock();
 }
-void slab_os_lock_release(slab_os_lock* lock) NO_THREAD_SAFETY_ANALYSIS {
+void slab_os_lock_release(slab_os_lock* lock) {
   spinlock_of(lock).unlock();
 }
 
@@ -103,12 +101,12 @@ size_t slab_os_pages_align(const arena* source) {
   return arena_quantum(source);
 }
 
-void slab_os_pages_set_slab(void* pages, size_t size, void* slab) {
+void slab_os_pages_set_slab(void* pages, size_t size, kmem_slab* slab) {
   Page* const first = page_of(pages);
   for (size_t i = 0; i < size / kPageSize; i++) first[i].slab = slab;
 }
 
-void* slab_os_page_slab(const void* object) {
+kmem_slab* slab_os_page_slab(const void* object) {
   const Page* const page = page_of(object);
   return page ? page->slab : nullptr;
 }

@@ -50,6 +50,8 @@ static void walk_depot(struct kmem_magazine* first, struct kmem_walk* walk) {
 }
 
 void kmem_walk_cache(struct kmem_cache* cache, struct kmem_walk* walk) {
+  slab_os_lock_not_needed(&cache->lock); /* nothing changes during a walk */
+  slab_os_lock_not_needed(&cache->depot_lock);
   for (unsigned list = 0; list < SLAB_LISTS; list++)
     for (struct kmem_slab* slab = cache->slabs[list]; slab; slab = slab->next)
       walk_slab(cache, slab, walk);
@@ -59,7 +61,7 @@ void kmem_walk_cache(struct kmem_cache* cache, struct kmem_walk* walk) {
     walk_magazine(cpu->loaded, cpu->rounds, KMEM_WALK_FREE_IN_MAGAZINE, i, walk);
     walk_magazine(cpu->previous, cpu->previous_rounds, KMEM_WALK_FREE_IN_MAGAZINE, i, walk);
   }
-  walk_depot(cache->full.first, walk);
-  walk_depot(cache->empty.first, walk);
+  walk_depot(cache->magazines[DEPOT_FULL].first, walk);
+  walk_depot(cache->magazines[DEPOT_EMPTY].first, walk);
   walk_depot(cache->misfits, walk);
 }

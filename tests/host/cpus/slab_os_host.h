@@ -10,7 +10,7 @@
 
 #define SLAB_OS_MAX_CPUS 8
 
-struct slab_os_lock {
+struct CAPABILITY("spinlock") slab_os_lock {
   uint32_t words[2];
 };
 

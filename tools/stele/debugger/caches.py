@@ -85,7 +85,7 @@ class Cache:
 
     def total_bytes(self):
         cache = self.structure
-        return sum(cache.slab_count) * cache.slab_size + cache.checks.slabs * cache.checks.slab_size
+        return sum(cache.slab_count) * cache.slab_size + cache.checked.slabs * cache.checks.slab_size
 
     def is_page_backed(self):
         return not self.structure.flags & constant("KMC_NOTOUCH")
@@ -97,7 +97,7 @@ class Cache:
                 yield Slab(self, structure)
 
     def checked_slabs(self):
-        address, following = self.structure.checks.lists[constant("ALL")][0], Layout.of("struct checked_slab").offset("links")
+        address, following = self.structure.checked.lists[constant("ALL")][0], Layout.of("struct checked_slab").offset("links")
         while address:
             structure = self.kernel.at("struct checked_slab", address)
             yield Slab(self, structure.slab)
@@ -115,7 +115,7 @@ class Cache:
             for magazine, rounds in (("loaded", cpu.rounds), ("previous", cpu.previous_rounds)):
                 if item in self.rounds(getattr(cpu, magazine), rounds):
                     return f"the {magazine} magazine of CPU {number}"
-        for magazine in self.kernel.list_from("struct kmem_magazine", self.structure.full.first):
+        for magazine in self.kernel.list_from("struct kmem_magazine", self.structure.magazines[constant("DEPOT_FULL")].first):
             if item in self.rounds(magazine.address, magazine.rounds):
                 return "a full magazine of the depot"
         return None
@@ -124,7 +124,7 @@ class Cache:
         """Yields (address, number of objects) for each magazine of the CPUs and of the depot."""
         for cpu in self.cpus():
             yield from ((magazine, rounds) for magazine, rounds in ((cpu.loaded, cpu.rounds), (cpu.previous, cpu.previous_rounds)) if magazine)
-        for first in (self.structure.full.first, self.structure.empty.first, self.structure.misfits):
+        for first in (*(magazines.first for magazines in self.structure.magazines), self.structure.misfits):
             yield from ((magazine.address, magazine.rounds) for magazine in self.kernel.list_from("struct kmem_magazine", first))
 
     def rounds(self, magazine, rounds):
