@@ -191,10 +191,10 @@ RetainingStopped::~RetainingStopped() = default;
 unsigned slab_os_cpu_count() {
   return SLAB_OS_MAX_CPUS;
 }
-arena* slab_os_page_source() {
+arena* slab_os_page_arena() {
   return page_arena;
 }
-arena* slab_os_metadata_source() {
+arena* slab_os_metadata_arena() {
   return base_arena;
 }
 void* slab_os_pages_alloc(arena* source, size_t size, int flags) {

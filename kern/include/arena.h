@@ -15,8 +15,8 @@ extern "C" {
 struct arena;
 struct trace_table;
 
-typedef void* (*arena_import)(struct arena* source, size_t size, int flags);
-typedef void (*arena_export)(struct arena* source, void* base, size_t size);
+typedef void* (*arena_import)(struct arena* parent, size_t size, int flags);
+typedef void (*arena_export)(struct arena* parent, void* base, size_t size);
 
 enum { ARENA_NAME_MAX = 32 };
 
@@ -26,7 +26,7 @@ void arena_init(uintptr_t base, size_t size);
 
 /* Makes an arena of the integers base..base+size-1, in units of `quantum`, a power of two. `base`
  * is not 0. With size 0 the arena begins empty; arena_add or imports give it spans. If there is a
- * `source`, the arena imports spans from the source with `import`, and returns a span with
+ * `parent`, the arena imports spans from the parent with `import`, and returns a span with
  * `export_` when the whole span is free again. Quantum caches serve requests of up to
  * `quantum_cache_max` bytes. `quantum_cache_max` is a multiple of the quantum, and at most 16
  * quanta; 0: the arena has no quantum caches.
@@ -36,7 +36,7 @@ void arena_init(uintptr_t base, size_t size);
  * an arena that cannot be traced, such as the tracer's own. Returns NULL when out of memory. May
  * sleep. Without KM_NOTRACE, the caller holds no sleeping lock of rank kTraceControl or below. */
 struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum,
-                           arena_import import, arena_export export_, struct arena* source,
+                           arena_import import, arena_export export_, struct arena* parent,
                            size_t quantum_cache_max, int flags);
 /* Destroys an arena that has no allocations and no users any more. The structure stays, as a
  * zombie, until its last reference is released. May sleep. */
@@ -57,9 +57,9 @@ void* arena_alloc(struct arena* arena, size_t size, int flags);
  * again before that, there is no panic. Any context but NMI. */
 void arena_free(struct arena* arena, void* address, size_t size);
 
-/* Makes the arena forward each allocation and free to its source. A forwarding arena counts the
+/* Makes the arena forward each allocation and free to its parent. A forwarding arena counts the
  * bytes that its users hold, but has no segments. Called right after arena_create. The arena must
- * have a source, and must have no quantum caches. */
+ * have a parent, and must have no quantum caches. */
 void arena_forward(struct arena* arena);
 
 /* Does one step of work that a later allocation would otherwise have to do: gets memory for
@@ -99,7 +99,7 @@ void arena_stats(struct arena* arena, struct arena_stats* stats);
 uint64_t arena_free_segments(struct arena* arena, unsigned power);
 const char* arena_name(const struct arena* arena);
 size_t arena_quantum(const struct arena* arena);
-struct arena* arena_source(const struct arena* arena);
+struct arena* arena_parent(const struct arena* arena);
 /* Returns the arena after `arena` in order of creation: the first arena if `arena` is NULL, and
  * NULL after the last arena. Takes a reference to the returned arena, and releases the caller's
  * reference to `arena`. May sleep. */

@@ -51,20 +51,20 @@ int kmem_is_name(const char* name);
 
 /* Makes a cache of objects of `size` bytes (1..INT32_MAX). `align` is the alignment, a power of
  * two; 0: the default. If the cache touches its objects (no KMC_NOTOUCH), `align` is at most a
- * page, otherwise at most the quantum of `source`. The cache's slabs come from `source` (NULL: the
+ * page, otherwise at most the quantum of `arena`. The cache's slabs come from `arena` (NULL: the
  * page arena). `name` is copied; a second cache of the same name is called NAME.2, and so on. NULL
  * when out of memory. An invalid size, alignment or name panics. May sleep.
  *
- * For a cache without KMC_NOTRACE there are two more rules: `source` must hand out canonical 48-bit
+ * For a cache without KMC_NOTRACE there are two more rules: `arena` must hand out canonical 48-bit
  * addresses, and the caller must hold no sleeping lock of rank kTraceControl or below. */
 struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align, int flags,
-                                     struct arena* source, kmem_constructor constructor,
+                                     struct arena* arena, kmem_constructor constructor,
                                      kmem_destructor destructor, void* private_data);
-/* Makes a quantum cache of the arena `source`: objects of `size` bytes in slabs of `slab_size`
+/* Makes a quantum cache of `arena`: objects of `size` bytes in slabs of `slab_size`
  * bytes. The cache never touches its objects, and is not traced. NULL when out of memory; an
  * invalid size panics. May sleep. */
 struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab_size,
-                                      struct arena* source);
+                                      struct arena* arena);
 /* For CONFIG_SLAB_CHECK_CALLS: an arena calls this function for each object of its quantum caches
  * that a caller gets (`out` is 1) or is about to free (`out` is 0). Returns NULL if this is valid,
  * otherwise an error message. */
@@ -104,7 +104,7 @@ int kmem_cache_flags(const struct kmem_cache* cache);
  * object with KMC_NOPOINTERS. Called before the first allocation. */
 void kmem_cache_set_payload(struct kmem_cache* cache, size_t bytes);
 size_t kmem_cache_payload(const struct kmem_cache* cache);
-struct arena* kmem_cache_source(const struct kmem_cache* cache);
+struct arena* kmem_cache_arena(const struct kmem_cache* cache);
 /* Not 0 for a zombie: a cache that has been destroyed, and that is kept only because it has live
  * objects or because somebody holds a reference. */
 int kmem_cache_is_zombie(const struct kmem_cache* cache);
@@ -123,7 +123,7 @@ struct kmem_cache_stats {
   uint64_t magazine_size;            /* objects that a new magazine holds; 0: no magazines */
   uint64_t depot_full, depot_empty;  /* magazines in the depot */
   uint64_t hash_buckets, hash_items; /* buckets and entries of the bufctl hash; 0: no hash */
-  uint64_t hash_bytes;               /* bytes of the hash, from slab_os_metadata_source() */
+  uint64_t hash_bytes;               /* bytes of the hash, from slab_os_metadata_arena() */
   uint64_t failures;                 /* allocations that returned NULL */
   uint64_t magazine_resizes;         /* how often magazines have grown */
   uint64_t depot_contention;         /* how often a CPU has waited for the depot's lock */
@@ -230,7 +230,7 @@ void kmem_init(void);
 /* Returns the objects in this CPU's magazines to the slabs, for all caches. Interrupts off. Bound:
  * 124 objects for each cache. */
 void kmem_drain_cpu(void);
-/* Reaping returns free objects of all caches to the slabs, and empty slabs to their sources. */
+/* Reaping returns free objects of all caches to the slabs, and empty slabs to their arenas. */
 enum kmem_reap_extent {
   KMEM_REAP_SURPLUS, /* the depots' magazines that no CPU needed in the last interval
                         (kmem_update) */

@@ -108,18 +108,18 @@ unsigned slab_os_cpu_count(void);
  * calls have returned. The caller has interrupts on and holds no lock. */
 void slab_os_on_each_cpu(void (*function)(void*), void* argument);
 
-/* slab_os_page_source() returns the arena from which caches get slabs by default.
- * slab_os_metadata_source() returns the arena for the slabs of the allocator's own caches; this
+/* slab_os_page_arena() returns the arena from which caches get slabs by default.
+ * slab_os_metadata_arena() returns the arena for the slabs of the allocator's own caches; this
  * arena never allocates from a cache. */
-struct arena* slab_os_page_source(void);
-struct arena* slab_os_metadata_source(void);
+struct arena* slab_os_page_arena(void);
+struct arena* slab_os_metadata_arena(void);
 
-/* Allocates `size` bytes, a multiple of the quantum of the arena `source`, aligned to that quantum.
+/* Allocates `size` bytes, a multiple of the quantum of the arena `arena`, aligned to that quantum.
  * NULL when out of memory. `flags` are KM_*. */
-void* slab_os_pages_alloc(struct arena* source, size_t size, int flags);
-void slab_os_pages_free(struct arena* source, void* pages, size_t size);
+void* slab_os_pages_alloc(struct arena* arena, size_t size, int flags);
+void slab_os_pages_free(struct arena* arena, void* pages, size_t size);
 /* Returns the alignment of what slab_os_pages_alloc returns: the quantum of the arena. */
-size_t slab_os_pages_align(const struct arena* source);
+size_t slab_os_pages_align(const struct arena* arena);
 /* Stores `slab` in the descriptor of each page in the `size` bytes at `pages`; NULL clears the
  * descriptors. Called only for slabs that are memory (caches without KMC_NOTOUCH). */
 void slab_os_pages_set_slab(void* pages, size_t size, struct kmem_slab* slab);

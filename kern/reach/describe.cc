@@ -251,7 +251,7 @@ void print_metadata(Writer& to, const struct arena* arena, const ArenaSegment& s
   }
   bool any = false;
   for (struct arena* other = arena_walk_next(nullptr); other; other = arena_walk_next(other)) {
-    if (arena_source(other) != arena || !arena_walk_forwards(other)) continue;
+    if (arena_parent(other) != arena || !arena_walk_forwards(other)) continue;
     to.print("%s%s", any ? ", " : "  perhaps allocated through ", arena_name(other));
     any = true;
   }
@@ -289,7 +289,7 @@ bool print_in_arena(Writer& to, struct arena* arena, uint64_t address, const Pag
 // Returns the number of arenas from which this arena gets its memory, directly or indirectly.
 unsigned distance_from_base(const struct arena* arena) {
   unsigned steps = 0;
-  while ((arena = arena_source(arena))) steps++;
+  while ((arena = arena_parent(arena))) steps++;
   return steps;
 }
 

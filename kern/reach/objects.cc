@@ -118,7 +118,7 @@ class Builder {
   // walked.
   void walk_caches(kmem_walk_kind kind, const struct arena* source) {
     for (kmem_cache* cache = kmem_walk_next(nullptr); cache; cache = kmem_walk_next(cache)) {
-      struct arena* const arena = kmem_cache_source(cache);
+      struct arena* const arena = kmem_cache_arena(cache);
       if (kmem_walk_kind_of(cache) != kind || (source && arena != source) || !has_objects(arena))
         continue;
       const bool listed =

@@ -1,7 +1,7 @@
 // Arenas, after Bonwick & Adams, "Magazines and Vmem" (USENIX 2001).
 //
 // An arena hands out intervals (segments) of integers: memory, virtual addresses, ids. It consists
-// of spans. A span is added explicitly, or imported from a source arena. Each span and each segment
+// of spans. A span is added explicitly, or imported from a parent arena. Each span and each segment
 // has a boundary tag. One list has all tags of an arena: each span's tag is followed by the tags of
 // the span's segments, in order of address. So the tags next to a segment's tag are those of its
 // neighbours.
@@ -14,9 +14,9 @@
 // are large enough, and the first segment of this list is taken. If there is no such list, the next
 // smaller list is searched for a segment that is large enough. The part of the segment that is not
 // needed goes back to a free list. A freed segment is merged with its free neighbours. An imported
-// span that has become one free segment goes back to the source.
+// span that has become one free segment goes back to the parent.
 //
-// An arena can also forward each request to its source and only count what its users hold
+// An arena can also forward each request to its parent and only count what its users hold
 // (arena_forward). The tracer's arena does, because the tracer's hooks must be short.
 //
 // Requests of up to quantum_cache_max bytes are served by caches whose objects have one, two, …
@@ -28,7 +28,7 @@
 // a reserve of one tag for each CPU (kReserve). One tag per CPU is enough, because a CPU keeps
 // interrupts off while it fills the pool, and so does not start to fill the pool twice.
 //
-// Locks: an arena's lock is not held during calls to its source, its caches or the tag pool. So it
+// Locks: an arena's lock is not held during calls to its parent, its caches or the tag pool. So it
 // is not held while a span is imported or returned. An imported span is added, and the allocation
 // is taken from it, without releasing the lock in between. An operation holds the lock for constant
 // time, with two exceptions: the search of the next smaller list, and walking one or two chains of
@@ -56,10 +56,10 @@ using arena_impl::enter_span, arena_impl::has_flag, arena_impl::is_cached,
 
 namespace {
 
-// One tag for the rest of a segment that is cut. An arena with a source needs two more, for an
+// One tag for the rest of a segment that is cut. An arena with a parent needs two more, for an
 // imported span and its segment.
 constexpr size_t tags_for_operation(const struct arena& arena) {
-  return arena.source ? 3 : 1;
+  return arena.parent ? 3 : 1;
 }
 
 constinit struct arena base_arena_storage {};
@@ -116,12 +116,12 @@ uintptr_t allocate_present(struct arena& arena, size_t size, Tags& tags) EXCLUDE
   return segment->start;
 }
 
-// Imports a span and allocates from it; 0 when the source has no memory.
+// Imports a span and allocates from it; 0 when the parent has no memory.
 uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& tags)
     EXCLUDES(arena.lock()) {
-  if (!arena.source) return 0;
-  const size_t span_size = align_up(size, arena.source->quantum);
-  const auto base = reinterpret_cast<uintptr_t>(arena.import(arena.source, span_size, flags));
+  if (!arena.parent) return 0;
+  const size_t span_size = align_up(size, arena.parent->quantum);
+  const auto base = reinterpret_cast<uintptr_t>(arena.import(arena.parent, span_size, flags));
   if (base == 0) return 0;
   Guard guard(arena.lock());
   Segment* const segment = enter_span(arena, base, span_size, SegmentKind::kImportedSpan, tags);
@@ -130,8 +130,8 @@ uintptr_t allocate_imported(struct arena& arena, size_t size, int flags, Tags& t
 }
 
 // count_forwarded() and count_returned() count an allocation and a free in an arena that forwards
-// requests to its source. An allocation is counted after the import, a free before the export, so
-// that the counts never include memory that belongs to the source.
+// requests to its parent. An allocation is counted after the import, a free before the export, so
+// that the counts never include memory that belongs to the parent.
 void count_forwarded(struct arena& arena, size_t size) EXCLUDES(arena.lock()) {
   Guard guard(arena.lock());
   arena.total_bytes = arena.imported_bytes = arena.allocated_bytes += size;
@@ -148,12 +148,12 @@ void count_returned(struct arena& arena, uintptr_t start, size_t size) EXCLUDES(
 }
 
 uintptr_t forward(struct arena& arena, size_t size, int flags) EXCLUDES(arena.lock()) {
-  void* const memory = arena.import(arena.source, size, flags);
+  void* const memory = arena.import(arena.parent, size, flags);
   if (memory) count_forwarded(arena, size);
   return reinterpret_cast<uintptr_t>(memory);
 }
 
-// Allocates from the arena's free segments, or from a span imported from the source; 0 when there
+// Allocates from the arena's free segments, or from a span imported from the parent; 0 when there
 // is no memory. Does not reap.
 uintptr_t try_segment(struct arena& arena, size_t size, int flags) EXCLUDES(arena.lock()) {
   if (arena.forwards) return forward(arena, size, flags);
@@ -214,7 +214,7 @@ void dismantle(struct arena& arena) {
 void free_segment(struct arena& arena, uintptr_t start, size_t size) EXCLUDES(arena.lock()) {
   if (arena.forwards) {
     count_returned(arena, start, size);
-    arena.export_(arena.source, reinterpret_cast<void*>(start), size);
+    arena.export_(arena.parent, reinterpret_cast<void*>(start), size);
     return;
   }
   Returned returned;
@@ -230,7 +230,7 @@ void free_segment(struct arena& arena, uintptr_t start, size_t size) EXCLUDES(ar
   }
   if (linear_hash_spare(&arena.hash)) shrink_hash(arena);
   if (returned.size != 0)
-    arena.export_(arena.source, reinterpret_cast<void*>(returned.start), returned.size);
+    arena.export_(arena.parent, reinterpret_cast<void*>(returned.start), returned.size);
 }
 
 // Allocates whole quanta. With KM_SLEEP, reaps memory and tries again if there is none. Counts
@@ -241,7 +241,7 @@ ALLOCATOR_TEXT uintptr_t allocate_segment(struct arena& arena, size_t size, int 
   // The last allocation may have made the hash too small. The hash grows at the start of an
   // allocation, not at the end, so that arena_prepare() can do this work in advance.
   grow_hash(arena);
-  // try_segment gets no KM_SLEEP. Otherwise each source would reap, too, and one failure would reap
+  // try_segment gets no KM_SLEEP. Otherwise each parent would reap, too, and one failure would reap
   // many times.
   uintptr_t address = try_segment(arena, size, flags & ~KM_SLEEP);
   for (int extent = KMEM_REAP_SURPLUS;
@@ -299,7 +299,7 @@ void arena_impl::note_cached(const struct arena& arena, const void* address, siz
 
 #ifdef CONFIG_KASAN
 static bool is_memory(const struct arena* arena) {
-  while (arena && arena != base_arena) arena = arena->source;
+  while (arena && arena != base_arena) arena = arena->parent;
   return arena;
 }
 static void open_memory(const struct arena& arena, const void* address, size_t requested) {
@@ -365,7 +365,7 @@ void arena_init(uintptr_t base, size_t size) {
 }
 
 struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t quantum,
-                           arena_import import, arena_export export_, struct arena* source,
+                           arena_import import, arena_export export_, struct arena* parent,
                            size_t quantum_cache_max, int flags) {
   if (!kmem_is_name(name)) panic("\"%s\" is not a valid name for an arena", name);
   if (!arena_cache) {
@@ -383,7 +383,7 @@ struct arena* arena_create(const char* name, uintptr_t base, size_t size, size_t
   arena_impl::enlist_uniquely(*made, name);
   made->import = import;
   made->export_ = export_;
-  made->source = source;
+  made->parent = parent;
   if ((size != 0 && arena_add(made, base, size, memory_flags) != 0) ||
       (quantum_cache_max != 0 && !make_quantum_caches(*made, quantum_cache_max))) {
     dismantle(*made);
@@ -410,7 +410,7 @@ int arena_prepare(struct arena* arena) {
 
 void arena_forward(struct arena* arena) {
   arena->lock().not_needed();  // nobody else uses the arena yet
-  ASSERT(arena->source && arena->quantum == arena->source->quantum && arena->cached_quanta == 0 &&
+  ASSERT(arena->parent && arena->quantum == arena->parent->quantum && arena->cached_quanta == 0 &&
          !arena->first);
   arena->forwards = true;
 }
@@ -501,8 +501,8 @@ const char* arena_name(const struct arena* arena) {
 size_t arena_quantum(const struct arena* arena) {
   return arena->quantum;
 }
-struct arena* arena_source(const struct arena* arena) {
-  return arena->source;
+struct arena* arena_parent(const struct arena* arena) {
+  return arena->parent;
 }
 
 int arena_is_zombie(const struct arena* arena) {

@@ -46,8 +46,8 @@ struct arena {
   unsigned quantum_shift;
   arena_import import;
   arena_export export_;
-  struct arena* source;
-  bool forwards;         // all requests are forwarded to the source (arena_forward)
+  struct arena* parent;
+  bool forwards;         // all requests are forwarded to the parent (arena_forward)
   size_t cached_quanta;  // the largest allocation that a quantum cache serves
   std::array<kmem_cache*, arena_impl::kQuantumCaches> quantum_caches;  // [n] serves n + 1 quanta
 
@@ -181,7 +181,7 @@ void allocate_from(struct arena& arena, Segment& segment, size_t size, Tags& tag
 Segment* enter_span(struct arena& arena, uintptr_t base, size_t size, SegmentKind kind, Tags& tags)
     REQUIRES(arena.lock());
 
-// A span that the caller exports to the source; none if `size` is 0.
+// A span that the caller exports to the parent; none if `size` is 0.
 struct Returned {
   uintptr_t start = 0;
   size_t size = 0;

@@ -5,7 +5,7 @@
 using arena_impl::Segment, arena_impl::SegmentKind;
 
 bool arena_walk_is_memory(const struct arena* arena) {
-  while (arena && arena != base_arena) arena = arena->source;
+  while (arena && arena != base_arena) arena = arena->parent;
   return arena != nullptr;
 }
 

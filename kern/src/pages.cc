@@ -157,7 +157,7 @@ MemoryTotals memory_totals() {
   uint64_t free = base.total_bytes - base.allocated_bytes;
   // Free objects in the page arena's quantum caches are free memory, too.
   for (kmem_cache* cache = kmem_cache_next(nullptr); cache; cache = kmem_cache_next(cache)) {
-    if (kmem_cache_source(cache) != page_arena || !(kmem_cache_flags(cache) & KMC_QCACHE)) continue;
+    if (kmem_cache_arena(cache) != page_arena || !(kmem_cache_flags(cache) & KMC_QCACHE)) continue;
     struct kmem_cache_stats stats;
     kmem_cache_stats(cache, &stats);
     free += stats.total_bytes - stats.live * stats.object_size;

@@ -15,14 +15,14 @@
  *   "Reaping") with much contention, new magazines have the next larger size. Magazines of an old
  *   size are freed when they come back to the depot empty. Until then magazines of several sizes
  *   are in use, so each CPU stores the capacity of its `loaded` magazine.
- * - Slabs. A slab is a run of pages from the source arena, cut into objects. Small objects (up to
+ * - Slabs. A slab is a run of pages from the arena, cut into objects. Small objects (up to
  *   an eighth of a page) lie in one page with the slab structure at its end; free objects are
  *   linked through their first word. For larger objects, the slab structure lies elsewhere and each
  *   object has a bufctl. Most caches are page-backed: the descriptor of an object's page names the
  *   object's slab. Caches with KMC_NOTOUCH are the exception: their objects need not be memory of
  *   the direct map. Such a cache has a hash, which leads from an object that is out of its slab to
  *   the object's bufctl. The bufctl names the slab. A slab is in one of three lists: partial, full,
- *   empty. The cache keeps one empty slab and returns others to the source. Unused bytes of a slab
+ *   empty. The cache keeps one empty slab and returns others to the arena. Unused bytes of a slab
  *   serve as colour: the first objects of successive slabs lie at successive multiples of a cache
  *   line, or of the alignment if that is larger. A checked cache also has slabs of another kind
  *   (slab_check.c), and does not use its magazines.
@@ -56,7 +56,7 @@
  *
  * The allocator itself uses some caches (kmem_slab, kmem_bufctl, kmem_hash, kmem_cache,
  * kmem_magazine.BYTES). Their kmem_cache structures are static and their slabs come from
- * slab_os_metadata_source(), so that no cache is needed to create these caches. Only kmem_cache
+ * slab_os_metadata_arena(), so that no cache is needed to create these caches. Only kmem_cache
  * among them can be traced. The magazine caches use no magazines.
  *
  * Life: a cache has one reference for being alive and one for each holder, counted under the list
@@ -239,12 +239,12 @@ struct kmem_cache* kmem_cache_find(const char* name) {
 
 /* Fills in a zeroed cache except for its name; false if its size or alignment is invalid. */
 static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size_t slab_size,
-                       int flags, struct arena* source) {
+                       int flags, struct arena* arena) {
   cache->object_size = size;
   cache->flags =
       (uint32_t)flags & (KMC_NOTOUCH | KMC_NOTRACE | KMC_NOMAGAZINE | KMC_QCACHE | KMC_NOPOINTERS);
   cache->payload = flags & KMC_NOPOINTERS ? (uint32_t)size : 0;
-  cache->source = source;
+  cache->arena = arena;
   slab_os_lock_not_needed(&kmem_list_lock); /* nobody else has the cache yet */
   cache->references = 1;
   depot_init(cache);
@@ -254,7 +254,7 @@ static bool cache_init(struct kmem_cache* cache, size_t size, size_t align, size
 
 static void own_cache_init(struct kmem_cache* cache, const char* name, size_t size, size_t align,
                            int flags) {
-  if (!cache_init(cache, size, align, 0, flags, slab_os_metadata_source()))
+  if (!cache_init(cache, size, align, 0, flags, slab_os_metadata_arena()))
     slab_os_panic("kmem_init: %s", name);
   list_add(cache, name);
 }
@@ -276,14 +276,14 @@ void kmem_init(void) {
 }
 
 static struct kmem_cache* cache_make(const char* name, size_t size, size_t align, size_t slab_size,
-                                     int flags, struct arena* source, kmem_constructor constructor,
+                                     int flags, struct arena* arena, kmem_constructor constructor,
                                      kmem_destructor destructor, void* private_data) {
   if (!kmem_is_name(name)) slab_os_panic("\"%s\" is not a valid name for a cache", name);
   destroy_released();
   struct kmem_cache* const cache =
       (struct kmem_cache*)kmem_cache_alloc(kmem_cache_cache, KM_SLEEP | KM_ZERO);
   if (!cache) return NULL;
-  if (!cache_init(cache, size, align, slab_size, flags, source ? source : slab_os_page_source()))
+  if (!cache_init(cache, size, align, slab_size, flags, arena ? arena : slab_os_page_arena()))
     slab_os_panic("%s: objects of %lu bytes aligned to %lu are impossible", name,
                   (unsigned long)size, (unsigned long)align);
   cache->constructor = constructor;
@@ -305,14 +305,14 @@ static struct kmem_cache* cache_make(const char* name, size_t size, size_t align
 }
 
 struct kmem_cache* kmem_cache_create(const char* name, size_t size, size_t align, int flags,
-                                     struct arena* source, kmem_constructor constructor,
+                                     struct arena* arena, kmem_constructor constructor,
                                      kmem_destructor destructor, void* private_data) {
-  return cache_make(name, size, align, 0, flags, source, constructor, destructor, private_data);
+  return cache_make(name, size, align, 0, flags, arena, constructor, destructor, private_data);
 }
 
 struct kmem_cache* kmem_qcache_create(const char* name, size_t size, size_t slab_size,
-                                      struct arena* source) {
-  return cache_make(name, size, 1, slab_size, KMC_QCACHE | KMC_NOTRACE | KMC_NOTOUCH, source, NULL,
+                                      struct arena* arena) {
+  return cache_make(name, size, 1, slab_size, KMC_QCACHE | KMC_NOTRACE | KMC_NOTOUCH, arena, NULL,
                     NULL, NULL);
 }
 
@@ -357,8 +357,8 @@ int kmem_cache_flags(const struct kmem_cache* cache) {
   return (int)__atomic_load_n(&cache->flags, __ATOMIC_RELAXED) |
          (SLAB_OS_FLAG_TESTS ? 0 : KMC_NOTRACE);
 }
-struct arena* kmem_cache_source(const struct kmem_cache* cache) {
-  return cache->source;
+struct arena* kmem_cache_arena(const struct kmem_cache* cache) {
+  return cache->arena;
 }
 int kmem_cache_is_zombie(const struct kmem_cache* cache) {
   return (int)__atomic_load_n(&cache->zombie, __ATOMIC_RELAXED);
@@ -443,7 +443,7 @@ enum reap_pass { REAP_ORDINARY, REAP_QUANTUM, REAP_OWN, REAP_PASSES };
 static enum reap_pass reap_pass_of(const struct kmem_cache* cache) {
   if (kmem_cache_flags(cache) & KMC_QCACHE) return REAP_QUANTUM;
   /* The caches from which the allocator allocates slab structures, bufctls and magazines. */
-  return cache->small && cache->source == slab_os_metadata_source() ? REAP_OWN : REAP_ORDINARY;
+  return cache->small && cache->arena == slab_os_metadata_arena() ? REAP_OWN : REAP_ORDINARY;
 }
 
 static void unload_batch(struct cache_batch* batch) {

@@ -19,7 +19,7 @@
  *             written
  *   on alloc  free object written
  *   by scan   red zone or free object written, in all checked slabs; a scan is made on request
- *   on return of a slab to the source arena: free object written, in this slab
+ *   on return of a slab to the arena: free object written, in this slab
  *
  * The log gets a report of each error, with the stacks in the audit and the stack of the code that
  * found the error. The object is quarantined: it stays in its slab, the slab stays with the cache,
@@ -203,7 +203,7 @@ static struct checked_slab* take_empty(struct kmem_cache* cache, uint64_t kept)
 
 static struct checked_slab* slab_make(struct kmem_cache* cache, int flags) EXCLUDES(cache->lock) {
   const struct kmem_checks* const checks = &cache->checks;
-  char* const pages = (char*)slab_os_pages_alloc(cache->source, checks->slab_size, flags);
+  char* const pages = (char*)slab_os_pages_alloc(cache->arena, checks->slab_size, flags);
   if (!pages) return NULL;
   struct checked_slab* const slab = (struct checked_slab*)(pages + structure_offset(checks));
   kasan_forbid(pages, checks->slab_size, KASAN_NO_OBJECT);
@@ -225,7 +225,7 @@ static void slab_destroy(struct kmem_cache* cache, struct checked_slab* slab)
   char* const pages = (char*)slab - structure_offset(&cache->checks);
   kasan_forbid(pages, cache->checks.slab_size, KASAN_FREED_PAGES);
   slab_os_pages_set_slab(pages, cache->checks.slab_size, NULL);
-  slab_os_pages_free(cache->source, pages, cache->checks.slab_size);
+  slab_os_pages_free(cache->arena, pages, cache->checks.slab_size);
 }
 
 /* Inspects a free object, which nobody can allocate meanwhile. If it is damaged, reports it and
@@ -239,7 +239,7 @@ static bool damaged_while_free(struct kmem_cache* cache, struct checked_slab* sl
   return true;
 }
 
-/* Returns a slab to the source arena. The slab is off the lists and all its objects are free. If an
+/* Returns a slab to the arena. The slab is off the lists and all its objects are free. If an
  * object is damaged, puts the slab back on the lists instead. */
 static void slab_release(struct kmem_cache* cache, struct checked_slab* slab)
     EXCLUDES(cache->lock) {

@@ -128,7 +128,7 @@ struct kmem_cache {
 
   bool small;       /* the slab structure and the links of free objects lie in the slab's page */
   uint32_t payload; /* bytes at the end of an object that hold no pointers */
-  struct arena* source;
+  struct arena* arena;
   kmem_constructor constructor;
   kmem_destructor destructor;
   void* private_data;
@@ -168,7 +168,7 @@ struct kmem_cache {
   bool awaits_last GUARDED_BY(lock);
   /* Frees that have returned their object and still use the cache. */
   uint32_t frees_under_way GUARDED_BY(lock);
-  /* Slabs that slab_layer_reap is giving back to the source. */
+  /* Slabs that slab_layer_reap is giving back to the arena. */
   uint32_t slabs_under_way GUARDED_BY(lock);
   /* The bufctls of the objects that are out; NULL if page-backed. */
   struct linear_hash* hash PT_GUARDED_BY(lock);
@@ -245,9 +245,9 @@ bool slab_layer_is_free(struct kmem_cache* cache, const void* object) EXCLUDES(c
 /* Called when a cache is destroyed and becomes a zombie. True if the cache must wait before it can
  * be freed, because objects are out or frees are under way. */
 bool slab_layer_await_last(struct kmem_cache* cache) EXCLUDES(cache->lock);
-/* Returns the empty slabs to the source arena. Any context. */
+/* Returns the empty slabs to the arena. Any context. */
 void slab_layer_reap(struct kmem_cache* cache) EXCLUDES(cache->lock);
-/* Gives all slabs of a cache without live objects back to the source, and waits for slabs and
+/* Gives all slabs of a cache without live objects back to the arena, and waits for slabs and
  * objects that a concurrent reap is giving back. Busy-waits. Any context that a reap may be in. */
 void slab_layer_reap_all(struct kmem_cache* cache) EXCLUDES(cache->lock);
 /* Frees the slabs, which are all empty, and the hash. */
@@ -299,7 +299,7 @@ bool slab_check_owner(struct kmem_cache* cache, void* object);
 bool slab_check_is_checked(const void* object);
 /* Takes back a destructed object of a checked slab. Returns what slab_layer_free returns. */
 bool slab_check_put(struct kmem_cache* cache, void* object) EXCLUDES(cache->lock);
-/* Returns empty checked slabs to the source arena. */
+/* Returns empty checked slabs to the arena. */
 void slab_check_reap(struct kmem_cache* cache) EXCLUDES(cache->lock);
 /* Frees all checked slabs before the cache's structure is freed, and reports damaged free
  * objects. */

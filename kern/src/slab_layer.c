@@ -35,7 +35,7 @@ bool slab_layer_init(struct kmem_cache* cache, size_t align, size_t slab_size) {
   if (cache->object_size == 0 || (align & (align - 1)) != 0) return false;
   if (align == 0) align = touch ? sizeof(void*) : 1;
   if (touch && align < sizeof(void*)) align = sizeof(void*);
-  if (align > (touch ? SLAB_OS_PAGE_SIZE : slab_os_pages_align(cache->source))) return false;
+  if (align > (touch ? SLAB_OS_PAGE_SIZE : slab_os_pages_align(cache->arena))) return false;
   /* A trace record has 31 bits for a size. Quantum caches are not traced. */
   if (cache->object_size > (cache->flags & KMC_QCACHE ? SIZE_MAX / 4 : INT32_MAX)) return false;
   const size_t redzone = touch && align <= REDZONE_ALIGN_MAX ? KASAN_REDZONE_BYTES : 0;
@@ -125,14 +125,14 @@ static bool hash_misfits(const struct kmem_cache* cache) REQUIRES(cache->lock) {
 
 /* Gives the hash the memory that it asks for, or takes away memory that it does not need. */
 static void hash_fit(struct kmem_cache* cache) EXCLUDES(cache->lock) {
-  struct arena* const source = slab_os_metadata_source();
+  struct arena* const arena = slab_os_metadata_arena();
   size_t bytes = linear_hash_wanted(cache->hash);
   if (bytes > 0) {
-    void* const memory = slab_os_pages_alloc(source, bytes, KM_ATOMIC);
-    if (memory && !hash_give(cache, memory, bytes)) slab_os_pages_free(source, memory, bytes);
+    void* const memory = slab_os_pages_alloc(arena, bytes, KM_ATOMIC);
+    if (memory && !hash_give(cache, memory, bytes)) slab_os_pages_free(arena, memory, bytes);
   } else if (linear_hash_spare(cache->hash)) {
     void* const memory = hash_take(cache, &bytes);
-    if (memory) slab_os_pages_free(source, memory, bytes);
+    if (memory) slab_os_pages_free(arena, memory, bytes);
   }
 }
 
@@ -190,7 +190,7 @@ static uint16_t take_colour(struct kmem_cache* cache) EXCLUDES(cache->lock) {
 }
 
 static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) EXCLUDES(cache->lock) {
-  char* const pages = (char*)slab_os_pages_alloc(cache->source, cache->slab_size, flags);
+  char* const pages = (char*)slab_os_pages_alloc(cache->arena, cache->slab_size, flags);
   if (!pages) return NULL;
   /* A trace record has 48 bits for the address of an object. */
   if (!page_backed(cache) && !(kmem_cache_flags(cache) & KMC_NOTRACE) &&
@@ -207,7 +207,7 @@ static struct kmem_slab* slab_make(struct kmem_cache* cache, int flags) EXCLUDES
   struct kmem_slab* const slab = cache->small ? small_slab_make(cache, pages, colour)
                                               : large_slab_make(cache, pages, colour, flags);
   if (!slab) {
-    slab_os_pages_free(cache->source, pages, cache->slab_size);
+    slab_os_pages_free(cache->arena, pages, cache->slab_size);
     return NULL;
   }
   if (page_backed(cache)) slab_os_pages_set_slab(pages, cache->slab_size, slab);
@@ -224,7 +224,7 @@ static void slab_destroy(struct kmem_cache* cache, struct kmem_slab* slab) EXCLU
     bufctls_free(slab->free_bufctls);
     kmem_cache_free(kmem_slab_cache, slab);
   }
-  slab_os_pages_free(cache->source, pages, cache->slab_size);
+  slab_os_pages_free(cache->arena, pages, cache->slab_size);
 }
 
 /* ---- Objects. */
@@ -429,7 +429,7 @@ void slab_layer_finish(struct kmem_cache* cache) {
   if (!cache->hash) return;
   size_t bytes;
   for (void* memory; (memory = hash_take(cache, &bytes));)
-    slab_os_pages_free(slab_os_metadata_source(), memory, bytes);
+    slab_os_pages_free(slab_os_metadata_arena(), memory, bytes);
   kmem_cache_free(kmem_hash_cache, cache->hash);
 }
 

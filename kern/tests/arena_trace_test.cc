@@ -129,7 +129,7 @@ KTEST(arena_trace_states_errors_and_names) {
 namespace {
 
 bool is_memory(struct arena* arena) {
-  while (arena && arena != base_arena) arena = arena_source(arena);
+  while (arena && arena != base_arena) arena = arena_parent(arena);
   return arena == base_arena;
 }
 
@@ -191,7 +191,7 @@ struct Memory {
     struct kmem_cache_stats stats;
     kmem_cache_stats(cache, &stats);
     hashes += stats.hash_bytes;
-    if (!is_memory(kmem_cache_source(cache))) return;
+    if (!is_memory(kmem_cache_arena(cache))) return;
     const int flags = kmem_cache_flags(cache);
     if (!(flags & KMC_QCACHE))
       (flags & KMC_NOTRACE ? own_objects : objects) += stats.live * stats.object_size;

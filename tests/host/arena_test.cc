@@ -178,7 +178,7 @@ TEST(Arena, ImportsSpansAndReturnsThemWhenTheyAreFree) {
   arena* const source =
       arena_create("source", kBase, 1 << 20, 4096, nullptr, nullptr, nullptr, 0, KM_SLEEP);
   arena* const arena = arena_create("importer", 0, 0, 64, import, give_back, source, 0, KM_SLEEP);
-  EXPECT_EQ(arena_source(arena), source);
+  EXPECT_EQ(arena_parent(arena), source);
   std::mt19937_64 random(3);
   std::map<uintptr_t, size_t> live;
   for (int i = 0; i < 30'000; i++) {
@@ -323,7 +323,7 @@ TEST(Arena, QuantumCachesServeSmallRequests) {
   }
   kmem_cache* const cache = kmem_cache_find("ids_3");
   ASSERT_NE(cache, nullptr);
-  EXPECT_EQ(kmem_cache_source(cache), ids);
+  EXPECT_EQ(kmem_cache_arena(cache), ids);
   EXPECT_TRUE(kmem_cache_flags(cache) & KMC_NOTRACE);
   EXPECT_EQ(kmem_cache_verify(cache), nullptr);
   uint64_t threes = 0;
@@ -343,7 +343,7 @@ TEST(Arena, EndsWhileSomebodyLooksAtItsQuantumCaches) {
       arena_create("looked_at", kBase, 1000, 1, nullptr, nullptr, nullptr, 4, KM_SLEEP);
   arena_free(arena, arena_alloc(arena, 3, KM_SLEEP), 3);
   kmem_cache* cache = kmem_cache_next(nullptr);
-  while (kmem_cache_source(cache) != arena || kmem_cache_object_size(cache) != 3)
+  while (kmem_cache_arena(cache) != arena || kmem_cache_object_size(cache) != 3)
     cache = kmem_cache_next(cache);
   arena_destroy(arena);
   EXPECT_TRUE(kmem_cache_is_zombie(cache));
@@ -357,8 +357,8 @@ TEST(Arena, ListShowsTheTree) {
   ASSERT_GE(names.size(), 3u);
   EXPECT_EQ(names[0], "base");
   EXPECT_EQ(names[1], "page");
-  EXPECT_EQ(arena_source(page_arena), base_arena);
-  EXPECT_EQ(arena_source(base_arena), nullptr);
+  EXPECT_EQ(arena_parent(page_arena), base_arena);
+  EXPECT_EQ(arena_parent(base_arena), nullptr);
 }
 
 // ---- Several CPUs and interrupts.

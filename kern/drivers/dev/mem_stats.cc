@@ -47,10 +47,10 @@ void print_arena_tree(struct arena* arena, unsigned depth, Text& text) {
              stats.direct_live, stats.direct_allocations, stats.direct_frees,
              traced_flag(arena_flags(arena)));
   for_each_cache([&](kmem_cache* cache) {
-    if (kmem_cache_source(cache) == arena) print_cache(cache, depth + 1, text);
+    if (kmem_cache_arena(cache) == arena) print_cache(cache, depth + 1, text);
   });
   for (struct arena* other = arena_next(nullptr); other; other = arena_next(other)) {
-    if (arena_source(other) == arena) print_arena_tree(other, depth + 1, text);
+    if (arena_parent(other) == arena) print_arena_tree(other, depth + 1, text);
   }
 }
 
@@ -86,7 +86,7 @@ void mem_print_kmemstat(Text& text) {
   text.print("%-*s T %8s %13s %13s %9s %12s %12s %s\n", kNameWidth, "NAME", "OBJSIZE", "TOTAL",
              "ALLOCATED", "LIVE", "ALLOCS", "FREES", "TRACED");
   for (struct arena* arena = arena_next(nullptr); arena; arena = arena_next(arena)) {
-    if (!arena_source(arena)) print_arena_tree(arena, 0, text);
+    if (!arena_parent(arena)) print_arena_tree(arena, 0, text);
   }
   for (unsigned i = 0; RefClass* const references = ref_class_at(i); i++)
     print_references(*references, text);
@@ -104,11 +104,11 @@ void mem_print_arena_stats(Text& text) {
   for (struct arena* arena = arena_next(nullptr); arena; arena = arena_next(arena)) {
     struct arena_stats stats;
     arena_stats(arena, &stats);
-    const struct arena* source = arena_source(arena);
+    const struct arena* parent = arena_parent(arena);
     text.print(
-        "%s source %s quantum %lu total %lu allocated %lu imported %lu live %lu allocations %lu "
+        "%s parent %s quantum %lu total %lu allocated %lu imported %lu live %lu allocations %lu "
         "frees %lu ",
-        arena_name(arena), source ? arena_name(source) : "-", stats.quantum, stats.total_bytes,
+        arena_name(arena), parent ? arena_name(parent) : "-", stats.quantum, stats.total_bytes,
         stats.allocated_bytes, stats.imported_bytes, stats.live, stats.allocations, stats.frees);
     text.print("failures %lu segments %lu buckets %lu hashed %lu direct %lu spans %lu",
                stats.failures, stats.segments, stats.hash_buckets, stats.hash_items,

@@ -79,10 +79,10 @@ unsigned slab_os_cpu_count() {
   return SLAB_OS_MAX_CPUS;
 }
 
-struct arena* slab_os_page_source() {
+struct arena* slab_os_page_arena() {
   return page_arena;
 }
-struct arena* slab_os_metadata_source() {
+struct arena* slab_os_metadata_arena() {
   return base_arena;
 }
 

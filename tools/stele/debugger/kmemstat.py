@@ -31,16 +31,16 @@ def kmemstat(kernel):
         structure = arena.structure
         yield _line(depth, arena.name, "A", structure.quantum, structure.total_bytes, size, live, allocations, frees, structure.flags)
         for cache in caches:
-            if cache.structure.source == arena.address:
+            if cache.structure.arena == arena.address:
                 ever, back = cache.counts()
                 size = cache.structure.object_size
                 yield _line(depth + 1, cache.name, "S", size, cache.total_bytes(), (ever - back) * size, ever - back, ever, back, cache.structure.flags)
         for other in arenas:
-            if other.structure.source == arena.address:
+            if other.structure.parent == arena.address:
                 yield from tree(other, depth + 1)
 
     for arena in arenas:
-        if not arena.structure.source:
+        if not arena.structure.parent:
             yield from tree(arena, 0)
     for one in ref_classes(kernel):
         yield _line(0, one.name, "R", 0, 0, 0, one.live(), one.taken, one.put, one.structure.flags)

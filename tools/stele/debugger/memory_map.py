@@ -61,7 +61,7 @@ class MemoryMap:
         for arena in self._arenas:
             if self._is_memory(arena) and arena.address != base:
                 self._add_arena(arena)
-                quanta = [cache for cache in by_kind["quanta"] if cache.structure.source == arena.address]
+                quanta = [cache for cache in by_kind["quanta"] if cache.structure.arena == arena.address]
                 self._add_caches(quanta, _is_listed(arena), arena)
         self._add_caches(by_kind["callers"], listed=True)
 
@@ -78,7 +78,7 @@ class MemoryMap:
     def _is_memory(self, arena):
         base = self.kernel.variable("base_arena")
         while arena and arena.address != base:
-            arena = self._by_address.get(arena.structure.source)
+            arena = self._by_address.get(arena.structure.parent)
         return arena is not None
 
     def _has_objects(self, arena):
@@ -104,7 +104,7 @@ class MemoryMap:
         """Adds the objects of caches. `listed`: unreached objects of these caches are listed. `arena`: the caches are quantum caches of this arena,
         which is then the objects' source."""
         for cache in caches:
-            if self._has_objects(self._by_address.get(cache.structure.source)):
+            if self._has_objects(self._by_address.get(cache.structure.arena)):
                 number = self._add_source(arena or cache, listed, self._walkers.get(cache.address, 0))
                 self._add_cache(cache, number, bool(arena))
 
