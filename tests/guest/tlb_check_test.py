@@ -50,6 +50,6 @@ def test_a_translation_that_is_not_invalidated_is_noticed(bug, tmp_path):
 def test_a_thread_may_come_to_another_cpu_in_the_middle_of_a_change(tmp_path):
     """Each change sleeps before its flush, so that the thread often goes on on another CPU, where another thread of the process ran. The scheduler
     must activate the address space there again."""
-    status, log = run("tlb_sleep", 4, tmp_path, "threadstress 2 7 32")
+    status, log = run("tlb_sleep", 4, tmp_path, "stress 2 7 4 threads")
     assert status == 0, log
-    check_noticed(*run("tlb_sleep,tlb_switch", 4, tmp_path, "threadstress 100 7 32"))
+    check_noticed(*run("tlb_sleep,tlb_switch", 4, tmp_path, "stress 100 7 4 threads"))

@@ -149,16 +149,18 @@ void memory(void) {
 
 /* The kernel copies data from and to pages that are not present yet. */
 void copies(void) {
-  size_t size = 1 + random_below(100000);
+  enum { LARGEST = 100000, HOLE = LARGEST + 10 * PAGE };
+  size_t size = 1 + random_below(LARGEST), end = (size + PAGE - 1) / PAGE * PAGE;
   unsigned char* range =
-      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(NULL, end + HOLE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (range == MAP_FAILED) return;
+  munmap(range + end, HOLE); /* some of the calls below reach beyond the end of the range */
   int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC),
       null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   ssize_t got = read(zero, range + random_below(size), 1 + random_below(size));
   (void)got;
   write(null, range, size);
-  write(null, range, size + 10 * PAGE); /* the end of the range is not mapped */
+  write(null, range, size + 10 * PAGE);
   read(zero, (void*)8, 100);
   for (size_t i = 0; i < size; i += 509)
     if (range[i] != 0) failed("byte %zu of zeros is %u", i, range[i]);

@@ -3,9 +3,11 @@
  *
  * Workers do one activity after another: trees of processes, programs, threads, signals, memory,
  * pipes, files, folders, binds, devices, probes, traces, dumps, checking of objects, allocations
- * that fail.
- * The workers check the results. Now and then the program kills or stops a worker's process
- * group. A new worker replaces each worker that has ended.
+ * that fail. The workers check the results. A new worker replaces each worker that has ended.
+ *
+ * Now and then the program kills or stops the process group of a worker with an odd number. It
+ * leaves the other workers, the steady ones, alone. When the time is over, each steady worker must
+ * finish its activity; otherwise it hangs, and the report says what it does.
  *
  * First the workers run for a short time, so that one-time allocations happen. The program then
  * brings the system to rest: it kills all processes, removes files, undoes binds, resets traces and
@@ -26,10 +28,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stele.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -41,17 +45,99 @@ enum {
   WORKERS_MAX = 64,
   KNOWN_MAX = 64,
   NESTED_MAX = 3,
-  REST_SECONDS = 60, /* time for killed processes to end, and for caches to settle */
-  FAILED = 255,      /* a worker reports this instead of an activity */
+  REST_SECONDS = 60,  /* time for killed processes to end, and for caches to settle */
+  HANG_SECONDS = 120, /* a steady worker that does not finish within this time hangs */
 };
 
 void reseed(void) {
   random_seed(random_any() ^ (uint64_t)getpid() << 32);
 }
 
-/* ---- Functions that the activities use. */
+/* ---- The activities. */
 
-static int told = -1; /* a pipe, to which workers write a byte for each activity */
+static const struct {
+  const char* name;
+  void (*run)(void);
+  unsigned weight;
+} activities[] = {
+#define ENTRY_OF_PROCESS(name) {#name, name, 1},
+#define ENTRY_OF_THREAD(name, weight) {#name, name, weight},
+    PROCESS_ACTIVITIES(ENTRY_OF_PROCESS) THREAD_ACTIVITIES(ENTRY_OF_THREAD)
+#undef ENTRY_OF_PROCESS
+#undef ENTRY_OF_THREAD
+};
+enum {
+#define ONE(name) +1
+  PROCESS_COUNT = 0 PROCESS_ACTIVITIES(ONE), /* activities[] begins with those of processes */
+#undef ONE
+  ACTIVITY_COUNT = sizeof activities / sizeof *activities,
+};
+
+static bool chosen[ACTIVITY_COUNT];
+
+/* Chooses the activities `first` to `end` - 1, or those of them with the name `name`. Returns
+ * whether there is one. */
+static bool choose(unsigned first, unsigned end, const char* name) {
+  bool found = false;
+  for (unsigned i = first; i < end; i++) {
+    if (name && strcmp(activities[i].name, name) != 0) continue;
+    chosen[i] = found = true;
+  }
+  return found;
+}
+
+static bool is_any_chosen(unsigned first, unsigned end) {
+  return memchr(chosen + first, true, end - first) != NULL;
+}
+
+/* Chooses the named activities. Without names of one kind, all of this kind are chosen. Activities
+ * of threads alone mean threads(). Returns false if an activity does not exist. */
+static bool choose_all(char** names, int count) {
+  for (int i = 0; i < count; i++)
+    if (!choose(0, ACTIVITY_COUNT, names[i])) return false;
+  const bool is_thread = is_any_chosen(PROCESS_COUNT, ACTIVITY_COUNT);
+  if (!is_any_chosen(0, PROCESS_COUNT)) choose(0, PROCESS_COUNT, is_thread ? "threads" : NULL);
+  if (!is_thread) choose(PROCESS_COUNT, ACTIVITY_COUNT, NULL);
+  return true;
+}
+
+/* Memory that all processes of the program share. */
+static struct {
+  atomic_ulong done[ACTIVITY_COUNT], failed;
+  atomic_bool is_over; /* the steady workers shall end */
+  unsigned char doing[WORKERS_MAX][1 + THREADS_MAX];
+} * shared;
+
+_Thread_local unsigned char* doing;
+
+static void run_one(unsigned first, unsigned end) {
+  unsigned sum = 0, which = first;
+  for (unsigned i = first; i < end; i++) sum += chosen[i] ? activities[i].weight : 0;
+  for (unsigned n = (unsigned)random_below(sum);; which++) {
+    if (!chosen[which]) continue;
+    if (n < activities[which].weight) break;
+    n -= activities[which].weight;
+  }
+  const unsigned char outer = *doing;
+  *doing = (unsigned char)(which + 1);
+  atomic_fetch_add(&shared->done[which], 1);
+  activities[which].run();
+  *doing = outer;
+}
+
+void act(void) {
+  static unsigned nested; /* depth of calls: an activity may call act(), too */
+  if (nested == NESTED_MAX) return;
+  nested++;
+  run_one(0, PROCESS_COUNT);
+  nested--;
+}
+
+void act_in_thread(void) {
+  run_one(PROCESS_COUNT, ACTIVITY_COUNT);
+}
+
+/* ---- Functions that the activities use. */
 
 void failed(const char* pattern, ...) {
   char line[200];
@@ -62,9 +148,7 @@ void failed(const char* pattern, ...) {
   char whole[256];
   int length = snprintf(whole, sizeof whole, "stress: pid %d: %s\n", getpid(), line);
   write(STDERR_FILENO, whole, (size_t)length);
-  unsigned char byte = FAILED;
-  fcntl(told, F_SETFL, 0); /* makes writes wait, so that this byte is not lost */
-  write(told, &byte, 1);
+  atomic_fetch_add(&shared->failed, 1);
 }
 
 void pause_us(unsigned us) {
@@ -112,45 +196,18 @@ bool any_entry(const char* directory, char* name, size_t size) {
   return seen > 0;
 }
 
-static const struct {
-  const char* name;
-  void (*run)(void);
-} activities[] = {
-#define ENTRY(name) {#name, name},
-    ACTIVITIES(ENTRY)
-#undef ENTRY
-};
-enum { ACTIVITY_COUNT = sizeof activities / sizeof *activities };
-
-static unsigned char chosen[ACTIVITY_COUNT]; /* indices in activities[] of the activities to do */
-static unsigned chosen_count;
-
-static bool choose(const char* name) {
-  for (unsigned i = 0; i < ACTIVITY_COUNT; i++) {
-    if (name && strcmp(activities[i].name, name) != 0) continue;
-    if (chosen_count < ACTIVITY_COUNT) chosen[chosen_count++] = (unsigned char)i;
-    if (name) return true;
-  }
-  return !name;
-}
-
-void act(void) {
-  static unsigned nested; /* depth of calls: an activity may call act(), too */
-  if (nested == NESTED_MAX) return;
-  nested++;
-  unsigned char which = chosen[random_below(chosen_count)];
-  write(told, &which, 1);
-  activities[which].run();
-  nested--;
-}
-
 /* ---- Workers. */
 
 static pid_t workers[WORKERS_MAX];
 static unsigned worker_count;
-static unsigned long done[ACTIVITY_COUNT], kills, wrong;
+static unsigned long kills;
+
+static bool is_steady(unsigned worker) {
+  return worker % 2 == 0;
+}
 
 static void start_worker(unsigned i) {
+  memset(shared->doing[i], 0, sizeof shared->doing[i]);
   workers[i] = fork();
   if (workers[i] != 0) {
     random_any();
@@ -159,16 +216,9 @@ static void start_worker(unsigned i) {
   setpgid(0, 0);
   reseed();
   signal(SIGPIPE, SIG_IGN);
-  for (;;) act();
-}
-
-static void listen(int from) {
-  unsigned char bytes[512];
-  for (ssize_t n; (n = read(from, bytes, sizeof bytes)) > 0;)
-    for (ssize_t i = 0; i < n; i++) {
-      if (bytes[i] == FAILED) wrong++;
-      if (bytes[i] < ACTIVITY_COUNT) done[bytes[i]]++;
-    }
+  doing = shared->doing[i];
+  while (!is_steady(i) || !atomic_load(&shared->is_over)) act();
+  _exit(0);
 }
 
 static double now(void) {
@@ -183,15 +233,15 @@ static void reap(void) {
       if (workers[i] == ended) workers[i] = 0;
 }
 
-static void work(double seconds, int from) {
+static void work(double seconds) {
   for (double end = now() + seconds; now() < end;) {
     reap();
     for (unsigned i = 0; i < worker_count; i++)
       if (workers[i] <= 0) start_worker(i);
     pause_us(1000 * (unsigned)(20 + random_below(200)));
-    listen(from);
-    pid_t victim = workers[random_below(worker_count)];
-    if (victim <= 0 || random_one_in(3)) continue;
+    unsigned which = (unsigned)random_below(worker_count);
+    pid_t victim = workers[which];
+    if (victim <= 0 || is_steady(which) || random_one_in(3)) continue;
     static const int signals[] = {SIGKILL, SIGKILL, SIGTERM, SIGSTOP, SIGINT, SIGHUP};
     int number = signals[random_below(sizeof signals / sizeof *signals)];
     kill(-victim, number);
@@ -201,6 +251,33 @@ static void work(double seconds, int from) {
     }
     kills++;
   }
+}
+
+/* Waits for the steady workers. Reports those that hang; false if there are any. */
+static bool finish_workers(void) {
+  atomic_store(&shared->is_over, true);
+  bool waits = true;
+  for (double end = now() + HANG_SECONDS; waits && now() < end; pause_us(10000)) {
+    reap();
+    waits = false;
+    for (unsigned i = 0; i < worker_count; i++) {
+      if (workers[i] <= 0) continue;
+      if (is_steady(i))
+        waits = true;
+      else
+        kill(-workers[i], SIGKILL);
+    }
+  }
+  for (unsigned i = 0; waits && i < worker_count; i++) {
+    if (workers[i] <= 0 || !is_steady(i)) continue;
+    fprintf(stderr, "stress: worker %u, pid %d, hangs:", i, (int)workers[i]);
+    for (unsigned thread = 0; thread <= THREADS_MAX; thread++) {
+      const unsigned char which = shared->doing[i][thread];
+      if (which != 0) fprintf(stderr, " %s", activities[which - 1].name);
+    }
+    fprintf(stderr, "\n");
+  }
+  return !waits;
 }
 
 /* ---- Rest. */
@@ -358,44 +435,47 @@ static bool comes_to_rest(void) {
   return false;
 }
 
+/* Prints how often each activity was done. */
+static void report(void) {
+  unsigned long all = 0;
+  for (unsigned i = 0; i < ACTIVITY_COUNT; i++) {
+    const unsigned long done = atomic_load(&shared->done[i]);
+    printf("%s %lu%s", activities[i].name, done, i % 7 == 6 ? "\n" : "  ");
+    all += done;
+  }
+  printf("kills %lu\n%lu activities, %lu failed\n", kills, all, atomic_load(&shared->failed));
+}
+
 int main(int count, char** arguments) {
   double seconds = count > 1 ? atof(arguments[1]) : 0;
-  bool good = seconds > 0;
-  for (int i = 4; i < count; i++) good = choose(arguments[i]) && good;
-  if (!good) {
+  if (!(seconds > 0) || !choose_all(arguments + 4, count - 4)) {
     fprintf(stderr, "usage: stress SECONDS [SEED [WORKERS [ACTIVITY...]]]\n");
     return 2;
   }
-  if (chosen_count == 0) choose(NULL);
   random_seed(count > 2 ? strtoull(arguments[2], NULL, 10) : 1);
   worker_count = count > 3 ? (unsigned)atoi(arguments[3]) : 8;
   if (worker_count < 1 || worker_count > WORKERS_MAX) worker_count = 8;
   signal(SIGPIPE, SIG_IGN);
-  int ends[2];
   trace_limit = read_limit();
   if (trace_limit == 0) return cannot_say("no tracer");
-  if (others(true) < 0 || pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) return cannot_say("no memory");
-  told = ends[1];
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED || others(true) < 0) return cannot_say("no memory");
+  memset(shared, 0, sizeof *shared);
   touch_pages();
   if (!make_account()) return cannot_say("no account for a user");
 
   make_folders();
-  work(seconds / 5 < 5 ? seconds / 5 : 5, ends[0]);
+  work(seconds / 5 < 5 ? seconds / 5 : 5);
   if (!comes_to_rest()) return 1;
   if (!take_counts(0)) return cannot_say("no memory to count");
   make_folders();
-  work(seconds, ends[0]);
+  work(seconds);
+  bool finished = finish_workers();
   bool at_rest = comes_to_rest();
-  listen(ends[0]);
   bool counted = at_rest && take_counts(1);
-  unsigned long all = 0;
-  for (unsigned i = 0; i < ACTIVITY_COUNT; i++) {
-    printf("%s %lu%s", activities[i].name, done[i], i % 7 == 6 ? "\n" : "  ");
-    all += done[i];
-  }
-  printf("kills %lu\n%lu activities, %lu failed\n", kills, all, wrong);
-  if (!at_rest) return 1;
-  if (!counted) return wrong ? 1 : cannot_say("no memory to count");
-  unsigned differences = compare_counts();
-  return wrong || differences ? 1 : 0;
+  report();
+  if (!finished || !at_rest) return 1;
+  const bool good = atomic_load(&shared->failed) == 0;
+  if (!counted) return good ? cannot_say("no memory to count") : 1;
+  return compare_counts() == 0 && good ? 0 : 1;
 }

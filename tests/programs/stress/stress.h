@@ -30,38 +30,64 @@ void finish(pid_t child);
 void say(const char* path, const char* pattern, ...) __attribute__((format(printf, 2, 3)));
 /* Copies the name of a random entry of a directory to `name`; false if there is none. */
 bool any_entry(const char* directory, char* name, size_t size);
-/* Does one of the activities below, chosen at random. */
+/* Does one of PROCESS_ACTIVITIES, chosen at random. */
 void act(void);
+/* Does one of THREAD_ACTIVITIES, chosen at random. */
+void act_in_thread(void);
+/* The number of the thread's current activity, for a report of a hang; 0: none. Entry i of `doing`
+ * in the first thread of threads() is for its thread i; the entries 1 to THREADS_MAX are free. */
+enum { THREADS_MAX = 64 };
+extern _Thread_local unsigned char* doing;
 
 /* ---- processes.c, threads.c, files.c, tracing.c: the activities. Each runs for some milliseconds,
  * alone or with children of its own. System calls of an activity may fail, because memory runs out
  * or another worker uses the same files.
  */
 
-#define ACTIVITIES(X) \
-  X(tree)             \
-  X(programs)         \
-  X(threads)          \
-  X(signals)          \
-  X(memory)           \
-  X(copies)           \
-  X(faults)           \
-  X(user)             \
-  X(pipes)            \
-  X(polls)            \
-  X(files)            \
-  X(appends)          \
-  X(folders)          \
-  X(binds)            \
-  X(devices)          \
-  X(probes)           \
-  X(program_probes)   \
-  X(traces)           \
-  X(dumps)            \
-  X(checks)           \
+#define PROCESS_ACTIVITIES(X) \
+  X(tree)                     \
+  X(programs)                 \
+  X(threads)                  \
+  X(signals)                  \
+  X(memory)                   \
+  X(copies)                   \
+  X(faults)                   \
+  X(user)                     \
+  X(pipes)                    \
+  X(polls)                    \
+  X(files)                    \
+  X(appends)                  \
+  X(folders)                  \
+  X(binds)                    \
+  X(devices)                  \
+  X(probes)                   \
+  X(program_probes)           \
+  X(traces)                   \
+  X(dumps)                    \
+  X(checks)                   \
   X(failures)
-#define DECLARE(name) void name(void);
-ACTIVITIES(DECLARE)
+
+/* thread_activities.c: the activities of the threads that threads() makes, with weights. */
+#define THREAD_ACTIVITIES(X) \
+  X(mutexes, 20)             \
+  X(rwlocks, 20)             \
+  X(semaphores, 20)          \
+  X(conditions, 20)          \
+  X(spin_locks, 10)          \
+  X(hand_overs, 6)           \
+  X(barriers, 4)             \
+  X(detached, 4)             \
+  X(keys, 4)                 \
+  X(cancels, 8)              \
+  X(thread_signals, 4)       \
+  X(forks, 1)                \
+  X(heap, 10)                \
+  X(streams, 4)              \
+  X(short_pipes, 6)          \
+  X(maps, 4)
+#define DECLARE(name, ...) void name(void);
+PROCESS_ACTIVITIES(DECLARE)
+THREAD_ACTIVITIES(DECLARE)
 #undef DECLARE
 
 /* ---- counts.c */

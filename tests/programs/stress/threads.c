@@ -1,158 +1,223 @@
-/* A process with threads: some work, some wait until the process's end. The process ends in one of
- * several ways, chosen at random, usually while threads work. */
+/* threads(): a process whose threads lock, wait, signal and fork, and make and cancel more threads
+ * (thread_activities.c). The first thread cancels some of the threads and replaces each thread that
+ * has ended.
+ *
+ * The end of the process is chosen at random. In an orderly end, all threads finish their
+ * functions, and the counts of the shared data are checked. After these checks the first thread may
+ * start new threads and end before them, so that the process ends with its last thread. In any
+ * other end, the process ends while the threads work: a thread calls exit or exec or causes a
+ * fault, or the parent kills the process.
+ */
+#include "threads.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "stress.h"
+_Noreturn void wrong(const char* what, const char* file, int line) {
+  failed("%s:%d: not so: %s (errno %d)", file, line, what, errno);
+  _exit(1);
+}
 
-enum { MOST = 8, ROUNDS = 40 };
+void check_end(pid_t child, int code, const char* what) {
+  int status;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return;
+  if (WIFSIGNALED(status)) {
+    switch (WTERMSIG(status)) {
+      case SIGKILL: /* also for lack of memory */
+      case SIGTERM:
+      case SIGINT:
+      case SIGHUP:
+        return;
+      case SIGSEGV:
+        if (code == SEGFAULT) return;
+    }
+  } else if (WEXITSTATUS(status) == code || WEXITSTATUS(status) == NO_MEMORY) {
+    return;
+  }
+  failed("%s has status 0x%x", what, (unsigned)status);
+}
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
-static unsigned long guarded; /* how often add() was called; guarded by mutex */
-static int quiet[2];          /* a pipe that is never written to: its readers wait forever */
+/* ---- Threads. */
 
-/* The state of one working thread: its random numbers, and how often it has called add(). */
-struct work {
-  uint64_t numbers;
-  unsigned long added;
+atomic_long threads_made, threads_ended;
+
+struct beginning {
+  void* (*function)(void*);
+  void* argument;
+  uint64_t seed;
+  unsigned char* doing;
 };
-static uint64_t number_below(struct work* work, uint64_t n) {
-  work->numbers ^= work->numbers << 13;
-  work->numbers ^= work->numbers >> 7;
-  work->numbers ^= work->numbers << 17;
-  return work->numbers % n;
-}
 
-static void add(struct work* work) {
-  pthread_mutex_lock(&mutex);
-  guarded++;
-  if (number_below(work, 4) == 0) sched_yield();
-  pthread_mutex_unlock(&mutex);
-  work->added++;
-}
-
-static void map(struct work* work) {
-  const size_t size = (1 + number_below(work, 16)) << 12;
-  char* memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return;
-  const char mark = (char)number_below(work, 256);
-  memset(memory, mark, size);
-  if (number_below(work, 2) == 0) mprotect(memory, size, PROT_READ);
-  for (size_t at = 0; at < size; at += 512) {
-    if (memory[at] != mark) failed("memory of a thread has changed at %p", (void*)(memory + at));
-  }
-  munmap(memory, size);
-}
-
-static void allocate(struct work* work) {
-  char* const memory = malloc(1 + number_below(work, 5000));
-  if (memory) memory[0] = 1;
-  free(memory);
-}
-
-static void make_child(struct work* work) {
-  const pid_t child = fork();
-  if (child == 0) _exit((int)number_below(work, 4));
-  if (child < 0) return;
-  while (waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
-}
-
-static void use_file(struct work* work) {
-  const int fd = open("/tmp", O_RDONLY | O_CLOEXEC);
-  char byte;
-  if (fd < 0) return;
-  if (number_below(work, 2) == 0) read(fd, &byte, 1);
-  close(fd);
-}
-
-static void* work_on(void* argument) {
-  struct work* const work = argument;
-  for (int i = 0; i < ROUNDS; i++) {
-    switch (number_below(work, 8)) {
-      case 0:
-        map(work);
-        break;
-      case 1:
-        allocate(work);
-        break;
-      case 2:
-        use_file(work);
-        break;
-      case 3:
-        if (number_below(work, 8) == 0) make_child(work);
-        break;
-      default:
-        add(work);
-    }
-  }
-  return NULL;
-}
-
-static void* wait_for_good(void* argument) {
-  char byte;
-  if (argument) {
-    for (;;) read(quiet[0], &byte, 1);
-  }
-  pthread_mutex_lock(&mutex);
-  for (;;) pthread_cond_wait(&never, &mutex);
-  return NULL;
-}
-
-static void* execute(void* argument) {
+static void count_end(void* argument) {
   (void)argument;
-  char* const arguments[] = {"true", NULL};
-  execv("/bin/true", arguments);
-  return NULL;
+  atomic_fetch_add(&threads_ended, 1);
+}
+static void* run(void* argument) {
+  const struct beginning beginning = *(struct beginning*)argument;
+  void* result;
+  free(argument);
+  random_seed(beginning.seed);
+  doing = beginning.doing;
+  pthread_cleanup_push(count_end, NULL);
+  result = beginning.function(beginning.argument);
+  pthread_cleanup_pop(1);
+  return result;
 }
 
-static void use_threads(void) {
-  static struct work work[MOST];
-  pthread_t threads[MOST];
-  pthread_t other;
-  unsigned made = 0, asleep = 0;
-  if (pipe(quiet) != 0) _exit(0);
-  for (const unsigned count = 1 + (unsigned)random_below(MOST); made < count; made++) {
-    work[made].numbers = random_any() | 1;
-    if (pthread_create(&threads[made], NULL, work_on, &work[made]) != 0) break;
+static bool begin_doing(pthread_t* thread, void* (*function)(void*), void* argument,
+                        unsigned char* its_doing) {
+  struct beginning* beginning = malloc(sizeof *beginning);
+  if (beginning == NULL) return false;
+  *beginning = (struct beginning){function, argument, random_any(), its_doing};
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  /* Stacks have several sizes, so that a new thread cannot always reuse the stack of an old one. */
+  if (random_one_in(4)) pthread_attr_setstacksize(&attributes, 65536 << random_below(3));
+  atomic_fetch_add(&threads_made, 1);
+  const int error = pthread_create(thread, &attributes, run, beginning);
+  pthread_attr_destroy(&attributes);
+  if (error == 0) return true;
+  MUST(error == EAGAIN);
+  atomic_fetch_sub(&threads_made, 1);
+  free(beginning);
+  return false;
+}
+bool begin(pthread_t* thread, void* (*function)(void*), void* argument) {
+  return begin_doing(thread, function, argument, doing);
+}
+void* join(pthread_t thread) {
+  void* result;
+  const int error = pthread_join(thread, &result);
+  errno = error;
+  MUST(error == 0);
+  return result;
+}
+
+/* ---- The process. */
+
+static enum end { IN_ORDER, BY_LEAVING, BY_EXIT, BY_EXEC, BY_FAULT, BY_PARENT, ENDS } end;
+enum { EXIT_STATUS = 77 };
+
+static atomic_bool stop;
+static struct worker {
+  pthread_t thread;
+  bool is_there;
+  atomic_bool has_ended;
+} workers[THREADS_MAX];
+
+static void set_ended(void* worker) {
+  atomic_store(&((struct worker*)worker)->has_ended, true);
+}
+static _Thread_local uint64_t signature[8];
+
+static void* work(void* argument) {
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+  pthread_cleanup_push(set_ended, argument);
+  for (int i = 0; i < 8; i++) {
+    MUST(signature[i] == 0);
+    signature[i] = (uintptr_t)argument + (unsigned)i;
   }
-  for (const unsigned count = (unsigned)random_below(4); asleep < count; asleep++) {
-    if (pthread_create(&other, NULL, wait_for_good, asleep % 2 ? quiet : NULL) != 0) break;
+  const uint64_t life = 5 + random_below(200);
+  for (uint64_t i = 0; i < life && !atomic_load(&stop); i++) {
+    act_in_thread();
+    for (int s = 0; s < 8; s++) MUST(signature[s] == (uintptr_t)argument + (unsigned)s);
   }
-  switch (random_below(5)) {
-    case 0:
-      break; /* ends while the threads work */
-    case 1:
-      if (pthread_create(&other, NULL, execute, NULL) == 0) pthread_join(other, NULL);
-      break;
-    case 2:
-      kill(getpid(), SIGKILL);
-      break;
-    case 3:
-      if (asleep == 0) pthread_exit(NULL); /* the last thread's end ends the process */
-      break;
-    default: {
-      unsigned long added = 0;
-      for (unsigned i = 0; i < made; i++) {
-        pthread_join(threads[i], NULL);
-        added += work[i].added;
+  if (random_one_in(2)) pthread_exit((void*)1);
+  pthread_cleanup_pop(1);
+  return (void*)1;
+}
+
+/* Cancels some workers. Begins each worker that is not there or has ended, and some others. */
+static void replace_workers(unsigned count) {
+  for (unsigned i = 0; i < count; i++) {
+    struct worker* worker = &workers[i];
+    if (worker->is_there) {
+      if (random_one_in(8)) MUST(pthread_cancel(worker->thread) == 0);
+      if (!atomic_load(&worker->has_ended) && !random_one_in(16)) continue;
+      if (random_one_in(3)) {
+        /* The slot of a detached thread can be reused only after the thread has set `has_ended`. */
+        if (!atomic_load(&worker->has_ended)) continue;
+        MUST(pthread_detach(worker->thread) == 0);
+      } else {
+        MUST(pthread_cancel(worker->thread) == 0);
+        void* result = join(worker->thread);
+        MUST(result == (void*)1 || result == PTHREAD_CANCELED);
+        MUST(atomic_load(&worker->has_ended));
       }
-      if (added != guarded) failed("threads have added %lu, not %lu", guarded, added);
     }
+    atomic_store(&worker->has_ended, false);
+    worker->is_there = begin_doing(&worker->thread, work, worker, doing + 1 + i);
   }
-  _exit(0);
+}
+
+/* A thread that ends the process, for BY_EXIT, BY_EXEC and BY_FAULT. */
+static void* end_the_process(void* argument) {
+  if (end == BY_EXIT) exit(EXIT_STATUS);
+  if (end == BY_EXEC) {
+    /* A pending signal survives exec, but the handler of the signal does not. Without this call,
+     * the signal would therefore end the shell. */
+    signal(SIGUSR1, SIG_IGN);
+    execl("/bin/sh", "sh", "-c", "exit 77", NULL);
+    _exit(NO_MEMORY);
+  }
+  if (end == BY_FAULT) *(volatile int*)argument = 1;
+  wrong("still there", __FILE__, __LINE__);
+}
+
+static void* only_the_last_ends(void* argument) {
+  pause_us((unsigned)random_below(2000));
+  return argument;
+}
+
+static _Noreturn void use_threads(unsigned count, unsigned ms) {
+  struct timespec now, start;
+  pthread_t other;
+  if (!prepare_thread_activities()) _exit(NO_MEMORY);
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  do {
+    replace_workers(count);
+    act_in_thread();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < ms);
+  if (end == BY_EXIT || end == BY_EXEC || end == BY_FAULT) {
+    if (!begin(&other, end_the_process, (void*)8)) end_the_process((void*)8);
+  }
+  if (end != IN_ORDER && end != BY_LEAVING) {
+    for (;;) act_in_thread();
+  }
+  atomic_store(&stop, true);
+  for (unsigned i = 0; i < count; i++)
+    if (workers[i].is_there) join(workers[i].thread);
+  check_thread_activities();
+  if (end == BY_LEAVING) {
+    for (unsigned i = 0; i < count; i++)
+      if (begin(&other, only_the_last_ends, NULL)) pthread_detach(other);
+    pthread_exit(NULL);
+  }
+  exit(0);
 }
 
 void threads(void) {
+  const unsigned count = 1u << random_below(7),
+                 ms = (unsigned)random_below(random_one_in(8) ? 2000 : 200);
+  end = (enum end)random_below(ENDS);
   const pid_t child = spawn();
-  if (child == 0) use_threads();
-  finish(child);
+  if (child < 0) return;
+  if (child == 0) use_threads(count, ms);
+  if (end == BY_PARENT) {
+    pause_us(ms * 750);
+    kill(child, SIGKILL);
+  }
+  const int codes[ENDS] = {[BY_EXIT] = EXIT_STATUS,
+                           [BY_EXEC] = EXIT_STATUS,
+                           [BY_FAULT] = SEGFAULT,
+                           [BY_PARENT] = NO_MEMORY};
+  check_end(child, codes[end], "a process with threads");
 }

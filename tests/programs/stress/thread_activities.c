@@ -1,10 +1,19 @@
-/* The activities of the threads of threadstress. Each activity checks its results.
- * check_activities() compares the counts of shared data at the end. */
-#include "threadstress.h"
-
-#include <fcntl.h>
-#include <limits.h>
+/* The activities of the threads of threads(). Each activity checks its results.
+ * check_thread_activities() compares the counts of shared data at the end. */
+#include <errno.h>
 #include <poll.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "threads.h"
 
 enum { MUTEXES = 6, UNITS = 3, SLOTS = 8 };
 
@@ -35,15 +44,20 @@ static atomic_long signals_sent, signals_handled;
 static sem_t handled;
 static int never_written[2];
 
-static void sleep_a_little(void) {
-  const struct timespec time = {.tv_nsec = (long)random_below(300000)};
-  nanosleep(&time, NULL);
+/* Returns a time of day up to `us` microseconds from now. */
+static struct timespec within_us(uint64_t us) {
+  struct timespec time;
+  clock_gettime(CLOCK_REALTIME, &time);
+  time.tv_nsec += (long)random_below(us) * 1000;
+  time.tv_sec += time.tv_nsec / 1000000000;
+  time.tv_nsec %= 1000000000;
+  return time;
 }
 static void turn(void) {
   if (random_one_in(3))
     sched_yield();
   else if (random_one_in(10))
-    sleep_a_little();
+    pause_us((unsigned)random_below(300));
 }
 
 /* ---- Locks. */
@@ -55,7 +69,7 @@ static void leave(void* argument) {
 }
 
 /* The thread may be cancelled only while it holds the mutex. */
-static void use_mutex(void) {
+void mutexes(void) {
   struct guarded* at = &guarded[random_below(MUTEXES)];
   int error;
   struct timespec soon;
@@ -65,7 +79,7 @@ static void use_mutex(void) {
       break;
     case 1:
       do {
-        soon = in_us(CLOCK_REALTIME, (long)random_below(500));
+        soon = within_us(500);
         error = pthread_mutex_timedlock(&at->mutex, &soon);
       } while (error == ETIMEDOUT);
       break;
@@ -84,7 +98,7 @@ static void use_mutex(void) {
   pthread_cleanup_push(leave, at);
   if (random_one_in(4)) {
     pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-    sleep_a_little();
+    pause_us((unsigned)random_below(300));
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   } else {
     turn();
@@ -92,14 +106,14 @@ static void use_mutex(void) {
   pthread_cleanup_pop(1);
 }
 
-static void use_rwlock(void) {
+void rwlocks(void) {
   struct timespec soon;
   if (random_one_in(4)) {
     if (random_one_in(2)) {
       MUST(pthread_rwlock_wrlock(&lock) == 0);
     } else {
       do {
-        soon = in_us(CLOCK_REALTIME, (long)random_below(500));
+        soon = within_us(500);
       } while (pthread_rwlock_timedwrlock(&lock, &soon) == ETIMEDOUT);
     }
     one++;
@@ -113,7 +127,7 @@ static void use_rwlock(void) {
     MUST(pthread_rwlock_rdlock(&lock) == 0);
   } else {
     do {
-      soon = in_us(CLOCK_REALTIME, (long)random_below(500));
+      soon = within_us(500);
     } while (pthread_rwlock_timedrdlock(&lock, &soon) == ETIMEDOUT);
   }
   const long first = one;
@@ -127,11 +141,11 @@ static void give_unit(void* argument) {
   atomic_fetch_sub(&units_taken, 1);
   MUST(sem_post(&units) == 0);
 }
-static void use_unit(void) {
+void semaphores(void) {
   struct timespec soon;
   if (random_one_in(3)) {
     do {
-      soon = in_us(CLOCK_REALTIME, (long)random_below(500));
+      soon = within_us(500);
     } while (sem_timedwait(&units, &soon) != 0 && (errno == ETIMEDOUT || errno == EINTR));
   } else {
     /* A thread that is cancelled in sem_wait has taken no unit. */
@@ -150,9 +164,9 @@ static void unlock(void* mutex) {
 }
 /* Puts a token or takes one; the choice is random. A thread that waits in vain gives up after a
  * time or is cancelled. */
-static void use_queue(void) {
+void conditions(void) {
   const bool puts = random_one_in(2);
-  struct timespec soon = in_us(CLOCK_REALTIME, (long)random_below(3000));
+  struct timespec soon = within_us(3000);
   MUST(pthread_mutex_lock(&queue_mutex) == 0);
   pthread_cleanup_push(unlock, &queue_mutex);
   int error = 0;
@@ -176,7 +190,7 @@ static void use_queue(void) {
 static pthread_spinlock_t spin;
 static long spun;
 static atomic_long expected_spun;
-static void use_spin(void) {
+void spin_locks(void) {
   for (int i = 0; i < 20; i++) {
     pthread_spin_lock(&spin);
     spun++;
@@ -207,10 +221,11 @@ static void* hand_back(void* argument) {
   hand_over(argument, 1);
   return argument;
 }
-static void use_hand_over(void) {
+void hand_overs(void) {
   struct hand_over at = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0,
                          (int)random_below(50) + 2};
-  pthread_t thread = begin(hand_back, &at);
+  pthread_t thread;
+  if (!begin(&thread, hand_back, &at)) return;
   hand_over(&at, 0);
   MUST(join(thread) == &at);
   MUST(at.number == at.limit && pthread_cond_destroy(&at.condition) == 0 &&
@@ -219,6 +234,7 @@ static void use_hand_over(void) {
 
 struct meeting {
   pthread_barrier_t barrier;
+  atomic_bool is_ready;
   atomic_int serial, calls;
   pthread_once_t once;
 };
@@ -229,6 +245,7 @@ static void call_once(void) {
 }
 static void* meet(void* argument) {
   struct meeting* at = argument;
+  while (!atomic_load(&at->is_ready)) sched_yield();
   for (int i = 0; i < 3; i++) {
     if (pthread_barrier_wait(&at->barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
       atomic_fetch_add(&at->serial, 1);
@@ -238,15 +255,17 @@ static void* meet(void* argument) {
   MUST(atomic_load(&at->calls) == 1);
   return argument;
 }
-static void use_barrier(void) {
+void barriers(void) {
   struct meeting at = {.once = PTHREAD_ONCE_INIT};
   pthread_t threads[4];
-  const int count = 1 + (int)random_below(4);
-  MUST(pthread_barrier_init(&at.barrier, NULL, (unsigned)count + 1) == 0);
-  for (int i = 0; i < count; i++) threads[i] = begin(meet, &at);
+  unsigned count = 0;
+  for (const uint64_t wanted = 1 + random_below(4); count < wanted; count++)
+    if (!begin(&threads[count], meet, &at)) break;
+  MUST(pthread_barrier_init(&at.barrier, NULL, count + 1) == 0);
+  atomic_store(&at.is_ready, true);
   meet(&at);
   MUST(pthread_barrier_destroy(&at.barrier) == 0);
-  for (int i = 0; i < count; i++) MUST(join(threads[i]) == &at);
+  for (unsigned i = 0; i < count; i++) MUST(join(threads[i]) == &at);
   MUST(atomic_load(&at.serial) == 3);
 }
 
@@ -255,10 +274,14 @@ static void* end_detached(void* argument) {
   atomic_fetch_sub(&detached_alive, 1);
   return argument;
 }
-static void make_detached(void) {
+void detached(void) {
+  pthread_t thread;
   for (uint64_t i = random_below(4); i < 4; i++) {
     atomic_fetch_add(&detached_alive, 1);
-    MUST(pthread_detach(begin(end_detached, NULL)) == 0);
+    if (begin(&thread, end_detached, NULL))
+      MUST(pthread_detach(thread) == 0);
+    else
+      atomic_fetch_sub(&detached_alive, 1);
   }
 }
 
@@ -266,27 +289,25 @@ static void destroy_value(void* value) {
   MUST((uintptr_t)value % 16 == 8);
   atomic_fetch_add(&keys_destroyed, 1);
 }
-struct key_use {
-  pthread_key_t key;
-};
 static void* set_value(void* argument) {
-  struct key_use* at = argument;
+  const pthread_key_t* key = argument;
   const void* value = (void*)((uintptr_t)random_any() << 4 | 8);
-  MUST(pthread_getspecific(at->key) == NULL);
-  MUST(pthread_setspecific(at->key, value) == 0);
+  MUST(pthread_getspecific(*key) == NULL);
+  MUST(pthread_setspecific(*key, value) == 0);
   atomic_fetch_add(&keys_set, 1);
   turn();
-  MUST(pthread_getspecific(at->key) == value);
+  MUST(pthread_getspecific(*key) == value);
   if (random_one_in(3)) pthread_exit(argument);
   return argument;
 }
-static void use_keys(void) {
-  struct key_use at;
+void keys(void) {
+  pthread_key_t key;
   pthread_t threads[3];
-  if (pthread_key_create(&at.key, destroy_value) != 0) return; /* the keys may be used up */
-  for (int i = 0; i < 3; i++) threads[i] = begin(set_value, &at);
-  for (int i = 0; i < 3; i++) MUST(join(threads[i]) == &at);
-  MUST(pthread_key_delete(at.key) == 0);
+  if (pthread_key_create(&key, destroy_value) != 0) return; /* the keys may be used up */
+  int count = 0;
+  while (count < 3 && begin(&threads[count], set_value, &key)) count++;
+  for (int i = 0; i < count; i++) MUST(join(threads[i]) == &key);
+  MUST(pthread_key_delete(key) == 0);
 }
 
 /* ---- Cancellation of threads that wait for ever. */
@@ -309,10 +330,12 @@ static void* sleep_for_ever(void* argument) {
 }
 static void* wait_for_ever(void* argument) {
   struct victim* at = argument;
-  struct timespec far = in_us(CLOCK_REALTIME, 3600000000);
+  struct timespec far = within_us(1);
+  far.tv_sec += 3600;
   struct pollfd fd = {.fd = never_written[0], .events = POLLIN};
   char byte;
   pthread_cleanup_push(clean, at);
+  if (at->how == 5 && !begin(&at->sleeper, sleep_for_ever, NULL)) at->how = 8;
   turn();
   pthread_mutex_lock(&at->mutex);
   pthread_cleanup_push(unlock, &at->mutex);
@@ -349,13 +372,13 @@ static void* wait_for_ever(void* argument) {
   pthread_cleanup_pop(1);
   return NULL;
 }
-static void cancel_somebody(void) {
+void cancels(void) {
   struct victim at = {.mutex = PTHREAD_MUTEX_INITIALIZER,
                       .never = PTHREAD_COND_INITIALIZER,
                       .how = (int)random_below(9)};
   sem_init(&at.none, 0, 0);
-  if (at.how == 5) at.sleeper = begin(sleep_for_ever, NULL);
-  pthread_t thread = begin(wait_for_ever, &at);
+  pthread_t thread;
+  if (!begin(&thread, wait_for_ever, &at)) return;
   turn();
   if (random_one_in(3)) pthread_cond_signal(&at.never);
   if (random_one_in(3)) MUST(pthread_kill(thread, SIGUSR1) == 0);
@@ -402,9 +425,10 @@ static void* be_target(void* argument) {
   }
   return argument;
 }
-static void send_signals(void) {
+void thread_signals(void) {
   struct target at = {.count = 1 + (int)random_below(5)};
-  pthread_t thread = begin(be_target, &at);
+  pthread_t thread;
+  if (!begin(&thread, be_target, &at)) return;
   for (int i = 0; i < at.count; i++) {
     while (atomic_load(&at.ready) != i + 1) sched_yield();
     MUST(pthread_kill(thread, SIGUSR2) == 0);
@@ -425,7 +449,7 @@ static void send_signals(void) {
 static void* end_at_once(void* argument) {
   return argument;
 }
-static void fork_one(void) {
+void forks(void) {
   const pid_t child = fork();
   if (child < 0) {
     MUST(errno == EAGAIN || errno == ENOMEM);
@@ -447,46 +471,40 @@ static void fork_one(void) {
     }
     if (random_one_in(3)) execl("/bin/sh", "sh", "-c", "exit 42", NULL);
     if (random_one_in(2)) {
-      fclose(fopen("/dev/null", "w"));
+      FILE* stream = fopen("/dev/null", "w");
+      if (stream != NULL) fclose(stream);
       setenv("CHILD", text, 1);
     }
     _exit(42);
   }
-  int status;
-  while (waitpid(child, &status, 0) < 0) MUST(errno == EINTR);
-  if (!(WIFEXITED(status) && WEXITSTATUS(status) == 42)) {
-    errno = status;
-    wrong("a child ends with 42; errno is its status", __FILE__, __LINE__);
-  }
+  check_end(child, 42, "a child of a thread");
 }
 
-static void use_heap(void) {
+void heap(void) {
   unsigned char* memory[10];
   size_t sizes[10];
   for (int i = 0; i < 10; i++) {
     sizes[i] = 1 + random_below(random_one_in(10) ? 60000 : 600);
     memory[i] = malloc(sizes[i]);
-    MUST(memory[i] != NULL);
-    memset(memory[i], i, sizes[i]);
+    if (memory[i] != NULL) memset(memory[i], i, sizes[i]);
   }
   turn();
   for (int i = 0; i < 10; i++) {
+    if (memory[i] == NULL) continue;
     MUST(memory[i][0] == i && memory[i][sizes[i] - 1] == i);
     free(memory[i]);
   }
 }
 
-static void use_streams(void) {
+void streams(void) {
   FILE* stream = fopen("/dev/null", "w");
   if (stream == NULL) return; /* the descriptors may be used up */
   MUST(fprintf(stream, "%s %d %.3f\n", "text", 12, 0.25) == 14);
   MUST(fclose(stream) == 0);
-  MUST(setenv("THREADSTRESS", "value", 1) == 0);
-  const char* value = getenv("THREADSTRESS");
-  MUST(value != NULL);
+  if (setenv("STRESS", "value", 1) == 0) MUST(getenv("STRESS") != NULL);
 }
 
-static void use_pipe(void) {
+void short_pipes(void) {
   int ends[2];
   if (pipe(ends) != 0) {
     MUST(errno == EMFILE || errno == ENFILE || errno == ENOMEM);
@@ -499,22 +517,20 @@ static void use_pipe(void) {
   close(ends[1]);
 }
 
+void maps(void) {
+  const size_t size = (1 + random_below(16)) << 12;
+  char* memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  const char mark = (char)random_any();
+  memset(memory, mark, size);
+  if (random_one_in(2)) mprotect(memory, size, PROT_READ);
+  for (size_t at = 0; at < size; at += 512) MUST(memory[at] == mark);
+  munmap(memory, size);
+}
+
 /* ---- All. */
 
-static const struct {
-  const char* name;
-  void (*function)(void);
-  unsigned weight;
-} activities[] = {
-    {"mutex", use_mutex, 20},       {"rwlock", use_rwlock, 20},     {"unit", use_unit, 20},
-    {"queue", use_queue, 20},       {"spin", use_spin, 10},         {"hand over", use_hand_over, 6},
-    {"barrier", use_barrier, 4},    {"detached", make_detached, 4}, {"keys", use_keys, 4},
-    {"cancel", cancel_somebody, 8}, {"signals", send_signals, 4},   {"fork", fork_one, 1},
-    {"heap", use_heap, 10},         {"streams", use_streams, 4},    {"pipe", use_pipe, 6},
-};
-enum { ACTIVITIES = sizeof activities / sizeof *activities };
-
-void prepare_activities(void) {
+bool prepare_thread_activities(void) {
   const int types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK};
   for (int i = 0; i < MUTEXES; i++) {
     pthread_mutexattr_t attributes;
@@ -526,25 +542,14 @@ void prepare_activities(void) {
   MUST(sem_init(&units, 0, UNITS) == 0);
   MUST(sem_init(&handled, 0, 0) == 0);
   MUST(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE) == 0);
-  MUST(pipe(never_written) == 0);
   struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
   sigaction(SIGUSR1, &action, NULL);
   action.sa_handler = take;
   sigaction(SIGUSR2, &action, NULL);
+  return pipe(never_written) == 0;
 }
 
-void do_something(void) {
-  unsigned sum = 0;
-  for (int i = 0; i < ACTIVITIES; i++) sum += activities[i].weight;
-  unsigned chosen = (unsigned)random_below(sum);
-  int i = 0;
-  while (chosen >= activities[i].weight) chosen -= activities[i++].weight;
-  *now_doing = activities[i].name;
-  activities[i].function();
-  *now_doing = NULL;
-}
-
-void check_activities(void) {
+void check_thread_activities(void) {
   /* Waits until all other threads, detached or not, have finished their functions. */
   while (atomic_load(&detached_alive) > 0 ||
          atomic_load(&threads_ended) < atomic_load(&threads_made))
