@@ -46,7 +46,7 @@ $(USER_TOOLCHAIN) $(USER_CXX_TOOLCHAIN): $(USER_OUT)/%.stamp: $(USER_OUT)/%.chec
 
 # The sysroot: this system's part of the C library, and links to newlib and libstdc++ of the toolchain.
 SYSROOT_HEADERS := $(SYSROOT)/headers.stamp
-$(SYSROOT_HEADERS): $(USER_TOOLCHAIN_PATH) $(wildcard user/libc/include/*.h user/libc/include/sys/*.h kern/abi/*.h)
+$(SYSROOT_HEADERS): $(USER_TOOLCHAIN_PATH) $(wildcard user/libc/include/*.h user/libc/include/*/*.h kern/abi/*.h)
 	@rm -rf $(SYSROOT)/include
 	@mkdir -p $(SYSROOT)/include
 	@ln -sfnT $(abspath $(TOOLCHAIN))/sysroot/newlib $(SYSROOT)/newlib
@@ -54,12 +54,14 @@ $(SYSROOT_HEADERS): $(USER_TOOLCHAIN_PATH) $(wildcard user/libc/include/*.h user
 	@cp -pR user/libc/include/. $(SYSROOT)/include
 	@cp -pR kern/abi $(SYSROOT)/include/abi
 	@for header in $(MUSL_HEADERS); do \
-	  sed 's/__NEED_size_t/__need_size_t/; s|<bits/alltypes.h>|<stddef.h>|' $(MUSL)/include/$$header.h >$(SYSROOT)/include/$$header.h || exit 1; \
+	  sed 's/defined(_BSD_SOURCE)/__BSD_VISIBLE/' $(MUSL)/include/$$header.h >$(SYSROOT)/include/$$header.h || exit 1; \
 	done
 	@touch $@
 
 # C++ exceptions pass through pthread_once.
 $(patsubst user/libc/%.c,$(USER_OUT)/libc/%.o,$(call named,user/libc/once.c)): USER_CFLAGS += -fexceptions
+# spawn.c has the file actions that musl's functions collect.
+$(USER_OUT)/libc/spawn.o: USER_CFLAGS += -iquote $(USER_OUT)/musl/src/process
 LIBC_OBJECTS := $(patsubst user/libc/%.c,$(USER_OUT)/libc/%.o,$(wildcard user/libc/*.c))
 $(LIBC_OBJECTS): $(USER_OUT)/libc/%.o: user/libc/%.c $(USER_TOOLCHAIN) $(SYSROOT_HEADERS)
 	@mkdir -p $(@D)

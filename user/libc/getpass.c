@@ -1,4 +1,5 @@
-/* Reads a secret from the terminal without echo. */
+/* Reads a secret from the terminal without echo; without a terminal, from standard input, which
+ * musl's function does not read. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>

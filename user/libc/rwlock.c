@@ -6,7 +6,8 @@
  * A writer that has waited sets the writers' bit again when it takes the lock, because other
  * writers may still wait. pthread_rwlock_unlock does not access the lock after it has cleared the
  * word. Readers do not wait for waiting writers, so that a thread may lock for reading twice; a
- * steady stream of readers can starve writers.
+ * steady stream of readers can starve writers. musl has no pthread_rwlock_clock…lock, and does not
+ * refuse to unlock a free lock.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * these signals are for the command. The calling thread blocks SIGCHLD, because the program did not
  * start this child itself. Several threads may call system at once. The first thread that enters
  * makes the process ignore SIGINT and SIGQUIT; the last thread that leaves restores the program's
- * actions. */
+ * actions. (musl's function leaves the signals ignored if two calls overlap.) */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

@@ -72,39 +72,6 @@ int tcsendbreak(int fd, int duration) {
   return tcdrain(fd);
 }
 
-/* Input and output share one speed, in c_cflag. */
-speed_t cfgetospeed(const struct termios* terminal) {
-  return terminal->c_cflag & CBAUD;
-}
-speed_t cfgetispeed(const struct termios* terminal) {
-  return cfgetospeed(terminal);
-}
-int cfsetospeed(struct termios* terminal, speed_t speed) {
-  if ((speed & ~(speed_t)CBAUD) != 0) {
-    errno = EINVAL;
-    return -1;
-  }
-  terminal->c_cflag = (terminal->c_cflag & ~(tcflag_t)CBAUD) | speed;
-  return 0;
-}
-/* POSIX: input speed 0 means the speed of the output. */
-int cfsetispeed(struct termios* terminal, speed_t speed) {
-  return speed == 0 ? 0 : cfsetospeed(terminal, speed);
-}
-int cfsetspeed(struct termios* terminal, speed_t speed) {
-  return cfsetospeed(terminal, speed);
-}
-
-void cfmakeraw(struct termios* terminal) {
-  terminal->c_iflag &=
-      ~(tcflag_t)(IGNBRK | BRKINT | PARMRK | ISTRIP | INLCR | IGNCR | ICRNL | IXON);
-  terminal->c_oflag &= ~(tcflag_t)OPOST;
-  terminal->c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ICANON | ISIG | IEXTEN);
-  terminal->c_cflag = (terminal->c_cflag & ~(tcflag_t)(CSIZE | PARENB)) | CS8;
-  terminal->c_cc[VMIN] = 1;
-  terminal->c_cc[VTIME] = 0;
-}
-
 static int is_same_file(int fd, const char* path) {
   struct stat ours, its;
   return fstat(fd, &ours) == 0 && stat(path, &its) == 0 && ours.st_dev == its.st_dev &&

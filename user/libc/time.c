@@ -84,3 +84,11 @@ clock_t clock(void) {
   if (SYSCALL(times, &self, NULL) < 0) return (clock_t)-1;
   return ticks_of(&self.user, CLOCKS_PER_SEC) + ticks_of(&self.system, CLOCKS_PER_SEC);
 }
+
+time_t timelocal(struct tm* calendar) {
+  return mktime(calendar);
+}
+
+int timespec_get(struct timespec* time, int base) {
+  return base == TIME_UTC && clock_gettime(CLOCK_REALTIME, time) == 0 ? base : 0;
+}

@@ -17,6 +17,7 @@ extern int __tzcalc_limits(int year);
 void _tzset_unlocked(void);
 void _tzset_unlocked_r(struct _reent* reent);
 
+const char __utc[] = "UTC"; /* for musl's timegm */
 char* _tzname[2] = {"UTC", "UTC"};
 int _daylight;
 long _timezone;

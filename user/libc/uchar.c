@@ -1,6 +1,6 @@
 /* <uchar.h>: characters as UTF-16 and UTF-32. wchar_t is UTF-32. Between two calls, one half of a
  * surrogate pair is stored in the mbstate_t, in the field that newlib uses for the bytes of an
- * incomplete character.
+ * incomplete character. musl's functions rely on what musl's mbrtowc stores in an mbstate_t.
  */
 #include <errno.h>
 #include <string.h>

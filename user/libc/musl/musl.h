@@ -14,3 +14,15 @@
 
 /* For glob. */
 #define __strchrnul strchrnul
+
+/* For mkstemp and its relatives. */
+char* __randname(char*); /* user/libc/mktemp.c */
+int __mkostemps(char*, int, int);
+
+/* For timegm. */
+#define __tm_gmtoff tm_gmtoff
+#define __tm_zone tm_zone
+
+/* For posix_spawn's file actions. */
+#define __libc_malloc malloc
+#define __libc_free free

@@ -12,12 +12,18 @@ MUSL_LONG_DOUBLE := acos acosh asin asinh atan atan2 atanh cbrt ceil copysign co
   sincos sinh tan tanh tgamma trunc x86_64/fabs x86_64/fmod x86_64/llrint x86_64/lrint x86_64/remainder x86_64/rint
 MUSL_MATH := $(addsuffix l,$(MUSL_LONG_DOUBLE)) fma fmaf log2 log2_data log2f log2f_data nexttoward nexttowardf \
   __cosl __invtrigl __math_invalidl __polevll __rem_pio2_large __rem_pio2l __sinl __tanl
+# The functions of posix_spawn.
+MUSL_SPAWN := $(addprefix _file_actions_,addchdir addclose adddup2 addfchdir addopen destroy init) \
+  $(addprefix attr_,destroy getflags getpgroup getsigdefault getsigmask init setflags setpgroup setsigdefault setsigmask)
 # newlib's getopt takes options after an operand. newlib's fnmatch knows no character classes. newlib's strsep returns NULL for an empty
 # last field. newlib's glob lacks GLOB_NOESCAPE. newlib's random has no initstate and setstate. newlib lacks the other functions.
 MUSL_FILES := $(addprefix math/,$(MUSL_MATH)) locale/iconv locale/iconv_close misc/getopt misc/getopt_long prng/random regex/fnmatch \
-  regex/glob string/strsep search/insque search/lsearch legacy/daemon legacy/err
-# These headers of musl go to the sysroot, with another way to get size_t. ftw.h is for user/libc/ftw.c.
-MUSL_HEADERS := ftw glob iconv
+  regex/glob string/strsep search/insque search/lsearch legacy/daemon legacy/err $(addprefix process/posix_spawn,$(MUSL_SPAWN)) \
+  $(addprefix passwd/,getgr_r getgrent getgrent_a getpw_r getpwent getpwent_a) \
+  $(addprefix temp/,mkdtemp mkostemp mkostemps mkstemp mkstemps mktemp) termios/cfgetospeed termios/cfmakeraw termios/cfsetospeed \
+  $(addprefix time/,__month_to_secs __secs_to_tm __tm_to_secs __year_to_secs timegm)
+# These headers of musl go to the sysroot; include/bits/alltypes.h defines their types. Some are for functions of user/libc.
+MUSL_HEADERS := ftw glob iconv spawn sysexits syslog ulimit
 
 MUSL := $(USER_OUT)/musl
 MUSL_OBJECTS := $(MUSL_FILES:%=$(USER_OUT)/libc/musl/%.o)
