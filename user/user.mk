@@ -121,7 +121,7 @@ $(NCURSES): $(call port_sources,ncurses) $(SYSROOT_LIBC)
 # Our own programs. A program with C++ files is linked with USER_LIBRARIES and the C++ library, and its unused sections are discarded.
 # NAME_LIBRARIES are additional libraries for the program NAME.
 kmemtop_LIBRARIES := $(NCURSES)
-TESTING_PROGRAMS := clonetest filetest libctest proctest sessiontest sigtest stress
+TESTING_PROGRAMS := clonetest filetest libctest maptest proctest sessiontest sigtest stress threadtest
 $(foreach program,$(TESTING_PROGRAMS),$(eval $(program)_LIBRARIES := $(USER_OUT)/lib/libtesting.a))
 USER_PROGRAM_FOLDERS := $(patsubst %/,%,$(wildcard user/bin/*/ tests/programs/*/))
 USER_PROGRAMS := $(notdir $(USER_PROGRAM_FOLDERS))

@@ -1,5 +1,7 @@
 /* Tests the kernel's threads without the thread functions of the C library: each thread here uses
- * only its own stack, its own thread pointer and system calls.
+ * only its own stack, its own thread pointer and system calls. threadtest and stress test what the
+ * same calls do below the thread functions: the ends of processes, exec and fork in a thread, masks
+ * and signals of threads.
  *
  *   clonetest [NAME…]     runs the tests with these names, or all; status 1 if one fails
  */
@@ -36,10 +38,6 @@ static _Atomic uint32_t word, count;
 
 static long futex(int operation, _Atomic uint32_t* at, uint32_t value) {
   return STELE_CALL(futex, operation, at, value, 0, 0);
-}
-static void wake(_Atomic uint32_t* at, uint32_t value) {
-  atomic_store(at, value);
-  futex(ABI_FUTEX_WAKE, at, UINT32_MAX);
 }
 
 static void begin(struct thread* thread) {
@@ -124,9 +122,6 @@ static void test_bad_arguments(void) {
   EXPECT(futex(ABI_FUTEX_WAIT, &word, atomic_load(&word) + 1) == -EAGAIN);
 }
 
-static void fault(struct thread* thread) {
-  *(volatile long*)thread->argument = 1;
-}
 static void sleep_for_good(struct thread* thread) {
   atomic_fetch_add(&count, 1);
   futex(ABI_FUTEX_WAKE, &count, UINT32_MAX);
@@ -143,27 +138,6 @@ static void make_sleepers(int n) {
   for (uint32_t now; (now = atomic_load(&count)) < (uint32_t)n;) futex(ABI_FUTEX_WAIT, &count, now);
 }
 
-static void a_thread_faults(void) {
-  make_sleepers(8);
-  make(&threads[8], fault, 16);
-  for (;;) pause();
-}
-static void exits(struct thread* thread) {
-  STELE_CALL(exit, thread->argument);
-}
-static void a_thread_exits(void) {
-  make_sleepers(8);
-  make(&threads[8], exits, 17);
-  for (;;) pause();
-}
-static void main_exits(void) {
-  make_sleepers(8);
-  _exit(18);
-}
-static void first_thread_leaves(void) {
-  make(&threads[0], exits, 19);
-  STELE_CALL(thread_exit);
-}
 static void return_late(struct thread* thread) {
   const struct timespec little = {0, 1000000 * thread->argument};
   STELE_CALL(nanosleep, ABI_CLOCK_MONOTONIC, 0, &little, 0);
@@ -186,15 +160,7 @@ static void is_killed_while_it_makes(void) {
 
 static void test_ends(void) {
   for (int round = 0; round < 4; round++) {
-    int status = in_child_that(a_thread_faults);
-    EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
-    status = in_child_that(a_thread_exits);
-    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 17);
-    status = in_child_that(main_exits);
-    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 18);
-    status = in_child_that(first_thread_leaves);
-    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 19);
-    status = in_child_that(all_threads_leave);
+    int status = in_child_that(all_threads_leave);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     status = in_child_that(is_killed_while_it_makes);
     EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -202,22 +168,9 @@ static void test_ends(void) {
 }
 
 static char* const kTrue[] = {"true", NULL};
-static char* const kFalse[] = {"false", NULL};
 static void execs(struct thread* thread) {
-  if (thread->argument) {
-    STELE_CALL(execve, "/bin/false", kFalse, &kFalse[1]);
-  } else {
-    STELE_CALL(execve, "/bin/true", kTrue, &kTrue[1]);
-  }
-}
-static void main_execs(void) {
-  make_sleepers(8);
-  execv("/bin/true", kTrue);
-}
-static void a_thread_execs(void) {
-  make_sleepers(8);
-  make(&threads[8], execs, 1);
-  for (;;) pause();
+  (void)thread;
+  STELE_CALL(execve, "/bin/true", kTrue, &kTrue[1]);
 }
 static void all_exec(void) {
   for (int i = 0; i < 8; i++) make(&threads[i], execs, 0);
@@ -231,65 +184,16 @@ static void fails_to_exec(void) {
 
 static void test_exec(void) {
   for (int round = 0; round < 4; round++) {
-    int status = in_child_that(main_execs);
-    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    status = in_child_that(a_thread_execs);
-    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-    status = in_child_that(all_exec);
+    int status = in_child_that(all_exec);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     status = in_child_that(fails_to_exec);
     EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
 }
 
-static void fork_in_thread(struct thread* thread) {
-  const long child = STELE_CALL(fork);
-  if (child == 0) STELE_CALL(exit, 20); /* the only thread of the child */
-  int status = 0;
-  long ended;
-  do {
-    ended = STELE_CALL(wait4, child, &status, 0, 0);
-  } while (ended == -EINTR);
-  thread->argument = ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 20;
-}
-static void test_fork(void) {
-  for (int round = 0; round < 10; round++) {
-    for (int i = 0; i < 8; i++) make(&threads[i], fork_in_thread, 0);
-    for (int i = 0; i < 8; i++) {
-      join(&threads[i]);
-      EXPECT(threads[i].argument);
-    }
-  }
-}
-
 /* ---- Futexes. */
 
-static _Atomic uint32_t lock;
-static long guarded;
-static void add_with_lock(struct thread* thread) {
-  for (long i = 0; i < thread->argument; i++) {
-    /* Drepper, "Futexes are tricky", mutex 2. */
-    uint32_t seen = 0;
-    if (!atomic_compare_exchange_strong(&lock, &seen, 1)) {
-      if (seen != 2) seen = atomic_exchange(&lock, 2);
-      while (seen != 0) {
-        futex(ABI_FUTEX_WAIT, &lock, 2);
-        seen = atomic_exchange(&lock, 2);
-      }
-    }
-    guarded++;
-    if (atomic_fetch_sub(&lock, 1) != 1) {
-      atomic_store(&lock, 0);
-      futex(ABI_FUTEX_WAKE, &lock, 1);
-    }
-  }
-}
 static void test_futex(void) {
-  guarded = 0;
-  for (int i = 0; i < 8; i++) make(&threads[i], add_with_lock, 20000);
-  for (int i = 0; i < 8; i++) join(&threads[i]);
-  EXPECT(guarded == 8 * 20000);
-
   struct timespec at;
   clock_gettime(CLOCK_MONOTONIC, &at);
   EXPECT(STELE_CALL(futex, ABI_FUTEX_WAIT, &word, atomic_load(&word), ABI_CLOCK_MONOTONIC, &at) ==
@@ -328,100 +232,6 @@ static void test_wake_count(void) {
 }
 
 /* ---- Signals. */
-
-static _Atomic uint32_t handled[kThreads];
-static _Atomic uint32_t handled_elsewhere;
-static void handler(int signal) {
-  (void)signal;
-  const uint32_t id = (uint32_t)gettid();
-  for (int i = 0; i < kThreads; i++) {
-    if (atomic_load(&threads[i].id) != id) continue;
-    atomic_fetch_add(&handled[i], 1);
-    return;
-  }
-  atomic_fetch_add(&handled_elsewhere, 1);
-}
-static void be_signalled(struct thread* thread) {
-  const uint32_t me = (uint32_t)(thread - threads);
-  uint64_t mask = thread->argument ? UINT64_MAX : 0;
-  STELE_CALL(sigprocmask, 0, &mask, 0);
-  atomic_fetch_add(&count, 1);
-  while (atomic_load(&word) == 0 && (atomic_load(&handled[me]) == 0 || thread->argument))
-    futex(ABI_FUTEX_WAIT, &word, 0);
-}
-static void test_signals(void) {
-  struct sigaction action = {.sa_handler = handler};
-  EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
-  memset(handled, 0, sizeof handled);
-  atomic_store(&handled_elsewhere, 0);
-  atomic_store(&word, 0);
-  atomic_store(&count, 0);
-  for (int i = 0; i < 8; i++) make(&threads[i], be_signalled, 0);
-  while (atomic_load(&count) < 8) sched_yield();
-  for (int i = 0; i < 8; i++) EXPECT(STELE_CALL(thread_kill, threads[i].made, SIGUSR1) == 0);
-  for (int i = 0; i < 8; i++) {
-    join(&threads[i]);
-    EXPECT(atomic_load(&handled[i]) == 1);
-  }
-  EXPECT(atomic_load(&handled_elsewhere) == 0);
-
-  /* A signal to the process is taken by the only thread that does not block it. */
-  sigset_t all;
-  sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, NULL);
-  atomic_store(&handled[3], 0);
-  atomic_store(&count, 0);
-  for (int i = 0; i < 8; i++) make(&threads[i], be_signalled, i != 3);
-  while (atomic_load(&count) < 8) sched_yield();
-  EXPECT(kill(getpid(), SIGUSR1) == 0);
-  join(&threads[3]);
-  EXPECT(atomic_load(&handled[3]) == 1);
-  /* If all threads block the signal, it stays pending until one of them unblocks it. */
-  EXPECT(kill(getpid(), SIGUSR1) == 0);
-  sigset_t pending;
-  EXPECT(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1));
-  wake(&word, 1);
-  for (int i = 0; i < 8; i++) join(&threads[i]);
-  sigset_t none;
-  sigemptyset(&none);
-  EXPECT(atomic_load(&handled_elsewhere) == 0);
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  EXPECT(atomic_load(&handled_elsewhere) == 1);
-  action.sa_handler = SIG_DFL;
-  sigaction(SIGUSR1, &action, NULL);
-}
-
-static void sigwait_in_thread(struct thread* thread) {
-  uint64_t set = UINT64_C(1) << SIGUSR2, mask = UINT64_MAX;
-  STELE_CALL(sigprocmask, 0, &mask, 0);
-  atomic_fetch_add(&count, 1);
-  thread->argument = STELE_CALL(sigtimedwait, &set, 0, 0);
-  atomic_fetch_sub(&count, 1);
-}
-static void test_sigwait(void) {
-  sigset_t all, before;
-  sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, &before);
-  for (int round = 0; round < 20; round++) {
-    atomic_store(&count, 0);
-    for (int i = 0; i < 4; i++) make(&threads[i], sigwait_in_thread, 0);
-    for (uint32_t left = 4; left > 0;) {
-      if (atomic_load(&count) > 0) kill(getpid(), SIGUSR2);
-      sched_yield();
-      left = 0;
-      for (int i = 0; i < 4; i++) left += atomic_load(&threads[i].id) != 0;
-    }
-    for (int i = 0; i < 4; i++) {
-      join(&threads[i]);
-      EXPECT(threads[i].argument == SIGUSR2);
-    }
-    /* Discards a signal that no thread has taken. */
-    const struct timespec now = {0, 0};
-    uint64_t set = UINT64_C(1) << SIGUSR2;
-    STELE_CALL(sigtimedwait, &set, 0, &now);
-  }
-  sigprocmask(SIG_SETMASK, &before, NULL);
-}
 
 static void count_on(struct thread* thread) {
   (void)thread;
@@ -526,17 +336,10 @@ static void test_tables(void) {
 }
 
 static const struct named_test tests[] = {
-    {"create", test_create},
-    {"bad_arguments", test_bad_arguments},
-    {"ends", test_ends},
-    {"exec", test_exec},
-    {"fork", test_fork},
-    {"futex", test_futex},
-    {"wake_count", test_wake_count},
-    {"signals", test_signals},
-    {"sigwait", test_sigwait},
-    {"stop", test_stop},
-    {"shared", test_shared},
+    {"create", test_create}, {"bad_arguments", test_bad_arguments},
+    {"ends", test_ends},     {"exec", test_exec},
+    {"futex", test_futex},   {"wake_count", test_wake_count},
+    {"stop", test_stop},     {"shared", test_shared},
     {"tables", test_tables},
 };
 

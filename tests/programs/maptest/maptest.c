@@ -12,16 +12,6 @@
  */
 #include "maptest.h"
 
-static int number, failures;
-
-void check(int good, const char* what, const char* file, int line) {
-  int error = errno;
-  printf("%sok %d - %s\n", good ? "" : "not ", ++number, what);
-  if (good) return;
-  failures++;
-  printf("# %s:%d, errno %d: %s\n", file, line, error, strerror(error));
-}
-
 char byte_at(size_t i) {
   return (char)(i / PAGE + i % 251);
 }
@@ -85,15 +75,6 @@ int signal_of_write(volatile char* at) {
 }
 int signal_of_call(const void* function) {
   return signal_of(function, TO_CALL);
-}
-
-int in_child(int (*function)(void*), void* argument) {
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) _exit(function(argument));
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 static char* map_whole(const char* path, size_t* size) {
@@ -162,6 +143,5 @@ int main(int argc, char** argv) {
   test_protection();
   test_sharing();
   test_errors();
-  printf("1..%d\n", number);
-  return failures > 0;
+  return tap_end();
 }

@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "testing/testing.h"
+
 enum { PAGE = 4096, READ_WRITE = PROT_READ | PROT_WRITE };
 
-#define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
-void check(int good, const char* what, const char* file, int line);
 /* True if a call returned -1 (mmap: MAP_FAILED) with this error number. */
 #define FAILS(call, error) ((long)(call) == -1 && errno == (error))
 
@@ -36,9 +36,6 @@ enum {
   FORBIDDEN = SIGSEGV * 256 + SEGV_ACCERR,
   NOT_MAPPED = SIGSEGV * 256 + SEGV_MAPERR
 };
-
-/* Runs function(argument) in a child. Returns its exit code, or 128 + the signal. */
-int in_child(int (*function)(void*), void* argument);
 
 void test_files(void);
 void test_ends(void);

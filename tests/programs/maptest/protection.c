@@ -19,7 +19,8 @@ void test_protection(void) {
   int fds[2];
   CHECK(pipe(fds) == 0 && FAILS(write(fds[1], at + 5 * PAGE, 1), EFAULT));
   CHECK(write(fds[1], "x", 1) == 1 && FAILS(read(fds[0], at + 2 * PAGE, 1), EFAULT));
-  CHECK(in_child(writes, at + 5 * PAGE) == 128 + SIGSEGV && in_child(writes, at) == 0);
+  CHECK(exit_code_of(start_child_with(writes, at + 5 * PAGE)) == 128 + SIGSEGV &&
+        in_child_with(writes, at) == 0);
   CHECK(mprotect(at, 8 * PAGE, READ_WRITE) == 0);
   int same = 1;
   for (int i = 0; i < 8; i++) same &= i == 4 || at[i * PAGE] == (char)('0' + i);

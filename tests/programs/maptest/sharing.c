@@ -20,17 +20,13 @@ static int unmaps_and_cuts(void* at) {
 void test_sharing(void) {
   char* at = map(3 * PAGE, READ_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(at[0] == 0 && at[3 * PAGE - 1] == 0);
-  fflush(stdout);
   pid_t children[4];
-  for (int i = 0; i < 4; i++) {
-    children[i] = fork();
-    if (children[i] == 0) _exit(adds(at));
-  }
-  for (int i = 0; i < 4; i++) waitpid(children[i], NULL, 0);
+  for (int i = 0; i < 4; i++) children[i] = start_child_with(adds, at);
+  for (int i = 0; i < 4; i++) status_of(children[i]);
   CHECK(*(int*)at == 4000);
   /* The child also writes to two pages to which no process has written before the fork. */
-  CHECK(in_child(sets, at) == 0 && at[0] == 's' && at[2 * PAGE] == 's');
-  CHECK(in_child(unmaps_and_cuts, at) == 0 && strcmp(at + PAGE, "the child's") == 0);
+  CHECK(in_child_with(sets, at) == 0 && at[0] == 's' && at[2 * PAGE] == 's');
+  CHECK(in_child_with(unmaps_and_cuts, at) == 0 && strcmp(at + PAGE, "the child's") == 0);
   CHECK(msync(at, 3 * PAGE, MS_SYNC) == 0);
   CHECK(mprotect(at, PAGE, PROT_READ) == 0 && signal_of_write(at) == FORBIDDEN);
   CHECK(munmap(at, 3 * PAGE) == 0);
@@ -39,10 +35,10 @@ void test_sharing(void) {
   char* shared = map(3 * PAGE, READ_WRITE, MAP_SHARED, fd, 0);
   char* own = map(3 * PAGE, READ_WRITE, MAP_PRIVATE, fd, 0);
   own[0] = 'o';
-  CHECK(in_child(sets, own) == 0 && own[0] == 'o' && own[PAGE] == byte_at(PAGE));
-  CHECK(in_child(sets, shared) == 0 && shared[0] == 's' && shared[2 * PAGE] == 's');
+  CHECK(in_child_with(sets, own) == 0 && own[0] == 'o' && own[PAGE] == byte_at(PAGE));
+  CHECK(in_child_with(sets, shared) == 0 && shared[0] == 's' && shared[2 * PAGE] == 's');
   CHECK(own[0] == 'o' && own[PAGE] == 's'); /* this process has not written to this page */
-  CHECK(in_child(unmaps_and_cuts, shared) == 0 && strcmp(shared + PAGE, "the child's") == 0);
+  CHECK(in_child_with(unmaps_and_cuts, shared) == 0 && strcmp(shared + PAGE, "the child's") == 0);
   close(fd);
   munmap(shared, 3 * PAGE);
   munmap(own, 3 * PAGE);

@@ -109,8 +109,10 @@ void mutexes(void) {
 void rwlocks(void) {
   struct timespec soon;
   if (random_one_in(4)) {
-    if (random_one_in(2)) {
+    if (random_one_in(3)) {
       MUST(pthread_rwlock_wrlock(&lock) == 0);
+    } else if (random_one_in(2)) {
+      while (pthread_rwlock_trywrlock(&lock) == EBUSY) sched_yield();
     } else {
       do {
         soon = within_us(500);
@@ -123,8 +125,10 @@ void rwlocks(void) {
     MUST(pthread_rwlock_unlock(&lock) == 0);
     return;
   }
-  if (random_one_in(2)) {
+  if (random_one_in(3)) {
     MUST(pthread_rwlock_rdlock(&lock) == 0);
+  } else if (random_one_in(2)) {
+    while (pthread_rwlock_tryrdlock(&lock) == EBUSY) sched_yield();
   } else {
     do {
       soon = within_us(500);
@@ -132,7 +136,9 @@ void rwlocks(void) {
   }
   const long first = one;
   turn();
+  MUST(pthread_rwlock_rdlock(&lock) == 0); /* does not wait for a waiting writer */
   MUST(first == other);
+  MUST(pthread_rwlock_unlock(&lock) == 0);
   MUST(pthread_rwlock_unlock(&lock) == 0);
 }
 

@@ -53,7 +53,7 @@ static int work(int me) {
 
 void test_shared(void) {
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  CHECK(shared != MAP_FAILED);
+  EXPECT(shared != MAP_FAILED);
   if (shared == MAP_FAILED) return;
   pthread_mutexattr_t mutex;
   pthread_condattr_t condition;
@@ -63,10 +63,10 @@ void test_shared(void) {
   pthread_condattr_init(&condition);
   pthread_rwlockattr_init(&lock);
   pthread_barrierattr_init(&barrier);
-  CHECK(pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED) == 0 &&
-        pthread_condattr_setpshared(&condition, PTHREAD_PROCESS_SHARED) == 0 &&
-        pthread_rwlockattr_setpshared(&lock, PTHREAD_PROCESS_SHARED) == 0 &&
-        pthread_barrierattr_setpshared(&barrier, PTHREAD_PROCESS_SHARED) == 0);
+  EXPECT(pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED) == 0 &&
+         pthread_condattr_setpshared(&condition, PTHREAD_PROCESS_SHARED) == 0 &&
+         pthread_rwlockattr_setpshared(&lock, PTHREAD_PROCESS_SHARED) == 0 &&
+         pthread_barrierattr_setpshared(&barrier, PTHREAD_PROCESS_SHARED) == 0);
   pthread_mutex_init(&shared->mutex, &mutex);
   pthread_mutexattr_settype(&mutex, PTHREAD_MUTEX_RECURSIVE);
   pthread_mutex_init(&shared->recursive, &mutex);
@@ -87,11 +87,11 @@ void test_shared(void) {
     while (waitpid(children[i], &status, 0) < 0 && errno == EINTR) continue;
     right += WIFEXITED(status) && WEXITSTATUS(status) == 42;
   }
-  CHECK(right == PROCESSES);
-  CHECK(shared->counter == PROCESSES * TIMES && shared->one == PROCESSES * TIMES &&
-        shared->turn == PROCESSES * TIMES);
-  CHECK(pthread_cond_destroy(&shared->condition) == 0 &&
-        pthread_barrier_destroy(&shared->barrier) == 0);
+  EXPECT(right == PROCESSES);
+  EXPECT(shared->counter == PROCESSES * TIMES && shared->one == PROCESSES * TIMES &&
+         shared->turn == PROCESSES * TIMES);
+  EXPECT(pthread_cond_destroy(&shared->condition) == 0 &&
+         pthread_barrier_destroy(&shared->barrier) == 0);
   munmap(shared, sizeof *shared);
 }
 
@@ -134,7 +134,7 @@ void test_pages_of_waiters(void) {
   pthread_t threads[PAGES];
   int told[2];
   char byte;
-  CHECK(pipe(told) == 0);
+  EXPECT(pipe(told) == 0);
   fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
@@ -142,7 +142,7 @@ void test_pages_of_waiters(void) {
     write(told[1], "x", 1);
     for (;;) pause();
   }
-  CHECK(read(told[0], &byte, 1) == 1);
+  EXPECT(read(told[0], &byte, 1) == 1);
   char* const memory = memory_with_waiters(threads);
   int woken = 0;
   for (int i = 0; i < PAGES; i++) sem_post(semaphore_in(memory, i));
@@ -155,7 +155,7 @@ void test_pages_of_waiters(void) {
     sem_post(semaphore_in(memory, i));
     pthread_join(threads[i], NULL);
   }
-  CHECK(woken == PAGES);
+  EXPECT(woken == PAGES);
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
   close(told[0]);

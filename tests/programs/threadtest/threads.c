@@ -77,11 +77,11 @@ static int another_exits(void) {
 }
 
 void test_threads(void) {
-  CHECK(pthread_equal(pthread_self(), pthread_self()));
+  EXPECT(pthread_equal(pthread_self(), pthread_self()));
   pthread_t seen = 0, thread = begin(tell_self, &seen);
   join(thread);
-  CHECK(pthread_equal(seen, thread) && !pthread_equal(seen, pthread_self()));
-  CHECK(join(begin(leave_early, (void*)11)) == (void*)11);
+  EXPECT(pthread_equal(seen, thread) && !pthread_equal(seen, pthread_self()));
+  EXPECT(join(begin(leave_early, (void*)11)) == (void*)11);
 
   pthread_t threads[MANY];
   int right = 1;
@@ -89,23 +89,23 @@ void test_threads(void) {
     for (long i = 0; i < MANY; i++) threads[i] = begin(use_own, (void*)(i + 1));
     for (long i = 0; i < MANY; i++) right &= join(threads[i]) == (void*)((i + 1) * 2);
   }
-  CHECK(right);
-  CHECK(own == 7 && zeros[0] == 0);
+  EXPECT(right);
+  EXPECT(own == 7 && zeros[0] == 0);
 
-  CHECK(pthread_join(pthread_self(), NULL) == EDEADLK);
+  EXPECT(pthread_join(pthread_self(), NULL) == EDEADLK);
   sem_t semaphore;
   sem_init(&semaphore, 0, 0);
   thread = begin(wait_for, &semaphore);
   void* result = NULL;
   struct timespec soon = in_ms(CLOCK_REALTIME, 20);
-  CHECK(pthread_tryjoin_np(thread, &result) == EBUSY);
-  CHECK(pthread_timedjoin_np(thread, &result, &soon) == ETIMEDOUT &&
-        is_over(CLOCK_REALTIME, &soon));
+  EXPECT(pthread_tryjoin_np(thread, &result) == EBUSY);
+  EXPECT(pthread_timedjoin_np(thread, &result, &soon) == ETIMEDOUT &&
+         is_over(CLOCK_REALTIME, &soon));
   soon = in_ms(CLOCK_MONOTONIC, 20);
-  CHECK(pthread_clockjoin_np(thread, &result, CLOCK_MONOTONIC, &soon) == ETIMEDOUT &&
-        is_over(CLOCK_MONOTONIC, &soon));
+  EXPECT(pthread_clockjoin_np(thread, &result, CLOCK_MONOTONIC, &soon) == ETIMEDOUT &&
+         is_over(CLOCK_MONOTONIC, &soon));
   sem_post(&semaphore);
-  CHECK(join(thread) == &semaphore);
+  EXPECT(join(thread) == &semaphore);
 
   /* A detached thread cannot be joined, and its memory is reused. */
   for (int i = 0; i < 200; i++) {
@@ -115,25 +115,25 @@ void test_threads(void) {
     if (i % 2 == 1) EXPECT(pthread_detach(thread) == 0); /* the thread may have ended */
   }
   thread = begin(wait_for, &semaphore);
-  CHECK(pthread_detach(thread) == 0 && pthread_detach(thread) == EINVAL &&
-        pthread_join(thread, NULL) == EINVAL);
+  EXPECT(pthread_detach(thread) == 0 && pthread_detach(thread) == EINVAL &&
+         pthread_join(thread, NULL) == EINVAL);
   sem_post(&semaphore);
 
   char name[16] = "x";
-  CHECK(pthread_setname_np(pthread_self(), "a name of 16 chr") == ERANGE);
-  CHECK(pthread_setname_np(pthread_self(), "mother") == 0 &&
-        pthread_getname_np(pthread_self(), name, sizeof name) == 0 && strcmp(name, "mother") == 0);
-  CHECK(pthread_getname_np(pthread_self(), name, 3) == ERANGE);
+  EXPECT(pthread_setname_np(pthread_self(), "a name of 16 chr") == ERANGE);
+  EXPECT(pthread_setname_np(pthread_self(), "mother") == 0 &&
+         pthread_getname_np(pthread_self(), name, sizeof name) == 0 && strcmp(name, "mother") == 0);
+  EXPECT(pthread_getname_np(pthread_self(), name, 3) == ERANGE);
   clockid_t clock;
-  CHECK(pthread_getcpuclockid(pthread_self(), &clock) == 0 && clock == CLOCK_THREAD_CPUTIME_ID);
-  CHECK(sysconf(_SC_THREADS) > 0 && sysconf(_SC_THREAD_KEYS_MAX) == PTHREAD_KEYS_MAX);
+  EXPECT(pthread_getcpuclockid(pthread_self(), &clock) == 0 && clock == CLOCK_THREAD_CPUTIME_ID);
+  EXPECT(sysconf(_SC_THREADS) > 0 && sysconf(_SC_THREAD_KEYS_MAX) == PTHREAD_KEYS_MAX);
 
   int status = in_child(first_ends);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 42);
   status = in_child(last_ends);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 17);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 17);
   status = in_child(another_exits);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 23);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 23);
 }
 
 /* ---- Attributes. */
@@ -174,66 +174,67 @@ void test_attributes(void) {
   void* stack;
   int number;
   struct sched_param parameters;
-  CHECK(pthread_attr_init(&attributes) == 0);
-  CHECK(pthread_attr_getdetachstate(&attributes, &number) == 0 &&
-        number == PTHREAD_CREATE_JOINABLE);
-  CHECK(pthread_attr_setdetachstate(&attributes, 9) == EINVAL);
-  CHECK(pthread_attr_getguardsize(&attributes, &size) == 0 && size > 0);
-  CHECK(pthread_attr_setguardsize(&attributes, 10000) == 0 &&
-        pthread_attr_getguardsize(&attributes, &size) == 0 && size == 10000);
-  CHECK(pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN - 1) == EINVAL);
-  CHECK(pthread_attr_setstacksize(&attributes, 300000) == 0 &&
-        pthread_attr_getstacksize(&attributes, &size) == 0 && size == 300000);
-  CHECK(pthread_create(&thread, &attributes, use_much, (void*)290000) == 0 &&
-        join(thread) == (void*)1);
-  CHECK(pthread_attr_setstacksize(&attributes, SIZE_MAX / 2) == 0 &&
-        pthread_create(&thread, &attributes, use_much, NULL) == EAGAIN);
-  CHECK(pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN) == 0 &&
-        pthread_attr_setguardsize(&attributes, 0) == 0 &&
-        pthread_create(&thread, &attributes, where, &stack) == 0 && join(thread) == NULL);
+  EXPECT(pthread_attr_init(&attributes) == 0);
+  EXPECT(pthread_attr_getdetachstate(&attributes, &number) == 0 &&
+         number == PTHREAD_CREATE_JOINABLE);
+  EXPECT(pthread_attr_setdetachstate(&attributes, 9) == EINVAL);
+  EXPECT(pthread_attr_getguardsize(&attributes, &size) == 0 && size > 0);
+  EXPECT(pthread_attr_setguardsize(&attributes, 10000) == 0 &&
+         pthread_attr_getguardsize(&attributes, &size) == 0 && size == 10000);
+  EXPECT(pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN - 1) == EINVAL);
+  EXPECT(pthread_attr_setstacksize(&attributes, 300000) == 0 &&
+         pthread_attr_getstacksize(&attributes, &size) == 0 && size == 300000);
+  EXPECT(pthread_create(&thread, &attributes, use_much, (void*)290000) == 0 &&
+         join(thread) == (void*)1);
+  EXPECT(pthread_attr_setstacksize(&attributes, SIZE_MAX / 2) == 0 &&
+         pthread_create(&thread, &attributes, use_much, NULL) == EAGAIN);
+  EXPECT(pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN) == 0 &&
+         pthread_attr_setguardsize(&attributes, 0) == 0 &&
+         pthread_create(&thread, &attributes, where, &stack) == 0 && join(thread) == NULL);
 
   static char memory[65536] __attribute__((aligned(16)));
   char* here = NULL;
-  CHECK(pthread_attr_setstack(&attributes, memory, 100) == EINVAL &&
-        pthread_attr_setstack(&attributes, memory + 1, sizeof memory - 16) == EINVAL);
-  CHECK(pthread_attr_setstack(&attributes, memory, sizeof memory) == 0 &&
-        pthread_attr_getstack(&attributes, &stack, &size) == 0 && stack == memory &&
-        size == sizeof memory);
-  CHECK(pthread_create(&thread, &attributes, where, &here) == 0 && join(thread) == NULL &&
-        here > memory && here < memory + sizeof memory);
-  CHECK(pthread_create(&thread, &attributes, where, &here) == 0 && join(thread) == NULL);
+  EXPECT(pthread_attr_setstack(&attributes, memory, 100) == EINVAL &&
+         pthread_attr_setstack(&attributes, memory + 1, sizeof memory - 16) == EINVAL);
+  EXPECT(pthread_attr_setstack(&attributes, memory, sizeof memory) == 0 &&
+         pthread_attr_getstack(&attributes, &stack, &size) == 0 && stack == memory &&
+         size == sizeof memory);
+  EXPECT(pthread_create(&thread, &attributes, where, &here) == 0 && join(thread) == NULL &&
+         here > memory && here < memory + sizeof memory);
+  EXPECT(pthread_create(&thread, &attributes, where, &here) == 0 && join(thread) == NULL);
 
   pthread_attr_t seen;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, 200000);
-  CHECK(pthread_create(&thread, &attributes, own_attributes, &seen) == 0 && join(thread) == NULL &&
-        pthread_attr_getstacksize(&seen, &size) == 0 && size >= 200000);
-  CHECK(pthread_getattr_np(pthread_self(), &seen) == 0 &&
-        pthread_attr_getstack(&seen, &stack, &size) == 0 && (char*)&seen > (char*)stack &&
-        (char*)&seen < (char*)stack + size);
+  EXPECT(pthread_create(&thread, &attributes, own_attributes, &seen) == 0 && join(thread) == NULL &&
+         pthread_attr_getstacksize(&seen, &size) == 0 && size >= 200000);
+  EXPECT(pthread_getattr_np(pthread_self(), &seen) == 0 &&
+         pthread_attr_getstack(&seen, &stack, &size) == 0 && (char*)&seen > (char*)stack &&
+         (char*)&seen < (char*)stack + size);
 
-  CHECK(pthread_attr_getinheritsched(&attributes, &number) == 0 &&
-        number == PTHREAD_INHERIT_SCHED &&
-        pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED) == 0 &&
-        pthread_attr_setinheritsched(&attributes, 7) == EINVAL);
-  CHECK(pthread_attr_getschedpolicy(&attributes, &number) == 0 && number == SCHED_OTHER &&
-        pthread_attr_setschedpolicy(&attributes, SCHED_FIFO) == ENOTSUP &&
-        pthread_attr_setschedpolicy(&attributes, 77) == EINVAL);
-  CHECK(pthread_attr_getschedparam(&attributes, &parameters) == 0 &&
-        parameters.sched_priority == 0 &&
-        pthread_attr_setschedparam(&attributes, &parameters) == 0);
-  CHECK(pthread_attr_getscope(&attributes, &number) == 0 && number == PTHREAD_SCOPE_SYSTEM &&
-        pthread_attr_setscope(&attributes, PTHREAD_SCOPE_PROCESS) == ENOTSUP);
-  CHECK(pthread_getschedparam(pthread_self(), &number, &parameters) == 0 && number == SCHED_OTHER &&
-        pthread_setschedparam(pthread_self(), SCHED_OTHER, &parameters) == 0 &&
-        pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters) == EPERM);
-  CHECK(sched_get_priority_max(SCHED_OTHER) == 0 && sched_get_priority_min(99) == -1 &&
-        sched_getscheduler(0) == SCHED_OTHER && sched_getparam(0, &parameters) == 0 &&
-        sched_setscheduler(0, SCHED_OTHER, &parameters) == 0 &&
-        sched_getscheduler(0x3fffffff) == -1 && errno == ESRCH);
-  CHECK(pthread_getconcurrency() == 0 && pthread_setconcurrency(4) == 0 &&
-        pthread_getconcurrency() == 4 && pthread_setconcurrency(-1) == EINVAL);
+  EXPECT(pthread_attr_getinheritsched(&attributes, &number) == 0 &&
+         number == PTHREAD_INHERIT_SCHED &&
+         pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED) == 0 &&
+         pthread_attr_setinheritsched(&attributes, 7) == EINVAL);
+  EXPECT(pthread_attr_getschedpolicy(&attributes, &number) == 0 && number == SCHED_OTHER &&
+         pthread_attr_setschedpolicy(&attributes, SCHED_FIFO) == ENOTSUP &&
+         pthread_attr_setschedpolicy(&attributes, 77) == EINVAL);
+  EXPECT(pthread_attr_getschedparam(&attributes, &parameters) == 0 &&
+         parameters.sched_priority == 0 &&
+         pthread_attr_setschedparam(&attributes, &parameters) == 0);
+  EXPECT(pthread_attr_getscope(&attributes, &number) == 0 && number == PTHREAD_SCOPE_SYSTEM &&
+         pthread_attr_setscope(&attributes, PTHREAD_SCOPE_PROCESS) == ENOTSUP);
+  EXPECT(pthread_getschedparam(pthread_self(), &number, &parameters) == 0 &&
+         number == SCHED_OTHER &&
+         pthread_setschedparam(pthread_self(), SCHED_OTHER, &parameters) == 0 &&
+         pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters) == EPERM);
+  EXPECT(sched_get_priority_max(SCHED_OTHER) == 0 && sched_get_priority_min(99) == -1 &&
+         sched_getscheduler(0) == SCHED_OTHER && sched_getparam(0, &parameters) == 0 &&
+         sched_setscheduler(0, SCHED_OTHER, &parameters) == 0 &&
+         sched_getscheduler(0x3fffffff) == -1 && errno == ESRCH);
+  EXPECT(pthread_getconcurrency() == 0 && pthread_setconcurrency(4) == 0 &&
+         pthread_getconcurrency() == 4 && pthread_setconcurrency(-1) == EINVAL);
 
   int status = in_child(into_the_guard);
-  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+  EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }

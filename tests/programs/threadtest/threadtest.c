@@ -1,21 +1,8 @@
 /* threadtest [NAME…]: checks threads through the C library, inside the guest. NAME is a name in
- * tests[]. Runs all tests if no NAME is given. Prints TAP on standard output. The status is 1 if a
- * check fails. */
+ * tests[]. Runs all tests if no NAME is given. The activities of `stress` have threads that use
+ * locks, conditions, semaphores, keys, signals, forks and the library at random; the tests here are
+ * those that check more. */
 #include "threadtest.h"
-
-static atomic_int number, failures;
-
-void check(int good, const char* what, const char* file, int line) {
-  const int error = errno;
-  flockfile(stdout);
-  printf("%sok %d - %s\n", good ? "" : "not ", ++number, what);
-  if (!good) {
-    failures++;
-    printf("# %s, line %d, errno %d: %s\n", file, line, error, strerror(error));
-  }
-  fflush(stdout);
-  funlockfile(stdout);
-}
 
 pthread_t begin(void* (*function)(void*), void* argument) {
   pthread_t thread;
@@ -47,19 +34,7 @@ int is_over(clockid_t clock, const struct timespec* time) {
   return now.tv_sec > time->tv_sec || (now.tv_sec == time->tv_sec && now.tv_nsec >= time->tv_nsec);
 }
 
-int in_child(int (*function)(void)) {
-  fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) _exit(function());
-  int status = -1;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  return status;
-}
-
-static const struct {
-  const char* name;
-  void (*function)(void);
-} tests[] = {
+static const struct named_test tests[] = {
     {"threads", test_threads},
     {"attributes", test_attributes},
     {"mutexes", test_mutexes},
@@ -76,24 +51,8 @@ static const struct {
     {"shared", test_shared},
     {"pages_of_waiters", test_pages_of_waiters},
 };
-enum { TESTS = sizeof tests / sizeof *tests };
 
 int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
-  for (int i = 1; i < argc; i++) {
-    int known = 0;
-    for (int t = 0; t < TESTS; t++) known |= strcmp(argv[i], tests[t].name) == 0;
-    if (known) continue;
-    fprintf(stderr, "threadtest: %s: no such test\n", argv[i]);
-    return 2;
-  }
-  for (int t = 0; t < TESTS; t++) {
-    int wanted = argc == 1;
-    for (int i = 1; i < argc; i++) wanted |= strcmp(argv[i], tests[t].name) == 0;
-    if (!wanted) continue;
-    printf("# %s\n", tests[t].name);
-    tests[t].function();
-  }
-  printf("1..%d\n", number);
-  return failures != 0;
+  return RUN_TESTS(tests, argc, argv);
 }

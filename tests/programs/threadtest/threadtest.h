@@ -14,13 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(condition) check((condition), #condition, __FILE__, __LINE__)
-/* A check for loops and several threads: prints only failures. */
-#define EXPECT(condition)                                       \
-  do {                                                          \
-    if (!(condition)) check(0, #condition, __FILE__, __LINE__); \
-  } while (0)
-void check(int good, const char* what, const char* file, int line);
+#include "testing/testing.h"
 
 /* Starts a thread. Ends the program if that fails. */
 pthread_t begin(void* (*function)(void*), void* argument);
@@ -30,9 +24,6 @@ void* join(pthread_t thread);
 /* Returns the clock's time `ms` milliseconds from now. */
 struct timespec in_ms(clockid_t clock, long ms);
 int is_over(clockid_t clock, const struct timespec* time);
-
-/* Runs function() in a child that exits with the function's result. Returns the child's status. */
-int in_child(int (*function)(void));
 
 void test_threads(void);
 void test_attributes(void);

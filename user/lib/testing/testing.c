@@ -11,14 +11,18 @@ int test_failures;
 static int checks;
 
 static void tell(const char* file, int line, int error, const char* what) {
+  flockfile(stdout);
   test_failures++;
   printf("# %s:%d: not so: %s (errno %d: %s)\n", file, line, what, error, strerror(error));
+  funlockfile(stdout);
 }
 
 void test_check(int good, const char* what, const char* file, int line) {
   const int error = errno;
+  flockfile(stdout);
   printf("%sok %d - %s\n", good ? "" : "not ", ++checks, what);
   if (!good) tell(file, line, error, what);
+  funlockfile(stdout);
 }
 
 void test_expect(int good, const char* what, const char* file, int line) {

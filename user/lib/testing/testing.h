@@ -3,7 +3,7 @@
  * A program prints TAP in one of two ways. A program with CHECK prints a line for each check, and
  * the plan at the end (tap_end). A program with named tests (run_tests) prints a line for each
  * test, and EXPECT prints only failures. A failed CHECK or EXPECT increases test_failures. This
- * header is for C only. Only one thread at a time may use these functions.
+ * header is for C only. Several threads may use CHECK and EXPECT at once.
  */
 #pragma once
 
