@@ -1,7 +1,5 @@
 #include "arguments.h"
 
-#include <getopt.h>
-
 #include <string_view>
 
 #include "tool/command_line.h"
@@ -46,61 +44,34 @@ kmemtop -b -n 3 -d 0.5
 
 constexpr CommandLine kLine = {.program = "kmemtop", .usage = kSynopsis};
 
-constexpr option kOptions[] = {
-    {"help", no_argument, nullptr, 'h'},        {"all", no_argument, nullptr, 'a'},
-    {"ascii", no_argument, nullptr, 'A'},       {"batch", no_argument, nullptr, 'b'},
-    {"delay", required_argument, nullptr, 'd'}, {"filter", required_argument, nullptr, 'f'},
-    {"count", required_argument, nullptr, 'n'}, {"reverse", no_argument, nullptr, 'r'},
-    {"sort", required_argument, nullptr, 's'},  {nullptr, 0, nullptr, 0},
-};
-
 constexpr double kShortest = 0.01, kLongest = 86'400;  // seconds
 constexpr uint64_t kMostCount = 1'000'000'000;
-
-void parse_option(int option, Arguments& arguments) {
-  const std::string_view value = optarg != nullptr ? optarg : "";
-  switch (option) {
-    case 'h':
-      kLine.help(kDescription);
-    case 'a':
-      arguments.all = true;
-      break;
-    case 'A':
-      arguments.ascii = true;
-      break;
-    case 'b':
-      arguments.batch = true;
-      break;
-    case 'd':
-      arguments.interval = kLine.seconds("-d/--delay", value, kShortest, kLongest);
-      break;
-    case 'f':
-      arguments.filter = value;
-      break;
-    case 'n':
-      arguments.count = kLine.number("-n/--count", value, 1, kMostCount);
-      break;
-    case 'r':
-      arguments.order = SortOrder::kReversed;
-      break;
-    case 's':
-      if (const auto key = sort_key(value))
-        arguments.key = *key;
-      else
-        kLine.bad("argument -s/--sort: \"" + std::string(value) +
-                  "\": expected name, live, bytes, rate or change");
-      break;
-    default:  // getopt_long has printed the error
-      kLine.misused();
-  }
-}
 
 }  // namespace
 
 Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments;
-  for (int option; (option = getopt_long(argc, argv, "haAbd:f:n:rs:", kOptions, nullptr)) != -1;)
-    parse_option(option, arguments);
-  kLine.no_more(argv, optind);
+  const std::vector<Option> options = {
+      {'a', "all", arguments.all},
+      {'A', "ascii", arguments.ascii},
+      {'b', "batch", arguments.batch},
+      {'d', "delay",
+       [&](auto name, auto value) {
+         arguments.interval = kLine.seconds(name, value, kShortest, kLongest);
+       }},
+      {'f', "filter", arguments.filter},
+      {'n', "count",
+       [&](auto name, auto value) { arguments.count = kLine.number(name, value, 1, kMostCount); }},
+      {'r', "reverse", [&] { arguments.order = SortOrder::kReversed; }},
+      {'s', "sort",
+       [&](auto name, auto value) {
+         const auto key = sort_key(value);
+         if (!key)
+           kLine.bad("argument " + std::string(name) + ": \"" + std::string(value) +
+                     "\": expected name, live, bytes, rate or change");
+         arguments.key = *key;
+       }},
+  };
+  kLine.no_more(argv, kLine.options(argc, argv, kDescription, options));
   return arguments;
 }

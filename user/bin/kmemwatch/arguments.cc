@@ -1,7 +1,5 @@
 #include "arguments.h"
 
-#include <getopt.h>
-
 #include <string_view>
 
 #include "tool/command_line.h"
@@ -50,18 +48,6 @@ kmemwatch -i 0.02 -w 10 -T 20 -v
 
 constexpr CommandLine kLine = {.program = "kmemwatch", .usage = kSynopsis};
 
-constexpr option kOptions[] = {
-    {"help", no_argument, nullptr, 'h'},
-    {"interval", required_argument, nullptr, 'i'},
-    {"window", required_argument, nullptr, 'w'},
-    {"time", required_argument, nullptr, 'T'},
-    {"alpha", required_argument, nullptr, 'a'},
-    {"trace", no_argument, nullptr, 't'},
-    {"trace-option", required_argument, nullptr, 'o'},
-    {"verbose", no_argument, nullptr, 'v'},
-    {nullptr, 0, nullptr, 0},
-};
-
 constexpr double kShortest = 0.001, kLongestInterval = 86'400, kLongestTime = 1e9;  // seconds
 constexpr double kLeastAlpha = 1e-9, kMostAlpha = 0.5;
 constexpr uint64_t kMostSamples = 100'000, kMost = 1'000'000'000, kMostDepth = 64;
@@ -87,44 +73,33 @@ std::string trace_option(std::string_view text) {
   return " " + std::string(text);
 }
 
-void parse_option(int option, WatchArguments& arguments) {
-  const std::string_view value = optarg != nullptr ? optarg : "";
-  switch (option) {
-    case 'h':
-      kLine.help(kDescription);
-    case 'i':
-      arguments.interval = kLine.seconds("-i/--interval", value, kShortest, kLongestInterval);
-      break;
-    case 'w':
-      arguments.samples_in_window = kLine.number("-w/--window", value, 1, kMostSamples);
-      break;
-    case 'T':
-      arguments.time = kLine.seconds("-T/--time", value, kShortest, kLongestTime);
-      break;
-    case 'a':
-      arguments.alpha = kLine.real("-a/--alpha", value, kLeastAlpha, kMostAlpha);
-      break;
-    case 't':
-      arguments.trace = true;
-      break;
-    case 'o':
-      arguments.trace_options += trace_option(value);
-      break;
-    case 'v':
-      arguments.verbose = true;
-      break;
-    default:  // getopt_long has printed the error
-      kLine.misused();
-  }
-}
-
 }  // namespace
 
 WatchArguments parse_arguments(int argc, char** argv) {
   WatchArguments arguments;
-  for (int option; (option = getopt_long(argc, argv, "hi:w:T:a:to:v", kOptions, nullptr)) != -1;)
-    parse_option(option, arguments);
-  kLine.no_more(argv, optind);
+  const std::vector<Option> options = {
+      {'i', "interval",
+       [&](auto name, auto value) {
+         arguments.interval = kLine.seconds(name, value, kShortest, kLongestInterval);
+       }},
+      {'w', "window",
+       [&](auto name, auto value) {
+         arguments.samples_in_window = kLine.number(name, value, 1, kMostSamples);
+       }},
+      {'T', "time",
+       [&](auto name, auto value) {
+         arguments.time = kLine.seconds(name, value, kShortest, kLongestTime);
+       }},
+      {'a', "alpha",
+       [&](auto name, auto value) {
+         arguments.alpha = kLine.real(name, value, kLeastAlpha, kMostAlpha);
+       }},
+      {'t', "trace", arguments.trace},
+      {'o', "trace-option",
+       [&](auto, auto value) { arguments.trace_options += trace_option(value); }},
+      {'v', "verbose", arguments.verbose},
+  };
+  kLine.no_more(argv, kLine.options(argc, argv, kDescription, options));
   if (!arguments.trace && !arguments.trace_options.empty())
     kLine.bad("argument -o/--trace-option: needs -t/--trace");
   return arguments;

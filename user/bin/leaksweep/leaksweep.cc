@@ -35,7 +35,6 @@
 //
 // If the sweep could not be made, the exit status is 2 and the reason is on standard error.
 // Otherwise the exit status is 0.
-#include <getopt.h>
 #include <malloc.h>
 
 #include <cstdlib>
@@ -68,13 +67,6 @@ options:
 constexpr uint64_t kMost = 100'000'000;
 constexpr uint64_t kMostSeconds = 3600;
 
-enum LongOption { kShare = 256, kFrom, kLimit };
-constexpr option kOptions[] = {{"help", no_argument, nullptr, 'h'},
-                               {"share", required_argument, nullptr, kShare},
-                               {"from", required_argument, nullptr, kFrom},
-                               {"limit", required_argument, nullptr, kLimit},
-                               {nullptr, 0, nullptr, 0}};
-
 struct Arguments {
   Stride share;
   Target from = {.process = 1};
@@ -83,11 +75,11 @@ struct Arguments {
 };
 
 // Parses two numbers, each at least 1, with `between` in the middle.
-void parse_pair(const char* name, std::string_view text, char between, uint64_t& first,
+void parse_pair(std::string_view name, std::string_view text, char between, uint64_t& first,
                 uint64_t& second) {
   const std::size_t middle = text.find(between);
   if (middle == text.npos)
-    kLine.bad(std::string("argument ") + name + ": two numbers with \"" + between +
+    kLine.bad("argument " + std::string(name) + ": two numbers with \"" + between +
               "\" between are wanted");
   first = kLine.number(name, text.substr(0, middle), 1, kMost);
   second = kLine.number(name, text.substr(middle + 1), 1, kMost);
@@ -95,27 +87,24 @@ void parse_pair(const char* name, std::string_view text, char between, uint64_t&
 
 Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments;
-  for (int option; (option = getopt_long(argc, argv, "+h", kOptions, nullptr)) != -1;) {
-    switch (option) {
-      case 'h':
-        std::cout << kLine.usage << kDescription;
-        std::exit(0);
-      case kShare:
-        parse_pair("--share", optarg, '/', arguments.share.first, arguments.share.step);
-        break;
-      case kFrom:
-        parse_pair("--from", optarg, '.', arguments.from.process, arguments.from.allocation);
-        break;
-      case kLimit:
-        arguments.limit = kLine.number("--limit", optarg, 1, kMostSeconds);
-        break;
-      default:  // getopt_long has printed the error
-        std::cerr << kLine.usage;
-        std::exit(2);
-    }
-  }
-  if (optind + 1 != argc) kLine.bad("give one command");
-  arguments.command = argv[optind];
+  const std::vector<Option> options = {
+      {0, "share",
+       [&](auto name, auto value) {
+         parse_pair(name, value, '/', arguments.share.first, arguments.share.step);
+       }},
+      {0, "from",
+       [&](auto name, auto value) {
+         parse_pair(name, value, '.', arguments.from.process, arguments.from.allocation);
+       }},
+      {0, "limit",
+       [&](auto name, auto value) {
+         arguments.limit = kLine.number(name, value, 1, kMostSeconds);
+       }},
+  };
+  const int at =
+      kLine.options(argc, argv, kDescription, options, CommandLine::Order::kOptionsFirst);
+  if (at + 1 != argc) kLine.bad("give one command");
+  arguments.command = argv[at];
   if (arguments.command.find_first_not_of(" \t\n") == arguments.command.npos)
     kLine.bad("the command is empty");
   return arguments;

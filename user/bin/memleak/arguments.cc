@@ -1,7 +1,5 @@
 #include "arguments.h"
 
-#include <getopt.h>
-
 #include <string_view>
 
 #include "tool/command_line.h"
@@ -84,130 +82,67 @@ memleak -s 512K -T 20
 
 constexpr CommandLine kLine = {.program = "memleak", .usage = kSynopsis};
 
-enum LongOption {
-  kCombinedOnly = 256,
-  kSort,
-  kSinceMark,
-  kDiff,
-  kSource,
-  kWithSelf,
-  kWaMissingFree,
-  kPerCpu,
-  kSymbolsPrefix
-};
-constexpr option kOptions[] = {
-    {"help", no_argument, nullptr, 'h'},
-    {"pid", required_argument, nullptr, 'p'},
-    {"trace", no_argument, nullptr, 't'},
-    {"show-allocs", no_argument, nullptr, 'a'},
-    {"older", required_argument, nullptr, 'o'},
-    {"command", required_argument, nullptr, 'c'},
-    {"obj", required_argument, nullptr, 'O'},
-    {"symbols-prefix", required_argument, nullptr, kSymbolsPrefix},
-    {"percpu", no_argument, nullptr, kPerCpu},
-    {"combined-only", no_argument, nullptr, kCombinedOnly},
-    {"wa-missing-free", no_argument, nullptr, kWaMissingFree},
-    {"sample-rate", required_argument, nullptr, 's'},
-    {"top", required_argument, nullptr, 'T'},
-    {"min-size", required_argument, nullptr, 'z'},
-    {"max-size", required_argument, nullptr, 'Z'},
-    {"sort", required_argument, nullptr, kSort},
-    {"folded", no_argument, nullptr, 'f'},
-    {"user-stacks", no_argument, nullptr, 'U'},
-    {"since-mark", no_argument, nullptr, kSinceMark},
-    {"diff", no_argument, nullptr, kDiff},
-    {"source", required_argument, nullptr, kSource},
-    {"with-self", no_argument, nullptr, kWithSelf},
-    {nullptr, 0, nullptr, 0},
-};
-
 constexpr uint64_t kMost = 1'000'000'000;
 constexpr uint64_t kInterval = 5;           // seconds, if no interval is given
 constexpr uint64_t kMaxSample = 4ul << 30;  // bytes: the tracer's limit
 
-void parse_option(int option, Arguments& arguments) {
-  const std::string_view value = optarg != nullptr ? optarg : "";
-  switch (option) {
-    case 'h':
-      kLine.help(kDescription);
-    case 'p':
-      arguments.pid = kLine.number("-p/--pid", value, 1, kMost);
-      break;
-    case 'c':
-      if (value.find_first_not_of(" \t\n") == value.npos)
-        kLine.bad("argument -c/--command: there is no command");
-      arguments.command = value;
-      break;
-    case 't':
-      arguments.trace = true;
-      break;
-    case 'i':  // bcc's memleak documents this option, but refuses it
-      arguments.interval = kLine.number("-i", value, 1, kMost);
-      break;
-    case 'O':
-      arguments.object = value;
-      break;
-    case kSymbolsPrefix:
-      arguments.prefix = value;
-      break;
-    case kPerCpu:
-      kLine.bad("argument --percpu: this kernel has no allocator of memory for each CPU");
-    case 'a':
-      arguments.show_allocations = true;
-      break;
-    case 'o':
-      arguments.older_ms = kLine.number("-o/--older", value, 0, kMost);
-      break;
-    case kCombinedOnly:
-      arguments.combined_only = true;
-      break;
-    case kWaMissingFree:
-      break;  // no effect: here no free is missed
-    case 's':
-      arguments.sample = kLine.bytes("-s/--sample-rate", value, 1, kMaxSample);
-      if (arguments.sample == 1) arguments.sample = 0;
-      break;
-    case 'T':
-      arguments.top = kLine.number("-T/--top", value, 1, kMost);
-      break;
-    case 'z':
-      arguments.min_size = kLine.bytes("-z/--min-size", value, 0, Arguments::kAnySize);
-      break;
-    case 'Z':
-      arguments.max_size = kLine.bytes("-Z/--max-size", value, 0, Arguments::kAnySize);
-      break;
-    case kSort:
-      if (value != "size" && value != "count") {
-        kLine.bad("argument --sort: invalid choice: '" + std::string(value) +
-                  "' (choose from 'size', 'count')");
-      }
-      arguments.sort = value == "size" ? Sort::kSize : Sort::kCount;
-      break;
-    case 'f':
-      arguments.folded = true;
-      break;
-    case 'U':
-      arguments.user_stacks = true;
-      break;
-    case kSinceMark:
-      arguments.since_mark = true;
-      break;
-    case kDiff:
-      arguments.diff = true;
-      break;
-    case kSource:
-      if (value.empty() || value == "ctl" || value.find('/') != value.npos) {
-        kLine.bad("argument --source: \"" + std::string(value) +
-                  "\" is not the name of a cache or arena");
-      }
-      arguments.sources.emplace_back(value);
-      break;
-    case kWithSelf:
-      arguments.with_self = true;
-      break;
-    default:  // getopt_long has printed the error
-      kLine.misused();
-  }
+Sort sort_of(std::string_view name, std::string_view value) {
+  if (value == "size") return Sort::kSize;
+  if (value == "count") return Sort::kCount;
+  kLine.bad("argument " + std::string(name) + ": invalid choice: '" + std::string(value) +
+            "' (choose from 'size', 'count')");
+}
+
+std::string source_of(std::string_view name, std::string_view value) {
+  if (value.empty() || value == "ctl" || value.find('/') != value.npos)
+    kLine.bad("argument " + std::string(name) + ": \"" + std::string(value) +
+              "\" is not the name of a cache or arena");
+  return std::string(value);
+}
+
+std::string command_of(std::string_view name, std::string_view value) {
+  if (value.find_first_not_of(" \t\n") == value.npos)
+    kLine.bad("argument " + std::string(name) + ": there is no command");
+  return std::string(value);
+}
+
+// Performs the options; returns the index of the first operand.
+int parse_options(int argc, char** argv, Arguments& arguments) {
+  const auto number = [](auto& to, uint64_t least) {
+    return [&to, least](auto name, auto value) { to = kLine.number(name, value, least, kMost); };
+  };
+  const auto bytes = [](auto& to, uint64_t least, uint64_t most) {
+    return
+        [&to, least, most](auto name, auto value) { to = kLine.bytes(name, value, least, most); };
+  };
+  const std::vector<Option> options = {
+      {'p', "pid", number(arguments.pid, 1)},
+      {'c', "command", [&](auto name, auto value) { arguments.command = command_of(name, value); }},
+      {'t', "trace", arguments.trace},
+      {'a', "show-allocs", arguments.show_allocations},
+      {'o', "older", number(arguments.older_ms, 0)},
+      {0, "combined-only", arguments.combined_only},
+      {'s', "sample-rate", bytes(arguments.sample, 1, kMaxSample)},
+      {'T', "top", number(arguments.top, 1)},
+      {'z', "min-size", bytes(arguments.min_size, 0, Arguments::kAnySize)},
+      {'Z', "max-size", bytes(arguments.max_size, 0, Arguments::kAnySize)},
+      {'O', "obj", arguments.object},
+      {0, "symbols-prefix", arguments.prefix},
+      {0, "sort", [&](auto name, auto value) { arguments.sort = sort_of(name, value); }},
+      {'f', "folded", arguments.folded},
+      {'U', "user-stacks", arguments.user_stacks},
+      {0, "since-mark", arguments.since_mark},
+      {0, "diff", arguments.diff},
+      {0, "source",
+       [&](auto name, auto value) { arguments.sources.push_back(source_of(name, value)); }},
+      {0, "with-self", arguments.with_self},
+      // Of bcc's memleak. It documents the first option, but refuses it.
+      {'i', nullptr, number(arguments.interval, 1)},
+      {0, "wa-missing-free", [] {}},  // no effect: here no free is missed
+      {0, "percpu",
+       [] { kLine.bad("argument --percpu: this kernel has no allocator of memory for each CPU"); }},
+  };
+  return kLine.options(argc, argv, kDescription, options);
 }
 
 // Checks combinations of options.
@@ -246,13 +181,11 @@ void check(const Arguments& arguments) {
 
 Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments;
-  for (int option;
-       (option = getopt_long(argc, argv, "hp:tao:c:s:T:z:Z:O:i:fU", kOptions, nullptr)) != -1;) {
-    parse_option(option, arguments);
-  }
-  if (optind < argc) arguments.interval = kLine.number("interval", argv[optind++], 1, kMost);
-  if (optind < argc) arguments.count = kLine.number("count", argv[optind++], 1, kMost);
-  kLine.no_more(argv, optind);
+  int at = parse_options(argc, argv, arguments);
+  if (arguments.sample == 1) arguments.sample = 0;
+  if (at < argc) arguments.interval = kLine.number("interval", argv[at++], 1, kMost);
+  if (at < argc) arguments.count = kLine.number("count", argv[at++], 1, kMost);
+  kLine.no_more(argv, at);
   check(arguments);
   if (arguments.combined_only) arguments.older_ms = 0;
   const bool once = arguments.folded && !arguments.count;

@@ -1,7 +1,5 @@
 #include "arguments.h"
 
-#include <getopt.h>
-
 #include <string_view>
 
 #include "tool/command_line.h"
@@ -59,89 +57,33 @@ examples:
 constexpr CommandLine kLine = {.program = "stackcount", .usage = kSynopsis};
 constexpr uint64_t kMost = 1'000'000'000;
 
-constexpr int kDebug = 256;
-constexpr option kOptions[] = {
-    {"help", no_argument, nullptr, 'h'},
-    {"pid", required_argument, nullptr, 'p'},
-    {"cpu", required_argument, nullptr, 'c'},
-    {"interval", required_argument, nullptr, 'i'},
-    {"duration", required_argument, nullptr, 'D'},
-    {"timestamp", no_argument, nullptr, 'T'},
-    {"regexp", no_argument, nullptr, 'r'},
-    {"offset", no_argument, nullptr, 's'},
-    {"perpid", no_argument, nullptr, 'P'},
-    {"kernel-stacks-only", no_argument, nullptr, 'K'},
-    {"user-stacks-only", no_argument, nullptr, 'U'},
-    {"verbose", no_argument, nullptr, 'v'},
-    {"delimited", no_argument, nullptr, 'd'},
-    {"folded", no_argument, nullptr, 'f'},
-    {"debug", no_argument, nullptr, kDebug},
-    {nullptr, 0, nullptr, 0},
-};
-
-void parse_option(int option, Arguments& arguments) {
-  const std::string_view value = optarg != nullptr ? optarg : "";
-  switch (option) {
-    case 'h':
-      kLine.help(kDescription);
-    case 'p':
-      arguments.pid = kLine.number("-p/--pid", value, 1, kMost);
-      break;
-    case 'c':
-      arguments.cpu = kLine.number("-c/--cpu", value, 0, kMost);
-      break;
-    case 'i':
-      arguments.interval = kLine.number("-i/--interval", value, 1, kMost);
-      break;
-    case 'D':
-      arguments.duration = kLine.number("-D/--duration", value, 1, kMost);
-      break;
-    case 'T':
-      arguments.timestamp = true;
-      break;
-    case 'r':
-      arguments.regexp = true;
-      break;
-    case 's':
-      arguments.offset = true;
-      break;
-    case 'P':
-      arguments.per_process = true;
-      break;
-    case 'K':
-      arguments.user_stacks = false;
-      break;
-    case 'U':
-      arguments.kernel_stacks = false;
-      break;
-    case 'v':
-      arguments.verbose = true;
-      break;
-    case 'd':
-      arguments.delimited = true;
-      break;
-    case 'f':
-      arguments.folded = true;
-      break;
-    case kDebug:
-      arguments.debug = true;
-      break;
-    default:  // getopt_long has printed the error
-      kLine.misused();
-  }
-}
-
 }  // namespace
 
 Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments;
-  for (int option;
-       (option = getopt_long(argc, argv, "hp:c:i:D:TrsPKUvdf", kOptions, nullptr)) != -1;) {
-    parse_option(option, arguments);
-  }
-  if (optind == argc) kLine.bad("the following arguments are required: pattern");
-  arguments.pattern = argv[optind++];
-  kLine.no_more(argv, optind);
+  const auto number = [](auto& to, uint64_t least) {
+    return [&to, least](auto name, auto value) { to = kLine.number(name, value, least, kMost); };
+  };
+  const std::vector<Option> options = {
+      {'p', "pid", number(arguments.pid, 1)},
+      {'c', "cpu", number(arguments.cpu, 0)},
+      {'i', "interval", number(arguments.interval, 1)},
+      {'D', "duration", number(arguments.duration, 1)},
+      {'T', "timestamp", arguments.timestamp},
+      {'r', "regexp", arguments.regexp},
+      {'s', "offset", arguments.offset},
+      {'P', "perpid", arguments.per_process},
+      {'K', "kernel-stacks-only", arguments.user_stacks, false},
+      {'U', "user-stacks-only", arguments.kernel_stacks, false},
+      {'v', "verbose", arguments.verbose},
+      {'d', "delimited", arguments.delimited},
+      {'f', "folded", arguments.folded},
+      {0, "debug", arguments.debug},
+  };
+  int at = kLine.options(argc, argv, kDescription, options);
+  if (at == argc) kLine.bad("the following arguments are required: pattern");
+  arguments.pattern = argv[at++];
+  kLine.no_more(argv, at);
   if (!arguments.kernel_stacks && !arguments.user_stacks) {
     kLine.bad("-K and -U are mutually exclusive. If you want both stacks, that is the default.");
   }

@@ -1,5 +1,8 @@
 #include "tool/command_line.h"
 
+#include <getopt.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <iostream>
@@ -10,14 +13,44 @@ void CommandLine::bad(const std::string& what) const {
   std::exit(2);
 }
 
-void CommandLine::misused() const {
-  std::cerr << usage;
-  std::exit(2);
-}
-
-void CommandLine::help(std::string_view description) const {
-  std::cout << usage << description;
-  std::exit(0);
+int CommandLine::options(int argc, char** argv, std::string_view description,
+                         const std::vector<Option>& options, Order order) const {
+  constexpr int kFirst = 256;  // getopt_long returns kFirst + i for options[i]
+  std::string letters = order == Order::kOptionsFirst ? "+h" : "h";
+  std::vector<option> names = {{"help", no_argument, nullptr, 'h'}};
+  for (std::size_t i = 0; i < options.size(); i++) {
+    const Option& one = options[i];
+    const int number = kFirst + static_cast<int>(i);
+    if (one.name != nullptr)
+      names.push_back({one.name, one.take ? required_argument : no_argument, nullptr, number});
+    if (one.letter == 0) continue;
+    letters += one.letter;
+    if (one.take) letters += ':';
+  }
+  names.push_back({});
+  for (int got; (got = getopt_long(argc, argv, letters.c_str(), names.data(), nullptr)) != -1;) {
+    if (got == 'h') {
+      std::cout << usage << description;
+      std::exit(0);
+    }
+    const auto found = got >= kFirst
+                           ? options.begin() + (got - kFirst)
+                           : std::find_if(options.begin(), options.end(),
+                                          [&](const Option& one) { return one.letter == got; });
+    if (found == options.end()) {  // getopt_long has printed the error
+      std::cerr << usage;
+      std::exit(2);
+    }
+    std::string name;
+    if (found->letter != 0) name = std::string("-") + found->letter;
+    if (found->letter != 0 && found->name != nullptr) name += '/';
+    if (found->name != nullptr) name += std::string("--") + found->name;
+    if (found->take)
+      found->take(name, optarg);
+    else
+      found->set();
+  }
+  return optind;
 }
 
 void CommandLine::no_more(char** argv, int index) const {
