@@ -13,10 +13,10 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "abi/tracedump.h"
 #include "execute.h"
 #include "in_use.h"
 #include "pools.h"
+#include "tool/dump.h"
 #include "tool/files.h"
 #include "tool/processes.h"
 
@@ -103,64 +103,10 @@ void empty(const std::string& path, std::vector<std::string>& in_use) {
   }
 }
 
-// What a dump of all traces says about one of them.
-struct Dumped {
-  abi_tracedump_source source;
-  std::string name;
-  uint64_t records = 0, bytes = 0;  // their number, and the sum of their sizes
-};
-
-std::vector<Dumped> read_dump() {
-  const std::string data = read_file("#mem/tracedump");
-  const auto at_hand = [&](size_t at, size_t size) {
-    if (at > data.size() || size > data.size() - at)
-      throw std::runtime_error("the dump is cut at " + std::to_string(data.size()) + " bytes");
-  };
-  abi_tracedump_header header;
-  at_hand(0, sizeof header);
-  memcpy(&header, data.data(), sizeof header);
-  std::vector<Dumped> traces;
-  struct Records {
-    uint64_t count = 0, bytes = 0;
-  };
-  std::map<uint32_t, Records> records;
-  std::string strings;
-  size_t at = header.header_size;
-  for (uint32_t i = 0; i < header.sections; i++) {
-    abi_tracedump_section section;
-    at_hand(at, header.section_header_size);
-    memcpy(&section, &data[at], sizeof section);
-    at += header.section_header_size;
-    at_hand(at, section.size);
-    if (section.tag == ABI_TRACEDUMP_SOURCES) {
-      traces.resize(section.count);
-      for (uint64_t j = 0; j < section.count; j++)
-        memcpy(&traces[j].source, &data[at + j * section.item_size], sizeof traces[j].source);
-    } else if (section.tag == ABI_TRACEDUMP_STRINGS) {
-      strings = data.substr(at, section.size);
-    } else if (section.tag == ABI_TRACEDUMP_RECORDS) {
-      Records& of = records[section.source];
-      of.count = section.count;
-      for (uint64_t j = 0; j < section.count; j++) {
-        abi_tracedump_record record;
-        memcpy(&record, &data[at + j * section.item_size], sizeof record);
-        of.bytes += record.size;
-      }
-    }
-    at += section.size;
-  }
-  for (uint32_t i = 0; i < traces.size(); i++) {
-    traces[i].name = &strings[traces[i].source.name];
-    traces[i].records = records[i].count;
-    traces[i].bytes = records[i].bytes;
-  }
-  return traces;
-}
-
 // Collects the equations that do not hold.
 class Equations {
  public:
-  void check(const Dumped& trace, const char* equation, uint64_t left, uint64_t right) {
+  void check(const Dump::Source& trace, const char* equation, uint64_t left, uint64_t right) {
     if (left == right) return;
     broken_.push_back(trace.name + ": " + equation + ": " + std::to_string(left) + " is not " +
                       std::to_string(right));
@@ -215,14 +161,17 @@ void Rest::reset_traces() {
 std::vector<std::string> Rest::broken_identities() {
   try_command("stop\n");
   Equations equations;
-  for (const Dumped& trace : read_dump()) {
-    const abi_tracedump_source& source = trace.source;
+  const Dump dump = Dump::read();
+  for (const Dump::Source& trace : dump.sources()) {
+    const abi_tracedump_source& source = trace.header;
     equations.check(trace, "seen = recorded + dropped + filtered", source.seen,
                     source.recorded + source.dropped + source.filtered);
     equations.check(trace, "recorded = freed + cleared + live", source.recorded,
                     source.freed + source.cleared + source.live);
-    equations.check(trace, "live = number of records", source.live, trace.records);
-    equations.check(trace, "bytes = sum of the records", source.bytes, trace.bytes);
+    uint64_t bytes = 0;
+    for (const abi_tracedump_record& record : trace.records) bytes += record.size;
+    equations.check(trace, "live = number of records", source.live, trace.records.size());
+    equations.check(trace, "bytes = sum of the records", source.bytes, bytes);
   }
   return equations.broken();
 }
@@ -230,8 +179,9 @@ std::vector<std::string> Rest::broken_identities() {
 std::vector<std::string> Rest::broken_boot_traces() {
   Counts alive = counts();
   Equations equations;
-  for (const Dumped& trace : read_dump()) {
-    const abi_tracedump_source& source = trace.source;
+  const Dump dump = Dump::read();
+  for (const Dump::Source& trace : dump.sources()) {
+    const abi_tracedump_source& source = trace.header;
     if (source.kind != ABI_TRACEDUMP_REFERENCES || source.state != ABI_TRACEDUMP_RUNNING) continue;
     if (source.dropped || source.filtered || source.cleared) continue;
     equations.check(trace, "from boot on, records = live references", source.live,
@@ -246,6 +196,8 @@ Counts Rest::counts() {
   command("settle\n", 3);
   Counts counts;
   uint64_t pages = 0;
+  // Not by read_kmemstat(): its memory would grow between the kernel's count of pages and
+  // own_bytes().
   read_lines("#mem/kmemstat", [&](std::string_view view) {
     const std::string line(view);
     char name[64], type, traced[16] = "";

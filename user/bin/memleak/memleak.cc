@@ -25,10 +25,10 @@
 #include <stdexcept>
 
 #include "arguments.h"
-#include "dump.h"
 #include "process_trace.h"
 #include "report.h"
 #include "snapshot.h"
+#include "tool/dump.h"
 #include "tool/end_signals.h"
 #include "traces.h"
 

@@ -16,10 +16,10 @@
 
 #include "arguments.h"
 #include "child.h"
-#include "dump.h"
 #include "probe/session.h"
 #include "process.h"
 #include "symbols/program_symbols.h"
+#include "tool/dump.h"
 #include "tool/end_signals.h"
 
 class OpenFile {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "arguments.h"
-#include "dump.h"
 #include "process.h"
+#include "tool/dump.h"
 #include "traces.h"
 
 // Identifies a stack by its frames, because stack ids are valid in one dump only.

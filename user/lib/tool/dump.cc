@@ -1,4 +1,4 @@
-#include "dump.h"
+#include "tool/dump.h"
 
 #include <algorithm>
 #include <cstring>
