@@ -20,9 +20,6 @@ enum { NOBODY = 65534 };
  * who runs the emulator. */
 extern int on_host;
 
-/* True if a call returned -1 with this error number. */
-#define FAILS(call, error) ((call) == -1 && errno == (error))
-
 /* Creates a file with this text, or overwrites an existing one. */
 void write_text(const char* path, const char* text);
 /* Returns 1 if the file has this text. */

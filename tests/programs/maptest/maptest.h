@@ -17,9 +17,6 @@
 
 enum { PAGE = 4096, READ_WRITE = PROT_READ | PROT_WRITE };
 
-/* True if a call returned -1 (mmap: MAP_FAILED) with this error number. */
-#define FAILS(call, error) ((long)(call) == -1 && errno == (error))
-
 /* Creates and opens a file of `size` bytes in the current folder. Byte i is byte_at(i). */
 int make_file(const char* name, size_t size);
 char byte_at(size_t i);

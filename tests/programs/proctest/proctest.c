@@ -36,13 +36,7 @@ static const struct named_test tests[] = {
     {"descriptors", test_descriptors},
     {"pointers", test_bad_pointers},
     {"registers", test_user_registers},
-    {"fuzz", test_fuzz},
 };
-
-void pause_ms(int ms) {
-  struct abi_timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-  STELE_CALL(nanosleep, ABI_CLOCK_MONOTONIC, 0, &time, 0);
-}
 
 long poll_ms(struct abi_pollfd* entries, long count, int ms) {
   struct abi_timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};

@@ -23,7 +23,6 @@
 
 extern const char* program;
 
-void pause_ms(int ms);
 /* poll with a timeout in milliseconds; -1: no timeout. */
 long poll_ms(struct abi_pollfd* entries, long count, int ms);
 
@@ -34,7 +33,6 @@ void test_signals(void);
 void test_kill(void);
 void test_faults(void);
 void test_bad_pointers(void);
-void test_fuzz(void);
 void test_descriptors(void);
 void test_user_registers(void);
 int make_frames(void);

@@ -7,8 +7,6 @@
 
 #include "sigtest.h"
 
-#define FAILS_WITH(error, call) ((call) == -1 && errno == (error))
-
 static int set_limit(int resource, rlim_t current, rlim_t maximum) {
   struct rlimit limit = {.rlim_cur = current, .rlim_max = maximum};
   return setrlimit(resource, &limit);
@@ -23,8 +21,8 @@ static int few_descriptors(void) {
   }
   if (errno != EMFILE) return 4;
   int pair[2];
-  if (!FAILS_WITH(EMFILE, pipe(pair))) return 5;
-  if (!FAILS_WITH(EBADF, dup2(0, 5)) || !FAILS_WITH(EINVAL, fcntl(0, F_DUPFD, 5))) return 6;
+  if (!FAILS(pipe(pair), EMFILE)) return 5;
+  if (!FAILS(dup2(0, 5), EBADF) || !FAILS(fcntl(0, F_DUPFD, 5), EINVAL)) return 6;
   if (dup2(1, 1) != 1) return 7;
   return set_limit(RLIMIT_NOFILE, 8, 8) != 0 || dup2(0, 5) != 5;
 }
@@ -40,7 +38,7 @@ static int lowers_and_forks(void) {
 
 static int may_not_raise(void) {
   if (set_limit(RLIMIT_NOFILE, 100, 100) != 0) return 1;
-  return !FAILS_WITH(EPERM, set_limit(RLIMIT_NOFILE, 100, 101));
+  return !FAILS(set_limit(RLIMIT_NOFILE, 100, 101), EPERM);
 }
 
 static const char* const file = "/tmp/sigtest.file";
@@ -50,9 +48,9 @@ static int writes_too_much(void) {
   if (set_limit(RLIMIT_FSIZE, 1000, 5000) != 0) return 1;
   signal(SIGXFSZ, SIG_IGN);
   if (write(fd, bytes, sizeof bytes) != 1000) return 2;
-  if (!FAILS_WITH(EFBIG, write(fd, bytes, 1))) return 3;
+  if (!FAILS(write(fd, bytes, 1), EFBIG)) return 3;
   if (pwrite(fd, bytes, 1000, 500) != 500) return 4;
-  if (!FAILS_WITH(EFBIG, ftruncate(fd, 1001)) || !FAILS_WITH(EFBIG, truncate(file, 1001))) return 6;
+  if (!FAILS(ftruncate(fd, 1001), EFBIG) || !FAILS(truncate(file, 1001), EFBIG)) return 6;
   if (truncate(file, 10) != 0 || ftruncate(fd, 1000) != 0) return 7;
   int pair[2];
   if (pipe(pair) != 0 || write(pair[1], bytes, 2000) != 2000) return 5;
@@ -127,22 +125,22 @@ static int too_much_memory(void) {
 static int too_many_processes(void) {
   if (set_limit(RLIMIT_NPROC, 2, 2) != 0) return 1;
   pid_t child = fork();
-  if (child == 0) _exit(FAILS_WITH(EAGAIN, fork()) ? 0 : 1);
+  if (child == 0) _exit(FAILS(fork(), EAGAIN) ? 0 : 1);
   return child < 0 ? 2 : WEXITSTATUS(status_of(child));
 }
 
 static int fixed(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur != 8 << 20) return 1;
-  if (!FAILS_WITH(EPERM, set_limit(RLIMIT_STACK, 1 << 20, 8 << 20))) return 2;
+  if (!FAILS(set_limit(RLIMIT_STACK, 1 << 20, 8 << 20), EPERM)) return 2;
   if (getrlimit(RLIMIT_CORE, &limit) != 0 || limit.rlim_max != 0) return 3;
   if (set_limit(RLIMIT_CORE, 0, 0) != 0) return 4;
-  if (!FAILS_WITH(EPERM, set_limit(RLIMIT_CORE, 1, 1))) return 5;
-  if (!FAILS_WITH(EPERM, set_limit(RLIMIT_MEMLOCK, 1, 1))) return 6;
+  if (!FAILS(set_limit(RLIMIT_CORE, 1, 1), EPERM)) return 5;
+  if (!FAILS(set_limit(RLIMIT_MEMLOCK, 1, 1), EPERM)) return 6;
   if (getrlimit(RLIMIT_RSS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return 7;
-  if (!FAILS_WITH(EINVAL, set_limit(RLIMIT_AS, 2, 1))) return 8;
-  if (!FAILS_WITH(EINVAL, getrlimit(99, &limit))) return 9;
-  if (!FAILS_WITH(EPERM, set_limit(RLIMIT_NOFILE, 10, 257))) return 10;
+  if (!FAILS(set_limit(RLIMIT_AS, 2, 1), EINVAL)) return 8;
+  if (!FAILS(getrlimit(99, &limit), EINVAL)) return 9;
+  if (!FAILS(set_limit(RLIMIT_NOFILE, 10, 257), EPERM)) return 10;
   return 0;
 }
 
@@ -152,11 +150,11 @@ static int is_nice(void) {
 static int is_nicer(void) {
   errno = 0;
   if (nice(5) != 5 || getpriority(PRIO_PROCESS, 0) != 5 || in_child(is_nice) != 0) return 1;
-  if (!FAILS_WITH(EPERM, nice(-1))) return 2;
-  if (!FAILS_WITH(EACCES, setpriority(PRIO_PROCESS, 0, 4))) return 3;
-  if (!FAILS_WITH(EPERM, setpriority(PRIO_PROCESS, 1, 10))) return 4;
-  if (!FAILS_WITH(ESRCH, setpriority(PRIO_PROCESS, 31000, 10))) return 5;
-  if (!FAILS_WITH(EINVAL, getpriority(9, 0))) return 6;
+  if (!FAILS(nice(-1), EPERM)) return 2;
+  if (!FAILS(setpriority(PRIO_PROCESS, 0, 4), EACCES)) return 3;
+  if (!FAILS(setpriority(PRIO_PROCESS, 1, 10), EPERM)) return 4;
+  if (!FAILS(setpriority(PRIO_PROCESS, 31000, 10), ESRCH)) return 5;
+  if (!FAILS(getpriority(9, 0), EINVAL)) return 6;
   return nice(100) != 19;
 }
 
@@ -172,7 +170,7 @@ static void usage(void) {
   CHECK(after.ru_maxrss >= before.ru_maxrss && after.ru_nvcsw > before.ru_nvcsw);
   CHECK(after.ru_majflt > 0);
   CHECK(getrusage(RUSAGE_CHILDREN, &after) == 0 && after.ru_maxrss > 0 && after.ru_minflt > 0);
-  CHECK(FAILS_WITH(EINVAL, getrusage(7, &after)));
+  CHECK(FAILS(getrusage(7, &after), EINVAL));
 }
 
 void test_limits(void) {

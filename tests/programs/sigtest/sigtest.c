@@ -11,21 +11,9 @@ int as_nobody(int (*function)(void)) {
   return in_child_with(call_as_nobody, &function);
 }
 
-void pause_ms(long ms) {
-  struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-  while (nanosleep(&time, &time) < 0 && errno == EINTR) continue;
-}
-
 void handle(int signal, void (*handler)(int, siginfo_t*, void*), int flags) {
   struct sigaction action = {.sa_sigaction = handler, .sa_flags = flags | SA_SIGINFO};
   sigaction(signal, &action, NULL);
-}
-
-sigset_t only(int signal) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, signal);
-  return set;
 }
 
 void block(int signal) {

@@ -16,9 +16,7 @@
 /* Runs the function in a child as user nobody. Returns the child's status, as in_child does. */
 int as_nobody(int (*function)(void));
 
-void pause_ms(long ms);
 void handle(int signal, void (*handler)(int, siginfo_t*, void*), int flags);
-sigset_t only(int signal);
 /* block() adds the signal to the process's mask. unblock() removes the signal from the mask. */
 void block(int signal);
 void unblock(int signal);

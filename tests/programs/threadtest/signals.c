@@ -16,12 +16,6 @@ static void count(int signal) {
 }
 
 static sem_t ready;
-static sigset_t only(int signal) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, signal);
-  return set;
-}
 static void wait_on(sem_t* semaphore) {
   while (sem_wait(semaphore) != 0) continue;
 }

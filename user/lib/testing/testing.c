@@ -1,10 +1,10 @@
 #include "testing/testing.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 int test_failures;
@@ -91,4 +91,16 @@ int in_child(int (*function)(void)) {
 }
 int in_child_with(int (*function)(void*), void* argument) {
   return status_of(start_child_with(function, argument));
+}
+
+void pause_ms(long ms) {
+  struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+  while (nanosleep(&time, &time) < 0 && errno == EINTR) continue;
+}
+
+sigset_t only(int signal) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  return set;
 }

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -14,6 +16,9 @@
 #define EXPECT(condition) test_expect(!!(condition), #condition, __FILE__, __LINE__)
 void test_check(int good, const char* what, const char* file, int line);
 void test_expect(int good, const char* what, const char* file, int line);
+
+/* True if a call returned -1 (mmap: MAP_FAILED) with this error number. */
+#define FAILS(call, error) ((long)(call) == -1 && errno == (error))
 
 /* Counts the failed CHECKs and EXPECTs. A named test and a child each begin with 0. */
 extern int test_failures;
@@ -44,3 +49,8 @@ int exit_code_of(pid_t child);
 /* Starts a child, waits for it and returns its status as waitpid gives it. */
 int in_child(int (*function)(void));
 int in_child_with(int (*function)(void*), void* argument);
+
+/* Sleeps for so long, even if signals come. */
+void pause_ms(long ms);
+/* The set of this signal. */
+sigset_t only(int signal);
