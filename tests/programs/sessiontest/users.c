@@ -84,6 +84,7 @@ static int has_no_groups(void) {
   become(USER);
   EXPECT(open(FILE_OF_GROUP, O_RDONLY) == -1 && errno == EACCES);
   EXPECT(access(FILE_OF_GROUP, R_OK) == -1 && errno == EACCES);
+  EXPECT(open("#cons/power", O_WRONLY) == -1 && errno == EACCES);
   return 0;
 }
 
