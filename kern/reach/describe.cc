@@ -1,6 +1,5 @@
-// Describes what lies at an address. The debugger command kmem-whatis
-// (tools/stele/debugger/whatis.py) describes addresses of a running guest or of a core in the same
-// words.
+// Describes what lies at an address. The debugger command kmem-whatis executes this code on a copy
+// of the memory of a guest or of a core (tools/stele/debugger/emulator.py).
 //
 // The address may be any number, so it is never dereferenced. The owner of the memory is found from
 // the linker's symbols, page descriptors, slabs and boundary tags; providers describe the stacks of

@@ -179,6 +179,10 @@ def test_what_cannot_be_asked(panicked, tmp_path):
     run = subprocess.run([ROOT / "scripts/gdb", "--core", panicked[1], "--kernel", BUILD / "stele.elf", "--", "-batch", "-ex", "kmem-unreachable"],
                          env={**os.environ, "STELE_BUILD": str(tmp_path)}, capture_output=True, text=True, check=False)
     assert run.stderr == f"kmem-unreachable: {tmp_path}/tools/stele-reach: No such file or directory: make builds it\n", run
+    (tmp_path / "unicorn.py").write_text("raise ImportError")
+    run = subprocess.run([ROOT / "scripts/gdb", "--core", panicked[1], "--", "-batch", "-ex", "kmem-caches"], env={**os.environ, "PYTHONPATH": str(tmp_path)},
+                         capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("", "kmem-caches: the Python module unicorn is missing: scripts/setup gdb installs it\n"), run
 
 
 # --- Explanations of addresses. The guest prints dumps and statistics, and then waits. From these

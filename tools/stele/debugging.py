@@ -2,6 +2,7 @@
 core, and gdb on it with Stele's commands."""
 import contextlib
 import fcntl
+import importlib.util
 import json
 import os
 import pathlib
@@ -39,8 +40,8 @@ def target(options):
 
 
 def ensure_installed():
-    """Installs gdb if it is missing. Returns False if this failed; a line says why."""
-    return shutil.which("gdb") is not None or subprocess.run([ROOT / "scripts/setup", "gdb"], check=False).returncode == 0
+    """Installs gdb, and the emulator that its commands use, if they are missing. Returns False if this failed; a line says why."""
+    return bool(shutil.which("gdb") and importlib.util.find_spec("unicorn")) or subprocess.run([ROOT / "scripts/setup", "gdb"], check=False).returncode == 0
 
 
 def gdb(kernel, environment, *arguments, **options):

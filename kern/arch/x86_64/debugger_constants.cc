@@ -9,7 +9,7 @@ namespace {
 
 struct DebuggerConstants {
   uint64_t page_size;
-  uint64_t direct_map_base, image_base, user_end;
+  uint64_t direct_map_base, image_base;
   uint64_t kernel_stack_size, ist_stack_size;  // bytes
   uint64_t ref_traced;
 };
@@ -17,7 +17,6 @@ struct DebuggerConstants {
     .page_size = kPageSize,
     .direct_map_base = kDirectMapBase,
     .image_base = kKernelImageBase,
-    .user_end = kUserEnd,
     .kernel_stack_size = kKernelStackSize,
     .ist_stack_size = kIstStackSize,
     .ref_traced = kRefTraced};

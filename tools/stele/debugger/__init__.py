@@ -6,12 +6,11 @@ come from the ELF file's debugging information. The files:
     memory     reads memory, and decodes it by type
     symbols    the kernel's own table of symbols
     caches     caches and their slabs, magazines, depots
-    arenas     arenas and their segments
+    arenas     arenas
     tasks      tasks, CPUs, stacks and backtraces
     traces     records, stacks and contexts of traces
-    dump_text  the text of a dump
-    sampling   the estimates from a sampled trace
-    kmemstat   the table of caches and arenas
+    emulator   executes the kernel's own functions on a copy of its memory
+    files      files of #mem, which the kernel's functions make
     source     code addresses with files and lines
     whatis     explains an address
     memory_map live objects and roots, for build/tools/stele-reach

@@ -4,8 +4,6 @@ In a page-backed cache, the descriptor of an object's page names the object's sl
 live if it is neither in the free list of its slab nor in a magazine of a CPU or of the depot. In a slab
 with run-time checks, a state byte for each object takes the place of the free list.
 """
-import bisect
-
 from stele.debugger.memory import Layout, constant, enumerators
 
 _LISTS = ("SLABS_PARTIAL", "SLABS_FULL", "SLABS_EMPTY")
@@ -25,13 +23,6 @@ class Slab:
         self.count = shape.objects if structure.checked else cache.structure.objects_per_slab
         self.base = structure.base
 
-    def object_at(self, address):
-        """The object at an address; None if the address is before, between or after the objects."""
-        index, offset = divmod(address - self.base, self.stride)
-        if not 0 <= index < self.count or offset >= self.cache.structure.object_size:
-            return None
-        return self.base + index * self.stride
-
     def state_of(self, item):
         """The state of an object of a checked slab, for example "FREE"."""
         states = Layout.of("struct checked_slab").offset("states")
@@ -40,10 +31,6 @@ class Slab:
 
     def items(self):
         return range(self.base, self.base + self.count * self.stride, self.stride)
-
-    def is_free(self, item):
-        """True if the object is free in the slab."""
-        return item in self.free_items()
 
     def free_items(self):
         """The objects that are free in the slab."""
@@ -73,23 +60,6 @@ class Cache:
         """Returns the cache's struct kmem_cpu of each CPU."""
         return self.kernel.array("struct kmem_cpu", self.structure.address_of("cpu"), cpu_count(self.kernel))
 
-    def counts(self):
-        """Returns the numbers of all (allocations, frees) since the cache was created."""
-        cpus = self.cpus()
-        mask = (1 << 64) - 1
-        return sum(cpu.allocations for cpu in cpus) & mask, sum(cpu.frees for cpu in cpus) & mask
-
-    def live(self):
-        allocations, frees = self.counts()
-        return allocations - frees
-
-    def total_bytes(self):
-        cache = self.structure
-        return sum(cache.slab_count) * cache.slab_size + cache.checked.slabs * cache.checks.slab_size
-
-    def is_page_backed(self):
-        return not self.structure.flags & constant("KMC_NOTOUCH")
-
     def slabs(self):
         """Yields the slabs without run-time checks."""
         for place in _LISTS:
@@ -102,23 +72,6 @@ class Cache:
             structure = self.kernel.at("struct checked_slab", address)
             yield Slab(self, structure.slab)
             address = self.kernel.word(address + following + 16 * constant("ALL"))
-
-    def slab_around(self, address):
-        """Returns the Slab of this cache that contains the address; None if there is none. Only for a cache that is not page-backed."""
-        starts, slabs = self.kernel.once(_slabs_in_order, self.address)
-        place = bisect.bisect_right(starts, address) - 1
-        return slabs[place] if place >= 0 and address < starts[place] + slabs[place].size else None
-
-    def idle_in(self, item):
-        """Says in which magazine the free object `item` is; None if it is in no magazine."""
-        for number, cpu in enumerate(self.cpus()):
-            for magazine, rounds in (("loaded", cpu.rounds), ("previous", cpu.previous_rounds)):
-                if item in self.rounds(getattr(cpu, magazine), rounds):
-                    return f"the {magazine} magazine of CPU {number}"
-        for magazine in self.kernel.list_from("struct kmem_magazine", self.structure.magazines[constant("DEPOT_FULL")].first):
-            if item in self.rounds(magazine.address, magazine.rounds):
-                return "a full magazine of the depot"
-        return None
 
     def magazines(self):
         """Yields (address, number of objects) for each magazine of the CPUs and of the depot."""
@@ -139,12 +92,6 @@ class Cache:
 def all_caches(kernel):
     """All caches in order of creation, including destroyed ones with live objects."""
     return [Cache(kernel, structure) for structure in kernel.list_from("struct kmem_cache", kernel.variable("first_cache"))]
-
-
-def _slabs_in_order(kernel, cache):
-    """Returns ([start of each slab], [Slab]) in order of addresses, for the cache at the address `cache`."""
-    slabs = sorted(Cache.at(kernel, cache).slabs(), key=lambda slab: slab.base)
-    return [slab.base - slab.structure.colour for slab in slabs], slabs
 
 
 def slab_of(kernel, address):

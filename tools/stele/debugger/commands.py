@@ -4,22 +4,19 @@ import os
 
 import gdb
 
+from stele.debugger import files
 from stele.debugger.alive import why_alive
 from stele.debugger.caches import page_of
-from stele.debugger.dump_text import dump_text
 from stele.debugger.kept import keepers
-from stele.debugger.kmemstat import kmemstat
-from stele.debugger.memory import Kernel, Unreadable, constant
+from stele.debugger.memory import Kernel, Unreadable
 from stele.debugger.moment import lost_objects, moment, reference_moment
-from stele.debugger.ref_classes import RefClass
-from stele.debugger.refs import dump_place, references, traced_references
+from stele.debugger.refs import references
 from stele.debugger.source import backtrace_lines
-from stele.debugger.symbols import Symbols
 from stele.debugger.tasks import all_tasks, find_task
-from stele.debugger.traces import Traces, object_size
+from stele.debugger.traces import Traces
 from stele.debugger.unreachable import unreachable
 from stele.debugger.whatis import whatis
-from stele.tracedump_writer import tracedump_bytes
+from stele.tracedump import TraceDump
 
 
 class _Command(gdb.Command):
@@ -49,19 +46,7 @@ class KmemCaches(_Command):
     name = "kmem-caches"
 
     def lines(self, kernel, _words):
-        return kmemstat(kernel)
-
-
-def _trace_of(kernel, owner):
-    """Returns a pair. The first element is the trace of `owner` (a cache, an arena or a class of references) as a Source; None if there is
-    no trace. The second element is a list with a tuple for each traced reference, as dump_text() takes it in `places`. For a cache or an
-    arena the list is empty."""
-    traces = kernel.once(Traces)
-    if not isinstance(owner, RefClass) or not owner.structure.trace:
-        return traces.source_of(owner), []
-    known = traced_references(kernel, kernel.at("TraceTable", owner.structure.trace))
-    return (traces.source_of(owner, [each.record for each in known]),
-            [(each.record.stack, each.number, each.record.object, dump_place(kernel, each)) for each in known])
+        return files.kmemstat(kernel).splitlines()
 
 
 class KmemTrace(_Command):
@@ -72,17 +57,7 @@ class KmemTrace(_Command):
     name, words = "kmem-trace", (1, 1)
 
     def lines(self, kernel, words):
-        traces = kernel.once(Traces)
-        owner = traces.find(words[0])
-        source, places = _trace_of(kernel, owner)
-        if source:
-            yield from dump_text(traces, source, kernel.once(Symbols), places)
-            return
-        yield f"kmemtrace {owner.name} state off objsize {object_size(owner)}"
-        if owner.structure.flags & constant("KMC_NOTRACE"):
-            yield "it cannot be traced: the allocator or the tracer lives on it"
-        else:
-            yield f"to trace it: echo start > #mem/kmemtrace/{owner.name}"
+        return files.dump(kernel, kernel.once(Traces).find(words[0])).splitlines()
 
 
 class KmemTracedump(_Command):
@@ -94,14 +69,13 @@ class KmemTracedump(_Command):
     name, words = "kmem-tracedump", (1, 1)
 
     def lines(self, kernel, words):
-        traces = kernel.once(Traces)
-        sources = [source for owner in traces.sources() for source in _trace_of(kernel, owner)[:1] if source]
-        data = tracedump_bytes(sources, traces.stacks, traces.contexts, traces.now * 1_000_000, kernel.build_id)
+        data = files.tracedump(kernel)
         try:
             with open(words[0], "wb") as file:
                 file.write(data)
         except OSError as error:
             raise Unreadable(f"{words[0]}: {error.strerror}") from error
+        sources = TraceDump(data).sources
         yield f"{words[0]}: {len(sources)} traces, {sum(len(source.records) for source in sources)} objects"
 
 

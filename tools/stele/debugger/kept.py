@@ -75,9 +75,7 @@ class _Search:
 
     def _read_traces(self):
         for owner in self.traces.sources():
-            if isinstance(owner, RefClass) or not owner.structure.trace:
-                continue
-            for record in self.traces.source_of(owner).records:
+            for record in () if isinstance(owner, RefClass) else self.traces.records_of(owner):
                 self.records[record.object] = record
                 self.classes[record.object] = owner.name, record.stack
                 self.marks[owner.name, record.stack].add(record.mark)

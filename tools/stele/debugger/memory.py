@@ -176,9 +176,6 @@ class Struct:
             raise Unreadable(f"the kernel's {self._layout.type} has no {name}: is the ELF file that of another version?") from None
         return decoder.decode(self._kernel, self._data, self._offset + offset, self.address + offset)
 
-    def has(self, name):
-        return name in self._layout.fields
-
     def address_of(self, name):
         return self.address + self._layout.offset(name)
 
@@ -230,13 +227,6 @@ class Kernel:
             offset = address % PAGE
             return self._page(first)[offset:offset + size]
         return b"".join([self._page(number) for number in range(first, last + 1)])[address % PAGE:][:size]
-
-    def can_read(self, address):
-        try:
-            self._page(address // PAGE)
-            return True
-        except Unreadable:
-            return False
 
     def _page(self, number):
         page = self._pages.get(number)

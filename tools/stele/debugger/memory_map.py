@@ -164,7 +164,7 @@ class MemoryMap:
                 for name, value in registers.items():
                     self.registers[_LEAST_ADDRESS + 8 * len(values)] = f"register {name} of CPU {cpu.id}"
                     values.append(value)
-                for begin, end in _stacks_in_use(self.kernel, cpu, registers["rsp"]):
+                for begin, end in stacks_in_use(self.kernel, cpu, registers["rsp"]):
                     self._put("stack", cpu.current, begin, end)
         self._put("registers", _LEAST_ADDRESS, *values)
 
@@ -180,7 +180,7 @@ def _own_stacks(kernel, cpu):
             *((top, ist) for top in cpu.tables.tss.ist if top)]
 
 
-def _stacks_in_use(kernel, cpu, pointer):
+def stacks_in_use(kernel, cpu, pointer):
     """Yields (begin, end) of each stack that a CPU is using. `pointer` is the CPU's stack pointer. The first stack is the current stack. If the
     current stack is an interrupt stack, the stack that was interrupted follows."""
     task_top, size = cpu.tables.cpu.kernel_stack, kernel.constant("kernel_stack_size")

@@ -91,17 +91,3 @@ def _place(names, reference):
         return "nowhere found"
     words = names.place(reference.place)
     return f"perhaps {words}" if reference.where == _STACK_APART else f"{words}, which nobody can reach" if reference.where == _UNREACHED else words
-
-
-def dump_place(kernel, reference):
-    """Returns the location of a reference as text, in the same words as RefPlaces::format() of the kernel; "" if the reference was not found."""
-    place = reference.place
-    if not place:
-        return ""
-    if place.owner:
-        return f"at +{place.address - place.item:#x} of {place.owner.name} {place.item:#x}{', which nobody can reach' if reference.where == _UNREACHED else ''}"
-    task = kernel.once(Names).task_of(place)
-    if not task:
-        return f"in static data at {place.address:#x}"
-    who = f"pid {task.pid} {task.name}" if task.pid else f"task {task.name}"
-    return f"{'perhaps ' if reference.where == _STACK_APART else ''}on the kernel stack of {who}"

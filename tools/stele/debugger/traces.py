@@ -9,8 +9,8 @@ Contexts are treated in the same way.
 from stele.debugger.arenas import all_arenas
 from stele.debugger.caches import all_caches
 from stele.debugger.memory import Layout, Unreadable, constant, enumerators
-from stele.debugger.ref_classes import RefClass, ref_classes
-from stele.tracedump import COUNTERS, NOT_LEAK, Context, Record, Source, Stack
+from stele.debugger.ref_classes import ref_classes
+from stele.tracedump import NOT_LEAK, Context, Record, Stack
 
 
 def _signed(word):
@@ -22,12 +22,6 @@ def _object_and_mark(word):
     bits, mask = constant("TraceRecord::kMarkBits"), (1 << 64) - 1
     address = _signed(word << bits & mask) >> bits & mask
     return address, (word ^ address) >> constant("TraceRecord::kMarkShift")
-
-
-def object_size(owner):
-    """Returns the size of a cache's objects, the quantum of an arena, or 0 for a class of references."""
-    found = [getattr(owner.structure, name) for name in ("object_size", "quantum") if owner.structure.has(name)]
-    return found[0] if found else 0
 
 
 class InternTable:
@@ -81,30 +75,9 @@ class Traces:
                 return source
         raise Unreadable(f"no cache is called {name}, no arena, and no class of references: kmem-caches names them")
 
-    def source_of(self, owner, records=None):
-        """Returns the trace of `owner` (a cache, an arena or a class of references) as a Source; None if it has no trace. `records`: the trace's
-        records, if the caller has them already."""
-        if not owner.structure.trace:
-            return None
-        table = self.kernel.at("TraceTable", owner.structure.trace)
-        options, shards = table.options_, self._shards(table)
-        counters = {name: sum(getattr(shard.tally, name) for shard in shards) for name in Layout.of("TraceTable::Tally").fields}
-        counters["seen"] = counters["recorded"] + counters["dropped"] + counters["filtered"]
-        counters["live"] = counters["recorded"] - counters["freed"] - counters["cleared"]
-        counters["unmatched"] += counters["cut_nothing"]
-        records = self.records(table) if records is None else records
-        of_references, is_cache = isinstance(owner, RefClass), owner.structure.has("object_size")
-        options = {"depth": options.depth, "min": options.min_size, "pid": options.pid, "sample": options.sample,
-                   "max": 0 if options.max_size == constant("TraceOptions::kAnySize") else options.max_size}
-        stacks = {record.stack for record in records} - {0}
-        kind = "references" if of_references else "cache" if is_cache else "arena"
-        counters["untracked"] = max((owner.direct()[1] if kind == "arena" else owner.live()) - counters["live"], 0)
-        if of_references:
-            counters["bytes"] = 0
-        return Source(owner.name, kind, "running" if table.running else "stopped", not of_references and bool(owner.structure.zombie),
-                      object_size(owner),
-                      {key: value for key, value in options.items() if value}, table.mark_ >> constant("TraceRecord::kMarkShift"), len(stacks),
-                      {name: counters[name] for name in COUNTERS if name in counters}, records)
+    def records_of(self, owner):
+        """Returns the Records of the trace of `owner` (a cache or an arena); [] if it has no trace."""
+        return self.records(self.kernel.at("TraceTable", owner.structure.trace)) if owner.structure.trace else []
 
     def records(self, table):
         """Returns all Records of a TraceTable. In a record of a reference, `object` is the reference's number, and `size` is the location of the
@@ -114,8 +87,7 @@ class Traces:
     def record_of(self, owner, address):
         """Returns the Record of the object at `address` in the trace of `owner`; None if there is none."""
         if owner.address not in self._records_of:
-            source = self.source_of(owner)
-            self._records_of[owner.address] = {record.object: record for record in source.records} if source else {}
+            self._records_of[owner.address] = {record.object: record for record in self.records_of(owner)}
         return self._records_of[owner.address].get(address)
 
     def _shards(self, table):
