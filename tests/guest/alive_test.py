@@ -1,12 +1,11 @@
 """gdb's commands for unreachable objects, for references and for pointers to an object. In running guests and in cores, these commands print the
 same as the guest's own files (#mem/unreachable, #mem/kmemtrace/ref.*, #mem/whatis)."""
 import re
-import subprocess
 
 import pytest
 
 from debugged import WAIT, gdb, gdb_on, waiting
-from guest import BUILD, ROOT, guest, sections_of
+from guest import BUILD, guest, sections_of, tool
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 SMALL = ("--mem", "64M")
@@ -41,8 +40,8 @@ def looks_at_a_guest(tmp_path_factory):
         commands = ["kmem-unreachable", "kmem-refs chan", "kmem-refs ref.tmp_node", "kmem-trace ref.chan", "kmem-trace ref.tmp_node",
                     "kmem-whatis " + " ".join(f"{node:#x}" for node in nodes)]
         live = gdb_on(("--guest", waits.number), *commands)
-        dump = subprocess.run([ROOT / "scripts/dump", "--guest", waits.number, folder / "core"], capture_output=True, check=False)
-        assert (dump.returncode, dump.stderr) == (0, b"")
+        dump = tool("dump", "--guest", waits.number, folder / "core")
+        assert (dump.status, dump.stderr) == (0, "")
     return waits.said, live, gdb(folder / "core", *commands)
 
 
@@ -155,8 +154,8 @@ MIDDLES = ("kmem_cache_free", "page_free", "kernel_stack_free")
 def test_nothing_is_lost_in_the_middle_of_things(tmp_path):
     with waiting(LOAD + "echo == ready; wait", tmp_path, *SMALL) as waits:
         commands = [word for place in MIDDLES for word in ("-ex", f"tbreak {place}", "-ex", "continue", "-ex", "kmem-unreachable")]
-        run = subprocess.run([ROOT / "scripts/gdb", "--guest", waits.number, "--", "-batch", *commands], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stderr, run.stdout.count(NOTHING)) == (0, "", len(MIDDLES)), run
+        run = tool("gdb", "--guest", waits.number, "--", "-batch", *commands)
+    assert (run.status, run.stderr, run.stdout.count(NOTHING)) == (0, "", len(MIDDLES)), run
 
 
 @pytest.mark.long

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from guest import dumps_in, guest, live_counts
+from guest import checked, dumps_in, guest, live_counts
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -52,7 +52,7 @@ def test_each_stands_once_under_who_leaked_it():
 
 
 def test_sizes_and_interrupts():
-    result = guest("""
+    output = checked("""
 echo start > #mem/kmemtrace/page
 echo 'leak page 2 size=100000 irq
 leak kmalloc 3 size=9000 atomic' > #debug/alloc
@@ -62,8 +62,7 @@ echo 'free page 2
 free kmalloc 3' > #debug/alloc
 cat #debug/alloc
 """)
-    assert (result.status, result.stderr) == (0, ""), result
-    [dump] = dumps_in(result.stdout)
+    [dump] = dumps_in(output)
     [irq, task] = leaked(dump)
     assert (irq[:2], irq[2][:2]) == ((200000, 2), ["leak_at_depth", "debug_interrupt"])
     assert (task[:2], task[2][:2]) == ((27000, 3), ["leak_at_depth", "debug_alloc_write"])

@@ -3,9 +3,9 @@ import re
 
 import pytest
 
-from guest import dumps_in, guest
+from guest import checked, dumps_in, guest
 
-pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
+pytestmark = pytest.mark.cpus(1)
 
 # Invalid commands. Every file that takes commands rejects each of them.
 GARBAGE = [
@@ -65,58 +65,28 @@ echo end
     assert (result.status, result.stdout, result.stderr) == (0, "taken: #mem/kmemtrace/debug_64 good\n" * 2 + "0\nend\n", "")
 
 
-@pytest.fixture(scope="module")
-def messages():
-    """Returns the lines that the shell prints for seven bad commands. The tests below check that each line says what is valid or why the command
-    failed."""
-    return guest("""
-echo nonsense > #mem/kmemtrace/debug_64
-echo 'start depth=0' > #mem/kmemtrace/debug_64
-echo mark > #mem/kmemtrace/debug_64
-echo start > #mem/kmemtrace/kmem_slab
-echo 'leak debug_64' > #debug/alloc
-echo 'leak none 5' > #debug/alloc
-echo nonsense > #debug/ctl
-""").stderr.splitlines()
+# For each invalid command: its file, and what the error message has to say: what is valid, or why the command failed.
+MESSAGES = (
+    ("nonsense", "#mem/kmemtrace/debug_64", r"Invalid argument: .*expected start \[KEY=N \.\.\.\], stop, reset, mark"),
+    ("start depth=0", "#mem/kmemtrace/debug_64", r"Invalid argument: .*depth=N.* from 1 to \d+"),
+    ("mark", "#mem/kmemtrace/debug_64", r"Invalid argument: .*start it before"),
+    ("start", "#mem/kmemtrace/kmem_slab", r"kmem_slab cannot be traced"),
+    ("leak debug_64", "#debug/alloc", r"leak NAME N \[depth=D\] \[size=BYTES\] \[irq\] \[atomic\] \[stays\], free NAME N"),
+    ("leak none 5", "#debug/alloc", r"no cache is called \"none\""),
+    ("nonsense", "#debug/ctl", r"panic"))
 
 
-def test_one_line_for_each(messages):
-    assert len(messages) == 7, messages
-
-
-def test_bad_word(messages):
-    assert re.search(r"Invalid argument: .*expected start \[KEY=N \.\.\.\], stop, reset, mark", messages[0])
-
-
-def test_bad_value(messages):
-    assert re.search(r"Invalid argument: .*depth=N.* from 1 to \d+", messages[1])
-
-
-def test_mark_before_start(messages):
-    assert re.search(r"Invalid argument: .*start it before", messages[2])
-
-
-def test_not_traceable(messages):
-    assert re.search(r"kmem_slab cannot be traced", messages[3])
-
-
-def test_debug_syntax(messages):
-    assert re.search(r"leak NAME N \[depth=D\] \[size=BYTES\] \[irq\] \[atomic\] \[stays\], free NAME N", messages[4])
-
-
-def test_no_such_cache(messages):
-    assert re.search(r"no cache is called \"none\"", messages[5])
-
-
-def test_ctl(messages):
-    assert re.search(r"panic", messages[6])
+def test_messages():
+    said = guest("".join(f"echo '{command}' > {file}\n" for command, file, _ in MESSAGES)).stderr
+    for (_, _, why), line in zip(MESSAGES, said.splitlines(), strict=True):
+        assert re.search(why, line), line
 
 
 @pytest.mark.cpus(4)
 def test_writers_and_readers():
     """Eight shells write valid and invalid words to the same files at once, and read dumps. The
     counters in every dump add up (docs/tracer.md)."""
-    result = guest("""
+    output = checked("""
 worker() {
   n=0
   while [ $n -lt 15 ]; do
@@ -137,8 +107,7 @@ wait
 cat /tmp/out.*; rm /tmp/out.*
 echo reset > #mem/kmemtrace/ctl; cat #mem/kmemtrace/ctl #debug/alloc
 """, "--timeout", "300")
-    assert (result.status, result.stderr) == (0, ""), result
-    dumps = dumps_in(result.stdout)
+    dumps = dumps_in(output)
     assert len(dumps) > 0
     for dump in dumps:
         assert dump.broken_identities() == []

@@ -5,9 +5,8 @@ import subprocess
 
 import pytest
 
-import guest as guests
 from debugged import WAIT, gdb, group_of, objects_in, symbols, waiting, whatis
-from guest import BUILD, ROOT, Result, dumps_in, guest, sections_of, text
+from guest import BUILD, ROOT, dumps_in, guest, leaktest, sections_of, tool
 from stele.call_frames import RBP, RSP, frame_addresses
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
@@ -97,8 +96,8 @@ def test_caches_are_those_of_kmemstat(panicked, said):
 
 def test_the_report_says_the_same(panicked, said):
     """scripts/report on the core counts the same bytes and objects of each cache as the dump that gdb prints."""
-    run = subprocess.run([ROOT / "scripts/report", "--by", "cache", panicked[1]], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stderr) == (0, "")
+    run = tool("report", "--by", "cache", panicked[1])
+    assert (run.status, run.stderr) == (0, "")
     found = {words[2]: (int(words[0]), int(words[1])) for words in map(str.split, run.stdout.partition("\n\n")[2].splitlines()[1:])}
     for name in TRACED:
         [dump] = dumps_in(said[f"kmem-trace {name}"])
@@ -172,16 +171,14 @@ def test_what_is_no_core(panicked, tmp_path):
 def test_what_cannot_be_asked(panicked, tmp_path):
     """gdb prints one line for each bad command."""
     words = ["kmem-refs nope", "kmem-refs", "kmem-unreachable now", "kmem-trace nope"]
-    run = subprocess.run([ROOT / "scripts/gdb", "--core", panicked[1], "--", "-batch", *(word for each in words for word in ("-ex", each))],
-                         capture_output=True, text=True, check=False)
+    run = tool("gdb", "--core", panicked[1], "--", "-batch", *(word for each in words for word in ("-ex", each)))
     assert re.fullmatch(r"kmem-refs: no class of references is called nope: there are ref\.chan .*\nkmem-refs CLASS\nkmem-unreachable\n"
                         r"kmem-trace: no cache is called nope, .*\n", run.stderr), run
-    run = subprocess.run([ROOT / "scripts/gdb", "--core", panicked[1], "--kernel", BUILD / "stele.elf", "--", "-batch", "-ex", "kmem-unreachable"],
-                         env={**os.environ, "STELE_BUILD": str(tmp_path)}, capture_output=True, text=True, check=False)
+    run = tool("gdb", "--core", panicked[1], "--kernel", BUILD / "stele.elf", "--", "-batch", "-ex", "kmem-unreachable",
+               env={**os.environ, "STELE_BUILD": str(tmp_path)})
     assert run.stderr == f"kmem-unreachable: {tmp_path}/tools/stele-reach: No such file or directory: make builds it\n", run
     (tmp_path / "unicorn.py").write_text("raise ImportError")
-    run = subprocess.run([ROOT / "scripts/gdb", "--core", panicked[1], "--", "-batch", "-ex", "kmem-caches"], env={**os.environ, "PYTHONPATH": str(tmp_path)},
-                         capture_output=True, text=True, check=False)
+    run = tool("gdb", "--core", panicked[1], "--", "-batch", "-ex", "kmem-caches", env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert (run.stdout, run.stderr) == ("", "kmem-caches: the Python module unicorn is missing: scripts/setup gdb installs it\n"), run
 
 
@@ -264,12 +261,12 @@ def test_whatis_of_a_guest_that_runs_and_of_its_dump(tmp_path, variant):
         wanted = expected(waits.said, waits.log, BUILD / "variant" / variant / "stele.elf" if variant else BUILD / "stele.elf")
         words = [f"{address:#x}" for address in wanted]
         live = whatis("--guest", waits.number, *words)
-        dump = subprocess.run([ROOT / "scripts/dump", "--guest", waits.number, tmp_path / "core"], capture_output=True, check=False)
-        assert (dump.returncode, dump.stderr) == (0, b"")
-        tasks = subprocess.run([ROOT / "scripts/gdb", "--guest", waits.number, "--", "-batch", "-ex", "tasks"], capture_output=True, check=False)
+        dump = tool("dump", "--guest", waits.number, tmp_path / "core")
+        assert (dump.status, dump.stderr) == (0, "")
+        tasks = tool("gdb", "--guest", waits.number, "--", "-batch", "-ex", "tasks")
     check(live, wanted, waits.said)
     check(whatis("--core", str(tmp_path / "core"), *words), wanted, waits.said)
-    assert re.search(r"^ +\d+ +2 sleeping +\d+ sh ", text(tasks.stdout), re.M), tasks
+    assert re.search(r"^ +\d+ +2 sleeping +\d+ sh ", tasks.stdout, re.M)
 
 
 # --- Programs that write cores or stop guests.
@@ -279,19 +276,17 @@ def test_leaktest_leaves_a_core(tmp_path):
     report = tmp_path / "report.txt"
     (tmp_path / "report.core").write_text("of another day")
     command = "echo leak debug_64 3 > '#debug/alloc'; [ -e /tmp/once ] && echo panic > '#debug/ctl'; echo > /tmp/once"
-    run = subprocess.run([ROOT / "scripts/leaktest", "--no-build", "--quick", "--smp", str(guests.cpus), *SMALL, "--report", report, command],
-                         capture_output=True, check=False)
-    assert run.returncode == 2, run
-    assert text(run.stderr).endswith(f"leaktest: the kernel panicked: its memory is in {tmp_path}/report.core, which scripts/gdb --core opens\n")
+    run = leaktest(command, "--quick", *SMALL, "--report", report)
+    assert run.status == 2
+    assert run.stderr.endswith(f"leaktest: the kernel panicked: its memory is in {tmp_path}/report.core, which scripts/gdb --core opens\n")
     [dump] = dumps_in(gdb(tmp_path / "report.core", "kmem-trace debug_64")["kmem-trace debug_64"])
     assert dump.header["state"] == "running" and dump.counters["live"] == 3
     assert dump.groups[0].frames[0].startswith("leak_at_depth+")
 
 
 def test_a_guest_is_booted_under_gdb():
-    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "1", *SMALL, "--", "-batch", "-ex", "bt", "-ex", "list", "-ex", "tasks", "-ex", "kmem-unreachable"],
-                         stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    result = Result(run.returncode, text(run.stdout), text(run.stderr))
+    result = tool("gdb", "--boot", "--smp", "1", *SMALL, "--", "-batch", "-ex", "bt", "-ex", "list", "-ex", "tasks", "-ex", "kmem-unreachable",
+                  stdin=subprocess.DEVNULL)
     assert "#0  kernel_main (protocol=0, " in result.stdout
     assert "void kernel_main(uint32_t protocol, uint32_t information) {" in result.stdout, "no source"
     assert result.stdout.partition(" TASK\n")[2].partition("[ ")[0] == "", "there are no tasks yet"
@@ -304,9 +299,8 @@ def test_a_panic_stops_under_gdb(tmp_path):
     """gdb types a command that makes the kernel panic. The panic stops the guest under gdb, and scripts/dump writes a core of the guest. The guest
     ends when gdb continues it."""
     commands = ["type echo panic > '#debug/ctl'", "continue", "bt sh", "kmem-caches", f"shell {ROOT}/scripts/dump {tmp_path}/core", "continue"]
-    run = subprocess.run([ROOT / "scripts/gdb", "--boot", "--smp", "4", *SMALL, "--", "-batch", *(word for command in commands for word in ("-ex", command))],
-                         stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=120)
-    result = Result(run.returncode, text(run.stdout), text(run.stderr))
+    result = tool("gdb", "--boot", "--smp", "4", *SMALL, "--", "-batch", *(word for command in commands for word in ("-ex", command)),
+                  stdin=subprocess.DEVNULL, timeout=120)
     assert "kernel panic: requested through #debug/ctl" in result.stdout
     assert "DebugDevice::control" in result.stdout and "debug_1024  " in result.stdout
     assert "power_off" in gdb(tmp_path / "core", "bt sh")["bt sh"]

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 
 import guest as guests
-from guest import ROOT, Result, sections_of, text
+from guest import ROOT, sections_of, text, tool
 
 # A shell function: `wait_until_it_sleeps PID` waits until the process PID, which executes the program
 # `sleep`, is in a sleeping state.
@@ -23,15 +23,13 @@ def gdb(core, *commands):
 def gdb_on(target, *commands):
     """Runs the commands in gdb. `target` has the options for scripts/gdb. Returns {command: output}."""
     words = [word for command in commands for word in ("-ex", f"echo == {command}\\n", "-ex", command)]
-    run = subprocess.run([ROOT / "scripts/gdb", *target, "--", "-batch", *words], capture_output=True, check=False)
-    result = Result(run.returncode, text(run.stdout), text(run.stderr))
+    result = tool("gdb", *target, "--", "-batch", *words)
     assert (result.status, result.stderr) == (0, "")
     return sections_of(result.stdout)
 
 
 def whatis(*words):
-    run = subprocess.run([ROOT / "scripts/whatis", *words], capture_output=True, check=False)
-    return Result(run.returncode, text(run.stdout), text(run.stderr))
+    return tool("whatis", *words)
 
 
 @dataclass

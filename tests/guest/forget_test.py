@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from guest import ctl_in, dumps_in, functions_of, guest, sections_of
+from guest import checked, ctl_in, dumps_in, functions_of, sections_of
 from stele.tracedump import TraceDump
 
 pytestmark = pytest.mark.cpus(1)
@@ -20,7 +20,7 @@ CTL = "'#mem/kmemtrace/ctl'"
     pytest.param(4, "4M", 100_000, marks=pytest.mark.long),
 ))
 def test_processes_come_and_go(cpus, limit, processes):
-    result = guest(f"""
+    output = checked(f"""
 look() {{ echo "== $1"; cat {CTL}; }}
 batches() {{ i=0; while [ $i -lt $1 ]; do proctest forks $2; echo settle > {CTL}; head -n 1 {CTL}; i=$((i + $2)); done; }}  # whoever has ended is freed
 echo limit {limit} > {CTL}
@@ -32,23 +32,22 @@ echo sweep > {CTL}; look swept
 leakdemo leak 5
 echo '== leak'; cat '#mem/kmemtrace/leaky'
 """, "--smp", str(cpus), "--timeout", "3600")
-    assert (result.status, result.stderr) == (0, ""), result
-    parts = sections_of(result.stdout)
+    parts = sections_of(output)
     (early, _), (late, traces), (swept, _) = (ctl_in(parts[name]) for name in ("first", "all", "swept"))
-    assert sum(trace.counters["contexts_lost"] + trace.counters["stacks_lost"] for trace in traces) == 0, result
-    assert sum(trace.counters["recorded"] for trace in traces) > 10 * processes, result
-    assert late["sweeps"] > early["sweeps"] and swept["forgotten"] > 0.2 * processes, result
-    assert late["contexts"] < processes / 3 and swept["contexts"] < 100, result
+    assert sum(trace.counters["contexts_lost"] + trace.counters["stacks_lost"] for trace in traces) == 0, output
+    assert sum(trace.counters["recorded"] for trace in traces) > 10 * processes, output
+    assert late["sweeps"] > early["sweeps"] and swept["forgotten"] > 0.2 * processes, output
+    assert late["contexts"] < processes / 3 and swept["contexts"] < 100, output
     used = {name: [int(bytes) for bytes in re.findall(r" used (\d+) ", parts[name])] for name in ("first thousand", "last thousand")}
-    assert [len(looks) for looks in used.values()] == [10, 10], result
-    assert max(used["last thousand"]) <= min(1.1 * max(used["first thousand"]), late["limit"]), result
+    assert [len(looks) for looks in used.values()] == [10, 10], output
+    assert max(used["last thousand"]) <= min(1.1 * max(used["first thousand"]), late["limit"]), output
     [dump] = dumps_in(parts["leak"])
-    assert (dump.counters["live"], dump.lost(), dump.broken_identities()) == (5, {}, []), result
+    assert (dump.counters["live"], dump.lost(), dump.broken_identities()) == (5, {}, []), output
     [group] = dump.groups
-    assert group.frames[0].startswith("leaky_open+") and group.frames[0].endswith(" [kernel]"), result
+    assert group.frames[0].startswith("leaky_open+") and group.frames[0].endswith(" [kernel]"), output
     [stack] = group.user_stacks
     assert re.fullmatch(r"pid \d+ leakdemo", stack.owner) and stack.objects == 5
-    assert functions_of(stack.frames, "leakdemo") == ["open", "use", "main", "__stele_start", "_start"], result
+    assert functions_of(stack.frames, "leakdemo") == ["open", "use", "main", "__stele_start", "_start"], output
 
 
 def named_in(dump):
@@ -61,7 +60,7 @@ def test_what_is_open_stays_readable(tmp_path):
     """Dump files, `counts` and `events` that were opened before sweeps have the same text after the sweeps. A binary dump copies records from its
     snapshot only when a process reads the dump; until then the snapshot keeps the stacks and contexts that the records refer to. A text dump
     reads its snapshot already at open."""
-    result = guest(f"""
+    output = checked(f"""
 sweeps() {{ for i in 1 2 3 4; do proctest forks 100; echo sweep > {CTL}; done; }}
 echo start > '#mem/kmemtrace/leaky'; echo start > '#mem/kmemtrace/chan'
 leakdemo leak 3
@@ -81,13 +80,12 @@ echo '== counts after'; cat "#probe/$n/counts"
 echo '== counts open'; cat <&6
 echo '== events'; cat <&4
 """, "--timeout", "300", "--share", str(tmp_path))
-    assert (result.status, result.stderr) == (0, ""), result
     binary = [named_in(TraceDump.load(tmp_path / name)) for name in ("before", "after")]
-    assert len(binary[0]) == 3 and binary[0][0][-1] == "leakdemo" and binary[1] == binary[0], result
-    parts = sections_of(result.stdout)
+    assert len(binary[0]) == 3 and binary[0][0][-1] == "leakdemo" and binary[1] == binary[0], output
+    parts = sections_of(output)
     before, after = (re.sub(r"\b(age|min|avg|max) \d+", "", parts[name]) for name in ("before", "after"))
-    assert "leakdemo" in before and after == before, result
+    assert "leakdemo" in before and after == before, output
     assert parts["counts before"].count("\ncount ") > 2
-    assert parts["counts after"] == parts["counts open"] == parts["counts before"], result
+    assert parts["counts after"] == parts["counts open"] == parts["counts before"], output
     names = re.findall(r" name (\S+) call ", parts["events"])
-    assert names and set(names) <= {"sh", "ls", "cat"}, result
+    assert names and set(names) <= {"sh", "ls", "cat"}, output

@@ -1,11 +1,9 @@
 """make leakfuzz: a short run finds nothing, planted bugs are found and shrunk, a finding can be replayed, and each kind of finding shows itself."""
-import os
 import re
-import subprocess
 
 import pytest
 
-from guest import BUILD, ROOT, guest, text
+from guest import guest, make, tool
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -26,9 +24,8 @@ SHOWN = {"death": ("signal_users", ["65534 kill N8 9"], "rounds=1"),
 
 
 def leakfuzz(out, *options):
-    run = subprocess.run([str(ROOT / "scripts/leakfuzz"), "--no-build", "--out", str(out), *options], capture_output=True, check=False)
-    print(text(run.stdout), text(run.stderr))
-    return run.returncode, text(run.stdout)
+    run = tool("leakfuzz", "--no-build", "--out", out, *options)
+    return run.status, run.stdout
 
 
 def play(program, *options, words="", lost=()):
@@ -145,9 +142,7 @@ def test_the_program_in_c_does_the_same(tmp_path):
     source = guest(f"leakfuzz c '{LEAK}' '{more}'", "--variant", "debug")
     assert source.status == 0, source
     (tmp_path / "found.c").write_text(source.stdout)
-    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    subprocess.run(["make", "-s", "-C", str(ROOT), f"BASE={os.path.relpath(BUILD, ROOT)}", "program", f"FROM={tmp_path / 'found.c'}",
-                    f"TO={tmp_path / 'found'}"], env=environment, check=True)
+    assert make("program", f"FROM={tmp_path / 'found.c'}", f"TO={tmp_path / 'found'}").status == 0
     rises = {}
     for bug in ("", "break=dup_range"):
         result = guest("live() { awk '$1 == \"chan\" { print $6 }' '#mem/kmemstat'; }; found; a=$(live); found; found; b=$(live); echo $((b - a))",

@@ -52,13 +52,36 @@ def guest(script, *options, log=True, lost=()):
     return result
 
 
+def checked(script, *options, status=0, errors="", **more):
+    """Runs `script` in a guest, and checks its status and its standard error. Returns its standard output."""
+    result = guest(script, *options, **more)
+    assert (result.status, result.stderr) == (status, errors), result
+    return result.stdout
+
+
+def tool(name, *options, **more):
+    """Runs scripts/NAME. `more` is for subprocess.run()."""
+    run = subprocess.run([ROOT / "scripts" / name, *options], capture_output=True, check=False, **more)
+    return Result(run.returncode, text(run.stdout), text(run.stderr))
+
+
+def kernel_test(name, *options, variant="debug"):
+    """Runs the kernel's own tests whose names contain `name`."""
+    return tool("guest", "--no-build", "--variant", variant, f"--ktest={name}", *options)
+
+
+def make(*words):
+    """Runs make with the build under test, as a person does: without what an outer make has left in the environment."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    run = subprocess.run(["make", "-s", "-C", ROOT, f"BASE={os.path.relpath(BUILD, ROOT)}", *words], env=environment, capture_output=True, check=False)
+    return Result(run.returncode, text(run.stdout), text(run.stderr))
+
+
 def leaktest(command, *options, lost_at=False, kept_by=False):
     """Runs scripts/leaktest on `command`. The report is on standard output. Only with `lost_at` it looks for the instructions that lost something, and
     only with `kept_by` for the fields that keep something."""
-    run = subprocess.run([str(ROOT / "scripts/leaktest"), "--no-build", "--smp", str(cpus), "--port", "tests", "--report", "/dev/null", *["--no-lost-at"] * (not lost_at),
-                          *["--no-kept-by"] * (not kept_by), *options, command],
-                         capture_output=True, check=False)
-    return Result(run.returncode, text(run.stdout), text(run.stderr))
+    return tool("leaktest", "--no-build", "--smp", str(cpus), "--port", "tests", "--report", "/dev/null", *["--no-lost-at"] * (not lost_at),
+                *["--no-kept-by"] * (not kept_by), *options, command)
 
 
 def dumps_in(output):

@@ -6,14 +6,13 @@ than those of the default kernel. The long test runs in `irqoff`, the default ke
 IRQ_OFF_TRACE.
 """
 import re
-import subprocess
 
 import pytest
 
 import irq_off
 import scale
 import stretches
-from guest import ROOT, guest, sections_of
+from guest import guest, kernel_test, sections_of
 from irq_off import LIMIT, bound, stretches_in
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.icount]
@@ -62,9 +61,8 @@ def test_idle_is_on():
 
 def test_exact():
     """Runs the kernel's own tests of #mem/irqoff (kern/tests/irq_off_test.cc) under --icount, where lengths are exact."""
-    run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", "debug", "--icount", "--smp", "1", "--ktest=irq_off"],
-                         capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stderr.count("\nok ")) == (0, 5), run.stderr
+    run = kernel_test("irq_off", "--icount", "--smp", "1")
+    assert (run.status, run.stderr.count("\nok ")) == (0, 5)
 
 
 def test_statistics_look_at_one_cache_at_a_time():

@@ -1,7 +1,7 @@
 """The lines of #mem/kmemstat are consistent with each other, although the kernel allocates memory for the text itself."""
 import pytest
 
-from guest import guest
+from guest import checked
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -30,9 +30,8 @@ def page_arena(text):
 
 def test_a_text_counts_its_own_memory_everywhere():
     """After a reap, the kernel must create slabs while it formats the text."""
-    result = guest("""for i in 1 2 3 4 5 6 7 8; do echo reap > #mem/kmemtrace/ctl; cat #mem/kmemstat > /tmp/text; echo "== $i"; cat /tmp/text; done""")
-    assert (result.status, result.stderr) == (0, ""), result
-    texts = [part.partition("\n")[2] for part in result.stdout.split("== ")[1:]]
+    output = checked("""for i in 1 2 3 4 5 6 7 8; do echo reap > #mem/kmemtrace/ctl; cat #mem/kmemstat > /tmp/text; echo "== $i"; cat /tmp/text; done""")
+    texts = [part.partition("\n")[2] for part in output.split("== ")[1:]]
     # The difference is 0, because no allocation is too large for the quantum caches.
     apart = [handed_out - below for handed_out, below in map(page_arena, texts)]
     assert len(apart) == 8

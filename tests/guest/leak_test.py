@@ -1,6 +1,5 @@
 """make leaktest: leaks are found and named, and clean commands are not accused."""
 import json
-import os
 import re
 import subprocess
 from xml.etree import ElementTree
@@ -8,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from debugged import gdb_on
-from guest import BUILD, ROOT, leaktest
+from guest import BUILD, ROOT, leaktest, make, tool
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -83,31 +82,19 @@ def test_a_mistyped_command_is_not_clean():
     assert quick("leakdemo leak 1; nosuchcommand", "--repeat", "2").status == 1
 
 
-def test_ls():
-    check_clean("ls /")
+@pytest.mark.parametrize("command", [
+    "ls /", "mkdir /tmp/d && echo x > /tmp/d/a && cp /tmp/d/a /tmp/d/b && mv /tmp/d/b /tmp/d/c && rm -r /tmp/d",
+    "echo 'cache fresh 100 3' > '#debug/alloc'; echo 'destroy fresh' > '#debug/alloc'", "ls /none /bin/none/x '#none' '#mem/none' /etc/profile/x; true",
+    pytest.param("i=0; while [ $i -lt 10 ]; do (exit 0); cat /etc/profile > /tmp/x; i=$((i + 1)); done; rm /tmp/x", marks=pytest.mark.cpus(4)),
+    pytest.param("sleep 100 & kill $!; wait; none-such; sh -c 'kill -9 $$'; true", marks=pytest.mark.cpus(4)),
+], ids=["ls", "files", "a cache that comes and goes", "path errors", "a loop that forks", "killed and failed programs"])
+def test_clean_commands(command):
+    check_clean(command)
 
 
 @pytest.mark.cpus(4)
 def test_pipeline():
     check_clean("ls -l / | grep bin | wc -l", "--runs", "32")
-
-
-@pytest.mark.cpus(4)
-def test_loop_that_forks():
-    check_clean("i=0; while [ $i -lt 10 ]; do (exit 0); cat /etc/profile > /tmp/x; i=$((i + 1)); done; rm /tmp/x")
-
-
-def test_path_errors():
-    check_clean("ls /none /bin/none/x '#none' '#mem/none' /etc/profile/x; true")
-
-
-@pytest.mark.cpus(4)
-def test_killed_and_failed_programs():
-    check_clean("sleep 100 & kill $!; wait; none-such; sh -c 'kill -9 $$'; true")
-
-
-def test_files():
-    check_clean("mkdir /tmp/d && echo x > /tmp/d/a && cp /tmp/d/a /tmp/d/b && mv /tmp/d/b /tmp/d/c && rm -r /tmp/d")
 
 
 def test_what_happens_once_is_not_a_leak():
@@ -186,10 +173,6 @@ def test_a_leak_from_a_cache_that_each_run_makes():
     assert re.search(r"^\d+ bytes in 5 allocations of kmem_cache from stack$", result.stdout, re.M), result
 
 
-def test_a_cache_that_comes_and_goes():
-    check_clean("echo 'cache fresh 100 3' > '#debug/alloc'; echo 'destroy fresh' > '#debug/alloc'")
-
-
 def test_a_leak_in_two_of_five_runs():
     result = quick("echo x >> /tmp/n; case $(wc -l < /tmp/n) in 3|6) leakdemo leak 1; esac")
     assert result.status == 1, result
@@ -216,17 +199,15 @@ def test_memory_that_runs_out(command, name):
         assert re.search(rf"^what grew most until memory ran out:\n    \d{{8}} bytes in \d+ allocations of {name}$", result.stdout, re.M), result
 
 
-def make(command, report):
+def make_leaktest(command, report):
     """Runs `make leaktest` with the report in the file `report`, since another test may be writing the default file."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    return subprocess.run(["make", "-s", "-C", str(ROOT), f"BASE={os.path.relpath(BUILD, ROOT)}", "leaktest",
-                           "QUICK=1", f"REPORT={report}", f"CMD={command}"], capture_output=True, text=True, env=environment, check=False)
+    return make("leaktest", "QUICK=1", f"REPORT={report}", f"CMD={command}")
 
 
 @pytest.mark.cpus(4)
 def test_make(tmp_path):
-    run = make("leakdemo leak 3; echo 'done'", tmp_path / "report.txt")
-    assert run.returncode == 1, run.stderr
+    run = make_leaktest("leakdemo leak 3; echo 'done'", tmp_path / "report.txt")
+    assert run.status == 1
     assert "leaky_open" in run.stdout
     assert (tmp_path / "report.txt").read_text() == run.stdout
     # leaktest writes the report in all forms, and prints their paths. An object that two judges (repetition in the trace, and reachability)
@@ -236,8 +217,7 @@ def test_make(tmp_path):
     assert [line.partition(": ")[2].partition(":")[0] for line in told] == \
         [str(tmp_path / f"report.{suffix}") for suffix in ("txt", "json", "xml", "folded", "pb.gz", "html", "tracedump")]
     assert re.fullmatch(rf"_start;.*;leaky_open;\[leaky\] {size}\n", (tmp_path / "report.folded").read_text())
-    shown = subprocess.run([ROOT / "scripts/report", "--by", "cache", tmp_path / "report.tracedump"], capture_output=True, text=True, check=True).stdout
-    assert re.search(rf"^ *{size} +{objects}  leaky$", shown, re.M), shown
+    assert re.search(rf"^ *{size} +{objects}  leaky$", tool("report", "--by", "cache", tmp_path / "report.tracedump").stdout, re.M)
 
 
 @pytest.mark.cpus(4)
@@ -245,8 +225,8 @@ def test_make_gives_the_command_as_it_was_typed(tmp_path):
     """The command has quotes, more than one line, and words that make could take for its own
     variables."""
     command = """i=0; while [ $i -lt 3 ]; do i=$((i + 1)); done\necho "<$i> '$(echo a b)' $$" | sed 's/[0-9]*$/pid/'; exit $i"""
-    run = make(command, tmp_path / "report.txt")
-    assert run.returncode == 0, run.stderr
+    run = make_leaktest(command, tmp_path / "report.txt")
+    assert run.status == 0
     assert "<3> 'a b' pid\n" in run.stderr
     assert "exit status: 3\n" in run.stdout
 

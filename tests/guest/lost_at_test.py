@@ -1,22 +1,16 @@
 """Tests scripts/lost-at, which finds the instruction that took the last pointer to an object, and the recorded runs on which it is based
 (scripts/guest --record and --replay)."""
-import subprocess
 
 import pytest
 
 from debugged import gdb
-from guest import ROOT, Result, text
+from guest import tool
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.icount]
 
 
-def tool(name, *options):
-    run = subprocess.run([str(ROOT / "scripts" / name), "--no-build", *options], capture_output=True, check=False)
-    return Result(run.returncode, text(run.stdout), text(run.stderr))
-
-
 def lost_at(command, *options):
-    return tool("lost-at", *options, command)
+    return tool("lost-at", "--no-build", *options, command)
 
 
 def section(report, begin):
@@ -31,12 +25,12 @@ def section(report, begin):
 def test_a_recorded_run_repeats(tmp_path):
     """A replay prints what the run printed, and the memory of a moment is that of the run."""
     script = "echo hello; leakdemo leak 1; cat /proc/uptime '#mem/unreachable'; exit 3"
-    recorded = tool("guest", "--mem", "64M", "--record", str(tmp_path / "run"), "-c", script)
+    recorded = tool("guest", "--no-build", "--mem", "64M", "--record", str(tmp_path / "run"), "-c", script)
     assert recorded.status == 3 and recorded.stdout.startswith("hello\n"), recorded
-    replayed = tool("guest", "--mem", "64M", "--replay", str(tmp_path / "run"), "-c", script)
+    replayed = tool("guest", "--no-build", "--mem", "64M", "--replay", str(tmp_path / "run"), "-c", script)
     assert (replayed.status, replayed.stdout) == (3, recorded.stdout)
     end = int(recorded.stderr.rpartition("power off after ")[2].split()[0])
-    until = tool("guest", "--mem", "64M", "--replay", str(tmp_path / "run"), "--until", str(end - 1000), "--core", str(tmp_path / "core"), "-c", script)
+    until = tool("guest", "--no-build", "--mem", "64M", "--replay", str(tmp_path / "run"), "--until", str(end - 1000), "--core", str(tmp_path / "core"), "-c", script)
     assert (until.status, until.stdout, until.stderr) == (0, "", "")
     address = recorded.stdout.split("\t0x")[1].split()[0]
     assert f"0x{address} size 192" in gdb(tmp_path / "core", "kmem-unreachable")["kmem-unreachable"]
@@ -46,13 +40,13 @@ def test_a_recorded_run_repeats(tmp_path):
     (["--record", "a", "--replay", "b"], "exclude each other"), (["--replay", "a", "--share", "/"], "exclude each other"),
     (["--until", "5"], "--until needs --replay, and --core or --debug"), (["--replay", "a", "--until", "5"], "--until needs --replay, and --core or --debug")))
 def test_options_that_do_not_fit(options, said):
-    result = tool("guest", *options, "-c", "true")
+    result = tool("guest", "--no-build", *options, "-c", "true")
     assert (result.status, result.stdout) == (125, "") and said in result.stderr and result.stderr.count("\n") == 1
 
 
 def test_a_moment_after_the_end(tmp_path):
-    assert tool("guest", "--mem", "64M", "--record", str(tmp_path / "run"), "-c", "true").status == 0
-    result = tool("guest", "--mem", "64M", "--replay", str(tmp_path / "run"), "--until", "1" + "0" * 12, "--core", str(tmp_path / "core"), "-c", "true")
+    assert tool("guest", "--no-build", "--mem", "64M", "--record", str(tmp_path / "run"), "-c", "true").status == 0
+    result = tool("guest", "--no-build", "--mem", "64M", "--replay", str(tmp_path / "run"), "--until", "1" + "0" * 12, "--core", str(tmp_path / "core"), "-c", "true")
     assert (result.status, result.stdout, result.stderr) == (125, "", f"guest: the guest ended before it had executed 1{'0' * 12} instructions\n")
     assert not (tmp_path / "core").exists()
 

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from console import Console
-from guest import ROOT, guest
+from guest import ROOT, checked, guest
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -12,9 +12,8 @@ PAGES = sorted(page.stem for page in (ROOT / "docs/man").glob("*.1"))
 
 
 def test_every_page_is_there_and_plain():
-    result = guest("".join(f"man {page} || exit; echo ===;" for page in PAGES))
-    assert (result.status, result.stderr) == (0, "")
-    for page, text in zip(PAGES, result.stdout.split("===\n")):
+    output = checked("".join(f"man {page} || exit; echo ===;" for page in PAGES))
+    for page, text in zip(PAGES, output.split("===\n")):
         assert text.startswith(f"{page.upper()}(1) "), text
         assert re.search(r"(?m)^SYNOPSIS$", text)
         assert re.findall(r"[^\n -~]", text) == []

@@ -1,19 +1,8 @@
-"""Tests mapped files: all checks of the program maptest pass, changes reach the host's file even if the process is killed, and processes that run
+"""Tests mapped files: changes reach the host's file even if the process is killed, and processes that run
 the same program share the pages of its text."""
-import pytest
-
 from guest import guest, live_counts
 
 PAGE = 4096
-
-
-@pytest.mark.parametrize("cpus", [pytest.param(n, marks=pytest.mark.cpus(n)) for n in (1, 4)])
-def test_every_check_of_maptest(cpus, tmp_path):
-    (tmp_path / "folder").mkdir()
-    result = guest("mkdir /tmp/folder; maptest /tmp/folder && exec maptest /host/folder", "--smp", str(cpus), "--share", str(tmp_path))
-    assert result.status == 0, result
-    assert "not ok" not in result.stdout and result.stdout.count("1..") == 2
-    assert not list((tmp_path / "folder").iterdir())
 
 
 def heads(path):

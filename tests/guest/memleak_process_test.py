@@ -3,8 +3,8 @@ import re
 
 import pytest
 
-from guest import guest
-from memleak_test import ADDRESS, COUNTER, FRAME, GROUP, HEADING
+from guest import checked
+from memleak_test import reports_in
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -33,40 +33,8 @@ finish() { echo > ending; wait $leak; echo "status $?" >> out; cat err out; }
 """
 
 
-class Report:
-    def __init__(self, shown):
-        self.shown, self.groups, self.addresses, self.left_out, self.process = shown, [], [], None, None
-
-    def by(self, function):
-        """Returns (bytes, allocations) of the stacks whose innermost frame is in `function`. Frames of strdup are ignored."""
-        found = [group for group in self.groups if ([frame for frame in group[2] if not re.match("_?strdup", frame)] or [""])[0].startswith(function + "+")]
-        return sum(group[0] for group in found), sum(group[1] for group in found)
-
-
-def reports_in(output):
-    """Returns a list of reports, and the lines that belong to none."""
-    reports, others = [], []
-    for line in output.splitlines():
-        if found := HEADING.fullmatch(line):
-            reports.append(Report(int(found[1])))
-        elif found := GROUP.fullmatch(line):
-            reports[-1].groups.append((int(found[1]), int(found[2]), []))
-        elif found := ADDRESS.fullmatch(line):
-            reports[-1].addresses.append((int(found[1], 16), int(found[2])))
-        elif found := FRAME.fullmatch(line):
-            reports[-1].groups[-1][2].append(found[1])
-        elif line.startswith("Left out: "):
-            counters, _, reports[-1].process = line.partition("; ")
-            reports[-1].left_out = {key: int(value) for key, value in COUNTER.findall(counters)}
-        else:
-            others.append(line)
-    return reports, others
-
-
 def run_guest(script, stderr="", *options):
-    result = guest(PRELUDE + script, *options)
-    assert (result.status, result.stderr) == (0, stderr), result
-    return result.stdout
+    return checked(PRELUDE + script, *options, errors=stderr)
 
 
 def check(report, kind, output, size=30000):
@@ -90,7 +58,7 @@ def test_each_allocator():
         assert status == "0"
         check(report, kind, part)
         ended = "was ended by signal 9" if kind == "before_kill" else "has ended with status 0"
-        assert re.search(rf"^process \d+ {ended}$", report.process)
+        assert re.search(rf"^process \d+ {ended}$", report.rest)
         assert report.left_out["unmatched"] == 0, part
 
 
@@ -179,7 +147,7 @@ def test_samples_stand_for_all():
     # There are about 2300 records, so the standard error is 2.1 %.
     assert objects == pytest.approx(20_000, abs=2_500)
     assert size == pytest.approx(1000 * objects, abs=1000)
-    assert report.process.endswith(", estimated from samples"), output
+    assert report.rest.endswith(", estimated from samples"), output
 
 
 def test_folded():
@@ -195,7 +163,7 @@ def test_interval_and_count():
     output = run_guest("begin 1 3 -- malloc; wait $leak; echo $?; cat out; finish > /dev/null")
     reports, [status, *_] = reports_in(output)
     assert (len(reports), status) == (3, "0")
-    assert re.search(r"^process \d+ runs$", reports[-1].process)
+    assert re.search(r"^process \d+ runs$", reports[-1].rest)
 
 
 class AnyText:
@@ -281,7 +249,7 @@ memleak -T 100 -c ./script; memleak -c "sh script"
     reports, others = reports_in(output)
     assert others[0] == "Executing './script' and tracing the resulting process."
     for report in reports:
-        assert report.process.endswith("has ended with status 0"), output
+        assert report.rest.endswith("has ended with status 0"), output
         assert all(frames[-1].endswith("[sh]") for _, _, frames in report.groups), output
         assert len(report.groups) > 0
         assert report.left_out["unmatched"] == 0

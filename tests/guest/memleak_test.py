@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from guest import BUILD, ctl_in, guest
+from guest import BUILD, checked, ctl_in, guest
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -26,20 +26,22 @@ COUNTER = re.compile(r"(\w+) (\d+)")
 
 class Report:
     def __init__(self, shown):
-        self.shown, self.groups, self.addresses, self.left_out, self.traces = shown, [], [], None, None
+        self.shown, self.groups, self.addresses, self.left_out, self.rest = shown, [], [], None, None
 
     def leaked(self):
         """Returns [(bytes, allocations)] of the planted leaks, as printed."""
         return [group[:2] for group in self.groups if group[2] and group[2][0].startswith("leak_at_depth+")]
 
+    def by(self, function):
+        """Returns (bytes, allocations) of the stacks whose innermost frame is in `function`. Frames of strdup are ignored."""
+        found = [group for group in self.groups if ([frame for frame in group[2] if not re.match("_?strdup", frame)] or [""])[0].startswith(function + "+")]
+        return sum(group[0] for group in found), sum(group[1] for group in found)
+
 
 def reports_in(output):
-    """Returns a list of reports. Fails if a line after the first one does not match the format."""
-    first, *lines = output.splitlines()
-    if first != "Attaching to kernel allocators, Ctrl+C to quit.":
-        raise AssertionError(output)
-    reports = []
-    for line in lines:
+    """Returns a list of reports, and the lines that belong to none."""
+    reports, others = [], []
+    for line in output.splitlines():
         if found := HEADING.fullmatch(line):
             reports.append(Report(int(found[1])))
         elif found := GROUP.fullmatch(line):
@@ -49,18 +51,22 @@ def reports_in(output):
         elif found := FRAME.fullmatch(line):
             reports[-1].groups[-1][2].append(found[1])
         elif line.startswith("Left out: "):
-            counters, _, traces = line.partition("; traces: ")
+            counters, _, reports[-1].rest = line.partition("; ")
             reports[-1].left_out = {key: int(value) for key, value in COUNTER.findall(counters)}
-            reports[-1].traces = traces
         else:
-            raise AssertionError(f"unknown line {line!r} in\n{output}")
+            others.append(line)
+    return reports, others
+
+
+def reports_only(output):
+    """Returns a list of reports. Fails if a line after the first one belongs to none."""
+    reports, others = reports_in(output)
+    assert others == ["Attaching to kernel allocators, Ctrl+C to quit."], output
     return reports
 
 
 def run_guest(script, stderr=""):
-    result = guest(PRELUDE + script)
-    assert (result.status, result.stderr) == (0, stderr), result
-    return result.stdout
+    return checked(PRELUDE + script, errors=stderr)
 
 
 def check_nothing_traced(ctl):
@@ -77,7 +83,7 @@ printf 'leak kmalloc_16 1875 depth=2\\nleak kmalloc 30 size=1000 depth=3\\nleak 
 next_reports; finish INT; echo ===; cat "$ctl"
 """, "status 0\n")
     output, _, ctl = output.partition("===\n")
-    *_, report = reports_in(output)
+    *_, report = reports_only(output)
     assert sorted(report.leaked()) == [(30000, 10), (30000, 30), (30000, 1875)], output
     for _, objects, frames in report.groups:
         if frames[0].startswith("leak_at_depth+"):
@@ -86,7 +92,7 @@ next_reports; finish INT; echo ===; cat "$ctl"
             assert names[:depth + 1] == ["leak_at_depth"] * depth + ["debug_alloc_write"], output
     assert [group[0] for group in report.groups] == sorted(group[0] for group in report.groups), "the largest last"
     assert (report.left_out["dropped"], report.left_out["stacks_lost"], report.left_out["filtered"]) == (0, 0, 0)
-    assert re.search(r"^\d\d of memleak, 0 of others$", report.traces)
+    assert re.search(r"^traces: \d\d of memleak, 0 of others$", report.rest)
     check_nothing_traced(ctl)
 
 
@@ -98,7 +104,7 @@ echo ===; echo status $1, $((${2%.*} - before >= 5)); cat "$ctl"
 """)
     output, _, rest = output.partition("===\n")
     ended, _, ctl = rest.partition("\n")
-    assert (len(reports_in(output)), ended) == (3, "status 0, 1")
+    assert (len(reports_only(output)), ended) == (3, "status 0, 1")
     check_nothing_traced(ctl)
 
 
@@ -132,9 +138,9 @@ echo 'leak debug_64 100' > '#debug/alloc'
 next_reports; finish INT; echo ===; cat "$ctl"
 """, "status 0\n")
     output, _, ctl = output.partition("===\n")
-    *_, report = reports_in(output)
+    *_, report = reports_only(output)
     assert report.leaked() == [(3072, 3), (6400, 100)], output
-    assert report.traces == "1 of memleak, 1 of others"
+    assert report.rest == "traces: 1 of memleak, 1 of others"
     assert re.search(r"(?m)^kmemtrace debug_1024 state running .* depth 3 ", ctl)
     assert ctl.count("state ") == 1, ctl
 
@@ -147,12 +153,12 @@ next_reports; finish INT
 memleak --source debug_64 --combined-only 1 1
 """, "status 0\n")
     output, combined = output.split("Attaching", 2)[1:]
-    *_, report = reports_in("Attaching" + output)
+    *_, report = reports_only("Attaching" + output)
     assert [size for _, size in report.addresses] == [900] * 7 + [1000] * 5, output
     assert len(dict(report.addresses)) == 12
     assert (report.shown, report.leaked()) == (1, [(6300, 7)])
     assert (report.left_out["filtered"], report.left_out["further_stacks"]) == (9, 1)
-    [report] = reports_in("Attaching" + combined)
+    [report] = reports_only("Attaching" + combined)
     assert (report.shown, report.addresses) == (0, [])
 
 
@@ -160,7 +166,7 @@ def test_age():
     output = run_guest("""
 begin --source debug_64 -o 600000 1; echo 'leak debug_64 9' > '#debug/alloc'; next_reports; finish INT
 """, "status 0\n")
-    *_, report = reports_in(output)
+    *_, report = reports_only(output)
     assert (report.groups, report.left_out["younger"]) == ([], 9)
 
 
@@ -176,13 +182,13 @@ memleak --since-mark --source debug_64 -o 0 1 1
     changes, marked = output.split("===\n")
     # A report may come between `leak` and `free`, so the test adds up the reports.
     sums = {}
-    *_, last = reports = reports_in(changes)
+    *_, last = reports = reports_only(changes)
     for report in reports:
         for size, objects, frames in report.groups:
             depth = [frame.partition("+")[0] for frame in frames].count("leak_at_depth")
             sums[depth] = tuple(map(sum, zip(sums.get(depth, (0, 0)), (size, objects))))
     assert (sums, last.groups) == ({1: (-256, -4), 2: (6400, 100)}, []), output
-    [report] = reports_in(marked)
+    [report] = reports_only(marked)
     assert (report.leaked(), report.left_out["before_mark"]) == ([(448, 7)], 106)
 
 
@@ -190,13 +196,13 @@ def test_samples_stand_for_all():
     output = run_guest("""
 begin -s 4K --source debug_64 -o 0 1; echo 'leak debug_64 200000' > '#debug/alloc'; next_reports; finish INT
 """, "status 0\n")
-    *_, report = reports_in(output)
+    *_, report = reports_only(output)
     [(size, objects)] = report.leaked()
     # There are about 3100 records, so the standard error is 1.8 %.
     assert objects == pytest.approx(200_000, abs=20_000)
     assert size == pytest.approx(64 * objects, abs=64)
     assert report.left_out["filtered"] > 190_000
-    assert report.traces.endswith(", estimated from samples")
+    assert report.rest.endswith(", estimated from samples")
 
 
 def test_folded():
@@ -219,7 +225,7 @@ echo start > '#mem/kmemtrace/leaky'; leakdemo leak 30; /tmp/demo leak 20; cat /b
 memleak -U -o 0 --source leaky 1 1; memleak -U -f -o 0 --source leaky 1 2> /dev/null
 """)
     folded = output.splitlines()[-2:]
-    [report] = reports_in("\n".join(output.splitlines()[:-2]))
+    [report] = reports_only("\n".join(output.splitlines()[:-2]))
     [(_, replaced, addresses), (_, objects, frames)] = report.groups
     assert (objects, replaced) == (30, 20)
     names = [re.sub(r"\+0x[0-9a-f]+", "", frame) for frame in frames if not frame.endswith("[kernel]")]
@@ -238,7 +244,7 @@ def test_its_own_allocations():
     """memleak reports its own allocations only with --with-self. The test looks at the allocations for memleak's open files."""
     output = run_guest("memleak --source chan -o 0 1 1 > /tmp/a; memleak --with-self --source chan -o 0 1 1 > /tmp/b; cat /tmp/a /tmp/b")
     without, with_self = ("Attaching" + part for part in output.split("Attaching")[1:])
-    [without], [with_self] = reports_in(without), reports_in(with_self)
+    [without], [with_self] = reports_only(without), reports_only(with_self)
     assert without.groups == [], output
     assert without.left_out["own"] > 0
     assert len(with_self.groups) > 0

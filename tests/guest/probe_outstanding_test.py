@@ -3,7 +3,8 @@ import re
 
 import pytest
 
-from probed import ENDS, Program, check_nothing_left, run_guest
+from guest import checked
+from probed import ENDS, Program, check_nothing_left
 from stele.tracedump import TraceDump
 
 pytestmark = pytest.mark.cpus(1)
@@ -11,7 +12,7 @@ pytestmark = pytest.mark.cpus(1)
 
 def dump_of(folder, commands, work):
     (folder / "commands").write_text(commands + "\nstart\n")
-    output = run_guest(f"""exec 3<>#probe/clone; read n <&3
+    output = checked(f"""exec 3<>#probe/clone; read n <&3
 cat /host/commands >&3
 {work}
 cat "#probe/$n/outstanding" > /host/dump; cat "#probe/$n/counts"; exec 3>&-; echo =;{ENDS}""", "--share", str(folder))

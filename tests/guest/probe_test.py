@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from guest import guest
-from probed import ENDS, PROGRAMS, Counts, Program, check_nothing_left, run_guest
+from guest import checked, guest
+from probed import ENDS, PROGRAMS, Counts, Program, check_nothing_left
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -17,7 +17,7 @@ def check_sums(counts):
 
 
 def counts_of(commands, work, *options):
-    output = run_guest(f"""exec 3<>#probe/clone; read n <&3
+    output = checked(f"""exec 3<>#probe/clone; read n <&3
 echo '{commands}
 start' >&3
 {work}
@@ -76,7 +76,7 @@ def test_depth():
 def test_more_text_than_memory():
     """All rows of `counts` can be read, although their text is longer than half of the guest's memory: the kernel formats lines only when they are
     read."""
-    output = run_guest(f"""echo limit 8M > '#mem/kmemtrace/ctl'; exec 3<>#probe/clone; read n <&3
+    output = checked(f"""echo limit 8M > '#mem/kmemtrace/ctl'; exec 3<>#probe/clone; read n <&3
 echo 'count *
 stacks both
 processes
@@ -92,7 +92,7 @@ wc -c < "#probe/$n/counts"; grep MemTotal /proc/meminfo; exec 3>&-{ENDS}""", "--
 
 
 def test_read_piece_by_piece():
-    output = run_guest(f"""sum=$(cat '#debug/text'); exec 3<>#probe/clone; read n <&3
+    output = checked(f"""sum=$(cat '#debug/text'); exec 3<>#probe/clone; read n <&3
 echo 'count *
 stacks both
 start' >&3
@@ -109,7 +109,7 @@ wc -c < /tmp/all; wc -c < /tmp/late; rm /tmp/all /tmp/pieces /tmp/late /tmp/part
 
 @pytest.mark.cpus(4)
 def test_everything(tmp_path):
-    output = run_guest(f"""exec 3<>#probe/clone; read n <&3
+    output = checked(f"""exec 3<>#probe/clone; read n <&3
 echo 'count *
 stacks both
 processes
@@ -141,7 +141,7 @@ def events_in(output):
 
 
 def test_calls_and_returns():
-    output = run_guest("""exec 3<>#probe/clone; read n <&3
+    output = checked("""exec 3<>#probe/clone; read n <&3
 echo 'event+return pipe_create
 event sys_pipe2
 start' >&3
@@ -154,7 +154,7 @@ echo stop >&3; cat #probe/$n/events; exec 3>&-""" + ENDS)
 
 
 def test_reader_waits_and_ends():
-    output = run_guest("""exec 3<>#probe/clone; read n <&3
+    output = checked("""exec 3<>#probe/clone; read n <&3
 echo 'event pipe_create' >&3
 cat #probe/$n/events & reader=$!
 echo start >&3
@@ -166,7 +166,7 @@ echo stop >&3; wait $reader; echo "status $?"; exec 3>&-""" + ENDS)
 
 
 def test_waiting_reader_is_killed():
-    output = run_guest("""exec 3<>#probe/clone; read n <&3
+    output = checked("""exec 3<>#probe/clone; read n <&3
 echo 'event pipe_create
 start' >&3
 cat #probe/$n/events & exec 2> /dev/null; kill $!; wait $!; echo "status $?"; exec 3>&-""" + ENDS)
@@ -175,7 +175,7 @@ cat #probe/$n/events & exec 2> /dev/null; kill $!; wait $!; echo "status $?"; ex
 
 
 def test_lost():
-    output = run_guest("""echo 'limit 1M' > #mem/kmemtrace/ctl; exec 3<>#probe/clone; read n <&3
+    output = checked("""echo 'limit 1M' > #mem/kmemtrace/ctl; exec 3<>#probe/clone; read n <&3
 echo 'event *
 start' >&3
 for i in 1 2 3; do ls / > /dev/null; done
@@ -192,7 +192,7 @@ tail -n 1 /tmp/events; head -2 #probe/$n/counts; exec 3>&-""" + ENDS)
 def test_events_of_objects():
     program = Program("heaptest")
     rules = program.allocators()
-    output = run_guest(f"""exec 3<>#probe/clone; read n <&3
+    output = checked(f"""exec 3<>#probe/clone; read n <&3
 echo '{rules}
 watch memory' >&3
 cat #probe/$n/events > /tmp/events & until [ -f /tmp/events ]; do :; done
@@ -209,7 +209,7 @@ echo stop >&3; wait; cat /tmp/events; cat <&4; cat #probe/$n/outstanding > /tmp/
 
 
 def test_numbers_and_listing():
-    output = run_guest("""exec 3<>#probe/clone 4<>#probe/clone; read a <&3; read b <&4; echo $a $b; read again <&3; echo $?
+    output = checked("""exec 3<>#probe/clone 4<>#probe/clone; read a <&3; read b <&4; echo $a $b; read again <&3; echo $?
 ls "#probe"; ls #probe/$b; exec 3>&-; ls "#probe"; cat #probe/$a/counts; cat #probe/$b/counts; exec 4>&-; ls '#probe'""",
                        errors="cat: can't open '#probe/1/counts': No such file or directory\n")
     assert output == ("1 2\n1\n1\n2\nclone\nfunctions\ncounts\nctl\nevents\noutstanding\n2\nclone\nfunctions\n"
@@ -218,7 +218,7 @@ ls "#probe"; ls #probe/$b; exec 3>&-; ls "#probe"; cat #probe/$a/counts; cat #pr
 
 
 def test_lives_in_a_child_and_dies_with_it():
-    output = run_guest("""exec 3<>#probe/clone; read n <&3
+    output = checked("""exec 3<>#probe/clone; read n <&3
 echo 'count pipe_create
 start' >&3
 sleep 1000 & child=$!
@@ -233,7 +233,7 @@ grep ' pipe_create' '#probe/functions'""" + ENDS)
 
 @pytest.mark.cpus(4)
 def test_several_at_once():
-    output = run_guest("""exec 3<>#probe/clone 4<>#probe/clone
+    output = checked("""exec 3<>#probe/clone 4<>#probe/clone
 echo 'count pipe_create
 start' >&3
 echo 'count pipe*
@@ -253,7 +253,7 @@ cat #probe/1/counts; cat #probe/2/counts; exec 3>&- 4>&-""" + ENDS)
 @pytest.mark.cpus(4)
 def test_no_more_than_64():
     script = "".join(f"( exec 3<>#probe/clone; echo > /tmp/{i}; exec sleep 1000 ) & pids=\"$pids $!\"\n" for i in range(64))
-    output = run_guest(script + """i=0; while [ $i -lt 64 ]; do until [ -f /tmp/$i ]; do :; done; i=$((i + 1)); done
+    output = checked(script + """i=0; while [ $i -lt 64 ]; do until [ -f /tmp/$i ]; do :; done; i=$((i + 1)); done
 ls '#probe' | grep -c '[0-9]'
 ( exec 3<>#probe/clone ) 2> /tmp/error; cat /tmp/error
 exec 2> /dev/null; kill $pids; wait""" + ENDS)
@@ -263,7 +263,7 @@ exec 2> /dev/null; kill $pids; wait""" + ENDS)
 
 
 def test_clear_and_start_again():
-    output = run_guest("""exec 3<>#probe/clone
+    output = checked("""exec 3<>#probe/clone
 echo 'count pipe_create
 start' >&3
 echo 1 | cat > /dev/null; echo clear >&3; echo 1 | cat > /dev/null; echo 1 | cat > /dev/null; echo stop >&3; echo 1 | cat > /dev/null
@@ -275,7 +275,7 @@ echo clear >&3; tail -n 1 #probe/1/counts; exec 3>&-""" + ENDS)
 
 
 def test_many_names():
-    output = run_guest("""exec 3<>#probe/clone
+    output = checked("""exec 3<>#probe/clone
 cut -d' ' -f2 '#probe/functions' | grep '^[a-z_0-9]*$' | sort -u | head -n 700 > /tmp/names
 { echo count $(cat /tmp/names); echo start; } > /tmp/command; wc -c < /tmp/command; cat /tmp/command >&3
 ls / > /dev/null; echo stop >&3; head -n 2 #probe/1/counts; exec 3>&-""" + ENDS)
@@ -347,7 +347,7 @@ def test_not_for_everyone():
 
 
 def test_little_memory():
-    output = run_guest("""echo 'limit 64K' > #mem/kmemtrace/ctl
+    output = checked("""echo 'limit 64K' > #mem/kmemtrace/ctl
 exec 3<>#probe/clone
 echo 'count *
 processes
@@ -366,7 +366,7 @@ def test_counts_in_little_memory():
     """A session counts the calls of all functions with little memory. Five readers then read `counts`: three of them at the same time, and one of
     them in small pieces. For each reader, the rows add up to the header."""
     agrees = "awk '/^hits/ { counted = $4; rows = $12 } /^count/ { n += $2; m++ } END { print n == counted, m == rows, (m > 1000) }'"
-    output = run_guest(f"""while :; do echo a | cat; done > /dev/null & load=$!
+    output = checked(f"""while :; do echo a | cat; done > /dev/null & load=$!
 exec 3<>#probe/clone; read n <&3
 echo 'count *
 stacks both
@@ -406,7 +406,7 @@ def test_a_return_is_one_that_the_program_names():
     inside = [at for at in inside if at not in program.returns]
     assert inside, "the program has no such byte"
     wrong = f"{program.path}:{address:x}:main:{inside[0]:x}"
-    output = run_guest(f"""exec 3<>#probe/clone; read n <&3
+    output = checked(f"""exec 3<>#probe/clone; read n <&3
 echo 'event {wrong}' >&3
 echo start >&3
 exec 3>&-; exec 3<>#probe/clone
@@ -420,7 +420,7 @@ def test_a_command_is_whole_or_refused(tmp_path):
     """A single write of more than 64 KiB is refused, although its first 64 KiB are valid commands."""
     (tmp_path / "long").write_text("count path_open\n" * 4096 + "count path_open\n")
     (tmp_path / "most").write_text("count path_open\n" * 4096)
-    output = run_guest("""exec 3<>#probe/clone; read n <&3
+    output = checked("""exec 3<>#probe/clone; read n <&3
 dd if=/host/long of=/tmp/long bs=4096 2> /dev/null; dd if=/host/most of=/tmp/most bs=4096 2> /dev/null
 dd ibs=4096 obs=1000000 if=/tmp/long 2> /dev/null >&3 && echo taken
 (echo start >&3) 2> /dev/null && echo started

@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 
-from guest import dumps_in, guest
-from memleak_process_test import PRELUDE, check, reports_in
-from probed import ENDS, Counts, Program, check_nothing_left, run_guest
+from guest import checked, dumps_in, guest
+from memleak_process_test import PRELUDE
+from memleak_test import reports_in
+from probed import ENDS, Counts, Program, check_nothing_left
 from stackcount_test import PRELUDE as STACKCOUNT
 from stackcount_test import Output
 from stele.tracedump import TraceDump
@@ -24,7 +25,7 @@ def session(folder, commands, work):
     """Runs the shell commands `work` during a session with the probe commands `commands`. Returns (dump of the objects that are outstanding at the
     end, Counts, output)."""
     (folder / "commands").write_text(commands + "\n")
-    output = run_guest(f"""exec 3<>#probe/clone; read n <&3
+    output = checked(f"""exec 3<>#probe/clone; read n <&3
 cat /host/commands >&3 && echo start >&3 || exit 90
 {work}
 cat "#probe/$n/outstanding" > /host/dump; cat "#probe/$n/counts" > /host/counts; exec 3>&-{ENDS}""", "--share", str(folder))
@@ -68,7 +69,7 @@ def test_calls_by_process_and_thread(tmp_path):
 
 def test_events_name_the_thread(tmp_path):
     (tmp_path / "commands").write_text(f"event {PROGRAM.at('threads_outer')} {PROGRAM.at('threads_leaf', True)}\n")
-    output = run_guest("""exec 3<>#probe/clone; read n <&3
+    output = checked("""exec 3<>#probe/clone; read n <&3
 cat /host/commands >&3; cat "#probe/$n/events" > /tmp/events & reader=$!
 echo start >&3; probethreads calls; echo stop >&3; wait $reader; cat /tmp/events; exec 3>&-""", "--share", str(tmp_path))
     events = re.findall(r"(?m)^[\d.]+ cpu \d pid \d+ thread (\d+) name probethreads (call|return) (\w+)", output)
@@ -146,7 +147,7 @@ def test_of_one_process(tmp_path):
     work = """mkfifo /tmp/line; : > /tmp/said; probethreads inside < /tmp/line > /tmp/said & exec 4> /tmp/line
 until grep -q inside /tmp/said; do :; done; echo pid $! > /host/pid"""
     (tmp_path / "commands").write_text(RULES)
-    output = run_guest(f"""{work}; exec 3<>#probe/clone; read n <&3
+    output = checked(f"""{work}; exec 3<>#probe/clone; read n <&3
 {{ cat /host/commands; echo; cat /host/pid; echo start; }} > /tmp/all; cat /tmp/all >&3 || exit 90
 probethreads leaks; echo >&4; wait $!
 cat "#probe/$n/outstanding" > /host/dump; cat "#probe/$n/counts" > /host/counts; exec 3>&- 4>&-{ENDS}""", "--share", str(tmp_path))
@@ -165,7 +166,7 @@ def test_memory(tmp_path):
 
 
 def test_traces_of_the_kernel_name_the_thread(tmp_path):
-    output = run_guest("""echo start > '#mem/kmemtrace/leaky'; probethreads opens; echo stop > '#mem/kmemtrace/leaky'
+    output = checked("""echo start > '#mem/kmemtrace/leaky'; probethreads opens; echo stop > '#mem/kmemtrace/leaky'
 cat '#mem/tracedump' > /host/dump; cat '#mem/kmemtrace/leaky'""", "--share", str(tmp_path))
     dump = TraceDump.load(tmp_path / "dump")
     records = dump.source("leaky").records
@@ -187,10 +188,9 @@ cat '#mem/tracedump' > /host/dump; cat '#mem/kmemtrace/leaky'""", "--share", str
 def test_memleak_of_threads():
     """Eight threads leak 30,000 bytes each through malloc: 240,000 bytes from one stack."""
     for kind in ("malloc", "realloc", "new"):
-        result = guest(f"{PRELUDE}\nbegin -o 0 1 -- --threads 8 {kind}; go; next_reports; finish")
-        assert (result.status, result.stderr) == (0, ""), result
-        report = reports_in(result.stdout)[0][-1]
-        assert report.by(f"leak_{kind}") == (240_000, 240), result.stdout
+        output = checked(f"{PRELUDE}\nbegin -o 0 1 -- --threads 8 {kind}; go; next_reports; finish")
+        report = reports_in(output)[0][-1]
+        assert report.by(f"leak_{kind}") == (240_000, 240), output
         assert len([group for group in report.groups if group[2][0].startswith("leak_")]) == 1
         assert {report.left_out[name] for name in ("dropped", "stacks_lost", "contexts_lost", "truncated", "filtered")} == {0}
 

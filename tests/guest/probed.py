@@ -2,7 +2,7 @@
 import re
 import subprocess
 
-from guest import BUILD, ctl_in, guest
+from guest import BUILD, ctl_in
 from stele.returns import SECTION, decode
 
 PROGRAMS = BUILD / "user/bin"
@@ -72,12 +72,6 @@ class Counts:
             else:
                 row[key], at = words[at], at + 1
         return row
-
-
-def run_guest(script, *options, errors="", status=0):
-    result = guest(script, *options)
-    assert (result.status, result.stderr) == (status, errors), result
-    return result.stdout
 
 
 def check_nothing_left(output):

@@ -1,10 +1,10 @@
-"""Tests processes: all checks of the program proctest (tests/programs/proctest) pass, and no objects are left when processes have ended."""
+"""Processes: what /proc says about them, and that no objects are left when they have ended."""
 import re
 import subprocess
 
 import pytest
 
-from guest import BUILD, guest, live_counts
+from guest import BUILD, checked, guest, live_counts
 
 CACHES = ["task", "process", "address_space", "vm_region", "chan", "fd_table", "pipe", "pipe_buffer"]
 
@@ -18,20 +18,12 @@ def test_no_memory_does_not_end_process_1():
     assert result.status in (2, 3, 128 + 9), result
 
 
-@pytest.mark.parametrize("cpus", [pytest.param(1, marks=[pytest.mark.cpus(1), pytest.mark.long]), pytest.param(4, marks=pytest.mark.cpus(4))])
-def test_every_check_of_proctest(cpus, tmp_path):
-    result = guest("exec proctest", "--timeout", "120", "--share", str(tmp_path))
-    assert result.status == 0, result
-    assert "not ok" not in result.stdout
-
-
 def test_status_names_the_program():
     """/proc/PID/status gives the path and the build id of the ELF file that the process executes. For a script, this is the interpreter's file."""
     long = "/tmp/" + "d" * 60 + "/" + "p" * 60
-    result = guest("mkdir $D; cp /bin/sh $0; printf '#!/bin/sh\\ncat /proc/$$/status\\n' > /tmp/x; chmod +x /tmp/x\n"
-                   "cat /proc/self/status; /tmp/x; $0 -c 'cat /proc/$$/status; :'".replace("$0", long).replace("$D", long.rpartition("/")[0]))
-    assert (result.status, result.stderr) == (0, "")
-    paths, builds = (re.findall(rf"(?m)^{key}:\t(.*)$", result.stdout) for key in ("Path", "Build"))
+    output = checked("mkdir $D; cp /bin/sh $0; printf '#!/bin/sh\\ncat /proc/$$/status\\n' > /tmp/x; chmod +x /tmp/x\n"
+                     "cat /proc/self/status; /tmp/x; $0 -c 'cat /proc/$$/status; :'".replace("$0", long).replace("$D", long.rpartition("/")[0]))
+    paths, builds = (re.findall(rf"(?m)^{key}:\t(.*)$", output) for key in ("Path", "Build"))
     assert paths == ["/bin/cat", "/bin/sh", long]
     notes = [subprocess.run(["readelf", "-n", BUILD / "user/bin" / name], capture_output=True, text=True, check=True).stdout for name in ("busybox", "dash")]
     assert builds[1] == builds[2]
@@ -41,11 +33,10 @@ def test_status_names_the_program():
 
 def test_a_name_is_printable():
     """Would find that the file name of a program adds lines to files that have names of processes and tasks, or controls the terminal."""
-    result = guest(r"""name=$(printf '/tmp/a\nUid:\t0\t\033b'); cp /bin/sh "$name"; "$name" -c 'cat /proc/$$/status | head -n 2; cat "#debug/stacks"; :'""")
-    assert (result.status, result.stderr) == (0, ""), result
+    output = checked(r"""name=$(printf '/tmp/a\nUid:\t0\t\033b'); cp /bin/sh "$name"; "$name" -c 'cat /proc/$$/status | head -n 2; cat "#debug/stacks"; :'""")
     name = "a?Uid:?0??b"
-    assert result.stdout.startswith(f"Name:\t{name}\nState:"), result
-    assert re.search(rf"^pid \d+ {re.escape(name)}: ", result.stdout, re.M) and "\033" not in result.stdout, result
+    assert output.startswith(f"Name:\t{name}\nState:"), output
+    assert re.search(rf"^pid \d+ {re.escape(name)}: ", output, re.M) and "\033" not in output, output
 
 
 def check_leaves_nothing(command, *options):

@@ -1,21 +1,18 @@
 """Runs the kernel's test that compares the tracer with an independent account of live objects (kern/tests/trace_proof_test.cc), with --icount.
 With --icount, QEMU executes one CPU at a time for long stretches, so the CPUs see a change at very different times."""
 import re
-import subprocess
 
 import pytest
 
-from guest import ROOT
+from guest import kernel_test
 
 pytestmark = pytest.mark.icount
 
 
 def run_once(variant, smp, rounds):
-    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", variant, "--icount", "--smp", smp, "--timeout", "900",
-                          "--ktest=trace_proof", "--cmdline", f"rounds={rounds} seed=20240229"], capture_output=True, check=False)
-    text = run.stderr.decode("utf-8", "replace")
-    assert run.returncode == 0, text
-    return text
+    run = kernel_test("trace_proof", "--icount", "--smp", smp, "--timeout", "900", "--cmdline", f"rounds={rounds} seed=20240229", variant=variant)
+    assert run.status == 0
+    return run.stderr
 
 
 # An episode of the test has 20 rounds.
@@ -32,8 +29,6 @@ def test_an_episode_repeats_from_its_seed(variant, smp, rounds):
 def test_what_is_forgotten_too_soon_is_found(bug):
     """With the planted bug, a sweep forgets a stack or a context that a record still refers to. Either the test finds a record with another
     object's stack or process, or a sweep panics because it must mark an entry that is already forgotten."""
-    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "debug", "--icount", "--smp", "8", "--timeout", "3000",
-                          "--ktest=trace_proof", "--cmdline", f"rounds=1000 break={bug}"], capture_output=True, check=False)
-    text = run.stderr.decode("utf-8", "replace")
-    assert run.returncode != 0 and f"broken on purpose: {bug}" in text, text
-    assert "DIFFERENCES" in text or re.search(r"kernel panic: \S+intern/table.cc:\d+: alive", text), text
+    run = kernel_test("trace_proof", "--icount", "--smp", "8", "--timeout", "3000", "--cmdline", f"rounds=1000 break={bug}")
+    assert run.status != 0 and f"broken on purpose: {bug}" in run.stderr
+    assert "DIFFERENCES" in run.stderr or re.search(r"kernel panic: \S+intern/table.cc:\d+: alive", run.stderr)

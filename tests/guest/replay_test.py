@@ -1,19 +1,17 @@
 """Tests gdb on recorded runs: going back to any moment (scripts/replay, scripts/gdb --replay, tools/stele/debugger/replay.py)."""
 import json
 import re
-import subprocess
 
 import pytest
 
 from debugged import gdb_on
-from guest import ROOT, Result, text
+from guest import tool
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.icount]
 
 
 def replay(folder, script):
-    run = subprocess.run([ROOT / "scripts/replay", "--no-build", "--keep", folder, script], capture_output=True, check=False)
-    return Result(run.returncode, text(run.stdout), text(run.stderr))
+    return tool("replay", "--no-build", "--keep", folder, script)
 
 
 @pytest.fixture(name="run", scope="module")
@@ -64,7 +62,7 @@ def test_what_cannot_be_done_is_said(run):
     wrong = {"moment 1000000000000": "the run has the moments 0 to", "moment x": "moment [N | +N | -N]",
              "reverse-continue": "no breakpoint and no watchpoint is enabled", "rc": "breakpoint 1 is temporary"}
     words = [word for command in wrong for word in ("-ex", "tbreak leaky_open" if command == "rc" else "moment", "-ex", command)]
-    said = subprocess.run([ROOT / "scripts/gdb", "--replay", run, "--at", "20000000", "--", "-batch", *words], capture_output=True, text=True, check=False)
+    said = tool("gdb", "--replay", run, "--at", "20000000", "--", "-batch", *words)
     assert [why in line for why, line in zip(wrong.values(), said.stderr.splitlines(), strict=True)] == [True] * len(wrong), said.stderr
     assert said.stdout.count("moment 20000000 of") == 3
 
@@ -76,5 +74,5 @@ def test_a_run_of_another_image_is_refused(run, tmp_path):
     kept = json.loads((tmp_path / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps(kept | {"image": "0" * 64}))
     for folder, why in ((tmp_path, "are not those of the recorded run"), (tmp_path / "nothing", "no recorded run")):
-        said = subprocess.run([ROOT / "scripts/gdb", "--replay", folder, "--", "-batch"], capture_output=True, text=True, check=False)
-        assert (said.returncode, said.stdout) == (2, "") and why in said.stderr and said.stderr.count("\n") == 1
+        said = tool("gdb", "--replay", folder, "--", "-batch")
+        assert (said.status, said.stdout) == (2, "") and why in said.stderr and said.stderr.count("\n") == 1

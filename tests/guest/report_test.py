@@ -2,20 +2,14 @@
 stackcount for the leaking function."""
 import os
 import re
-import subprocess
 
 import pytest
 
-from guest import BUILD, ROOT, Result, guest, text
+from guest import BUILD, ROOT, checked, tool
 from stele.browser import Browser
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.shares]
 SIZE = 192  # bytes of an object that leakdemo leaks
-
-
-def report(*words):
-    run = subprocess.run([ROOT / "scripts/report", *map(str, words)], capture_output=True, check=False)
-    return Result(run.returncode, text(run.stdout), text(run.stderr))
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +19,7 @@ def written(tmp_path_factory):
     further pages of the shell into the page cache. `settle` frees the pages of programs that have ended. The arena `page` is not traced: if the shell
     writes to a page after a fork, it gets a new page only if the child still has the old one, which depends on the time."""
     folder = tmp_path_factory.mktemp("written")
-    result = guest("""
+    checked("""
 if true; then leakdemo clean; echo settle > '#mem/kmemtrace/ctl'; cat '#mem/tracedump' > /dev/null; fi
 echo start > '#mem/kmemtrace/ctl'; printf 'stop\\nreset' > '#mem/kmemtrace/page'
 leakdemo leak 3; echo settle > '#mem/kmemtrace/ctl'
@@ -38,13 +32,12 @@ stackcount -D 1 leaky_open > /host/stackcount & until grep -q Tracing /host/stac
 leakdemo leak 7
 wait
 """, "--share", str(folder))
-    assert (result.status, result.stderr) == (0, ""), result
     return folder
 
 
 def test_ten_leaks_apart(written):
     """The difference contains only the ten leaked objects, although the user stacks of the shell's objects differ between the two dumps."""
-    result = report("--base", written / "first", written / "later")
+    result = tool("report", "--base", written / "first", written / "later")
     assert (result.status, result.stderr) == (0, ""), result
     assert result.stdout.splitlines()[1] == f"+{10 * SIZE} bytes in +10 objects from 1 stacks of 1 sources"
     assert re.search(rf"^\+{10 * SIZE} bytes in \+10 objects of leaky from stack\n    leaky_open  (kern/drivers/dev/debug\.cc):(\d+)\n", result.stdout, re.M)
@@ -55,23 +48,23 @@ def test_ten_leaks_apart(written):
 
 
 def test_ten_leaks_apart_folded(written):
-    result = report("--base", written / "first", written / "later", "--format", "folded")
+    result = tool("report", "--base", written / "first", written / "later", "--format", "folded")
     assert (result.status, result.stderr) == (0, ""), result
     assert re.fullmatch(rf"_start;__stele_start;main;use;open;.*;sys_open;.*;leaky_open;\[leaky\] {10 * SIZE}\n", result.stdout)
-    result = report("--base", written / "first", written / "later", "--format", "folded", "--measure", "objects")
+    result = tool("report", "--base", written / "first", written / "later", "--format", "folded", "--measure", "objects")
     assert result.stdout.endswith(";leaky_open;[leaky] 10\n") and result.stdout.count("\n") == 1
 
 
 def test_ten_leaks_apart_for_pprof(written, tmp_path):
-    assert report("--base", written / "first", written / "later", "--format", "pprof", "-o", tmp_path / "ten.pb.gz").status == 0
-    lines = report(tmp_path / "ten.pb.gz").stdout.splitlines()
+    assert tool("report", "--base", written / "first", written / "later", "--format", "pprof", "-o", tmp_path / "ten.pb.gz").status == 0
+    lines = tool("report", tmp_path / "ten.pb.gz").stdout.splitlines()
     assert lines[1] == f"{10 * SIZE} bytes in 10 objects from 1 stacks of 1 sources", lines
     assert lines.count(f"{10 * SIZE} bytes in 10 objects of leaky from stack") == 1, lines
 
 
 @pytest.mark.long  # a browser is a large dependency
 def test_ten_leaks_apart_in_the_page(written, tmp_path):
-    assert report("--base", written / "first", written / "later", "--format", "html", "-o", tmp_path / "ten.html").status == 0
+    assert tool("report", "--base", written / "first", written / "later", "--format", "html", "-o", tmp_path / "ten.html").status == 0
     with Browser() as browser:
         browser.open(tmp_path / "ten.html")
         assert browser.js("document.querySelector('#count').textContent") == "1 stack"
@@ -79,34 +72,33 @@ def test_ten_leaks_apart_in_the_page(written, tmp_path):
 
 
 def test_ten_leaks_fewer(written):
-    result = report("--base", written / "later", written / "first", "--format", "folded")
+    result = tool("report", "--base", written / "later", written / "first", "--format", "folded")
     assert (result.status, result.stdout) == (0, "")
     assert result.stderr == f"report: {10 * SIZE} bytes less are not in the folded stacks, which have no negative numbers\n"
 
 
 @pytest.mark.parametrize("by, name", (("cache", "leaky"), ("function", "leaky_open")))
 def test_tables_of_the_difference(written, by, name):
-    result = report("--base", written / "first", written / "later", "--by", by)
+    result = tool("report", "--base", written / "first", written / "later", "--by", by)
     first = result.stdout.partition("\n\n")[2].splitlines()[1].split()
     assert (first[:2], first[-1]) == ([f"+{10 * SIZE}", "+10"], name), result
 
 
 @pytest.mark.parametrize("name", ("later", "text", "memleak", "memleak.folded"))
 def test_all_say_the_same_of_the_leak(written, name):
-    result = report("--kernel", BUILD / "stele.elf", "--format", "folded", written / name)
+    result = tool("report", "--kernel", BUILD / "stele.elf", "--format", "folded", written / name)
     assert result.status == 0, result
     of_the_leak = [line for line in result.stdout.splitlines() if ";leaky_open;" in line]
     assert sum(int(line.rpartition(" ")[2]) for line in of_the_leak) == 13 * SIZE
 
 
 def test_calls(written):
-    result = report(written / "stackcount")
+    result = tool("report", written / "stackcount")
     assert re.search(r"^7 calls of leaky_open from stack\n    leaky_open\n(.*\n)*?    system_call_entry\n    by pid \d+ leakdemo\n"
                      r"    called from a program, 7 calls\n        open\n        use\n        main\n", result.stdout, re.M), result
 
 
 def test_without_the_elf_files_there_are_addresses(written, tmp_path):
-    run = subprocess.run([ROOT / "scripts/report", written / "later"], capture_output=True, text=True, env={**os.environ, "STELE_BUILD": str(tmp_path)},
-                         check=False)
-    assert run.returncode == 0 and f"{13 * SIZE} bytes in 13 objects of leaky from stack\n    0xffffffff8" in run.stdout
+    run = tool("report", written / "later", env={**os.environ, "STELE_BUILD": str(tmp_path)})
+    assert run.status == 0 and f"{13 * SIZE} bytes in 13 objects of leaky from stack\n    0xffffffff8" in run.stdout
     assert "its functions have no names (--kernel)" in run.stdout.partition("\n\n")[0]

@@ -1,18 +1,9 @@
-"""Signals, timers, waiting and limits: the checks of the program sigtest (tests/programs/sigtest)."""
+"""Shares of time, limits of memory and files, and the end of greedy processes. The loads are those of the program sigtest (tests/programs/sigtest)."""
 import re
-import subprocess
 
 import pytest
 
-from guest import ROOT, guest
-
-
-@pytest.mark.parametrize("cpus", [pytest.param(1, marks=[pytest.mark.cpus(1), pytest.mark.long]), pytest.param(4, marks=pytest.mark.cpus(4))])
-def test_every_check_of_sigtest(cpus):
-    result = guest("exec sigtest")
-    assert "not ok" not in result.stdout
-    assert result.status == 0, result
-    assert re.search(r"(?m)^1\.\.\d+$", result.stdout)
+from guest import guest, kernel_test
 
 
 @pytest.mark.icount
@@ -71,6 +62,4 @@ def test_the_greedy_user_loses_processes_and_no_other_user_does():
 @pytest.mark.cpus(4)
 def test_no_wake_up_of_a_million_is_lost():
     """Runs the kernel's own test poll_loses_no_wakeup with a million passes. In this test, pollers on four CPUs hand tokens to each other."""
-    run = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "debug", "--timeout", "900", "--ktest=poll_loses", "--cmdline", "poll_passes=1000000"],
-                         capture_output=True, check=False)
-    assert run.returncode == 0, run.stderr.decode("utf-8", "replace")
+    assert kernel_test("poll_loses", "--timeout", "900", "--cmdline", "poll_passes=1000000").status == 0

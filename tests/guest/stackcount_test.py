@@ -4,7 +4,7 @@ import re
 import pytest
 
 from console import Console
-from guest import guest
+from guest import checked, guest
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -59,9 +59,7 @@ class Output:
 
 
 def run_guest(script, stderr="", options=()):
-    result = guest(PRELUDE + script, *options)
-    assert (result.status, result.stderr) == (0, stderr), result
-    return result.stdout
+    return checked(PRELUDE + script, *options, errors=stderr)
 
 
 def test_functions_of_pipes_while_a_pipeline_runs():

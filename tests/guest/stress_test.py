@@ -1,21 +1,14 @@
 """Tests the program stress, which uses all parts of the kernel at random, and scripts/stress, which runs this program. They find no error in the
 debug builds, and they find a planted bug."""
-import subprocess
-
 import pytest
 
-from guest import ROOT, Result, guest, text
-
-
-def stress(*options):
-    run = subprocess.run([str(ROOT / "scripts/stress"), *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    return Result(run.returncode, text(run.stdout), "")
+from guest import guest, tool
 
 
 @pytest.mark.cpus(4)
 @pytest.mark.parametrize("variant, cpus, megabytes", (("debug", "8", "64"), pytest.param("sanitize", "4", "128", marks=pytest.mark.long)))
 def test_a_short_run(variant, cpus, megabytes):
-    result = stress("--once", "--variant", variant, "--seconds", "5", "--smp", cpus, "--mem", megabytes, "--seed", "1")
+    result = tool("stress", "--once", "--variant", variant, "--seconds", "5", "--smp", cpus, "--mem", megabytes, "--seed", "1")
     assert result.status == 0, result
 
 
@@ -23,7 +16,7 @@ def test_a_short_run(variant, cpus, megabytes):
 @pytest.mark.long
 @pytest.mark.parametrize("variant", ("debug", "sanitize"))
 def test_ten_minutes(variant):
-    result = stress("--minutes", "10", "--variant", variant)
+    result = tool("stress", "--minutes", "10", "--variant", variant)
     assert result.status == 0, result
 
 

@@ -1,19 +1,16 @@
 """Tests `make leaksweep`: it runs a command once for each kernel allocation of the command, lets this allocation fail, and reports leaks in error
 paths. Also tests the command `failnext N process=P` of #debug/alloc, on which leaksweep is based."""
-import os
 import re
-import subprocess
 
 import pytest
 
-from guest import BUILD, ROOT, Result, guest, sections_of, text
+from guest import guest, make, sections_of, tool
 
 pytestmark = [pytest.mark.cpus(1), pytest.mark.icount]
 
 
 def leaksweep(command, *options):
-    run = subprocess.run([str(ROOT / "scripts/leaksweep"), "--no-build", "--port", "tests", "--report", "/dev/null", *options, command], capture_output=True, check=False)
-    return Result(run.returncode, text(run.stdout), text(run.stderr))
+    return tool("leaksweep", "--no-build", "--port", "tests", "--report", "/dev/null", *options, command)
 
 
 def check_clean(result):
@@ -142,10 +139,8 @@ def test_a_panic_is_a_finding_and_not_the_end():
 
 def test_make(tmp_path):
     """The goal of make, and the short form of test_clean."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    run = subprocess.run(["make", "-s", "-C", str(ROOT), f"BASE={os.path.relpath(BUILD, ROOT)}", "leaksweep", f"REPORT={tmp_path}/report.txt", "CMD=: > /tmp/d; echo \"<$$>\""],
-                         capture_output=True, text=True, env=environment, check=False)
-    check_clean(Result(run.returncode, run.stdout, run.stderr))
+    run = make("leaksweep", f"REPORT={tmp_path}/report.txt", "CMD=: > /tmp/d; echo \"<$$>\"")
+    check_clean(run)
     assert re.search(r"^<\d+>$", run.stderr, re.M), run
     assert (tmp_path / "report.txt").read_text() == run.stdout
 

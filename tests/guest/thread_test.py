@@ -1,4 +1,4 @@
-"""Threads of programs: the checks of the program threadtest (tests/programs/threadtest), C++ threads, and stress."""
+"""Threads of programs: C++ threads, stress, and what is left when their processes have ended."""
 import os
 import pathlib
 import re
@@ -9,14 +9,6 @@ import pytest
 from guest import BUILD, guest, leaktest
 
 TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
-
-
-@pytest.mark.parametrize("cpus", [pytest.param(1, marks=[pytest.mark.cpus(1), pytest.mark.long]), pytest.param(4, marks=pytest.mark.cpus(4))])
-def test_every_check_of_threadtest(cpus):
-    result = guest("exec threadtest", "--smp", str(cpus), "--timeout", "600")
-    assert "not ok" not in result.stdout
-    assert result.status == 0, result
-    assert "ok pages_of_waiters\n" in result.stdout
 
 
 @pytest.mark.cpus(4)

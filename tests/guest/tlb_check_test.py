@@ -1,11 +1,10 @@
 """Tests that the debug kernel notices each translation that it does not invalidate (kern/arch/x86_64/tlb_check.h). QEMU invalidates more
 than it must, so without this check most of these bugs would show on a real processor only."""
 import re
-import subprocess
 
 import pytest
 
-from guest import ROOT, text
+from guest import tool
 
 MAPS = "mkdir /tmp/f; maptest /tmp/f"
 # On a busy host, threads seldom run at the same time. So the threads run until the bug ends the guest.
@@ -28,10 +27,9 @@ BUGS = {
 
 
 def run(bugs, cpus, folder, what):
-    result = subprocess.run([str(ROOT / "scripts/guest"), "--no-build", "--variant", "debug", "--smp", str(cpus), "--share", str(folder), "--port", "tests",
-                             "--cmdline", f"break={bugs}", *([f"--ktest={what}"] if what.isidentifier() else ["-c", what])],
-                            capture_output=True, check=False)
-    return result.returncode, text(result.stderr)
+    result = tool("guest", "--no-build", "--variant", "debug", "--smp", str(cpus), "--share", folder, "--port", "tests", "--cmdline", f"break={bugs}",
+                  *([f"--ktest={what}"] if what.isidentifier() else ["-c", what]))
+    return result.status, result.stderr
 
 
 def check_noticed(status, log):

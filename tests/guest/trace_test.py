@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from guest import BUILD, ctl_in, dumps_in, functions_of, guest, live_counts
+from guest import BUILD, checked, ctl_in, dumps_in, functions_of, guest, live_counts
 from stele.source_lines import build_id
 from stele.tracedump import Symbols, TraceDump
 
@@ -18,23 +18,22 @@ LEAK = ('echo start > #mem/kmemtrace/{cache}; echo "leak {cache} {n} {options}" 
 
 
 def check(cache, size, n, options, context):
-    result = guest(LEAK.format(cache=cache, n=n, options=options))
-    assert (result.status, result.stderr) == (0, ""), result
-    held, freed = dumps_in(result.stdout)
+    output = checked(LEAK.format(cache=cache, n=n, options=options))
+    held, freed = dumps_in(output)
     for dump in (held, freed):
-        assert dump.broken_identities() == [], result
-        assert dump.lost() == {}, result
+        assert dump.broken_identities() == [], output
+        assert dump.lost() == {}, output
     [group] = held.groups
     assert (held.counters["live"], held.counters["bytes"]) == (n, n * size)
     assert (group.objects, group.bytes) == (n, n * size)
     names = [frame.partition("+")[0] for frame in group.frames]
-    assert names[:8] == ["leak_at_depth"] * 8, result
+    assert names[:8] == ["leak_at_depth"] * 8, output
     assert names.count("leak_at_depth") == 8
     assert ("debug_interrupt" if "irq" in options else "debug_alloc_write") in names
-    assert all(frame.endswith(" [kernel]") for frame in group.frames), result
+    assert all(frame.endswith(" [kernel]") for frame in group.frames), output
     assert re.search(context, group.summary)
     # The record of an allocation in an interrupt has no user stack.
-    assert [stack.objects for stack in group.user_stacks] == ([] if "irq" in options else [n]), result
+    assert [stack.objects for stack in group.user_stacks] == ([] if "irq" in options else [n]), output
     assert (freed.counters["live"], freed.groups) == (0, [])
     assert freed.counters["freed"] == n
     return names
@@ -161,18 +160,17 @@ def test_the_program_is_the_file_that_runs():
     """For a script, records name the interpreter's file. A program with a broken build id still runs, and its records have no build id."""
     notes = subprocess.run(["readelf", "-lW", str(BUILD / "user/bin/leakdemo")], capture_output=True, text=True, check=True).stdout
     offset = next(int(line.split()[1], 16) for line in notes.splitlines() if line.split()[:1] == ["NOTE"])
-    result = guest(f"""
+    output = checked(f"""
 echo start > #mem/kmemtrace/leaky
 printf '#!/bin/sh\nleakdemo leak 1\n: < "#debug/leaky/leak"\n' > /tmp/script; chmod +x /tmp/script; /tmp/script
 for size in '\\377\\377\\377\\377' '\\003\\0\\0\\0' '\\377\\377\\377\\177'; do
   cp /bin/leakdemo /tmp/demo; printf $size | dd of=/tmp/demo bs=1 seek={offset} conv=notrunc 2> /dev/null; /tmp/demo leak 1
 done
 cat #mem/kmemtrace/leaky""")
-    assert (result.status, result.stderr) == (0, ""), result
-    [dump] = dumps_in(result.stdout)
+    [dump] = dumps_in(output)
     [group] = dump.groups
     found = {stack.owner.split()[2]: stack for stack in group.user_stacks}
-    assert sorted((name, stack.objects) for name, stack in found.items()) == [("demo", 3), ("leakdemo", 1), ("script", 1)], result
+    assert sorted((name, stack.objects) for name, stack in found.items()) == [("demo", 3), ("leakdemo", 1), ("script", 1)], output
     assert (found["script"].build_id, found["demo"].build_id) == (build_id(BUILD / "user/bin/dash"), "")
     assert functions_of(found["leakdemo"].frames, "leakdemo")[-1] == "_start"
     for name, path in (("script", "/bin/sh"), ("demo", "/tmp/demo"), ("leakdemo", "/bin/leakdemo")):
@@ -180,41 +178,39 @@ cat #mem/kmemtrace/leaky""")
 
 
 def test_broken_stacks_do_no_harm():
-    result = guest("echo start > #mem/kmemtrace/debug_64; proctest frames; echo stop > #mem/kmemtrace/debug_64; "
-                   "cat #mem/kmemtrace/debug_64")
-    assert (result.status, result.stderr) == (0, ""), result
-    number, _, text = result.stdout.partition("\n")
+    output = checked("echo start > #mem/kmemtrace/debug_64; proctest frames; echo stop > #mem/kmemtrace/debug_64; "
+                     "cat #mem/kmemtrace/debug_64")
+    number, _, text = output.partition("\n")
     [dump] = dumps_in(text)
-    assert (dump.counters["live"], dump.lost(), dump.broken_identities()) == (int(number), {}, []), result
+    assert (dump.counters["live"], dump.lost(), dump.broken_identities()) == (int(number), {}, []), output
     [group] = dump.groups
     frames = {}
     for stack in group.user_stacks:
-        assert functions_of(stack.frames[:1], "proctest") == ["call_with_frame"], result
+        assert functions_of(stack.frames[:1], "proctest") == ["call_with_frame"], output
         callers = tuple(int(frame.split()[0], 16) for frame in stack.frames[1:])
         assert callers not in frames
         frames[callers] = stack.objects
     chain = tuple(range(0x1000, 0x100F))
     assert frames == {(): int(number) - 9, chain: 4, chain[:-1]: 1, (0x2000,): 1, (0x3000, 0x3001): 1, (0x4000,): 1,
-                              (0x4001,): 1}, result
+                              (0x4001,): 1}, output
     # One system call made three of the allocations with `chain`. These three had more callers than a record can have.
-    assert dump.counters["truncated"] == 3, result
+    assert dump.counters["truncated"] == 3, output
 
 
 def test_frames_that_are_remembered_are_those_that_are_there():
-    result = guest("echo start > #mem/kmemtrace/debug_64; proctest knownframes; cat #mem/kmemtrace/debug_64", "--smp", "1")
-    assert (result.status, result.stderr) == (0, ""), result
-    [dump] = dumps_in(result.stdout)
-    assert (dump.counters["live"], dump.lost(), dump.broken_identities()) == (9, {}, []), result
+    output = checked("echo start > #mem/kmemtrace/debug_64; proctest knownframes; cat #mem/kmemtrace/debug_64", "--smp", "1")
+    [dump] = dumps_in(output)
+    assert (dump.counters["live"], dump.lost(), dump.broken_identities()) == (9, {}, []), output
     frames = {tuple(int(frame.split()[0], 16) for frame in stack.frames[1:]): stack.objects
               for group in dump.groups for stack in group.user_stacks}
     known = tuple(range(0x5000, 0x5004))
-    assert frames == {(*known, 0x5004): 3, (*known, 0x5104): 1, (*known, 0x5104, 0x5005): 1, (0x6000, 0x6001): 3, (0x6000,): 1}, result
+    assert frames == {(*known, 0x5004): 3, (*known, 0x5104): 1, (*known, 0x5104, 0x5005): 1, (0x6000, 0x6001): 3, (0x6000,): 1}, output
 
 
 def test_stacks_and_contexts_that_do_not_fit_are_counted():
     """When records fill all trace memory, lost stacks and contexts are counted. The memory of freed records is used for new records, but not for
     stacks and contexts."""
-    result = guest("""
+    output = checked("""
 t='#mem/kmemtrace/debug_64'
 printf 'limit 1M\n' > '#mem/kmemtrace/ctl'; echo start depth=64 > "$t"
 echo 'leak debug_64 1' > #debug/alloc
@@ -231,8 +227,7 @@ echo 'free debug_64 98277' > #debug/alloc
 echo "== freed"; cat "$t"
 printf 'stop\nreset\n' > "$t"; cat '#mem/kmemtrace/ctl'
 """, "--timeout", "120")
-    assert (result.status, result.stderr) == (0, ""), result.stderr
-    full, stacks, user_stack, contexts, freed = [dumps_in(part)[0] for part in result.stdout.split("== ")[1:]]
+    full, stacks, user_stack, contexts, freed = [dumps_in(part)[0] for part in output.split("== ")[1:]]
     for dump in (full, stacks, user_stack, contexts, freed):
         assert dump.broken_identities() == []
     assert (full.counters["stacks_lost"], full.counters["contexts_lost"]) == (0, 0)
@@ -247,7 +242,7 @@ printf 'stop\nreset\n' > "$t"; cat '#mem/kmemtrace/ctl'
     assert contexts.counters["contexts_lost"] > 10
     assert contexts.counters["dropped"] == full.counters["dropped"]
     assert freed.counters["live"] == 0
-    assert ctl_in(result.stdout)[0]["used"] == 0
+    assert ctl_in(output)[0]["used"] == 0
 
 
 def test_100000_leaks_in_64K():
@@ -307,7 +302,7 @@ cat "$ctl"
 def test_start_stop_and_reset_under_load(rounds):
     """Traces of all caches start, stop and are reset while programs run: first each trace separately, then all with one command. At the end no
     trace is left, and the caches have as many live objects as before."""
-    result = guest("""
+    output = checked("""
 settled() { echo settle > '#mem/kmemtrace/ctl'; cat #mem/kmemstat; }
 load() { while [ -e /tmp/load ]; do ls / | cat > /tmp/out.$1; echo "churn debug_64 100" > #debug/alloc; done; }
 ctl='#mem/kmemtrace/ctl'
@@ -340,9 +335,8 @@ work() {
 work 1 '#mem/kmemtrace'/c* '#mem/kmemtrace/page_4096'
 settled
 """ + f"work {rounds} '#mem/kmemtrace'/*\nsettled\n", "--timeout", "600")
-    assert (result.status, result.stderr) == (0, ""), result
-    assert "kmemtrace" not in result.stdout
-    before, after = live_counts(result.stdout)
+    assert "kmemtrace" not in output
+    before, after = live_counts(output)
     # The counts of the allocator's own caches, and of arenas, depend on idle objects as well, so they may differ.
     changed = {cache: (before[cache], after[cache]) for cache in before
                if before[cache] != after[cache] and not cache.startswith(("kmem_", "page", "base", "trace", "kernel_virtual"))}

@@ -1,11 +1,10 @@
 """Tests the binary dump, #mem/tracedump. On the host, stele.tracedump reads this dump, and finds the same records as in the text dumps."""
 import pathlib
 import re
-import subprocess
 
 import pytest
 
-from guest import BUILD, ROOT, dumps_in, guest, text
+from guest import BUILD, checked, dumps_in, kernel_test, text
 from stele.tracedump import Symbols, TraceDump
 from stele.tracedump import text as as_text
 
@@ -28,9 +27,7 @@ def objects_of(dump_text):
 
 
 def run_guest(folder, script, *options):
-    result = guest(script, "--share", str(folder), *options)
-    assert (result.status, result.stderr) == (0, ""), result
-    return result.stdout
+    return checked(script, "--share", str(folder), *options)
 
 
 def load(path):
@@ -170,9 +167,8 @@ echo after $(used)
 @pytest.mark.cpus(4)
 def test_a_million_records_when_memory_is_full():
     """Runs the kernel's own test of large dumps (dump_when_memory_is_full) with a million records instead of 20,000."""
-    run = subprocess.run([ROOT / "scripts/guest", "--no-build", "--variant", "debug", "--timeout", "900", "--ktest=dump_when_memory_is_full",
-                          "--cmdline", "dump_records=1000000"], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stderr.count("\nok ")) == (0, 1), run.stderr
+    run = kernel_test("dump_when_memory_is_full", "--timeout", "900", "--cmdline", "dump_records=1000000")
+    assert (run.status, run.stderr.count("\nok ")) == (0, 1)
 
 
 def test_250000_records(tmp_path):

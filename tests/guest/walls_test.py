@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from guest import ROOT, guest
+from guest import ROOT, checked
 
 pytestmark = pytest.mark.cpus(1)
 
@@ -52,10 +52,9 @@ def walk(command, folder):
     assert len(DEVICES) >= 13
     paths = [f"#{name}" for name in DEVICES] + HIDDEN + ["/dev", "/proc", "/tmp", "/host"]
     names = " ".join(f"'{path}'" for path in paths)
-    result = guest(f"{STATE}{PREPARE}state; echo == walk; {command} {names}; echo status $?; state; kill -9 $sleeper",
-                   "--share", str(folder), "--timeout", "500")
-    assert (result.status, result.stderr) == (0, ""), result
-    before, said, after = [part.splitlines()[1:] for part in result.stdout.split("== ")[1:]]
+    output = checked(f"{STATE}{PREPARE}state; echo == walk; {command} {names}; echo status $?; state; kill -9 $sleeper",
+                     "--share", str(folder), "--timeout", "500")
+    before, said, after = [part.splitlines()[1:] for part in output.split("== ")[1:]]
     assert before == after
     assert said[-1] == "status 0", said
     walked = [int(line.removeprefix("walked ")) for line in said if line.startswith("walked ")]
