@@ -1,8 +1,8 @@
 """The words of the kernel command line."""
-import pathlib
 import re
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from guest import ROOT
+
 OTHERS = {"objects", "contexts"}  # kern/bench calls boot_option() with a variable
 NOT_THERE = {"ktes", "no-such-option"}  # kern/tests/arch_test.cc looks for them in vain
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BUILD = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
+from guest import BUILD, ROOT
+
 TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
 DAY = 24 * 3600
 

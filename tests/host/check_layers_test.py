@@ -1,11 +1,10 @@
 """scripts/check-layers: which file of the kernel may include which header."""
-import pathlib
 import shutil
 import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from guest import ROOT
 
 
 @pytest.fixture(name="tree")

@@ -1,13 +1,12 @@
 """A list that goes by path loses its effect when the files move: make and scripts/check-paths find paths that name nothing."""
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from guest import ROOT
 
 
 def tracked():

@@ -1,7 +1,5 @@
 """README and the documents: their quotes have markers, their links lead somewhere, and their figures are those of the baseline."""
 import json
-import os
-import pathlib
 import re
 import shlex
 import subprocess
@@ -11,11 +9,10 @@ import pytest
 import bench
 import counts
 import loads
+from guest import BUILD, ROOT
 from stele import quote_runs
 from stele.quotes import QuoteError, difference, looks_like_output, masked, quotes_of, renewed
 
-ROOT = quote_runs.ROOT
-BUILD = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
 DOCUMENTS = quote_runs.documents()
 PAGE = """Text.
 

@@ -14,7 +14,8 @@ import time
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from guest import ROOT
+
 CTRL_C = b"\x03"
 INTERRUPTED = 130
 SECONDS = 60

@@ -1,14 +1,13 @@
 """How scripts/leaktest judges the passes of its guests, and what it reports if a guest fails. In a
 pass, a guest runs the tested command several times. The guests are fakes."""
-import importlib.machinery
-import importlib.util
 import os
 import subprocess
 from types import SimpleNamespace
 
 import pytest
 
-from guest import ROOT, leaktest
+import checkout
+from guest import leaktest
 from leak_fakes import dump, group, series, source
 from stele.leak_command import Run
 from stele.leak_counts import parse_counts
@@ -19,12 +18,9 @@ from stele.leaks import CLEAN, LEAKED, UNKNOWN
 COUNTS = "debug_64 S 64 0 0 0 0 0 on\n"
 
 
-@pytest.fixture(scope="module")
-def script():
-    loader = importlib.machinery.SourceFileLoader("leaktest_script", str(ROOT / "scripts/leaktest"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
+@pytest.fixture(name="script", scope="module")
+def leaktest_script():
+    return checkout.script("leaktest")
 
 
 NOTHING = Unreachable([], 0)
@@ -270,13 +266,11 @@ def test_any_failure_of_its_own_is_2(script, monkeypatch, tmp_path, capsys, wher
 
 def test_reports_are_utf_8_in_any_locale(tmp_path):
     program = f"""
-import importlib.machinery, importlib.util, pathlib
-loader = importlib.machinery.SourceFileLoader("leaktest_script", {str(ROOT / "scripts/leaktest")!r})
-script = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-loader.exec_module(script)
+import checkout, pathlib
+script = checkout.script("leaktest")
 script.write(pathlib.Path({str(tmp_path / "report")!r}), b"", [script.Result("true \\u00fc", 0, "")])
 """
-    run = subprocess.run(["python3", "-X", "utf8=0", "-c", program], env={"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PATH": os.environ["PATH"]},
+    run = subprocess.run(["python3", "-X", "utf8=0", "-c", program], env={"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PATH": os.environ["PATH"], "PYTHONPATH": checkout.__file__.rpartition("/")[0]},
                          capture_output=True, check=False)
     assert run.returncode == 0, run
     assert "true ü".encode() in (tmp_path / "report.xml").read_bytes()

@@ -1,21 +1,20 @@
 """How the leak test judges the objects that its traced and untraced runs leave, and what it reports."""
 import json
-import re
 import subprocess
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
-from guest import ROOT, leaktest, text
+from checkout import with_guest
+from guest import leaktest, text
 from leak_fakes import dump, group, growth, look, series, source, told
 from stele.leak_command import Run
-from stele.leak_counts import (MOST_RUNS, MOST_SECONDS, Count, Look, family, grown, judge_counts, mark_by_time, parse_counts, runs_that_name,
+from stele.leak_counts import (MOST_RUNS, MOST_SECONDS, Count, family, grown, judge_counts, mark_by_time, parse_counts, runs_that_name,
                                seconds_that_name)
 from stele.leak_report import Result, Untraced, as_json, as_junit, facts, failure_report, list_report, memory_report, ranges, report
 from stele.leaks import CLEAN, LEAKED, UNKNOWN, Group, UserStack, doubts_about, judge, without_allocator
 from stele.references import NOWHERE, parse_references, with_names
-from stele.tracedump import NOT_LEAK, Record
 
 
 def doubts(after, before=None, counts="", counts_after=""):
@@ -453,17 +452,10 @@ def played(tmp_path, monkeypatch):
     """Returns a function that runs leaktest in a copy of the checkout. The copy has a fake
     scripts/guest, which prints `output` and ends with `status`."""
     def run(output=b"", status=0, errors=b"", command="true", options=()):
-        (tmp_path / "scripts").mkdir(exist_ok=True)
-        (tmp_path / "scripts/leaktest").write_bytes((ROOT / "scripts/leaktest").read_bytes())
-        if not (tmp_path / "tools").exists():
-            (tmp_path / "tools").symlink_to(ROOT / "tools")
         (tmp_path / "out").write_bytes(output)
         (tmp_path / "err").write_bytes(errors)
-        guest = tmp_path / "scripts/guest"
-        guest.write_text(f"#!/bin/sh\ncat {tmp_path}/err >&2; cat {tmp_path}/out; exit {status}\n")
-        guest.chmod(0o755)
-        run = subprocess.run(["python3", str(tmp_path / "scripts/leaktest"), "--report", str(tmp_path / "report"), *options, command], capture_output=True,
-                             check=False)
+        tool = with_guest(tmp_path, "leaktest", f"cat {tmp_path}/err >&2; cat {tmp_path}/out; exit {status}")
+        run = subprocess.run(["python3", tool, "--report", str(tmp_path / "report"), *options, command], capture_output=True, check=False)
         return run.returncode, run.stdout, text(run.stderr), (tmp_path / "report").read_bytes()
     run.folder = tmp_path
     return run

@@ -1,14 +1,9 @@
 """How scripts/load reads and judges the output of its guest."""
-import importlib.machinery
-import importlib.util
-import pathlib
-
 import pytest
 
-PATH = pathlib.Path(__file__).resolve().parent.parent.parent / "scripts/load"
-LOADER = importlib.machinery.SourceFileLoader("load", str(PATH))
-load = importlib.util.module_from_spec(importlib.util.spec_from_loader("load", LOADER))
-LOADER.exec_module(load)
+import checkout
+
+load = checkout.script("load")
 
 OUTPUT = """load round 1 off 100
 load round 1 all 150

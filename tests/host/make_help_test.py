@@ -1,9 +1,8 @@
 """`make help`: targets in groups."""
-import pathlib
 import re
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from guest import ROOT
 
 
 def test_every_target_is_in_one_group():

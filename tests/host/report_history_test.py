@@ -1,6 +1,5 @@
 """Tests scripts/report history, which shows the commit and the outstanding objects of each recorded
 run."""
-import pathlib
 import random
 import sqlite3
 import subprocess
@@ -9,10 +8,9 @@ import sys
 import pytest
 
 import profiles
+from guest import ROOT
 from stele.report import command, history, pprof
 from stele.report.profile import Amount, Frame, Key, Profile, ReportError
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import report_fakes as fakes
 from report_fakes import TAKEN, USER, dump, records, source
 from stele.report import reading
 from stele.report.profile import Amount, ReportError
-from stele.tracedump import Record, TraceDump
+from stele.tracedump import Record
 
 
 @pytest.fixture
@@ -25,15 +25,6 @@ def read(tmp_path, monkeypatch):
 def only_key(profile):
     [(key, amount)] = profile.amounts.items()
     return key, amount
-
-
-def test_what_the_writer_writes_the_reader_of_dumps_reads():
-    sources = [source("pipe", records(3), sample=512), source("ref.chan", records(1, 0), "references"), source("page", (), "arena")]
-    read = TraceDump(dump(*sources))
-    assert [(each.name, each.kind, each.options, each.records) for each in read.sources] == \
-        [(each.name, each.kind, each.options, each.records) for each in sources]
-    assert (read.build_id, read.time) == ("010203", fakes.TIME)
-    assert {n: stack for n, stack in fakes.STACKS.items() if n != TAKEN} == read.stacks and read.contexts == fakes.CONTEXTS
 
 
 def test_a_dump(read):

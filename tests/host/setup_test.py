@@ -1,11 +1,11 @@
 """scripts/setup: which packages are missing, and what the script does about it. dpkg-query, apt-get and id are scripts here."""
 import os
-import pathlib
 import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from guest import ROOT
+
 QEMU = "installed qemu-system-x86, qemu-system-any, qemu-kvm (= 1:10.0)\ninstalled python3-tqdm, "
 
 

@@ -12,7 +12,8 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from guest import ROOT
+
 NOBODY = 65534
 OWN_FAILURE, HUNT_FAILED, INTERRUPTED = 125, 2, 130
 GUEST = [sys.executable, str(ROOT / "scripts/guest"), "--no-build", "-c", "true"]

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from guest import BUILD, ROOT, text
+from checkout import with_guest
+from guest import BUILD, text, tool
 from stele.leaks import CLEAN, LEAKED, UNKNOWN
 from stele.sweep import Leak, Swept, read, report
 from stele.tracedump import Context, Record, Stack, TraceDumpError
@@ -108,17 +109,10 @@ def test_guests_that_sweep_nothing(tmp_path, sways, status):
     """The sweep starts two guests, which are fakes. The guests whose numbers are in `sways` print no
     line `leaksweep clean`. A guest that prints no such line has swept nothing, because the memory that
     the command leaves allocated varies from run to run even if no allocation fails."""
-    (tmp_path / "scripts").mkdir()
-    (tmp_path / "scripts/leaksweep").write_bytes((ROOT / "scripts/leaksweep").read_bytes())
-    (tmp_path / "tools").symlink_to(ROOT / "tools")
-    (tmp_path / "build").symlink_to(BUILD)
-    guest = tmp_path / "scripts/guest"
-    guest.write_text(f"""#!/bin/sh
+    tool = with_guest(tmp_path, "leaksweep", f"""
 case "$*" in *"--share "[{sways or 0}]/2*) ;; *) echo leaksweep clean 0 1 12 ;; esac
-echo leaksweep end
-""")
-    guest.chmod(0o755)
-    run = subprocess.run(["python3", str(tmp_path / "scripts/leaksweep"), "--no-build", "--jobs", "2", "--report", "/dev/null", "true"],
+echo leaksweep end""")
+    run = subprocess.run(["python3", tool, "--no-build", "--jobs", "2", "--report", "/dev/null", "true"],
                          env={**os.environ, "STELE_BUILD": str(BUILD)}, capture_output=True, check=False)
     assert run.returncode == status, run
     assert ("what the command leaves behind varies even without a failure" in text(run.stdout + run.stderr)) == bool(sways)
@@ -171,7 +165,7 @@ def test_leaks_at_one_place_have_one_key():
     (["--limit", "0", "true"], "--limit is from 1 to 3600"), (["--variant", "none-such", "--no-build", "true"], "leaksweep: "),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
 def test_bad_input(arguments, why):
-    run = subprocess.run([str(ROOT / "scripts/leaksweep"), *arguments], capture_output=True, check=False)
-    assert run.returncode == 2
-    assert why in text(run.stderr)
-    assert text(run.stdout) in ("", f"UNKNOWN\nleak sweep of: true\nwhat is not known:\n    {text(run.stderr).removeprefix('leaksweep: ')}")
+    run = tool("leaksweep", *arguments)
+    assert run.status == 2
+    assert why in run.stderr
+    assert run.stdout in ("", f"UNKNOWN\nleak sweep of: true\nwhat is not known:\n    {run.stderr.removeprefix('leaksweep: ')}")

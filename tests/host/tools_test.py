@@ -1,8 +1,6 @@
 """Tools on the host: readers of dumps and symbols (tools/stele), and the handling of errors by
 scripts/stress, scripts/leakfuzz and scripts/guest."""
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import os
 import re
@@ -11,6 +9,7 @@ import sys
 
 import pytest
 
+from checkout import script
 from stele import ksyms, returns
 from stele.dump import DumpError, parse_ctl, parse_dumps, parse_ranges
 
@@ -29,14 +28,6 @@ USER_STACK = """\tuser stack of pid 12 sh and 1 more, 640 bytes in 10 allocation
 \t\t0x401001 [/bin/sh]
 \t\t0x402000 [/bin/sh]
 """
-
-
-def script(name):
-    """Loads scripts/NAME as a module."""
-    loader = importlib.machinery.SourceFileLoader(f"{name}_script", f"scripts/{name}")
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
 
 
 def test_what_the_end_of_a_stress_run_means():

@@ -5,12 +5,11 @@ import subprocess
 
 import pytest
 
+from report_fakes import section
 from stele.abi import ABI, Abi, AbiError
 from stele.abi import HEADER as HEADER_FILE
-from stele.tracedump import (CONTEXT, CONTEXTS, COUNTERS, FRAME, FRAMES, HEADER, MAGIC, RECORD, RECORDS, SECTION, SOURCE, SOURCES, STACK, STACKS,
-                             STRINGS, TraceDump, TraceDumpError, text)
-
-NO_LIMIT = (1 << 64) - 1
+from stele.tracedump import (CONTEXT, CONTEXTS, COUNTERS, FRAME, FRAMES, HEADER, MAGIC, NO_LIMIT, RECORD, RECORDS, SECTION, SOURCE, SOURCES, STACK,
+                             STACKS, STRINGS, TraceDump, TraceDumpError, text)
 
 
 def binary(extra=b"", unknown=(), version=3, unnamed=(0, 0)):
@@ -18,27 +17,21 @@ def binary(extra=b"", unknown=(), version=3, unnamed=(0, 0)):
     header, to every section header and to every item, like fields that a later kernel may add.
     `unknown`: (tag, bytes) of further sections. `unnamed`: the number of records whose stack could
     not be named for lack of memory, and the number of records whose context could not be named."""
-    def section(tag, items, source=0, item_size=None):
-        data = b"".join(items)
-        size = item_size or (len(items[0]) if items else 8)
-        count = len(data) // size
-        data += b"\0" * (-len(data) % 8)
-        return SECTION.pack(tag, size, count, len(data), source, 0) + extra + data
-
     counters = dict(seen=5, recorded=3, dropped=1, filtered=1, freed=1, cleared=0, live=2, bytes=1064, untracked=9, unmatched=4, stacks_lost=1,
                     contexts_lost=1, truncated=0, estimated_bytes=2000, estimated_objects=10)
-    sections = [section(tag, [data], item_size=1) for tag, data in unknown] + [
-        section(STRINGS, [b"\0pipe\0sh\0/bin/sh\0"], item_size=1),
-        section(SOURCES, [SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *counters.values()) + extra]),
-        section(FRAMES, [FRAME.pack(0xFFFFFFFF80001234) + FRAME.pack(0xFFFFFFFF80005678) + FRAME.pack(0x401000)], item_size=8),
-        section(STACKS, [STACK.pack(17, 1, 0, 2, 0) + extra, STACK.pack(18, 2, 2, 1, 0) + extra]),
-        section(CONTEXTS, [CONTEXT.pack(5, 2, 12, 6, 9, 2, 0, 0, b"\xab\xcd".ljust(32, b"\0")) + extra]),
-        section(RECORDS, [RECORD.pack(0xFFFF800000001000, 64, 2_000_000_000, 17, 5, 18, 3, 1, 0) + extra,
-                          RECORD.pack(0xFFFF800000002000, 1000, 1_000_000_000, 0, 0, 0, 1, 0, 1) + extra]),
+    more = len(extra)
+    sections = [section(tag, 1, data, extra=extra) for tag, data in unknown] + [
+        section(STRINGS, 1, b"\0pipe\0sh\0/bin/sh\0", extra=extra),
+        section(SOURCES, SOURCE.size + more, SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *counters.values()) + extra, extra=extra),
+        section(FRAMES, 8, FRAME.pack(0xFFFFFFFF80001234) + FRAME.pack(0xFFFFFFFF80005678) + FRAME.pack(0x401000), extra=extra),
+        section(STACKS, STACK.size + more, STACK.pack(17, 1, 0, 2, 0) + extra + STACK.pack(18, 2, 2, 1, 0) + extra, extra=extra),
+        section(CONTEXTS, CONTEXT.size + more, CONTEXT.pack(5, 2, 12, 6, 9, 2, 0, 0, b"\xab\xcd".ljust(32, b"\0")) + extra, extra=extra),
+        section(RECORDS, RECORD.size + more, RECORD.pack(0xFFFF800000001000, 64, 2_000_000_000, 17, 5, 18, 3, 1, 0) + extra +
+                RECORD.pack(0xFFFF800000002000, 1000, 1_000_000_000, 0, 0, 0, 1, 0, 1) + extra, extra=extra),
     ]
-    header_size = HEADER.size + len(extra)
+    header_size = HEADER.size + more
     data = b"".join(sections)
-    return HEADER.pack(MAGIC, version, header_size, SECTION.size + len(extra), len(sections), header_size + len(data), 3_500_000_000, 65536, 4096,
+    return HEADER.pack(MAGIC, version, header_size, SECTION.size + more, len(sections), header_size + len(data), 3_500_000_000, 65536, 4096,
                        3, 34, b"\x01\x02\x03".ljust(32, b"\0"), *unnamed) + extra + data
 
 

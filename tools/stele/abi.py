@@ -23,7 +23,6 @@ class Layout:
         self.struct = struct.Struct("<" + "".join(code for _, code in fields))
         self.size = self.struct.size
         self.fields = tuple(field for field, _ in fields)
-        self.limits = tuple((1 << 8 * struct.calcsize(code)) - 1 for _, code in fields)  # the largest value of each number
         self.Item = namedtuple(f"{name.capitalize()}Item", self.fields, defaults=[b"" if code.endswith("s") else 0 for _, code in fields])
 
     def pack(self, *values, **named):
