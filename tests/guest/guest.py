@@ -5,10 +5,11 @@ import subprocess
 import tempfile
 
 import unreached
+from stele.build import ROOT, build_folder, environment
 from stele.dump import parse_ctl, parse_dumps
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BUILD = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
+BUILD = build_folder()
+TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
 
 CPUS = 1  # CPUs of a guest without @pytest.mark.cpus(n)
 cpus = CPUS  # CPUs of the current test's guests
@@ -72,8 +73,7 @@ def kernel_test(name, *options, variant="debug"):
 
 def make(*words):
     """Runs make with the build under test, as a person does: without what an outer make has left in the environment."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    run = subprocess.run(["make", "-s", "-C", ROOT, f"BASE={os.path.relpath(BUILD, ROOT)}", *words], env=environment, capture_output=True, check=False)
+    run = subprocess.run(["make", "-s", "-C", ROOT, f"BASE={os.path.relpath(BUILD, ROOT)}", *words], env=environment(), capture_output=True, check=False)
     return Result(run.returncode, text(run.stdout), text(run.stderr))
 
 

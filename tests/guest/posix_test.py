@@ -14,9 +14,8 @@ import subprocess
 
 import pytest
 
-from guest import BUILD, ROOT
+from guest import BUILD, ROOT, TOOLCHAIN
 
-TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
 SYSROOT = BUILD / "sysroot"
 INCLUDES = [SYSROOT / "include", SYSROOT / "newlib/include"]
 OURS, NEWLIB = [SYSROOT / "lib/libstele.a"], [SYSROOT / "newlib/lib/libc.a", SYSROOT / "newlib/lib/libm.a"]

@@ -1,14 +1,11 @@
 """Threads of programs: C++ threads, stress, and what is left when their processes have ended."""
-import os
 import pathlib
 import re
 import subprocess
 
 import pytest
 
-from guest import BUILD, guest, leaktest
-
-TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
+from guest import TOOLCHAIN, guest, leaktest
 
 
 @pytest.mark.cpus(4)

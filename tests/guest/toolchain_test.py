@@ -2,15 +2,13 @@
 flag with one line."""
 import concurrent.futures
 import os
-import pathlib
 import re
 import subprocess
 
 import pytest
 
-from guest import BUILD, guest
+from guest import TOOLCHAIN, guest
 
-TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
 GCC, GXX = (TOOLCHAIN / f"bin/x86_64-stele-elf-{name}" for name in ("gcc", "g++"))
 
 C_PROGRAM = r"""

@@ -1,15 +1,13 @@
 """scripts/cache, and scripts/toolchain with it: what one source tree built, another tree gets."""
 import os
-import pathlib
 import resource
 import subprocess
 import time
 
 import pytest
 
-from guest import BUILD, ROOT
+from guest import ROOT, TOOLCHAIN
 
-TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
 DAY = 24 * 3600
 
 

@@ -1,5 +1,4 @@
 """A list that goes by path loses its effect when the files move: make and scripts/check-paths find paths that name nothing."""
-import os
 import re
 import shutil
 import subprocess
@@ -7,6 +6,7 @@ import subprocess
 import pytest
 
 from guest import ROOT
+from stele.build import environment
 
 
 def tracked():
@@ -15,8 +15,7 @@ def tracked():
 
 def make_help(tree):
     """Reads all make files, as each goal does. Returns the exit status and standard error."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    run = subprocess.run(["make", "-s", "help"], cwd=tree, env=environment, capture_output=True, text=True, check=False)
+    run = subprocess.run(["make", "-s", "help"], cwd=tree, env=environment(), capture_output=True, text=True, check=False)
     return run.returncode, run.stderr
 
 

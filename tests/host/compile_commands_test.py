@@ -7,9 +7,8 @@ import subprocess
 
 import pytest
 
-from guest import BUILD, ROOT
+from guest import BUILD, ROOT, TOOLCHAIN
 
-TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
 FILE = BUILD / "compile_commands.json"
 FOLDERS = ("bench", "kern", "tests", "tools", "user")
 

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from guest import ROOT
+from stele.build import environment
 
 CAT = """#!/bin/sh
 [ "$BETWEEN" ] && MAKEFLAGS= MAKELEVEL= BETWEEN= make -s leaktest CMD="$BETWEEN" > /dev/null
@@ -29,9 +30,8 @@ def make(tmp_path):
         (tmp_path / path).chmod(0o755)
 
     def run(*arguments, between=""):
-        environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
         return subprocess.run(["make", "-s", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False,
-                              env=environment | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "BETWEEN": between})
+                              env=environment() | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "BETWEEN": between})
     run.folder = tmp_path
     return run
 

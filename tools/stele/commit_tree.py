@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 
-from stele import children
+from stele import build, children
 
 CLEAN, LEAK, UNKNOWN = "clean", "leak", "unknown"
 
@@ -55,7 +55,7 @@ class Tree:
 
     def make(self, *words, output):
         """Runs make in the tree, its output to an open file. Returns the status."""
-        environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "STELE_BUILD")}
+        environment = {name: value for name, value in build.environment().items() if name != "STELE_BUILD"}
         return children.run(["make", "-s", *words], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment).returncode
 
     def _remove(self):

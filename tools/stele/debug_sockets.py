@@ -11,7 +11,8 @@ import pathlib
 import shutil
 import socket
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from stele.build import build_folder
+
 # Options of QEMU: the guest stops when the kernel reports a panic on pvpanic's port
 # (kern/core/power.cc). A debugger can let the guest continue.
 STOP_IN_PANIC = ["-device", "pvpanic", "-action", "panic=pause"]
@@ -24,7 +25,7 @@ class NoGuest(Exception):
 
 
 def guests_folder():
-    return pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build")) / "guests"
+    return build_folder() / "guests"
 
 
 @contextlib.contextmanager

@@ -5,20 +5,14 @@ import fcntl
 import importlib.util
 import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
 
 from stele import children, debug_sockets, elfcore
+from stele.build import ROOT, build_folder
 
-ROOT = debug_sockets.ROOT
 INIT = ROOT / "tools/stele/debugger/gdbinit.py"
-
-
-def build_folder(variant=""):
-    base = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build"))
-    return base / "variant" / variant if variant else base
 
 
 def add_target(parser):

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 
 from stele import children
-from stele.debugging import build_folder
+from stele.build import build_folder
 
 _OFF = re.compile(rb"\[ *(\d+)\.(\d{6})\] power off after (\d+) ticks")
 

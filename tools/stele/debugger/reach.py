@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import gdb
 
+from stele.build import build_folder
 from stele.debugger.memory import Unreadable
 from stele.debugger.memory_map import MemoryMap
 from stele.qmp import Qmp, QmpError, dump
 
 _made = []  # the folder with the temporary core of the guest; empty if there is none
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Answer:
 def ask(kernel, *questions, more=""):
     """Asks stele-reach these questions (tools/reach/main.cc), and returns the Answer. `more`: lines that are appended to the description of memory.
     Raises Unreadable."""
-    program = pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build")) / "tools/stele-reach"
+    program = build_folder() / "tools/stele-reach"
     memory_map = kernel.once(MemoryMap)
     core = _core()
     try:

@@ -12,10 +12,10 @@ import subprocess
 import gdb
 
 from stele import debug_sockets
+from stele.build import ROOT
 from stele.qmp import Qmp, QmpError
 from stele.recording import Kept, RecordingError
 
-ROOT = debug_sockets.ROOT
 # Instructions before the present moment in which something is looked for. The first interval that has it ends the search.
 _SEARCHED = [100_000, 3_000_000]
 _STEPPED = [200, 2_000, 20_000]  # likewise, for what needs a stop at each instruction

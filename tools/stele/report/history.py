@@ -22,7 +22,6 @@ import argparse
 import contextlib
 import hashlib
 import json
-import os
 import pathlib
 import sqlite3
 import subprocess
@@ -30,6 +29,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 
+from stele.build import build_folder
 from stele.report.profile import Amount, ReportError, comparable
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -62,7 +62,7 @@ class Run:
 
 
 def default_path():
-    return pathlib.Path(os.environ.get("STELE_BUILD", ROOT / "build")) / "history.db"
+    return build_folder() / "history.db"
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ frames are addresses.
 import pathlib
 from types import SimpleNamespace
 
-from stele.debugging import ROOT, build_folder
+from stele.build import ROOT, build_folder
 from stele.elfcore import CoreError, check_kernel
 from stele.leaks import without_allocator
 from stele.report.profile import Frame, ReportError

@@ -17,7 +17,7 @@ import pathlib
 import re
 from collections import defaultdict
 
-from stele.debugging import ROOT, build_folder
+from stele.build import ROOT, build_folder
 from stele.report.profile import AGES, Amount, ReportError
 from stele.report.text import Source as SourceText
 
