@@ -119,16 +119,11 @@ def test_qemu_is_killed(world, tmp_path):
     one_line(run(GUEST, world), OWN_FAILURE, "QEMU was killed by signal 9")
 
 
-def test_a_shared_folder_that_is_missing(world):
-    one_line(run([*GUEST, "--share", "/proc/none"], world), OWN_FAILURE, "--share /proc/none")
-
-
-def test_words_that_are_no_options(world):
-    one_line(run([*GUEST, "--smp", "many"], world), OWN_FAILURE, "--smp", "many")
-
-
-def test_a_log_that_cannot_be_opened(world):
-    one_line(run([*GUEST, "--log", "/proc/none"], world), OWN_FAILURE, "/proc/none: No such file or directory")
+@pytest.mark.parametrize("option, value, said", (
+    ("--share", "/proc/none", "--share /proc/none"), ("--smp", "many", "--smp: invalid int value: 'many'"),
+    ("--log", "/proc/none", "/proc/none: No such file or directory")))
+def test_options_that_cannot_be(world, option, value, said):
+    one_line(run([*GUEST, option, value], world), OWN_FAILURE, said)
 
 
 def test_output_that_finds_no_room(world):
@@ -193,9 +188,7 @@ def test_an_image_that_cannot_be_written(world, tmp_path):
 
 def test_a_report_that_does_not_fit(world, tmp_path):
     """The error of a write names no file by itself."""
-    def small():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (FULL, FULL))
     code = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r}); from stele import entry; " \
            f"entry.run(lambda: entry.write({str(tmp_path / 'report.txt')!r}, b'x' * {FULL * 2}), 'leaktest')"
-    done = run([sys.executable, "-c", code], world, preexec_fn=small)
+    done = run([sys.executable, "-c", code], world, preexec_fn=disk_is_full)
     assert (done.returncode, done.stderr) == (2, f"leaktest: {tmp_path / 'report.txt'}: File too large\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 from stele import entry
 from stele.debugging import Inspector, ensure_installed
 from stele.leak_counts import KMALLOC
-from stele.leaks import without_allocator
+from stele.leaks import source_lines_of, without_allocator
 
 MOST_SECONDS = 4  # for the runs of this guest, as far as two runs in each half allow
 LEAST_HALF = 2  # runs in a half
@@ -164,5 +164,5 @@ def facts(group):
     """Returns the same as data for the JSON report."""
     return [{"field": kept.name, "place": kept.place, "kind": kept.kind, "holders": kept.holders, "runs": kept.runs, "counts": list(kept.counts), "moved": kept.is_moved,
              "sizes": list(kept.sizes), "entry": kept.entry, "stored": kept.stored[-1] if kept.stored else None, "path": kept.path, "text": str(kept),
-             "stack": [function.partition("+0x")[0] for frame in kept.frames for function, _ in frame], "lines": [place for frame in kept.frames for _, place in frame]}
+             "stack": [function.partition("+0x")[0] for frame in kept.frames for function, _ in frame], "lines": source_lines_of(kept.frames)}
             for kept in group.kept]

@@ -11,7 +11,7 @@ from stele.leak_counts import FEWEST_LOOKS, REFERENCES, grown
 from stele.leak_hide import functions_of
 from stele.leak_kept import facts as kept_facts, lines_of as kept_lines
 from stele.leak_unreachable import accusations, facts as unreachable_facts, lost_lines
-from stele.leaks import CLEAN, LEAKED, UNKNOWN
+from stele.leaks import CLEAN, LEAKED, UNKNOWN, frame_lines, source_lines_of
 from stele.references import NOWHERE
 
 CONTEXTS_SHOWN, USER_STACKS_SHOWN, GROWTH_SHOWN, REFERENCES_SHOWN, PLACES_SHOWN = 4, 8, 10, 4, 4
@@ -48,11 +48,7 @@ class Result:
 
 
 def frames_of(group):
-    lines = []
-    for *inlined, (function, place) in group.frames:
-        lines += [f"    {name} (inlined)  {where}" for name, where in inlined]
-        lines.append(f"    {function}  {place}".rstrip())
-    return lines or ["    the stack was not recorded"]
+    return frame_lines(group.frames) or ["    the stack was not recorded"]
 
 
 def amount_of(size, objects, group):
@@ -91,15 +87,8 @@ def describe(group, program_places):
     lines.append(f"    marks {ranges(group.marks)}, contexts {some(group.contexts, CONTEXTS_SHOWN)}")
     for stack in group.user_stacks[:USER_STACKS_SHOWN]:
         lines.append(f"    user stack of {some(stack.owners, 1)}, {amount_of(stack.bytes, stack.objects, group)}")
-        for frame in stack.frames:
-            *inlined, (function, place) = program_places.get((stack.build_id, frame)) or [(f"{frame:#x} [{stack.path}]", "")]
-            lines += [f"        {name} (inlined)  {where}" for name, where in inlined]
-            lines.append(f"        {function}  {place}".rstrip())
+        lines += frame_lines((program_places.get((stack.build_id, frame)) or [(f"{frame:#x} [{stack.path}]", "")] for frame in stack.frames), 8)
     return lines
-
-
-def lines_of(group):
-    return [place for frame in group.frames for _, place in frame]
 
 
 def ranges(numbers):
@@ -216,11 +205,11 @@ def facts(verdict, repeat, untraced):
     later run with another kernel."""
     def leak(judge, group):
         return {"by": judge, "name": group.name, "bytes": group.bytes, "objects": len(group.records), "stack": list(functions_of(group)),
-                "kept_by": [{"references": len(taken.records), "stack": list(functions_of(taken)), "lines": lines_of(taken),
+                "kept_by": [{"references": len(taken.records), "stack": list(functions_of(taken)), "lines": source_lines_of(taken.frames),
                              "places": [place for _, place in taken.places]}
                             for taken in group.references] + kept_facts(group),
                 **({"places": [place for _, place in group.places]} if group.kind == "references" else {}),
-                "lines": lines_of(group), "marks": sorted(group.marks)}
+                "lines": source_lines_of(group.frames), "marks": sorted(group.marks)}
 
     return {"traced_runs": repeat, "untraced_runs": untraced.runs,
             "leaks": [leak("stack", group) for group in verdict.by_stack]

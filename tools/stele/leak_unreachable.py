@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from stele.leak_counts import Growth, family
 from stele.leak_hide import KNOWN, MOST_TIMES, NOT_A_LEAK, Hidden, functions_of
-from stele.leaks import LEAKED
+from stele.leaks import LEAKED, source_lines_of
 
 FIRST = re.compile(r"unreachable objects \d+ bytes \d+ heads \d+ live \d+ looks \d+ returned (\d+) ")
 HEADS = re.compile(r"(\d+) bytes in (\d+) objects of (\S+?)( declared to stay)?(?: keeps \d+ bytes in \d+ objects)?(?: from stack)?$")
@@ -204,5 +204,5 @@ def facts(verdict):
     return [{"name": one.name, "objects": one.objects, "bytes": one.bytes, "runs": one.runs, "traced": one.traced,
              "keeps": [{"name": name, "objects": objects, "bytes": size} for name, objects, size in one.keeps],
              "addresses": [f"{address:#x}" for address in one.addresses], "stack": list(functions_of(one.group)) if one.group else [],
-             "lines": [place for frame in one.group.frames for _, place in frame] if one.group else []}
+             "lines": source_lines_of(one.group.frames) if one.group else []}
             for one in verdict.unreachable]

@@ -152,6 +152,20 @@ def groups_of(dump, kernel, lying=None):
     return groups
 
 
+def frame_lines(frames, indent=4):
+    """Returns a line for each function of the frames. `frames`: as in a Group."""
+    lines, space = [], " " * indent
+    for *inlined, (function, place) in frames:
+        lines += [f"{space}{name} (inlined)  {where}" for name, where in inlined]
+        lines.append(f"{space}{function}  {place}".rstrip())
+    return lines
+
+
+def source_lines_of(frames):
+    """Returns the source lines of the frames, innermost first: ["file:line", …]."""
+    return [place for frame in frames for _, place in frame]
+
+
 def without_allocator(frames):
     """Removes the allocator's functions that are inlined into the innermost frame. (Recorded stacks begin with the allocator's caller.)"""
     if not frames:

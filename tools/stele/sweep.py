@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from stele.leak_command import Run, doubts_about_command
 from stele.leak_report import NOT_KNOWN, VERDICTS, describe
-from stele.leaks import CLEAN, LEAKED, UNKNOWN, groups_of, without_allocator
+from stele.leaks import CLEAN, LEAKED, UNKNOWN, frame_lines, groups_of, without_allocator
 from stele.tracedump import TraceDump, TraceDumpError
 
 NUMBERS_SHOWN = 12
@@ -147,14 +147,6 @@ def amount(rises):
     return " and ".join(f"{size} bytes of {name}" for name, _, size in sorted(rises, key=lambda rise: -rise[2]))
 
 
-def stack_lines(frames):
-    lines = []
-    for *inlined, (function, place) in frames:
-        lines += [f"    {name} (inlined)  {where}" for name, where in inlined]
-        lines.append(f"    {function}  {place}".rstrip())
-    return lines
-
-
 def function_of(frames):
     return frames[0][0][0].partition("+0x")[0] if frames else "an unknown function"
 
@@ -174,7 +166,7 @@ def leak_lines(leaks, kernel, programs):
     places = kernel.look_up(set(first.frames))
     frames = without_allocator([places[frame] for frame in first.frames])
     lines = [f"LEAKED: failing allocation {first.allocation} of process {first.process} ({first.name}), in {function_of(frames)}, leaks "
-             f"{amount(first.rises)}", "", f"the allocation that fails, {first.size} bytes of {first.source}:", *stack_lines(frames), ""]
+             f"{amount(first.rises)}", "", f"the allocation that fails, {first.size} bytes of {first.source}:", *frame_lines(frames), ""]
     others = [(leak.process, leak.allocation) for leak in leaks if leak is not first]
     if others:
         lines += [f"the same: allocation {numbers(others)}", ""]
