@@ -6,7 +6,7 @@ import tempfile
 
 import unreached
 from stele.build import ROOT, build_folder, environment
-from stele.dump import parse_ctl, parse_dumps
+from stele.dump import parse_ctl as ctl_in, parse_dumps as dumps_in  # noqa: F401  # for the tests
 
 BUILD = build_folder()
 TOOLCHAIN = pathlib.Path(os.environ.get("TOOLCHAIN", BUILD / "toolchain"))
@@ -82,16 +82,6 @@ def leaktest(command, *options, lost_at=False, kept_by=False):
     only with `kept_by` for the fields that keep something."""
     return tool("leaktest", "--no-build", "--smp", str(cpus), "--port", "tests", "--report", "/dev/null", *["--no-lost-at"] * (not lost_at),
                 *["--no-kept-by"] * (not kept_by), *options, command)
-
-
-def dumps_in(output):
-    """Returns the dumps of traced caches in the output, parsed."""
-    return parse_dumps(output)
-
-
-def ctl_in(output):
-    """Returns (trace memory, traces) of #mem/kmemtrace/ctl in the output."""
-    return parse_ctl(output)
 
 
 def live_counts(output):
