@@ -7,7 +7,7 @@
 //
 // Two rounds find the heads. The first round goes through all unreached objects in order. An object
 // that has not been seen yet becomes a candidate, and everything reachable from the candidate is
-// marked as seen. So no earlier candidate leads to a later one. The second round takes the
+// noted as seen. So no earlier candidate leads to a later one. The second round takes the
 // candidates in reverse order. A candidate C that no later candidate leads to is a head. Proof:
 // suppose that an object X outside of C's component leads to C. X was first seen from some
 // candidate D, so D leads to C, too. So D is not earlier than C; and D is not C, since C does not
@@ -18,29 +18,29 @@
 // An object that several heads lead to is counted for the head that is found first.
 #pragma once
 
-#include "reach/mark.h"
+#include "reach/reached.h"
 
 namespace reach {
 
 // Calls report.head(object) for each head, followed by report.keeps(object) for each object that
-// can be reached from this head and from no earlier head. The caller has marked the objects that
+// can be reached from this head and from no earlier head. The caller has noted the objects that
 // can be reached from roots as kReached.
 template <typename Space, typename Report>
 void find_heads(const Index& index, Space& space, std::span<Entry> stack, Report& report) {
   constexpr uint8_t kUnreached = kLive | kReached;
   {
-    Marker<Space, kUnreached | kSeen, kLive, kSeen, Nothing> marker(index, space, stack, {});
+    Reached<Space, kUnreached | kSeen, kLive, kSeen, Nothing> reached(index, space, stack, {});
     index.for_each(kUnreached, kLive, [&](const Object& object) {
-      if (!marker.mark(object)) return;
+      if (!reached.add(object)) return;
       object.state() |= kCandidate;
-      marker.finish();
+      reached.finish();
     });
   }
   // A reached table may be walked for the first time here: a stale word leads to it, but the only
   // pointer to the rest of its space is in an unreached object.
   index.forget_walks();
   bool is_head = false;
-  const auto on_mark = [&](const Object& object) {
+  const auto on_add = [&](const Object& object) {
     if (is_head) {
       report.head(object);
     } else {
@@ -48,13 +48,13 @@ void find_heads(const Index& index, Space& space, std::span<Entry> stack, Report
     }
     is_head = false;
   };
-  Marker<Space, kUnreached | kKept, kLive, kKept, decltype(on_mark)> marker(index, space, stack,
-                                                                            on_mark);
+  Reached<Space, kUnreached | kKept, kLive, kKept, decltype(on_add)> reached(index, space, stack,
+                                                                             on_add);
   index.for_each_backwards(kUnreached | kCandidate, kLive | kCandidate, [&](const Object& object) {
     is_head = true;
-    marker.mark(object);
+    reached.add(object);
     is_head = false;
-    marker.finish();
+    reached.finish();
   });
 }
 

@@ -16,7 +16,7 @@
 namespace reach {
 
 // Calls visit(link) for each holder, roots first. The caller first shows all roots: it calls
-// word_at(), words(), word() and mark(), as it would call these functions of a Marker (mark.h).
+// word_at(), words(), word() and add(), as it would call these functions of a Reached (reached.h).
 // Then the caller calls finish(). A walker that leads to the object more than once is counted once.
 template <typename Space, typename Visit>
 class Holders {
@@ -43,7 +43,7 @@ class Holders {
   void word(uint64_t word) {
     if (is_target(word)) found(Link(Link::kOwner, 0));
   }
-  bool mark(const Object& object) {
+  bool add(const Object& object) {
     word(object.address());
     return true;
   }

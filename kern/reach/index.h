@@ -27,7 +27,7 @@ namespace reach {
 enum State : uint8_t {
   kLive = 0x1,
   kReached = 0x2,
-  kPending = 0x4,  // marked, but the mark stack was full: to be scanned later (mark.h)
+  kPending = 0x4,  // reached, but the stack was full: to be scanned later (reached.h)
   kOpaque = 0x8,   // the contents of the object are not followed
   kWalked = 0x10,  // a page table that has been walked
   kSeen = 0x20,

@@ -17,7 +17,7 @@ struct Findings {
   void* observer_argument = nullptr;
 
   uint64_t live = 0;          // number of live objects
-  uint64_t overflows = 0;     // overflows of the mark stack
+  uint64_t overflows = 0;     // overflows of the stack of Reached
   uint64_t microseconds = 0;  // how long all CPUs were stopped
   Groups::Memory memory;
   std::optional<Groups> groups;

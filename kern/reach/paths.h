@@ -3,12 +3,12 @@
 // The search is breadth first, from all roots at once, so each object is first found through as few
 // other objects as possible (Moore, "The shortest path through a maze", 1959). Each object gets a
 // link: the word by which it was first found. Following links backwards gives the path. The rules
-// of mark.h decide which words are pointers. Space::walk() (mark.h) follows contents that refer to
-// objects but are not addresses. A path never leads through an object that is kOpaque.
+// of reached.h decide which words are pointers. Space::walk() (reached.h) follows contents that
+// refer to objects but are not addresses. A path never leads through an object that is kOpaque.
 //
-// The caller first shows all roots: it calls word_at(), words(), word() and mark(), as it would
-// call these functions of a Marker (mark.h). Then the caller calls finish(). Among paths of equal
-// length, the path from the root that was shown first wins.
+// The caller first shows all roots: it calls word_at(), words(), word() and add(), as it would
+// call these functions of a Reached (reached.h). Then the caller calls finish(). Among paths of
+// equal length, the path from the root that was shown first wins.
 //
 // The caller supplies the memory: two links for each object of the index, live or not.
 #pragma once
@@ -46,7 +46,7 @@ class Link {
   uint64_t value_ = 0;
 };
 
-// Space is as in mark.h. The search itself changes no state bits of objects. Walkers set kWalked
+// Space is as in reached.h. The search itself changes no state bits of objects. Walkers set kWalked
 // and kOpaque for page tables. The caller clears kWalked before another search over the same index.
 template <typename Space>
 class Paths {
@@ -80,9 +80,9 @@ class Paths {
   }
   // Takes a word whose own address is not known.
   void word(uint64_t word) {
-    if (const Object object = index_.find(word)) mark(object);
+    if (const Object object = index_.find(word)) add(object);
   }
-  bool mark(const Object& object) { return reach(object, from(Link::kOwner, 0)); }
+  bool add(const Object& object) { return reach(object, from(Link::kOwner, 0)); }
   const Index& index() const { return index_; }
 
   // Follows all words that have been shown. The time is proportional to the reachable memory.

@@ -1,10 +1,10 @@
-// The ranges of words that marking scans, each with its owner: an object, static data or a stack.
-// The search for the holders of an object (holders.h) and the search for references (references.cc)
-// go through these ranges.
+// The ranges of words that Reached (reached.h) scans, each with its owner: an object, static data
+// or a stack. The search for the holders of an object (holders.h) and the search for references
+// (references.cc) go through these ranges.
 //
 // The ranges are the roots, which the caller supplies, and the contents of all live objects that
-// are not opaque. Marking makes page tables opaque. So the entries of page tables are skipped if
-// marking has run before. Like index.h, this file does not depend on the kernel.
+// are not opaque. The search makes page tables opaque. So the entries of page tables are skipped if
+// Reached has run before. Like index.h, this file does not depend on the kernel.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +29,9 @@ struct RangeOwner {
 };
 
 // Calls visit(owner, address, words) for each range; `address` is the address of the first word,
-// `words` is the content, read through space.at() (mark.h). Roots come first. The caller supplies a
-// function roots(root), which calls root(owner, from, to) for each range of root words; `from` and
-// `to` are multiples of eight.
+// `words` is the content, read through space.at() (reached.h). Roots come first. The caller
+// supplies a function roots(root), which calls root(owner, from, to) for each range of root words;
+// `from` and `to` are multiples of eight.
 template <typename Space, typename Roots, typename Visit>
 void for_each_range(const Index& index, Space& space, Roots roots, Visit visit) {
   const auto show = [&](const RangeOwner& place, uint64_t from, uint64_t to) {

@@ -2,7 +2,7 @@
 //
 // The allocator knows every live object. An object without a pointer to it from memory in use is
 // lost: nobody can free it any more. To find such objects, all CPUs stop, and everything that can
-// be reached from the roots is marked. Live objects that are not marked are the answer. No tracing
+// be reached from the roots is noted as reached. The other live objects are the answer. No tracing
 // is needed before.
 //
 // Files
@@ -12,24 +12,24 @@
 //   roots    static data, stacks with saved registers, page tables, and registered providers
 //   visitor  forwards the reports of providers and walkers to a search
 //   ranges   all words that are scanned, with their owners
-//   mark     finds all objects that can be reached from given words
+//   reached  finds all objects that can be reached from given words
 //   heads    finds the unreached objects that keep all other unreached objects
 //   paths    finds the shortest path from a root to an object
 //   holders  finds the words that point to an object
 //   groups   the unreached objects, grouped by stack, cache and arena
-//   survey   stops all CPUs, builds the index, and marks from the roots
+//   survey   stops all CPUs, builds the index, and searches from the roots
 //   look     makes a survey and fills the groups
 //   circles  finds circles among tasks that wait for locks
 //   deadlock finds such circles in the kernel, with the stacks of their tasks
 //   describe describes an address; origin: prints the allocation of an object
 //   whatis   the answer of #mem/whatis: description, holders and path
 //   reach    the report: this file
-// Index, ranges, mark, heads, circles, paths and holders do not depend on the kernel: a program
+// Index, ranges, reached, heads, circles, paths and holders do not depend on the kernel: a program
 // that reads a core can use them.
 //
-// Marking is conservative: a word in scanned memory is taken for a pointer to a live object if its
-// value is an address anywhere in that object. So an object in use is always reached, as long as a
-// word with its address is somewhere in scanned memory. Three cases need care:
+// The search is conservative: a word in scanned memory is taken for a pointer to a live object if
+// its value is an address anywhere in that object. So an object in use is always reached, as long
+// as a word with its address is somewhere in scanned memory. Three cases need care:
 //   - An owner that stores an address in another form (physical, packed, complemented) registers a
 //     walker for its objects, or a provider of roots (reach/reach.h).
 //   - While the allocator allocates or frees an object, the object's address is in a register or on

@@ -16,7 +16,7 @@
 // take spinlocks, because no stopped CPU holds a spinlock.
 class ReachVisitor {
  public:
-  // Marks the object that contains `address`, and everything that can be reached from the object.
+  // Adds the object that contains `address`, and everything that can be reached from the object.
   virtual void object(const void* address) = 0;
   // Does what object() does for each word in [from, to) that is an address. `from` and `to` are
   // multiples of eight.
@@ -25,14 +25,14 @@ class ReachVisitor {
   // of the stack. A word on the stack also counts as a pointer if it is the physical address of a
   // page that is an object, or the page-table entry of such a page.
   virtual void stack(const TaskHead& task, uint64_t from, uint64_t to) = 0;
-  // Marks a page of physical memory.
+  // Adds a page of physical memory.
   virtual void page(PhysAddr page) = 0;
-  // Marks a page that is a page table. True if the caller shall read the table's entries. False if
+  // Adds a page that is a page table. True if the caller shall read the table's entries. False if
   // the page is no page table, or if its entries have been read already.
   virtual bool table(PhysAddr page) = 0;
   // Excludes the words of the object that contains `address` from the search for pointers. Either
   // the object has no pointers, or its owner reports what its pointers point to. Called only by
-  // ReachProvider::hide, before anything is marked.
+  // ReachProvider::hide, before the search.
   virtual void hide(const void* address) = 0;
 
  protected:

@@ -11,7 +11,7 @@ Walker find_walker(const kmem_cache* cache);
 
 // All CPUs are stopped during each of the following functions.
 
-// Makes all providers hide the objects that must not be scanned. Called before anything is marked.
+// Makes all providers hide the objects that must not be scanned. Called before the search.
 void hide_all(ReachVisitor& visitor);
 // Shows all roots: static data, the interrupted stacks of CPUs, the kernel's page tables, the first
 // stacks of CPUs, and the roots of providers.

@@ -1,4 +1,5 @@
-// A survey allocates its memory, then stops all CPUs, builds the index, and marks from the roots.
+// A survey allocates its memory, then stops all CPUs, builds the index, and searches from the
+// roots.
 //
 // The size of the index is not known before CPUs are stopped. So it is estimated, with a margin. If
 // the estimate was too small, the survey is repeated with more memory.
@@ -51,12 +52,12 @@ class Memory {
     complete_ = index.complete() && sources <= sources_.span().size();
     if (!complete_) return;
     Here here{sources_.span()};
-    RootMarker<Here> marker(index, here, stack_.span(), {});
-    MarkingVisitor<RootMarker<Here>> visitor(marker);
+    ReachedFromRoots<Here> reached(index, here, stack_.span(), {});
+    ReachingVisitor<ReachedFromRoots<Here>> visitor(reached);
     hide_all(visitor);
     visit_roots(visitor);
-    marker.finish();
-    work_->look({index, here, sources_.span(), stack_.span(), marker.overflows(), begin});
+    reached.finish();
+    work_->look({index, here, sources_.span(), stack_.span(), reached.overflows(), begin});
   }
 
   const Block<uint32_t> frames_;

@@ -1,5 +1,5 @@
 // A survey is the state of all memory at one moment, while all CPUs are stopped: the index of all
-// live objects, in which the objects that can be reached from the roots are marked.
+// live objects, in which the objects that can be reached from the roots are noted as reached.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 #include "lib/result.h"
 #include "lib/units.h"
 #include "reach/index.h"
-#include "reach/mark.h"
 #include "reach/objects_impl.h"
+#include "reach/reached.h"
 #include "reach/roots_impl.h"
 #include "reach/visitor_impl.h"
 
 namespace reach {
 
-// The kernel's own memory, as a Space (mark.h).
+// The kernel's own memory, as a Space (reached.h).
 struct Here {
   std::span<const Source> sources;
 
   static const uint64_t* at(uint64_t address) { return reinterpret_cast<const uint64_t*>(address); }
-  template <typename Marker>
-  void walk(const Run& run, uint64_t address, Marker& marker) {
-    MarkingVisitor<Marker> visitor(marker);
+  template <typename Reached>
+  void walk(const Run& run, uint64_t address, Reached& reached) {
+    ReachingVisitor<Reached> visitor(reached);
     find_walker(sources[run.source].cache)(reinterpret_cast<const void*>(address), visitor);
   }
 };
@@ -31,8 +31,8 @@ struct Survey {
   const Index& index;
   Here& space;
   std::span<Source> sources;  // indexed by Run::source
-  std::span<Entry> stack;     // the mark stack, which further markers may use
-  uint32_t overflows;         // how often the mark stack overflowed
+  std::span<Entry> stack;     // the stack of Reached, which further searches may use
+  uint32_t overflows;         // how often the stack overflowed
   Nanoseconds begin;          // time since boot when all CPUs had stopped
 };
 

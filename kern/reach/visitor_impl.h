@@ -1,5 +1,5 @@
-// Visitors for providers and walkers. MarkingVisitor forwards all reports of providers and walkers
-// to a marker. The visitor of for_each_root() reports the ranges of root words.
+// Visitors for providers and walkers. ReachingVisitor forwards all reports of providers and walkers
+// to a reached. The visitor of for_each_root() reports the ranges of root words.
 #pragma once
 
 #include "arch/x86_64/paging.h"
@@ -12,25 +12,25 @@
 
 namespace reach {
 
-template <typename Marker>
-class MarkingVisitor final : public ReachVisitor {
+template <typename Reached>
+class ReachingVisitor final : public ReachVisitor {
  public:
-  explicit MarkingVisitor(Marker& marker) : marker_(marker), index_(marker.index()) {}
+  explicit ReachingVisitor(Reached& reached) : reached_(reached), index_(reached.index()) {}
 
-  void object(const void* address) override { marker_.word(reinterpret_cast<uint64_t>(address)); }
+  void object(const void* address) override { reached_.word(reinterpret_cast<uint64_t>(address)); }
 
   void words(const void* from, const void* to) override {
-    marker_.words(static_cast<const uint64_t*>(from), static_cast<const uint64_t*>(to));
+    reached_.words(static_cast<const uint64_t*>(from), static_cast<const uint64_t*>(to));
   }
 
   void stack(const TaskHead&, uint64_t from, uint64_t to) override {
     const auto* const end = reinterpret_cast<const uint64_t*>(to);
     for (const auto* word = reinterpret_cast<const uint64_t*>(from); word < end; word++) {
       const auto address = reinterpret_cast<uint64_t>(word);
-      marker_.word_at(address, *word);
+      reached_.word_at(address, *word);
       const uint64_t page = *word % kPageSize == 0 ? *word : page_of_user_entry(*word).value;
       if (page != 0 && page < kDirectMapBase && is_whole_pages(find({page})))
-        marker_.word_at(address, kDirectMapBase + page);
+        reached_.word_at(address, kDirectMapBase + page);
     }
   }
 
@@ -38,7 +38,7 @@ class MarkingVisitor final : public ReachVisitor {
     const Object object = find(page);
     if (!object) return;
     object.state() |= kOpaque;
-    marker_.mark(object);
+    reached_.add(object);
   }
 
   // A stale entry may lead to a page that is no page table any more. Such a page is rejected. A
@@ -51,7 +51,7 @@ class MarkingVisitor final : public ReachVisitor {
     if (!(state & kLive) || (state & kWalked)) return false;
     if (page_of(page)->mappings.load(std::memory_order_relaxed) != 0) return false;
     state |= kWalked | kOpaque;
-    marker_.mark(object);
+    reached_.add(object);
     return true;
   }
 
@@ -67,7 +67,7 @@ class MarkingVisitor final : public ReachVisitor {
     return object && object.size() % kPageSize == 0 && object.address() % kPageSize == 0;
   }
 
-  Marker& marker_;
+  Reached& reached_;
   const Index& index_;
 };
 

@@ -100,7 +100,7 @@ class OthersRoots final : public ReachVisitor {
 template <typename Search>
 void search_from_roots(const Index& index, Search& search) {
   index.forget_walks();
-  MarkingVisitor<Search> visitor(search);
+  ReachingVisitor<Search> visitor(search);
   OthersRoots roots(visitor);
   visit_roots(roots);
   search.finish();

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "reach/index.h"
-#include "reach/mark.h"
+#include "reach/reached.h"
 
 namespace reach {
 
@@ -14,10 +14,10 @@ inline constexpr uint64_t kBase = 0xffff800000000000, kPage = 4096;
 struct Memory {
   explicit Memory(size_t pages) : words(pages * kPage / 8), frames(pages) {}
   uint64_t* at(uint64_t address) { return &words[(address - kBase) / 8]; }
-  template <typename Marker>
-  void walk(const Run&, uint64_t address, Marker& marker) {
+  template <typename Reached>
+  void walk(const Run&, uint64_t address, Reached& reached) {
     walked.push_back(address);
-    if (hidden) marker.word(hidden);
+    if (hidden) reached.word(hidden);
   }
 
   std::vector<uint64_t> words;
@@ -39,10 +39,10 @@ struct Memory {
               {start + colour, 0, size, nullptr, count > 1 ? stride : 0, count, 0, walks});
   }
   void mark_from(std::vector<uint64_t> roots) {
-    RootMarker<Memory> marker(index, *this, stack, {});
-    marker.words(roots.data(), roots.data() + roots.size());
-    marker.finish();
-    overflows = marker.overflows();
+    ReachedFromRoots<Memory> reached(index, *this, stack, {});
+    reached.words(roots.data(), roots.data() + roots.size());
+    reached.finish();
+    overflows = reached.overflows();
   }
   bool is_reached(uint64_t address) const { return index.find(address).state() & kReached; }
   uint32_t overflows = 0;

@@ -1,5 +1,5 @@
 // Tests the search for unreachable objects (kern/reach) in a fake memory (reach_memory.h). The
-// search has an index of objects, marks the reachable objects, and finds heads. Heads are
+// search has an index of objects, notes the reachable objects, and finds heads. Heads are
 // unreachable objects from which pointers lead to all other unreachable objects.
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "reach/heads.h"
 #include "reach/index.h"
-#include "reach/mark.h"
+#include "reach/reached.h"
 #include "reach_memory.h"
 
 using namespace reach;
@@ -99,7 +99,7 @@ TEST(Reach, ThePayloadOfAnObjectIsNotFollowed) {
   EXPECT_FALSE(memory.is_reached(other));
 }
 
-// One object points to more objects than the mark stack has entries, and each of those objects
+// One object points to more objects than the stack has entries, and each of those objects
 // points to another object. All of them must be reached.
 TEST(Reach, AStackThatIsTooSmallOnlyTakesTime) {
   Memory memory(64);
@@ -124,13 +124,13 @@ namespace {
 struct WithTable : Memory {
   using Memory::Memory;
   uint64_t table = 0, page = 0;  // the table's only entry leads to `page`
-  template <typename Marker>
-  void walk(const Run&, uint64_t, Marker& marker) {
+  template <typename Reached>
+  void walk(const Run&, uint64_t, Reached& reached) {
     const Object found = index.find(table);
     if (found.state() & kWalked) return;
     found.state() |= kWalked | kOpaque;
-    marker.mark(found);
-    marker.word(page);
+    reached.add(found);
+    reached.word(page);
   }
 };
 

@@ -279,7 +279,7 @@ int run(int argc, char** argv) {
   if (argc < 3) throw Failure("CORE QUESTION…, with the description on standard input");
   const std::string description{std::istreambuf_iterator<char>(std::cin), {}};
   World world(argv[1], description);
-  world.mark();
+  world.reach();
   Search search(world);
   for (int i = 2; i < argc; i++) {
     const std::string_view question = argv[i];

@@ -198,10 +198,10 @@ World::World(const std::string& core, std::string_view description) {
   std::ranges::sort(references_, {}, &Reference::number);
 }
 
-void World::mark() {
-  RootMarker<World> marker(*index_, *this, stack_, {});
-  show_roots(marker);
-  marker.finish();
+void World::reach() {
+  ReachedFromRoots<World> reached(*index_, *this, stack_, {});
+  show_roots(reached);
+  reached.finish();
 }
 
 const uint64_t* World::at(uint64_t address) const {

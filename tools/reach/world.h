@@ -1,6 +1,6 @@
 // stele-reach runs the kernel's search for unreachable objects on the host. The class World
 // connects this search to the memory of a core. World fills the search's index of live objects
-// (index.h), and provides the functions with which the marking (mark.h) reads memory.
+// (index.h), and provides the functions with which the search (reached.h) reads memory.
 //
 // A text, the description, lists the objects and roots. tools/stele/debugger/memory_map.py makes it
 // from the kernel's structures. (When the kernel itself searches, objects.cc and roots.cc find the
@@ -48,8 +48,8 @@
 #include "memory.h"
 #include "page_tables.h"
 #include "reach/index.h"
-#include "reach/mark.h"
 #include "reach/ranges.h"
+#include "reach/reached.h"
 
 namespace reach {
 
@@ -70,12 +70,12 @@ class World {
   World(const std::string& core, std::string_view description);
 
   // Marks all that can be reached from the roots.
-  void mark();
-  // Gives all roots to a Marker (mark.h), or to a class with the same interface (paths.h,
+  void reach();
+  // Gives all roots to a Reached (reached.h), or to a class with the same interface (paths.h,
   // holders.h).
   enum class Roots : uint8_t { kAll, kStacks, kAllButStacks };
-  template <typename Marker>
-  void show_roots(Marker& marker, Roots which = Roots::kAll);
+  template <typename Reached>
+  void show_roots(Reached& reached, Roots which = Roots::kAll);
 
   const Index& index() const { return *index_; }
   std::span<Entry> stack() { return stack_; }
@@ -96,14 +96,14 @@ class World {
   // True if the address is in a root that is a stack, but not a register.
   bool is_on_stack(uint64_t address) const;
 
-  // The functions that mark.h requires of a Space. `address` is in a root or in an object.
+  // The functions that reached.h requires of a Space. `address` is in a root or in an object.
   const uint64_t* at(uint64_t address) const;
-  template <typename Marker>
-  void walk(const Run& run, uint64_t address, Marker& marker);
+  template <typename Reached>
+  void walk(const Run& run, uint64_t address, Reached& reached);
 
  private:
   class Reader;
-  template <typename Marker>
+  template <typename Reached>
   class Visitor;
 
   // The word at `offset` in the descriptor of the page frame at `address`; 0 if there is none.
@@ -140,17 +140,17 @@ class World {
   std::unordered_set<uint64_t> targets_;
 };
 
-// The visitor for walks over page tables, like MarkingVisitor (kern/reach/visitor_impl.h).
-template <typename Marker>
+// The visitor for walks over page tables, like ReachingVisitor (kern/reach/visitor_impl.h).
+template <typename Reached>
 class World::Visitor {
  public:
-  Visitor(World& world, Marker& marker) : world_(world), marker_(marker) {}
+  Visitor(World& world, Reached& reached) : world_(world), reached_(reached) {}
 
   void page(uint64_t physical) {
     const Object object = world_.find_page(physical);
     if (!object) return;
     object.state() |= kOpaque;
-    marker_.mark(object);
+    reached_.add(object);
   }
   bool table(uint64_t physical) {
     const Object object = world_.find_page(physical);
@@ -159,32 +159,32 @@ class World::Visitor {
     uint8_t& state = object.state();
     if (!(state & kLive) || (state & kWalked) || world_.is_programs(object.address())) return false;
     state |= kWalked | kOpaque;
-    marker_.mark(object);
+    reached_.add(object);
     return true;
   }
 
  private:
   World& world_;
-  Marker& marker_;
+  Reached& reached_;
 };
 
-template <typename Marker>
-void World::show_roots(Marker& marker, Roots which) {
+template <typename Reached>
+void World::show_roots(Reached& reached, Roots which) {
   for (const Root& root : roots_) {
     const bool is_stack = root.place.kind == RangeOwner::Kind::kStack;
     if (which == (is_stack ? Roots::kAllButStacks : Roots::kStacks)) continue;
     const uint64_t* word = at(root.from);
     for (uint64_t address = root.from; address < root.to; address += sizeof(*word), word++) {
-      marker.word_at(address, *word);
+      reached.word_at(address, *word);
       // On a stack, the physical address of a page counts as a pointer to the page, too.
       if (is_stack && *word % Memory::kPage == 0 && *word < memory_->size())
-        marker.word_at(address, memory_->base() + *word);
+        reached.word_at(address, memory_->base() + *word);
     }
   }
   if (which == Roots::kStacks) return;
-  Visitor<Marker> visitor(*this, marker);
+  Visitor<Reached> visitor(*this, reached);
   struct Tables {
-    Visitor<Marker>& visitor;
+    Visitor<Reached>& visitor;
     bool table(uint64_t physical) {
       visitor.page(physical);
       return true;
@@ -195,12 +195,12 @@ void World::show_roots(Marker& marker, Roots which) {
     walk_tables(*memory_, memory_->tables(), kRootLevel, index_at(from, kRootLevel),
                 index_at(to - 1, kRootLevel) + 1, tables);
   for (const uint64_t page : mapped_) visitor.page(page - memory_->base());
-  for (const uint64_t address : objects_) marker.word(address);
+  for (const uint64_t address : objects_) reached.word(address);
 }
 
-template <typename Marker>
-void World::walk(const Run& run, uint64_t address, Marker& marker) {
-  Visitor<Marker> visitor(*this, marker);
+template <typename Reached>
+void World::walk(const Run& run, uint64_t address, Reached& reached) {
+  Visitor<Reached> visitor(*this, reached);
   const uint64_t root = *at(address + sources_[run.source].root_offset);
   if (root != 0) walk_tables(*memory_, root, kRootLevel, 0, kUserEntries, visitor);
 }

@@ -1,10 +1,10 @@
-// Marking: finds all objects that can be reached from given words.
+// Finds all objects that can be reached from given words.
 //
-// Marking scans the words at addresses that are multiples of eight. A word counts as a pointer to a
-// live object if its value is an address anywhere in the object. A marked object is scanned as a
-// whole, except for its payload (index.h). The scan is depth first, with an explicit stack of
+// The search scans the words at addresses that are multiples of eight. A word counts as a pointer
+// to a live object if its value is an address anywhere in the object. A reached object is scanned
+// as a whole, except for its payload (index.h). The scan is depth first, with an explicit stack of
 // objects that remain to be scanned. The stack is bounded. An object that does not fit on it is
-// marked pending; when the stack is empty, the index is searched for pending objects (Jones,
+// noted as pending; when the stack is empty, the index is searched for pending objects (Jones,
 // Hosking and Moss, "The Garbage Collection Handbook", 2011, section 2.1 on overflow of the mark
 // stack; Boehm's collector does the same). Each object is scanned once, even if the stack overflows
 // often.
@@ -29,36 +29,37 @@ struct Entry {
 
 // A Space is the memory that is searched. It has
 //   const uint64_t* at(uint64_t address)        where the contents of an object can be read
-//   template <typename M> void walk(const Run& run, uint64_t address, M& marker)
-// A Marker marks a found object if the object's state, masked with kMask, equals kValue. To mark an
-// object, the Marker sets kSet in the state and calls on_mark(object).
-template <typename Space, uint8_t kMask, uint8_t kValue, uint8_t kSet, typename OnMark>
-class Marker {
+//   template <typename M> void walk(const Run& run, uint64_t address, M& reached)
+// The set of the objects that have been reached. A Reached adds a found object if the object's
+// state, masked with kMask, equals kValue. To add it, it sets kSet in the state and calls
+// on_add(object). (In the literature this is marking. Here a mark is what a user sets in a trace.)
+template <typename Space, uint8_t kMask, uint8_t kValue, uint8_t kSet, typename OnAdd>
+class Reached {
  public:
-  Marker(const Index& index, Space& space, std::span<Entry> stack, OnMark on_mark)
-      : index_(index), space_(space), stack_(stack), on_mark_(on_mark) {}
+  Reached(const Index& index, Space& space, std::span<Entry> stack, OnAdd on_add)
+      : index_(index), space_(space), stack_(stack), on_add_(on_add) {}
 
-  // Takes a word that may be an address, and marks the object that it leads to. finish() follows
+  // Takes a word that may be an address, and adds the object that it leads to. finish() follows
   // the contents of that object.
   void word(uint64_t word) {
-    if (const Object object = index_.find(word)) mark(object);
+    if (const Object object = index_.find(word)) add(object);
   }
-  // Takes a word like word(). The first parameter is the address at which the word lies: a Marker
+  // Takes a word like word(). The first parameter is the address at which the word lies: a Reached
   // ignores it, other searches (paths.h, holders.h) record it.
   void word_at(uint64_t, uint64_t word) { this->word(word); }
-  // Marks an object if its state allows this (kMask, kValue). True if this call marked it.
-  bool mark(const Object& object) {
+  // Adds an object if its state allows this (kMask, kValue). True if this call added it.
+  bool add(const Object& object) {
     uint8_t& state = object.state();
     if ((state & kMask) != kValue) return false;
     state |= kSet;
-    on_mark_(object);
+    on_add_(object);
     if (!(state & kOpaque)) push(object);
     return true;
   }
   // Calls word() for each word from `from` up to `end`.
   void words(const uint64_t* from, const uint64_t* end) { look_through(from, end, top_); }
 
-  // Follows the contents of all marked objects, until nothing more is found.
+  // Follows the contents of all added objects, until nothing more is found.
   void finish() {
     drain();
     while (overflowed_) {
@@ -89,8 +90,8 @@ class Marker {
   void drain() { look_through(nullptr, nullptr, stack_.data()); }
 
   // Calls word() for each word from `from` up to `end`, then scans the objects on the stack, down
-  // to `floor`. This is the hot loop: an object whose only state bit is kLive is marked and pushed
-  // here; mark() handles all other cases. Most words are no addresses; one comparison rejects them.
+  // to `floor`. This is the hot loop: an object whose only state bit is kLive is added and pushed
+  // here; add() handles all other cases. Most words are no addresses; one comparison rejects them.
   void look_through(const uint64_t* from, const uint64_t* end, Entry* floor) {
     const uint64_t base = index_.base(), frame_count = index_.frames().size();
     const uint32_t* const frames = index_.frames().data();
@@ -113,12 +114,12 @@ class Marker {
       uint8_t& state = run.states[place];
       if (state != kLive || kValue != kLive || top == end_of_stack) [[unlikely]] {
         top_ = top;
-        mark({&run, place});
+        add({&run, place});
         top = top_;
         return;
       }
       state = kLive | kSet;
-      on_mark_(Object{&run, place});
+      on_add_(Object{&run, place});
       *top++ = {word - rest, &run};
     };
     for (;;) {
@@ -165,7 +166,7 @@ class Marker {
   const Index& index_;
   Space& space_;
   const std::span<Entry> stack_;
-  OnMark on_mark_;
+  OnAdd on_add_;
   Entry* top_ = stack_.data();
   bool overflowed_ = false;
   uint32_t overflows_ = 0;
@@ -175,8 +176,8 @@ struct Nothing {
   void operator()(const Object&) const {}
 };
 
-// The marker for everything that can be reached from roots.
+// The reached for everything that can be reached from roots.
 template <typename Space>
-using RootMarker = Marker<Space, kLive | kReached, kLive, kReached, Nothing>;
+using ReachedFromRoots = Reached<Space, kLive | kReached, kLive, kReached, Nothing>;
 
 }  // namespace reach
