@@ -206,10 +206,10 @@ void slab_os_pages_free(arena* source, void* pages, size_t size) {
 size_t slab_os_pages_align(const arena* source) {
   return arena_quantum(source);
 }
-void slab_os_pages_set_slab(void* pages, size_t size, void* slab) {
+void slab_os_pages_set_slab(void* pages, size_t size, kmem_slab* slab) {
   for (size_t i = 0; i < size / kPageSize; i++) page_of(pages)[i].slab = slab;
 }
-void* slab_os_page_slab(const void* object) {
+kmem_slab* slab_os_page_slab(const void* object) {
   const Page* const page = page_of(object);
   return page ? page->slab : nullptr;
 }

@@ -36,7 +36,8 @@
 void StackCounts::CpuTable::grow() {
   if (buckets_ == kMaxBuckets) return;
   if (buckets_ == kFirstBuckets || buckets_ % kSegmentBuckets == 0) {
-    if (!directory_ && !(directory_ = static_cast<Segment**>(trace_page_take()))) return;
+    if (!directory_) directory_ = static_cast<Segment**>(trace_page_take());
+    if (!directory_) return;
     auto* segment = static_cast<Segment*>(trace_page_take());
     if (!segment) return;
     directory_[buckets_ / kSegmentBuckets] = segment;
