@@ -36,8 +36,8 @@ class FailingAllocations {
   static inline constinit std::atomic<const TaskHead*> task_{nullptr};
 };
 
-// Calls attempt(), first with all allocations failing, then with all but the first, and so on, until
-// it succeeds. Returns the number of failures. Each must be ENOMEM.
+// Calls attempt(), first with all allocations failing, then with all but the first, and so on,
+// until it succeeds. Returns the number of failures. Each must be ENOMEM.
 template <typename Attempt>
 unsigned failures_until_success(Attempt attempt) {
   for (unsigned succeed = 0;; succeed++) {

@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "intern/stack_counts.h"
 #include "probe/events_impl.h"
 #include "probe/pairs_impl.h"
-#include "intern/stack_counts.h"
 #include "table_access.h"
 #include "trace/record/table.h"
 #include "trace_world.h"

@@ -5,9 +5,9 @@
 #include <thread>
 #include <vector>
 
+#include "intern/stack_counts.h"
 #include "probe/events_impl.h"
 #include "probe/pairs_impl.h"
-#include "intern/stack_counts.h"
 #include "trace_world.h"
 
 namespace {

@@ -258,6 +258,29 @@ void trace_binary_close(TraceBinaryDump* dump) {
   return length;
 }
 
+// Formats the line of a source's trace; nothing if the source is not traced.
+[[gnu::noinline]] static size_t format_trace(char* buffer, size_t size, TraceSource source) {
+  size_t length = 0;
+  const auto rest = [&] { return size - std::min(size, length); };
+  const auto place = [&] { return buffer + std::min(size, length); };
+  const MutexGuard guard(trace_control);
+  TraceTable* const table = trace_table_of(source);
+  if (!table) return 0;
+  TraceHeader header = header_of(source);
+  header.counters = table->counters();
+  header.counters.set_untracked(source.live());
+  header.counters.set_estimate(table->estimate(header.counters));
+  length += static_cast<size_t>(header.format_state(place(), rest()));
+  length += static_cast<size_t>(format(place(), rest(), " "));
+  length += static_cast<size_t>(header.format_counters(place(), rest()));
+  length += static_cast<size_t>(header.state.options.format_filters(place(), rest()));
+  length += static_cast<size_t>(format(place(), rest(), "\n"));
+  return length;
+}
+
+// The lock is taken anew for each source, so it is free during TraceSource::next(). That function
+// drops the reference to the previous source. If this was the last reference to a destroyed cache,
+// the cache is freed, and the end of its trace takes the lock.
 Result<size_t> trace_status(char* buffer, size_t size) {
   size_t length = 0;
   const auto rest = [&] { return size - std::min(size, length); };
@@ -266,22 +289,7 @@ Result<size_t> trace_status(char* buffer, size_t size) {
                                        trace_memory_limit(), trace_memory_used(),
                                        trace_stacks.size(), trace_contexts.size()));
   length += format_later(place(), rest());
-  for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source)) {
-    // The lock is taken anew for each source, so it is free during TraceSource::next(). That
-    // function drops the reference to the previous source. If this was the last reference to a
-    // destroyed cache, the cache is freed, and the end of its trace takes the lock.
-    MutexGuard guard(trace_control);
-    TraceTable* table = trace_table_of(source);
-    if (!table) continue;
-    TraceHeader header = header_of(source);
-    header.counters = table->counters();
-    header.counters.set_untracked(source.live());
-    header.counters.set_estimate(table->estimate(header.counters));
-    length += static_cast<size_t>(header.format_state(place(), rest()));
-    length += static_cast<size_t>(format(place(), rest(), " "));
-    length += static_cast<size_t>(header.format_counters(place(), rest()));
-    length += static_cast<size_t>(header.state.options.format_filters(place(), rest()));
-    length += static_cast<size_t>(format(place(), rest(), "\n"));
-  }
+  for (TraceSource source = TraceSource::next({}); source; source = TraceSource::next(source))
+    length += format_trace(place(), rest(), source);
   return length;
 }

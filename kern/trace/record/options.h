@@ -23,7 +23,7 @@ struct TraceOptions {
 
   // Writes the filters that are set, as " min N max N pid N sample N frees 1". Returns the length
   // of the whole text.
-  static constexpr size_t kMaxFilters = 80;  // longest text in bytes, with its NUL
+  static constexpr size_t kMaxFilters = 72;  // longest text in bytes, with its NUL
   int format_filters(char* buffer, size_t size) const;
   // Writes all options in the form in which a user types them: " depth=N min=N …". Returns the
   // length of the whole text.
