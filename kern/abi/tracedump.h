@@ -43,8 +43,11 @@ struct abi_tracedump_header {
   /* Number of records whose context is not in CONTEXTS, because there was no memory for it. These
    * records have the context id 0, as if no context had been recorded. */
   uint64_t contexts_unnamed;
+  /* Number of frees that are not in FREES, although their source counts frees: because a stack was
+   * not recorded, or because there was no memory for the count. */
+  uint64_t frees_uncounted;
 };
-ABI_TRACEDUMP_SIZE(abi_tracedump_header, 112);
+ABI_TRACEDUMP_SIZE(abi_tracedump_header, 120);
 
 enum abi_tracedump_tag {
   ABI_TRACEDUMP_SOURCES = 1,  /* struct abi_tracedump_source: one for each trace */
@@ -53,6 +56,7 @@ enum abi_tracedump_tag {
   ABI_TRACEDUMP_FRAMES = 4,   /* uint64_t: the return addresses of all stacks */
   ABI_TRACEDUMP_STRINGS = 5,  /* bytes; strings end with NUL */
   ABI_TRACEDUMP_RECORDS = 6,  /* struct abi_tracedump_record: one section for each source */
+  ABI_TRACEDUMP_FREES = 7,    /* struct abi_tracedump_frees, by source and stack */
 };
 
 struct abi_tracedump_section {
@@ -73,7 +77,10 @@ enum abi_tracedump_source_kind {
   ABI_TRACEDUMP_REFERENCES = 4,
 };
 enum abi_tracedump_state { ABI_TRACEDUMP_RUNNING = 1, ABI_TRACEDUMP_STOPPED = 2 };
-enum abi_tracedump_source_flag { ABI_TRACEDUMP_ZOMBIE = 1 }; /* destroyed, with live objects */
+enum abi_tracedump_source_flag {
+  ABI_TRACEDUMP_ZOMBIE = 1,      /* destroyed, with live objects */
+  ABI_TRACEDUMP_COUNTS_FREES = 2 /* FREES has the source's counts of frees */
+};
 
 /* The counters of a trace, in the order and under the names of a text dump. Every structure with
  * counters is generated from this list, and so is every text with counters, in the kernel and in
@@ -169,3 +176,14 @@ struct abi_tracedump_record {
   uint8_t flags;
 };
 ABI_TRACEDUMP_SIZE(abi_tracedump_record, 40);
+
+/* How many objects of a source that one stack had allocated another stack has freed. There are
+ * counts only for stacks that have live records in the dump. */
+struct abi_tracedump_frees {
+  uint32_t source;   /* index in SOURCES */
+  uint32_t stack;    /* id in STACKS of the stack that allocated; not 0 */
+  uint32_t freed_by; /* id in STACKS of the stack that freed; not 0 */
+  uint32_t reserved;
+  uint64_t count; /* of frees since the trace's start; not 0 */
+};
+ABI_TRACEDUMP_SIZE(abi_tracedump_frees, 24);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,9 @@ struct Reader {
         case ABI_TRACEDUMP_RECORDS:
           take(records[section.source], section, begin);
           break;
+        case ABI_TRACEDUMP_FREES:
+          take(frees, section, begin);
+          break;
         default:
           ADD_FAILURE() << "tag " << section.tag;
       }
@@ -91,6 +95,7 @@ struct Reader {
   std::vector<uint64_t> frames;
   std::string strings;
   std::map<uint32_t, std::vector<abi_tracedump_record>> records;
+  std::vector<abi_tracedump_frees> frees;
 };
 
 // Sorts the records of a dump by stack, then by time. The order of records in a dump is undefined.
@@ -146,6 +151,19 @@ class TraceBinaryTest : public TraceTables<2> {
                      .commands = 34,
                      .build_id = kBuildId});
     return {};
+  }
+  // Makes a table count frees, as `start frees` does.
+  void count_frees(size_t table) {
+    ASSERT_TRUE(trace_users_add(tables_[table]->names()).ok());
+    ASSERT_TRUE(tables_[table]->make_free_counts());
+    tables_[table]->set_options({.frees = true});
+  }
+  // Allocates and frees `objects` objects.
+  void come_and_go(size_t table, StackId allocated_by, StackId freed_by, unsigned objects) {
+    for (unsigned i = 0; i < objects; i++) {
+      record(table, 0x900'0000, 8, allocated_by, ContextId::kNone, clock_now);
+      tables_[table]->forget(0xffff800009000000, CpuId{i % 5}, freed_by);
+    }
   }
   std::string read(size_t piece = 1 << 20) {
     std::string all, buffer(piece, 0);
@@ -409,6 +427,92 @@ TEST_F(TraceBinaryTest, WithoutMemoryItNamesWhatFits) {
   EXPECT_EQ(whole.header.stacks_unnamed + whole.header.contexts_unnamed, 0u);
   EXPECT_EQ(whole.stacks.size(), 8000u);
   EXPECT_EQ(whole.contexts.size(), 4000u);
+}
+
+// The dump has the counts of frees of each trace that counts them, for the stacks of its records.
+// The stacks that have freed are no stacks of the source. The dump retains their numbers.
+TEST_F(TraceBinaryTest, HasWhoFrees) {
+  count_frees(0);
+  const StackId leaks = stack({0x10}), never_freed = stack({0x20}), gone = stack({0x30}),
+                destroy = stack({0x40, 0x50}), reset = stack({0x60});
+  for (size_t table = 0; table < 2; table++) {
+    record(table, 0x1000, 10, leaks, ContextId::kNone, 1);
+    record(table, 0x2000, 10, never_freed, ContextId::kNone, 1);
+    come_and_go(table, leaks, destroy, 3);
+    come_and_go(table, leaks, reset, 7);
+    come_and_go(table, leaks, leaks, 2);
+    come_and_go(table, leaks, StackId::kNone, 4);
+    come_and_go(table, gone, stack({0x70}), 5);
+  }
+  ASSERT_TRUE(take().ok());
+  const std::string whole = read();
+  const Reader dump(whole);
+  EXPECT_EQ(dump.sources[0].flags, unsigned{ABI_TRACEDUMP_ZOMBIE | ABI_TRACEDUMP_COUNTS_FREES});
+  EXPECT_EQ(dump.sources[1].flags, 0u);
+  EXPECT_EQ(dump.sources[0].stacks, 2u);
+  EXPECT_EQ(dump.sources[1].stacks, 2u);
+  EXPECT_EQ(dump.header.frees_uncounted, 4u);
+  std::vector<std::vector<uint64_t>> frees;
+  for (const auto& item : dump.frees)
+    frees.push_back({item.source, item.stack, item.freed_by, item.count});
+  EXPECT_EQ(frees, (std::vector<std::vector<uint64_t>>{
+                       {0, number_of(leaks), number_of(reset), 7},
+                       {0, number_of(leaks), number_of(destroy), 3},
+                       {0, number_of(leaks), number_of(leaks), 2},
+                   }));
+  EXPECT_EQ(dump.stacks.size(), 4u);
+  EXPECT_EQ(
+      dump.frames_of(number_of(destroy)),
+      (std::vector<uint64_t>{StackTable::kKernelBase + 0x40, StackTable::kKernelBase + 0x50}));
+  for (const size_t piece : {1, 7, 23, 24, 25}) EXPECT_TRUE(read(piece) == whole) << piece;
+
+  struct {
+    void stack(StackId id) { stacks.insert(id); }
+    std::set<StackId> stacks;
+  } retained;
+  binary_->retain(retained);
+  EXPECT_EQ(retained.stacks, (std::set{leaks, never_freed, destroy, reset}));
+}
+
+// If a trace ends after its snapshot is opened, the numbers in its counts may be those of other
+// stacks. So the dump does not have these counts, and does not claim to.
+TEST_F(TraceBinaryTest, HasNoFreesOfATraceThatHasEnded) {
+  static TraceTable* ending;
+  count_frees(0);
+  record(0, 0x1000, 10, stack({0x10}), ContextId::kNone, 1);
+  come_and_go(0, stack({0x10}), stack({0x40}), 3);
+  ending = tables_[0];
+  ASSERT_TRUE(take(2, 0, [] { trace_users_drop(ending->names()); }).ok());
+  const Reader dump(read());
+  EXPECT_TRUE(dump.frees.empty());
+  EXPECT_EQ(dump.stacks.size(), 1u);
+  EXPECT_EQ(dump.sources[0].flags, unsigned{ABI_TRACEDUMP_ZOMBIE});
+}
+
+// Without memory, the dump has the counts that fit into its own buffer, and counts the other frees.
+TEST_F(TraceBinaryTest, WithoutMemoryItHasTheFreesThatFit) {
+  constexpr unsigned kFreers = 3000;
+  count_frees(0);
+  const StackId leaks = stack({0x10});
+  record(0, 0x1000, 10, leaks, ContextId::kNone, 1);
+  for (unsigned i = 0; i < kFreers; i++) come_and_go(0, leaks, stack({0x20, i}), 1 + i % 3);
+  for (const bool enough : {false, true}) {
+    TraceWorld::fail_blocks(0);
+    void (*open)() = nullptr;
+    if (!enough) open = [] { TraceWorld::fail_blocks(100); };
+    ASSERT_TRUE(take(2, 0, open).ok());
+    const Reader dump(read());
+    uint64_t sum = 0;
+    std::set<uint32_t> freed_by;
+    for (const auto& item : dump.frees) {
+      EXPECT_EQ(dump.frames_of(item.freed_by).size(), 2u);
+      EXPECT_TRUE(freed_by.insert(item.freed_by).second);
+      sum += item.count;
+    }
+    EXPECT_EQ(sum + dump.header.frees_uncounted, 2u * kFreers);
+    EXPECT_EQ(dump.header.frees_uncounted == 0, enough);
+    EXPECT_GT(dump.frees.size(), 50u);
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/log.h"
+#include "intern/shared_tables.h"
 #include "lib/string.h"
 
 static_assert(std::endian::native == std::endian::little);
@@ -50,6 +51,7 @@ TraceBinary::TraceBinary(std::span<std::byte> memory, const StackTable& stacks,
   stacks_.use(memory.first(kStackRoom));
   contexts_.use(memory.subspan(kStackRoom, kContextRoom));
   programs_.use(memory.subspan(kStackRoom + kContextRoom, kProgramRoom));
+  frees_.use(memory.subspan(kStackRoom + kContextRoom + kProgramRoom, kFreeRoom));
 }
 
 void TraceBinary::clear() {
@@ -79,6 +81,8 @@ Result<void> TraceBinary::open() {
 
 void TraceBinary::finish(const Facts& facts) {
   for (uint32_t i = 0; i < source_count_; i++) collect(i);
+  const NumbersReading reading;  // until retain() retains the stacks that have freed
+  collect_frees();
   stacks_.sort([](const Stack& a, const Stack& b) { return a.id < b.id; });
   stacks_.reindex();
   for (Stack& stack : stacks_.items()) {
@@ -100,6 +104,7 @@ void TraceBinary::finish(const Facts& facts) {
       static_cast<uint32_t>(std::min(facts.build_id.size(), sizeof(header_.build_id)));
   std::copy_n(facts.build_id.begin(), header_.build_id_size, header_.build_id);
   lay_out();
+  finished_.store(true, std::memory_order_release);
 }
 
 // Adds up the records of a source, and collects their stacks and contexts. Caches the last stack
@@ -153,6 +158,45 @@ bool TraceBinary::add_context(ContextId id) {
   return true;
 }
 
+// Copies the counts of the stacks that the records have. If a trace has ended meanwhile, its table
+// does not retain the numbers in its counts any more; these counts are left out.
+void TraceBinary::collect_frees() {
+  const uint32_t of_records = stacks_.size();
+  for (uint32_t i = 0; i < source_count_; i++) {
+    const TraceTable& table = sources_[i].snapshot.table();
+    const FreeCounts* const counts = table.is_user() ? table.free_counts() : nullptr;
+    if (!counts) continue;
+    sources_[i].flags |= ABI_TRACEDUMP_COUNTS_FREES;
+    header_.frees_uncounted += counts->lost();
+    counts->visit([&](StackId allocated_by, StackId freed_by, uint64_t frees) {
+      // kNone is no number of a stack, but greater than all.
+      if (stacks_.find(allocated_by) < of_records)
+        count_frees({{allocated_by, freed_by}, i}, frees);
+    });
+  }
+  frees_.sort([](const FreesBy& a, const FreesBy& b) {
+    const abi_tracedump_frees x = a.item(), y = b.item();
+    if (x.source != y.source) return x.source < y.source;
+    if (x.stack != y.stack) return x.stack < y.stack;
+    return x.count != y.count ? x.count > y.count : x.freed_by < y.freed_by;
+  });
+}
+
+void TraceBinary::count_frees(const FreesBy::Key& key, uint64_t frees) {
+  uint32_t number = frees_.find(key);
+  if (number == frees_.kNone && stacks_.find_or_add(key.stacks.other_stack()) != stacks_.kNone)
+    number = frees_.find_or_add(key);
+  (number == frees_.kNone ? header_.frees_uncounted : frees_[number].count) += frees;
+}
+
+abi_tracedump_frees TraceBinary::FreesBy::item() const {
+  return {.source = key_.source,
+          .stack = number_of(key_.stacks.stack),
+          .freed_by = number_of(key_.stacks.other_stack()),
+          .reserved = 0,
+          .count = count};
+}
+
 void TraceBinary::lay_out() {
   header_.size = sizeof(abi_tracedump_header);
   section_count_ = 0;
@@ -161,6 +205,7 @@ void TraceBinary::lay_out() {
   add_section(ABI_TRACEDUMP_STACKS, sizeof(abi_tracedump_stack), stacks_.size());
   add_section(ABI_TRACEDUMP_FRAMES, sizeof(uint64_t), frame_count_);
   add_section(ABI_TRACEDUMP_STRINGS, 1, program_name(programs_.size()));
+  add_section(ABI_TRACEDUMP_FREES, sizeof(abi_tracedump_frees), frees_.size());
   for (uint32_t i = 0; i < source_count_; i++) {
     sources_[i].records_at = header_.size;
     header_.size += sizeof(abi_tracedump_section) + records_section(i).size;
@@ -296,6 +341,8 @@ void TraceBinary::make_item(const Section& section, uint64_t offset, Extent& ext
       memcpy(extent.bytes, text, kStringRoom);
       return;
     }
+    case ABI_TRACEDUMP_FREES:
+      return extent.set(index, frees_[index].item());
   }
 }
 

@@ -8,10 +8,12 @@
 // for a stack or context, its records have 0 in the place of its number, and the header counts
 // these records.
 //
-// The snapshots stay open until the dump is closed. So the numbers of stacks and contexts in the
-// dump stay valid.
+// The snapshots stay open until the dump is closed. So the numbers of stacks and contexts in their
+// records stay valid. If traces count frees, finish() also copies the counts, with the numbers of
+// the stacks that have freed. From then on retain() retains these.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,10 +35,12 @@ class TraceBinary {
     uint32_t commands = 0;  // trace_commands_done; 0 in a dump of a probe session
     std::span<const uint8_t> build_id;
   };
-  // The memory that the constructor gets, in bytes: for sources, stacks, contexts and programs.
-  static constexpr size_t kSourceRoom = 48 * 1024, kStackRoom = 44 * 1024, kContextRoom = 20 * 1024,
-                          kProgramRoom = 8 * 1024;
-  static constexpr size_t kRoom = kSourceRoom + kStackRoom + kContextRoom + kProgramRoom;
+  // The memory that the constructor gets, in bytes: for sources, stacks, contexts, programs and
+  // counts of frees.
+  static constexpr size_t kSourceRoom = 44 * 1024, kStackRoom = 44 * 1024, kContextRoom = 20 * 1024,
+                          kProgramRoom = 8 * 1024, kFreeRoom = 4 * 1024;
+  static constexpr size_t kRoom =
+      kSourceRoom + kStackRoom + kContextRoom + kProgramRoom + kFreeRoom;
 
   // `memory`: kRoom bytes, aligned to pages. `stacks` and `contexts` must outlive this object.
   TraceBinary(std::span<std::byte> memory, const StackTable& stacks, const ContextTable& contexts);
@@ -53,9 +57,14 @@ class TraceBinary {
   void add(const TraceHeader& header, uint32_t kind, uint32_t flags, TraceTable& table);
   // Opens the snapshots. Called after the last add(). Errors as for TraceSnapshot::open().
   Result<void> open();
-  // Collects stacks, contexts and sums, and determines the layout of the file. Called after open().
-  // May sleep.
+  // Collects stacks, contexts, sums and counts of frees, and determines the layout of the file.
+  // Called after open(). If a trace counts frees, the caller is a user of the shared tables, whose
+  // retain() calls this object's. May sleep.
   void finish(const Facts& facts);
+  // If the dump has counts of frees, calls retained.stack() for each stack of the dump. Does
+  // nothing before the end of finish(). May be called at any time.
+  template <typename Retained>
+  void retain(Retained& retained) const;
 
   uint64_t size() const { return header_.size; }
   // Reads the file from `offset` on, and returns the number of bytes; 0 at the end of the file. One
@@ -107,6 +116,27 @@ class TraceBinary {
 
     Key its;
   };
+  // How many objects of a source that one stack had allocated another stack has freed.
+  struct FreesBy {
+    struct Key {
+      StackCounts::Key stacks;
+      uint32_t source;
+    };
+    explicit FreesBy(const Key& key) : key_(key) {}
+    static uint64_t hash(const Key& key) {
+      return (key.stacks.word() + key.source) * 0x9e3779b97f4a7c15;
+    }
+    bool is(const Key& other) const {
+      return key_.stacks.word() == other.stacks.word() && key_.source == other.source;
+    }
+    const Key& key() const { return key_; }
+    abi_tracedump_frees item() const;
+
+    uint64_t count = 0;
+
+   private:
+    Key key_;
+  };
   // The position of the reader in the records: a slice of a source's snapshot.
   struct RecordCursor {
     uint32_t source;
@@ -143,6 +173,8 @@ class TraceBinary {
   bool add_stack(StackId id, uint32_t source);
   bool add_user_stack(StackId id);
   bool add_context(ContextId id);
+  void collect_frees();
+  void count_frees(const FreesBy::Key& key, uint64_t frees);
   void lay_out();
   void add_section(uint32_t tag, uint32_t item_size, uint64_t count);
   abi_tracedump_section records_section(uint32_t source) const;
@@ -170,14 +202,22 @@ class TraceBinary {
   uint32_t source_room_;
   uint32_t source_count_ = 0;
   PageBuffer<std::byte> more_sources_;
-  static constexpr uint32_t kSections = 5;  // sections without records
+  static constexpr uint32_t kSections = 6;  // sections without records
   Section sections_[kSections];
   uint32_t section_count_ = 0;
   DumpSet<Stack> stacks_;
   DumpSet<Context> contexts_;
   DumpSet<Program> programs_;
+  DumpSet<FreesBy> frees_;             // after finish() in the order of the file
+  std::atomic<bool> finished_{false};  // the end of finish() sets it
   uint64_t frame_count_ = 0;
   std::optional<RecordCursor> cursor_;
   TraceSnapshot::Slice slice_;  // for walks over the snapshots, one at a time
   Extent extent_;               // for read()
 };
+
+template <typename Retained>
+void TraceBinary::retain(Retained& retained) const {
+  if (!finished_.load(std::memory_order_acquire) || frees_.size() == 0) return;
+  for (const Stack& stack : stacks_.items()) retained.stack(stack.id);
+}

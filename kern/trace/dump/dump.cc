@@ -66,7 +66,7 @@ void print_off(TraceDump& dump, const TraceHeader& header, bool can_be_traced) {
   dump.off_length = static_cast<size_t>(length);
 }
 
-void become_user(TraceDump& dump) REQUIRES(trace_control) {
+void become_user(TableUser& dump) REQUIRES(trace_control) {
   if (dump.is_user()) return;
   const Result<void> added = trace_users_add(dump);
   ASSERT(added.ok());  // cannot fail: the trace already uses the shared tables
@@ -161,6 +161,7 @@ Result<void> choose_all(TraceBinaryDump& dump) REQUIRES(trace_control) {
     if (!table) continue;
     TraceHeader header = header_of(source);
     header.objects = source.live();
+    if (header.state.options.frees) become_user(dump);
     dump.binary.add(header, kind_of(source), source.is_zombie() ? ABI_TRACEDUMP_ZOMBIE : 0, *table);
   }
   return {};

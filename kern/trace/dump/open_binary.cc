@@ -7,7 +7,8 @@
 #include "intern/shared_tables.h"
 
 TraceBinaryDump::TraceBinaryDump(std::span<std::byte> workspace)
-    : binary(workspace.last(TraceBinary::kRoom), trace_stacks, trace_contexts),
+    : TableUser(Holds::kCopies),
+      binary(workspace.last(TraceBinary::kRoom), trace_stacks, trace_contexts),
       workspace_(workspace) {}
 
 Result<TraceBinaryDump*> TraceBinaryDump::create() {
@@ -18,6 +19,7 @@ Result<TraceBinaryDump*> TraceBinaryDump::create() {
 
 void TraceBinaryDump::destroy(TraceBinaryDump* dump) {
   const std::span<std::byte> workspace = dump->workspace_;
+  if (dump->is_user()) trace_users_drop(*dump);
   dump->~TraceBinaryDump();
   if (!planted(Planted::kDumpCopy)) dump_workspace_give_back(workspace);
 }

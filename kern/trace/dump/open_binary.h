@@ -1,18 +1,22 @@
-// An open binary dump, in a workspace (dump_reserve.h).
+// An open binary dump, in a workspace (dump_reserve.h). A dump with counts of frees is a user of
+// the shared tables.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "core/sleep.h"
+#include "intern/shared_tables.h"
 #include "trace/dump/binary.h"
 
-class TraceBinaryDump {
+class TraceBinaryDump final : public TableUser {
  public:
   // Makes an empty dump in a workspace. May sleep. EINTR, ENOMEM (dump_workspace_take).
   static Result<TraceBinaryDump*> create();
-  // Gives the workspace back. May sleep.
+  // Gives the workspace back. May sleep; the caller holds no sleeping lock of a rank below
+  // kTraceSweep.
   static void destroy(TraceBinaryDump* dump);
+  void retain(Retained& retained) override { binary.retain(retained); }
 
   TraceBinary binary;
 

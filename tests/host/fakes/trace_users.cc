@@ -30,3 +30,6 @@ void at_next_drop(void (*function)()) {
 
 RetainingStopped::RetainingStopped() = default;
 RetainingStopped::~RetainingStopped() = default;
+
+NumbersReading::NumbersReading() : side_(0) {}
+NumbersReading::~NumbersReading() = default;
