@@ -101,6 +101,35 @@ cat '#mem/tracedump' > /host/binary
         assert sorted((group.bytes, group.frames, group.marks) for group in again[name].groups) == sorted((group.bytes, group.frames, group.marks) for group in parsed.groups)
 
 
+@pytest.mark.cpus(4)
+def test_counts_the_frees_that_the_text_dumps_count(tmp_path):
+    """One trace counts frees and one does not. The stacks that only freed do not count in the number of stacks."""
+    run_guest(tmp_path, """
+echo 'start frees' > '#mem/kmemtrace/debug_64'; echo 'start frees' > '#mem/kmemtrace/leaky'; echo start > '#mem/kmemtrace/debug_1024'
+for depth in 1 2 3; do for cache in debug_64 debug_1024; do echo "leak $cache 9 depth=$depth" > #debug/alloc; echo "free $cache 5" > #debug/alloc; done; done
+leakdemo clean; leakdemo leak 3
+echo stop > '#mem/kmemtrace/ctl'
+for name in debug_64 debug_1024 leaky; do cat "#mem/kmemtrace/$name"; done > /host/text
+cat '#mem/tracedump' > /host/binary
+""")
+    dump = load(tmp_path / "binary")
+    assert dump.frees_uncounted == 0
+    assert {name for name in ("debug_64", "debug_1024", "leaky") if "frees" in dump.source(name).options} == {"debug_64", "leaky"}
+    [freed] = dump.source("leaky").frees.values()
+    assert list(freed.values()) == [10]
+    assert dump.source("debug_1024").frees == {}
+    again = {parsed.name: parsed for parsed in dumps_in("\n".join(as_text(dump, Symbols(BUILD / "stele.elf"))))}
+    frees = {}
+    for parsed in dumps_in(text((tmp_path / "text").read_bytes())):
+        assert again[parsed.name].header == parsed.header
+        groups = [sorted((group.frames, group.frees) for group in one.groups) for one in (parsed, again[parsed.name])]
+        assert groups[0] == groups[1]
+        frees[parsed.name] = sum(by.number for group in parsed.groups for by in group.frees)
+        assert frees[parsed.name] <= parsed.counters["freed"]
+    assert (frees["leaky"], frees["debug_1024"]) == (10, 0)
+    assert frees["debug_64"] > 0
+
+
 def test_nothing_traced(tmp_path):
     output = run_guest(tmp_path, "cat '#mem/tracedump' > /host/empty; ls -l '#mem' | grep tracedump; proctest walk 65534 '#mem/tracedump'")
     dump = load(tmp_path / "empty")

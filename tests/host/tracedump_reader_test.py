@@ -8,31 +8,34 @@ import pytest
 from report_fakes import section
 from stele.abi import ABI, Abi, AbiError
 from stele.abi import HEADER as HEADER_FILE
-from stele.tracedump import (CONTEXT, CONTEXTS, COUNTERS, FRAME, FRAMES, HEADER, MAGIC, NO_LIMIT, RECORD, RECORDS, SECTION, SOURCE, SOURCES, STACK,
-                             STACKS, STRINGS, TraceDump, TraceDumpError, text)
+from stele.tracedump import (CONTEXT, CONTEXTS, COUNTERS, FRAME, FRAMES, FREE, FREES, HEADER, MAGIC, NO_LIMIT, RECORD, RECORDS, SECTION, SOURCE, SOURCES,
+                             STACK, STACKS, STRINGS, TraceDump, TraceDumpError, text)
 
 
-def binary(extra=b"", unknown=(), version=3, unnamed=(0, 0)):
+def binary(extra=b"", unknown=(), version=3, unnamed=(0, 0), frees=None, uncounted=0):
     """Returns a binary dump of one trace with two records. `extra`: bytes that are appended to the
     header, to every section header and to every item, like fields that a later kernel may add.
     `unknown`: (tag, bytes) of further sections. `unnamed`: the number of records whose stack could
-    not be named for lack of memory, and the number of records whose context could not be named."""
+    not be named for lack of memory, and the number of records whose context could not be named. `frees`: items of the section of frees; None if
+    there is no such section and the trace does not count frees. `uncounted`: the number of frees that are not counted."""
     counters = dict(seen=5, recorded=3, dropped=1, filtered=1, freed=1, cleared=0, live=2, bytes=1064, untracked=9, unmatched=4, stacks_lost=1,
                     contexts_lost=1, truncated=0, estimated_bytes=2000, estimated_objects=10)
     more = len(extra)
     sections = [section(tag, 1, data, extra=extra) for tag, data in unknown] + [
         section(STRINGS, 1, b"\0pipe\0sh\0/bin/sh\0", extra=extra),
-        section(SOURCES, SOURCE.size + more, SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *counters.values()) + extra, extra=extra),
+        section(SOURCES, SOURCE.size + more, SOURCE.pack(1, 1, 2, 1 if frees is None else 3, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *counters.values()) + extra, extra=extra),
         section(FRAMES, 8, FRAME.pack(0xFFFFFFFF80001234) + FRAME.pack(0xFFFFFFFF80005678) + FRAME.pack(0x401000), extra=extra),
         section(STACKS, STACK.size + more, STACK.pack(17, 1, 0, 2, 0) + extra + STACK.pack(18, 2, 2, 1, 0) + extra, extra=extra),
         section(CONTEXTS, CONTEXT.size + more, CONTEXT.pack(5, 2, 12, 6, 9, 2, 0, 0, b"\xab\xcd".ljust(32, b"\0")) + extra, extra=extra),
         section(RECORDS, RECORD.size + more, RECORD.pack(0xFFFF800000001000, 64, 2_000_000_000, 17, 5, 18, 3, 1, 0) + extra +
                 RECORD.pack(0xFFFF800000002000, 1000, 1_000_000_000, 0, 0, 0, 1, 0, 1) + extra, extra=extra),
     ]
+    if frees is not None:
+        sections.append(section(FREES, FREE.size + more, b"".join(FREE.pack(*item) + extra for item in frees), extra=extra))
     header_size = HEADER.size + more
     data = b"".join(sections)
     return HEADER.pack(MAGIC, version, header_size, SECTION.size + more, len(sections), header_size + len(data), 3_500_000_000, 65536, 4096,
-                       3, 34, b"\x01\x02\x03".ljust(32, b"\0"), *unnamed) + extra + data
+                       3, 34, b"\x01\x02\x03".ljust(32, b"\0"), *unnamed, uncounted) + extra + data
 
 
 def check(data):
@@ -104,7 +107,7 @@ def test_abi_is_c_and_cpp():
 
 def test_identities():
     data = bytearray(binary())
-    at = data.index(SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *[0] * 15)[:64])
+    at = data.index(SOURCE.pack(1, 1, 2, 1 if frees is None else 3, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *[0] * 15)[:64])
     data[at + 64] = 6
     assert TraceDump(bytes(data)).sources[0].broken_identities() == ["seen = recorded + dropped + filtered"]
 
@@ -131,3 +134,32 @@ def test_what_is_no_dump():
             TraceDump(damaged)
         except TraceDumpError:
             pass
+
+
+@pytest.mark.parametrize("extra", [b"", b"\xee" * 8])
+def test_who_frees(extra):
+    source = TraceDump(binary(extra)).source("pipe")
+    assert ("frees" in source.options, source.frees) == (False, {})
+    dump = TraceDump(binary(extra, frees=[(0, 17, 18, 0, 7), (0, 17, 17, 0, 1 << 40)], uncounted=5))
+    assert dump.source("pipe").options["frees"] == 1
+    assert (dump.source("pipe").frees, dump.frees_uncounted) == ({17: {18: 7, 17: 1 << 40}}, 5)
+    lines = list(text(dump))
+    assert lines[0] == "5 frees are not counted: there was no memory"
+    at = lines.index("\tfreed 7 by stack")
+    assert lines[at:at + 5] == ["\tfreed 7 by stack", "\t\t0x401000", "\tfreed 1099511627776 by stack", "\t\t0xffffffff80001234", "\t\t0xffffffff80005678"]
+    assert "\tfreed none" in list(text(TraceDump(binary(frees=[]))))
+
+
+@pytest.mark.parametrize("item, message", [
+    ((1, 17, 18, 0, 1), "frees of source 1 of 1"), ((0, 16, 18, 0, 1), "a count of frees names stack 16"),
+    ((0, 17, 0, 0, 1), "a count of frees names stack 0"), ((0, 17, 17, 0, 1), "frees of stack 17 by stack 17 are there twice")])
+def test_counts_of_frees_that_are_inconsistent(item, message):
+    with pytest.raises(TraceDumpError, match=message):
+        TraceDump(binary(frees=[(0, 17, 17, 0, 2), item]))
+
+
+def test_a_trace_that_counts_no_frees_has_none():
+    data = binary(frees=[(0, 17, 17, 0, 2)])
+    flags = SOURCE.pack(1, 1, 2, 3)[:16]
+    with pytest.raises(TraceDumpError, match="pipe: has frees, but does not count them"):
+        TraceDump(data.replace(flags, SOURCE.pack(1, 1, 2, 1)[:16]))

@@ -19,12 +19,14 @@ from stele.abi import ABI  # noqa: E402
 from stele.elfcore import CoreError, check_kernel  # noqa: E402
 
 MAGIC, VERSION, COUNTERS = ABI.magic, ABI.constants["ABI_TRACEDUMP_VERSION"], ABI.counters
-SOURCES, CONTEXTS, STACKS, FRAMES, STRINGS, RECORDS = (ABI.enums["tag"][name] for name in ("sources", "contexts", "stacks", "frames", "strings", "records"))
-HEADER, SECTION, SOURCE, CONTEXT, STACK, RECORD = (ABI.layouts[name] for name in ("header", "section", "source", "context", "stack", "record"))
+SOURCES, CONTEXTS, STACKS, FRAMES, STRINGS, RECORDS, FREES = (
+    ABI.enums["tag"][name] for name in ("sources", "contexts", "stacks", "frames", "strings", "records", "frees"))
+HEADER, SECTION, SOURCE, CONTEXT, STACK, RECORD, FREE = (
+    ABI.layouts[name] for name in ("header", "section", "source", "context", "stack", "record", "frees"))
 FRAME = struct.Struct("<Q")
 SOURCE_KINDS, STATES, CONTEXT_KINDS, STACK_KINDS = ({value: name for name, value in ABI.enums[enum].items()}
                                                    for enum in ("source_kind", "state", "context_kind", "stack_kind"))
-ZOMBIE, NOT_LEAK = ABI.enums["source_flag"]["zombie"], ABI.enums["record_flag"]["not_leak"]
+ZOMBIE, COUNTS_FREES, NOT_LEAK = ABI.enums["source_flag"]["zombie"], ABI.enums["source_flag"]["counts_frees"], ABI.enums["record_flag"]["not_leak"]
 NO_LIMIT = (1 << 64) - 1
 KNOWN = ABI.enums["tag"].values()
 
@@ -77,11 +79,12 @@ class Source:
     state: str  # running, stopped
     zombie: bool
     object_size: int
-    options: dict  # {"depth": 16, …}: those of the options depth, min, max, pid and sample that are set
+    options: dict  # {"depth": 16, …}: those of the options depth, min, max, pid, sample and frees that are set
     mark: int
     stacks: int
     counters: dict  # {"seen": number, "recorded": number, …}
     records: list = field(default_factory=list)
+    frees: dict = field(default_factory=dict)  # {stack: {stack that freed: number of its objects}}, most frees first; empty unless options has frees
 
     def weight(self, record):
         """Returns how many allocations of the record's size the record represents. This is 1 if the trace is not sampled."""
@@ -141,6 +144,7 @@ class TraceDump:
         header = HEADER.unpack_from(data)
         self.size, self.time, self.memory_limit, self.memory_used = header.size, header.time, header.memory_limit, header.memory_used
         self.commands, self.stacks_unnamed, self.contexts_unnamed = header.commands, header.stacks_unnamed, header.contexts_unnamed
+        self.frees_uncounted = header.frees_uncounted
         if header.version != VERSION:
             raise TraceDumpError(f"version {header.version}, not {VERSION}")
         if self.size > len(data):
@@ -220,7 +224,7 @@ class TraceDump:
             if (RECORDS, index) not in parts:
                 raise TraceDumpError(f"source {index} has no records")
             options = {"depth": item.depth, "min": item.min_size, "max": 0 if item.max_size == NO_LIMIT else item.max_size, "pid": item.pid,
-                       "sample": item.sample}
+                       "sample": item.sample, "frees": int(bool(item.flags & COUNTS_FREES))}
             self.sources.append(Source(
                 strings.at(item.name), named(SOURCE_KINDS, item.kind, "source"), named(STATES, item.state, "state"), bool(item.flags & ZOMBIE),
                 item.object_size, {key: value for key, value in options.items() if value}, item.mark, item.stacks,
@@ -228,6 +232,21 @@ class TraceDump:
             self._check_records(self.sources[-1])
         if unowned := [source for tag, source in parts if tag == RECORDS and source >= len(self.sources)]:
             raise TraceDumpError(f"records of source {unowned[0]} of {len(self.sources)}")
+        for item in items(FREES, FREE):
+            self._add_frees(item)
+
+    def _add_frees(self, item):
+        if item.source >= len(self.sources):
+            raise TraceDumpError(f"frees of source {item.source} of {len(self.sources)}")
+        source = self.sources[item.source]
+        if "frees" not in source.options:
+            raise TraceDumpError(f"{source.name}: has frees, but does not count them")
+        if missing := {item.stack, item.freed_by} - self.stacks.keys():
+            raise TraceDumpError(f"{source.name}: a count of frees names stack {min(missing)}, which is not there")
+        freed_by = source.frees.setdefault(item.stack, {})
+        if item.freed_by in freed_by:
+            raise TraceDumpError(f"{source.name}: frees of stack {item.stack} by stack {item.freed_by} are there twice")
+        freed_by[item.freed_by] = item.count
 
     def _read_stacks(self, frames, items):
         owned = 0
@@ -280,6 +299,8 @@ def text(dump, symbols=None):
     """Yields the lines of the dump as text, one trace after the other."""
     if dump.stacks_unnamed or dump.contexts_unnamed:
         yield f"not named for lack of memory: the stacks of {dump.stacks_unnamed} records, the contexts of {dump.contexts_unnamed}"
+    if dump.frees_uncounted:
+        yield f"{dump.frees_uncounted} frees are not counted: there was no memory"
     for source in dump.sources:
         options = "".join(f" {key} {value}" for key, value in source.options.items() if key != "depth")
         yield (f"kmemtrace {source.name} state {source.state} objsize {source.object_size} depth {source.options.get('depth', 0)} "
@@ -305,6 +326,10 @@ def object_line(source, record, age, context):
     return f"\t{record.object:#x}{size} age {age} mark {record.mark} cpu {record.cpu}{' not_leak' if record.not_leak else ''} {context}"
 
 
+def frame_texts(stack, symbols):
+    return [symbols.frame(frame) if symbols and stack.kind == "kernel" else f"{frame:#x}" for frame in stack.frames]
+
+
 def group_text(dump, source, number, records, symbols):
     records = sorted(records, key=lambda record: (record.time, record.object))
     yield ""
@@ -312,13 +337,16 @@ def group_text(dump, source, number, records, symbols):
     if number == 0:
         yield "\tthe stack was not recorded"
     else:
-        stack = dump.stacks[number]
-        for frame in stack.frames:
-            yield "\t" + (symbols.frame(frame) if symbols and stack.kind == "kernel" else f"{frame:#x}")
+        yield from ("\t" + frame for frame in frame_texts(dump.stacks[number], symbols))
     ages = [dump.age(record) for record in records]
     marks = ",".join(map(str, sorted({record.mark for record in records})))
     contexts = ", ".join(dict.fromkeys(dump.context_name(record.context) for record in records))
     yield f"\tage ms min {min(ages)} avg {sum(ages) // len(ages)} max {max(ages)}, marks {marks}, contexts {contexts}"
+    for freed_by, frees in source.frees.get(number, {}).items():
+        yield f"\tfreed {frees} by stack"
+        yield from ("\t\t" + frame for frame in frame_texts(dump.stacks[freed_by], symbols))
+    if number and "frees" in source.options and number not in source.frees:
+        yield "\tfreed none"
     for record, age in zip(records, ages):
         yield object_line(source, record, age, dump.context_name(record.context))
 
