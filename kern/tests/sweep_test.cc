@@ -91,6 +91,91 @@ void sweep_often(const Traced& traced) {
   for (unsigned i = 0; i < 4; i++) sweep_and_reuse(traced);
 }
 
+// Frees an object with one of 2^levels stacks. The assembly keeps the two calls apart.
+[[gnu::noinline, gnu::noclone]] void free_along(const Traced& traced, void* object, uint32_t word,
+                                                unsigned levels) {
+  if (levels == 0) return traced.free(object);
+  if (word & 1) {
+    free_along(traced, object, word >> 1, levels - 1);
+    asm volatile("" ::"i"(1));
+  } else {
+    free_along(traced, object, word >> 1, levels - 1);
+    asm volatile("" ::"i"(0));
+  }
+}
+
+constexpr size_t kDumpRoom = 256 * 1024;
+
+// An open text dump.
+class TextFile {
+ public:
+  explicit TextFile(const Traced& traced) : dump_(trace_dump_open(traced.cache()).take()) {}
+  ~TextFile() { trace_dump_close(dump_); }
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+
+  // Reads the whole dump into a buffer of kDumpRoom bytes, and returns its length.
+  size_t read(char* to) const {
+    size_t length = 0;
+    while (const size_t got =
+               trace_dump_read(dump_, to + length, kDumpRoom - length, length).take())
+      length += got;
+    return length;
+  }
+
+ private:
+  TraceDump* const dump_;
+};
+
+// An open binary dump of all traces.
+class BinaryFile {
+ public:
+  explicit BinaryFile(const Traced&) : dump_(trace_binary_open().take()) {}
+  ~BinaryFile() { trace_binary_close(dump_); }
+  BinaryFile(const BinaryFile&) = delete;
+  BinaryFile& operator=(const BinaryFile&) = delete;
+
+  size_t read(char* to) const { return trace_binary_read(dump_, to, kDumpRoom, 0); }
+
+ private:
+  TraceBinaryDump* const dump_;
+};
+
+// Reads a dump, calls the function, sweeps often, and expects that the dump reads as before.
+template <typename Dump, typename Change>
+void expect_constant(const Traced& traced, const Dump& dump, Change change) {
+  PageBuffer<char> before, after;
+  EXPECT(before.reserve(kDumpRoom).ok() && after.reserve(kDumpRoom).ok());
+  const size_t length = dump.read(before.data());
+  EXPECT(length > 2'000 && length < kDumpRoom);
+  change();
+  sweep_often(traced);
+  EXPECT(dump.read(after.data()) == length);
+  EXPECT(std::equal(before.data(), before.data() + length, after.data()));
+}
+
+// Opens a dump of one object, and of the stacks that have freed the others of its stack. While the
+// dump is open, the trace ends, and its table no longer has these stacks.
+template <typename Dump>
+void expect_who_freed_stays() {
+  const Traced traced;
+  EXPECT(trace_command(traced.cache(), "stop\nreset\nstart frees").ok());
+  const Path path = random_path();
+  Trail trail;
+  void* object = nullptr;
+  for (unsigned i = 0; i <= 256; i++) {
+    if (object) free_along(traced, object, i, 8);
+    object = traced.allocate(path, &trail);
+  }
+  {
+    const Dump dump(traced);
+    expect_constant(traced, dump, [&traced] {
+      EXPECT(trace_command(traced.cache(), "stop\nreset\nstart").ok());
+    });
+  }
+  traced.free(object);
+}
+
 }  // namespace
 
 KTEST(sweep_forgets_what_nobody_holds) {
@@ -115,25 +200,20 @@ KTEST(sweep_keeps_what_open_dumps_show) {
   void* objects[100];
   Trail trail;
   for (void*& object : objects) object = traced.allocate(random_path(), &trail);
-  constexpr size_t kSize = 256 * 1024;
-  PageBuffer<char> before, after;
-  EXPECT(before.reserve(kSize).ok() && after.reserve(kSize).ok());
-  TraceDump* const dump = trace_dump_open(traced.cache()).take();
-  TraceBinaryDump* const binary = trace_binary_open().take();
-  const auto read = [&](char* to) {
-    size_t length = 0;
-    while (const size_t got = trace_dump_read(dump, to + length, kSize / 2 - length, length).take())
-      length += got;
-    return length + trace_binary_read(binary, to + length, kSize - length, 0);
-  };
-  const size_t length = read(before.data());
-  EXPECT(length > 20'000 && length < kSize);
-  for (void* object : objects) traced.free(object);
-  sweep_often(traced);
-  EXPECT(read(after.data()) == length);
-  EXPECT(std::equal(before.data(), before.data() + length, after.data()));
-  trace_binary_close(binary);
-  trace_dump_close(dump);
+  const TextFile text(traced);
+  const BinaryFile binary(traced);
+  expect_constant(traced, binary, [&] {
+    expect_constant(traced, text, [&] {
+      for (void* object : objects) traced.free(object);
+    });
+  });
+}
+
+KTEST(sweep_keeps_who_freed_in_an_open_text) {
+  expect_who_freed_stays<TextFile>();
+}
+KTEST(sweep_keeps_who_freed_in_an_open_binary_dump) {
+  expect_who_freed_stays<BinaryFile>();
 }
 
 // Would find a sweeper that only counts what was added: when memory is full nothing is added any
