@@ -10,7 +10,7 @@
 # run hunts at the same time, because each recipe writes its status to a file that is named after
 # the make's process number.
 
-leaktest: leaktest-run ## does CMD='…' leak? (EXPECT=0 REPEAT=5 RUNS=128 QUICK=1 LOST_AT=no KEPT_BY=no LIST=FILE SHARE=DIR ADD='FILE…' PORTS='NAME…' REPORT=FILE): 0 no, 1 yes, 2 unknown
+leaktest: leaktest-run ## does CMD='…' leak? (EXPECT=0 REPEAT=5 RUNS=128 QUICK=1 LOST_AT=no KEPT_BY=no FREES=yes LIST=FILE SHARE=DIR ADD='FILE…' PORTS='NAME…' REPORT=FILE): 0 no, 1 yes, 2 unknown
 lost-at: lost-at-run ## where does CMD='…' lose what it leaks? (MOST=3): the instruction that took the last pointer (the exit status is that of leaktest)
 leaksweep: leaksweep-run ## run CMD='…' once for each allocation that it makes, with that allocation failing (PORTS='NAME…'; the exit status is that of leaktest)
 leakfuzz: leakfuzz-run ## random system calls (MINUTES=10 SEED=), and what they leave behind (the exit status is that of leaktest)
@@ -29,7 +29,7 @@ REPEAT  ?= 5
 RUNS    ?= 128
 ON_KERNEL = $(if $(VARIANT),--variant $(VARIANT)) $(if $(CMDLINE),--cmdline '$(CMDLINE)')
 
-leaktest-run: OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) --runs $(RUNS) $(if $(QUICK),--quick) $(if $(filter no,$(LOST_AT)),--no-lost-at) $(if $(filter no,$(KEPT_BY)),--no-kept-by) \
+leaktest-run: OPTIONS = --no-build --smp $(SMP) --mem $(MEM) --repeat $(REPEAT) --runs $(RUNS) $(if $(QUICK),--quick) $(if $(filter no,$(LOST_AT)),--no-lost-at) $(if $(filter no,$(KEPT_BY)),--no-kept-by) $(if $(filter yes,$(FREES)),--frees) \
   $(if $(EXPECT),--expect '$(EXPECT)') $(if $(LIST),--list '$(LIST)') $(if $(TOGETHER),--together) $(if $(SHARE),--share '$(SHARE)') $(ADD:%=--add '%') $(PORTS:%=--port '%') \
   --history $(BASE)/history.db $(if $(REPORT),--report '$(REPORT)') $(if $(SUPPRESSIONS),--suppressions '$(SUPPRESSIONS)') $(if $(BASELINE),--baseline '$(BASELINE)') $(ON_KERNEL) "$$HUNT_CMD"
 # The HTML page of the report needs npm and npm's registry. Without them the leak test runs, but makes no page.

@@ -102,8 +102,8 @@ def test_a_quote_is_renewed_between_its_cuts():
 
 
 def test_make_leaktest_is_run_without_a_build():
-    command = "make leaktest QUICK=1 VARIANT=break \\\n    CMD='ls | cat'"
-    assert quote_runs.without_build(command, "/x") == "scripts/leaktest --no-build --report /x/report.txt --quick --variant break 'ls | cat'"
+    command = "make leaktest QUICK=1 FREES=yes VARIANT=break \\\n    CMD='ls | cat'"
+    assert quote_runs.without_build(command, "/x") == "scripts/leaktest --no-build --report /x/report.txt --quick --frees --variant break 'ls | cat'"
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)

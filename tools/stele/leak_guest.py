@@ -124,10 +124,10 @@ class Boot:
 
 class Guests:
     """Boots guests with the script scripts/guest of the checkout `root` and the script's `options`. The time limit of a guest is `seconds` times
-    the number of its commands. If the kernel panics and `core` is not None, the guest's memory is written to the file `core`. `shown`: a Progress."""
+    the number of its commands. `start`: options of the traces of traced passes. If the kernel panics and `core` is not None, the guest's memory is written to the file `core`. `shown`: a Progress."""
 
-    def __init__(self, root, options, seconds, core=None, shown=None):
-        self.root, self.options, self.seconds, self.core, self.shown = root, options, seconds, core, shown
+    def __init__(self, root, options, seconds, core=None, shown=None, start=""):
+        self.root, self.options, self.seconds, self.core, self.shown, self.start = root, options, seconds, core, shown, start
         self.command = ""  # "command 3 of 9, ", which begins the text of a phase
 
     def untraced(self, commands, runs):
@@ -141,7 +141,7 @@ class Guests:
     def traced(self, commands, runs, least, seconds):
         """Runs the traced passes of the commands, one after the other in one guest, with `runs` runs of each command. A pass ends earlier if it has
         taken `seconds` and has made at least `least` runs. Returns a Boot."""
-        return self._boot(commands, f"traced_pass {runs} {seconds} {least}", "traced runs", b"leaktest run ", runs + 1)
+        return self._boot(commands, f"traced_pass {runs} {seconds} {least} {self.start}".rstrip(), "traced runs", b"leaktest run ", runs + 1)
 
     def kept(self, command, half, cores):
         """Runs the command traced, `half` times and then `half` times again, and writes the memory after each half to the files `cores`.0 and `cores`.1.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
 from stele.leak_command import statuses_of
+from stele import leak_frees
 from stele.leak_counts import FEWEST_LOOKS, REFERENCES, grown
 from stele.leak_hide import functions_of
 from stele.leak_kept import facts as kept_facts, lines_of as kept_lines
@@ -79,7 +80,7 @@ def places_of(group):
 
 def describe(group, program_places):
     lines = [f"{amount(group)} from stack"]
-    lines += frames_of(group) + places_of(group)
+    lines += frames_of(group) + leak_frees.lines_of(group) + places_of(group)
     lines += lost_lines(group) + kept_lines(group)
     for taken in group.references[:REFERENCES_SHOWN]:
         lines.append(f"    kept by {len(taken.records)} references that were not put, taken from stack")
@@ -208,7 +209,7 @@ def facts(verdict, repeat, untraced):
                 "kept_by": [{"references": len(taken.records), "stack": list(functions_of(taken)), "lines": source_lines_of(taken.frames),
                              "places": [place for _, place in taken.places]}
                             for taken in group.references] + kept_facts(group),
-                **({"places": [place for _, place in group.places]} if group.kind == "references" else {}),
+                **({"places": [place for _, place in group.places]} if group.kind == "references" else {}), **leak_frees.facts(group),
                 "lines": source_lines_of(group.frames), "marks": sorted(group.marks)}
 
     return {"traced_runs": repeat, "untraced_runs": untraced.runs,

@@ -46,6 +46,14 @@ class UserStack:
 
 
 @dataclass
+class Freed:
+    """How many objects that a group's stack had allocated another stack has freed."""
+
+    objects: int
+    frames: list  # as in a Group
+
+
+@dataclass
 class Group:
     """Outstanding objects of one cache or arena that were allocated with the same stack; or references of one class that were taken with the same
     stack. All caches that were created under one name count as one cache (leak_counts.family())."""
@@ -60,6 +68,8 @@ class Group:
     references: list = field(default_factory=list)  # groups of references that were not put, and so keep these objects
     lost: object = None  # leak_unreachable.Lost of those objects of the group that are unreachable; None if none are
     kept: list = field(default_factory=list)  # leak_kept.Kept: what keeps the objects
+    frees: list = None  # Freed, most objects first; None if the trace did not count frees
+    frees_missing: bool = False  # some frees were not counted, perhaps of objects of this stack
     lying: dict = field(default_factory=dict)  # for a group of references: {address of the referenced object: [location of a reference as text, …]}
 
     @property
@@ -142,13 +152,18 @@ def groups_of(dump, kernel, lying=None):
     for source in dump.sources:
         for record in source.records:
             stacks.setdefault((family(source.name), source.kind, record.stack), []).append(record)
-    places = kernel.look_up({frame for _, _, stack in stacks if stack for frame in dump.stacks[stack].frames})
+    freed = frees_of(dump)
+    named = {stack for _, _, stack in stacks if stack} | {stack for counts in freed.values() for stack in counts}
+    places = kernel.look_up({frame for stack in named for frame in dump.stacks[stack].frames})
     groups = []
     for (name, kind, stack), records in stacks.items():
         frames = [places[frame] for frame in dump.stacks[stack].frames] if stack else []
         groups.append(Group(name, kind, stack, without_allocator(frames), records,
                             list(dict.fromkeys(dump.context_name(record.context) for record in records)), user_stacks_of(dump, records),
                             lying=lying_by_stack.get((name, stack), {})))
+        if (counts := freed.get((name, kind, stack))) is not None:
+            groups[-1].frees_missing = dump.frees_uncounted > 0
+            groups[-1].frees = [Freed(objects, without_allocator([places[frame] for frame in dump.stacks[by].frames])) for by, objects in counts.most_common()]
     return groups
 
 
@@ -164,6 +179,18 @@ def frame_lines(frames, indent=4):
 def source_lines_of(frames):
     """Returns the source lines of the frames, innermost first: ["file:line", …]."""
     return [place for frame in frames for _, place in frame]
+
+
+def frees_of(dump):
+    """Returns {(family of a cache's name, kind, stack that allocated): Counter of the objects by the stack that freed them}, for each stack with live
+    objects in a trace that counted frees."""
+    freed = {}
+    for source in dump.sources:
+        if "frees" not in source.options:
+            continue
+        for stack in {record.stack for record in source.records} - {0}:
+            freed.setdefault((family(source.name), source.kind, stack), Counter()).update(source.frees.get(stack, {}))
+    return freed
 
 
 def without_allocator(frames):

@@ -189,14 +189,14 @@ kept_pass() { quietly kept_runs "$@"; }
 
 # Runs the command once untraced; then $1 times traced, with a mark after each run but the last.
 # Ends earlier if the traced runs have taken $2 seconds, and the command has run $3 times in the
-# trace. This shell also stops the trace, because what a shell's own redirections put into the trace
-# disappears when the shell ends.
+# trace. Traces start with the options $4. This shell also stops the trace, because what a shell's
+# own redirections put into the trace disappears when the shell ends.
 traced_runs() {
   note_running
   run
   echo settle > "$ctl" 2> /dev/null
   unreachable
-  step start
+  step "start${4:+ $4}"
   step refs
   dump || exit 3
   now

@@ -36,7 +36,7 @@ def without_build(command, folder):
         return command
     words = shlex.split(command.replace("\\\n", " "))
     values = dict(word.split("=", 1) for word in words[2:])
-    options = {"QUICK": ["--quick"], "TOGETHER": ["--together"]}
+    options = {"QUICK": ["--quick"], "TOGETHER": ["--together"], "FREES": ["--frees"]}
     program = [f"scripts/{words[1]}", "--no-build", "--report", f"{folder}/report.txt"]
     for key, value in values.items():
         program += options.get(key, [] if key == "CMD" else [f"--{key.lower()}", value])
