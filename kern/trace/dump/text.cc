@@ -75,9 +75,9 @@ void TraceText::add_up_frees() {
 }
 
 std::span<const TraceText::FreesBy> TraceText::frees() const {
-  const auto found =
-      std::ranges::equal_range(frees_.items(), group().stack, {}, &FreesBy::allocated_by);
-  return {found.begin(), found.end()};
+  const std::span<const FreesBy> all = frees_.items();
+  return {std::ranges::lower_bound(all, group().stack, {}, &FreesBy::allocated_by),
+          std::ranges::upper_bound(all, group().stack, {}, &FreesBy::allocated_by)};
 }
 
 void TraceText::collect(uint32_t group) {
