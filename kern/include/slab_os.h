@@ -8,14 +8,20 @@
 #ifdef __cplusplus
 #include <cstddef>
 #include <cstdint>
-extern "C" {
 #else
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #endif
 
+#ifndef STELE_HOST
+#include "core/irq_off.h"
+#endif
 #include "lib/thread_annotations.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define SLAB_OS_PAGE_SIZE 4096
 
@@ -41,8 +47,6 @@ struct kmem_slab;
 #ifdef STELE_HOST
 #include "slab_os_host.h"
 #else
-#include "core/irq_off.h"
-
 #define SLAB_OS_MAX_CPUS CONFIG_MAX_CPUS
 
 /* Storage for a Spinlock (spinlock.h). LOCK_GUARD (slab_impl.h) turns interrupts off before it

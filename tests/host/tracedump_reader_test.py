@@ -8,8 +8,8 @@ import pytest
 from report_fakes import section
 from stele.abi import ABI, Abi, AbiError
 from stele.abi import HEADER as HEADER_FILE
-from stele.tracedump import (CONTEXT, CONTEXTS, COUNTERS, FRAME, FRAMES, FREE, FREES, HEADER, MAGIC, NO_LIMIT, RECORD, RECORDS, SECTION, SOURCE, SOURCES,
-                             STACK, STACKS, STRINGS, TraceDump, TraceDumpError, text)
+from stele.tracedump import (CONTEXT, CONTEXTS, COUNTERS, FRAME, FRAMES, FREE, FREES, HEADER, LEAST_HEADER, MAGIC, NO_LIMIT, RECORD, RECORDS, SECTION, SOURCE,
+                             SOURCES, STACK, STACKS, STRINGS, TraceDump, TraceDumpError, text)
 
 
 def binary(extra=b"", unknown=(), version=3, unnamed=(0, 0), frees=None, uncounted=0):
@@ -107,7 +107,7 @@ def test_abi_is_c_and_cpp():
 
 def test_identities():
     data = bytearray(binary())
-    at = data.index(SOURCE.pack(1, 1, 2, 1 if frees is None else 3, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *[0] * 15)[:64])
+    at = data.index(SOURCE.pack(1, 1, 2, 1, 64, 0, NO_LIMIT, 512, 32, 12, 3, 1, *[0] * 15)[:64])
     data[at + 64] = 6
     assert TraceDump(bytes(data)).sources[0].broken_identities() == ["seen = recorded + dropped + filtered"]
 
@@ -163,3 +163,13 @@ def test_a_trace_that_counts_no_frees_has_none():
     flags = SOURCE.pack(1, 1, 2, 3)[:16]
     with pytest.raises(TraceDumpError, match="pipe: has frees, but does not count them"):
         TraceDump(data.replace(flags, SOURCE.pack(1, 1, 2, 1)[:16]))
+
+
+def test_a_dump_of_an_earlier_kernel_lacks_the_later_fields():
+    data = bytearray(binary(uncounted=9))
+    del data[LEAST_HEADER:HEADER.size]
+    header_size, size = HEADER.size - LEAST_HEADER, len(data)
+    data[12:16] = LEAST_HEADER.to_bytes(4, "little")
+    data[24:32] = size.to_bytes(8, "little")
+    dump = TraceDump(bytes(data))
+    assert (header_size, dump.frees_uncounted, len(dump.source("pipe").records)) == (8, 0, 2)

@@ -19,6 +19,7 @@ from stele.abi import ABI  # noqa: E402
 from stele.elfcore import CoreError, check_kernel  # noqa: E402
 
 MAGIC, VERSION, COUNTERS = ABI.magic, ABI.constants["ABI_TRACEDUMP_VERSION"], ABI.counters
+LEAST_HEADER = 112  # bytes of the header in the first dumps of this version
 SOURCES, CONTEXTS, STACKS, FRAMES, STRINGS, RECORDS, FREES = (
     ABI.enums["tag"][name] for name in ("sources", "contexts", "stacks", "frames", "strings", "records", "frees"))
 HEADER, SECTION, SOURCE, CONTEXT, STACK, RECORD, FREE = (
@@ -142,6 +143,8 @@ class TraceDump:
         if len(data) < HEADER.size or data[:len(MAGIC)] != MAGIC:
             raise TraceDumpError("not a trace dump")
         header = HEADER.unpack_from(data)
+        if LEAST_HEADER <= header.header_size < HEADER.size:  # of an earlier kernel: the fields that it lacks are 0
+            header = HEADER.unpack_from(data[:header.header_size] + bytes(HEADER.size - header.header_size))
         self.size, self.time, self.memory_limit, self.memory_used = header.size, header.time, header.memory_limit, header.memory_used
         self.commands, self.stacks_unnamed, self.contexts_unnamed = header.commands, header.stacks_unnamed, header.contexts_unnamed
         self.frees_uncounted = header.frees_uncounted
@@ -149,7 +152,7 @@ class TraceDump:
             raise TraceDumpError(f"version {header.version}, not {VERSION}")
         if self.size > len(data):
             raise TraceDumpError(f"cut off: {len(data)} of {self.size} bytes")
-        if not HEADER.size <= header.header_size <= self.size or header.section_header_size < SECTION.size:
+        if not LEAST_HEADER <= header.header_size <= self.size or header.section_header_size < SECTION.size:
             raise TraceDumpError(f"a header of {header.header_size} bytes, and sections' of {header.section_header_size}")
         self.build_id = self._build_id(header)
         self.sources, self.contexts, self.stacks = [], {}, {}
