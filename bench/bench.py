@@ -110,7 +110,7 @@ ROWS = [
     ("inserts_on", "… % more with all traces on", "%", None, "", ""),
     ("inserts_sampled", "… % more with all sampled, by 512K", "%", None, "", ""),
     ("host_untraced", "real processor: an untraced pair", "ns", None, "", ""),
-    ("host_traced_ratio", "… traced pair / untraced pair", "ratio", 6, "", ""),
+    ("host_traced_ratio", "… traced pair / untraced pair", "ratio", 7, "", ""),
     ("host_traced_ratio_2", "… two threads, one cache", "ratio", None, "", ""),
     ("host_control_ratio_2", "… two processes, nothing shared", "ratio", None, "", ""),
     ("host_share_of_control", "… pair of the processes / pair of the threads", "ratio", -0.9, "", ""),
