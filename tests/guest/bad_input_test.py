@@ -67,7 +67,7 @@ echo end
 
 # For each invalid command: its file, and what the error message has to say: what is valid, or why the command failed.
 MESSAGES = (
-    ("nonsense", "#mem/kmemtrace/debug_64", r"Invalid argument: .*expected start \[KEY=N \.\.\.\], stop, reset, mark"),
+    ("nonsense", "#mem/kmemtrace/debug_64", r"Invalid argument: .*expected start \[OPTION \.\.\.\], stop, reset, mark"),
     ("start depth=0", "#mem/kmemtrace/debug_64", r"Invalid argument: .*depth=N.* from 1 to \d+"),
     ("mark", "#mem/kmemtrace/debug_64", r"Invalid argument: .*start it before"),
     ("start", "#mem/kmemtrace/kmem_slab", r"kmem_slab cannot be traced"),

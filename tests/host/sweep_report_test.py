@@ -146,8 +146,8 @@ def test_an_incomplete_sweep_says_nothing():
 
 def test_what_the_sweep_s_own_program_has_is_left_out():
     contexts = {1: Context(1, "process", 12, "leaksweep", "/bin/leaksweep", ""), 2: Context(2, "process", 15, "leaksweep", "/bin/leaksweep", "")}
-    source = SimpleNamespace(name="page", kind="arena", records=[Record(0x1000 * i, 4096, 0, 1, i) for i in (1, 2)])
-    other = SimpleNamespace(name="chan", kind="cache", records=[Record(0x100, 104, 0, 1, 2)])
+    source = SimpleNamespace(name="page", kind="arena", options={}, records=[Record(0x1000 * i, 4096, 0, 1, i) for i in (1, 2)])
+    other = SimpleNamespace(name="chan", kind="cache", options={}, records=[Record(0x100, 104, 0, 1, 2)])
     dump = SimpleNamespace(contexts=contexts, sources=[source, other], stacks={1: Stack(1, "kernel", (0xffffffff80101234,))},
                            context_name=lambda number: str(contexts[number]))
     [group] = Leak(1, 3, [("page", 1, 4096)], dump=dump, sweeper=12).left_behind(Kernel())
