@@ -184,6 +184,8 @@ TraceCounters TraceTable::counters() {
 // A sweep visits all records, and is often due when memory is short. Neighbours often have the same
 // stack and context. Only the first of them is copied out of the slice, so that each of the others
 // costs about 15 instructions.
+//
+// The counts of frees come last: a free moves the number of a stack from the record to the counts.
 void TraceTable::Names::retain(Retained& retained) {
   struct Numbers {
     StackId stack = StackId::kNone;
@@ -191,12 +193,6 @@ void TraceTable::Names::retain(Retained& retained) {
     bool operator==(const Numbers&) const = default;
   };
   table_.trim();
-  if (const FreeCounts* const frees = table_.frees_) {
-    frees->visit([&retained](StackId allocated_by, StackId freed_by, uint64_t) {
-      retained.stack(allocated_by);
-      retained.stack(freed_by);
-    });
-  }
   Numbers taken, last;
   const auto take = [&taken](const Record& record, Numbers& copy) {
     const Numbers numbers = {record.stack(), record.names()};
@@ -213,4 +209,10 @@ void TraceTable::Names::retain(Retained& retained) {
     }
     last = numbers;
   });
+  if (const FreeCounts* const frees = table_.frees_) {
+    frees->visit([&retained](StackId allocated_by, StackId freed_by, uint64_t) {
+      retained.stack(allocated_by);
+      retained.stack(freed_by);
+    });
+  }
 }
