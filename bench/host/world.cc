@@ -197,14 +197,14 @@ arena* slab_os_page_arena() {
 arena* slab_os_metadata_arena() {
   return base_arena;
 }
-void* slab_os_pages_alloc(arena* source, size_t size, int flags) {
-  return arena_alloc(source, size, flags);
+void* slab_os_pages_alloc(arena* arena, size_t size, int flags) {
+  return arena_alloc(arena, size, flags);
 }
-void slab_os_pages_free(arena* source, void* pages, size_t size) {
-  arena_free(source, pages, size);
+void slab_os_pages_free(arena* arena, void* pages, size_t size) {
+  arena_free(arena, pages, size);
 }
-size_t slab_os_pages_align(const arena* source) {
-  return arena_quantum(source);
+size_t slab_os_pages_align(const arena* arena) {
+  return arena_quantum(arena);
 }
 void slab_os_pages_set_slab(void* pages, size_t size, kmem_slab* slab) {
   for (size_t i = 0; i < size / kPageSize; i++) page_of(pages)[i].slab = slab;

@@ -45,10 +45,10 @@ class StackCounts {
     CpuTable(const CpuTable&) = delete;
     CpuTable& operator=(const CpuTable&) = delete;
 
-    // Adds 1 to the count of a key. If the key is absent and there is no memory for
-    // it, returns false and does nothing. Called on the CPU of the table with interrupts off, or in
-    // any context while the caller is the only user of the table. Bound: one chain, and the split
-    // of one bucket.
+    // Adds 1 to the count of a key. If the key is absent and there is no memory for it, returns
+    // false and does nothing. Called on the CPU of the table with interrupts off, or in any context
+    // while the caller is the only user of the table. Bound: one chain, and the split of one
+    // bucket.
     [[gnu::always_inline]] bool add(Key counted) {
       const uint64_t key = counted.word();
       const uint32_t hash = hash_of(key);

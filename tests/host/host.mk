@@ -26,7 +26,7 @@ $(call host_world,locks,fakes/spinlock.cc,p9_client trace_context)
 $(call host_world,arena,fakes/spinlock.cc fakes/trace_arena.cc fakes/trace_users.cc,trace_memory trace_threads)
 $(call host_world,trace,fakes/spinlock.cc fakes/trace_users.cc fakes/trace_world.cc,\
   context_table forget forget_threads kernel_stacks probe_command probe_tables probe_threads snapshot snapshot_threads stack_table trace_binary \
-  trace_command trace_failures trace_large trace_later trace_summary trace_table trace_text trace_text_memory)
+  trace_command trace_failures trace_frees trace_large trace_later trace_summary trace_table trace_text trace_text_memory)
 # All other tests need no world.
 $(call host_world,none,,$(patsubst %_test,%,$(filter-out $(foreach world,$(HOST_WORLDS),$($(world)_TESTS)),$(HOST_TESTS))))
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "fakes/spinlock.h"
 #include "trace_text_world.h"
 
 namespace {
@@ -98,43 +97,6 @@ TEST_F(TraceTextTest, ListsWhoFrees) {
   EXPECT_NE(text.find("\tfreed none\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("f80+"), std::string::npos);
   EXPECT_EQ(read(17), text);
-}
-
-// Another CPU frees an object while a sweep visits the table: after trim(), and before the walk
-// comes to the object's record. The stack of the allocation moves from the record to the counts of
-// frees, so a sweep that visited the counts first would forget it.
-struct FreedInASweep {
-  TraceTable* table;
-  StackTable* stacks;
-  StackId freed_by;
-  unsigned unlocks;
-};
-FreedInASweep freed_in_a_sweep;
-void free_in_the_walk() {
-  FreedInASweep& it = freed_in_a_sweep;
-  if (it.unlocks++ < it.table->shards()) return at_next_unlock(free_in_the_walk);
-  it.stacks->retain(it.freed_by);  // the hook looks it up
-  it.table->forget(0xffff800000009000, CpuId{1}, it.freed_by);
-}
-TEST_F(TraceTextTest, ASweepRetainsAStackThatMovesFromARecordToTheCounts) {
-  ASSERT_TRUE(table_->make_free_counts());
-  table_->set_options({.frees = true});
-  const StackId allocated_by = stack({0x10}), freed_by = stack({0x20});
-  TraceTables::record(0, 0x9000, 8, allocated_by, ContextId::kNone, {900}, CpuId{5});
-  stacks_.begin_epoch();
-  freed_in_a_sweep = {table_, &stacks_, freed_by, 0};
-  at_next_unlock(free_in_the_walk);
-  Retained retained(stacks_, contexts_);
-  table_->names().retain(retained);
-  ASSERT_EQ(table_->counters().freed, 1u);
-  for (const auto pass : {InternTable::Pass::kReferring, InternTable::Pass::kReferred})
-    while (stacks_.sweep(pass)) {
-    }
-  while (stacks_.reuse()) {
-  }
-  EXPECT_EQ(stacks_.size(), 2u);
-  EXPECT_NE(stack({0x30}), allocated_by);
-  EXPECT_EQ(stack({0x10}), allocated_by);
 }
 
 TEST_F(TraceTextTest, IsWhatTheDocumentationSays) {

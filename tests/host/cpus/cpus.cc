@@ -86,16 +86,16 @@ struct arena* slab_os_metadata_arena() {
   return base_arena;
 }
 
-void* slab_os_pages_alloc(struct arena* source, size_t size, int flags) {
+void* slab_os_pages_alloc(struct arena* arena, size_t size, int flags) {
   thread_local std::minstd_rand random(host_cpu.id + 1);
   if (random() % 100 < page_failures) return nullptr;
-  return arena_span_alloc(source, size, flags);
+  return arena_span_alloc(arena, size, flags);
 }
-void slab_os_pages_free(struct arena* source, void* pages, size_t size) {
-  arena_span_free(source, pages, size);
+void slab_os_pages_free(struct arena* arena, void* pages, size_t size) {
+  arena_span_free(arena, pages, size);
 }
-size_t slab_os_pages_align(const struct arena* source) {
-  return arena_quantum(source);
+size_t slab_os_pages_align(const struct arena* arena) {
+  return arena_quantum(arena);
 }
 void slab_os_pages_set_slab(void* pages, size_t size, kmem_slab* slab) {
   for (size_t i = 0; i < size / kPageSize; i++) page_of(pages)[i].slab = slab;
